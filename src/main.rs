@@ -1,0 +1,2 @@
+//! orchestrator.
+fn main() {}
