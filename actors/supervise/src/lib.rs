@@ -1,1 +1,58 @@
-//! supervise.
+//! The supervision kernel: Erlang/OTP's semantics on actix.
+//!
+//! Eight nouns: [`ChildSpec`] (what to run and how to treat it), the supervisor (strategy and ordered children), the
+//! runner (one child's life), [`Exit`] (why it ended), [`Mailbox`] (the only way to talk), [`Vitals`] (what is known of
+//! a child without asking it), [`Link`] (an edge's connection) and [`Tree`] (snapshot, events, commands).
+//! Two verbs: `tell` (bounded, may refuse) and `ask` (always with a time-out).
+//!
+//! The kernel knows no broker, no HTTP and none of our other crates. `README.md` beside this file is the contract: each
+//! promise with the test that proves it.
+
+mod arbiter;
+mod body;
+mod cell;
+mod child;
+mod console;
+mod event;
+mod exit;
+mod figure;
+mod gauge;
+mod guard;
+mod histogram;
+mod inbox;
+mod limits;
+mod link;
+mod mailbox;
+mod order;
+mod root;
+mod runner;
+mod snapshot;
+mod spec;
+mod strategy;
+#[cfg(feature = "testing")]
+pub mod testing;
+mod tree;
+mod vitals;
+
+pub use actix::Message;
+pub use child::{Answer, Child, ChildCx, Handle};
+pub use console::{ConsoleError, ConsoleReply, ConsoleRequest};
+pub use event::{Event, EventKind, EventLog, RING_CAPACITY};
+pub use exit::{Exit, Fault};
+pub use figure::{Figure, FigureKind};
+pub use gauge::{Gauge, MessageStats};
+pub use histogram::Histogram;
+pub use inbox::{Inbox, InboxSlot, Outbox, Received, inbox};
+pub use limits::{Backoff, Limits, RestartWindow};
+pub use link::{Link, LinkReporter};
+pub use mailbox::{AskError, Mailbox, Recipient, Refused, Slot, mailbox};
+pub use order::Verb;
+pub use root::Root;
+pub use snapshot::*;
+pub use spec::{
+    ChildSpec, Factory, OnRestart, Placement, Shutdown, SpecError, Start, StartCx, SupervisorSpec,
+};
+pub use strategy::{Restart, Strategy};
+pub use tokio_util::sync::CancellationToken as StopToken;
+pub use tree::{CONSOLE_TIMEOUT, CommandError, ConsoleCallError, Origin, Outcome, Tree};
+pub use vitals::{InHand, LastExit, State, Vitals};

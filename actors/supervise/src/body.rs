@@ -1,0 +1,41 @@
+//! The body of a child: what a runner starts, polls, drains and drops. One file per kind.
+
+use std::{
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use crate::{Exit, StartCx, Vitals};
+
+pub(crate) mod actor;
+pub(crate) mod supervisor;
+pub(crate) mod task;
+pub(crate) mod thread;
+
+/// What a body is made with, once, on the arbiter it will live on.
+pub(crate) struct BodyCx {
+    pub(crate) vitals: Arc<Vitals>,
+}
+
+/// A child's life support. Lives as long as the process; incarnations come and go inside.
+/// Every call guards the child's own code against panics.
+pub(crate) trait Body {
+    /// Puts a fresh incarnation in place.
+    fn start(&mut self, cx: StartCx) -> Result<(), Exit>;
+
+    /// Drives the incarnation. After `Ready` it is gone.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Exit>;
+
+    /// Is the incarnation up? Asked after each poll until it says yes.
+    fn is_up(&self) -> bool {
+        true
+    }
+
+    /// Drops the incarnation; false when that cannot be done (a thread) and `poll` must go on until it ends.
+    fn kill(&mut self) -> bool;
+
+    /// Is a paused incarnation polled on? Actors are not; tasks, threads and supervisors close their intake themselves.
+    fn runs_while_paused(&self) -> bool {
+        true
+    }
+}

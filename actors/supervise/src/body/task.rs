@@ -1,0 +1,58 @@
+//! A future, made afresh for every incarnation.
+
+use std::{
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use crate::{Exit, Fault, StartCx, body::Body, guard::guard};
+
+pub(crate) struct TaskBody<F, Fut> {
+    make: F,
+    future: Option<Pin<Box<Fut>>>,
+    stop: Option<tokio_util::sync::CancellationToken>,
+}
+
+impl<F, Fut> TaskBody<F, Fut> {
+    pub(crate) fn new(make: F) -> Self {
+        Self { make, future: None, stop: None }
+    }
+
+    fn discard(&mut self) -> Result<(), Exit> {
+        let future = self.future.take();
+        guard(|| drop(future))
+    }
+}
+
+impl<F, Fut> Body for TaskBody<F, Fut>
+where
+    F: FnMut(StartCx) -> Fut,
+    Fut: Future<Output = Result<(), Fault>>,
+{
+    fn start(&mut self, cx: StartCx) -> Result<(), Exit> {
+        self.stop = Some(cx.stop.clone());
+        self.future = Some(Box::pin(guard(|| (self.make)(cx))?));
+        Ok(())
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Exit> {
+        let Some(future) = self.future.as_mut() else {
+            return Poll::Pending;
+        };
+        let stopping = self.stop.as_ref().is_some_and(|stop| stop.is_cancelled());
+        let exit = match guard(|| future.as_mut().poll(cx)) {
+            Ok(Poll::Pending) => return Poll::Pending,
+            Ok(Poll::Ready(Ok(()))) if stopping => Exit::Shutdown,
+            Ok(Poll::Ready(Ok(()))) => Exit::Normal,
+            Ok(Poll::Ready(Err(fault))) => Exit::Failed(fault),
+            Err(panicked) => panicked,
+        };
+        let _ = self.discard();
+        Poll::Ready(exit)
+    }
+
+    fn kill(&mut self) -> bool {
+        let _ = self.discard();
+        true
+    }
+}

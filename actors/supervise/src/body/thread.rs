@@ -1,0 +1,65 @@
+//! A thread of its own for what blocks. It can be asked to stop, but not be dropped.
+
+use std::{
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    thread,
+};
+
+use tokio::sync::oneshot;
+
+use crate::{Exit, Fault, StartCx, body::Body, guard::guard};
+
+pub(crate) struct ThreadBody<F> {
+    run: Arc<F>,
+    ended: Option<oneshot::Receiver<Exit>>,
+}
+
+impl<F> ThreadBody<F> {
+    pub(crate) fn new(run: Arc<F>) -> Self {
+        Self { run, ended: None }
+    }
+}
+
+impl<F> Body for ThreadBody<F>
+where
+    F: Fn(StartCx) -> Result<(), Fault> + Send + Sync + 'static,
+{
+    fn start(&mut self, cx: StartCx) -> Result<(), Exit> {
+        let (sender, receiver) = oneshot::channel();
+        let run = self.run.clone();
+        let name = cx.vitals.path().rsplit('/').next().unwrap_or("child").to_owned();
+        let body = move || {
+            let stop = cx.stop.clone();
+            let exit = match guard(|| run(cx)) {
+                Ok(Ok(())) if stop.is_cancelled() => Exit::Shutdown,
+                Ok(Ok(())) => Exit::Normal,
+                Ok(Err(fault)) => Exit::Failed(fault),
+                Err(panicked) => panicked,
+            };
+            // The runner lives as long as the process; nobody listens only at its very end.
+            let _ = sender.send(exit);
+        };
+        thread::Builder::new()
+            .name(name)
+            .spawn(body)
+            .map_err(|error| Exit::Failed(Fault::new(format!("cannot start a thread: {error}"))))?;
+        self.ended = Some(receiver);
+        Ok(())
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Exit> {
+        let Some(ended) = self.ended.as_mut() else {
+            return Poll::Pending;
+        };
+        Pin::new(ended).poll(cx).map(|exit| {
+            self.ended = None;
+            exit.unwrap_or(Exit::Killed)
+        })
+    }
+
+    fn kill(&mut self) -> bool {
+        self.ended.is_none()
+    }
+}

@@ -1,0 +1,171 @@
+//! What happened in the tree, in order: a bounded ring with sequence numbers.
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex, MutexGuard},
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use serde::{Deserialize, Serialize};
+use tokio::sync::watch;
+
+/// Events kept for late readers.
+pub const RING_CAPACITY: usize = 4096;
+
+/// One thing that happened to one child.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Event {
+    /// Position in the history of this process, from 1, without gaps.
+    pub seq: u64,
+    /// Wall clock, milliseconds since 1970.
+    pub at_ms: u64,
+    /// Tree path of the child, e.g. `orchestrator/queue/watcher`.
+    pub path: String,
+    /// What happened.
+    #[serde(flatten)]
+    pub kind: EventKind,
+}
+
+/// What can happen to a child.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum EventKind {
+    /// An incarnation runs.
+    Started {
+        /// Its number, from 1.
+        incarnation: u64,
+    },
+    /// An incarnation ended.
+    Exited {
+        /// Its number.
+        incarnation: u64,
+        /// Word and text of the exit.
+        reason: String,
+        /// Type of the message in hand when it ended, if any: that message is lost.
+        in_hand: Option<String>,
+    },
+    /// The supervisor will start the child again.
+    RestartScheduled {
+        /// Delay until then, milliseconds.
+        delay_ms: u64,
+    },
+    /// The supervisor gave up and hands the trouble to its parent.
+    Escalated {
+        /// Why.
+        reason: String,
+    },
+    /// A stop deadline passed; what the child had not handled.
+    Orphaned {
+        /// Messages that were waiting.
+        depth: usize,
+        /// Type of the message in hand.
+        in_hand: Option<String>,
+    },
+    /// Intake was stopped by an operator.
+    Paused,
+    /// Intake goes on.
+    Resumed,
+    /// Waiting messages were marked to be dropped.
+    Purged {
+        /// How many waited.
+        depth: usize,
+    },
+    /// An edge reached its peer.
+    LinkUp,
+    /// An edge lost its peer.
+    LinkDown {
+        /// Why.
+        reason: String,
+    },
+    /// An operator asked for something.
+    Commanded {
+        /// restart, stop, start, pause or resume.
+        verb: String,
+        /// Who asked, as far as known.
+        by: String,
+        /// Why, in the operator's words.
+        reason: String,
+        /// `ok`, or why it was refused.
+        outcome: String,
+    },
+}
+
+/// The ring. Cloning shares it.
+#[derive(Debug, Clone)]
+pub struct EventLog {
+    ring: Arc<Mutex<Ring>>,
+    newest: watch::Sender<u64>,
+}
+
+#[derive(Debug)]
+struct Ring {
+    events: VecDeque<Event>,
+    next: u64,
+}
+
+impl Default for EventLog {
+    fn default() -> Self {
+        let ring = Ring { events: VecDeque::new(), next: 1 };
+        Self { ring: Arc::new(Mutex::new(ring)), newest: watch::Sender::new(0) }
+    }
+}
+
+impl EventLog {
+    pub(crate) fn push(&self, path: &str, kind: EventKind) {
+        let mut ring = self.lock();
+        let seq = ring.next;
+        ring.next += 1;
+        if ring.events.len() == RING_CAPACITY {
+            ring.events.pop_front();
+        }
+        ring.events.push_back(Event { seq, at_ms: now_ms(), path: path.to_owned(), kind });
+        drop(ring);
+        self.newest.send_replace(seq);
+    }
+
+    /// Events after `seq`, oldest first; those that left the ring are missing, which the gap in `seq` shows.
+    pub fn since(&self, seq: u64) -> Vec<Event> {
+        let ring = self.lock();
+        let from = ring.events.partition_point(|event| event.seq <= seq);
+        ring.events.iter().skip(from).cloned().collect()
+    }
+
+    /// Number of the newest event, 0 before the first.
+    pub fn newest(&self) -> u64 {
+        *self.newest.borrow()
+    }
+
+    /// Waits until there is an event after `seq`.
+    pub async fn wait_after(&self, seq: u64) {
+        // An error would mean that the log is gone, but `self` holds it.
+        let _ = self.newest.subscribe().wait_for(|newest| *newest > seq).await;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Ring> {
+        self.ring.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+/// Wall clock, milliseconds since 1970.
+pub(crate) fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ring_is_bounded_and_numbers_have_no_gaps() {
+        let log = EventLog::default();
+        for _ in 0..RING_CAPACITY + 10 {
+            log.push("a", EventKind::Paused);
+        }
+        let events = log.since(0);
+        assert_eq!(events.len(), RING_CAPACITY);
+        assert_eq!(events[0].seq, 11);
+        assert!(events.windows(2).all(|pair| pair[1].seq == pair[0].seq + 1));
+        assert_eq!(log.since(log.newest()), vec![]);
+    }
+}

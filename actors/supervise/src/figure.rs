@@ -1,0 +1,48 @@
+//! Figures that a child declares: the one source of tree and metrics.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicI64, Ordering::Relaxed},
+};
+
+use serde::{Deserialize, Serialize};
+
+/// How a figure behaves over time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FigureKind {
+    /// Only grows; the name ends in `_total` in the metrics.
+    Counter,
+    /// Goes up and down.
+    Gauge,
+}
+
+/// A declared figure. Clones share the value.
+#[derive(Debug, Clone)]
+pub struct Figure {
+    pub(crate) name: &'static str,
+    pub(crate) unit: &'static str,
+    pub(crate) kind: FigureKind,
+    pub(crate) value: Arc<AtomicI64>,
+}
+
+impl Figure {
+    pub(crate) fn new(name: &'static str, unit: &'static str, kind: FigureKind) -> Self {
+        Self { name, unit, kind, value: Arc::new(AtomicI64::new(0)) }
+    }
+
+    /// Adds to the value.
+    pub fn add(&self, by: u64) {
+        self.value.fetch_add(i64::try_from(by).unwrap_or(i64::MAX), Relaxed);
+    }
+
+    /// Sets the value.
+    pub fn set(&self, to: u64) {
+        self.value.store(i64::try_from(to).unwrap_or(i64::MAX), Relaxed);
+    }
+
+    /// The value.
+    pub fn get(&self) -> i64 {
+        self.value.load(Relaxed)
+    }
+}

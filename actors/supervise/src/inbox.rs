@@ -1,0 +1,258 @@
+//! Bounded channels for thread and task children and for hot paths. Like a mailbox, an inbox outlives every
+//! incarnation: the receiver goes back to its slot when an incarnation ends.
+
+use std::{
+    fmt,
+    sync::{Arc, Mutex},
+    time::Instant,
+};
+
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use crate::{gauge::{Gauge, MessageStats, Seat}, mailbox::Refused};
+
+struct Parcel<T> {
+    item: T,
+    seat: Seat,
+}
+
+/// The sending end. Cheap to clone.
+pub struct Outbox<T> {
+    sender: mpsc::Sender<Parcel<T>>,
+    gauge: Arc<Gauge>,
+}
+
+/// Keeps the receiver between two incarnations. Clones share it.
+pub struct InboxSlot<T> {
+    receiver: Arc<Mutex<Option<mpsc::Receiver<Parcel<T>>>>>,
+    gauge: Arc<Gauge>,
+    stats: Arc<MessageStats>,
+}
+
+/// The receiver in the hands of one incarnation.
+pub struct Inbox<T> {
+    receiver: Option<mpsc::Receiver<Parcel<T>>>,
+    slot: InboxSlot<T>,
+}
+
+/// Makes a channel for `capacity` items.
+pub fn inbox<T>(capacity: usize) -> (Outbox<T>, InboxSlot<T>) {
+    let gauge = Gauge::new(capacity);
+    let (sender, receiver) = mpsc::channel(gauge.capacity());
+    let stats = gauge.stats::<T>();
+    let slot = InboxSlot { receiver: Arc::new(Mutex::new(Some(receiver))), gauge: gauge.clone(), stats };
+    (Outbox { sender, gauge }, slot)
+}
+
+impl<T> Clone for Outbox<T> {
+    fn clone(&self) -> Self {
+        Self { sender: self.sender.clone(), gauge: self.gauge.clone() }
+    }
+}
+
+impl<T> Clone for InboxSlot<T> {
+    fn clone(&self) -> Self {
+        Self { receiver: self.receiver.clone(), gauge: self.gauge.clone(), stats: self.stats.clone() }
+    }
+}
+
+impl<T> fmt::Debug for Outbox<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Outbox").field("gauge", &self.gauge).finish_non_exhaustive()
+    }
+}
+
+impl<T> fmt::Debug for InboxSlot<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("InboxSlot").field("gauge", &self.gauge).finish_non_exhaustive()
+    }
+}
+
+impl<T> fmt::Debug for Inbox<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Inbox").field("gauge", &self.slot.gauge).finish_non_exhaustive()
+    }
+}
+
+impl<T: Send + 'static> Outbox<T> {
+    /// Sends without waiting.
+    ///
+    /// # Errors
+    /// The item itself when the inbox is at its bound; the refusal is counted.
+    pub fn tell(&self, item: T) -> Result<(), Refused<T>> {
+        let capacity = self.gauge.capacity();
+        let Some(seat) = self.gauge.enter() else {
+            return Err(Refused { message: item, capacity });
+        };
+        self.sender.try_send(Parcel { item, seat }).map_err(|error| {
+            let (mpsc::error::TrySendError::Full(parcel) | mpsc::error::TrySendError::Closed(parcel)) = error;
+            Refused { message: parcel.item, capacity }
+        })
+    }
+
+    /// Waits for a free place, then sends.
+    ///
+    /// # Errors
+    /// The item itself when the process ends.
+    pub async fn send(&self, item: T) -> Result<(), Refused<T>> {
+        match self.reserve().await {
+            Some((permit, seat)) => {
+                permit.send(Parcel { item, seat });
+                Ok(())
+            }
+            None => Err(self.refuse(item)),
+        }
+    }
+
+    /// Blocks until there is a free place or `stop` is cancelled. For threads only.
+    ///
+    /// # Errors
+    /// The item itself when stopped.
+    pub fn send_blocking(&self, item: T, stop: &CancellationToken) -> Result<(), Refused<T>> {
+        let item = match self.tell(item) {
+            Ok(()) => return Ok(()),
+            Err(refused) => refused.message,
+        };
+        let place = block_on(None, async {
+            tokio::select! {
+                place = self.reserve() => place,
+                () = stop.cancelled() => None,
+            }
+        });
+        match place.flatten() {
+            Some((permit, seat)) => {
+                permit.send(Parcel { item, seat });
+                Ok(())
+            }
+            None => Err(self.refuse(item)),
+        }
+    }
+
+    fn refuse(&self, message: T) -> Refused<T> {
+        Refused { message, capacity: self.gauge.capacity() }
+    }
+
+    async fn reserve(&self) -> Option<(mpsc::Permit<'_, Parcel<T>>, Seat)> {
+        let permit = self.sender.reserve().await.ok()?;
+        // The channel's permit bounds the queue; the seat of an item just received may be free a moment later.
+        loop {
+            match self.gauge.enter() {
+                Some(seat) => return Some((permit, seat)),
+                None => tokio::task::yield_now().await,
+            }
+        }
+    }
+}
+
+impl<T> InboxSlot<T> {
+    pub(crate) fn gauge(&self) -> &Arc<Gauge> {
+        &self.gauge
+    }
+
+    /// Takes the receiver for this incarnation.
+    ///
+    /// # Panics
+    /// If another incarnation still holds it: the kernel never runs two at once, so this is a wiring error
+    /// (one slot in two children).
+    pub fn open(&self) -> Inbox<T> {
+        let receiver = self.receiver.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
+        assert!(receiver.is_some(), "an inbox is opened by one incarnation of one child at a time");
+        Inbox { receiver, slot: self.clone() }
+    }
+}
+
+impl<T> Drop for Inbox<T> {
+    fn drop(&mut self) {
+        let mut slot = self.slot.receiver.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        *slot = self.receiver.take();
+    }
+}
+
+impl<T> Inbox<T> {
+    fn receiver(&mut self) -> &mut mpsc::Receiver<Parcel<T>> {
+        self.receiver.as_mut().expect("given back only on drop")
+    }
+
+    fn unpack(&self, parcel: Parcel<T>) -> Option<T> {
+        let waited = parcel.seat.leave()?;
+        self.slot.stats.wait.record(waited);
+        Some(parcel.item)
+    }
+
+    /// The next item, if one waits.
+    pub fn try_recv(&mut self) -> Option<T> {
+        loop {
+            let parcel = self.receiver().try_recv().ok()?;
+            if let Some(item) = self.unpack(parcel) {
+                return Some(item);
+            }
+        }
+    }
+
+    /// Waits for the next item; None only when every sender is gone.
+    pub async fn recv(&mut self) -> Option<T> {
+        loop {
+            let parcel = self.receiver().recv().await?;
+            if let Some(item) = self.unpack(parcel) {
+                return Some(item);
+            }
+        }
+    }
+
+    /// Blocks until an item comes, `stop` is cancelled (what waits is still received first), or `deadline` passes.
+    /// For threads only.
+    pub fn recv_blocking(&mut self, stop: &CancellationToken, deadline: Option<Instant>) -> Received<T> {
+        if let Some(item) = self.try_recv() {
+            return Received::Item(item);
+        }
+        let received = block_on(deadline, async {
+            tokio::select! {
+                biased;
+                item = self.recv() => item,
+                () = stop.cancelled() => None,
+            }
+        });
+        match received {
+            Some(Some(item)) => Received::Item(item),
+            Some(None) => Received::Stopped,
+            None => Received::TimedOut,
+        }
+    }
+}
+
+/// What a blocking receive came back with.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Received<T> {
+    /// An item.
+    Item(T),
+    /// Nothing waits and the child is asked to stop.
+    Stopped,
+    /// Nothing came before the deadline.
+    TimedOut,
+}
+
+/// Blocks a thread child on a future of the channel (no I/O or timer may be in it); None when `deadline` passed.
+fn block_on<F: Future>(deadline: Option<Instant>, future: F) -> Option<F::Output> {
+    struct Unpark(std::thread::Thread);
+    impl std::task::Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let waker = Arc::new(Unpark(std::thread::current())).into();
+    let mut task = std::task::Context::from_waker(&waker);
+    let mut future = std::pin::pin!(future);
+    loop {
+        if let std::task::Poll::Ready(output) = future.as_mut().poll(&mut task) {
+            return Some(output);
+        }
+        match deadline {
+            None => std::thread::park(),
+            Some(at) => match at.checked_duration_since(Instant::now()) {
+                Some(left) if !left.is_zero() => std::thread::park_timeout(left),
+                _ => return None,
+            },
+        }
+    }
+}

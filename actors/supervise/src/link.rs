@@ -1,0 +1,91 @@
+//! State of an edge's connection. A broker that is away is a state of its edge, never a crash.
+
+use std::{
+    sync::{Arc, Mutex, MutexGuard},
+    time::{Duration, Instant},
+};
+
+use crate::event::{EventKind, EventLog, now_ms};
+
+/// Where an edge stands with its peer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Link {
+    /// Not connected yet.
+    Connecting {
+        /// Tries so far.
+        attempt: u32,
+    },
+    /// Connected.
+    Up {
+        /// Since when, milliseconds since 1970.
+        since_ms: u64,
+    },
+    /// Lost, or refused.
+    Down {
+        /// Since when, milliseconds since 1970.
+        since_ms: u64,
+        /// Why; says what to do.
+        reason: String,
+        /// When it is tried again.
+        retry_at: Instant,
+    },
+}
+
+#[derive(Debug)]
+pub(crate) struct LinkEntry {
+    pub(crate) kind: &'static str,
+    pub(crate) endpoint: String,
+    pub(crate) state: Mutex<Link>,
+}
+
+impl LinkEntry {
+    pub(crate) fn state(&self) -> MutexGuard<'_, Link> {
+        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+/// What an edge reports its connection with. Clones share the state.
+#[derive(Debug, Clone)]
+pub struct LinkReporter {
+    pub(crate) entry: Arc<LinkEntry>,
+    pub(crate) path: Arc<str>,
+    pub(crate) events: EventLog,
+}
+
+impl LinkReporter {
+    /// The peer answers.
+    pub fn up(&self) {
+        let mut state = self.entry.state();
+        if !matches!(*state, Link::Up { .. }) {
+            *state = Link::Up { since_ms: now_ms() };
+            drop(state);
+            tracing::info!(path = &*self.path, kind = self.entry.kind, endpoint = self.entry.endpoint, "link up");
+            self.events.push(&self.path, EventKind::LinkUp);
+        }
+    }
+
+    /// The peer is away; `reason` says what to do, the next try is in `retry_in`. Repeating the same reason is no event.
+    pub fn down(&self, reason: impl Into<String>, retry_in: Duration) {
+        let (reason, retry_at) = (reason.into(), Instant::now() + retry_in);
+        let mut state = self.entry.state();
+        match &mut *state {
+            Link::Down { reason: old, retry_at: at, .. } if *old == reason => *at = retry_at,
+            other => {
+                *other = Link::Down { since_ms: now_ms(), reason: reason.clone(), retry_at };
+                drop(state);
+                tracing::warn!(path = &*self.path, kind = self.entry.kind, reason, "link down");
+                self.events.push(&self.path, EventKind::LinkDown { reason });
+            }
+        }
+    }
+
+    /// A try is under way.
+    pub fn connecting(&self, attempt: u32) {
+        *self.entry.state() = Link::Connecting { attempt };
+    }
+
+    /// Is the peer there?
+    pub fn is_up(&self) -> bool {
+        matches!(*self.entry.state(), Link::Up { .. })
+    }
+}

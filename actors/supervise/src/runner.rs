@@ -1,0 +1,257 @@
+//! One child's life: starts, drives, pauses, stops and drops its body, and reports to the supervisor.
+
+use std::{
+    future::poll_fn,
+    sync::Arc,
+    task::Poll,
+    time::Duration,
+};
+
+use tokio::{sync::mpsc, time::Instant};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    Exit, OnRestart, Shutdown, StartCx, State, Tree, Vitals,
+    body::{Body, BodyCx},
+    event::EventKind,
+    guard::guard,
+};
+
+/// What a supervisor tells a runner.
+#[derive(Debug)]
+pub(crate) enum Control {
+    Start { incarnation: u64 },
+    Stop,
+    Kill,
+    Pause,
+    Resume,
+}
+
+/// What a runner tells its supervisor.
+#[derive(Debug)]
+pub(crate) struct Report {
+    pub(crate) index: usize,
+    pub(crate) incarnation: u64,
+    pub(crate) news: News,
+}
+
+#[derive(Debug)]
+pub(crate) enum News {
+    /// The incarnation is up.
+    Up,
+    /// It ended.
+    Exited(Exit),
+}
+
+/// The fixed facts of one child.
+pub(crate) struct Runner {
+    pub(crate) index: usize,
+    pub(crate) vitals: Arc<Vitals>,
+    pub(crate) shutdown: Shutdown,
+    pub(crate) on_restart: OnRestart,
+    pub(crate) tree: Tree,
+    pub(crate) report: mpsc::UnboundedSender<Report>,
+}
+
+/// How driving one incarnation ended.
+enum Driven {
+    Exited(Exit),
+    /// A thread outlived its deadline: reported as killed, still driven until it ends.
+    LeftBehind,
+    /// The process ends.
+    Abandoned,
+}
+
+enum Step {
+    Control(Option<Control>),
+    Ended(Exit),
+    Progress,
+    Deadline,
+}
+
+impl Runner {
+    /// Runs until the supervisor's end of `control` is gone.
+    pub(crate) async fn run(
+        self,
+        make: Box<dyn FnOnce(BodyCx) -> Box<dyn Body> + Send>,
+        mut control: mpsc::UnboundedReceiver<Control>,
+    ) {
+        let mut body = make(BodyCx { vitals: self.vitals.clone() });
+        while let Some(order) = control.recv().await {
+            match order {
+                Control::Start { incarnation } => {
+                    if !self.live(body.as_mut(), &mut control, incarnation).await {
+                        break;
+                    }
+                }
+                Control::Pause => self.vitals.set_paused(true),
+                Control::Resume => self.vitals.set_paused(false),
+                // Nothing runs: there is nothing to stop.
+                Control::Stop | Control::Kill => {}
+            }
+        }
+        // A body whose destructor panics must not take the arbiter with it.
+        let _ = guard(|| drop(body));
+    }
+
+    /// One incarnation from start to end; false when the process ends.
+    async fn live(
+        &self,
+        body: &mut dyn Body,
+        control: &mut mpsc::UnboundedReceiver<Control>,
+        incarnation: u64,
+    ) -> bool {
+        if incarnation > 1 && self.on_restart == OnRestart::Purge {
+            self.vitals.purge();
+        }
+        self.vitals.begin(incarnation);
+        let stop = CancellationToken::new();
+        let cx = StartCx {
+            index: self.index,
+            vitals: self.vitals.clone(),
+            stop: stop.clone(),
+            incarnation,
+            tree: self.tree.clone(),
+        };
+        let driven = match body.start(cx) {
+            Ok(()) => self.drive(body, control, &stop, incarnation).await,
+            Err(exit) => Driven::Exited(exit),
+        };
+        match driven {
+            Driven::Exited(exit) => {
+                self.finish(incarnation, exit);
+                true
+            }
+            Driven::LeftBehind => {
+                self.finish(incarnation, Exit::Killed);
+                self.vitals.set_state(State::Stuck);
+                // No second thread is started beside the stuck one: wait for its end before the next start.
+                let _ = poll_fn(|cx| body.poll(cx)).await;
+                self.vitals.set_state(State::Stopped);
+                true
+            }
+            Driven::Abandoned => false,
+        }
+    }
+
+    fn finish(&self, incarnation: u64, exit: Exit) {
+        match &exit {
+            Exit::Normal | Exit::Shutdown => tracing::debug!(path = self.vitals.path(), %exit, "child ended"),
+            _ => tracing::warn!(path = self.vitals.path(), %exit, "child ended"),
+        }
+        self.vitals.end(&exit);
+        self.tell(incarnation, News::Exited(exit));
+    }
+
+    fn tell(&self, incarnation: u64, news: News) {
+        // The supervisor's end is dropped only when the process ends.
+        let _ = self.report.send(Report { index: self.index, incarnation, news });
+    }
+
+    async fn drive(
+        &self,
+        body: &mut dyn Body,
+        control: &mut mpsc::UnboundedReceiver<Control>,
+        stop: &CancellationToken,
+        incarnation: u64,
+    ) -> Driven {
+        let mut up = false;
+        let mut deadline: Option<Instant> = None;
+        loop {
+            let stopping = stop.is_cancelled();
+            // An incarnation that starts paused still has to come up.
+            let polled = stopping || !up || !self.vitals.is_paused() || body.runs_while_paused();
+            let step = tokio::select! {
+                biased;
+                order = control.recv() => Step::Control(order),
+                step = poll_fn(|cx| Self::poll_body(body, cx, up)), if polled => step,
+                () = sleep_until(deadline), if deadline.is_some() => Step::Deadline,
+            };
+            match step {
+                Step::Ended(exit) if stopping && exit == Exit::Normal => return Driven::Exited(Exit::Shutdown),
+                Step::Ended(exit) => return Driven::Exited(exit),
+                Step::Progress => {
+                    up = true;
+                    self.announce(incarnation, stopping);
+                }
+                Step::Deadline | Step::Control(Some(Control::Kill)) => {
+                    if !matches!(self.shutdown, Shutdown::Kill) {
+                        self.report_orphan();
+                    }
+                    return if body.kill() { Driven::Exited(Exit::Killed) } else { Driven::LeftBehind };
+                }
+                Step::Control(Some(Control::Stop)) => match self.shutdown {
+                    Shutdown::Kill => {
+                        return if body.kill() { Driven::Exited(Exit::Killed) } else { Driven::LeftBehind };
+                    }
+                    Shutdown::After(limit) => {
+                        deadline = Some(Instant::now() + limit);
+                        self.begin_stop(stop);
+                    }
+                    Shutdown::Infinity => self.begin_stop(stop),
+                },
+                Step::Control(Some(Control::Pause)) => self.pause(stopping),
+                Step::Control(Some(Control::Resume)) => self.resume(stopping),
+                Step::Control(Some(Control::Start { .. })) => {
+                    debug_assert!(false, "a supervisor starts a child only after its exit");
+                }
+                Step::Control(None) => {
+                    body.kill();
+                    return Driven::Abandoned;
+                }
+            }
+        }
+    }
+
+    fn poll_body(body: &mut dyn Body, cx: &mut std::task::Context<'_>, up: bool) -> Poll<Step> {
+        match body.poll(cx) {
+            Poll::Ready(exit) => Poll::Ready(Step::Ended(exit)),
+            Poll::Pending if !up && body.is_up() => Poll::Ready(Step::Progress),
+            Poll::Pending => Poll::Pending,
+        }
+    }
+
+    fn announce(&self, incarnation: u64, stopping: bool) {
+        if !stopping {
+            let paused = self.vitals.is_paused();
+            self.vitals.set_state(if paused { State::Paused } else { State::Running });
+        }
+        self.vitals.event(EventKind::Started { incarnation });
+        self.tell(incarnation, News::Up);
+    }
+
+    fn begin_stop(&self, stop: &CancellationToken) {
+        self.vitals.set_draining();
+        self.vitals.set_state(State::Stopping);
+        stop.cancel();
+    }
+
+    fn pause(&self, stopping: bool) {
+        self.vitals.set_paused(true);
+        if !stopping {
+            self.vitals.set_state(State::Paused);
+        }
+        self.vitals.event(EventKind::Paused);
+    }
+
+    fn resume(&self, stopping: bool) {
+        self.vitals.set_paused(false);
+        if !stopping {
+            self.vitals.set_state(State::Running);
+        }
+        self.vitals.event(EventKind::Resumed);
+    }
+
+    fn report_orphan(&self) {
+        let depth = self.vitals.depth();
+        let in_hand = self.vitals.in_hand().map(|(name, since)| (name, since.elapsed()));
+        tracing::error!(path = self.vitals.path(), depth, ?in_hand, "child did not stop in time and was dropped");
+        let in_hand = in_hand.map(|(name, _)| name.to_owned());
+        self.vitals.event(EventKind::Orphaned { depth, in_hand });
+    }
+}
+
+async fn sleep_until(deadline: Option<Instant>) {
+    let far = Instant::now() + Duration::from_secs(86_400 * 365);
+    tokio::time::sleep_until(deadline.unwrap_or(far)).await;
+}

@@ -1,0 +1,318 @@
+//! What to run and how to treat it.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    Fault, Limits, Restart, Strategy, Tree, Vitals,
+    body::{Body, BodyCx, actor::ActorBody, task::TaskBody, thread::ThreadBody},
+    child::Child,
+    console::ConsoleRequest,
+    inbox::InboxSlot,
+    mailbox::{Recipient, Slot},
+};
+
+/// A child of a supervisor.
+pub struct ChildSpec {
+    pub(crate) id: String,
+    pub(crate) label: Option<String>,
+    pub(crate) start: Start,
+    pub(crate) restart: Restart,
+    pub(crate) shutdown: Shutdown,
+    pub(crate) placement: Placement,
+    pub(crate) on_restart: OnRestart,
+    pub(crate) pausable: bool,
+    pub(crate) console: Option<Recipient<ConsoleRequest>>,
+}
+
+/// What a child is.
+pub enum Start {
+    /// An actor, a task or a thread.
+    Worker(Factory),
+    /// A fixed number of equal workers (OTP: simple_one_for_one); they stop all at once under one deadline.
+    Pool {
+        /// How many.
+        count: usize,
+        /// Makes the factory of worker `index`.
+        start: Box<dyn Fn(usize) -> Factory + Send>,
+    },
+    /// A supervisor with children of its own.
+    Supervisor(SupervisorSpec),
+}
+
+/// How long a child may take to stop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shutdown {
+    /// Dropped at once (OTP: brutal_kill).
+    Kill,
+    /// Drained, and dropped when the time is over.
+    After(Duration),
+    /// Waited for. For supervisors only: a worker that hangs would hang the process.
+    Infinity,
+}
+
+/// On which arbiter thread children run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Placement {
+    /// On the parent's.
+    #[default]
+    Inherit,
+    /// On a thread of its own; for a supervisor: one that its children share.
+    Dedicated,
+    /// For a pool: its workers are spread over so many threads.
+    Spread(usize),
+}
+
+/// What becomes of the messages that wait when a child is restarted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnRestart {
+    /// The next incarnation handles them.
+    #[default]
+    Keep,
+    /// They are dropped: they speak of a world that is gone.
+    Purge,
+}
+
+/// A supervisor's strategy, limits and children, in start order: sinks first, sources last.
+#[derive(Debug)]
+pub struct SupervisorSpec {
+    pub(crate) strategy: Strategy,
+    pub(crate) limits: Limits,
+    pub(crate) children: Vec<ChildSpec>,
+}
+
+/// What an incarnation is started with.
+#[derive(Clone)]
+pub struct StartCx {
+    /// Position in a pool, else 0.
+    pub index: usize,
+    /// The child's figures, link and state.
+    pub vitals: Arc<Vitals>,
+    /// Cancelled when the child must stop: drain what waits, then end.
+    pub stop: CancellationToken,
+    /// Number of this incarnation, from 1.
+    pub incarnation: u64,
+    /// The tree, for planned restarts of siblings.
+    pub tree: Tree,
+}
+
+/// Makes incarnations of one child.
+pub struct Factory {
+    pub(crate) make: Box<dyn FnOnce(BodyCx) -> Box<dyn Body> + Send>,
+    pub(crate) kind: &'static str,
+}
+
+impl Factory {
+    /// An actor behind the mailbox that `slot` belongs to; `make` gives a fresh instance at every start.
+    pub fn actor<A: Child>(
+        slot: Slot<A>,
+        make: impl FnMut(&StartCx) -> Result<A, Fault> + Send + 'static,
+    ) -> Self {
+        let make = move |cx: BodyCx| Box::new(ActorBody::new(slot, make, &cx.vitals)) as Box<dyn Body>;
+        Self { make: Box::new(make), kind: "actor" }
+    }
+
+    /// A future, made afresh at every start, that ends soon after `cx.stop` is cancelled.
+    pub fn task<Fut>(make: impl FnMut(StartCx) -> Fut + Send + 'static) -> Self
+    where
+        Fut: Future<Output = Result<(), Fault>> + 'static,
+    {
+        let make = move |_cx: BodyCx| Box::new(TaskBody::new(make)) as Box<dyn Body>;
+        Self { make: Box::new(make), kind: "task" }
+    }
+
+    /// A thread that runs `run` at every start and ends soon after `cx.stop` is cancelled.
+    /// A thread cannot be dropped: one that does not end at its deadline is shown as stuck, and no second one is started beside it.
+    pub fn thread(run: impl Fn(StartCx) -> Result<(), Fault> + Send + Sync + 'static) -> Self {
+        let run = Arc::new(run);
+        let make = move |_cx: BodyCx| Box::new(ThreadBody::new(run)) as Box<dyn Body>;
+        Self { make: Box::new(make), kind: "thread" }
+    }
+
+    /// Shows the inbox `name` of a task or thread in the tree, and purges it with the child.
+    #[must_use]
+    pub fn with_inbox<T: Send + 'static>(self, name: &'static str, slot: &InboxSlot<T>) -> Self {
+        let gauge = slot.gauge().clone();
+        let inner = self.make;
+        let make = move |cx: BodyCx| {
+            cx.vitals.add_gauge(name, gauge);
+            inner(cx)
+        };
+        Self { make: Box::new(make), kind: self.kind }
+    }
+}
+
+impl ChildSpec {
+    /// A permanent worker with 5 s to stop.
+    pub fn worker(id: impl Into<String>, factory: Factory) -> Self {
+        Self::new(id, Start::Worker(factory), Shutdown::After(Duration::from_secs(5)))
+    }
+
+    /// A permanent pool of `count` workers that together have 5 s to stop.
+    pub fn pool(
+        id: impl Into<String>,
+        count: usize,
+        start: impl Fn(usize) -> Factory + Send + 'static,
+    ) -> Self {
+        let start = Start::Pool { count, start: Box::new(start) };
+        Self::new(id, start, Shutdown::After(Duration::from_secs(5)))
+    }
+
+    /// A permanent supervisor that is waited for.
+    pub fn supervisor(id: impl Into<String>, spec: SupervisorSpec) -> Self {
+        Self::new(id, Start::Supervisor(spec), Shutdown::Infinity)
+    }
+
+    fn new(id: impl Into<String>, start: Start, shutdown: Shutdown) -> Self {
+        Self {
+            id: id.into(),
+            label: None,
+            start,
+            restart: Restart::Permanent,
+            shutdown,
+            placement: Placement::Inherit,
+            on_restart: OnRestart::Keep,
+            pausable: false,
+            console: None,
+        }
+    }
+
+    /// A name that people know the child by.
+    #[must_use]
+    pub fn label(self, label: impl Into<String>) -> Self {
+        Self { label: Some(label.into()), ..self }
+    }
+    /// When to start it again.
+    #[must_use]
+    pub fn restart(self, restart: Restart) -> Self {
+        Self { restart, ..self }
+    }
+    /// How long it may take to stop.
+    #[must_use]
+    pub fn shutdown(self, shutdown: Shutdown) -> Self {
+        Self { shutdown, ..self }
+    }
+    /// Where it runs.
+    #[must_use]
+    pub fn placement(self, placement: Placement) -> Self {
+        Self { placement, ..self }
+    }
+    /// What becomes of waiting messages at a restart.
+    #[must_use]
+    pub fn on_restart(self, on_restart: OnRestart) -> Self {
+        Self { on_restart, ..self }
+    }
+    /// Lets operators pause it.
+    #[must_use]
+    pub fn pausable(self) -> Self {
+        Self { pausable: true, ..self }
+    }
+    /// Who answers operator verbs under this path.
+    #[must_use]
+    pub fn console(self, console: Recipient<ConsoleRequest>) -> Self {
+        Self { console: Some(console), ..self }
+    }
+}
+
+impl SupervisorSpec {
+    /// No children yet, limits of a leaf supervisor.
+    pub fn new(strategy: Strategy) -> Self {
+        Self { strategy, limits: Limits::LEAF, children: Vec::new() }
+    }
+    /// Other limits.
+    #[must_use]
+    pub fn limits(self, limits: Limits) -> Self {
+        Self { limits, ..self }
+    }
+    /// Adds a child, started after and stopped before the ones already there.
+    #[must_use]
+    pub fn child(mut self, child: ChildSpec) -> Self {
+        self.children.push(child);
+        self
+    }
+
+    /// Checks the whole subtree.
+    ///
+    /// # Errors
+    /// The first rule that is broken, with the child's path.
+    pub fn validate(&self, path: &str) -> Result<(), SpecError> {
+        let fail = |text: String| Err(SpecError { path: path.to_owned(), text });
+        if let Err(text) = self.limits.validate() {
+            return fail(text);
+        }
+        for (i, child) in self.children.iter().enumerate() {
+            if child.id.is_empty() || child.id.contains(['/', ' ']) {
+                return fail(format!("`{}` is no child id: use a word without slash or space", child.id));
+            }
+            if self.children[..i].iter().any(|other| other.id == child.id) {
+                return fail(format!("two children are called `{}`: rename one", child.id));
+            }
+            child.validate(&format!("{path}/{}", child.id))?;
+        }
+        Ok(())
+    }
+}
+
+impl ChildSpec {
+    fn validate(&self, path: &str) -> Result<(), SpecError> {
+        let fail = |text: &str| Err(SpecError { path: path.to_owned(), text: text.to_owned() });
+        let is_supervisor = matches!(self.start, Start::Supervisor(_));
+        if self.shutdown == Shutdown::Infinity && !is_supervisor {
+            return fail("a worker cannot have an infinite shutdown: give it a deadline");
+        }
+        if self.pausable && is_supervisor {
+            return fail("a supervisor cannot be paused: pause its sources");
+        }
+        match (&self.start, self.placement) {
+            (Start::Pool { .. }, _) | (_, Placement::Inherit | Placement::Dedicated) => {}
+            (_, Placement::Spread(_)) => return fail("only a pool can be spread"),
+        }
+        match &self.start {
+            Start::Supervisor(spec) => spec.validate(path),
+            Start::Pool { count: 0, .. } => fail("a pool needs at least one worker"),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A specification that cannot be run.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{path}: {text}")]
+pub struct SpecError {
+    /// Where.
+    pub path: String,
+    /// What is wrong and what to do.
+    pub text: String,
+}
+
+impl fmt::Debug for ChildSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ChildSpec").field("id", &self.id).field("start", &self.start).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Start {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Start::Worker(factory) => f.write_str(factory.kind),
+            Start::Pool { count, .. } => write!(f, "pool of {count}"),
+            Start::Supervisor(spec) => spec.fmt(f),
+        }
+    }
+}
+
+impl fmt::Debug for Factory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.kind)
+    }
+}
+
+impl fmt::Debug for StartCx {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StartCx")
+            .field("path", &self.vitals.path())
+            .field("incarnation", &self.incarnation)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,317 @@
+//! What is known of one child without asking it: written by its runner and its handlers, read by tree and metrics.
+
+use std::{
+    sync::{
+        Arc, Mutex, MutexGuard, OnceLock,
+        atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::*},
+    },
+    time::Instant,
+};
+
+use tokio::sync::watch;
+
+use crate::{
+    Exit,
+    arbiter::Pulse,
+    event::{EventKind, EventLog, now_ms},
+    figure::{Figure, FigureKind},
+    gauge::Gauge,
+    link::{Link, LinkEntry, LinkReporter},
+};
+
+/// Where a child stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum State {
+    /// Not started, stopped by an operator, or finished for good.
+    Stopped = 0,
+    /// Its factory or `started` runs.
+    Starting = 1,
+    /// At work.
+    Running = 2,
+    /// Running with its intake closed.
+    Paused = 3,
+    /// Asked to stop, draining.
+    Stopping = 4,
+    /// Ended, waiting for its next start.
+    BackingOff = 5,
+    /// A thread that did not end at its deadline and cannot be dropped.
+    Stuck = 6,
+}
+
+impl State {
+    const ALL: [State; 7] = [
+        State::Stopped,
+        State::Starting,
+        State::Running,
+        State::Paused,
+        State::Stopping,
+        State::BackingOff,
+        State::Stuck,
+    ];
+
+    /// The word shown in the tree.
+    pub fn name(self) -> &'static str {
+        ["stopped", "starting", "running", "paused", "stopping", "backing_off", "stuck"][self as usize]
+    }
+}
+
+/// The last exit of a child.
+#[derive(Debug, Clone)]
+pub struct LastExit {
+    /// Why.
+    pub exit: Exit,
+    /// When, milliseconds since 1970.
+    pub at_ms: u64,
+    /// The message that was in hand and is lost.
+    pub in_hand: Option<&'static str>,
+}
+
+/// Everything known of one child.
+#[derive(Debug)]
+pub struct Vitals {
+    path: Arc<str>,
+    events: EventLog,
+    state: AtomicU8,
+    incarnation: AtomicU64,
+    restarts: AtomicU64,
+    budget_left: AtomicU32,
+    stale: AtomicU64,
+    started_ms: AtomicU64,
+    paused: watch::Sender<bool>,
+    draining: AtomicBool,
+    in_hand: Mutex<Option<(&'static str, Instant)>>,
+    lost_in_hand: Mutex<Option<&'static str>>,
+    last_exit: Mutex<Option<LastExit>>,
+    gauges: Mutex<Vec<(&'static str, Arc<Gauge>)>>,
+    link: Mutex<Option<Arc<LinkEntry>>>,
+    figures: Mutex<Vec<Figure>>,
+    pulse: OnceLock<Arc<Pulse>>,
+}
+
+/// Holds the name of the work in hand; dropping it ends the work.
+#[derive(Debug)]
+pub struct InHand {
+    vitals: Arc<Vitals>,
+}
+
+impl Vitals {
+    pub(crate) fn new(path: &str, events: EventLog) -> Arc<Self> {
+        Arc::new(Self {
+            path: path.into(),
+            events,
+            state: AtomicU8::new(State::Stopped as u8),
+            incarnation: AtomicU64::new(0),
+            restarts: AtomicU64::new(0),
+            budget_left: AtomicU32::new(0),
+            stale: AtomicU64::new(0),
+            started_ms: AtomicU64::new(0),
+            paused: watch::Sender::new(false),
+            draining: AtomicBool::new(false),
+            in_hand: Mutex::new(None),
+            lost_in_hand: Mutex::new(None),
+            last_exit: Mutex::new(None),
+            gauges: Mutex::new(Vec::new()),
+            link: Mutex::new(None),
+            figures: Mutex::new(Vec::new()),
+            pulse: OnceLock::new(),
+        })
+    }
+
+    /// The child's path in the tree.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// Where it stands.
+    pub fn state(&self) -> State {
+        State::ALL[usize::from(self.state.load(Acquire))]
+    }
+
+    /// Number of the current incarnation, from 1; 0 before the first start.
+    pub fn incarnation(&self) -> u64 {
+        self.incarnation.load(Acquire)
+    }
+
+    /// Starts after the first one, planned ones included.
+    pub fn restarts(&self) -> u64 {
+        self.restarts.load(Relaxed)
+    }
+
+    /// Restarts that its supervisor may still spend in the running period.
+    pub fn budget_left(&self) -> u32 {
+        self.budget_left.load(Relaxed)
+    }
+
+    /// When the current incarnation started, milliseconds since 1970.
+    pub fn started_ms(&self) -> u64 {
+        self.started_ms.load(Relaxed)
+    }
+
+    /// Handles of former incarnations that were dropped.
+    pub fn stale(&self) -> u64 {
+        self.stale.load(Relaxed)
+    }
+
+    /// Is the intake closed by an operator?
+    pub fn is_paused(&self) -> bool {
+        *self.paused.borrow()
+    }
+
+    /// The work in hand and since when.
+    pub fn in_hand(&self) -> Option<(&'static str, Instant)> {
+        *lock(&self.in_hand)
+    }
+
+    /// The last exit.
+    pub fn last_exit(&self) -> Option<LastExit> {
+        lock(&self.last_exit).clone()
+    }
+
+    /// The mailbox and inboxes, by name.
+    pub fn gauges(&self) -> Vec<(&'static str, Arc<Gauge>)> {
+        lock(&self.gauges).clone()
+    }
+
+    /// The declared figures.
+    pub fn figures(&self) -> Vec<Figure> {
+        lock(&self.figures).clone()
+    }
+
+    /// The edge's connection: kind, endpoint and state, if the child is an edge.
+    pub fn link_state(&self) -> Option<(&'static str, String, Link)> {
+        let entry = lock(&self.link).clone()?;
+        let state = entry.state().clone();
+        Some((entry.kind, entry.endpoint.clone(), state))
+    }
+
+    /// How long the child's arbiter has not run its heartbeat.
+    pub fn arbiter_silence(&self) -> std::time::Duration {
+        self.pulse.get().map(|pulse| pulse.silence()).unwrap_or_default()
+    }
+
+    /// Name of the child's arbiter.
+    pub fn arbiter_name(&self) -> Option<&str> {
+        self.pulse.get().map(|pulse| pulse.name())
+    }
+
+    /// Declares that this child is an edge to `endpoint` (without credentials). Repeating it keeps the state.
+    pub fn link(&self, kind: &'static str, endpoint: impl Into<String>) -> LinkReporter {
+        let mut slot = lock(&self.link);
+        let entry = slot.get_or_insert_with(|| {
+            let state = Mutex::new(Link::Connecting { attempt: 0 });
+            Arc::new(LinkEntry { kind, endpoint: endpoint.into(), state })
+        });
+        LinkReporter { entry: entry.clone(), path: self.path.clone(), events: self.events.clone() }
+    }
+
+    /// Declares a figure; the same name gives the same figure, so that counters go on over restarts.
+    pub fn declare(&self, name: &'static str, unit: &'static str, kind: FigureKind) -> Figure {
+        let mut figures = lock(&self.figures);
+        if let Some(known) = figures.iter().find(|figure| figure.name == name) {
+            return known.clone();
+        }
+        let figure = Figure::new(name, unit, kind);
+        figures.push(figure.clone());
+        figure
+    }
+
+    /// Names the work in hand until the guard is dropped, so that a stuck child shows what it is stuck in.
+    pub fn hold(self: &Arc<Self>, name: &'static str) -> InHand {
+        *lock(&self.in_hand) = Some((name, Instant::now()));
+        InHand { vitals: self.clone() }
+    }
+
+    /// Counts a handle of a former incarnation that was dropped.
+    pub fn count_stale(&self) {
+        self.stale.fetch_add(1, Relaxed);
+    }
+
+    /// Waits until the intake is open.
+    pub async fn intake_open(&self) {
+        // The sender lives in self, so waiting cannot fail.
+        let _ = self.paused.subscribe().wait_for(|paused| !paused).await;
+    }
+
+    pub(crate) fn event(&self, kind: EventKind) {
+        self.events.push(&self.path, kind);
+    }
+
+    pub(crate) fn set_state(&self, state: State) {
+        self.state.store(state as u8, Release);
+    }
+
+    pub(crate) fn begin(&self, incarnation: u64) {
+        self.incarnation.store(incarnation, Release);
+        self.started_ms.store(now_ms(), Relaxed);
+        self.draining.store(false, Release);
+        if incarnation > 1 {
+            self.restarts.fetch_add(1, Relaxed);
+        }
+        self.set_state(State::Starting);
+    }
+
+    pub(crate) fn end(&self, exit: &Exit) {
+        let in_hand = lock(&self.lost_in_hand).take();
+        *lock(&self.last_exit) = Some(LastExit { exit: exit.clone(), at_ms: now_ms(), in_hand });
+        *lock(&self.in_hand) = None;
+        self.event(EventKind::Exited {
+            incarnation: self.incarnation(),
+            reason: exit.to_string(),
+            in_hand: in_hand.map(str::to_owned),
+        });
+        self.set_state(State::Stopped);
+    }
+
+    pub(crate) fn set_budget_left(&self, left: u32) {
+        self.budget_left.store(left, Relaxed);
+    }
+
+    pub(crate) fn set_paused(&self, paused: bool) {
+        self.paused.send_replace(paused);
+    }
+
+    pub(crate) fn set_draining(&self) {
+        self.draining.store(true, Release);
+    }
+
+    pub(crate) fn is_draining(&self) -> bool {
+        self.draining.load(Acquire)
+    }
+
+    pub(crate) fn set_pulse(&self, pulse: Arc<Pulse>) {
+        // A child keeps its arbiter for life; a second call would be a kernel error without consequence.
+        let _ = self.pulse.set(pulse);
+    }
+
+    pub(crate) fn add_gauge(&self, name: &'static str, gauge: Arc<Gauge>) {
+        lock(&self.gauges).push((name, gauge));
+    }
+
+    /// Messages waiting in all of the child's mailboxes.
+    pub fn depth(&self) -> usize {
+        lock(&self.gauges).iter().map(|(_, gauge)| gauge.depth()).sum()
+    }
+
+    pub(crate) fn purge(&self) {
+        let depth = self.depth();
+        lock(&self.gauges).iter().for_each(|(_, gauge)| gauge.purge());
+        if depth > 0 {
+            self.event(EventKind::Purged { depth });
+        }
+    }
+}
+
+impl Drop for InHand {
+    fn drop(&mut self) {
+        let work = lock(&self.vitals.in_hand).take();
+        if std::thread::panicking() {
+            *lock(&self.vitals.lost_in_hand) = work.map(|(name, _)| name);
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // A panic while one of these short critical sections was held leaves plain data behind: go on with it.
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
