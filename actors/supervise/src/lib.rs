@@ -28,6 +28,7 @@ mod root;
 mod runner;
 mod snapshot;
 mod spec;
+mod stamped;
 mod strategy;
 #[cfg(feature = "testing")]
 pub mod testing;
@@ -52,6 +53,7 @@ pub use snapshot::*;
 pub use spec::{
     ChildSpec, Factory, OnRestart, Placement, Shutdown, SpecError, Start, StartCx, SupervisorSpec,
 };
+pub use stamped::Stamped;
 pub use strategy::{Restart, Strategy};
 pub use tokio_util::sync::CancellationToken as StopToken;
 pub use tree::{CONSOLE_TIMEOUT, CommandError, ConsoleCallError, Origin, Outcome, Tree};

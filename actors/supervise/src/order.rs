@@ -15,11 +15,14 @@ pub enum Verb {
     Pause,
     /// Open its intake.
     Resume,
+    /// Chaos: make it panic, to see it heal. A thread panics at the next work it takes in hand.
+    Panic,
 }
 
 impl Verb {
     /// All of them.
-    pub const ALL: [Verb; 5] = [Verb::Restart, Verb::Stop, Verb::Start, Verb::Pause, Verb::Resume];
+    pub const ALL: [Verb; 6] =
+        [Verb::Restart, Verb::Stop, Verb::Start, Verb::Pause, Verb::Resume, Verb::Panic];
 
     /// The word used in URLs, the CLI and events.
     pub fn name(self) -> &'static str {
@@ -29,6 +32,7 @@ impl Verb {
             Verb::Start => "start",
             Verb::Pause => "pause",
             Verb::Resume => "resume",
+            Verb::Panic => "panic",
         }
     }
 

@@ -25,6 +25,8 @@ pub(crate) enum Control {
     Kill,
     Pause,
     Resume,
+    /// Chaos: the incarnation is to panic.
+    Panic,
 }
 
 /// What a runner tells its supervisor.
@@ -62,6 +64,13 @@ enum Driven {
     Abandoned,
 }
 
+/// What a runner does after an incarnation.
+enum Next {
+    Idle,
+    Start(u64),
+    End,
+}
+
 enum Step {
     Control(Option<Control>),
     Ended(Exit),
@@ -77,30 +86,42 @@ impl Runner {
         mut control: mpsc::UnboundedReceiver<Control>,
     ) {
         let mut body = make(BodyCx { vitals: self.vitals.clone() });
-        while let Some(order) = control.recv().await {
-            match order {
-                Control::Start { incarnation } => {
-                    if !self.live(body.as_mut(), &mut control, incarnation).await {
-                        break;
+        let mut next = Next::Idle;
+        loop {
+            let incarnation = match next {
+                Next::Start(incarnation) => incarnation,
+                Next::Idle => match control.recv().await {
+                    Some(Control::Start { incarnation }) => incarnation,
+                    Some(order) => {
+                        self.obey_idle(&order);
+                        continue;
                     }
-                }
-                Control::Pause => self.vitals.set_paused(true),
-                Control::Resume => self.vitals.set_paused(false),
-                // Nothing runs: there is nothing to stop.
-                Control::Stop | Control::Kill => {}
-            }
+                    None => break,
+                },
+                Next::End => break,
+            };
+            next = self.live(body.as_mut(), &mut control, incarnation).await;
         }
         // A body whose destructor panics must not take the arbiter with it.
         let _ = guard(|| drop(body));
     }
 
-    /// One incarnation from start to end; false when the process ends.
+    fn obey_idle(&self, order: &Control) {
+        match order {
+            Control::Pause => self.vitals.set_paused(true),
+            Control::Resume => self.vitals.set_paused(false),
+            // Nothing runs: there is nothing to stop.
+            Control::Start { .. } | Control::Stop | Control::Kill | Control::Panic => {}
+        }
+    }
+
+    /// One incarnation from start to end.
     async fn live(
         &self,
         body: &mut dyn Body,
         control: &mut mpsc::UnboundedReceiver<Control>,
         incarnation: u64,
-    ) -> bool {
+    ) -> Next {
         if incarnation > 1 && self.on_restart == OnRestart::Purge {
             self.vitals.purge();
         }
@@ -120,17 +141,37 @@ impl Runner {
         match driven {
             Driven::Exited(exit) => {
                 self.finish(incarnation, exit);
-                true
+                Next::Idle
             }
             Driven::LeftBehind => {
                 self.finish(incarnation, Exit::Killed);
                 self.vitals.set_state(State::Stuck);
-                // No second thread is started beside the stuck one: wait for its end before the next start.
-                let _ = poll_fn(|cx| body.poll(cx)).await;
+                let next = self.outlive(body, control).await;
                 self.vitals.set_state(State::Stopped);
-                true
+                next
             }
-            Driven::Abandoned => false,
+            Driven::Abandoned => Next::End,
+        }
+    }
+
+    /// Waits for the end of a thread that was left behind: no second one is started beside it.
+    async fn outlive(&self, body: &mut dyn Body, control: &mut mpsc::UnboundedReceiver<Control>) -> Next {
+        let mut next = Next::Idle;
+        loop {
+            let order = tokio::select! {
+                _ended = poll_fn(|cx| body.poll(cx)) => return next,
+                order = control.recv() => order,
+            };
+            match order {
+                Some(Control::Start { incarnation }) => next = Next::Start(incarnation),
+                Some(Control::Stop | Control::Kill) => {
+                    if let Next::Start(incarnation) = std::mem::replace(&mut next, Next::Idle) {
+                        self.tell(incarnation, News::Exited(Exit::Killed));
+                    }
+                }
+                Some(order) => self.obey_idle(&order),
+                None => return Next::End,
+            }
         }
     }
 
@@ -175,15 +216,16 @@ impl Runner {
                     self.announce(incarnation, stopping);
                 }
                 Step::Deadline | Step::Control(Some(Control::Kill)) => {
-                    if !matches!(self.shutdown, Shutdown::Kill) {
-                        self.report_orphan();
+                    self.report_orphan();
+                    return Self::kill(body, stop);
+                }
+                Step::Control(Some(Control::Panic)) => {
+                    if let Some(exit) = self.panic(body) {
+                        return Driven::Exited(exit);
                     }
-                    return if body.kill() { Driven::Exited(Exit::Killed) } else { Driven::LeftBehind };
                 }
                 Step::Control(Some(Control::Stop)) => match self.shutdown {
-                    Shutdown::Kill => {
-                        return if body.kill() { Driven::Exited(Exit::Killed) } else { Driven::LeftBehind };
-                    }
+                    Shutdown::Kill => return Self::kill(body, stop),
                     Shutdown::After(limit) => {
                         deadline = Some(Instant::now() + limit);
                         self.begin_stop(stop);
@@ -201,6 +243,22 @@ impl Runner {
                 }
             }
         }
+    }
+
+    fn kill(body: &mut dyn Body, stop: &CancellationToken) -> Driven {
+        // A thread cannot be dropped, but it can be told.
+        stop.cancel();
+        if body.kill() { Driven::Exited(Exit::Killed) } else { Driven::LeftBehind }
+    }
+
+    /// Makes the incarnation panic: at once, or, for a thread, at the next work that it takes in hand.
+    fn panic(&self, body: &mut dyn Body) -> Option<Exit> {
+        let exit = guard(|| -> () { panic!("injected panic") }).err();
+        if body.kill() {
+            return exit;
+        }
+        self.vitals.panic_at_next_hold();
+        None
     }
 
     fn poll_body(body: &mut dyn Body, cx: &mut std::task::Context<'_>, up: bool) -> Poll<Step> {

@@ -1,1 +1,95 @@
-//! x
+//! For tests: a tree that fails when a child outlives its test, and conditions with a deadline instead of sleeps.
+
+use std::time::{Duration, Instant};
+
+use crate::{Event, NodeSnapshot, Root, SupervisorSpec, Tree};
+
+/// Longest wait for a condition; far beyond what any needs on a busy machine.
+const DEADLINE: Duration = Duration::from_secs(20);
+
+/// A tree under test.
+#[derive(Debug)]
+pub struct TestTree {
+    root: Root,
+}
+
+impl TestTree {
+    /// Runs `test` on a tree called `test` made of `spec`, then stops the tree.
+    ///
+    /// # Panics
+    /// If the test panics, the tree does not stop, or a child still runs after it.
+    pub fn run<Fut: Future<Output = ()>>(spec: SupervisorSpec, test: impl FnOnce(Tree) -> Fut) {
+        actix_rt::System::new().block_on(async {
+            let mut tested = Self::start(spec).await;
+            test(tested.root.tree().clone()).await;
+            tested.stop().await;
+        });
+    }
+
+    /// Starts a tree called `test`.
+    ///
+    /// # Panics
+    /// If the specification is refused.
+    pub async fn start(spec: SupervisorSpec) -> Self {
+        let root = Root::start("test", spec).await.expect("a valid specification");
+        root.tree().allow_chaos();
+        Self { root }
+    }
+
+    /// The root, to wait for its exit.
+    pub fn root(&mut self) -> &mut Root {
+        &mut self.root
+    }
+
+    /// Stops the tree and checks that nothing runs any more.
+    ///
+    /// # Panics
+    /// If it does not stop in time, or a child still runs.
+    pub async fn stop(&mut self) {
+        let stopped = tokio::time::timeout(DEADLINE, self.root.stop()).await;
+        assert!(stopped.is_ok(), "the tree did not stop: {:#?}", self.root.tree().snapshot());
+        let snapshot = self.root.tree().snapshot();
+        let mut left = Vec::new();
+        snapshot.root.walk(&mut |node: &NodeSnapshot| {
+            if node.state != "stopped" {
+                left.push(format!("{} is {}", node.path, node.state));
+            }
+        });
+        assert!(left.is_empty(), "children outlived their test: {left:?}");
+    }
+}
+
+/// Waits until `condition` holds.
+///
+/// # Panics
+/// If it does not within 20 s; `what` names it.
+pub async fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
+    let give_up = Instant::now() + DEADLINE;
+    while !condition() {
+        assert!(Instant::now() < give_up, "gave up waiting until {what}");
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+/// Waits for the first event after `seq` that `matches`, and gives it.
+///
+/// # Panics
+/// If none comes within 20 s.
+pub async fn event_after(tree: &Tree, seq: u64, what: &str, matches: impl Fn(&Event) -> bool) -> Event {
+    let mut seen = seq;
+    let found = tokio::time::timeout(DEADLINE, async {
+        loop {
+            for event in tree.events(seen) {
+                seen = event.seq;
+                if matches(&event) {
+                    return event;
+                }
+            }
+            tree.event_log().wait_after(seen).await;
+        }
+    });
+    match found.await {
+        Ok(event) => event,
+        Err(_elapsed) => panic!("no event `{what}` among {:#?}", tree.events(seq)),
+    }
+}

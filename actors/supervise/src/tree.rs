@@ -2,7 +2,10 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, OnceLock},
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
     time::{Duration, Instant},
 };
 
@@ -37,6 +40,7 @@ struct Inner {
     events: EventLog,
     since: Instant,
     arbiters: Arbiters,
+    chaos: AtomicBool,
 }
 
 /// The fixed facts of one child.
@@ -112,6 +116,7 @@ impl Tree {
                 events: EventLog::default(),
                 since: Instant::now(),
                 arbiters: Arbiters::default(),
+                chaos: AtomicBool::new(false),
             }),
         }
     }
@@ -141,6 +146,11 @@ impl Tree {
     /// All paths, in alphabetical order.
     pub fn paths(&self) -> Vec<String> {
         self.nodes().keys().cloned().collect()
+    }
+
+    /// Lets [`Verb::Panic`] through from now on. Off by default: only tests and drills want it.
+    pub fn allow_chaos(&self) {
+        self.inner.chaos.store(true, Relaxed);
     }
 
     /// The full path for `path`, which may leave out the root's name.
@@ -199,6 +209,9 @@ impl Tree {
     async fn order(&self, path: &str, node: &Node, verb: Verb) -> Result<(), CommandError> {
         let illegal = |text: String| Err(CommandError::Illegal(text));
         let wants_pause = matches!(verb, Verb::Pause | Verb::Resume);
+        if verb == Verb::Panic && !self.inner.chaos.load(Relaxed) {
+            return illegal("panics are injected only where chaos is allowed: set admin.chaos = true".to_owned());
+        }
         if wants_pause && !node.pausable {
             let pausable = self.pausable_below(path);
             return illegal(match pausable.as_slice() {

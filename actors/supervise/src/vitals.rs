@@ -80,6 +80,7 @@ pub struct Vitals {
     started_ms: AtomicU64,
     paused: watch::Sender<bool>,
     draining: AtomicBool,
+    panic_next: AtomicBool,
     in_hand: Mutex<Option<(&'static str, Instant)>>,
     lost_in_hand: Mutex<Option<&'static str>>,
     last_exit: Mutex<Option<LastExit>>,
@@ -108,6 +109,7 @@ impl Vitals {
             started_ms: AtomicU64::new(0),
             paused: watch::Sender::new(false),
             draining: AtomicBool::new(false),
+            panic_next: AtomicBool::new(false),
             in_hand: Mutex::new(None),
             lost_in_hand: Mutex::new(None),
             last_exit: Mutex::new(None),
@@ -219,11 +221,13 @@ impl Vitals {
     /// Names the work in hand until the guard is dropped, so that a stuck child shows what it is stuck in.
     pub fn hold(self: &Arc<Self>, name: &'static str) -> InHand {
         *lock(&self.in_hand) = Some((name, Instant::now()));
-        InHand { vitals: self.clone() }
+        let guard = InHand { vitals: self.clone() };
+        assert!(!self.panic_next.swap(false, AcqRel), "injected panic");
+        guard
     }
 
     /// Counts a handle of a former incarnation that was dropped.
-    pub fn count_stale(&self) {
+    pub(crate) fn count_stale(&self) {
         self.stale.fetch_add(1, Relaxed);
     }
 
@@ -277,6 +281,11 @@ impl Vitals {
 
     pub(crate) fn is_draining(&self) -> bool {
         self.draining.load(Acquire)
+    }
+
+    /// Chaos: the thread panics when it next takes work in hand.
+    pub(crate) fn panic_at_next_hold(&self) {
+        self.panic_next.store(true, Release);
     }
 
     pub(crate) fn set_pulse(&self, pulse: Arc<Pulse>) {

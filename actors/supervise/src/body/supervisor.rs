@@ -228,6 +228,7 @@ impl SupervisorBody {
         match order.verb {
             Verb::Pause => entry.tell(Control::Pause),
             Verb::Resume => entry.tell(Control::Resume),
+            Verb::Panic => entry.tell(Control::Panic),
             Verb::Stop => {
                 entry.must_start = false;
                 entry.want_stop();
@@ -304,7 +305,7 @@ impl SupervisorBody {
         self.waiters.retain_mut(|waiter| {
             let entry = &children[waiter.index];
             let done = match waiter.verb {
-                Verb::Pause | Verb::Resume => true,
+                Verb::Pause | Verb::Resume | Verb::Panic => true,
                 Verb::Stop => entry.status == Status::Idle,
                 Verb::Start | Verb::Restart => {
                     entry.status == Status::Up && entry.incarnation > waiter.incarnation
