@@ -1,1 +1,8 @@
-//! edge.
+//! What all edges share: [`Reconnect`] (tries with backoff, told to the edge's link) and [`Faults`] (where tests make an
+//! edge fail). An edge starts without its peer, stays alive while it is away, and comes back by itself.
+
+mod faults;
+mod reconnect;
+
+pub use faults::Faults;
+pub use reconnect::Reconnect;

@@ -232,8 +232,8 @@ pub enum Received<T> {
     TimedOut,
 }
 
-/// Blocks a thread child on a future of the channel (no I/O or timer may be in it); None when `deadline` passed.
-fn block_on<F: Future>(deadline: Option<Instant>, future: F) -> Option<F::Output> {
+/// Blocks a thread child on a future of inboxes and stop tokens (no I/O or timer may be in it); None when `deadline` passed.
+pub fn block_on<F: Future>(deadline: Option<Instant>, future: F) -> Option<F::Output> {
     struct Unpark(std::thread::Thread);
     impl std::task::Wake for Unpark {
         fn wake(self: Arc<Self>) {

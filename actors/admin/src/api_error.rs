@@ -1,0 +1,68 @@
+//! What a request is told that cannot be served: always `{"error", "message"}`, always saying what to do.
+
+use std::fmt;
+
+use actix_web::{HttpResponse, ResponseError, http::StatusCode};
+use orchestrator_supervise::{AskError, CommandError, ConsoleCallError, ConsoleError};
+
+use crate::wire::{ErrorBody, ErrorKind};
+
+/// An answer that is no success.
+#[derive(Debug)]
+pub(crate) struct ApiError(pub(crate) ErrorBody);
+
+impl ApiError {
+    pub(crate) fn new(error: ErrorKind, message: impl Into<String>) -> Self {
+        Self(ErrorBody { error, message: message.into() })
+    }
+}
+
+impl fmt::Display for ApiError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.message)
+    }
+}
+
+impl ResponseError for ApiError {
+    fn status_code(&self) -> StatusCode {
+        StatusCode::from_u16(self.0.error.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+    }
+
+    fn error_response(&self) -> HttpResponse {
+        HttpResponse::build(self.status_code()).json(&self.0)
+    }
+}
+
+impl From<CommandError> for ApiError {
+    fn from(error: CommandError) -> Self {
+        let kind = match error {
+            CommandError::NotFound(_) => ErrorKind::NotFound,
+            CommandError::Illegal(_) => ErrorKind::Refused,
+            CommandError::TimedOut(_) => ErrorKind::TimedOut,
+        };
+        Self::new(kind, error.to_string())
+    }
+}
+
+impl From<ConsoleCallError> for ApiError {
+    fn from(error: ConsoleCallError) -> Self {
+        let kind = match &error {
+            ConsoleCallError::NoConsole(_) => ErrorKind::NotFound,
+            ConsoleCallError::Ask(AskError::Full(_)) => ErrorKind::Refused,
+            // Lost in hand: like a time-out, nobody knows whether it was done.
+            ConsoleCallError::Ask(AskError::TimedOut(_) | AskError::Lost) => ErrorKind::TimedOut,
+        };
+        Self::new(kind, error.to_string())
+    }
+}
+
+impl From<ConsoleError> for ApiError {
+    fn from(error: ConsoleError) -> Self {
+        let kind = match &error {
+            ConsoleError::UnknownVerb(_) => ErrorKind::NotFound,
+            ConsoleError::BadArguments(_) => ErrorKind::BadRequest,
+            ConsoleError::Refused(_) => ErrorKind::Refused,
+        };
+        Self::new(kind, error.to_string())
+    }
+}

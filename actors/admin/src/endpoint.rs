@@ -1,0 +1,128 @@
+//! The endpoint as a child of the tree: opens its sockets, serves until it is told to stop, and never takes the
+//! process down once it has been up.
+
+use std::{future::pending, io, pin::pin, sync::Arc, time::Duration};
+
+use actix_web::dev::Server;
+use orchestrator_supervise::{
+    Backoff, ChildSpec, Factory, Fault, LinkReporter, Placement, Shutdown, StartCx,
+};
+
+use crate::{
+    AdminConfig, AdminError,
+    access::Access,
+    listeners::{Listeners, Opened, Places},
+    server,
+};
+
+/// Delays between attempts to open a socket that somebody else has.
+const RETRY: Backoff = Backoff { first: Duration::from_secs(1), max: Duration::from_secs(30) };
+
+/// What a socket that cannot be opened means at the first start. Later it is always a warning: an endpoint that lost
+/// its port must not end the work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnBusy {
+    /// The endpoint fails to start, and so does the tree.
+    Fail,
+    /// A warning, the link down, and another try after a while: for drop-in use, where nobody counted on the endpoint.
+    Retry,
+}
+
+/// The child `admin`, or none if the configuration turns it off. Its link shows where it listens.
+///
+/// # Errors
+/// The configuration names an address that cannot be served.
+pub fn child_spec(config: &AdminConfig, on_busy: OnBusy) -> Result<Option<ChildSpec>, AdminError> {
+    if config.is_off() {
+        return Ok(None);
+    }
+    let places = Arc::new(Places::new(config.addresses()?));
+    let chaos = config.chaos;
+    let factory = Factory::task(move |cx: StartCx| {
+        let (places, on_busy) = (places.clone(), if cx.incarnation > 1 { OnBusy::Retry } else { on_busy });
+        if chaos {
+            cx.tree.allow_chaos();
+        }
+        async move { serve(&places, on_busy, &cx).await }
+    });
+    let spec = ChildSpec::worker("admin", factory)
+        .placement(Placement::Dedicated)
+        .shutdown(Shutdown::After(Duration::from_secs(3)));
+    Ok(Some(spec))
+}
+
+async fn serve(places: &Places, on_busy: OnBusy, cx: &StartCx) -> Result<(), Fault> {
+    let mut listeners = Listeners::default();
+    let mut opened = listeners.open_missing(places);
+    if let (OnBusy::Fail, Some(error)) = (on_busy, opened.trouble.first()) {
+        return Err(Fault::new(error.to_string()));
+    }
+    let link = cx.vitals.link("http", places.names());
+    let access =
+        Access { tree: cx.tree.clone(), own_path: cx.vitals.path().to_owned(), stop: cx.stop.clone() };
+    let mut attempt = 0;
+    loop {
+        let server = if listeners.is_empty() { None } else { Some(build(&listeners, &access)?) };
+        let handle = server.as_ref().map(Server::handle);
+        let mut running = pin!(run(server));
+        let more = loop {
+            let retry = report(&link, &opened, attempt);
+            tokio::select! {
+                ended = &mut running => return Err(ended_early(ended)),
+                () = cx.stop.cancelled() => break false,
+                () = sleep(retry) => {}
+            }
+            attempt += 1;
+            opened = listeners.open_missing(places);
+            if opened.any {
+                break true;
+            }
+        };
+        if !more {
+            // Nobody new comes in while the last ones are served.
+            listeners = Listeners::default();
+        }
+        if let Some(handle) = handle {
+            let (_, _) = tokio::join!(handle.stop(true), running);
+        }
+        if !more {
+            return Ok(());
+        }
+    }
+}
+
+fn build(listeners: &Listeners, access: &Access) -> Result<Server, Fault> {
+    server::build(listeners, access).map_err(|error| Fault::new(AdminError::Server(error).to_string()))
+}
+
+async fn run(server: Option<Server>) -> io::Result<()> {
+    match server {
+        Some(server) => server.await,
+        None => pending().await,
+    }
+}
+
+/// Shows the state of the sockets; the delay until the next try, if one is missing.
+fn report(link: &LinkReporter, opened: &Opened, attempt: u32) -> Option<Duration> {
+    if opened.trouble.is_empty() {
+        link.up();
+        return None;
+    }
+    let delay = RETRY.delay(attempt, fastrand::f64());
+    let texts: Vec<_> = opened.trouble.iter().map(ToString::to_string).collect();
+    // The link logs the warning, and only when the reason is new.
+    link.down(texts.join("; "), delay);
+    Some(delay)
+}
+
+async fn sleep(delay: Option<Duration>) {
+    match delay {
+        Some(delay) => tokio::time::sleep(delay).await,
+        None => pending().await,
+    }
+}
+
+fn ended_early(ended: io::Result<()>) -> Fault {
+    let error = ended.err().unwrap_or_else(|| io::Error::other("it ended by itself"));
+    Fault::new(AdminError::Server(error).to_string())
+}

@@ -1,0 +1,182 @@
+//! The Prometheus text format 0.0.4. Pure. Keeps samples of one name together under one HELP and TYPE, drops a second
+//! sample of the same series, and bounds the series of a name, whatever the children declare.
+
+use std::{
+    collections::BTreeMap,
+    fmt::{Display, Write},
+};
+
+use orchestrator_supervise::Histogram;
+
+/// Series of one name; a histogram counts once.
+const SERIES_MAX: usize = 4096;
+
+/// Every second of the kernel's power-of-two bounds is plenty for a quantile and halves the series.
+const BUCKET_STEP: usize = 2;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Counter,
+    Gauge,
+    Histogram,
+}
+
+#[derive(Debug)]
+struct Family {
+    kind: Kind,
+    help: String,
+    /// Label text -> lines.
+    series: BTreeMap<String, String>,
+}
+
+/// Collects samples.
+#[derive(Debug, Default)]
+pub(crate) struct Exposition {
+    families: BTreeMap<String, Family>,
+    dropped: u64,
+}
+
+/// Labels, in the order in which they are written.
+pub(crate) type Labels<'a> = [(&'a str, &'a str)];
+
+impl Exposition {
+    /// Adds one sample.
+    pub(crate) fn add(
+        &mut self,
+        kind: Kind,
+        name: &str,
+        help: &str,
+        labels: &Labels<'_>,
+        value: impl Display,
+    ) {
+        let labels = braced(&written(labels));
+        self.series(kind, name, help, &labels, || format!("{name}{labels} {value}\n"));
+    }
+
+    /// Adds a histogram, in seconds.
+    pub(crate) fn histogram(&mut self, name: &str, help: &str, labels: &Labels<'_>, histogram: &Histogram) {
+        let labels = written(labels);
+        self.series(Kind::Histogram, name, help, &labels, || buckets(name, &labels, histogram));
+    }
+
+    fn series(&mut self, kind: Kind, name: &str, help: &str, labels: &str, lines: impl FnOnce() -> String) {
+        let family = self.families.entry(name.to_owned()).or_insert_with(|| Family {
+            kind,
+            help: help.replace('\\', "\\\\").replace('\n', "\\n"),
+            series: BTreeMap::new(),
+        });
+        if family.kind != kind || family.series.len() >= SERIES_MAX || family.series.contains_key(labels) {
+            self.dropped += 1;
+        } else {
+            family.series.insert(labels.to_owned(), lines());
+        }
+    }
+
+    /// The whole text.
+    pub(crate) fn render(mut self) -> String {
+        let help = "Samples left out of this answer: too many series of one name, or two of the same.";
+        let dropped = self.dropped;
+        self.add(Kind::Gauge, "orchestrator_metrics_dropped_samples", help, &[], dropped);
+        let mut text = String::new();
+        for (name, family) in &self.families {
+            let kind = match family.kind {
+                Kind::Counter => "counter",
+                Kind::Gauge => "gauge",
+                Kind::Histogram => "histogram",
+            };
+            // Writing to a String cannot fail.
+            let _ = write!(text, "# HELP {name} {}\n# TYPE {name} {kind}\n", family.help);
+            text.extend(family.series.values().map(String::as_str));
+        }
+        text
+    }
+}
+
+fn written(labels: &Labels<'_>) -> String {
+    let pairs: Vec<_> = labels.iter().map(|(name, value)| format!("{name}=\"{}\"", escaped(value))).collect();
+    pairs.join(",")
+}
+
+fn braced(labels: &str) -> String {
+    if labels.is_empty() { String::new() } else { format!("{{{labels}}}") }
+}
+
+fn escaped(value: &str) -> String {
+    value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
+fn buckets(name: &str, labels: &str, histogram: &Histogram) -> String {
+    let sum = histogram.sum_seconds();
+    let counts = histogram.cumulative();
+    let comma = if labels.is_empty() { "" } else { "," };
+    let mut lines = String::new();
+    // The kernel's last bucket holds everything longer: it is the infinite one.
+    let (bounded, total) = match counts.split_last() {
+        Some(((_, total), bounded)) => (bounded, *total),
+        None => (counts.as_slice(), 0),
+    };
+    for (bound, count) in bounded.iter().step_by(BUCKET_STEP) {
+        let _ = writeln!(lines, "{name}_bucket{{{labels}{comma}le=\"{bound}\"}} {count}");
+    }
+    let _ = writeln!(lines, "{name}_bucket{{{labels}{comma}le=\"+Inf\"}} {total}");
+    let labels = braced(labels);
+    let _ = write!(lines, "{name}_sum{labels} {sum}\n{name}_count{labels} {total}\n");
+    lines
+}
+
+/// `text` as part of a metric's name: lower case, and an underscore for whatever is not allowed.
+pub(crate) fn name_part(text: &str) -> String {
+    let word = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '_' };
+    text.chars().map(word).collect::<String>().trim_matches('_').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn labels_are_escaped_and_series_unique() {
+        let mut exposition = Exposition::default();
+        for value in [1, 2] {
+            exposition.add(Kind::Gauge, "a", "x\ny", &[("path", "q\"\\\n")], value);
+        }
+        exposition.add(Kind::Counter, "a", "x", &[], 1);
+        let text = exposition.render();
+        assert!(text.starts_with("# HELP a x\\ny\n# TYPE a gauge\na{path=\"q\\\"\\\\\\n\"} 1\n#"), "{text}");
+        assert!(text.ends_with("orchestrator_metrics_dropped_samples 2\n"), "{text}");
+    }
+
+    #[test]
+    fn series_are_bounded() {
+        let mut exposition = Exposition::default();
+        for i in 0..SERIES_MAX + 7 {
+            exposition.add(Kind::Gauge, "a", "x", &[("i", &i.to_string())], i);
+        }
+        assert!(exposition.render().ends_with("dropped_samples 7\n"));
+    }
+
+    #[test]
+    fn buckets_are_cumulative_and_end_in_infinity() {
+        let histogram = Histogram::default();
+        for us in [1, 3, 100, 1_000_000_000] {
+            histogram.record(Duration::from_micros(us));
+        }
+        let text = buckets("h", "", &histogram);
+        for line in [
+            "h_bucket{le=\"0.000001\"} 1",
+            "h_bucket{le=\"0.000004\"} 2",
+            "h_bucket{le=\"+Inf\"} 4",
+            "h_count 4",
+        ] {
+            assert!(text.lines().any(|other| other == line), "{line} in {text}");
+        }
+        assert!(text.contains("h_sum 1000.000104"), "{text}");
+    }
+
+    #[test]
+    fn names_are_cleaned() {
+        assert_eq!(name_part("Hand-outs/s"), "hand_outs_s");
+    }
+}

@@ -1,0 +1,45 @@
+//! Who is at the other end of a connection, as far as the kernel of the operating system tells.
+
+use std::{any::Any, fmt, net::SocketAddr};
+
+use actix_web::{HttpRequest, dev::Extensions};
+use tokio::net::{TcpStream, UnixStream};
+
+/// One connection's other end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Peer {
+    Tcp(SocketAddr),
+    Unix { uid: u32, pid: Option<i32> },
+    Unknown,
+}
+
+impl Peer {
+    /// Notes the peer of a fresh connection in its data.
+    pub(crate) fn remember(connection: &dyn Any, data: &mut Extensions) {
+        let tcp = |stream: &TcpStream| stream.peer_addr().ok().map(Peer::Tcp);
+        let unix = |stream: &UnixStream| {
+            stream.peer_cred().ok().map(|cred| Peer::Unix { uid: cred.uid(), pid: cred.pid() })
+        };
+        let peer = connection
+            .downcast_ref()
+            .and_then(tcp)
+            .or_else(|| connection.downcast_ref().and_then(unix))
+            .unwrap_or(Peer::Unknown);
+        data.insert(peer);
+    }
+
+    pub(crate) fn of(request: &HttpRequest) -> Peer {
+        request.conn_data().copied().unwrap_or(Peer::Unknown)
+    }
+}
+
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Peer::Tcp(address) => write!(f, "{address} over tcp"),
+            Peer::Unix { uid, pid: Some(pid) } => write!(f, "uid {uid}, pid {pid} over the admin socket"),
+            Peer::Unix { uid, pid: None } => write!(f, "uid {uid} over the admin socket"),
+            Peer::Unknown => f.write_str("unknown"),
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! Who keeps the process from being ready. Pure.
+//!
+//! | A child is a culprit when | unless |
+//! |---|---|
+//! | it is stuck | |
+//! | it does not run | it is paused (an operator's wish), or it is transient or temporary and has ended |
+//! | its link is not up | it is paused, or it is the endpoint that is just answering |
+
+use std::fmt;
+
+use orchestrator_supervise::NodeSnapshot;
+
+/// What is said of one child.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Verdict<'a> {
+    path: &'a str,
+    state: &'a str,
+    /// Why it is not ready.
+    pub(crate) culprit: Option<String>,
+}
+
+impl fmt::Display for Verdict<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.culprit {
+            None => writeln!(f, "ok: {}: {}", self.path, self.state),
+            Some(reason) => {
+                let line: String = reason.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+                writeln!(f, "culprit: {}: {line}", self.path)
+            }
+        }
+    }
+}
+
+/// A verdict for every child; `own` is the path of the endpoint.
+pub(crate) fn judge<'a>(root: &'a NodeSnapshot, own: &str) -> Vec<Verdict<'a>> {
+    let mut verdicts = Vec::new();
+    visit(root, own, &mut verdicts);
+    verdicts
+}
+
+fn visit<'a>(node: &'a NodeSnapshot, own: &str, verdicts: &mut Vec<Verdict<'a>>) {
+    verdicts.push(Verdict { path: &node.path, state: &node.state, culprit: trouble(node, own) });
+    // What has ended by its own right took its children along by right.
+    if !has_ended(node) {
+        node.children.iter().for_each(|child| visit(child, own, verdicts));
+    }
+}
+
+fn has_ended(node: &NodeSnapshot) -> bool {
+    node.restart != "permanent" && node.state == "stopped"
+}
+
+fn trouble(node: &NodeSnapshot, own: &str) -> Option<String> {
+    if node.stuck {
+        return Some(stuck(node));
+    }
+    let state = node.state.as_str();
+    if state == "paused" || has_ended(node) {
+        return None;
+    }
+    if state != "running" {
+        let exit = node.last_exit.as_ref().map(|exit| format!(", last exit {}", exit.reason));
+        return Some(format!("{state}{}", exit.unwrap_or_default()));
+    }
+    let link = node.link.as_ref().filter(|link| link.state != "up" && node.path != own)?;
+    let reason = link.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
+    Some(format!("{} to {} is {}{reason}", link.kind, link.endpoint, link.state))
+}
+
+fn stuck(node: &NodeSnapshot) -> String {
+    match &node.in_hand {
+        Some(work) => format!("stuck in {} for {} ms", work.name, work.for_ms),
+        None if node.state == "stuck" => "stuck: it did not stop at its deadline".to_owned(),
+        None => format!("stuck: arbiter {} is blocked", node.arbiter.as_deref().unwrap_or("?")),
+    }
+}

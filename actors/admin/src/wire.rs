@@ -1,0 +1,135 @@
+//! What goes over the wire, for the endpoint and the CLI alike. The tree itself travels as the kernel's
+//! [`TreeSnapshot`]. Readers must accept fields that they do not know.
+
+pub use orchestrator_supervise::{
+    ExitSnapshot, FigureSnapshot, InHandSnapshot, LinkSnapshot, MailboxSnapshot, MessageSnapshot,
+    NodeSnapshot, TreeSnapshot,
+};
+use serde::{Deserialize, Serialize};
+
+/// Largest body of a request, bytes.
+pub const BODY_LIMIT: usize = 64 * 1024;
+/// Longest reason of a command, bytes: reasons are kept in the ring of events.
+pub const REASON_LIMIT: usize = 512;
+
+/// Body of `POST /v1/actors/{path}/{verb}`; an empty body is `{}`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct CommandArgs {
+    /// Why, in the operator's words; recorded in the events.
+    pub reason: String,
+}
+
+/// Answer to a command: 200 when its effect has shown, 202 when the endpoint itself had to go before that.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CommandAnswer {
+    /// Full path of the child.
+    pub path: String,
+    /// The verb.
+    pub verb: String,
+    /// State before.
+    pub before: String,
+    /// State after.
+    pub after: String,
+}
+
+/// Body of every answer that is not a success.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ErrorBody {
+    /// For programs.
+    pub error: ErrorKind,
+    /// For people: what is wrong and what to do.
+    pub message: String,
+}
+
+/// What can be wrong with a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ErrorKind {
+    /// 400: the body or the arguments do not fit.
+    BadRequest,
+    /// 403: it comes from a web page of another site.
+    Forbidden,
+    /// 404: no such child, console or verb.
+    NotFound,
+    /// 404: no such route.
+    UnknownRoute,
+    /// 405: the route exists, for another method.
+    MethodNotAllowed,
+    /// 408: the body did not arrive in time.
+    SlowBody,
+    /// 409: it cannot be done now.
+    Refused,
+    /// 413: the body is larger than [`BODY_LIMIT`].
+    TooLarge,
+    /// 504: no answer, or no effect, in time.
+    TimedOut,
+    /// A kind that this reader does not know.
+    #[serde(other)]
+    Unknown,
+}
+
+impl ErrorKind {
+    /// The HTTP status that goes with it.
+    pub fn status(self) -> u16 {
+        match self {
+            ErrorKind::BadRequest => 400,
+            ErrorKind::Forbidden => 403,
+            ErrorKind::NotFound | ErrorKind::UnknownRoute => 404,
+            ErrorKind::MethodNotAllowed => 405,
+            ErrorKind::SlowBody => 408,
+            ErrorKind::Refused => 409,
+            ErrorKind::TooLarge => 413,
+            ErrorKind::TimedOut => 504,
+            ErrorKind::Unknown => 500,
+        }
+    }
+}
+
+/// `/v1/tree` or `/v1/tree/{path}`.
+pub fn tree_url(path: Option<&str>) -> String {
+    path.map_or_else(|| "/v1/tree".to_owned(), |path| format!("/v1/tree/{}", encode(path)))
+}
+
+/// `/v1/actors/{path}/{verb}`.
+pub fn actor_url(path: &str, verb: &str) -> String {
+    format!("/v1/actors/{}/{}", encode(path), encode(verb))
+}
+
+/// `/v1/consoles/{path}/{verb}`.
+pub fn console_url(path: &str, verb: &str) -> String {
+    format!("/v1/consoles/{}/{}", encode(path), encode(verb))
+}
+
+/// Percent-encodes everything but unreserved characters and slashes; slashes at the ends are dropped.
+fn encode(path: &str) -> String {
+    let mut url = String::with_capacity(path.len());
+    for byte in path.trim_matches('/').bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'/' => {
+                url.push(byte as char)
+            }
+            other => url.push_str(&format!("%{other:02X}")),
+        }
+    }
+    url
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_keep_slashes_and_encode_the_rest() {
+        assert_eq!(tree_url(None), "/v1/tree");
+        assert_eq!(tree_url(Some("/queue/a b?#é/")), "/v1/tree/queue/a%20b%3F%23%C3%A9");
+        assert_eq!(actor_url("queue/watcher", "pause"), "/v1/actors/queue/watcher/pause");
+        assert_eq!(console_url("queue/queue_store", "ls"), "/v1/consoles/queue/queue_store/ls");
+    }
+
+    #[test]
+    fn an_unknown_kind_of_error_can_be_read() {
+        let body: ErrorBody = serde_json::from_str(r#"{"error":"teapot","message":"x","new":1}"#).unwrap();
+        assert_eq!(body.error, ErrorKind::Unknown);
+    }
+}

@@ -1,0 +1,28 @@
+//! The queue's storage in a SQLite file that the Python original and other processes can read and write meanwhile.
+//!
+//! Beside the contract's tables it keeps its own, all named `orchestrator_*`. The first of them lists the groups that can
+//! be handed out, in order, so that a dequeue never walks over others; triggers keep it right when foreign programs write.
+
+mod attr;
+mod checkpoint;
+mod corrupt;
+mod deletion;
+mod error;
+mod groups;
+mod handout;
+mod heads;
+mod ingest;
+mod inspect;
+mod lock;
+mod open;
+mod runs;
+mod schema;
+mod store;
+mod triggers;
+
+pub use checkpoint::{CheckpointMode, Checkpointed, Checkpointer};
+pub use corrupt::set_aside;
+pub use inspect::{Counts, Inspector, Peeked, RunCount};
+pub use open::{Options, Synchronous};
+pub use schema::create_version;
+pub use store::SqliteStore;

@@ -1,0 +1,125 @@
+//! Reading and writing all that is stored about one attribute path.
+
+use super::groups;
+use super::heads::Section;
+use super::store::View;
+use crate::storage::{AttrState, GroupKey, LogRow, Place, Row};
+use rusqlite::{Connection, OptionalExtension, params};
+
+/// Reads the log row and the queue rows of an attribute path.
+pub(super) fn load(conn: &Connection, attr_path: &str) -> rusqlite::Result<AttrState> {
+    let mut statement = conn.prepare_cached(
+        "SELECT rowid, fetcher_id, fetcher_run_started, is_dequeued, last_started, order_jitter
+         FROM queue WHERE attr_path = ?1",
+    )?;
+    let mut found = statement.query([attr_path])?;
+    let mut rows = Vec::with_capacity(2);
+    while let Some(row) = found.next()? {
+        rows.push(Row {
+            rowid: row.get(0)?,
+            fetcher_id: row.get(1)?,
+            run_started: row.get(2)?,
+            is_dequeued: row.get::<_, i64>(3)? != 0,
+            last_started: row.get(4)?,
+            order_jitter: row.get(5)?,
+        });
+    }
+    Ok(AttrState { log: load_log(conn, attr_path)?, rows })
+}
+
+/// Reads the log row of an attribute path.
+pub(super) fn load_log(conn: &Connection, attr_path: &str) -> rusqlite::Result<Option<LogRow>> {
+    conn.prepare_cached("SELECT started, finished, exit_code FROM log WHERE attr_path = ?1")?
+        .query_row([attr_path], |row| {
+            Ok(LogRow { started: row.get(0)?, finished: row.get(1)?, exit_code: row.get(2)? })
+        })
+        .optional()
+}
+
+/// Writes what differs between `before`, which was just read, and `after`, which has the same rows: the log row, the queue
+/// rows, and the places of the groups.
+pub(super) fn save(
+    conn: &Connection,
+    view: &mut View,
+    attr_path: &str,
+    before: &AttrState,
+    after: &AttrState,
+) -> rusqlite::Result<()> {
+    save_log(conn, attr_path, before.log, after.log)?;
+    for (old, new) in before.rows.iter().zip(&after.rows) {
+        if old != new {
+            conn.prepare_cached("UPDATE queue SET is_dequeued = ?2, last_started = ?3 WHERE rowid = ?1")?.execute(
+                params![new.rowid, new.is_dequeued, new.last_started],
+            )?;
+        }
+    }
+    let is_deleted = |fetcher, run| view.runs.is_deleted(fetcher, run);
+    let new = after.places(&is_deleted);
+    let mut old = before.places(&is_deleted);
+    if before.rows.iter().any(|row| is_deleted(row.fetcher_id, row.run_started)) {
+        // A group that a row of a deleted run stood for may not have come back to its place yet: put all in anew.
+        old.retain(|place| !new.contains(place));
+    }
+    move_groups(conn, view, attr_path, &old, &new)
+}
+
+/// Takes an attribute path's groups from their old places to the new ones.
+pub(super) fn move_groups(
+    conn: &Connection,
+    view: &mut View,
+    attr_path: &str,
+    old: &[Place],
+    new: &[Place],
+) -> rusqlite::Result<()> {
+    for place in old.iter().filter(|place| !new.contains(place)) {
+        groups::remove(conn, place, attr_path)?;
+        view.heads.removed(place, attr_path);
+    }
+    for place in new.iter().filter(|place| !old.contains(place)) {
+        groups::insert(conn, place, attr_path)?;
+        view.heads.inserted(place, attr_path);
+    }
+    Ok(())
+}
+
+fn save_log(conn: &Connection, attr_path: &str, old: Option<LogRow>, new: Option<LogRow>) -> rusqlite::Result<()> {
+    match (old, new) {
+        (old, new) if old == new => {}
+        (None, Some(log)) => {
+            conn.prepare_cached("INSERT INTO log (attr_path, started, finished, exit_code) VALUES (?1, ?2, ?3, ?4)")?
+                .execute(params![attr_path, log.started, log.finished, log.exit_code])?;
+        }
+        (_, Some(log)) => {
+            conn.prepare_cached("UPDATE log SET started = ?2, finished = ?3, exit_code = ?4 WHERE attr_path = ?1")?
+                .execute(params![attr_path, log.started, log.finished, log.exit_code])?;
+        }
+        (_, None) => {
+            conn.prepare_cached("DELETE FROM log WHERE attr_path = ?1")?.execute([attr_path])?;
+        }
+    }
+    Ok(())
+}
+
+/// Corrects what the tables hold about an attribute path whose group was found at a wrong place: `key` in `section`.
+pub(super) fn repair(
+    conn: &Connection,
+    view: &mut View,
+    section: Section,
+    key: &GroupKey,
+    mut state: AttrState,
+) -> rusqlite::Result<()> {
+    let wrong = Place {
+        fetcher_id: section.fetcher_id,
+        run_started: section.run_started,
+        held: section.held,
+        last_started: key.last_started,
+        order_jitter: key.order_jitter,
+    };
+    let before = state.clone();
+    state.heal();
+    save(conn, view, &key.attr_path, &before, &state)?;
+    let right = state.places(&|fetcher, run| view.runs.is_deleted(fetcher, run));
+    // All of `right` is put in, even what the tables say is there.
+    move_groups(conn, view, &key.attr_path, &[wrong], &[])?;
+    move_groups(conn, view, &key.attr_path, &[], &right)
+}

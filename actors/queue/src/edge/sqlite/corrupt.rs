@@ -1,0 +1,64 @@
+//! Keeping a damaged database for who wants to look into it.
+
+use crate::storage::StorageError;
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// SQLite's files beside a database. The database itself comes last: without the others it is still seen as damaged at the
+/// next start, while the others without it could be taken for parts of the new one.
+const SUFFIXES: [&str; 4] = ["-wal", "-shm", "-journal", ""];
+
+/// Renames a database that is open nowhere, with its companions, to `DB.corrupt-<unix_time>` and returns the new path
+/// (contract: R48). If that name is taken, `-2`, `-3`, .. is added. `unix_time` is in seconds.
+///
+/// # Errors
+/// [`StorageError::Backend`] if a rename fails; what was renamed stays so, and the call may be repeated.
+pub fn set_aside(db_path: &Path, unix_time: i64) -> Result<PathBuf, StorageError> {
+    rename_all(db_path, unix_time).map_err(|source| StorageError::Backend {
+        path: db_path.to_path_buf(),
+        action: "setting it aside",
+        source: Box::new(source),
+    })
+}
+
+fn rename_all(db_path: &Path, unix_time: i64) -> io::Result<PathBuf> {
+    let target = free_name(db_path, unix_time)?;
+    for suffix in SUFFIXES {
+        match fs::rename(with_suffix(db_path, suffix), with_suffix(&target, suffix)) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let directory = db_path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    File::open(directory)?.sync_all()?;
+    Ok(target)
+}
+
+fn free_name(db_path: &Path, unix_time: i64) -> io::Result<PathBuf> {
+    let first = with_suffix(db_path, &format!(".corrupt-{unix_time}"));
+    let mut candidate = first.clone();
+    let mut number = 2;
+    while any_exists(&candidate)? {
+        candidate = with_suffix(&first, &format!("-{number}"));
+        number += 1;
+    }
+    Ok(candidate)
+}
+
+fn any_exists(candidate: &Path) -> io::Result<bool> {
+    for suffix in SUFFIXES {
+        if with_suffix(candidate, suffix).try_exists()? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name: OsString = path.as_os_str().to_owned();
+    name.push(suffix);
+    PathBuf::from(name)
+}

@@ -1,0 +1,125 @@
+//! The table of ready groups: one row for each group whose representative is not dequeued.
+
+use super::heads::Section;
+use crate::storage::{GroupKey, Place};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+/// Stands for NULL in keys, which a primary key cannot hold. It sorts before all times and jitters.
+pub(super) const NULL_KEY: i64 = i64::MIN;
+
+/// [`NULL_KEY`] as SQL, which has no literal for it.
+pub(super) const NULL_KEY_SQL: &str = "(-9223372036854775807 - 1)";
+
+pub(super) fn to_key(value: Option<i64>) -> i64 {
+    value.unwrap_or(NULL_KEY)
+}
+
+pub(super) fn from_key(key: i64) -> Option<i64> {
+    (key != NULL_KEY).then_some(key)
+}
+
+/// Adds a group; nothing happens if it is there.
+pub(super) fn insert(conn: &Connection, place: &Place, attr_path: &str) -> rusqlite::Result<()> {
+    conn.prepare_cached(
+        "INSERT INTO orchestrator_group (fetcher_id, run_started, held, started_key, jitter_key, attr_path)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT DO NOTHING",
+    )?
+    .execute(params![
+        place.fetcher_id,
+        place.run_started,
+        place.held,
+        to_key(place.last_started),
+        to_key(place.order_jitter),
+        attr_path
+    ])?;
+    Ok(())
+}
+
+/// Removes a group; nothing happens if it is not there.
+pub(super) fn remove(conn: &Connection, place: &Place, attr_path: &str) -> rusqlite::Result<()> {
+    conn.prepare_cached(
+        "DELETE FROM orchestrator_group
+         WHERE fetcher_id = ?1 AND run_started = ?2 AND held = ?3 AND started_key = ?4 AND jitter_key = ?5 AND attr_path = ?6",
+    )?
+    .execute(params![
+        place.fetcher_id,
+        place.run_started,
+        place.held,
+        to_key(place.last_started),
+        to_key(place.order_jitter),
+        attr_path
+    ])?;
+    Ok(())
+}
+
+/// The first group of a section.
+pub(super) fn first(conn: &Connection, section: Section) -> rusqlite::Result<Option<GroupKey>> {
+    conn.prepare_cached(
+        "SELECT started_key, jitter_key, attr_path FROM orchestrator_group
+         WHERE fetcher_id = ?1 AND run_started = ?2 AND held = ?3
+         ORDER BY started_key, jitter_key, attr_path LIMIT 1",
+    )?
+    .query_row(params![section.fetcher_id, section.run_started, section.held], |row| key(row, section.fetcher_id))
+    .optional()
+}
+
+/// The first group of the first section that has one, behind `section` (from the start for none). Costs one seek, so
+/// that all sections are found without a walk over their groups.
+pub(super) fn next_section(
+    conn: &Connection,
+    section: Option<Section>,
+) -> rusqlite::Result<Option<(Section, GroupKey)>> {
+    let read = |row: &Row<'_>| {
+        let section = Section { fetcher_id: row.get(3)?, run_started: row.get(4)?, held: row.get(5)? };
+        Ok((section, key(row, section.fetcher_id)?))
+    };
+    match section {
+        None => conn
+            .prepare_cached(
+                "SELECT started_key, jitter_key, attr_path, fetcher_id, run_started, held FROM orchestrator_group
+                 ORDER BY fetcher_id, run_started, held, started_key, jitter_key, attr_path LIMIT 1",
+            )?
+            .query_row([], read)
+            .optional(),
+        Some(last) => conn
+            .prepare_cached(
+                "SELECT started_key, jitter_key, attr_path, fetcher_id, run_started, held FROM orchestrator_group
+                 WHERE (fetcher_id, run_started, held) > (?1, ?2, ?3)
+                 ORDER BY fetcher_id, run_started, held, started_key, jitter_key, attr_path LIMIT 1",
+            )?
+            .query_row(params![last.fetcher_id, last.run_started, last.held], read)
+            .optional(),
+    }
+}
+
+pub(super) fn key(row: &Row<'_>, fetcher_id: i64) -> rusqlite::Result<GroupKey> {
+    Ok(GroupKey {
+        last_started: from_key(row.get(0)?),
+        order_jitter: from_key(row.get(1)?),
+        attr_path: row.get(2)?,
+        fetcher_id,
+    })
+}
+
+/// Fills the table anew from the contract's tables. Walks over all rows: for adoption and repair only.
+pub(super) fn rebuild(conn: &Connection) -> rusqlite::Result<()> {
+    conn.execute_batch(&format!(
+        "DELETE FROM orchestrator_group;
+         INSERT INTO orchestrator_group (fetcher_id, run_started, held, started_key, jitter_key, attr_path)
+         SELECT q.fetcher_id, q.fetcher_run_started, log.attr_path IS NOT NULL AND log.finished IS NULL,
+             ifnull(q.last_started, {NULL_KEY_SQL}), ifnull(q.order_jitter, {NULL_KEY_SQL}), q.attr_path
+         FROM queue AS q LEFT JOIN log USING (attr_path)
+         WHERE q.is_dequeued = 0
+             AND NOT EXISTS (
+                 SELECT 1 FROM orchestrator_deleted_run AS d
+                 WHERE d.fetcher_id = q.fetcher_id AND d.run_started = q.fetcher_run_started)
+             AND NOT EXISTS (
+                 SELECT 1 FROM fetcher_runs AS r JOIN queue AS newer
+                     ON newer.fetcher_run_started = r.run_started AND newer.fetcher_id = r.fetcher_id
+                     AND newer.attr_path = q.attr_path
+                 WHERE r.fetcher_id = q.fetcher_id AND r.run_started > q.fetcher_run_started
+                     AND NOT EXISTS (
+                         SELECT 1 FROM orchestrator_deleted_run AS d
+                         WHERE d.fetcher_id = r.fetcher_id AND d.run_started = r.run_started));"
+    ))
+}

@@ -1,0 +1,159 @@
+//! The record of every hand-out, from its transaction until its reply is known to be written.
+
+use super::store::View;
+use super::attr;
+use crate::storage::{AttrState, Dispatch, GroupKey, HandoutId, Job, LogRow, Undo, is_expired};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+/// Hand-outs that one dequeue releases at most after their hold, oldest first.
+const RELEASES: usize = 64;
+
+/// Hands out the group at `key`, whose rows are `state`.
+pub(super) fn dispatch(
+    conn: &Connection,
+    view: &mut View,
+    handout: HandoutId,
+    key: &GroupKey,
+    run_started: i64,
+    state: AttrState,
+    now: i64,
+) -> rusqlite::Result<Job> {
+    let mut after = state.clone();
+    let dispatch = after.dispatch(key.fetcher_id, now);
+    attr::save(conn, view, &key.attr_path, &state, &after)?;
+    record(conn, handout, &key.attr_path, &dispatch)?;
+    let payload = conn
+        .prepare_cached(
+            "SELECT payload FROM queue WHERE fetcher_run_started = ?1 AND fetcher_id = ?2 AND attr_path = ?3",
+        )?
+        .query_row(params![run_started, key.fetcher_id, key.attr_path], |row| row.get(0))?;
+    Ok(Job { attr_path: key.attr_path.clone(), payload, handout })
+}
+
+/// Writes the record, in place of an older one of the same path: its hand-out was finished, else the path would be held.
+fn record(conn: &Connection, handout: HandoutId, attr_path: &str, dispatch: &Dispatch) -> rusqlite::Result<()> {
+    let runs: Vec<String> = dispatch.runs.iter().map(i64::to_string).collect();
+    let previous = dispatch.previous;
+    conn.prepare_cached(
+        "INSERT OR REPLACE INTO orchestrator_handout (handout_id, attr_path, fetcher_id, started, runs, had_log,
+             previous_started, previous_finished, previous_exit_code)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+    )?
+    .execute(params![
+        handout.0,
+        attr_path,
+        dispatch.fetcher_id,
+        dispatch.started,
+        runs.join(" "),
+        previous.is_some(),
+        previous.map(|log| log.started),
+        previous.and_then(|log| log.finished),
+        previous.and_then(|log| log.exit_code),
+    ])?;
+    Ok(())
+}
+
+/// The reply was written. With `keep` the record stays until the job is done, for [`release_expired`].
+pub(super) fn delivered(conn: &Connection, handout: HandoutId, keep: bool) -> rusqlite::Result<bool> {
+    if !keep {
+        return forget(conn, handout);
+    }
+    // A job that was done before its delivery was noted needs no record any more.
+    let changed = conn
+        .prepare_cached("UPDATE orchestrator_handout SET delivered = 1 WHERE handout_id = ?1 AND delivered = 0")?
+        .execute([handout.0])?;
+    Ok(changed > 0)
+}
+
+pub(super) fn forget(conn: &Connection, handout: HandoutId) -> rusqlite::Result<bool> {
+    let removed =
+        conn.prepare_cached("DELETE FROM orchestrator_handout WHERE handout_id = ?1")?.execute([handout.0])?;
+    Ok(removed > 0)
+}
+
+pub(super) fn forget_attr(conn: &Connection, attr_path: &str) -> rusqlite::Result<()> {
+    conn.prepare_cached("DELETE FROM orchestrator_handout WHERE attr_path = ?1")?.execute([attr_path])?;
+    Ok(())
+}
+
+/// Drops what a run with `redeliver_after_lease` kept; without it those records serve nothing.
+pub(super) fn forget_delivered(conn: &Connection) -> rusqlite::Result<()> {
+    conn.execute("DELETE FROM orchestrator_handout WHERE delivered = 1", [])?;
+    Ok(())
+}
+
+/// Undoes one hand-out if its reply is not known to be written and nothing happened to its path since.
+pub(super) fn undo(conn: &Connection, view: &mut View, handout: HandoutId) -> rusqlite::Result<bool> {
+    let found = conn
+        .prepare_cached(
+            "SELECT attr_path, fetcher_id, started, runs, had_log, previous_started, previous_finished, previous_exit_code
+             FROM orchestrator_handout WHERE handout_id = ?1 AND delivered = 0",
+        )?
+        .query_row([handout.0], read)
+        .optional()?;
+    let Some((attr_path, dispatch)) = found else { return Ok(false) };
+    forget(conn, handout)?;
+    let before = attr::load(conn, &attr_path)?;
+    let mut after = before.clone();
+    if after.undo(&dispatch) == Undo::TooLate {
+        return Ok(false);
+    }
+    attr::save(conn, view, &attr_path, &before, &after)?;
+    Ok(true)
+}
+
+pub(super) fn undo_undelivered(conn: &Connection, view: &mut View) -> rusqlite::Result<usize> {
+    let ids: Vec<i64> = conn
+        .prepare_cached("SELECT handout_id FROM orchestrator_handout WHERE delivered = 0 ORDER BY handout_id DESC")?
+        .query_map([], |row| row.get(0))?
+        .collect::<Result<_, _>>()?;
+    let mut undone = 0;
+    for id in ids {
+        undone += usize::from(undo(conn, view, HandoutId(id))?);
+    }
+    Ok(undone)
+}
+
+/// Makes delivered jobs that nobody reported done within the hold ready again (contract: R28), oldest first and not more
+/// than a dequeue can use, so that a dequeue costs the same however many there are.
+pub(super) fn release_expired(conn: &Connection, view: &mut View, now: i64, hold: i64) -> rusqlite::Result<()> {
+    for _ in 0..RELEASES {
+        let oldest = conn
+            .prepare_cached(
+                "SELECT attr_path, fetcher_id, started, runs, had_log, previous_started, previous_finished,
+                     previous_exit_code, handout_id
+                 FROM orchestrator_handout WHERE delivered = 1 ORDER BY started LIMIT 1",
+            )?
+            .query_row([], |row| Ok((read(row)?, HandoutId(row.get(8)?))))
+            .optional()?;
+        let Some(((attr_path, dispatch), handout)) = oldest else { return Ok(()) };
+        if !is_expired(dispatch.started, now, hold) {
+            return Ok(());
+        }
+        forget(conn, handout)?;
+        let before = attr::load(conn, &attr_path)?;
+        if !before.log.is_some_and(|log| log.started == dispatch.started && log.finished.is_none()) {
+            continue;
+        }
+        let mut after = before.clone();
+        after.put_back(&dispatch);
+        attr::save(conn, view, &attr_path, &before, &after)?;
+    }
+    Ok(())
+}
+
+fn read(row: &Row<'_>) -> rusqlite::Result<(String, Dispatch)> {
+    let runs: String = row.get(3)?;
+    let previous = if row.get::<_, bool>(4)? {
+        Some(LogRow { started: row.get(5)?, finished: row.get(6)?, exit_code: row.get(7)? })
+    } else {
+        None
+    };
+    let dispatch = Dispatch {
+        fetcher_id: row.get(1)?,
+        started: row.get(2)?,
+        runs: runs.split(' ').filter_map(|run| run.parse().ok()).collect(),
+        previous,
+    };
+    Ok((row.get(0)?, dispatch))
+}

@@ -1,0 +1,113 @@
+//! The first group of every section, kept in memory, so that a dequeue asks the database only about sections it changed.
+
+use super::groups;
+use crate::storage::{GroupKey, Place};
+use rusqlite::Connection;
+use std::collections::{BTreeMap, HashMap};
+
+/// Ready groups of one representing run, held or not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct Section {
+    pub(super) fetcher_id: i64,
+    pub(super) run_started: i64,
+    pub(super) held: bool,
+}
+
+impl Section {
+    fn of(place: &Place) -> Self {
+        Self { fetcher_id: place.fetcher_id, run_started: place.run_started, held: place.held }
+    }
+}
+
+/// A head's key, and its run to tell apart groups of equal key, which only a damaged table has.
+type HeadKey = (GroupKey, i64);
+
+/// The heads of all sections of runs that are not marked as deleted.
+#[derive(Debug, Default)]
+pub(super) struct Heads {
+    free: BTreeMap<HeadKey, Section>,
+    held: BTreeMap<HeadKey, Section>,
+    of_section: HashMap<Section, GroupKey>,
+    /// Sections whose head was removed; their next one is asked for when it is needed.
+    stale: Vec<Section>,
+}
+
+impl Heads {
+    /// Reads the heads, one seek a section.
+    pub(super) fn load(conn: &Connection, is_deleted: &dyn Fn(i64, i64) -> bool) -> rusqlite::Result<Self> {
+        let mut heads = Self::default();
+        let mut at = None;
+        while let Some((section, key)) = groups::next_section(conn, at)? {
+            if !is_deleted(section.fetcher_id, section.run_started) {
+                heads.set(section, key);
+            }
+            at = Some(section);
+        }
+        Ok(heads)
+    }
+
+    /// The first group that is not held, and the held one whose hold ends first.
+    pub(super) fn first(&mut self, conn: &Connection) -> rusqlite::Result<[Option<(GroupKey, Section)>; 2]> {
+        while let Some(section) = self.stale.pop() {
+            // An insertion may have set a head meanwhile, while smaller groups behind the removed one are in the table.
+            self.unset(section);
+            if let Some(key) = groups::first(conn, section)? {
+                self.set(section, key);
+            }
+        }
+        let first = |map: &BTreeMap<HeadKey, Section>| {
+            map.first_key_value().map(|((key, _), section)| (key.clone(), *section))
+        };
+        Ok([first(&self.free), first(&self.held)])
+    }
+
+    /// A group was put into the table.
+    pub(super) fn inserted(&mut self, place: &Place, attr_path: &str) {
+        let section = Section::of(place);
+        let is_first = self.of_section.get(&section).is_none_or(|head| {
+            (place.last_started, place.order_jitter, attr_path)
+                < (head.last_started, head.order_jitter, head.attr_path.as_str())
+        });
+        if is_first {
+            self.unset(section);
+            self.set(section, place.key(attr_path));
+        }
+    }
+
+    /// A group was taken out of the table.
+    pub(super) fn removed(&mut self, place: &Place, attr_path: &str) {
+        let section = Section::of(place);
+        let was_first = self.of_section.get(&section).is_some_and(|head| {
+            head.last_started == place.last_started
+                && head.order_jitter == place.order_jitter
+                && head.attr_path == attr_path
+        });
+        if was_first {
+            self.unset(section);
+            self.stale.push(section);
+        }
+    }
+
+    /// The run was marked as deleted.
+    pub(super) fn drop_run(&mut self, fetcher_id: i64, run_started: i64) {
+        for held in [false, true] {
+            self.unset(Section { fetcher_id, run_started, held });
+        }
+        self.stale.retain(|section| (section.fetcher_id, section.run_started) != (fetcher_id, run_started));
+    }
+
+    fn set(&mut self, section: Section, key: GroupKey) {
+        self.side(section).insert((key.clone(), section.run_started), section);
+        self.of_section.insert(section, key);
+    }
+
+    fn unset(&mut self, section: Section) {
+        if let Some(key) = self.of_section.remove(&section) {
+            self.side(section).remove(&(key, section.run_started));
+        }
+    }
+
+    fn side(&mut self, section: Section) -> &mut BTreeMap<HeadKey, Section> {
+        if section.held { &mut self.held } else { &mut self.free }
+    }
+}

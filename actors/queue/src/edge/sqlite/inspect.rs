@@ -1,0 +1,187 @@
+//! Questions of operators, answered on a connection of their own that cannot write.
+
+use super::error::explain;
+use super::groups::{self, NULL_KEY};
+use super::heads::Section;
+use crate::storage::{GroupKey, RunId, RunState, StorageError};
+use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// Steps of SQLite's machine between two looks at the clock.
+const STEPS: i32 = 2_000;
+
+/// A run and the rows of its file that are stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunCount {
+    /// The run.
+    pub state: RunState,
+    /// Whether it is being deleted.
+    pub deleted: bool,
+    /// Its rows.
+    pub rows: u64,
+}
+
+/// One of the next jobs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Peeked {
+    /// The attribute path.
+    pub attr_path: String,
+    /// What a worker would get with it.
+    pub payload: String,
+    /// Where it comes from.
+    pub run: RunId,
+    /// When a job of that path was last started, in unix seconds.
+    pub last_started: Option<i64>,
+}
+
+/// How much there is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counts {
+    /// Rows of fetcher files.
+    pub rows: u64,
+    /// Groups that can be handed out, now or when their hold ends.
+    pub ready: u64,
+    /// Those of them whose attribute path is in flight.
+    pub held: u64,
+    /// Attribute paths ever handed out.
+    pub logged: u64,
+    /// Attribute paths handed out and not reported done, however long ago.
+    pub in_flight: u64,
+}
+
+/// A connection for questions. Each question sees one moment of the database and gives up after its deadline.
+#[derive(Debug)]
+pub struct Inspector {
+    conn: Connection,
+    path: PathBuf,
+    hold_secs: i64,
+}
+
+impl Inspector {
+    /// Connects to the database at `path`, which a [`super::SqliteStore`] has made. `hold_secs` as in its options.
+    ///
+    /// # Errors
+    /// Of SQLite.
+    pub fn open(path: &Path, hold_secs: i64) -> Result<Self, StorageError> {
+        let connect = || {
+            let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+            let conn = Connection::open_with_flags(path, flags)?;
+            conn.busy_timeout(Duration::from_millis(50))?;
+            conn.pragma_update(None, "cache_size", -2048)?;
+            Ok(conn)
+        };
+        let conn = connect().map_err(|error| explain(path, "opening it to read", error))?;
+        Ok(Self { conn, path: path.to_path_buf(), hold_secs })
+    }
+
+    /// The runs with the number of their rows. Walks over an index of all rows.
+    ///
+    /// # Errors
+    /// [`StorageError::Backend`] ("interrupted") after `deadline`, and others of SQLite.
+    pub fn runs(&mut self, deadline: Duration) -> Result<Vec<RunCount>, StorageError> {
+        self.ask("counting the rows of runs", deadline, |conn, _| {
+            conn.prepare_cached(
+                "SELECT f.name, r.run_started, r.is_complete, d.run_started IS NOT NULL,
+                     (SELECT count(*) FROM queue AS q
+                      WHERE q.fetcher_run_started = r.run_started AND q.fetcher_id = r.fetcher_id)
+                 FROM fetcher_runs AS r JOIN fetchers AS f USING (fetcher_id)
+                     LEFT JOIN orchestrator_deleted_run AS d USING (fetcher_id, run_started)
+                 ORDER BY f.fetcher_id, r.run_started",
+            )?
+            .query_map([], |row| {
+                let run = RunId { fetcher: row.get(0)?, started: row.get(1)? };
+                let state = RunState { run, complete: row.get::<_, i64>(2)? != 0 };
+                Ok(RunCount { state, deleted: row.get(3)?, rows: row.get::<_, i64>(4)?.unsigned_abs() })
+            })?
+            .collect()
+        })
+    }
+
+    /// The next `limit` jobs in the order in which they would be handed out at `now` if nothing else happened.
+    ///
+    /// # Errors
+    /// [`StorageError::Backend`] ("interrupted") after `deadline`, and others of SQLite.
+    pub fn peek(&mut self, now: i64, limit: usize, deadline: Duration) -> Result<Vec<Peeked>, StorageError> {
+        self.ask("looking at the next jobs", deadline, |conn, hold_secs| {
+            let mut next: Vec<(GroupKey, Section)> = Vec::new();
+            let mut at = None;
+            while let Some((section, _)) = groups::next_section(conn, at)? {
+                at = Some(section);
+                // A hold that ends now is not over yet (contract: dequeue step 2).
+                let before = if section.held { now.saturating_sub(hold_secs) } else { i64::MAX };
+                next.extend(section_start(conn, section, before, limit)?.into_iter().map(|key| (key, section)));
+            }
+            next.sort();
+            next.truncate(limit);
+            next.into_iter().filter_map(|(key, section)| describe(conn, key, section).transpose()).collect()
+        })
+    }
+
+    /// How much there is of everything. Walks over indexes of all rows.
+    ///
+    /// # Errors
+    /// [`StorageError::Backend`] ("interrupted") after `deadline`, and others of SQLite.
+    pub fn counts(&mut self, deadline: Duration) -> Result<Counts, StorageError> {
+        self.ask("counting", deadline, |conn, _| {
+            let count = |sql: &str| -> rusqlite::Result<u64> {
+                conn.query_row(sql, [], |row| row.get::<_, i64>(0)).map(i64::unsigned_abs)
+            };
+            Ok(Counts {
+                rows: count("SELECT count(*) FROM queue")?,
+                ready: count("SELECT count(*) FROM orchestrator_group")?,
+                held: count("SELECT count(*) FROM orchestrator_group WHERE held = 1")?,
+                logged: count("SELECT count(*) FROM log")?,
+                in_flight: count("SELECT count(*) FROM log WHERE finished IS NULL")?,
+            })
+        })
+    }
+
+    fn ask<T>(
+        &mut self,
+        action: &'static str,
+        deadline: Duration,
+        question: impl FnOnce(&Connection, i64) -> rusqlite::Result<T>,
+    ) -> Result<T, StorageError> {
+        let end = Instant::now() + deadline;
+        let answer = || {
+            self.conn.progress_handler(STEPS, Some(move || Instant::now() >= end))?;
+            let tx = self.conn.transaction()?;
+            question(&tx, self.hold_secs)
+        };
+        answer().map_err(|error| explain(&self.path, action, error))
+    }
+}
+
+/// The first groups of a section that were started before `before`.
+fn section_start(conn: &Connection, section: Section, before: i64, limit: usize) -> rusqlite::Result<Vec<GroupKey>> {
+    let rows = i64::try_from(limit).unwrap_or(i64::MAX);
+    conn.prepare_cached(
+        "SELECT started_key, jitter_key, attr_path FROM orchestrator_group AS g
+         WHERE fetcher_id = ?1 AND run_started = ?2 AND held = ?3 AND (started_key < ?4 OR started_key = ?6)
+             AND NOT EXISTS (SELECT 1 FROM orchestrator_deleted_run AS d
+                             WHERE d.fetcher_id = g.fetcher_id AND d.run_started = g.run_started)
+         ORDER BY started_key, jitter_key, attr_path LIMIT ?5",
+    )?
+    .query_map(
+        params![section.fetcher_id, section.run_started, section.held, before, rows, NULL_KEY],
+        |row| groups::key(row, section.fetcher_id),
+    )?
+    .collect()
+}
+
+fn describe(conn: &Connection, key: GroupKey, section: Section) -> rusqlite::Result<Option<Peeked>> {
+    conn.prepare_cached(
+        "SELECT q.payload, f.name FROM queue AS q JOIN fetchers AS f USING (fetcher_id)
+         WHERE q.fetcher_run_started = ?1 AND q.fetcher_id = ?2 AND q.attr_path = ?3",
+    )?
+    .query_row(params![section.run_started, section.fetcher_id, key.attr_path], |row| {
+        Ok(Peeked {
+            payload: row.get(0)?,
+            run: RunId { fetcher: row.get(1)?, started: section.run_started },
+            last_started: key.last_started,
+            attr_path: key.attr_path.clone(),
+        })
+    })
+    .optional()
+}

@@ -1,0 +1,138 @@
+//! The contract's tables, their versions, and how a file gets to version 2.
+
+use super::error::explain;
+use crate::storage::StorageError;
+use rusqlite::{Connection, OptionalExtension};
+use std::path::Path;
+
+/// The newest version of the contract's schema known here, kept in `user_version`.
+pub(super) const VERSION: i64 = 2;
+
+const TABLES: &str = "
+CREATE TABLE fetchers (
+    fetcher_id integer PRIMARY KEY AUTOINCREMENT,
+    name text NOT NULL UNIQUE
+) STRICT;
+CREATE TABLE fetcher_runs (
+    fetcher_id integer NOT NULL REFERENCES fetchers (fetcher_id),
+    run_started integer NOT NULL,
+    is_complete integer NOT NULL DEFAULT 0,
+    PRIMARY KEY (fetcher_id, run_started)
+) STRICT;
+CREATE TABLE queue (
+    fetcher_id integer NOT NULL,
+    fetcher_run_started integer NOT NULL,
+    attr_path text NOT NULL,
+    payload text NOT NULL,
+    is_dequeued integer NOT NULL DEFAULT 0,
+    last_started integer,
+    PRIMARY KEY (fetcher_run_started, fetcher_id, attr_path),
+    FOREIGN KEY (fetcher_id, fetcher_run_started) REFERENCES fetcher_runs (fetcher_id, run_started) ON DELETE CASCADE
+) STRICT;
+CREATE TABLE log (
+    attr_path text PRIMARY KEY,
+    started integer NOT NULL,
+    finished integer,
+    exit_code integer
+) STRICT, WITHOUT ROWID;";
+
+/// Everything that hangs on the tables but the order index, which differs between the versions.
+const ATTACHED: &str = "
+CREATE INDEX IF NOT EXISTS fetcher_run_started_index ON fetcher_runs (run_started, fetcher_id);
+CREATE INDEX IF NOT EXISTS queue_attr_path_index ON queue (attr_path);
+CREATE TRIGGER IF NOT EXISTS fetcher_runs_delete AFTER DELETE ON fetcher_runs
+WHEN NOT EXISTS (SELECT 1 FROM fetcher_runs WHERE fetcher_id = OLD.fetcher_id)
+BEGIN
+    DELETE FROM fetchers WHERE fetcher_id = OLD.fetcher_id;
+END;
+CREATE TRIGGER IF NOT EXISTS queue_insert_started AFTER INSERT ON queue
+WHEN EXISTS (SELECT 1 FROM log WHERE attr_path = NEW.attr_path)
+BEGIN
+    UPDATE queue SET last_started = (SELECT started FROM log WHERE attr_path = NEW.attr_path) WHERE rowid = NEW.rowid;
+END;
+CREATE TRIGGER IF NOT EXISTS log_insert_started AFTER INSERT ON log
+BEGIN
+    UPDATE queue SET last_started = NEW.started WHERE attr_path = NEW.attr_path;
+END;
+CREATE TRIGGER IF NOT EXISTS log_update_started AFTER UPDATE OF started ON log
+BEGIN
+    UPDATE queue SET last_started = NEW.started WHERE attr_path = NEW.attr_path;
+END;";
+
+const ORDER_INDEX_1: &str = "
+CREATE INDEX IF NOT EXISTS queue_order_index
+    ON queue (last_started, attr_path, fetcher_id, fetcher_run_started DESC);";
+
+const ORDER_INDEX_2: &str = "
+CREATE INDEX IF NOT EXISTS queue_order_index
+    ON queue (last_started, order_jitter, attr_path, fetcher_id, fetcher_run_started DESC);";
+
+/// The rows of version 1 have no jitter and are dropped: the fetcher files still hold them (contract: upgrade).
+const FROM_1_TO_2: &str = "
+DELETE FROM queue;
+DELETE FROM fetcher_runs;
+DELETE FROM fetchers;
+DELETE FROM log;
+ALTER TABLE queue ADD COLUMN order_jitter integer;
+DROP INDEX IF EXISTS queue_order_index;";
+
+/// The `user_version` of the file; reads nothing but the header.
+pub(super) fn version(conn: &Connection) -> rusqlite::Result<i64> {
+    conn.query_row("PRAGMA user_version", [], |row| row.get(0))
+}
+
+/// Brings the contract's tables to [`VERSION`]; the caller holds a write transaction and commits it.
+///
+/// What to do follows from the tables that are there and not from the number: the original writes the number after its
+/// tables, so a crash between leaves tables that are newer than their number says (contract: R46).
+pub(super) fn migrate(conn: &Connection) -> rusqlite::Result<()> {
+    if !has_queue(conn)? {
+        conn.execute_batch(TABLES)?;
+    }
+    if !has_jitter(conn)? {
+        conn.execute_batch(FROM_1_TO_2)?;
+    }
+    conn.execute_batch(ORDER_INDEX_2)?;
+    conn.execute_batch(ATTACHED)?;
+    if version(conn)? != VERSION {
+        conn.pragma_update(None, "user_version", VERSION)?;
+    }
+    Ok(())
+}
+
+fn has_queue(conn: &Connection) -> rusqlite::Result<bool> {
+    let found = conn
+        .query_row("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'queue'", [], |_| Ok(()))
+        .optional()?;
+    Ok(found.is_some())
+}
+
+fn has_jitter(conn: &Connection) -> rusqlite::Result<bool> {
+    let found = conn
+        .query_row("SELECT 1 FROM pragma_table_info('queue') WHERE name = 'order_jitter'", [], |_| Ok(()))
+        .optional()?;
+    Ok(found.is_some())
+}
+
+/// Creates an empty database with the contract's tables of `version` (1 or 2) and none of our own, as the original makes
+/// it. For tests of upgrades and of foreign files (contract: upgrade to a version).
+///
+/// # Errors
+/// [`StorageError::Backend`] or a more special one if the file cannot be written or holds such tables already.
+pub fn create_version(db_path: &Path, version: i64) -> Result<(), StorageError> {
+    let create = || -> rusqlite::Result<()> {
+        let conn = Connection::open(db_path)?;
+        let tx = conn.unchecked_transaction()?;
+        tx.execute_batch(TABLES)?;
+        if version == 1 {
+            tx.execute_batch(ORDER_INDEX_1)?;
+        } else {
+            tx.execute_batch(FROM_1_TO_2)?;
+            tx.execute_batch(ORDER_INDEX_2)?;
+        }
+        tx.execute_batch(ATTACHED)?;
+        tx.pragma_update(None, "user_version", version)?;
+        tx.commit()
+    };
+    create().map_err(|error| explain(db_path, "creating the tables", error))
+}

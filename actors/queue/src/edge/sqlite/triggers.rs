@@ -1,0 +1,150 @@
+//! Our own tables, and the triggers that keep the table of groups right when foreign programs write.
+//!
+//! Our connection runs with triggers off and keeps that table itself. A foreign one fires the contract's triggers and
+//! ours in an order that SQLite does not promise, so each of ours computes its result from the tables as they are and
+//! clears every place where the group can have been before: its rows' present keys and the changed row's old one.
+//! No statement here has a conflict clause: within a trigger the foreign statement's own clause would replace it.
+
+use super::groups;
+use rusqlite::{Connection, OptionalExtension};
+
+/// The version of our own tables.
+pub(super) const OWN_VERSION: i64 = 1;
+
+const OWN_TABLES: &str = "
+CREATE TABLE orchestrator_meta (
+    name text PRIMARY KEY,
+    value integer NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE TABLE orchestrator_group (
+    fetcher_id integer NOT NULL,
+    run_started integer NOT NULL,
+    held integer NOT NULL,
+    started_key integer NOT NULL,
+    jitter_key integer NOT NULL,
+    attr_path text NOT NULL,
+    PRIMARY KEY (fetcher_id, run_started, held, started_key, jitter_key, attr_path)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE orchestrator_deleted_run (
+    fetcher_id integer NOT NULL,
+    run_started integer NOT NULL,
+    PRIMARY KEY (fetcher_id, run_started)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE orchestrator_handout (
+    handout_id integer PRIMARY KEY,
+    attr_path text NOT NULL UNIQUE,
+    fetcher_id integer NOT NULL,
+    started integer NOT NULL,
+    runs text NOT NULL,
+    had_log integer NOT NULL,
+    previous_started integer,
+    previous_finished integer,
+    previous_exit_code integer,
+    delivered integer NOT NULL DEFAULT 0
+) STRICT;
+CREATE INDEX orchestrator_handout_delivered ON orchestrator_handout (started) WHERE delivered = 1;";
+
+/// Takes the group of `$attr`, `$fetcher` out of every place that its rows' present keys allow.
+const CLEAR_GROUP: &str = "
+    DELETE FROM orchestrator_group
+    WHERE (fetcher_id, run_started, held, started_key, jitter_key, attr_path) IN (
+        SELECT q.fetcher_id, q.fetcher_run_started, h.held, ifnull(q.last_started, $min), ifnull(q.order_jitter, $min),
+            q.attr_path
+        FROM queue AS q CROSS JOIN (SELECT 0 AS held UNION ALL SELECT 1) AS h
+        WHERE q.attr_path = $attr AND ($fetcher IS NULL OR q.fetcher_id = $fetcher));";
+
+/// Takes the group of the row OLD out of the place of that row's old key.
+const CLEAR_OLD: &str = "
+    DELETE FROM orchestrator_group
+    WHERE fetcher_id = OLD.fetcher_id AND run_started = OLD.fetcher_run_started AND held IN (0, 1)
+        AND started_key = ifnull(OLD.last_started, $min) AND jitter_key = ifnull(OLD.order_jitter, $min)
+        AND attr_path = OLD.attr_path;";
+
+/// Puts the group, if it is ready, where it belongs.
+const PLACE_GROUP: &str = "
+    INSERT INTO orchestrator_group (fetcher_id, run_started, held, started_key, jitter_key, attr_path)
+    SELECT q.fetcher_id, q.fetcher_run_started,
+        EXISTS (SELECT 1 FROM log WHERE log.attr_path = $attr AND log.finished IS NULL),
+        ifnull(q.last_started, $min), ifnull(q.order_jitter, $min), q.attr_path
+    FROM queue AS q
+    WHERE q.attr_path = $attr AND ($fetcher IS NULL OR q.fetcher_id = $fetcher) AND q.is_dequeued = 0
+        AND NOT EXISTS (
+            SELECT 1 FROM orchestrator_deleted_run AS d
+            WHERE d.fetcher_id = q.fetcher_id AND d.run_started = q.fetcher_run_started)
+        AND NOT EXISTS (
+            SELECT 1 FROM queue AS newer
+            WHERE newer.attr_path = $attr AND newer.fetcher_id = q.fetcher_id
+                AND newer.fetcher_run_started > q.fetcher_run_started
+                AND NOT EXISTS (
+                    SELECT 1 FROM orchestrator_deleted_run AS d
+                    WHERE d.fetcher_id = newer.fetcher_id AND d.run_started = newer.fetcher_run_started));";
+
+/// Makes our tables and fills them from the contract's, if that was not done; the caller holds a write transaction.
+/// Returns false if a newer program made them.
+pub(super) fn adopt(conn: &Connection) -> rusqlite::Result<Result<(), i64>> {
+    let found: Option<i64> = if has_meta(conn)? {
+        conn.query_row("SELECT value FROM orchestrator_meta WHERE name = 'own_version'", [], |row| row.get(0))
+            .optional()?
+    } else {
+        None
+    };
+    match found {
+        Some(OWN_VERSION) => return Ok(Ok(())),
+        Some(newer) if newer > OWN_VERSION => return Ok(Err(newer)),
+        _ => {}
+    }
+    conn.execute_batch(OWN_TABLES)?;
+    conn.execute_batch(&triggers())?;
+    groups::rebuild(conn)?;
+    conn.execute("INSERT INTO orchestrator_meta (name, value) VALUES ('own_version', ?1)", [OWN_VERSION])?;
+    Ok(Ok(()))
+}
+
+/// A number that is larger at every opening of this database; the caller holds a write transaction.
+pub(super) fn next_incarnation(conn: &Connection) -> rusqlite::Result<i64> {
+    conn.query_row(
+        "INSERT INTO orchestrator_meta (name, value) VALUES ('incarnation', 1)
+         ON CONFLICT (name) DO UPDATE SET value = value + 1 RETURNING value",
+        [],
+        |row| row.get(0),
+    )
+}
+
+fn has_meta(conn: &Connection) -> rusqlite::Result<bool> {
+    let found = conn
+        .query_row("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'orchestrator_meta'", [], |_| Ok(()))
+        .optional()?;
+    Ok(found.is_some())
+}
+
+fn triggers() -> String {
+    let clear = |attr: &str, fetcher: &str| fill(CLEAR_GROUP, attr, fetcher);
+    let place = |attr: &str, fetcher: &str| fill(PLACE_GROUP, attr, fetcher);
+    let new_group = clear("NEW.attr_path", "NEW.fetcher_id") + &place("NEW.attr_path", "NEW.fetcher_id");
+    let old_group = clear("OLD.attr_path", "OLD.fetcher_id") + &place("OLD.attr_path", "OLD.fetcher_id");
+    let new_attr = clear("NEW.attr_path", "NULL") + &place("NEW.attr_path", "NULL");
+    let old_attr = clear("OLD.attr_path", "NULL") + &place("OLD.attr_path", "NULL");
+    let clear_old = fill(CLEAR_OLD, "", "");
+    let changed = "NEW.attr_path IS NOT OLD.attr_path OR NEW.fetcher_id IS NOT OLD.fetcher_id";
+    let mut sql = String::new();
+    let mut add = |name: &str, event: &str, body: &str| {
+        sql += &format!("CREATE TRIGGER orchestrator_{name} AFTER {event}\nBEGIN{body}\nEND;\n");
+    };
+    add("queue_insert", "INSERT ON queue", &new_group);
+    add("queue_delete", "DELETE ON queue", &(clear_old.clone() + &old_group));
+    add(
+        "queue_update",
+        "UPDATE OF fetcher_id, fetcher_run_started, attr_path, is_dequeued, last_started, order_jitter ON queue",
+        &(clear_old + &new_group),
+    );
+    add("queue_move", &format!("UPDATE OF fetcher_id, attr_path ON queue WHEN {changed}"), &old_group);
+    add("log_insert", "INSERT ON log", &new_attr);
+    add("log_update", "UPDATE OF started, finished ON log", &new_attr);
+    add("log_move", "UPDATE OF attr_path ON log WHEN NEW.attr_path IS NOT OLD.attr_path", &(old_attr.clone() + &new_attr));
+    add("log_delete", "DELETE ON log", &old_attr);
+    sql
+}
+
+fn fill(template: &str, attr: &str, fetcher: &str) -> String {
+    template.replace("$attr", attr).replace("$fetcher", fetcher).replace("$min", groups::NULL_KEY_SQL)
+}

@@ -1,0 +1,272 @@
+//! The thread that owns the database: opens it, takes what waits in its inboxes, and commits it in groups.
+//!
+//! A database that is locked, full or away is a state of its link, never a crash: requests wait, nothing is answered
+//! uncommitted. A damaged one is set aside and rebuilt from the fetcher files by the restart of everything behind it.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+    },
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
+
+use orchestrator_edge::Reconnect;
+use orchestrator_supervise::{Backoff, Fault, Inbox, InboxSlot, Outbox, StartCx, StopToken, block_on};
+
+use crate::{
+    config::{OnCorrupt, QueueConfig},
+    edge::sqlite::{CheckpointMode, Checkpointer, SqliteStore, set_aside},
+    figures::Figures,
+    group_commit::GroupCommit,
+    messages::{Chore, IngestOp, StoreRequest},
+    storage::StorageError,
+};
+
+/// Requests that share one transaction at the most.
+const MAX_GROUP: usize = 512;
+/// Waits before a storage that refuses is tried again.
+const RETRY: Backoff = Backoff { first: Duration::from_millis(5), max: Duration::from_millis(500) };
+/// Refusals in a row that are no outage yet: another process's short transaction.
+const PATIENCE: u32 = 3;
+/// How long delivery notices wait for a group to travel with.
+const NOTICE_WAIT: Duration = Duration::from_millis(100);
+/// How long nothing must happen before the database is left as a whole file.
+const IDLE_AFTER: Duration = Duration::from_secs(1);
+/// Pages in the write-ahead log from which on the housekeeper moves them (16 MiB).
+const CHECKPOINT_PAGES: u64 = 4_096;
+
+/// What every incarnation of the thread works with.
+pub(crate) struct StoreThread {
+    pub(crate) config: QueueConfig,
+    pub(crate) requests: InboxSlot<StoreRequest>,
+    pub(crate) ingest: InboxSlot<IngestOp>,
+    pub(crate) chores: Outbox<Chore>,
+    /// The housekeeper has moved all pages of the log that it can catch.
+    pub(crate) rest_due: Arc<AtomicBool>,
+    /// Operators stopped the hand-outs.
+    pub(crate) paused: Arc<AtomicBool>,
+}
+
+/// One incarnation at work.
+struct Shift<'a> {
+    thread: &'a StoreThread,
+    cx: &'a StartCx,
+    tries: Reconnect,
+    figures: Figures,
+    store: SqliteStore,
+    wal_pages: Arc<AtomicU64>,
+    group: GroupCommit,
+    requests: Inbox<StoreRequest>,
+    ingest: Inbox<IngestOp>,
+    checkpoint_asked_at: u64,
+    idle: bool,
+}
+
+impl StoreThread {
+    /// One incarnation of the thread.
+    pub(crate) fn run(&self, cx: &StartCx) -> Result<(), Fault> {
+        let requests = self.requests.open();
+        let mut ingest = self.ingest.open();
+        // What a former reader sent belongs to its view of the directory; its successor sends everything again.
+        while ingest.try_recv().is_some() {}
+        let link = cx.vitals.link("sqlite", self.config.database.display().to_string());
+        let mut tries = Reconnect::new(link, RETRY).patient(PATIENCE);
+        let Some(store) = self.open(cx, &mut tries)? else {
+            return Ok(());
+        };
+        let shift = Shift {
+            thread: self,
+            figures: Figures::declare(&cx.vitals),
+            wal_pages: store.wal_pages(),
+            cx,
+            tries,
+            store,
+            group: GroupCommit::new(),
+            requests,
+            ingest,
+            checkpoint_asked_at: 0,
+            idle: false,
+        };
+        shift.work()
+    }
+
+    /// Opens the database, waiting as long as it takes; None when asked to stop meanwhile.
+    fn open(&self, cx: &StartCx, tries: &mut Reconnect) -> Result<Option<SqliteStore>, Fault> {
+        loop {
+            match SqliteStore::open(&self.config.database, self.config.store_options()) {
+                Ok(store) => {
+                    tries.succeeded();
+                    return Ok(Some(store));
+                }
+                Err(error @ StorageError::Corrupt { .. }) => self.set_aside(&error)?,
+                Err(error) if error.is_retryable() => {
+                    if pause(&cx.stop, tries.failed(error.to_string())) {
+                        return Ok(None);
+                    }
+                }
+                Err(error) => return Err(Fault::from_error(&error)),
+            }
+        }
+    }
+
+    /// Keeps a damaged database for whoever wants to look into it.
+    fn set_aside(&self, damage: &StorageError) -> Result<(), Fault> {
+        if self.config.on_corrupt == OnCorrupt::Refuse {
+            return Err(Fault::new(format!("{damage}; queue.on_corrupt is \"refuse\"")));
+        }
+        let kept = set_aside(&self.config.database, unix_time()).map_err(|error| Fault::from_error(&error))?;
+        tracing::error!(%damage, kept = %kept.display(), "damaged database set aside, rebuilding from the fetcher files");
+        Ok(())
+    }
+}
+
+impl Shift<'_> {
+    fn work(mut self) -> Result<(), Fault> {
+        while let Some(request) = self.requests.try_recv() {
+            self.group.add_request(request);
+        }
+        let undone = self.persist(|shift| shift.group.recover(&mut shift.store))?;
+        if let Some(undone) = undone.filter(|undone| *undone > 0) {
+            tracing::warn!(undone, "jobs whose replies were not delivered are back in the queue");
+            self.figures.undone.add(undone as u64);
+        }
+        while self.wait_for_work() {
+            let _in_hand = self.cx.vitals.hold("group");
+            self.gather();
+            let turned = self.persist(|shift| {
+                let paused = shift.thread.paused.load(Relaxed);
+                shift.group.turn(&mut shift.store, paused, &shift.figures, unix_time)
+            })?;
+            if turned.is_none() {
+                break;
+            }
+            self.care_for_log();
+        }
+        self.close();
+        Ok(())
+    }
+
+    /// Does `step` until it succeeds; None when asked to stop while the storage refuses.
+    fn persist<T>(
+        &mut self,
+        step: impl Fn(&mut Self) -> Result<T, StorageError>,
+    ) -> Result<Option<T>, Fault> {
+        loop {
+            match step(self) {
+                Ok(done) => {
+                    self.tries.succeeded();
+                    return Ok(Some(done));
+                }
+                Err(error @ StorageError::Corrupt { .. }) => {
+                    // Everything behind this child is restarted with it and reads the files again.
+                    self.thread.set_aside(&error)?;
+                    return Err(Fault::from_error(&error));
+                }
+                Err(error) if error.is_retryable() => {
+                    self.figures.retries.add(1);
+                    if pause(&self.cx.stop, self.tries.failed(error.to_string())) {
+                        return Ok(None);
+                    }
+                }
+                Err(error) => return Err(Fault::from_error(&error)),
+            }
+        }
+    }
+
+    /// Takes what waits, as far as there is room.
+    fn gather(&mut self) {
+        while self.group.is_reconciled() && self.group.waiting() < MAX_GROUP {
+            let Some(request) = self.requests.try_recv() else {
+                break;
+            };
+            self.group.add_request(request);
+        }
+        if self.group.takes_ingest()
+            && let Some(op) = self.ingest.try_recv()
+        {
+            self.group.add_ingest(op);
+        }
+    }
+
+    /// Blocks until there is something to do; false when asked to stop and nothing is left.
+    fn wait_for_work(&mut self) -> bool {
+        loop {
+            self.gather();
+            if self.group.has_work() {
+                self.idle = false;
+                return true;
+            }
+            let notices = self.group.has_notices();
+            let wait = if notices { NOTICE_WAIT } else { IDLE_AFTER };
+            let deadline = (notices || !self.idle).then(|| Instant::now() + wait);
+            let (requests, ingest) = (&mut self.requests, &mut self.ingest);
+            let reconciled = self.group.is_reconciled();
+            let came = block_on(deadline, async {
+                tokio::select! {
+                    biased;
+                    Some(request) = requests.recv(), if reconciled => Came::Request(request),
+                    Some(op) = ingest.recv() => Came::Ingest(op),
+                    () = self.cx.stop.cancelled() => Came::Stop,
+                }
+            });
+            match came {
+                Some(Came::Request(request)) => self.group.add_request(request),
+                Some(Came::Ingest(op)) => self.group.add_ingest(op),
+                // The last notices go with a last turn of their own.
+                Some(Came::Stop) => return notices,
+                None if notices => return true,
+                None => {
+                    self.idle = true;
+                    // A housekeeper that is busy sees to the log anyway.
+                    let _ = self.thread.chores.tell(Chore::Idle);
+                }
+            }
+        }
+    }
+
+    /// Has the write-ahead log moved into the database before it grows large: the housekeeper moves all but the last
+    /// pages while the store goes on, the store moves those between two commits, and the log begins anew.
+    fn care_for_log(&mut self) {
+        let pages = self.wal_pages.load(Relaxed);
+        self.figures.wal.set(pages);
+        if self.thread.rest_due.swap(false, Relaxed) {
+            self.checkpoint_asked_at = 0;
+            if let Err(error) = self.store.checkpoint_rest() {
+                tracing::warn!(%error, "checkpoint failed; the write-ahead log stays until the next one");
+            }
+        } else if pages >= self.checkpoint_asked_at.saturating_add(CHECKPOINT_PAGES) {
+            self.checkpoint_asked_at = pages;
+            // Refused only when one is asked for already.
+            let _ = self.thread.chores.tell(Chore::Checkpoint);
+        } else if pages < self.checkpoint_asked_at {
+            self.checkpoint_asked_at = 0;
+        }
+    }
+
+    /// Leaves a database that a plain copy finds whole.
+    fn close(self) {
+        let database = &self.thread.config.database;
+        let done = Checkpointer::open(database).and_then(|link| link.checkpoint(CheckpointMode::Truncate));
+        if let Err(error) = done {
+            tracing::warn!(%error, "the last checkpoint failed; the next start finds everything in the write-ahead log");
+        }
+    }
+}
+
+enum Came {
+    Request(StoreRequest),
+    Ingest(IngestOp),
+    Stop,
+}
+
+/// Waits; true when asked to stop meanwhile.
+fn pause(stop: &StopToken, span: Duration) -> bool {
+    block_on(Some(Instant::now() + span), stop.cancelled()).is_some()
+}
+
+/// Wall clock in whole seconds since 1970 (contract: `now` of a request).
+pub(crate) fn unix_time() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
+}

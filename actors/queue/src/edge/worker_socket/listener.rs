@@ -1,0 +1,90 @@
+//! The listening end, and the file that stands for it.
+
+use std::{
+    fs, io,
+    os::unix::fs::{FileTypeExt, MetadataExt},
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use tokio::{
+    net::{UnixListener, UnixSocket, UnixStream},
+    time::timeout,
+};
+
+use crate::edge::error::EdgeError;
+
+/// How many workers may wait to be accepted.
+const BACKLOG: u32 = 4096;
+
+/// A live owner of the path has at least accepted into its backlog by then.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// A bound, listening socket. Dropped, it removes its file, unless another one has taken its place.
+#[derive(Debug)]
+pub struct WorkerListener {
+    listener: UnixListener,
+    path: PathBuf,
+    inode: (u64, u64),
+}
+
+impl WorkerListener {
+    /// Binds `path`; its mode is 0777 without the bits of the umask. A socket that nobody listens on is replaced [P12].
+    /// Must be called on a tokio runtime.
+    ///
+    /// # Errors
+    /// If somebody listens there, if another kind of file is there, or if the operating system refuses.
+    pub async fn bind(path: &Path) -> Result<Self, EdgeError> {
+        clear(path).await?;
+        let bind = || {
+            let socket = UnixSocket::new_stream()?;
+            socket.bind(path)?;
+            let listener = socket.listen(BACKLOG)?;
+            Ok((listener, inode(path)?))
+        };
+        let (listener, inode) = bind().map_err(EdgeError::refused("bind worker socket", path))?;
+        Ok(Self { listener, path: path.to_owned(), inode })
+    }
+
+    pub(super) async fn accept(&self) -> io::Result<UnixStream> {
+        self.listener.accept().await.map(|(stream, _)| stream)
+    }
+}
+
+impl Drop for WorkerListener {
+    fn drop(&mut self) {
+        if inode(&self.path).is_ok_and(|inode| inode == self.inode)
+            && let Err(error) = fs::remove_file(&self.path)
+        {
+            tracing::warn!(path = %self.path.display(), %error, "cannot remove the worker socket");
+        }
+    }
+}
+
+fn inode(path: &Path) -> io::Result<(u64, u64)> {
+    let meta = fs::symlink_metadata(path)?;
+    Ok((meta.dev(), meta.ino()))
+}
+
+/// Makes sure that nothing is at `path`, removing nothing but a socket without an owner.
+async fn clear(path: &Path) -> Result<(), EdgeError> {
+    let kind = match fs::symlink_metadata(path) {
+        Ok(meta) => meta.file_type(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(EdgeError::refused("look at worker socket", path)(error)),
+    };
+    if !kind.is_socket() {
+        return Err(EdgeError::NotASocket { path: path.to_owned() });
+    }
+    match timeout(PROBE_TIMEOUT, UnixStream::connect(path)).await {
+        Ok(Err(error)) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Ok(Err(error)) if error.kind() == io::ErrorKind::ConnectionRefused => {
+            fs::remove_file(path).map_err(EdgeError::refused("replace stale worker socket", path))
+        }
+        Ok(Err(error)) if error.kind() != io::ErrorKind::WouldBlock => {
+            Err(EdgeError::refused("probe worker socket", path)(error))
+        }
+        // It answered, or its backlog is full, or it is slow: it is somebody's.
+        _ => Err(EdgeError::SocketInUse { path: path.to_owned() }),
+    }
+}

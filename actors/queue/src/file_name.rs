@@ -1,0 +1,199 @@
+//! The names of fetcher files (contract: fetcher file names).
+//!
+//! A pure rule: a name is a complete file, a growing one, nothing of ours, or something that looks like ours and is not.
+//! Whether there is such a file, and what it is, is not asked here.
+
+use std::ffi::OsStr;
+
+use crate::storage::RunId;
+
+/// Whether a fetcher still writes the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum FileKind {
+    /// `STEM.NUMBER.txt.part`: lines are being added.
+    Growing,
+    /// `STEM.NUMBER.txt`: all lines are there.
+    Complete,
+}
+
+/// A file that holds lines of a run.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct FetcherFile {
+    /// Whose lines they are.
+    pub run: RunId,
+    /// The name without `.part`, as it was spelled: `f.0100.txt` and `f.100.txt` are the same run.
+    pub base: String,
+    /// Complete or growing.
+    pub kind: FileKind,
+}
+
+/// What a name is to us.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NameClass {
+    /// A file of a run.
+    Fetcher(FetcherFile),
+    /// Nothing of ours.
+    Other,
+    /// Nothing of ours, but somebody may have meant it to be: worth one warning.
+    Odd(OddName),
+}
+
+/// What is wrong with an odd name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum OddName {
+    /// [R01, R02]
+    #[error("the part before .txt is not a decimal number: name the file STEM.NUMBER.txt")]
+    NotANumber,
+    /// [R03]
+    #[error("the number before .txt does not fit 64 bits: use a smaller one")]
+    NumberTooLarge,
+    /// A name that SQLite could not store as text.
+    #[error("the name is not utf-8: rename the file")]
+    NotUtf8,
+}
+
+impl FetcherFile {
+    /// The name in the directory.
+    #[must_use]
+    pub fn name(&self) -> String {
+        match self.kind {
+            FileKind::Growing => format!("{}.part", self.base),
+            FileKind::Complete => self.base.clone(),
+        }
+    }
+}
+
+/// The name that a complete file of `run` has when its number is spelled without leading zeros.
+#[must_use]
+pub fn canonical_base(run: &RunId) -> String {
+    format!("{}.{}.txt", run.fetcher, run.started)
+}
+
+/// Classifies the name of a directory entry.
+#[must_use]
+pub fn classify(name: &OsStr) -> NameClass {
+    let Some(text) = name.to_str() else {
+        return match shape(&name.to_string_lossy()) {
+            Some(_) => NameClass::Odd(OddName::NotUtf8),
+            None => NameClass::Other,
+        };
+    };
+    let Some((stem, number, kind)) = shape(text) else {
+        return NameClass::Other;
+    };
+    match parse_number(number) {
+        Ok(started) => {
+            let base = text.strip_suffix(".part").unwrap_or(text).to_owned();
+            NameClass::Fetcher(FetcherFile { run: RunId::new(stem, started), base, kind })
+        }
+        Err(odd) => NameClass::Odd(odd),
+    }
+}
+
+/// Splits at every dot; three parts ending in `txt`, or four ending in `txt`, `part`, have the shape.
+fn shape(name: &str) -> Option<(&str, &str, FileKind)> {
+    let mut parts = name.split('.');
+    let (stem, number) = (parts.next()?, parts.next()?);
+    if parts.next()? != "txt" {
+        return None;
+    }
+    match (parts.next(), parts.next()) {
+        (None, _) => Some((stem, number, FileKind::Complete)),
+        (Some("part"), None) => Some((stem, number, FileKind::Growing)),
+        _ => None,
+    }
+}
+
+fn parse_number(text: &str) -> Result<i64, OddName> {
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(OddName::NotANumber);
+    }
+    text.parse().map_err(|_| OddName::NumberTooLarge)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::ffi::OsStrExt;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn file(name: &str) -> Option<(String, i64, FileKind)> {
+        match classify(OsStr::new(name)) {
+            NameClass::Fetcher(file) => {
+                assert_eq!(file.name(), name);
+                Some((file.run.fetcher, file.run.started, file.kind))
+            }
+            _ => None,
+        }
+    }
+
+    fn odd(name: &str) -> Option<OddName> {
+        match classify(OsStr::new(name)) {
+            NameClass::Odd(odd) => Some(odd),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn c26_only_the_two_shapes_match() {
+        assert_eq!(file("f1.100.txt"), Some(("f1".into(), 100, FileKind::Complete)));
+        assert_eq!(file("f1.100.txt.part"), Some(("f1".into(), 100, FileKind::Growing)));
+        let others = ["", "f1", "f1.txt", "f1.100", "f1.100.TXT", "f1.100.txt.PART", "f1.100.txt.part.part", "a.b.1.txt"];
+        for name in others.into_iter().chain([".x.1.txt", "f1.100.txt.", "f1.100.txt.bak", "f1.100.tx", "100.txt"]) {
+            assert_eq!(classify(OsStr::new(name)), NameClass::Other, "{name}");
+        }
+    }
+
+    #[test]
+    fn c27_odd_stems_and_the_whole_range_of_numbers_match() {
+        assert_eq!(file(".100.txt"), Some((String::new(), 100, FileKind::Complete)));
+        assert_eq!(file("übung 1'%.-5.txt.part"), Some(("übung 1'%".into(), -5, FileKind::Growing)));
+        assert_eq!(file("f.9223372036854775807.txt"), Some(("f".into(), i64::MAX, FileKind::Complete)));
+        assert_eq!(file("f.-9223372036854775808.txt"), Some(("f".into(), i64::MIN, FileKind::Complete)));
+        assert_eq!(file("f.0100.txt"), Some(("f".into(), 100, FileKind::Complete)));
+        assert_eq!(file("f.00000000000000000000000000001.txt"), Some(("f".into(), 1, FileKind::Complete)));
+    }
+
+    #[test]
+    fn r01_r02_what_is_no_number_is_odd() {
+        for name in ["f.abc.txt", "f..txt", "f.-.txt", "f.+1.txt", "f. 1.txt.part", "f.1_0.txt", "f.1e3.txt", "f.٣.txt"] {
+            assert_eq!(odd(name), Some(OddName::NotANumber), "{name}");
+        }
+    }
+
+    #[test]
+    fn r03_what_exceeds_64_bits_is_odd() {
+        assert_eq!(odd("f.9223372036854775808.txt"), Some(OddName::NumberTooLarge));
+        assert_eq!(odd("f.-9223372036854775809.txt.part"), Some(OddName::NumberTooLarge));
+    }
+
+    #[test]
+    fn names_that_are_not_utf8_are_odd_only_in_our_shape() {
+        assert_eq!(classify(OsStr::from_bytes(b"f\xff.1.txt")), NameClass::Odd(OddName::NotUtf8));
+        assert_eq!(classify(OsStr::from_bytes(b"f\xff.1.dat")), NameClass::Other);
+    }
+
+    #[test]
+    fn leading_zeros_keep_the_real_name() {
+        let NameClass::Fetcher(part) = classify(OsStr::new("f.0100.txt.part")) else { panic!("no match") };
+        assert_eq!((part.base.as_str(), part.run.started), ("f.0100.txt", 100));
+        assert_eq!(canonical_base(&part.run), "f.100.txt");
+    }
+
+    proptest! {
+        #[test]
+        fn every_stem_and_number_comes_back(stem in "[^./\0]{0,20}", number: i64, growing: bool) {
+            let name = format!("{stem}.{number}.txt{}", if growing { ".part" } else { "" });
+            let kind = if growing { FileKind::Growing } else { FileKind::Complete };
+            prop_assert_eq!(file(&name), Some((stem, number, kind)));
+        }
+
+        #[test]
+        fn no_name_panics(bytes: Vec<u8>) {
+            let _ = classify(OsStr::from_bytes(&bytes));
+        }
+    }
+}

@@ -1,0 +1,328 @@
+//! Group commit: all requests that wait share one transaction, and no answer leaves before it is durable.
+//!
+//! A turn is one transaction: the waiting requests first, then a slice of ingest or deletion of a few milliseconds, so
+//! that workers are answered while a million rows come in. Knows any [`Storage`], no inbox and no clock but `now`.
+
+use std::time::{Duration, Instant};
+
+use crate::{
+    figures::Figures,
+    messages::{IngestOp, StoreRequest},
+    storage::{Deletion, HandoutId, Job, Requeued, RunState, Storage, StorageError, Upsert},
+};
+
+/// Longest slice of ingest while workers wait.
+const SLICE_BUSY: Duration = Duration::from_millis(5);
+/// Longest slice of deletion: its commit costs two to three times as much again, random pages that they are (measured).
+const SLICE_DELETE: Duration = Duration::from_millis(3);
+/// Longest slice while nobody waits: fewer commits for the same rows.
+const SLICE_IDLE: Duration = Duration::from_millis(9);
+
+/// The work at hand and what is known of the storage between turns.
+pub(crate) struct GroupCommit {
+    requests: Vec<StoreRequest>,
+    delivered: Vec<HandoutId>,
+    ingest: Option<Ingest>,
+    deleting: bool,
+    delete_turn: bool,
+    reconciled: bool,
+}
+
+/// An ingest operation and how far it got.
+struct Ingest {
+    op: IngestOp,
+    from: usize,
+}
+
+/// What a request's answer will be once the turn is committed.
+enum Outcome {
+    Nothing,
+    Job(Option<Job>),
+    Requeued(Requeued),
+}
+
+/// What one turn did; it counts only once it is committed.
+struct Turn {
+    outcomes: Vec<Outcome>,
+    ingest: Progress,
+    deleting: bool,
+    counts: Counts,
+}
+
+#[derive(Default)]
+struct Counts {
+    finished: u64,
+    undone: u64,
+    rows: u64,
+}
+
+/// What became of the ingest operation in a turn.
+enum Progress {
+    Untouched,
+    /// Rows of a deleted run are in its way.
+    Blocked,
+    At(usize),
+    Done,
+    Runs(Vec<RunState>),
+}
+
+impl GroupCommit {
+    /// At the start of an incarnation: rows of deleted runs may be left, and nobody is answered before the first
+    /// listing of the input directory was worked in.
+    pub(crate) fn new() -> Self {
+        Self {
+            requests: Vec::new(),
+            delivered: Vec::new(),
+            ingest: None,
+            deleting: true,
+            delete_turn: false,
+            reconciled: false,
+        }
+    }
+
+    /// May requests have their turn? Not before the database was reconciled with the input directory.
+    pub(crate) fn is_reconciled(&self) -> bool {
+        self.reconciled
+    }
+
+    /// Requests waiting for a turn.
+    pub(crate) fn waiting(&self) -> usize {
+        self.requests.len()
+    }
+
+    pub(crate) fn add_request(&mut self, request: StoreRequest) {
+        match request {
+            // Not worth a commit of its own: it travels with the next group.
+            StoreRequest::Delivered(handout) => self.delivered.push(handout),
+            other => self.requests.push(other),
+        }
+    }
+
+    /// Is there room for an ingest operation?
+    pub(crate) fn takes_ingest(&self) -> bool {
+        self.ingest.is_none()
+    }
+
+    pub(crate) fn add_ingest(&mut self, op: IngestOp) {
+        debug_assert!(self.ingest.is_none(), "one ingest operation at a time keeps their order");
+        self.ingest = Some(Ingest { op, from: 0 });
+    }
+
+    /// Is there anything that wants a turn now?
+    pub(crate) fn has_work(&self) -> bool {
+        !self.served().is_empty() || self.ingest.is_some() || self.deleting
+    }
+
+    /// The requests that may be served.
+    fn served(&self) -> &[StoreRequest] {
+        if self.reconciled { &self.requests } else { &[] }
+    }
+
+    /// Are there notices that can wait for company?
+    pub(crate) fn has_notices(&self) -> bool {
+        !self.delivered.is_empty()
+    }
+
+    /// The first transaction of an incarnation: what a former one handed out and nobody received is taken back, after
+    /// the notices that still waited were heard.
+    pub(crate) fn recover<S: Storage>(&mut self, store: &mut S) -> Result<usize, StorageError> {
+        let recovered = (|| {
+            store.begin()?;
+            for handout in &self.delivered {
+                store.delivered(*handout)?;
+            }
+            let undone = store.undo_undelivered()?;
+            store.commit()?;
+            Ok(undone)
+        })();
+        match recovered {
+            Ok(undone) => {
+                self.delivered.clear();
+                Ok(undone)
+            }
+            Err(error) => {
+                store.rollback()?;
+                Err(error)
+            }
+        }
+    }
+
+    /// One transaction over what waits. `now` is wall-clock time in seconds, read once per request.
+    ///
+    /// # Errors
+    /// Nothing happened, everything still waits, and the turn may be tried again.
+    pub(crate) fn turn<S: Storage>(
+        &mut self,
+        store: &mut S,
+        paused: bool,
+        figures: &Figures,
+        now: impl Fn() -> i64,
+    ) -> Result<(), StorageError> {
+        match self.attempt(store, paused, &now) {
+            Ok(turn) => {
+                self.settle(turn, figures);
+                Ok(())
+            }
+            Err(error) => {
+                store.rollback()?;
+                Err(error)
+            }
+        }
+    }
+
+    fn attempt<S: Storage>(
+        &self,
+        store: &mut S,
+        paused: bool,
+        now: &impl Fn() -> i64,
+    ) -> Result<Turn, StorageError> {
+        store.begin()?;
+        for handout in &self.delivered {
+            store.delivered(*handout)?;
+        }
+        let mut counts = Counts::default();
+        let outcomes = self
+            .served()
+            .iter()
+            .map(|request| serve(store, request, paused, now(), &mut counts))
+            .collect::<Result<_, _>>()?;
+        let slice = if self.served().is_empty() { SLICE_IDLE } else { SLICE_BUSY };
+        let mut ingest = Progress::Untouched;
+        // Ingest and deletion take turns; a deletion that is in the way of an ingest goes first.
+        let delete_first = self.deleting && self.delete_turn;
+        if let Some(waiting) = self.ingest.as_ref().filter(|_| !delete_first) {
+            ingest = waiting.step(store, slice, &mut counts)?;
+        }
+        let mut deleting = self.deleting;
+        if deleting && matches!(ingest, Progress::Untouched | Progress::Blocked) {
+            deleting = store.delete_slice(SLICE_DELETE)? != Deletion::Idle;
+        }
+        store.commit()?;
+        Ok(Turn { outcomes, ingest, deleting, counts })
+    }
+
+    /// Takes over what is durable now, and lets the answers out.
+    fn settle(&mut self, turn: Turn, figures: &Figures) {
+        self.delivered.clear();
+        self.deleting = turn.deleting;
+        self.delete_turn = !self.delete_turn;
+        figures.groups.add(1);
+        figures.finished.add(turn.counts.finished);
+        figures.undone.add(turn.counts.undone);
+        figures.rows.add(turn.counts.rows);
+        match turn.ingest {
+            Progress::Untouched | Progress::Blocked => {}
+            Progress::At(from) => self.ingest.iter_mut().for_each(|ingest| ingest.from = from),
+            Progress::Done => self.finish_ingest(None),
+            Progress::Runs(runs) => self.finish_ingest(Some(runs)),
+        }
+        let rest = self.requests.split_off(turn.outcomes.len());
+        let served = std::mem::replace(&mut self.requests, rest);
+        for (request, outcome) in served.into_iter().zip(turn.outcomes) {
+            self.answer(request, outcome, figures);
+        }
+    }
+
+    fn finish_ingest(&mut self, runs: Option<Vec<RunState>>) {
+        match self.ingest.take().map(|ingest| ingest.op) {
+            Some(IngestOp::Reconciled) => self.reconciled = true,
+            Some(IngestOp::DeleteRun { .. }) => self.deleting = true,
+            // A reader that went away asks again after its restart.
+            Some(IngestOp::KnownRuns { reply }) => drop(reply.send(runs.unwrap_or_default())),
+            _ => {}
+        }
+    }
+
+    fn answer(&mut self, request: StoreRequest, outcome: Outcome, figures: &Figures) {
+        match (request, outcome) {
+            (StoreRequest::Ready { reply } | StoreRequest::Done { reply, .. }, Outcome::Job(job)) => {
+                figures.answered(job.is_some());
+                if let Err(Some(job)) = reply.send(job) {
+                    // The connection went away meanwhile and never had the job.
+                    self.requests.push(StoreRequest::Undo(job.handout));
+                }
+            }
+            // An operator who no longer waits needs no answer.
+            (StoreRequest::Requeue { reply, .. }, Outcome::Requeued(done)) => drop(reply.send(done)),
+            _ => {}
+        }
+    }
+}
+
+fn serve<S: Storage>(
+    store: &mut S,
+    request: &StoreRequest,
+    paused: bool,
+    now: i64,
+    counts: &mut Counts,
+) -> Result<Outcome, StorageError> {
+    let reply = match request {
+        StoreRequest::Ready { reply } => reply,
+        StoreRequest::Done { attr_path, exit_code, reply } => {
+            counts.finished += u64::from(store.finish(attr_path, *exit_code, now)?);
+            reply
+        }
+        StoreRequest::Delivered(handout) => {
+            store.delivered(*handout)?;
+            return Ok(Outcome::Nothing);
+        }
+        StoreRequest::Undo(handout) => {
+            counts.undone += u64::from(store.undo(*handout)?);
+            return Ok(Outcome::Nothing);
+        }
+        StoreRequest::Requeue { attr_path, .. } => {
+            return Ok(Outcome::Requeued(store.requeue(attr_path, now)?));
+        }
+    };
+    // A connection that is gone gets no job; what it reported counts all the same.
+    if reply.is_closed() {
+        return Ok(Outcome::Nothing);
+    }
+    if paused {
+        return Ok(Outcome::Job(None));
+    }
+    Ok(Outcome::Job(store.dequeue(now)?))
+}
+
+impl Ingest {
+    /// Carries the operation on for about `slice`.
+    fn step<S: Storage>(
+        &self,
+        store: &mut S,
+        slice: Duration,
+        counts: &mut Counts,
+    ) -> Result<Progress, StorageError> {
+        match &self.op {
+            IngestOp::UpsertRun { run, complete } => match store.upsert_run(run, *complete)? {
+                Upsert::Done => Ok(Progress::Done),
+                Upsert::Pending => Ok(Progress::Blocked),
+            },
+            IngestOp::Rows { run, rows, complete } => {
+                let deadline = Instant::now() + slice;
+                let reached = match store.enqueue(run, rows, self.from, Some(deadline)) {
+                    Ok(reached) => reached,
+                    Err(error @ StorageError::UnknownRun { .. }) => {
+                        tracing::warn!(%error, "rows of a run that is gone are dropped");
+                        return Ok(Progress::Done);
+                    }
+                    Err(error) => return Err(error),
+                };
+                counts.rows += (reached - self.from) as u64;
+                if reached < rows.len() {
+                    return Ok(Progress::At(reached));
+                }
+                // `complete` is durable together with the last rows, so that a crash before it reads the file again.
+                if *complete && store.upsert_run(run, true)? == Upsert::Pending {
+                    return Ok(Progress::At(reached));
+                }
+                Ok(Progress::Done)
+            }
+            IngestOp::DeleteRun { run } => {
+                store.mark_deleted(run)?;
+                Ok(Progress::Done)
+            }
+            IngestOp::KnownRuns { .. } => Ok(Progress::Runs(store.known_runs()?)),
+            IngestOp::Reconciled => Ok(Progress::Done),
+        }
+    }
+}

@@ -1,0 +1,137 @@
+use proptest::prelude::*;
+
+use super::*;
+
+type Pairs = Vec<(String, String)>;
+
+fn read(pieces: &[&[u8]]) -> (Pairs, Vec<(u64, SkipReason)>) {
+    let mut splitter = LineSplitter::default();
+    let (mut rows, mut skips) = (Vec::new(), Vec::new());
+    for piece in pieces {
+        let fed = splitter.feed(piece);
+        rows.extend(fed.batches.into_iter().flat_map(RowBatch::into_pairs));
+        skips.extend(fed.skips.into_iter().map(|skip| (skip.line, skip.reason)));
+    }
+    (rows, skips)
+}
+
+fn rows(text: &str) -> Pairs {
+    read(&[text.as_bytes()]).0
+}
+
+fn pairs(expected: &[(&str, &str)]) -> Pairs {
+    expected.iter().map(|&(a, p)| (a.to_owned(), p.to_owned())).collect()
+}
+
+#[test]
+fn c06_a_line_counts_once_its_end_is_written() {
+    let mut splitter = LineSplitter::default();
+    for (piece, count) in [("al", 0), ("pha 0 1\n", 1), ("bra", 0), ("vo ", 0), ("0 1", 0), ("\n", 1)] {
+        let fed = splitter.feed(piece.as_bytes());
+        assert_eq!(fed.batches.iter().map(RowBatch::len).sum::<usize>(), count, "{piece:?}");
+    }
+}
+
+#[test]
+fn c18_the_first_space_splits_and_tabs_do_not() {
+    assert_eq!(rows("x\t9 1 2\n"), pairs(&[("x\t9", "1 2")]));
+    assert_eq!(rows("  a   1\t2  \n"), pairs(&[("a", "  1\t2")]));
+    assert_eq!(rows("a b'\"% c\n"), pairs(&[("a", "b'\"% c")]));
+    assert_eq!(read(&[b"alone\n\nx\ty\n"]).1, [1, 2, 3].map(|line| (line, SkipReason::NoSpace)));
+}
+
+#[test]
+fn c19_cr_lf_and_crlf_end_lines_and_nothing_else_does() {
+    assert_eq!(rows("a 1\rb 2\r\nc 3\n"), pairs(&[("a", "1"), ("b", "2"), ("c", "3")]));
+    let odd = "a 1\u{b}2\u{c}3\u{1c}4\u{85}5\u{2028}6\n";
+    assert_eq!(rows(odd), pairs(&[("a", &odd[2..odd.len() - 1])]));
+    for space in ["\u{1c}", "\u{1d}", "\u{1e}", "\u{1f}", "\u{a0}", "\u{3000}", "\u{2028}", "\t", "\u{b}"] {
+        assert_eq!(rows(&format!("{space}a 1{space}\n")), pairs(&[("a", "1")]), "{space:?}");
+    }
+    assert_eq!(rows("\u{feff}a 1\u{200b}\n"), pairs(&[("\u{feff}a", "1\u{200b}")]));
+}
+
+#[test]
+fn c19_a_cr_at_the_end_of_a_read_ends_the_line_at_once() {
+    let mut splitter = LineSplitter::default();
+    assert_eq!(splitter.feed(b"a 1\r").batches.len(), 1);
+    let fed = splitter.feed(b"\nb\n");
+    assert_eq!(fed.skips, [Skip { line: 2, reason: SkipReason::NoSpace }], "the \\n belongs to line 1");
+    assert_eq!(read(&[b"a 1\r", b"\n", b"\nb 2\n"]).0, pairs(&[("a", "1"), ("b", "2")]));
+    assert_eq!(read(&[b"a 1\r", b"", b"\nb 2\n"]).1, []);
+}
+
+#[test]
+fn r04_r05_a_bad_line_is_skipped_by_number_and_the_rest_read() {
+    let (rows, skips) = read(&[b"a 1\nb\xff 2\nc 3\n\xe2\x82\nd 4\n"]);
+    assert_eq!(rows, pairs(&[("a", "1"), ("c", "3"), ("d", "4")]));
+    assert_eq!(skips, [(2, SkipReason::NotUtf8), (4, SkipReason::NotUtf8)]);
+}
+
+#[test]
+fn r06_a_character_cut_between_two_reads_is_whole() {
+    let text = "日本語 1 \u{1f980}\n".as_bytes();
+    for cut in 0..text.len() {
+        assert_eq!(read(&[&text[..cut], &text[cut..]]).0, pairs(&[("日本語", "1 \u{1f980}")]));
+    }
+}
+
+#[test]
+fn c21_a_tail_is_given_up_when_asked() {
+    let mut splitter = LineSplitter::default();
+    splitter.feed(b"a 1\nb 2");
+    assert_eq!(splitter.give_up_tail(), 3);
+    assert_eq!(splitter.feed(b"c 3\n").batches[0].iter().next(), Some(("c", "3")));
+}
+
+#[test]
+fn r16_a_huge_line_is_alone_and_batches_are_bounded() {
+    let huge = "x".repeat(3 * BATCH_TEXT_BYTES);
+    let many = "attr payload\n".repeat(60_000);
+    let text = format!("first 1\n  huge {huge} \nlast 1\n{many}");
+    let mut splitter = LineSplitter::default();
+    let mut batches = Vec::new();
+    for piece in text.as_bytes().chunks(100_000) {
+        batches.extend(splitter.feed(piece).batches);
+    }
+    assert!(batches.iter().all(|batch| batch.len() == 1 || batch.text_bytes() <= BATCH_TEXT_BYTES));
+    assert_eq!(batches.iter().map(RowBatch::len).sum::<usize>(), 60_003);
+    let found = batches.into_iter().find(|batch| batch.text_bytes() > BATCH_TEXT_BYTES).expect("huge batch");
+    assert_eq!(found.iter().next(), Some(("huge", huge.as_str())));
+    assert_eq!(found.into_pairs(), vec![("huge".to_owned(), huge)]);
+}
+
+/// The rule once more, on whole text, as plain as can be.
+fn model(text: &[u8]) -> Pairs {
+    let mut lines = vec![Vec::new()];
+    let mut bytes = text.iter().copied().peekable();
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'\n' => lines.push(Vec::new()),
+            b'\r' => {
+                bytes.next_if_eq(&b'\n');
+                lines.push(Vec::new());
+            }
+            other => lines.last_mut().expect("never empty").push(other),
+        }
+    }
+    lines.pop();
+    let decoded = lines.into_iter().filter_map(|line| String::from_utf8(line).ok());
+    decoded.filter_map(|line| split(&line).map(|(a, p)| (a.to_owned(), p.to_owned()))).collect()
+}
+
+proptest! {
+    #[test]
+    fn any_cut_gives_the_same_rows(
+        text in proptest::collection::vec(prop_oneof![
+            Just(b'\n'), Just(b'\r'), Just(b' '), Just(b'a'), Just(b'b'), Just(0xc3), Just(0xa9), any::<u8>()
+        ], 0..200),
+        cuts in proptest::collection::vec(0usize..200, 0..8),
+    ) {
+        let mut cuts: Vec<usize> = cuts.into_iter().map(|cut| cut.min(text.len())).collect();
+        cuts.extend([0, text.len()]);
+        cuts.sort_unstable();
+        let pieces: Vec<&[u8]> = cuts.windows(2).map(|pair| &text[pair[0]..pair[1]]).collect();
+        prop_assert_eq!(read(&pieces).0, model(&text));
+    }
+}

@@ -1,0 +1,101 @@
+//! More clients than descriptors, and clients that take all they can.
+
+use std::{
+    io::{BufRead, BufReader, Write},
+    os::unix::net::UnixStream,
+    path::Path,
+    process::{Child, Command, Stdio},
+};
+
+use orchestrator_queue::edge::worker_socket::{Service, connection_limit, raise_descriptor_limit};
+
+use crate::house::{Client, House, Store, eventually, service};
+
+#[test]
+fn r29_the_connection_idle_longest_makes_room() {
+    let jobs: Vec<(String, String)> = (0..100).map(|n| (format!("a{n}"), "1".to_owned())).collect();
+    let store = Store::with_jobs(&jobs.iter().map(|(a, p)| (a.as_str(), p.as_str())).collect::<Vec<_>>());
+    let house = House::with_store(Service { connections_max: 4, ..service() }, &store);
+    let mut workers: Vec<_> = (0..4).map(|_| house.connect()).collect();
+    for (n, worker) in workers.iter_mut().enumerate() {
+        assert_eq!(worker.send("READY\n").line(), format!("JOB a{n} 1"));
+    }
+    assert_eq!(workers[0].send("DONE a0 0\n").line(), "JOB a4 1", "worker 1 is now the one idle longest");
+    assert_eq!(house.connect().send("READY\n").line(), "JOB a5 1");
+    assert_eq!(workers[1].rest(), "");
+    for n in [0, 2, 3] {
+        assert!(workers[n].send("READY\n").line().starts_with("JOB"), "worker {n} stays");
+    }
+    assert_eq!(house.figure("connections_evicted"), 1);
+}
+
+/// Not a test of its own: the server process of the next one, whose descriptors are limited.
+#[test]
+fn r29_server() {
+    let Ok(path) = std::env::var("R29_SOCKET") else { return };
+    raise_descriptor_limit();
+    let service = Service { connections_max: connection_limit(), ..Service::default() };
+    let (_house, requests) = House::at(Path::new(&path), service);
+    Store::with_jobs(&[("alpha", "0 1")]).serve(requests);
+    println!("serving");
+    let _ = std::io::stdin().read_line(&mut String::new());
+}
+
+struct Server(Child);
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn r29_1200_idle_clients_against_1024_descriptors_leave_room_for_a_worker() {
+    raise_descriptor_limit();
+    assert!(connection_limit() > 1300, "this test itself needs 1300 descriptors");
+    let dir = tempfile::tempdir().expect("temporary directory");
+    let path = dir.path().join("worker.sock");
+    let mut server = Command::new("sh")
+        .args(["-c", "ulimit -S -n 256; ulimit -H -n 1024; exec \"$0\" --exact limits::r29_server --nocapture"])
+        .arg(std::env::current_exe().expect("own path"))
+        .env("R29_SOCKET", &path)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .map(Server)
+        .expect("server");
+    let mut said = BufReader::new(server.0.stdout.take().expect("piped"));
+    let mut line = String::new();
+    while !line.contains("serving") {
+        line.clear();
+        assert_ne!(said.read_line(&mut line).expect("read"), 0, "the server ended");
+    }
+    let idle: Vec<UnixStream> = (0..1200)
+        .map(|_| eventually("the socket is there", || UnixStream::connect(&path).ok()))
+        .collect();
+    let mut worker = Client::from(UnixStream::connect(&path).expect("connect"));
+    assert_eq!(worker.send("READY\n").line(), "JOB alpha 0 1");
+    let mut youngest = Client::from(idle.into_iter().next_back().expect("1200 clients"));
+    assert_eq!(youngest.send("READY\n").line(), "NOJOBS", "the youngest of the idle ones is still served");
+    drop(server);
+}
+
+#[test]
+fn a_flooding_client_does_not_starve_the_others() {
+    let store = Store::default();
+    let house = House::with_store(service(), &store);
+    let mut flood = house.connect();
+    let mut writer = flood.0.get_ref().try_clone().expect("clone");
+    // Neither end of the flood is waited for: it goes on until the socket closes.
+    let writing = std::thread::spawn(move || while writer.write_all(&b"READY\n".repeat(10_000)).is_ok() {});
+    let reading = std::thread::spawn(move || while !flood.line().is_empty() {});
+    let mut other = house.connect();
+    for _ in 0..100 {
+        assert_eq!(other.send("READY\n").line(), "NOJOBS");
+    }
+    assert!(!writing.is_finished() && !reading.is_finished(), "the flood went on all the time");
+    drop(house);
+    writing.join().expect("writer");
+    reading.join().expect("reader");
+}

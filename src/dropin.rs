@@ -1,0 +1,50 @@
+//! `orchestrator as NAME ..`: the command lines of the originals, translated into a configuration.
+//!
+//! A drop-in keeps off TCP: the unit file it is put into knows nothing of an admin port. Where the service manager gives
+//! a runtime directory, the admin endpoint listens on a socket there, so that `orchestrator tree` works.
+
+use std::path::{Path, PathBuf};
+
+use clap::Subcommand;
+use orchestrator_admin::AdminConfig;
+
+use crate::config::Config;
+
+#[cfg(feature = "queue")]
+mod nixpkgs_update_supervisor;
+
+/// The programs that can be replaced.
+#[derive(Debug, Clone, Subcommand)]
+pub(crate) enum DropIn {
+    /// nixpkgs-update's supervisor.py
+    #[cfg(feature = "queue")]
+    NixpkgsUpdateSupervisor(nixpkgs_update_supervisor::Arguments),
+}
+
+impl DropIn {
+    /// The configuration that does what the original would do with these arguments.
+    pub(crate) fn config(&self, admin: Option<&str>) -> Config {
+        let mut config = Config { admin: Some(quiet_admin(admin)), ..Config::default() };
+        match self {
+            #[cfg(feature = "queue")]
+            DropIn::NixpkgsUpdateSupervisor(arguments) => config.queue = Some(arguments.config()),
+        }
+        config
+    }
+}
+
+/// No TCP unless asked for; a socket in the runtime directory if there is one.
+fn quiet_admin(listen: Option<&str>) -> AdminConfig {
+    let runtime = std::env::var_os("RUNTIME_DIRECTORY").and_then(|list| first_directory(&list));
+    AdminConfig {
+        listen: listen.unwrap_or_default().to_owned(),
+        unix_socket: runtime.map(|directory| directory.join("admin.sock")),
+        ..AdminConfig::default()
+    }
+}
+
+/// systemd joins several runtime directories with colons.
+fn first_directory(list: &std::ffi::OsStr) -> Option<PathBuf> {
+    let list = list.to_str()?;
+    list.split(':').find(|entry| !entry.is_empty()).map(|entry| Path::new(entry).to_owned())
+}

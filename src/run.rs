@@ -1,0 +1,72 @@
+//! Runs the tree until a signal or its own end.
+
+use anyhow::{Context, Result};
+use orchestrator_admin::Binding;
+use orchestrator_supervise::{Exit, Root};
+
+use crate::{
+    cli::exit_code::ExitCode,
+    config::Config,
+    signals::Signals,
+    telemetry,
+    topology::{self, ROOT},
+};
+
+/// Runs until SIGTERM, SIGINT or the end of the root supervisor.
+///
+/// # Errors
+/// What keeps it from starting at all: configuration, or a database that is not ours to use.
+pub(crate) fn run(config: &Config, binding: Binding, greeting: &str) -> Result<ExitCode> {
+    telemetry::start(&config.telemetry)?;
+    topology::preflight(config)?;
+    actix_rt::System::new().block_on(async {
+        let mut signals = Signals::new().context("cannot take over SIGTERM and SIGINT")?;
+        let mut root = Root::start(ROOT, topology::root(config, binding)).await?;
+        if config.admin.as_ref().is_some_and(|admin| admin.chaos) {
+            root.tree().allow_chaos();
+        }
+        tracing::info!(version = env!("CARGO_PKG_VERSION"), pid = std::process::id(), "started");
+        if !greeting.is_empty() {
+            greet(greeting);
+        }
+        Ok(supervise(&mut root, &mut signals).await)
+    })
+}
+
+async fn supervise(root: &mut Root, signals: &mut Signals) -> ExitCode {
+    let mut stopping = false;
+    loop {
+        tokio::select! {
+            exit = root.wait() => return conclude(&exit),
+            signal = signals.next() => {
+                if stopping {
+                    tracing::warn!(signal, "second signal: ending at once");
+                    return ExitCode::Killed;
+                }
+                tracing::info!(signal, "draining");
+                stopping = true;
+                root.request_stop();
+            }
+        }
+    }
+}
+
+fn conclude(exit: &Exit) -> ExitCode {
+    match exit {
+        Exit::Normal | Exit::Shutdown => {
+            tracing::info!("stopped");
+            ExitCode::Ok
+        }
+        broken => {
+            tracing::error!(exit = %broken, "the root supervisor gave up");
+            ExitCode::GaveUp
+        }
+    }
+}
+
+/// Tells a person at a terminal where to go on.
+fn greet(greeting: &str) {
+    use std::io::Write;
+    // A closed standard output is no reason not to run.
+    let _ = writeln!(std::io::stdout().lock(), "{greeting}");
+}

@@ -1,0 +1,71 @@
+//! Raw HTTP over the admin socket, so that what is tested is the wire and not a client.
+
+use std::{
+    io::{Read, Write},
+    os::unix::net::UnixStream,
+    path::Path,
+    time::Duration,
+};
+
+/// An HTTP answer.
+#[derive(Debug, Clone)]
+pub struct HttpReply {
+    /// The status code.
+    pub status: u16,
+    /// The header lines.
+    pub head: String,
+    /// The body, chunks joined.
+    pub body: String,
+}
+
+impl HttpReply {
+    /// The body as JSON.
+    ///
+    /// # Panics
+    /// If it is none.
+    pub fn json(&self) -> serde_json::Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.body))
+    }
+}
+
+/// One request over the unix socket at `socket`; `headers` are whole lines without their ends.
+///
+/// # Panics
+/// If there is no answer.
+pub fn http(socket: &Path, method: &str, path: &str, headers: &[&str], body: &str) -> HttpReply {
+    let mut stream = crate::wait_for("the admin socket to accept", || UnixStream::connect(socket).ok());
+    stream.set_read_timeout(Some(Duration::from_secs(30))).expect("a time-out");
+    let mut request = format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n");
+    for header in headers {
+        request.push_str(header);
+        request.push_str("\r\n");
+    }
+    request.push_str(&format!("Content-Length: {}\r\n\r\n{body}", body.len()));
+    stream.write_all(request.as_bytes()).expect("send a request");
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).expect("read an answer");
+    parse(&answer)
+}
+
+fn parse(answer: &[u8]) -> HttpReply {
+    let split = answer.windows(4).position(|window| window == b"\r\n\r\n").expect("a head");
+    let head = String::from_utf8_lossy(&answer[..split]).into_owned();
+    let status = head.split(' ').nth(1).and_then(|code| code.parse().ok()).expect("a status");
+    let raw = &answer[split + 4..];
+    let chunked = head.to_ascii_lowercase().contains("transfer-encoding: chunked");
+    let bytes = if chunked { join_chunks(raw) } else { raw.to_vec() };
+    HttpReply { status, head, body: String::from_utf8(bytes).expect("UTF-8") }
+}
+
+fn join_chunks(mut raw: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    while let Some(end) = raw.windows(2).position(|window| window == b"\r\n") {
+        let size = usize::from_str_radix(String::from_utf8_lossy(&raw[..end]).trim(), 16).expect("a chunk size");
+        if size == 0 {
+            break;
+        }
+        bytes.extend_from_slice(&raw[end + 2..end + 2 + size]);
+        raw = &raw[end + 2 + size + 2..];
+    }
+    bytes
+}

@@ -1,0 +1,51 @@
+//! For tests and benches: the real binary on a site of its own, workers on its real socket, its real database.
+//!
+//! Nothing here waits a fixed time: [`eventually`] waits for a condition, with a deadline far beyond what any needs.
+
+mod admin;
+mod database;
+mod instance;
+mod site;
+mod worker;
+
+pub use admin::{HttpReply, http};
+pub use database::Database;
+pub use instance::Instance;
+pub use site::Site;
+pub use worker::{Reply, Worker};
+
+use std::{
+    thread::sleep,
+    time::{Duration, Instant},
+};
+
+/// Longest wait for a condition.
+pub const DEADLINE: Duration = Duration::from_secs(30);
+
+/// Waits until `condition` gives a value.
+///
+/// # Panics
+/// If it gives none within [`DEADLINE`]; `what` names it.
+pub fn wait_for<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
+    let give_up = Instant::now() + DEADLINE;
+    loop {
+        if let Some(value) = condition() {
+            return value;
+        }
+        assert!(Instant::now() < give_up, "gave up waiting for {what}");
+        sleep(Duration::from_millis(2));
+    }
+}
+
+/// Waits until `condition` holds.
+///
+/// # Panics
+/// As [`wait_for`].
+pub fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
+    wait_for(what, || condition().then_some(()));
+}
+
+/// Number of seeds or rounds for a randomised test: `variable` from the environment, else `default`.
+pub fn rounds(variable: &str, default: u64) -> u64 {
+    std::env::var(variable).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+}

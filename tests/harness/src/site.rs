@@ -1,0 +1,157 @@
+//! A directory with everything one instance works on.
+
+use std::{
+    fs::{self, File},
+    io::Write,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use tempfile::TempDir;
+
+use crate::{Database, Instance, Worker};
+
+/// Input directory, database and sockets of one instance; removed when dropped.
+#[derive(Debug)]
+pub struct Site {
+    directory: TempDir,
+    binary: PathBuf,
+    extra: Vec<String>,
+}
+
+impl Site {
+    /// An empty site for the binary at `binary` (in tests: `env!("CARGO_BIN_EXE_orchestrator")`).
+    pub fn new(binary: impl Into<PathBuf>) -> Self {
+        let directory = tempfile::Builder::new().prefix("site-").tempdir().expect("a temporary directory");
+        fs::create_dir(directory.path().join("fetchers")).expect("an input directory");
+        Self { directory, binary: binary.into(), extra: Vec::new() }
+    }
+
+    /// Adds `--set SECTION.KEY=VALUE` to every start.
+    #[must_use]
+    pub fn set(mut self, assignment: &str) -> Self {
+        self.extra.extend(["--set".to_owned(), assignment.to_owned()]);
+        self
+    }
+
+    /// The site's directory.
+    pub fn path(&self) -> &Path {
+        self.directory.path()
+    }
+    /// The binary.
+    pub fn binary(&self) -> &Path {
+        &self.binary
+    }
+    /// The SQLite file.
+    pub fn database_path(&self) -> PathBuf {
+        self.path().join("queue.db")
+    }
+    /// The worker socket.
+    pub fn socket(&self) -> PathBuf {
+        self.path().join("worker.sock")
+    }
+    /// The admin socket.
+    pub fn admin_socket(&self) -> PathBuf {
+        self.path().join("admin.sock")
+    }
+    /// The input directory.
+    pub fn input_dir(&self) -> PathBuf {
+        self.path().join("fetchers")
+    }
+    /// The path of a fetcher file.
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.input_dir().join(name)
+    }
+    /// Where the instance's log goes.
+    pub fn log_path(&self) -> PathBuf {
+        self.path().join("log")
+    }
+    /// What instances have logged so far.
+    pub fn log(&self) -> String {
+        fs::read_to_string(self.log_path()).unwrap_or_default()
+    }
+
+    /// Writes a fetcher file in one go.
+    pub fn write(&self, name: &str, text: impl AsRef<[u8]>) {
+        fs::write(self.file(name), text).expect("write a fetcher file");
+    }
+
+    /// Appends to a fetcher file.
+    pub fn append(&self, name: &str, text: impl AsRef<[u8]>) {
+        let mut file =
+            fs::OpenOptions::new().create(true).append(true).open(self.file(name)).expect("open a fetcher file");
+        file.write_all(text.as_ref()).expect("append to a fetcher file");
+    }
+
+    /// Renames a fetcher file.
+    pub fn rename(&self, from: &str, to: &str) {
+        fs::rename(self.file(from), self.file(to)).expect("rename a fetcher file");
+    }
+
+    /// Removes a fetcher file.
+    pub fn remove(&self, name: &str) {
+        fs::remove_file(self.file(name)).expect("remove a fetcher file");
+    }
+
+    /// The command that runs the queue and an admin socket on this site, without starting it.
+    pub fn command(&self) -> Command {
+        let mut command = self.bare_command();
+        command.arg("run");
+        let paths = [
+            ("queue.database", self.database_path()),
+            ("queue.input_dir", self.input_dir()),
+            ("queue.socket", self.socket()),
+            ("admin.unix_socket", self.admin_socket()),
+        ];
+        for (key, path) in paths {
+            command.args(["--set".to_owned(), format!("{key}={}", path.display())]);
+        }
+        command.args(["--set", "admin.listen=\"\"", "--set", "admin.chaos=true"]);
+        command.args(&self.extra);
+        command
+    }
+
+    /// The binary with this site's surroundings and no arguments; its log is appended to [`Site::log_path`].
+    pub fn bare_command(&self) -> Command {
+        let log = File::options().create(true).append(true).open(self.log_path()).expect("a log file");
+        let mut command = Command::new(&self.binary);
+        command.current_dir(self.path()).stdin(Stdio::null());
+        command.stdout(log.try_clone().expect("a second handle")).stderr(log);
+        command.env_remove("RUNTIME_DIRECTORY").env("ORCHESTRATOR_SOCKET", self.admin_socket());
+        command
+    }
+
+    /// Starts an instance and waits until it answers workers.
+    pub fn start(&self) -> Instance {
+        let instance = self.spawn();
+        instance.await_service(self);
+        instance
+    }
+
+    /// Starts an instance without waiting.
+    pub fn spawn(&self) -> Instance {
+        Instance::spawn(self.command())
+    }
+
+    /// Runs a client command against the instance: exit code, standard output, standard error.
+    pub fn cli(&self, arguments: &[&str]) -> (i32, String, String) {
+        let mut command = Command::new(&self.binary);
+        command.current_dir(self.path()).env("ORCHESTRATOR_SOCKET", self.admin_socket()).args(arguments);
+        let output = command.output().expect("run a client command");
+        let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
+        (output.status.code().unwrap_or(-1), text(output.stdout), text(output.stderr))
+    }
+
+    /// Connects a worker.
+    ///
+    /// # Panics
+    /// If the socket does not accept within the deadline.
+    pub fn worker(&self) -> Worker {
+        crate::wait_for("the worker socket to accept", || Worker::connect(&self.socket()).ok())
+    }
+
+    /// A foreign connection to the database, as another process would have it.
+    pub fn database(&self) -> Database {
+        Database::open(&self.database_path())
+    }
+}

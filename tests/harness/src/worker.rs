@@ -1,0 +1,127 @@
+//! A worker on the real socket: raw lines out, raw lines in.
+
+use std::{
+    io::{self, BufRead, BufReader, Read, Write},
+    net::Shutdown,
+    os::unix::net::UnixStream,
+    path::Path,
+    time::Duration,
+};
+
+/// A connection of a worker.
+#[derive(Debug)]
+pub struct Worker {
+    reader: BufReader<UnixStream>,
+}
+
+/// What the queue answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reply {
+    /// A job.
+    Job {
+        /// Its attribute path.
+        attr_path: String,
+        /// The rest.
+        payload: String,
+    },
+    /// `NOJOBS`.
+    NoJobs,
+    /// The connection was closed without an answer.
+    Closed,
+}
+
+impl Reply {
+    /// The attribute path of a job.
+    ///
+    /// # Panics
+    /// If it is none.
+    pub fn attr_path(&self) -> &str {
+        match self {
+            Reply::Job { attr_path, .. } => attr_path,
+            other => panic!("expected a job, got {other:?}"),
+        }
+    }
+}
+
+impl Worker {
+    /// Connects; every read gives up after 60 s.
+    ///
+    /// # Errors
+    /// Of the socket.
+    pub fn connect(socket: &Path) -> io::Result<Self> {
+        let stream = UnixStream::connect(socket)?;
+        stream.set_read_timeout(Some(Duration::from_secs(60)))?;
+        Ok(Self { reader: BufReader::new(stream) })
+    }
+
+    /// Sends bytes as they are.
+    ///
+    /// # Errors
+    /// Of the socket.
+    pub fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.reader.get_mut().write_all(bytes)
+    }
+
+    /// Shuts the writing side, as `socat` does after its input.
+    pub fn finish(&mut self) {
+        self.reader.get_ref().shutdown(Shutdown::Write).expect("shut the writing side");
+    }
+
+    /// Reads one answer.
+    ///
+    /// # Panics
+    /// If it is none that the protocol has.
+    pub fn reply(&mut self) -> Reply {
+        self.try_reply().expect("read an answer")
+    }
+
+    /// Reads one answer; a connection that broke counts as an error.
+    ///
+    /// # Errors
+    /// Of the socket.
+    ///
+    /// # Panics
+    /// If it is none that the protocol has.
+    pub fn try_reply(&mut self) -> io::Result<Reply> {
+        let mut line = String::new();
+        if self.reader.read_line(&mut line)? == 0 {
+            return Ok(Reply::Closed);
+        }
+        if line == "NOJOBS\n" {
+            return Ok(Reply::NoJobs);
+        }
+        // A line without its end is an answer cut short by the end of the process.
+        let Some(line) = line.strip_suffix('\n') else {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        };
+        let job = line.strip_prefix("JOB ").and_then(|rest| rest.split_once(' '));
+        let (attr_path, payload) = job.unwrap_or_else(|| panic!("not an answer of the protocol: {line:?}"));
+        Ok(Reply::Job { attr_path: attr_path.to_owned(), payload: payload.to_owned() })
+    }
+
+    /// `READY` and its answer.
+    ///
+    /// # Panics
+    /// If the connection breaks.
+    pub fn ready(&mut self) -> Reply {
+        self.send(b"READY\n").expect("send READY");
+        self.reply()
+    }
+
+    /// `DONE` and its answer.
+    ///
+    /// # Panics
+    /// If the connection breaks.
+    pub fn done(&mut self, attr_path: &str, exit_code: i64) -> Reply {
+        self.send(format!("DONE {attr_path} {exit_code}\n").as_bytes()).expect("send DONE");
+        self.reply()
+    }
+
+    /// Everything until the connection closes.
+    pub fn read_to_end(&mut self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        // A reset after the last byte is an end, too.
+        let _ = self.reader.read_to_end(&mut bytes);
+        bytes
+    }
+}
