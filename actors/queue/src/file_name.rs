@@ -3,7 +3,10 @@
 //! A pure rule: a name is a complete file, a growing one, nothing of ours, or something that looks like ours and is not.
 //! Whether there is such a file, and what it is, is not asked here.
 
-use std::ffi::OsStr;
+use std::{
+    collections::HashSet,
+    ffi::{OsStr, OsString},
+};
 
 use crate::storage::RunId;
 
@@ -60,6 +63,26 @@ impl FetcherFile {
             FileKind::Growing => format!("{}.part", self.base),
             FileKind::Complete => self.base.clone(),
         }
+    }
+}
+
+/// Names that a warning was given about, so that there is one and no more.
+#[derive(Debug, Default)]
+pub struct WarnedNames(HashSet<OsString>);
+
+impl WarnedNames {
+    /// How many names are remembered; beyond that, all are forgotten.
+    const MAX: usize = 1024;
+
+    /// True the first time it is asked about `name`.
+    pub fn is_news(&mut self, name: &OsStr) -> bool {
+        if self.0.contains(name) {
+            return false;
+        }
+        if self.0.len() >= Self::MAX {
+            self.0.clear();
+        }
+        self.0.insert(name.to_owned())
     }
 }
 

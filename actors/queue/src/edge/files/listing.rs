@@ -1,0 +1,33 @@
+//! The fetcher files of the input directory.
+
+use std::{
+    fs, io,
+    path::Path,
+};
+
+use crate::file_name::{FetcherFile, NameClass, WarnedNames, classify};
+
+/// Lists them in the order of their runs, a growing file before a complete one, so that a start is repeatable.
+pub(super) fn list(input_dir: &Path, warned: &mut WarnedNames) -> io::Result<Vec<FetcherFile>> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(input_dir)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        match classify(&name) {
+            NameClass::Fetcher(file) => {
+                let kind = entry.file_type()?;
+                if kind.is_file() || kind.is_symlink() {
+                    files.push(file);
+                } else if warned.is_news(&name) {
+                    tracing::warn!(name = %name.display(), "ignored: it is not a regular file");
+                }
+            }
+            NameClass::Odd(odd) if warned.is_news(&name) => {
+                tracing::warn!(name = %name.display(), "ignored: {odd}");
+            }
+            NameClass::Odd(_) | NameClass::Other => {}
+        }
+    }
+    files.sort_by(|a, b| (&a.run, a.kind, &a.base).cmp(&(&b.run, b.kind, &b.base)));
+    Ok(files)
+}
