@@ -21,40 +21,36 @@ const RETRY: Backoff = Backoff { first: Duration::from_secs(1), max: Duration::f
 /// What a socket that cannot be opened means at the first start. Later it is always a warning: an endpoint that lost
 /// its port must not end the work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OnBusy {
+pub enum Binding {
     /// The endpoint fails to start, and so does the tree.
-    Fail,
+    Required,
     /// A warning, the link down, and another try after a while: for drop-in use, where nobody counted on the endpoint.
-    Retry,
+    Optional,
 }
 
-/// The child `admin`, or none if the configuration turns it off. Its link shows where it listens.
-///
-/// # Errors
-/// The configuration names an address that cannot be served.
-pub fn child_spec(config: &AdminConfig, on_busy: OnBusy) -> Result<Option<ChildSpec>, AdminError> {
-    if config.is_off() {
-        return Ok(None);
-    }
-    let places = Arc::new(Places::new(config.addresses()?));
-    let chaos = config.chaos;
+/// The child `admin`; its link shows where it listens. Turned off it idles. Call [`AdminConfig::check`] before: what is
+/// wrong with the configuration only shows here when the child starts.
+pub fn child_spec(config: &AdminConfig, binding: Binding) -> ChildSpec {
+    let places = config.addresses().map(|addresses| Arc::new(Places::new(addresses)));
+    let places = places.map_err(|error| Fault::new(error.to_string()));
     let factory = Factory::task(move |cx: StartCx| {
-        let (places, on_busy) = (places.clone(), if cx.incarnation > 1 { OnBusy::Retry } else { on_busy });
-        if chaos {
-            cx.tree.allow_chaos();
-        }
-        async move { serve(&places, on_busy, &cx).await }
+        let places = places.clone();
+        let binding = if cx.incarnation > 1 { Binding::Optional } else { binding };
+        async move { serve(&places?, binding, &cx).await }
     });
-    let spec = ChildSpec::worker("admin", factory)
+    ChildSpec::worker("admin", factory)
         .placement(Placement::Dedicated)
-        .shutdown(Shutdown::After(Duration::from_secs(3)));
-    Ok(Some(spec))
+        .shutdown(Shutdown::After(Duration::from_secs(3)))
 }
 
-async fn serve(places: &Places, on_busy: OnBusy, cx: &StartCx) -> Result<(), Fault> {
+async fn serve(places: &Places, binding: Binding, cx: &StartCx) -> Result<(), Fault> {
+    if places.is_empty() {
+        cx.stop.cancelled().await;
+        return Ok(());
+    }
     let mut listeners = Listeners::default();
     let mut opened = listeners.open_missing(places);
-    if let (OnBusy::Fail, Some(error)) = (on_busy, opened.trouble.first()) {
+    if let (Binding::Required, Some(error)) = (binding, opened.trouble.first()) {
         return Err(Fault::new(error.to_string()));
     }
     let link = cx.vitals.link("http", places.names());

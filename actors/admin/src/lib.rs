@@ -33,5 +33,5 @@ mod tree_view;
 mod unix_socket;
 
 pub use config::AdminConfig;
-pub use endpoint::{OnBusy, child_spec};
+pub use endpoint::{Binding, child_spec};
 pub use error::AdminError;

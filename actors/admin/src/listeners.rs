@@ -35,6 +35,11 @@ impl Places {
         Self { addresses, tcp: OnceLock::new() }
     }
 
+    /// Is the endpoint turned off?
+    pub(crate) fn is_empty(&self) -> bool {
+        self.addresses.tcp.is_none() && self.addresses.unix.is_none()
+    }
+
     /// For people: where the endpoint is.
     pub(crate) fn names(&self) -> String {
         let tcp = self.tcp.get().copied().or(self.addresses.tcp).map(|address| format!("http://{address}"));
