@@ -90,8 +90,10 @@ impl Config {
             layers = layers.add_source(File::from_str(&set_to_toml(set)?, FileFormat::Toml));
         }
         // Back to TOML, whose types are strict: the layering library would take "80" for 80.
-        let merged: toml::Table =
-            layers.build().and_then(config::Config::try_deserialize).context("cannot merge the configuration")?;
+        let merged: toml::Table = layers
+            .build()
+            .and_then(config::Config::try_deserialize)
+            .context("cannot merge the configuration")?;
         refuse_absent(&merged)?;
         let mut config: Config =
             merged.try_into().map_err(|error: toml::de::Error| refused("the configuration", &error))?;
@@ -123,7 +125,10 @@ impl Config {
 
     fn keep_only(&mut self, only: &str) -> Result<()> {
         if !SUBSYSTEMS.contains(&only) {
-            bail!("--only {only}: there is no such subsystem in this build; it has: {}", SUBSYSTEMS.join(", "));
+            bail!(
+                "--only {only}: there is no such subsystem in this build; it has: {}",
+                SUBSYSTEMS.join(", ")
+            );
         }
         #[cfg(feature = "queue")]
         if only == "queue" {
@@ -193,7 +198,14 @@ mod tests {
         let queue = config.queue.unwrap();
         assert_eq!((queue.hold_secs, queue.database), (60, PathBuf::from("/x/y.db")));
         assert!(config.admin.is_none(), "a section that is named runs, others do not");
-        for bad in ["queue.hold_secs=1.9", "queue.hold_secs=\"60\"", "queue.redeliver_after_lease=yes", "queue.hold=1", "nonsense.a=1", "queue"] {
+        for bad in [
+            "queue.hold_secs=1.9",
+            "queue.hold_secs=\"60\"",
+            "queue.redeliver_after_lease=yes",
+            "queue.hold=1",
+            "nonsense.a=1",
+            "queue",
+        ] {
             assert!(load(&[bad]).is_err(), "{bad} was taken");
         }
     }

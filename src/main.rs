@@ -138,10 +138,6 @@ fn greeting(config: &Config) -> String {
 
 impl From<&RunArguments> for Sources {
     fn from(arguments: &RunArguments) -> Self {
-        Sources {
-            files: arguments.config.clone(),
-            sets: arguments.set.clone(),
-            only: arguments.only.clone(),
-        }
+        Sources { files: arguments.config.clone(), sets: arguments.set.clone(), only: arguments.only.clone() }
     }
 }

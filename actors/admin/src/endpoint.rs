@@ -36,7 +36,7 @@ pub fn child_spec(config: &AdminConfig, binding: Binding) -> ChildSpec {
     let factory = Factory::task(move |cx: StartCx| {
         let places = places.clone();
         let binding = if cx.incarnation > 1 { Binding::Optional } else { binding };
-        async move { serve(&places?, binding, &cx).await }
+        async move { serve(places?.as_ref(), binding, &cx).await }
     });
     ChildSpec::worker("admin", factory)
         .placement(Placement::Dedicated)

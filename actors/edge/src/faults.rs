@@ -65,7 +65,10 @@ mod tests {
         let faults = Faults::seam();
         assert!(!faults.strike("write"));
         faults.arm("write", 2);
-        assert_eq!([faults.strike("write"), faults.strike("write"), faults.strike("write")], [true, true, false]);
+        assert_eq!(
+            [faults.strike("write"), faults.strike("write"), faults.strike("write")],
+            [true, true, false]
+        );
         assert!(!Faults::none().strike("write"));
     }
 }

@@ -78,3 +78,15 @@ impl QueueConfig {
         }
     }
 }
+
+impl QueueConfig {
+    /// For a person at a terminal: how to hand it a first job.
+    pub fn greeting(&self) -> String {
+        let (input, socket) = (self.input_dir.display(), self.socket.display());
+        format!(
+            "  queue   {input}/ -> {}\n          a first job:  echo 'hello 1.0 1.1' > {input}/demo.1.txt\n          \
+             take it:      printf 'READY\\n' | socat -t5 - UNIX-CONNECT:{socket}\n",
+            self.database.display()
+        )
+    }
+}

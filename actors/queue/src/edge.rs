@@ -1,7 +1,9 @@
 //! What talks to the outside: files, inotify, the worker socket, SQLite. Nothing outside this folder names them.
 
-pub mod sqlite;
 pub mod error;
-pub mod worker_socket;
+pub mod files;
 pub(crate) mod housekeeper;
+pub mod inotify;
+pub mod sqlite;
 pub(crate) mod store_thread;
+pub mod worker_socket;

@@ -164,8 +164,19 @@ mod tests {
     fn c26_only_the_two_shapes_match() {
         assert_eq!(file("f1.100.txt"), Some(("f1".into(), 100, FileKind::Complete)));
         assert_eq!(file("f1.100.txt.part"), Some(("f1".into(), 100, FileKind::Growing)));
-        let others = ["", "f1", "f1.txt", "f1.100", "f1.100.TXT", "f1.100.txt.PART", "f1.100.txt.part.part", "a.b.1.txt"];
-        for name in others.into_iter().chain([".x.1.txt", "f1.100.txt.", "f1.100.txt.bak", "f1.100.tx", "100.txt"]) {
+        let others = [
+            "",
+            "f1",
+            "f1.txt",
+            "f1.100",
+            "f1.100.TXT",
+            "f1.100.txt.PART",
+            "f1.100.txt.part.part",
+            "a.b.1.txt",
+        ];
+        for name in
+            others.into_iter().chain([".x.1.txt", "f1.100.txt.", "f1.100.txt.bak", "f1.100.tx", "100.txt"])
+        {
             assert_eq!(classify(OsStr::new(name)), NameClass::Other, "{name}");
         }
     }
@@ -182,7 +193,16 @@ mod tests {
 
     #[test]
     fn r01_r02_what_is_no_number_is_odd() {
-        for name in ["f.abc.txt", "f..txt", "f.-.txt", "f.+1.txt", "f. 1.txt.part", "f.1_0.txt", "f.1e3.txt", "f.٣.txt"] {
+        for name in [
+            "f.abc.txt",
+            "f..txt",
+            "f.-.txt",
+            "f.+1.txt",
+            "f. 1.txt.part",
+            "f.1_0.txt",
+            "f.1e3.txt",
+            "f.٣.txt",
+        ] {
             assert_eq!(odd(name), Some(OddName::NotANumber), "{name}");
         }
     }

@@ -37,7 +37,10 @@ mod tests {
             ("linuxPackages.nvidia_x11", -2086819501),
             ("🦀", -1006179892),
             ("A", 1885521279),
-            ("zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz", -1872042902),
+            (
+                "zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz",
+                -1872042902,
+            ),
         ];
         for (attr_path, expected) in vectors {
             assert_eq!(jitter_hash(attr_path), expected, "jitter of {attr_path:?}");

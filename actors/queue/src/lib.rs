@@ -1,7 +1,14 @@
 //! The queue subsystem: hands out the lines of fetcher files as jobs, one at a time, over a unix socket.
+//!
+//! It takes the place of nixpkgs-update's supervisor.py: the same file names and lines, the same database, the same
+//! worker protocol. [`child_spec`] gives its tree; `README.md` beside this crate is its contract in short.
+//!
+//! Pure rules: [`file_name`], [`lines`], [`tracking`], [`protocol`], [`jitter`], [`storage`]. Actors: [`fetcher_watcher`] and
+//! the queue store. Everything that talks to the outside is under [`edge`].
 
-pub mod config;
+mod config;
 pub mod edge;
+pub mod fetcher_watcher;
 mod figures;
 pub mod file_name;
 mod group_commit;
@@ -12,3 +19,131 @@ pub mod protocol;
 mod queue_store;
 pub mod storage;
 pub mod tracking;
+
+use std::{
+    sync::{Arc, atomic::AtomicBool},
+    time::Duration,
+};
+
+use orchestrator_supervise::{
+    ChildSpec, Factory, Limits, Placement, Shutdown, Strategy, SupervisorSpec, inbox, mailbox,
+};
+
+pub use config::{OnCorrupt, QueueConfig, Synchronous};
+
+use crate::{
+    edge::{
+        files::{self, RescanFlag},
+        housekeeper::Housekeeper,
+        inotify,
+        sqlite::SqliteStore,
+        store_thread::StoreThread,
+        worker_socket::{self, Service},
+    },
+    fetcher_watcher::FetcherWatcher,
+    queue_store::QueueStore,
+    storage::StorageError,
+};
+
+/// Requests that may wait for the store; a connection has at most one, and a notice or two.
+const REQUESTS: usize = 16_384;
+/// Batches that may wait for the store. One is at most some hundred kilobytes, or one long line.
+const INGEST: usize = 4;
+/// Commands that may wait for the reader; what does not fit becomes one rescan.
+const COMMANDS: usize = 1_024;
+/// Notices that may wait for the watcher.
+const NOTICES: usize = 256;
+/// Operators' requests and chores that may wait.
+const CHORES: usize = 16;
+/// How long the store may take to commit what waits when the process stops.
+const DRAIN: Duration = Duration::from_secs(20);
+
+/// The subsystem's tree. Sinks first: the store, then who talks to workers, then who reads files.
+pub fn child_spec(config: &QueueConfig) -> ChildSpec {
+    let (requests, requests_slot) = inbox(REQUESTS);
+    let (ingest, ingest_slot) = inbox(INGEST);
+    let (chores, chores_slot) = inbox(CHORES);
+    let (commands, commands_slot) = inbox(COMMANDS);
+    let (store_mailbox, store_slot) = mailbox::<QueueStore>(CHORES);
+    let (watcher_mailbox, watcher_slot) = mailbox::<FetcherWatcher>(NOTICES);
+    let (paused, rest_due) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    let rescan = RescanFlag::default();
+
+    let queue_store = {
+        let (requests, chores, paused) = (requests.clone(), chores.clone(), paused.clone());
+        Factory::actor(store_slot, move |_| {
+            Ok(QueueStore { requests: requests.clone(), chores: chores.clone(), paused: paused.clone() })
+        })
+    };
+    let store_thread = StoreThread {
+        config: config.clone(),
+        requests: requests_slot.clone(),
+        ingest: ingest_slot.clone(),
+        chores,
+        rest_due: rest_due.clone(),
+        paused,
+    };
+    let sqlite = Factory::thread(move |cx| store_thread.run(&cx))
+        .with_inbox("requests", &requests_slot)
+        .with_inbox("ingest", &ingest_slot);
+    let housekeeper = Housekeeper { config: config.clone(), chores: chores_slot.clone(), rest_due };
+    let housekeeper = Factory::thread(move |cx| housekeeper.run(&cx)).with_inbox("chores", &chores_slot);
+    let socket = worker_socket::factory(config.socket.clone(), Service::default(), requests);
+    let reader = files::factory(config.input_dir.clone(), &commands_slot, rescan.clone(), ingest);
+    let watcher = FetcherWatcher::factory(watcher_slot, commands, rescan);
+    let inotify = inotify::factory(config.input_dir.clone(), watcher_mailbox);
+
+    let console = store_mailbox.recipient();
+    let tree = SupervisorSpec::new(Strategy::RestForOne)
+        .limits(Limits::LEAF)
+        .child(ChildSpec::worker("queue_store", queue_store).console(console))
+        .child(ChildSpec::worker("sqlite", sqlite).shutdown(Shutdown::After(DRAIN)))
+        .child(ChildSpec::worker("housekeeper", housekeeper))
+        .child(ChildSpec::worker("worker_socket", socket).pausable())
+        .child(ChildSpec::worker("reader", reader))
+        .child(ChildSpec::worker("watcher", watcher))
+        .child(ChildSpec::worker("inotify", inotify).pausable());
+    ChildSpec::supervisor("queue", tree).placement(Placement::Dedicated)
+}
+
+/// Makes the directories that are missing, and finds what no restart would heal.
+///
+/// # Errors
+/// Another instance has the database, a newer program wrote it, it is damaged and `on_corrupt` is `refuse`, or a
+/// directory cannot be made.
+pub fn preflight(config: &QueueConfig) -> Result<(), PreflightError> {
+    for file in [&config.database, &config.socket] {
+        if let Some(parent) = file.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+            std::fs::create_dir_all(parent)
+                .map_err(|source| PreflightError::Directory { path: parent.to_owned(), source })?;
+        }
+    }
+    inotify::create_input_dir(&config.input_dir)?;
+    match SqliteStore::open(&config.database, config.store_options()) {
+        Err(error @ (StorageError::Locked { .. } | StorageError::NewerSchema { .. })) => Err(error.into()),
+        Err(error @ StorageError::Corrupt { .. }) if config.on_corrupt == OnCorrupt::Refuse => {
+            Err(error.into())
+        }
+        // What passes by itself, the store waits for; what can be rebuilt, it rebuilds.
+        Ok(_) | Err(_) => Ok(()),
+    }
+}
+
+/// Why the queue cannot run here.
+#[derive(Debug, thiserror::Error)]
+pub enum PreflightError {
+    /// The database is not ours to use.
+    #[error(transparent)]
+    Storage(#[from] StorageError),
+    /// The input directory cannot be made.
+    #[error(transparent)]
+    Edge(#[from] edge::error::EdgeError),
+    /// A directory for database or socket cannot be made.
+    #[error("cannot create directory {path}: create it, or configure another place", path = .path.display())]
+    Directory {
+        /// Which.
+        path: std::path::PathBuf,
+        /// What the operating system says.
+        source: std::io::Error,
+    },
+}

@@ -7,8 +7,8 @@ use std::ffi::OsString;
 use tokio::sync::oneshot;
 
 use crate::{
-    file_name::FetcherFile,
     edge::sqlite::{Counts, Peeked, RunCount},
+    file_name::FetcherFile,
     storage::{Batch, HandoutId, Job, Requeued, RunId, RunState, StorageError},
 };
 

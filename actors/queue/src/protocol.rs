@@ -133,7 +133,8 @@ fn parse(line: &[u8]) -> Result<Request, ProtocolError> {
     }
     let rest = line.strip_prefix(b"DONE ").ok_or(ProtocolError::NotARequest)?;
     let mut fields = rest.split(|&byte| byte == b' ');
-    let attr_path = std::str::from_utf8(fields.next().unwrap_or_default()).map_err(|_| ProtocolError::AttrNotUtf8)?;
+    let attr_path =
+        std::str::from_utf8(fields.next().unwrap_or_default()).map_err(|_| ProtocolError::AttrNotUtf8)?;
     let exit_code = fields.next().and_then(parse_int).ok_or(ProtocolError::BadExitCode)?;
     Ok(Request::Done { attr_path: attr_path.to_owned(), exit_code })
 }

@@ -21,7 +21,7 @@ const PEEK: (usize, usize) = (10, 1_000);
 
 /// The actor.
 #[derive(Debug)]
-pub struct QueueStore {
+pub(crate) struct QueueStore {
     pub(crate) requests: Outbox<StoreRequest>,
     pub(crate) chores: Outbox<Chore>,
     pub(crate) paused: Arc<AtomicBool>,

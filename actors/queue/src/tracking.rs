@@ -152,7 +152,11 @@ impl Tracking {
         };
         let actions = match (source, file.kind) {
             (Some(source), _) if source.base != file.base => {
-                if appears(cause) { vec![Action::Collision] } else { Vec::new() }
+                if appears(cause) {
+                    vec![Action::Collision]
+                } else {
+                    Vec::new()
+                }
             }
             (_, FileKind::Growing) => run.part_changed(file, cause, facts),
             (_, FileKind::Complete) => run.whole_changed(file, cause, facts),
@@ -170,7 +174,9 @@ impl Run {
             .then(|| Action::Begin { file: file.clone(), settle: false });
         match &self.part {
             None => begin.into_iter().collect(),
-            Some(part) if is_write(cause) || facts.part == Some(part.id) => vec![Action::Check(FileKind::Growing)],
+            Some(part) if is_write(cause) || facts.part == Some(part.id) => {
+                vec![Action::Check(FileKind::Growing)]
+            }
             Some(part) => {
                 let id = part.id;
                 let mut actions = vec![self.part_left(id, facts)];

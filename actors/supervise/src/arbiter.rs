@@ -2,7 +2,7 @@
 
 use std::{
     sync::{
-        Arc, Mutex,
+        Arc, Mutex, Weak,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
     time::{Duration, Instant},
@@ -37,10 +37,12 @@ impl Pulse {
         self.epoch.elapsed().saturating_sub(last).saturating_sub(BEAT)
     }
 
-    async fn beat(self: Arc<Self>) {
-        loop {
-            let now = u64::try_from(self.epoch.elapsed().as_millis()).unwrap_or(u64::MAX);
-            self.last_ms.store(now, Relaxed);
+    /// Beats as long as somebody may look.
+    async fn beat(pulse: Weak<Self>) {
+        while let Some(pulse) = pulse.upgrade() {
+            let now = u64::try_from(pulse.epoch.elapsed().as_millis()).unwrap_or(u64::MAX);
+            pulse.last_ms.store(now, Relaxed);
+            drop(pulse);
             tokio::time::sleep(BEAT).await;
         }
     }
@@ -60,7 +62,10 @@ impl Place {
         F: FnOnce() -> Fut + Send + 'static,
         Fut: Future<Output = ()> + 'static,
     {
-        #[expect(clippy::disallowed_methods, reason = "the kernel's one spawn: what it drives guards every poll")]
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "the kernel's one spawn: what it drives guards every poll"
+        )]
         self.handle.spawn_fn(move || drop(actix_rt::spawn(make())));
     }
 }
@@ -87,8 +92,8 @@ impl Arbiters {
 
     fn place(&self, handle: ArbiterHandle, name: &str) -> Place {
         let place = Place { handle, pulse: Pulse::new(name.to_owned()) };
-        let pulse = place.pulse.clone();
-        place.spawn(move || pulse.beat());
+        let pulse = Arc::downgrade(&place.pulse);
+        place.spawn(move || Pulse::beat(pulse));
         place
     }
 }

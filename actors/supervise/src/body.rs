@@ -8,6 +8,7 @@ use std::{
 use crate::{Exit, StartCx, Vitals};
 
 pub(crate) mod actor;
+pub(crate) mod entry;
 pub(crate) mod supervisor;
 pub(crate) mod task;
 pub(crate) mod thread;
@@ -26,7 +27,8 @@ pub(crate) trait Body {
     /// Drives the incarnation. After `Ready` it is gone.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Exit>;
 
-    /// Is the incarnation up? Asked after each poll until it says yes.
+    /// Is the incarnation up? Asked after the start and after each poll until it says yes. A thread is up at once;
+    /// an actor or task after its first poll, so that what it says until its first wait counts as a failed start.
     fn is_up(&self) -> bool {
         true
     }

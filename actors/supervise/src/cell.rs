@@ -17,8 +17,9 @@ use crate::{
     Exit, Vitals,
     child::{Answer, Child, ChildCx, Form, Handle},
     gauge::{MessageStats, Seat},
+    guard::guard,
+    hand::InHand,
     mailbox::Mailbox,
-    vitals::InHand,
 };
 
 /// Messages handled in one go before the arbiter, and with it pause and kill, gets its turn.
@@ -36,9 +37,12 @@ impl<A: Child> Shared<A> {
         Arc::new(Self { vitals, mailbox, exit: Mutex::new(None) })
     }
 
-    /// The first word counts: a fault is not overwritten by the stop that follows it.
+    /// The first fault counts: the stop that follows does not overwrite it, but it overwrites the stop before it.
     pub(crate) fn set_exit(&self, exit: Exit) {
-        self.exit.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).get_or_insert(exit);
+        let mut word = self.exit.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if !word.as_ref().is_some_and(Exit::is_abnormal) {
+            *word = Some(exit);
+        }
     }
 
     pub(crate) fn take_exit(&self) -> Option<Exit> {
@@ -46,8 +50,18 @@ impl<A: Child> Shared<A> {
     }
 }
 
-/// Where the runner puts the next incarnation before it restarts the cell; empty means vacate.
-pub(crate) type NextChild<A> = std::rc::Rc<std::cell::RefCell<Option<A>>>;
+/// What the body puts down before it restarts the cell.
+pub(crate) enum Next<A> {
+    /// Nothing follows: the cell is vacated.
+    Vacate,
+    /// Nothing follows, and the old incarnation panicked: it still gets its `stopped`.
+    Bury,
+    /// A fresh incarnation.
+    Occupy(A),
+}
+
+/// Where the body puts it.
+pub(crate) type NextChild<A> = std::rc::Rc<std::cell::RefCell<Next<A>>>;
 
 /// Holds the current incarnation, or none between two.
 pub(crate) struct Cell<A: Child> {
@@ -71,12 +85,25 @@ impl<A: Child> Cell<A> {
         let child = self.child.as_mut().expect("the runner polls a cell only while it is occupied");
         f(child, &mut ChildCx { ctx, shared: &self.shared })
     }
+
+    /// The last call of an incarnation. It may come while a panic unwinds, where another would end the process.
+    fn bury(&mut self) {
+        if let Some(child) = self.child.as_mut()
+            && let Err(panicked) = guard(|| child.stopped())
+        {
+            self.shared.set_exit(panicked);
+        }
+    }
 }
 
 impl<A: Child> Actor for Cell<A> {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
+        if self.child.is_none() {
+            // actix polls a context once more when it is dropped.
+            return;
+        }
         ctx.spawn(DrainWatch);
         self.with(ctx, A::started);
         // The first poll ends here, so that a child that starts paused handles no message.
@@ -84,20 +111,18 @@ impl<A: Child> Actor for Cell<A> {
     }
 
     fn stopped(&mut self, _ctx: &mut Self::Context) {
-        // Runs while a panic unwinds, too, where a second panic would end the process: guard it.
-        if let Some(child) = self.child.as_mut() {
-            let guarded = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| child.stopped()));
-            if let Err(payload) = guarded {
-                self.shared.set_exit(Exit::Panicked(crate::guard::text(&*payload)));
-            }
-        }
+        self.bury();
     }
 }
 
 impl<A: Child> Supervised for Cell<A> {
     fn restarting(&mut self, _ctx: &mut Self::Context) {
-        self.child = self.next.borrow_mut().take();
         self.breath = 0;
+        let next = std::mem::replace(&mut *self.next.borrow_mut(), Next::Vacate);
+        if matches!(next, Next::Bury) {
+            self.bury();
+        }
+        self.child = if let Next::Occupy(child) = next { Some(child) } else { None };
     }
 }
 
@@ -113,9 +138,11 @@ impl<A: Child> ActorFuture<Cell<A>> for DrainWatch {
         ctx: &mut Context<Cell<A>>,
         _task: &mut TaskContext<'_>,
     ) -> Poll<()> {
-        // actix polls every future of a context whenever the context runs, so no waker is needed.
+        // The body polls a draining context until nothing moves any more, so no waker is needed.
         let vitals = &cell.shared.vitals;
-        if vitals.is_draining() && vitals.depth() == 0 && cell.child.as_ref().is_none_or(A::drained) {
+        // A context that waits has just been given an answer that takes time: it is not finished.
+        let idle = vitals.is_draining() && vitals.depth() == 0 && !ctx.waiting();
+        if idle && cell.child.as_ref().is_none_or(A::drained) {
             cell.shared.set_exit(Exit::Shutdown);
             ctx.stop();
         }
@@ -129,12 +156,7 @@ struct Yield(bool);
 impl<A: Actor> ActorFuture<A> for Yield {
     type Output = ();
 
-    fn poll(
-        mut self: Pin<&mut Self>,
-        _: &mut A,
-        _: &mut A::Context,
-        task: &mut TaskContext<'_>,
-    ) -> Poll<()> {
+    fn poll(mut self: Pin<&mut Self>, _: &mut A, _: &mut A::Context, task: &mut TaskContext<'_>) -> Poll<()> {
         if self.0 {
             return Poll::Ready(());
         }
@@ -222,7 +244,7 @@ where
         };
         let answer = |value, sender: Option<OneshotSender<M::Result>>| {
             // An asker that went away meanwhile does not want the answer.
-            sender.map(|sender| drop(sender.send(value)));
+            let _ = sender.map(|sender| sender.send(value));
         };
         match form {
             Form::Now(value) => answer(value, sender),

@@ -119,7 +119,7 @@ impl EventLog {
             ring.events.pop_front();
         }
         ring.events.push_back(Event { seq, at_ms: now_ms(), path: path.to_owned(), kind });
-        drop(ring);
+        // Under the lock: else a slower thread could set the number back and a waiter would miss the newer event.
         self.newest.send_replace(seq);
     }
 

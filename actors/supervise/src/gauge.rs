@@ -64,15 +64,27 @@ impl Gauge {
     pub(crate) fn enter(self: &Arc<Self>) -> Option<Seat> {
         let took = self.depth.fetch_update(AcqRel, Acquire, |n| (n < self.capacity).then_some(n + 1));
         match took {
-            Ok(before) => {
-                self.high_water.fetch_max(before + 1, Relaxed);
-                Some(Seat { gauge: self.clone(), epoch: self.epoch.load(Acquire), taken: Instant::now() })
-            }
+            Ok(before) => Some(self.seat(before + 1)),
             Err(_) => {
-                self.refused.fetch_add(1, Relaxed);
+                self.count_refusal();
                 None
             }
         }
+    }
+
+    /// Takes a place where a channel keeps the bound.
+    pub(crate) fn admit(self: &Arc<Self>) -> Seat {
+        let before = self.depth.fetch_add(1, AcqRel);
+        self.seat(before + 1)
+    }
+
+    fn seat(self: &Arc<Self>, depth: usize) -> Seat {
+        self.high_water.fetch_max(depth.min(self.capacity), Relaxed);
+        Seat { gauge: self.clone(), epoch: self.epoch.load(Acquire), taken: Instant::now() }
+    }
+
+    pub(crate) fn count_refusal(&self) {
+        self.refused.fetch_add(1, Relaxed);
     }
 
     /// Everything sent before now is dropped unhandled when its turn comes.
@@ -100,7 +112,8 @@ impl Gauge {
 
     /// Messages waiting now.
     pub fn depth(&self) -> usize {
-        self.depth.load(Acquire)
+        // A channel frees an item's place a moment before its seat.
+        self.depth.load(Acquire).min(self.capacity)
     }
     /// Most messages that ever waited at once.
     pub fn high_water(&self) -> usize {

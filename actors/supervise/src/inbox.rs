@@ -10,7 +10,12 @@ use std::{
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use crate::{gauge::{Gauge, MessageStats, Seat}, mailbox::Refused};
+use crate::{
+    StartCx,
+    gauge::{Gauge, MessageStats, Seat},
+    mailbox::Refused,
+    park::block_on,
+};
 
 struct Parcel<T> {
     item: T,
@@ -81,14 +86,16 @@ impl<T: Send + 'static> Outbox<T> {
     /// # Errors
     /// The item itself when the inbox is at its bound; the refusal is counted.
     pub fn tell(&self, item: T) -> Result<(), Refused<T>> {
-        let capacity = self.gauge.capacity();
-        let Some(seat) = self.gauge.enter() else {
-            return Err(Refused { message: item, capacity });
-        };
-        self.sender.try_send(Parcel { item, seat }).map_err(|error| {
-            let (mpsc::error::TrySendError::Full(parcel) | mpsc::error::TrySendError::Closed(parcel)) = error;
-            Refused { message: parcel.item, capacity }
-        })
+        match self.sender.try_reserve() {
+            Ok(permit) => {
+                permit.send(Parcel { item, seat: self.gauge.admit() });
+                Ok(())
+            }
+            Err(_) => {
+                self.gauge.count_refusal();
+                Err(self.refuse(item))
+            }
+        }
     }
 
     /// Waits for a free place, then sends.
@@ -96,12 +103,12 @@ impl<T: Send + 'static> Outbox<T> {
     /// # Errors
     /// The item itself when the process ends.
     pub async fn send(&self, item: T) -> Result<(), Refused<T>> {
-        match self.reserve().await {
-            Some((permit, seat)) => {
-                permit.send(Parcel { item, seat });
+        match self.sender.reserve().await {
+            Ok(permit) => {
+                permit.send(Parcel { item, seat: self.gauge.admit() });
                 Ok(())
             }
-            None => Err(self.refuse(item)),
+            Err(_closed) => Err(self.refuse(item)),
         }
     }
 
@@ -110,19 +117,16 @@ impl<T: Send + 'static> Outbox<T> {
     /// # Errors
     /// The item itself when stopped.
     pub fn send_blocking(&self, item: T, stop: &CancellationToken) -> Result<(), Refused<T>> {
-        let item = match self.tell(item) {
-            Ok(()) => return Ok(()),
-            Err(refused) => refused.message,
-        };
         let place = block_on(None, async {
             tokio::select! {
-                place = self.reserve() => place,
+                biased;
+                place = self.sender.reserve() => place.ok(),
                 () = stop.cancelled() => None,
             }
         });
         match place.flatten() {
-            Some((permit, seat)) => {
-                permit.send(Parcel { item, seat });
+            Some(permit) => {
+                permit.send(Parcel { item, seat: self.gauge.admit() });
                 Ok(())
             }
             None => Err(self.refuse(item)),
@@ -131,17 +135,6 @@ impl<T: Send + 'static> Outbox<T> {
 
     fn refuse(&self, message: T) -> Refused<T> {
         Refused { message, capacity: self.gauge.capacity() }
-    }
-
-    async fn reserve(&self) -> Option<(mpsc::Permit<'_, Parcel<T>>, Seat)> {
-        let permit = self.sender.reserve().await.ok()?;
-        // The channel's permit bounds the queue; the seat of an item just received may be free a moment later.
-        loop {
-            match self.gauge.enter() {
-                Some(seat) => return Some((permit, seat)),
-                None => tokio::task::yield_now().await,
-            }
-        }
     }
 }
 
@@ -200,6 +193,29 @@ impl<T> Inbox<T> {
         }
     }
 
+    /// The next item that this incarnation may take: waits while the intake is closed; after the stop gives what still
+    /// waits, then None. The loop of a task that follows every rule: `while let Some(item) = inbox.next(&cx).await`.
+    pub async fn next(&mut self, cx: &StartCx) -> Option<T> {
+        loop {
+            tokio::select! {
+                biased;
+                () = cx.stop.cancelled() => return self.try_recv(),
+                () = cx.vitals.intake_open() => {}
+            }
+            tokio::select! {
+                biased;
+                () = cx.stop.cancelled() => return self.try_recv(),
+                () = cx.vitals.intake_closed() => {}
+                item = self.recv() => return item,
+            }
+        }
+    }
+
+    /// As [`Inbox::next`], for threads.
+    pub fn next_blocking(&mut self, cx: &StartCx) -> Option<T> {
+        block_on(None, self.next(cx)).flatten()
+    }
+
     /// Blocks until an item comes, `stop` is cancelled (what waits is still received first), or `deadline` passes.
     /// For threads only.
     pub fn recv_blocking(&mut self, stop: &CancellationToken, deadline: Option<Instant>) -> Received<T> {
@@ -230,29 +246,4 @@ pub enum Received<T> {
     Stopped,
     /// Nothing came before the deadline.
     TimedOut,
-}
-
-/// Blocks a thread child on a future of inboxes and stop tokens (no I/O or timer may be in it); None when `deadline` passed.
-pub fn block_on<F: Future>(deadline: Option<Instant>, future: F) -> Option<F::Output> {
-    struct Unpark(std::thread::Thread);
-    impl std::task::Wake for Unpark {
-        fn wake(self: Arc<Self>) {
-            self.0.unpark();
-        }
-    }
-    let waker = Arc::new(Unpark(std::thread::current())).into();
-    let mut task = std::task::Context::from_waker(&waker);
-    let mut future = std::pin::pin!(future);
-    loop {
-        if let std::task::Poll::Ready(output) = future.as_mut().poll(&mut task) {
-            return Some(output);
-        }
-        match deadline {
-            None => std::thread::park(),
-            Some(at) => match at.checked_duration_since(Instant::now()) {
-                Some(left) if !left.is_zero() => std::thread::park_timeout(left),
-                _ => return None,
-            },
-        }
-    }
 }

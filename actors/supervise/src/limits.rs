@@ -57,8 +57,10 @@ impl Limits {
     /// # Errors
     /// A text that names the sum and the period.
     pub fn validate(&self) -> Result<(), String> {
-        let tries = self.intensity.min(64);
-        let longest: Duration = (0..tries).map(|attempt| self.backoff.delay(attempt, 1.0)).sum();
+        let growing = self.intensity.min(32);
+        let rest = self.backoff.delay(u32::MAX, 1.0).saturating_mul(self.intensity - growing);
+        let longest =
+            (0..growing).fold(rest, |sum, attempt| sum.saturating_add(self.backoff.delay(attempt, 1.0)));
         if longest >= self.period && self.intensity > 0 {
             return Err(format!(
                 "the first {} restart delays add up to {longest:?}, which hides a crash storm from the period of {:?}: raise period or lower intensity or backoff",
@@ -96,6 +98,12 @@ impl RestartWindow {
         self.limits.intensity.saturating_sub(u32::try_from(self.restarts.len()).unwrap_or(u32::MAX))
     }
 
+    /// When the oldest restart leaves the window.
+    pub(crate) fn next_expiry(&self) -> Option<Duration> {
+        // A restart that is exactly one period old still counts.
+        self.restarts.front().map(|at| *at + self.limits.period + Duration::from_millis(1))
+    }
+
     fn expire(&mut self, now: Duration) {
         while self.restarts.front().is_some_and(|at| now.saturating_sub(*at) > self.limits.period) {
             self.restarts.pop_front();
@@ -119,6 +127,12 @@ mod tests {
     fn backoff_that_hides_a_storm_is_refused() {
         let slow = Backoff { first: Duration::from_secs(10), max: Duration::from_secs(30) };
         assert!(Limits { backoff: slow, ..Limits::LEAF }.validate().is_err());
+    }
+
+    #[test]
+    fn a_large_intensity_hides_no_storm_either() {
+        let limits = Limits { intensity: 1000, period: Duration::from_secs(2000), backoff: Backoff::DEFAULT };
+        assert!(limits.validate().is_err());
     }
 
     proptest! {

@@ -36,9 +36,28 @@ pub(crate) struct LinkEntry {
     pub(crate) kind: &'static str,
     pub(crate) endpoint: String,
     pub(crate) state: Mutex<Link>,
+    /// The reason last reported, until the link is up: tries in between do not make it news again.
+    reported: Mutex<Option<String>>,
 }
 
 impl LinkEntry {
+    pub(crate) fn new(kind: &'static str, endpoint: String) -> Arc<Self> {
+        let state = Mutex::new(Link::Connecting { attempt: 0 });
+        Arc::new(Self { kind, endpoint, state, reported: Mutex::new(None) })
+    }
+
+    /// The incarnation that held the connection is gone, and the connection with it.
+    pub(crate) fn abandon(&self) {
+        let mut state = self.state();
+        if matches!(*state, Link::Up { .. }) {
+            *state = Link::Connecting { attempt: 0 };
+        }
+    }
+
+    fn reported(&self) -> MutexGuard<'_, Option<String>> {
+        self.reported.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
     pub(crate) fn state(&self) -> MutexGuard<'_, Link> {
         self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
@@ -59,23 +78,31 @@ impl LinkReporter {
         if !matches!(*state, Link::Up { .. }) {
             *state = Link::Up { since_ms: now_ms() };
             drop(state);
-            tracing::info!(path = &*self.path, kind = self.entry.kind, endpoint = self.entry.endpoint, "link up");
+            *self.entry.reported() = None;
+            tracing::info!(
+                path = &*self.path,
+                kind = self.entry.kind,
+                endpoint = self.entry.endpoint,
+                "link up"
+            );
             self.events.push(&self.path, EventKind::LinkUp);
         }
     }
 
-    /// The peer is away; `reason` says what to do, the next try is in `retry_in`. Repeating the same reason is no event.
+    /// The peer is away; `reason` says what to do, the next try is in `retry_in`. The same reason again is no event,
+    /// also with tries in between.
     pub fn down(&self, reason: impl Into<String>, retry_in: Duration) {
         let (reason, retry_at) = (reason.into(), Instant::now() + retry_in);
         let mut state = self.entry.state();
-        match &mut *state {
-            Link::Down { reason: old, retry_at: at, .. } if *old == reason => *at = retry_at,
-            other => {
-                *other = Link::Down { since_ms: now_ms(), reason: reason.clone(), retry_at };
-                drop(state);
-                tracing::warn!(path = &*self.path, kind = self.entry.kind, reason, "link down");
-                self.events.push(&self.path, EventKind::LinkDown { reason });
-            }
+        let since_ms = match &*state {
+            Link::Down { since_ms, .. } => *since_ms,
+            _ => now_ms(),
+        };
+        *state = Link::Down { since_ms, reason: reason.clone(), retry_at };
+        drop(state);
+        if self.entry.reported().replace(reason.clone()).as_ref() != Some(&reason) {
+            tracing::warn!(path = &*self.path, kind = self.entry.kind, reason, "link down");
+            self.events.push(&self.path, EventKind::LinkDown { reason });
         }
     }
 

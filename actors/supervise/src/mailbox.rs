@@ -98,7 +98,8 @@ impl<A: Child> Mailbox<A> {
             return Err(Refused { message, capacity: self.gauge.capacity() });
         };
         self.addr.try_send(Envelope::new(message, seat, self.gauge.stats::<M>())).map_err(|error| {
-            let (actix::prelude::SendError::Full(envelope) | actix::prelude::SendError::Closed(envelope)) = error;
+            let (actix::prelude::SendError::Full(envelope) | actix::prelude::SendError::Closed(envelope)) =
+                error;
             Refused { message: envelope.into_message(), capacity: self.gauge.capacity() }
         })
     }

@@ -44,10 +44,18 @@ impl Verb {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OrderError {
+    /// The supervisor is about to end.
     Stopping,
+    /// The child runs already.
     AlreadyRunning,
+    /// The child does not run.
+    NotRunning,
+    /// A later order wants the opposite.
+    Superseded,
 }
 
+/// An order on its way to a supervisor, which hands pause, resume and panic on to the child's runner.
+#[derive(Debug)]
 pub(crate) struct Order {
     pub(crate) index: usize,
     pub(crate) verb: Verb,
@@ -60,6 +68,11 @@ impl Order {
         (Self { index, verb, reply }, answer)
     }
 
+    /// Nobody waits for it any more: it is too late to carry it out.
+    pub(crate) fn is_stale(&self) -> bool {
+        self.reply.is_closed()
+    }
+
     pub(crate) fn answer(self, result: Result<(), OrderError>) {
         // An operator who no longer waits does not need the answer.
         let _ = self.reply.send(result);
@@ -68,25 +81,7 @@ impl Order {
 
 /// An order that is being carried out.
 pub(crate) struct Waiter {
-    pub(crate) index: usize,
-    pub(crate) verb: Verb,
+    pub(crate) order: Order,
     /// The incarnation when the order came: a restart is done when a later one is up.
     pub(crate) incarnation: u64,
-    reply: Option<oneshot::Sender<Result<(), OrderError>>>,
-}
-
-impl Waiter {
-    pub(crate) fn new(order: Order, incarnation: u64) -> Self {
-        Self { index: order.index, verb: order.verb, incarnation, reply: Some(order.reply) }
-    }
-
-    pub(crate) fn answer_in_place(&mut self, result: Result<(), OrderError>) {
-        if let Some(reply) = self.reply.take() {
-            let _ = reply.send(result);
-        }
-    }
-
-    pub(crate) fn answer(mut self, result: Result<(), OrderError>) {
-        self.answer_in_place(result);
-    }
 }

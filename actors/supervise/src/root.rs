@@ -10,11 +10,12 @@ use crate::{
     arbiter::Place,
     body::{
         Body,
-        supervisor::{Entry, Parts, SupervisorBody},
+        entry::Entry,
+        supervisor::{Parts, SupervisorBody},
     },
+    node::Node,
     order::Order,
     runner::{Control, News, Report, Runner},
-    tree::Node,
 };
 
 /// A running tree. Dropping it ends every child at once; call [`Root::stop`] to drain.
@@ -23,6 +24,7 @@ pub struct Root {
     tree: Tree,
     control: mpsc::UnboundedSender<Control>,
     reports: mpsc::UnboundedReceiver<Report>,
+    exit: Option<Exit>,
 }
 
 impl Root {
@@ -43,19 +45,12 @@ impl Root {
         let entry = builder.build(root, above);
         tree.populate(builder.nodes);
         entry.tell(Control::Start { incarnation: 1 });
-        let mut root = Self { tree, control: entry.control, reports };
-        root.await_boot().await;
+        let mut root = Self { tree, control: entry.control, reports, exit: None };
+        // The first report: up, or an exit that `wait` gives again.
+        if let Some(Report { news: News::Exited(exit), .. }) = root.reports.recv().await {
+            root.exit = Some(exit);
+        }
         Ok(root)
-    }
-
-    /// Waits for the first report: up, or an exit, which is put back for [`Root::wait`].
-    async fn await_boot(&mut self) {
-        let Some(Report { news: News::Exited(exit), .. }) = self.reports.recv().await else {
-            return;
-        };
-        let (sender, receiver) = mpsc::unbounded_channel();
-        let _ = sender.send(Report { index: 0, incarnation: 1, news: News::Exited(exit) });
-        self.reports = receiver;
     }
 
     /// The handle for snapshots, events and commands.
@@ -63,14 +58,18 @@ impl Root {
         &self.tree
     }
 
-    /// Waits until the tree ends.
+    /// Waits until the tree ends. Once it has, gives the same exit at every call.
     pub async fn wait(&mut self) -> Exit {
-        while let Some(report) = self.reports.recv().await {
-            if let News::Exited(exit) = report.news {
-                return exit;
+        loop {
+            if let Some(exit) = &self.exit {
+                return exit.clone();
+            }
+            match self.reports.recv().await {
+                Some(Report { news: News::Exited(exit), .. }) => self.exit = Some(exit),
+                Some(_up) => {}
+                None => return Exit::Killed,
             }
         }
-        Exit::Killed
     }
 
     /// Asks everything to drain and end, sources first, and waits for it.
@@ -166,7 +165,7 @@ impl Builder {
         let (control, orders) = mpsc::unbounded_channel();
         runs_on.spawn(move || runner.run(factory.make, orders));
         self.nodes.insert(above.path, node);
-        Entry::new(vitals, control, traits.restart)
+        Entry::new(vitals, control, traits.restart, shutdown)
     }
 
     fn spread(&self, path: &str, placement: Placement, own: &Place) -> Vec<Place> {

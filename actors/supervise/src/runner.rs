@@ -1,11 +1,6 @@
 //! One child's life: starts, drives, pauses, stops and drops its body, and reports to the supervisor.
 
-use std::{
-    future::poll_fn,
-    sync::Arc,
-    task::Poll,
-    time::Duration,
-};
+use std::{future::poll_fn, sync::Arc, task::Poll, time::Duration};
 
 use tokio::{sync::mpsc, time::Instant};
 use tokio_util::sync::CancellationToken;
@@ -15,18 +10,19 @@ use crate::{
     body::{Body, BodyCx},
     event::EventKind,
     guard::guard,
+    order::{Order, OrderError, Verb},
 };
 
 /// What a supervisor tells a runner.
 #[derive(Debug)]
 pub(crate) enum Control {
-    Start { incarnation: u64 },
+    Start {
+        incarnation: u64,
+    },
     Stop,
     Kill,
-    Pause,
-    Resume,
-    /// Chaos: the incarnation is to panic.
-    Panic,
+    /// Pause, resume or panic; the runner answers.
+    Obey(Order),
 }
 
 /// What a runner tells its supervisor.
@@ -93,7 +89,7 @@ impl Runner {
                 Next::Idle => match control.recv().await {
                     Some(Control::Start { incarnation }) => incarnation,
                     Some(order) => {
-                        self.obey_idle(&order);
+                        self.obey_idle(order);
                         continue;
                     }
                     None => break,
@@ -106,13 +102,31 @@ impl Runner {
         let _ = guard(|| drop(body));
     }
 
-    fn obey_idle(&self, order: &Control) {
-        match order {
-            Control::Pause => self.vitals.set_paused(true),
-            Control::Resume => self.vitals.set_paused(false),
+    fn obey_idle(&self, control: Control) {
+        match control {
+            Control::Obey(order) if order.verb == Verb::Panic => order.answer(Err(OrderError::NotRunning)),
+            Control::Obey(order) => self.obey(order),
             // Nothing runs: there is nothing to stop.
-            Control::Start { .. } | Control::Stop | Control::Kill | Control::Panic => {}
+            Control::Start { .. } | Control::Stop | Control::Kill => {}
         }
+    }
+
+    /// Carries out a pause or resume.
+    fn obey(&self, order: Order) {
+        match order.verb {
+            Verb::Pause => {
+                self.vitals.set_paused(true);
+                self.vitals.shift_state(State::Running, State::Paused);
+                self.vitals.event(EventKind::Paused);
+            }
+            Verb::Resume => {
+                self.vitals.set_paused(false);
+                self.vitals.shift_state(State::Paused, State::Running);
+                self.vitals.event(EventKind::Resumed);
+            }
+            _ => {}
+        }
+        order.answer(Ok(()));
     }
 
     /// One incarnation from start to end.
@@ -127,6 +141,8 @@ impl Runner {
         }
         self.vitals.begin(incarnation);
         let stop = CancellationToken::new();
+        // However this incarnation ends, what it left behind (a thread) is told.
+        let _told = stop.clone().drop_guard();
         let cx = StartCx {
             index: self.index,
             vitals: self.vitals.clone(),
@@ -140,12 +156,11 @@ impl Runner {
         };
         match driven {
             Driven::Exited(exit) => {
-                self.finish(incarnation, exit);
+                self.finish(incarnation, exit, State::Stopped);
                 Next::Idle
             }
             Driven::LeftBehind => {
-                self.finish(incarnation, Exit::Killed);
-                self.vitals.set_state(State::Stuck);
+                self.finish(incarnation, Exit::Killed, State::Stuck);
                 let next = self.outlive(body, control).await;
                 self.vitals.set_state(State::Stopped);
                 next
@@ -169,18 +184,18 @@ impl Runner {
                         self.tell(incarnation, News::Exited(Exit::Killed));
                     }
                 }
-                Some(order) => self.obey_idle(&order),
+                Some(order) => self.obey_idle(order),
                 None => return Next::End,
             }
         }
     }
 
-    fn finish(&self, incarnation: u64, exit: Exit) {
+    fn finish(&self, incarnation: u64, exit: Exit, state: State) {
         match &exit {
             Exit::Normal | Exit::Shutdown => tracing::debug!(path = self.vitals.path(), %exit, "child ended"),
             _ => tracing::warn!(path = self.vitals.path(), %exit, "child ended"),
         }
-        self.vitals.end(&exit);
+        self.vitals.end(&exit, state);
         self.tell(incarnation, News::Exited(exit));
     }
 
@@ -196,12 +211,15 @@ impl Runner {
         stop: &CancellationToken,
         incarnation: u64,
     ) -> Driven {
-        let mut up = false;
+        let mut up = body.is_up();
+        if up {
+            self.announce(incarnation);
+        }
         let mut deadline: Option<Instant> = None;
         loop {
             let stopping = stop.is_cancelled();
             // An incarnation that starts paused still has to come up.
-            let polled = stopping || !up || !self.vitals.is_paused() || body.runs_while_paused();
+            let polled = !up || !self.vitals.is_paused() || body.runs_while_paused();
             let step = tokio::select! {
                 biased;
                 order = control.recv() => Step::Control(order),
@@ -209,31 +227,40 @@ impl Runner {
                 () = sleep_until(deadline), if deadline.is_some() => Step::Deadline,
             };
             match step {
-                Step::Ended(exit) if stopping && exit == Exit::Normal => return Driven::Exited(Exit::Shutdown),
-                Step::Ended(exit) => return Driven::Exited(exit),
+                Step::Ended(exit) if stopping && exit == Exit::Normal => {
+                    return Driven::Exited(Exit::Shutdown);
+                }
+                Step::Ended(exit) => {
+                    // Whoever finishes well before its first wait has been up.
+                    if !up && !stopping && !exit.is_abnormal() {
+                        self.announce(incarnation);
+                    }
+                    return Driven::Exited(exit);
+                }
                 Step::Progress => {
                     up = true;
-                    self.announce(incarnation, stopping);
+                    self.announce(incarnation);
                 }
-                Step::Deadline | Step::Control(Some(Control::Kill)) => {
-                    self.report_orphan();
-                    return Self::kill(body, stop);
+                Step::Deadline => {
+                    self.vitals.report_orphan();
+                    return self.kill(body, stop);
                 }
-                Step::Control(Some(Control::Panic)) => {
-                    if let Some(exit) = self.panic(body) {
+                Step::Control(Some(Control::Kill)) => return self.kill(body, stop),
+                Step::Control(Some(Control::Obey(order))) => {
+                    let panicked = (order.verb == Verb::Panic).then(|| self.panic(body)).flatten();
+                    self.obey(order);
+                    if let Some(exit) = panicked {
                         return Driven::Exited(exit);
                     }
                 }
                 Step::Control(Some(Control::Stop)) => match self.shutdown {
-                    Shutdown::Kill => return Self::kill(body, stop),
+                    Shutdown::Kill => return self.kill(body, stop),
                     Shutdown::After(limit) => {
                         deadline = Some(Instant::now() + limit);
                         self.begin_stop(stop);
                     }
                     Shutdown::Infinity => self.begin_stop(stop),
                 },
-                Step::Control(Some(Control::Pause)) => self.pause(stopping),
-                Step::Control(Some(Control::Resume)) => self.resume(stopping),
                 Step::Control(Some(Control::Start { .. })) => {
                     debug_assert!(false, "a supervisor starts a child only after its exit");
                 }
@@ -245,7 +272,8 @@ impl Runner {
         }
     }
 
-    fn kill(body: &mut dyn Body, stop: &CancellationToken) -> Driven {
+    fn kill(&self, body: &mut dyn Body, stop: &CancellationToken) -> Driven {
+        self.vitals.hand().lose();
         // A thread cannot be dropped, but it can be told.
         stop.cancel();
         if body.kill() { Driven::Exited(Exit::Killed) } else { Driven::LeftBehind }
@@ -254,6 +282,7 @@ impl Runner {
     /// Makes the incarnation panic: at once, or, for a thread, at the next work that it takes in hand.
     fn panic(&self, body: &mut dyn Body) -> Option<Exit> {
         let exit = guard(|| -> () { panic!("injected panic") }).err();
+        self.vitals.hand().lose();
         if body.kill() {
             return exit;
         }
@@ -269,11 +298,9 @@ impl Runner {
         }
     }
 
-    fn announce(&self, incarnation: u64, stopping: bool) {
-        if !stopping {
-            let paused = self.vitals.is_paused();
-            self.vitals.set_state(if paused { State::Paused } else { State::Running });
-        }
+    fn announce(&self, incarnation: u64) {
+        let paused = self.vitals.is_paused();
+        self.vitals.shift_state(State::Starting, if paused { State::Paused } else { State::Running });
         self.vitals.event(EventKind::Started { incarnation });
         self.tell(incarnation, News::Up);
     }
@@ -282,30 +309,6 @@ impl Runner {
         self.vitals.set_draining();
         self.vitals.set_state(State::Stopping);
         stop.cancel();
-    }
-
-    fn pause(&self, stopping: bool) {
-        self.vitals.set_paused(true);
-        if !stopping {
-            self.vitals.set_state(State::Paused);
-        }
-        self.vitals.event(EventKind::Paused);
-    }
-
-    fn resume(&self, stopping: bool) {
-        self.vitals.set_paused(false);
-        if !stopping {
-            self.vitals.set_state(State::Running);
-        }
-        self.vitals.event(EventKind::Resumed);
-    }
-
-    fn report_orphan(&self) {
-        let depth = self.vitals.depth();
-        let in_hand = self.vitals.in_hand().map(|(name, since)| (name, since.elapsed()));
-        tracing::error!(path = self.vitals.path(), depth, ?in_hand, "child did not stop in time and was dropped");
-        let in_hand = in_hand.map(|(name, _)| name.to_owned());
-        self.vitals.event(EventKind::Orphaned { depth, in_hand });
     }
 }
 

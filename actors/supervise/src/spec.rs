@@ -261,6 +261,9 @@ impl ChildSpec {
         if self.shutdown == Shutdown::Infinity && !is_supervisor {
             return fail("a worker cannot have an infinite shutdown: give it a deadline");
         }
+        if self.shutdown != Shutdown::Infinity && is_supervisor {
+            return fail("a supervisor waits for its children: give them the deadlines");
+        }
         if self.pausable && is_supervisor {
             return fail("a supervisor cannot be paused: pause its sources");
         }

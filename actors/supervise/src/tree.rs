@@ -9,14 +9,15 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tokio::sync::mpsc;
+use futures_util::future::join_all;
 
 use crate::{
-    Link, State, Vitals,
+    State, Vitals,
     arbiter::Arbiters,
     console::{ConsoleReply, ConsoleRequest},
     event::{Event, EventKind, EventLog, now_ms},
-    mailbox::{AskError, Recipient},
+    mailbox::AskError,
+    node::{Node, millis},
     order::{Order, OrderError, Verb},
     snapshot::*,
 };
@@ -25,8 +26,6 @@ use crate::{
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(10);
 /// Longest time that a console may take to answer.
 pub const CONSOLE_TIMEOUT: Duration = Duration::from_secs(2);
-/// From here on work in hand, or a silent arbiter, counts as stuck.
-const STUCK_AFTER: Duration = Duration::from_secs(1);
 
 /// A handle on the tree. Cheap to clone.
 #[derive(Clone)]
@@ -41,21 +40,6 @@ struct Inner {
     since: Instant,
     arbiters: Arbiters,
     chaos: AtomicBool,
-}
-
-/// The fixed facts of one child.
-pub(crate) struct Node {
-    pub(crate) vitals: Arc<Vitals>,
-    pub(crate) label: Option<String>,
-    pub(crate) kind: &'static str,
-    pub(crate) restart: &'static str,
-    pub(crate) supervisor: Option<(&'static str, crate::Limits)>,
-    pub(crate) pausable: bool,
-    pub(crate) console: Option<Recipient<ConsoleRequest>>,
-    /// The supervisor above and the position below it; None for the root.
-    pub(crate) parent: Option<(mpsc::UnboundedSender<Order>, usize)>,
-    /// Paths, in start order.
-    pub(crate) children: Vec<String>,
 }
 
 /// Who asks, and why.
@@ -210,7 +194,9 @@ impl Tree {
         let illegal = |text: String| Err(CommandError::Illegal(text));
         let wants_pause = matches!(verb, Verb::Pause | Verb::Resume);
         if verb == Verb::Panic && !self.inner.chaos.load(Relaxed) {
-            return illegal("panics are injected only where chaos is allowed: set admin.chaos = true".to_owned());
+            return illegal(
+                "panics are injected only where chaos is allowed: set admin.chaos = true".to_owned(),
+            );
         }
         if wants_pause && !node.pausable {
             let pausable = self.pausable_below(path);
@@ -220,11 +206,13 @@ impl Tree {
             });
         }
         if wants_pause && node.kind == "pool" {
-            for child in &node.children {
-                self.give(child, &self.nodes()[child], verb).await?;
-            }
+            let members = node.children.iter().map(|child| self.give(child, &self.nodes()[child], verb));
+            // All of them are told, whatever one answers.
+            join_all(members).await.into_iter().collect::<Result<(), _>>()?;
+            let states = [State::Running, State::Paused];
+            let [from, to] = if verb == Verb::Pause { states } else { [states[1], states[0]] };
             node.vitals.set_paused(verb == Verb::Pause);
-            node.vitals.set_state(if verb == Verb::Pause { State::Paused } else { State::Running });
+            node.vitals.shift_state(from, to);
             return Ok(());
         }
         self.give(path, node, verb).await
@@ -235,16 +223,25 @@ impl Tree {
             let text = "the root cannot be commanded: stop the process, or name a child";
             return Err(CommandError::Illegal(text.to_owned()));
         };
+        let illegal = |text: String| Err(CommandError::Illegal(text));
+        let above = path.rsplit_once('/').map_or(path, |(above, _)| above);
+        if matches!(self.nodes()[above].vitals.state(), State::Stopped | State::BackingOff) {
+            return illegal(format!("the supervisor of `{path}` does not run: start `{above}` first"));
+        }
         let (order, answer) = Order::new(*index, verb);
         // A send error means that the supervisor is gone for good; the answer's error says so below.
         let _ = supervisor.send(order);
         match tokio::time::timeout(COMMAND_TIMEOUT, answer).await {
             Ok(Ok(Ok(()))) => Ok(()),
             Ok(Ok(Err(OrderError::AlreadyRunning))) => {
-                Err(CommandError::Illegal(format!("`{path}` is running already: use restart")))
+                illegal(format!("`{path}` is running already: use restart"))
             }
+            Ok(Ok(Err(OrderError::NotRunning))) => illegal(format!("`{path}` does not run: start it first")),
+            Ok(Ok(Err(OrderError::Superseded))) => illegal(format!(
+                "another command for `{path}` came in between: look at its state in the tree"
+            )),
             Ok(Ok(Err(OrderError::Stopping)) | Err(_)) => {
-                Err(CommandError::Illegal(format!("the supervisor of `{path}` is stopping")))
+                illegal(format!("the supervisor of `{path}` is stopping"))
             }
             Err(_elapsed) => Err(CommandError::TimedOut(path.to_owned())),
         }
@@ -260,7 +257,11 @@ impl Tree {
     ///
     /// # Errors
     /// There is none, or no answer within [`CONSOLE_TIMEOUT`].
-    pub async fn console(&self, path: &str, request: ConsoleRequest) -> Result<ConsoleReply, ConsoleCallError> {
+    pub async fn console(
+        &self,
+        path: &str,
+        request: ConsoleRequest,
+    ) -> Result<ConsoleReply, ConsoleCallError> {
         let node = self.resolve(path).and_then(|full| self.nodes().get(&full));
         let console = node.and_then(|node| node.console.clone());
         let console = console.ok_or_else(|| {
@@ -270,109 +271,4 @@ impl Tree {
         })?;
         Ok(console.ask(request, CONSOLE_TIMEOUT).await?)
     }
-}
-
-impl Node {
-    fn snapshot(&self, path: String, children: Vec<NodeSnapshot>) -> NodeSnapshot {
-        let vitals = &self.vitals;
-        let in_hand = vitals.in_hand().map(|(name, since)| (name, since.elapsed()));
-        let busy = in_hand.is_some_and(|(_, span)| span > STUCK_AFTER);
-        let state = vitals.state();
-        NodeSnapshot {
-            id: path.rsplit('/').next().unwrap_or(&path).to_owned(),
-            label: self.label.clone(),
-            kind: self.kind.to_owned(),
-            state: state.name().to_owned(),
-            stuck: state == State::Stuck || busy || vitals.arbiter_silence() > STUCK_AFTER,
-            restart: self.restart.to_owned(),
-            strategy: self.supervisor.map(|(strategy, _)| strategy.to_owned()),
-            intensity: self.supervisor.map(|(_, limits)| limits.intensity),
-            period_ms: self.supervisor.map(|(_, limits)| millis(limits.period)),
-            pausable: self.pausable,
-            console: self.console.is_some(),
-            arbiter: vitals.arbiter_name().map(str::to_owned),
-            incarnation: vitals.incarnation(),
-            started_ms: vitals.started_ms(),
-            restarts: vitals.restarts(),
-            budget_left: vitals.budget_left(),
-            last_exit: vitals.last_exit().map(|last| ExitSnapshot {
-                kind: last.exit.kind().to_owned(),
-                reason: last.exit.to_string(),
-                at_ms: last.at_ms,
-                in_hand: last.in_hand.map(str::to_owned),
-            }),
-            mailboxes: vitals.gauges().iter().map(|(name, gauge)| mailbox(name, gauge)).collect(),
-            in_hand: in_hand.map(|(name, span)| InHandSnapshot { name: name.to_owned(), for_ms: millis(span) }),
-            stale: vitals.stale(),
-            link: vitals.link_state().map(|(kind, endpoint, link)| link_snapshot(kind, endpoint, link)),
-            figures: vitals
-                .figures()
-                .iter()
-                .map(|figure| FigureSnapshot {
-                    name: figure.name.to_owned(),
-                    unit: figure.unit.to_owned(),
-                    kind: figure.kind,
-                    value: figure.get(),
-                })
-                .collect(),
-            children,
-            path,
-        }
-    }
-}
-
-fn mailbox(name: &str, gauge: &crate::gauge::Gauge) -> MailboxSnapshot {
-    let quantiles = |h: &crate::histogram::Histogram| [0.5, 0.95, 0.99].map(|q| h.quantile_us(q));
-    MailboxSnapshot {
-        name: name.to_owned(),
-        depth: gauge.depth(),
-        capacity: gauge.capacity(),
-        high_water: gauge.high_water(),
-        refused: gauge.refused(),
-        handled: gauge.handled(),
-        purged: gauge.purged(),
-        messages: gauge
-            .message_stats()
-            .iter()
-            .map(|stats| MessageSnapshot {
-                name: stats.name.to_owned(),
-                count: stats.wait.count(),
-                wait_us: quantiles(&stats.wait),
-                handling_us: quantiles(&stats.handling),
-            })
-            .collect(),
-    }
-}
-
-fn link_snapshot(kind: &str, endpoint: String, link: Link) -> LinkSnapshot {
-    let mut snapshot = LinkSnapshot {
-        kind: kind.to_owned(),
-        endpoint,
-        state: String::new(),
-        attempts: None,
-        since_ms: None,
-        reason: None,
-        retry_in_ms: None,
-    };
-    match link {
-        Link::Connecting { attempt } => {
-            snapshot.state = "connecting".to_owned();
-            snapshot.attempts = Some(attempt);
-        }
-        Link::Up { since_ms } => {
-            snapshot.state = "up".to_owned();
-            snapshot.since_ms = Some(since_ms);
-        }
-        Link::Down { since_ms, reason, retry_at } => {
-            snapshot.state = "down".to_owned();
-            snapshot.since_ms = Some(since_ms);
-            snapshot.reason = Some(reason);
-            snapshot.retry_in_ms = Some(millis(retry_at.saturating_duration_since(Instant::now())));
-        }
-    }
-    snapshot
-}
-
-fn millis(span: Duration) -> u64 {
-    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }

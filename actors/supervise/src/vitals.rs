@@ -16,6 +16,7 @@ use crate::{
     event::{EventKind, EventLog, now_ms},
     figure::{Figure, FigureKind},
     gauge::Gauge,
+    hand::{Hand, InHand},
     link::{Link, LinkEntry, LinkReporter},
 };
 
@@ -78,11 +79,9 @@ pub struct Vitals {
     budget_left: AtomicU32,
     stale: AtomicU64,
     started_ms: AtomicU64,
-    paused: watch::Sender<bool>,
-    draining: AtomicBool,
+    intake: watch::Sender<Intake>,
     panic_next: AtomicBool,
-    in_hand: Mutex<Option<(&'static str, Instant)>>,
-    lost_in_hand: Mutex<Option<&'static str>>,
+    hand: Hand,
     last_exit: Mutex<Option<LastExit>>,
     gauges: Mutex<Vec<(&'static str, Arc<Gauge>)>>,
     link: Mutex<Option<Arc<LinkEntry>>>,
@@ -90,10 +89,19 @@ pub struct Vitals {
     pulse: OnceLock<Arc<Pulse>>,
 }
 
-/// Holds the name of the work in hand; dropping it ends the work.
-#[derive(Debug)]
-pub struct InHand {
-    vitals: Arc<Vitals>,
+/// Who has a say in whether new work is taken.
+#[derive(Debug, Clone, Copy, Default)]
+struct Intake {
+    /// The operator's wish; outlives restarts.
+    paused: bool,
+    /// A stop opens the intake again, so that what waits is drained.
+    draining: bool,
+}
+
+impl Intake {
+    fn is_open(self) -> bool {
+        !self.paused || self.draining
+    }
 }
 
 impl Vitals {
@@ -107,11 +115,9 @@ impl Vitals {
             budget_left: AtomicU32::new(0),
             stale: AtomicU64::new(0),
             started_ms: AtomicU64::new(0),
-            paused: watch::Sender::new(false),
-            draining: AtomicBool::new(false),
+            intake: watch::Sender::default(),
             panic_next: AtomicBool::new(false),
-            in_hand: Mutex::new(None),
-            lost_in_hand: Mutex::new(None),
+            hand: Hand::default(),
             last_exit: Mutex::new(None),
             gauges: Mutex::new(Vec::new()),
             link: Mutex::new(None),
@@ -155,14 +161,18 @@ impl Vitals {
         self.stale.load(Relaxed)
     }
 
-    /// Is the intake closed by an operator?
+    /// Is the intake closed by an operator? A stop opens it, so that what waits is drained.
     pub fn is_paused(&self) -> bool {
-        *self.paused.borrow()
+        !self.intake.borrow().is_open()
     }
 
-    /// The work in hand and since when.
+    /// The work in hand and since when; of several, the one that lasts longest.
     pub fn in_hand(&self) -> Option<(&'static str, Instant)> {
-        *lock(&self.in_hand)
+        self.hand.oldest()
+    }
+
+    pub(crate) fn hand(&self) -> &Hand {
+        &self.hand
     }
 
     /// The last exit.
@@ -200,10 +210,7 @@ impl Vitals {
     /// Declares that this child is an edge to `endpoint` (without credentials). Repeating it keeps the state.
     pub fn link(&self, kind: &'static str, endpoint: impl Into<String>) -> LinkReporter {
         let mut slot = lock(&self.link);
-        let entry = slot.get_or_insert_with(|| {
-            let state = Mutex::new(Link::Connecting { attempt: 0 });
-            Arc::new(LinkEntry { kind, endpoint: endpoint.into(), state })
-        });
+        let entry = slot.get_or_insert_with(|| LinkEntry::new(kind, endpoint.into()));
         LinkReporter { entry: entry.clone(), path: self.path.clone(), events: self.events.clone() }
     }
 
@@ -220,8 +227,7 @@ impl Vitals {
 
     /// Names the work in hand until the guard is dropped, so that a stuck child shows what it is stuck in.
     pub fn hold(self: &Arc<Self>, name: &'static str) -> InHand {
-        *lock(&self.in_hand) = Some((name, Instant::now()));
-        let guard = InHand { vitals: self.clone() };
+        let guard = self.hand.take(self.clone(), name);
         assert!(!self.panic_next.swap(false, AcqRel), "injected panic");
         guard
     }
@@ -231,10 +237,15 @@ impl Vitals {
         self.stale.fetch_add(1, Relaxed);
     }
 
-    /// Waits until the intake is open.
+    /// Waits until the intake is open: not paused, or draining.
     pub async fn intake_open(&self) {
         // The sender lives in self, so waiting cannot fail.
-        let _ = self.paused.subscribe().wait_for(|paused| !paused).await;
+        let _ = self.intake.subscribe().wait_for(|intake| intake.is_open()).await;
+    }
+
+    /// Waits until the intake is closed: paused, and not draining.
+    pub async fn intake_closed(&self) {
+        let _ = self.intake.subscribe().wait_for(|intake| !intake.is_open()).await;
     }
 
     pub(crate) fn event(&self, kind: EventKind) {
@@ -245,26 +256,43 @@ impl Vitals {
         self.state.store(state as u8, Release);
     }
 
+    /// From one state to another; nothing happens when the child has moved on meanwhile.
+    pub(crate) fn shift_state(&self, from: State, to: State) {
+        let _ = self.state.compare_exchange(from as u8, to as u8, AcqRel, Relaxed);
+    }
+
     pub(crate) fn begin(&self, incarnation: u64) {
         self.incarnation.store(incarnation, Release);
         self.started_ms.store(now_ms(), Relaxed);
-        self.draining.store(false, Release);
+        self.intake.send_modify(|intake| intake.draining = false);
+        self.panic_next.store(false, Release);
         if incarnation > 1 {
             self.restarts.fetch_add(1, Relaxed);
         }
         self.set_state(State::Starting);
     }
 
-    pub(crate) fn end(&self, exit: &Exit) {
-        let in_hand = lock(&self.lost_in_hand).take();
+    /// The incarnation ended with `exit` and leaves the child in `state`. The event comes last: who sees it sees the rest.
+    pub(crate) fn end(&self, exit: &Exit, state: State) {
+        let in_hand = self.hand.take_lost().filter(|_| exit.is_abnormal());
         *lock(&self.last_exit) = Some(LastExit { exit: exit.clone(), at_ms: now_ms(), in_hand });
-        *lock(&self.in_hand) = None;
+        if let Some(link) = lock(&self.link).as_ref() {
+            link.abandon();
+        }
+        self.set_state(state);
         self.event(EventKind::Exited {
             incarnation: self.incarnation(),
             reason: exit.to_string(),
             in_hand: in_hand.map(str::to_owned),
         });
-        self.set_state(State::Stopped);
+    }
+
+    /// What is in hand and in the mailboxes was not done by the deadline.
+    pub(crate) fn report_orphan(&self) {
+        let depth = self.depth();
+        let in_hand = self.in_hand().map(|(name, _)| name.to_owned());
+        tracing::error!(path = self.path(), depth, in_hand, "child did not stop in time");
+        self.event(EventKind::Orphaned { depth, in_hand });
     }
 
     pub(crate) fn set_budget_left(&self, left: u32) {
@@ -272,15 +300,15 @@ impl Vitals {
     }
 
     pub(crate) fn set_paused(&self, paused: bool) {
-        self.paused.send_replace(paused);
+        self.intake.send_modify(|intake| intake.paused = paused);
     }
 
     pub(crate) fn set_draining(&self) {
-        self.draining.store(true, Release);
+        self.intake.send_modify(|intake| intake.draining = true);
     }
 
     pub(crate) fn is_draining(&self) -> bool {
-        self.draining.load(Acquire)
+        self.intake.borrow().draining
     }
 
     /// Chaos: the thread panics when it next takes work in hand.
@@ -302,20 +330,12 @@ impl Vitals {
         lock(&self.gauges).iter().map(|(_, gauge)| gauge.depth()).sum()
     }
 
-    pub(crate) fn purge(&self) {
+    /// Drops the messages that wait, when their turn comes: they speak of a world that is gone, say a lost connection.
+    pub fn purge(&self) {
         let depth = self.depth();
         lock(&self.gauges).iter().for_each(|(_, gauge)| gauge.purge());
         if depth > 0 {
             self.event(EventKind::Purged { depth });
-        }
-    }
-}
-
-impl Drop for InHand {
-    fn drop(&mut self) {
-        let work = lock(&self.vitals.in_hand).take();
-        if std::thread::panicking() {
-            *lock(&self.vitals.lost_in_hand) = work.map(|(name, _)| name);
         }
     }
 }

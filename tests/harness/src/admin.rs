@@ -60,7 +60,8 @@ fn parse(answer: &[u8]) -> HttpReply {
 fn join_chunks(mut raw: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::new();
     while let Some(end) = raw.windows(2).position(|window| window == b"\r\n") {
-        let size = usize::from_str_radix(String::from_utf8_lossy(&raw[..end]).trim(), 16).expect("a chunk size");
+        let size =
+            usize::from_str_radix(String::from_utf8_lossy(&raw[..end]).trim(), 16).expect("a chunk size");
         if size == 0 {
             break;
         }

@@ -78,8 +78,11 @@ impl Site {
 
     /// Appends to a fetcher file.
     pub fn append(&self, name: &str, text: impl AsRef<[u8]>) {
-        let mut file =
-            fs::OpenOptions::new().create(true).append(true).open(self.file(name)).expect("open a fetcher file");
+        let mut file = fs::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(self.file(name))
+            .expect("open a fetcher file");
         file.write_all(text.as_ref()).expect("append to a fetcher file");
     }
 

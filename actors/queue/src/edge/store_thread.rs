@@ -115,7 +115,8 @@ impl StoreThread {
         if self.config.on_corrupt == OnCorrupt::Refuse {
             return Err(Fault::new(format!("{damage}; queue.on_corrupt is \"refuse\"")));
         }
-        let kept = set_aside(&self.config.database, unix_time()).map_err(|error| Fault::from_error(&error))?;
+        let kept =
+            set_aside(&self.config.database, unix_time()).map_err(|error| Fault::from_error(&error))?;
         tracing::error!(%damage, kept = %kept.display(), "damaged database set aside, rebuilding from the fetcher files");
         Ok(())
     }

@@ -48,8 +48,18 @@ fn p01_p02_pipelined_and_bytewise_requests_are_the_same() {
 #[test]
 fn p03_what_is_not_exactly_a_request_ends_the_connection() {
     let bad: [&[u8]; 12] = [
-        b"\n", b"READY\r\n", b"READY \n", b" READY\n", b"ready\n", b"READY", b"DONE\n", b"DONE", b"done a 0\n",
-        b"JOB a 1\n", b"READY\0\n", b"\xff\n",
+        b"\n",
+        b"READY\r\n",
+        b"READY \n",
+        b" READY\n",
+        b"ready\n",
+        b"READY",
+        b"DONE\n",
+        b"DONE",
+        b"done a 0\n",
+        b"JOB a 1\n",
+        b"READY\0\n",
+        b"\xff\n",
     ];
     for line in bad {
         assert_eq!(talk(&[line]), (vec![], Some(ProtocolError::NotARequest)), "{line:?}");
@@ -65,9 +75,20 @@ fn p04_nothing_after_a_bad_line_is_executed() {
 #[test]
 fn p05_a_done_without_a_sound_code_or_path_ends_the_connection() {
     let bad: [&[u8]; 14] = [
-        b"DONE a\n", b"DONE a \n", b"DONE a  0\n", b"DONE a x\n", b"DONE a 1.0\n", b"DONE a 0x1\n", b"DONE a 1__0\n",
-        b"DONE a _1\n", b"DONE a 1_\n", b"DONE a -\n", b"DONE a +-1\n", b"DONE a 9223372036854775808\n",
-        b"DONE a -9223372036854775809\n", b"DONE \n",
+        b"DONE a\n",
+        b"DONE a \n",
+        b"DONE a  0\n",
+        b"DONE a x\n",
+        b"DONE a 1.0\n",
+        b"DONE a 0x1\n",
+        b"DONE a 1__0\n",
+        b"DONE a _1\n",
+        b"DONE a 1_\n",
+        b"DONE a -\n",
+        b"DONE a +-1\n",
+        b"DONE a 9223372036854775808\n",
+        b"DONE a -9223372036854775809\n",
+        b"DONE \n",
     ];
     for line in bad {
         assert_eq!(one(line), Err(ProtocolError::BadExitCode), "{line:?}");

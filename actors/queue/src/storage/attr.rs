@@ -87,7 +87,7 @@ impl Place {
 pub struct AttrState {
     /// Its row of `log`.
     pub log: Option<LogRow>,
-    /// Its rows of `queue`, over all fetchers and runs.
+    /// Its rows of `queue`, over all fetchers and runs but the deleted ones.
     pub rows: Vec<Row>,
 }
 
@@ -115,20 +115,19 @@ pub enum Undo {
 
 impl AttrState {
     /// The row that stands for the group of `fetcher_id`: the one of the newest run (contract: dequeue step 1).
-    pub fn representative(&self, fetcher_id: i64, is_deleted: &dyn Fn(i64, i64) -> bool) -> Option<&Row> {
-        self.rows
-            .iter()
-            .filter(|row| row.fetcher_id == fetcher_id && !is_deleted(row.fetcher_id, row.run_started))
-            .max_by_key(|row| row.run_started)
+    #[must_use]
+    pub fn representative(&self, fetcher_id: i64) -> Option<&Row> {
+        self.rows.iter().filter(|row| row.fetcher_id == fetcher_id).max_by_key(|row| row.run_started)
     }
 
-    /// The places of the ready groups, at most one a fetcher. Rows of deleted runs are as if not there.
-    pub fn places(&self, is_deleted: &dyn Fn(i64, i64) -> bool) -> Vec<Place> {
+    /// The places of the ready groups, at most one a fetcher.
+    #[must_use]
+    pub fn places(&self) -> Vec<Place> {
         let held = self.log.is_some_and(|log| log.finished.is_none());
         let mut places: Vec<Place> = Vec::new();
         for row in &self.rows {
             let represents = self
-                .representative(row.fetcher_id, is_deleted)
+                .representative(row.fetcher_id)
                 .is_some_and(|first| first.run_started == row.run_started && !row.is_dequeued);
             if represents {
                 places.push(Place {
@@ -210,6 +209,7 @@ impl AttrState {
     }
 
     /// Whether a row's `last_started` is not what the log says.
+    #[must_use]
     pub fn is_out_of_step(&self) -> bool {
         self.log.is_some_and(|log| self.rows.iter().any(|row| row.last_started != Some(log.started)))
     }

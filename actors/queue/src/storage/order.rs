@@ -20,7 +20,12 @@ pub struct GroupKey {
 mod tests {
     use super::GroupKey;
 
-    fn key(last_started: Option<i64>, order_jitter: Option<i64>, attr_path: &str, fetcher_id: i64) -> GroupKey {
+    fn key(
+        last_started: Option<i64>,
+        order_jitter: Option<i64>,
+        attr_path: &str,
+        fetcher_id: i64,
+    ) -> GroupKey {
         GroupKey { last_started, order_jitter, attr_path: attr_path.to_owned(), fetcher_id }
     }
 

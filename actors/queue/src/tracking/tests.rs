@@ -195,10 +195,7 @@ fn r11_a_file_moved_over_a_whole_one_is_read() {
 #[test]
 fn r12_a_whole_file_that_is_created_waits_for_its_writer() {
     let mut world = World::with(&[(WHOLE, 1)]);
-    assert_eq!(
-        world.event(WHOLE, Change::Created),
-        [Action::Begin { file: file(WHOLE), settle: true }]
-    );
+    assert_eq!(world.event(WHOLE, Change::Created), [Action::Begin { file: file(WHOLE), settle: true }]);
     assert_eq!(world.event(WHOLE, Change::Modified), [Action::Check(FileKind::Complete)]);
     assert_eq!(world.event(WHOLE, Change::Closed), [Action::Settled]);
 }

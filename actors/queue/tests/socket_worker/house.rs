@@ -163,10 +163,8 @@ pub struct Store {
 impl Store {
     pub fn with_jobs(jobs: &[(&str, &str)]) -> Self {
         let store = Self::default();
-        store.jobs.lock().expect("lock").extend(jobs.iter().zip(1..).map(|(&(attr_path, payload), id)| Job {
-            attr_path: attr_path.to_owned(),
-            payload: payload.to_owned(),
-            handout: HandoutId(id),
+        store.jobs.lock().expect("lock").extend(jobs.iter().zip(1..).map(|(&(attr_path, payload), id)| {
+            Job { attr_path: attr_path.to_owned(), payload: payload.to_owned(), handout: HandoutId(id) }
         }));
         store
     }
@@ -186,7 +184,9 @@ impl Store {
         let store = self.clone();
         std::thread::spawn(move || {
             let never = StopToken::new();
-            while let Received::Item(request) = requests.recv_blocking(&never, Some(Instant::now() + DEADLINE)) {
+            while let Received::Item(request) =
+                requests.recv_blocking(&never, Some(Instant::now() + DEADLINE))
+            {
                 store.take(request);
             }
         });

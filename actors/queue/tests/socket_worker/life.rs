@@ -80,7 +80,8 @@ fn r50_a_stop_lets_the_request_in_work_end() {
     let mut worker = house.connect();
     let mut idle = house.connect();
     worker.send("READY\nREADY\n");
-    let Received::Item(StoreRequest::Ready { reply }) = requests.recv_blocking(&StopToken::new(), None) else {
+    let Received::Item(StoreRequest::Ready { reply }) = requests.recv_blocking(&StopToken::new(), None)
+    else {
         panic!("no request")
     };
     house.begin_stop();
@@ -97,7 +98,8 @@ fn paused_it_takes_no_request_and_resumed_it_takes_all() {
     let mut worker = house.connect();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("runtime");
     let origin = Origin { by: "test".into(), reason: "a pause".into() };
-    let command = |verb| runtime.block_on(house.tree.command("test/worker_socket", verb, &origin)).expect("obeyed");
+    let command =
+        |verb| runtime.block_on(house.tree.command("test/worker_socket", verb, &origin)).expect("obeyed");
     command(Verb::Pause);
     worker.send("READY\n");
     eventually("the worker is connected", || (house.figure("connections") == 1).then_some(()));

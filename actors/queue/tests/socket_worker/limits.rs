@@ -57,7 +57,10 @@ fn r29_1200_idle_clients_against_1024_descriptors_leave_room_for_a_worker() {
     let dir = tempfile::tempdir().expect("temporary directory");
     let path = dir.path().join("worker.sock");
     let mut server = Command::new("sh")
-        .args(["-c", "ulimit -S -n 256; ulimit -H -n 1024; exec \"$0\" --exact limits::r29_server --nocapture"])
+        .args([
+            "-c",
+            "ulimit -S -n 256; ulimit -H -n 1024; exec \"$0\" --exact limits::r29_server --nocapture",
+        ])
         .arg(std::env::current_exe().expect("own path"))
         .env("R29_SOCKET", &path)
         .stdin(Stdio::piped())
@@ -71,9 +74,8 @@ fn r29_1200_idle_clients_against_1024_descriptors_leave_room_for_a_worker() {
         line.clear();
         assert_ne!(said.read_line(&mut line).expect("read"), 0, "the server ended");
     }
-    let idle: Vec<UnixStream> = (0..1200)
-        .map(|_| eventually("the socket is there", || UnixStream::connect(&path).ok()))
-        .collect();
+    let idle: Vec<UnixStream> =
+        (0..1200).map(|_| eventually("the socket is there", || UnixStream::connect(&path).ok())).collect();
     let mut worker = Client::from(UnixStream::connect(&path).expect("connect"));
     assert_eq!(worker.send("READY\n").line(), "JOB alpha 0 1");
     let mut youngest = Client::from(idle.into_iter().next_back().expect("1200 clients"));

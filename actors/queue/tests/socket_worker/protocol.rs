@@ -15,7 +15,8 @@ fn p01_one_connection_asks_as_often_as_it_likes() {
     assert_eq!(worker.send("READY\n").line(), "JOB delta 0\t4");
     assert_eq!(worker.send("READY\n").line(), "NOJOBS");
     drop(worker);
-    let expected = ["ready", "delivered 1", "done alpha 0", "delivered 2", "done bravo 124", "delivered 3", "ready"];
+    let expected =
+        ["ready", "delivered 1", "done alpha 0", "delivered 2", "done bravo 124", "delivered 3", "ready"];
     assert_eq!(store.log()[..7], expected, "delivered comes before the next request");
     house.stop();
 }

@@ -13,32 +13,45 @@ use actix::{Context, dev::ContextFut};
 use crate::{
     Exit, Fault, StartCx, Vitals,
     body::Body,
-    cell::{Cell, NextChild, Shared},
+    cell::{Cell, Next, NextChild, Shared},
     child::Child,
     guard::guard,
     mailbox::Slot,
 };
 
+type CellFuture<A> = ContextFut<Cell<A>, Context<Cell<A>>>;
+
 pub(crate) struct ActorBody<A: Child, F> {
-    future: Pin<Box<ContextFut<Cell<A>, Context<Cell<A>>>>>,
+    future: Pin<Box<CellFuture<A>>>,
     next: NextChild<A>,
     shared: Arc<Shared<A>>,
     make: F,
+    up: bool,
 }
 
 impl<A: Child, F> ActorBody<A, F> {
     pub(crate) fn new(slot: Slot<A>, make: F, vitals: &Arc<Vitals>) -> Self {
         vitals.add_gauge("mailbox", slot.mailbox.gauge().clone());
         let shared = Shared::new(vitals.clone(), slot.mailbox);
-        let next: NextChild<A> = Rc::new(RefCell::new(None));
+        let next: NextChild<A> = Rc::new(RefCell::new(Next::Vacate));
         let context = Context::with_receiver(slot.receiver);
         let future = Box::pin(context.into_future(Cell::vacant(shared.clone(), next.clone())));
-        Self { future, next, shared, make }
+        Self { future, next, shared, make, up: false }
     }
 
-    /// Replaces the incarnation in the cell by what is in `next`, dropping the old one.
+    /// Replaces the incarnation in the cell by what is in `next`, dropping the old one and its futures.
     fn replace(&mut self) -> Result<(), Exit> {
         guard(|| self.future.as_mut().get_mut().restart()).map(drop)
+    }
+
+    /// Drops the incarnation; the panic of a destructor must not leave half of it behind.
+    fn clear(&mut self, next: Next<A>) -> Result<(), Exit> {
+        *self.next.borrow_mut() = next;
+        let first = self.replace();
+        if first.is_err() {
+            let _ = self.replace();
+        }
+        first
     }
 }
 
@@ -48,26 +61,39 @@ where
     F: FnMut(&StartCx) -> Result<A, Fault>,
 {
     fn start(&mut self, cx: StartCx) -> Result<(), Exit> {
+        self.up = false;
         self.shared.take_exit();
         let child = guard(|| (self.make)(&cx))?.map_err(Exit::Failed)?;
-        *self.next.borrow_mut() = Some(child);
+        *self.next.borrow_mut() = Next::Occupy(child);
         self.replace()
     }
 
     fn poll(&mut self, cx: &mut TaskContext<'_>) -> Poll<Exit> {
-        let polled = guard(|| self.future.as_mut().poll(cx));
-        let exit = match polled {
+        let mut polled = guard(|| self.future.as_mut().poll(cx));
+        self.up = true;
+        if matches!(polled, Ok(Poll::Pending)) && self.shared.vitals.is_draining() {
+            // The drain watch may have been asked before the future that finished the last work: ask again.
+            polled = guard(|| self.future.as_mut().poll(cx));
+        }
+        let (exit, next) = match polled {
             Ok(Poll::Pending) => return Poll::Pending,
-            Ok(Poll::Ready(())) => self.shared.take_exit().unwrap_or(Exit::Normal),
-            Err(panicked) => panicked,
+            Ok(Poll::Ready(())) => (self.shared.take_exit().unwrap_or(Exit::Normal), Next::Vacate),
+            Err(panicked) => (panicked, Next::Bury),
         };
-        // A destructor that panics is the last thing this incarnation does; its exit stands.
-        let _ = self.replace();
-        Poll::Ready(exit)
+        self.shared.vitals.hand().lose();
+        match self.clear(next) {
+            // A destructor that panics spoils a good end, but does not hide a bad one.
+            Err(panicked) if !exit.is_abnormal() => Poll::Ready(panicked),
+            _ => Poll::Ready(exit),
+        }
+    }
+
+    fn is_up(&self) -> bool {
+        self.up
     }
 
     fn kill(&mut self) -> bool {
-        let _ = self.replace();
+        let _ = self.clear(Next::Vacate);
         true
     }
 

@@ -19,34 +19,15 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use crate::{
     Exit, Fault, Limits, Restart, StartCx, State, Strategy, Vitals,
-    body::Body,
+    body::{
+        Body,
+        entry::{Entry, Status},
+    },
     event::EventKind,
     limits::RestartWindow,
     order::{Order, OrderError, Verb, Waiter},
     runner::{Control, News, Report},
 };
-
-/// One child as its supervisor sees it.
-pub(crate) struct Entry {
-    pub(crate) vitals: Arc<Vitals>,
-    pub(crate) control: mpsc::UnboundedSender<Control>,
-    pub(crate) restart: Restart,
-    pub(crate) status: Status,
-    pub(crate) must_stop: bool,
-    pub(crate) must_start: bool,
-    pub(crate) start_at: Instant,
-    pub(crate) attempt: u32,
-    pub(crate) up_since: Option<Instant>,
-    pub(crate) incarnation: u64,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Status {
-    Idle,
-    Starting,
-    Up,
-    Stopping,
-}
 
 enum Mode {
     Vacant,
@@ -83,41 +64,6 @@ pub(crate) struct Parts {
     pub(crate) orders: mpsc::UnboundedReceiver<Order>,
 }
 
-impl Entry {
-    pub(crate) fn new(
-        vitals: Arc<Vitals>,
-        control: mpsc::UnboundedSender<Control>,
-        restart: Restart,
-    ) -> Self {
-        Self {
-            vitals,
-            control,
-            restart,
-            status: Status::Idle,
-            must_stop: false,
-            must_start: false,
-            start_at: Instant::now(),
-            attempt: 0,
-            up_since: None,
-            incarnation: 0,
-        }
-    }
-
-    pub(crate) fn tell(&self, control: Control) {
-        // A runner ends only after its supervisor.
-        let _ = self.control.send(control);
-    }
-
-    fn want_stop(&mut self) {
-        self.must_stop = self.status != Status::Idle;
-    }
-
-    fn want_start(&mut self, at: Instant) {
-        self.must_start = true;
-        self.start_at = at;
-    }
-}
-
 impl SupervisorBody {
     pub(crate) fn new(parts: Parts) -> Self {
         Self {
@@ -138,8 +84,10 @@ impl SupervisorBody {
     }
 
     fn on_report(&mut self, report: Report) {
-        let entry = &mut self.children[report.index];
-        if entry.incarnation != report.incarnation {
+        let index = report.index;
+        let entry = &mut self.children[index];
+        // Late news of an incarnation that was replaced, or that is waited for no longer.
+        if entry.incarnation != report.incarnation || entry.status == Status::Idle {
             return;
         }
         match report.news {
@@ -148,30 +96,47 @@ impl SupervisorBody {
                     entry.status = Status::Up;
                 }
                 entry.up_since = Some(Instant::now());
+                let up = entry.incarnation;
+                self.answer(index, Ok(()), |w| w.order.verb != Verb::Stop && w.incarnation < up);
             }
-            News::Exited(exit) => self.on_exit(report.index, &exit),
+            News::Exited(exit) => self.on_exit(index, &exit),
         }
     }
 
+    /// Answers the orders about child `index` that `which` picks.
+    fn answer(
+        &mut self,
+        index: usize,
+        result: Result<(), OrderError>,
+        mut which: impl FnMut(&Waiter) -> bool,
+    ) {
+        let done = self.waiters.extract_if(.., |waiter| waiter.order.index == index && which(waiter));
+        done.for_each(|waiter| waiter.order.answer(result));
+    }
+
     fn on_exit(&mut self, index: usize, exit: &Exit) {
+        let now = Instant::now();
         let booting = matches!(self.mode, Mode::Booting);
         let entry = &mut self.children[index];
         let was_up = entry.up_since.take();
-        let wanted = std::mem::take(&mut entry.must_stop);
-        entry.status = Status::Idle;
+        if was_up.is_some_and(|since| now - since > self.limits.period) {
+            entry.attempt = 0;
+        }
+        let wanted = entry.ended();
+        if wanted && entry.must_start && entry.start_at > now {
+            entry.vitals.shift_state(State::Stopped, State::BackingOff);
+        }
+        self.answer(index, Ok(()), |waiter| waiter.order.verb == Verb::Stop);
         if wanted || matches!(self.mode, Mode::Ending(_)) {
             return;
         }
+        let entry = &mut self.children[index];
         if booting && was_up.is_none() {
             let id = entry.vitals.path().to_owned();
             return self.end(Exit::Failed(Fault::new(format!("{id} did not start: {exit}"))));
         }
         if !entry.restart.applies_to(exit) {
             return;
-        }
-        let now = Instant::now();
-        if was_up.is_some_and(|since| now - since > self.limits.period) {
-            entry.attempt = 0;
         }
         let delay = self.limits.backoff.delay(entry.attempt, fastrand::f64());
         entry.attempt = entry.attempt.saturating_add(1);
@@ -183,7 +148,7 @@ impl SupervisorBody {
             );
             return self.end(Exit::Failed(Fault::new(text)));
         }
-        entry.vitals.set_state(State::BackingOff);
+        entry.vitals.shift_state(State::Stopped, State::BackingOff);
         let delay_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
         entry.vitals.event(EventKind::RestartScheduled { delay_ms });
         entry.want_start(now + delay);
@@ -194,7 +159,7 @@ impl SupervisorBody {
     fn take_along(&mut self, index: usize, at: Instant) {
         for i in self.strategy.affected(index, self.children.len()) {
             let entry = &mut self.children[i];
-            if i == index || (entry.status == Status::Idle && !entry.must_start) {
+            if i == index || entry.is_retired() {
                 continue;
             }
             entry.want_stop();
@@ -210,44 +175,42 @@ impl SupervisorBody {
             tracing::error!(path = self.vitals.path(), reason = %fault, "supervisor gives up");
             self.vitals.event(EventKind::Escalated { reason: fault.to_string() });
         }
-        for entry in &mut self.children {
-            entry.must_start = false;
-            entry.want_stop();
-        }
-        self.waiters.drain(..).for_each(|waiter| waiter.answer(Err(OrderError::Stopping)));
+        self.children.iter_mut().for_each(Entry::want_end);
+        self.dismiss_waiters();
         self.mode = Mode::Ending(exit);
     }
 
+    fn dismiss_waiters(&mut self) {
+        self.waiters.drain(..).for_each(|waiter| waiter.order.answer(Err(OrderError::Stopping)));
+    }
+
     fn on_order(&mut self, order: Order) {
+        if order.is_stale() {
+            return;
+        }
         if !matches!(self.mode, Mode::Steady | Mode::Booting) {
             return order.answer(Err(OrderError::Stopping));
         }
-        let now = Instant::now();
-        let index = order.index;
+        let (now, index, verb) = (Instant::now(), order.index, order.verb);
         let entry = &mut self.children[index];
-        match order.verb {
-            Verb::Pause => entry.tell(Control::Pause),
-            Verb::Resume => entry.tell(Control::Resume),
-            Verb::Panic => entry.tell(Control::Panic),
-            Verb::Stop => {
-                entry.must_start = false;
-                entry.want_stop();
-                if entry.status == Status::Idle {
-                    entry.vitals.set_state(State::Stopped);
-                }
-            }
-            Verb::Start if entry.status != Status::Idle => {
-                return order.answer(Err(OrderError::AlreadyRunning));
-            }
+        match verb {
+            Verb::Pause | Verb::Resume | Verb::Panic => return entry.tell(Control::Obey(order)),
+            Verb::Start if entry.is_at_work() => return order.answer(Err(OrderError::AlreadyRunning)),
             Verb::Start => entry.want_start(now),
+            Verb::Stop => entry.want_end(),
             Verb::Restart => {
                 entry.want_stop();
                 entry.want_start(now);
                 self.take_along(index, now);
             }
         }
+        let contradicts = |other: &Waiter| (other.order.verb == Verb::Stop) != (verb == Verb::Stop);
+        self.answer(index, Err(OrderError::Superseded), contradicts);
         let entry = &self.children[index];
-        self.waiters.push(Waiter::new(order, entry.incarnation));
+        if verb == Verb::Stop && entry.status == Status::Idle {
+            return order.answer(Ok(()));
+        }
+        self.waiters.push(Waiter { order, incarnation: entry.incarnation });
     }
 
     /// Works off the wishes as far as possible; the exit once everything is down at the end.
@@ -268,12 +231,12 @@ impl SupervisorBody {
 
     /// Asks the next child to stop, from the last to the first; true while any has not ended.
     fn stop_next(&mut self) -> bool {
+        let now = Instant::now();
         let mut waiting = false;
         for entry in self.children.iter_mut().rev().filter(|entry| entry.must_stop) {
             waiting = true;
             if entry.status != Status::Stopping {
-                entry.status = Status::Stopping;
-                entry.tell(Control::Stop);
+                entry.stop(now);
             }
             if !self.at_once {
                 break;
@@ -289,10 +252,7 @@ impl SupervisorBody {
         let now = Instant::now();
         for entry in &mut self.children {
             if entry.must_start && entry.start_at <= now {
-                entry.must_start = false;
-                entry.status = Status::Starting;
-                entry.incarnation += 1;
-                entry.tell(Control::Start { incarnation: entry.incarnation });
+                entry.start();
             }
             if in_order && (entry.must_start || entry.status == Status::Starting) {
                 break;
@@ -300,22 +260,22 @@ impl SupervisorBody {
         }
     }
 
-    fn answer_waiters(&mut self) {
-        let children = &self.children;
-        self.waiters.retain_mut(|waiter| {
-            let entry = &children[waiter.index];
-            let done = match waiter.verb {
-                Verb::Pause | Verb::Resume | Verb::Panic => true,
-                Verb::Stop => entry.status == Status::Idle,
-                Verb::Start | Verb::Restart => {
-                    entry.status == Status::Up && entry.incarnation > waiter.incarnation
+    /// Waits no longer for children whose arbiter is blocked. They are dropped, or drained, when it runs again, and
+    /// nothing is started beside them before.
+    fn give_up_overdue(&mut self) {
+        let now = Instant::now();
+        for index in 0..self.children.len() {
+            let entry = &self.children[index];
+            if entry.stop_by.is_some_and(|at| at <= now) {
+                entry.tell(Control::Kill);
+                entry.vitals.report_orphan();
+                entry.vitals.shift_state(State::Stopping, State::Stuck);
+                for state in [State::Starting, State::Running, State::Paused] {
+                    entry.vitals.shift_state(state, State::Stuck);
                 }
-            };
-            if done {
-                waiter.answer_in_place(Ok(()));
+                self.on_exit(index, &Exit::Killed);
             }
-            !done
-        });
+        }
     }
 
     fn publish_budget(&mut self) {
@@ -323,14 +283,14 @@ impl SupervisorBody {
         self.children.iter().for_each(|entry| entry.vitals.set_budget_left(left));
     }
 
-    /// Arms the timer for the next start or the next restart that leaves the window; true when it has already rung.
+    /// Arms the timer for the next start, the next overdue stop or the next restart that leaves the window, so that the
+    /// tree shows the budget growing again; true when it has already rung.
     fn poll_timer(&mut self, cx: &mut Context<'_>) -> bool {
         let now = Instant::now();
-        let next = self.children.iter().filter(|e| e.must_start && e.start_at > now).map(|e| e.start_at).min();
-        // Without a start to wait for, look at the budget now and then so that the tree shows it growing again.
-        let used = self.window.left(now - self.epoch) < self.limits.intensity;
-        let next = next.or_else(|| used.then(|| now + Duration::from_millis(500)));
-        let Some(at) = next else {
+        let starts = self.children.iter().filter(|e| e.must_start && e.start_at > now).map(|e| e.start_at);
+        let stops = self.children.iter().filter_map(|e| e.stop_by);
+        let grows = self.window.next_expiry().map(|span| self.epoch + span);
+        let Some(at) = starts.chain(stops).chain(grows).min() else {
             return false;
         };
         self.timer.as_mut().reset(at);
@@ -365,11 +325,11 @@ impl Body for SupervisorBody {
             if !ending && self.stop.as_mut().poll(cx).is_ready() {
                 self.end(Exit::Shutdown);
             }
+            self.give_up_overdue();
             if let Some(exit) = self.advance() {
                 self.mode = Mode::Vacant;
                 return Poll::Ready(exit);
             }
-            self.answer_waiters();
             self.publish_budget();
             if !self.poll_timer(cx) {
                 return Poll::Pending;
@@ -383,6 +343,7 @@ impl Body for SupervisorBody {
 
     fn kill(&mut self) -> bool {
         self.children.iter().for_each(|entry| entry.tell(Control::Kill));
+        self.dismiss_waiters();
         self.mode = Mode::Vacant;
         true
     }

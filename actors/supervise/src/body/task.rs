@@ -11,11 +11,12 @@ pub(crate) struct TaskBody<F, Fut> {
     make: F,
     future: Option<Pin<Box<Fut>>>,
     stop: Option<tokio_util::sync::CancellationToken>,
+    up: bool,
 }
 
 impl<F, Fut> TaskBody<F, Fut> {
     pub(crate) fn new(make: F) -> Self {
-        Self { make, future: None, stop: None }
+        Self { make, future: None, stop: None, up: false }
     }
 
     fn discard(&mut self) -> Result<(), Exit> {
@@ -30,6 +31,7 @@ where
     Fut: Future<Output = Result<(), Fault>>,
 {
     fn start(&mut self, cx: StartCx) -> Result<(), Exit> {
+        self.up = false;
         self.stop = Some(cx.stop.clone());
         self.future = Some(Box::pin(guard(|| (self.make)(cx))?));
         Ok(())
@@ -39,6 +41,7 @@ where
         let Some(future) = self.future.as_mut() else {
             return Poll::Pending;
         };
+        self.up = true;
         let stopping = self.stop.as_ref().is_some_and(|stop| stop.is_cancelled());
         let exit = match guard(|| future.as_mut().poll(cx)) {
             Ok(Poll::Pending) => return Poll::Pending,
@@ -47,8 +50,15 @@ where
             Ok(Poll::Ready(Err(fault))) => Exit::Failed(fault),
             Err(panicked) => panicked,
         };
-        let _ = self.discard();
-        Poll::Ready(exit)
+        match self.discard() {
+            // A destructor that panics spoils a good end, but does not hide a bad one.
+            Err(panicked) if !exit.is_abnormal() => Poll::Ready(panicked),
+            _ => Poll::Ready(exit),
+        }
+    }
+
+    fn is_up(&self) -> bool {
+        self.up
     }
 
     fn kill(&mut self) -> bool {

@@ -8,7 +8,7 @@ use std::{
 use crate::{
     file_name::{FetcherFile, FileKind},
     storage::RunId,
-    tracking::Cause,
+    tracking::{Cause, FileId},
 };
 
 /// One file of a run.
@@ -23,7 +23,7 @@ pub(super) enum Timer {
     /// Has the file been quiet long enough to be complete?
     Quiet(Key),
     /// Look whether a file grew whose changes inotify does not tell.
-    Poll(Key),
+    Poll(Key, FileId),
     /// Look at a file again that could not be looked at.
     Retry { file: FetcherFile, cause: Cause, delay: Duration },
     /// Read a file again that could not be read.

@@ -1,9 +1,6 @@
 //! The fetcher files of the input directory.
 
-use std::{
-    fs, io,
-    path::Path,
-};
+use std::{fs, io, path::Path};
 
 use crate::file_name::{FetcherFile, NameClass, WarnedNames, classify};
 

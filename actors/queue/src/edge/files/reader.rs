@@ -124,17 +124,19 @@ impl Reader {
                 let Some(reading) = self.readings.get_mut(&key).filter(|r| r.phase == Phase::Settling) else {
                     return Ok(());
                 };
+                reading.timed = false;
                 if reading.last_growth + QUIET <= now {
                     reading.phase = Phase::Ending;
                     self.enqueue(&key);
                 } else {
+                    reading.timed = true;
                     self.agenda.at(reading.last_growth + QUIET, Timer::Quiet(key));
                 }
             }
-            Timer::Poll(key) => {
-                if self.readings.get(&key).is_some_and(|reading| reading.phase == Phase::Growing) {
+            Timer::Poll(key, id) => {
+                if self.readings.get(&key).is_some_and(|r| r.id == id && r.phase == Phase::Growing) {
                     self.enqueue(&key);
-                    self.agenda.at(now + POLL, Timer::Poll(key));
+                    self.agenda.at(now + POLL, Timer::Poll(key, id));
                 }
             }
             Timer::Retry { file, cause, delay } => self.look(&file, cause, (delay * 2).min(RETRY_MAX))?,
@@ -233,7 +235,10 @@ impl Reader {
             }
             Action::Collision => {
                 if self.warned.is_news(looked_at.name().as_ref()) {
-                    tracing::warn!(name = looked_at.name(), "ignored: its run is already read from another file");
+                    tracing::warn!(
+                        name = looked_at.name(),
+                        "ignored: its run is already read from another file"
+                    );
                 }
             }
         }
@@ -269,7 +274,7 @@ impl Reader {
         let key = (file.run.clone(), file.kind);
         let is_link = || self.input_dir.join(file.name()).is_symlink();
         if file.kind == FileKind::Growing && (reading.is_linked() || is_link()) {
-            self.agenda.at(now + POLL, Timer::Poll(key.clone()));
+            self.agenda.at(now + POLL, Timer::Poll(key.clone(), reading.id));
         }
         self.readings.insert(key.clone(), reading);
         self.enqueue(&key);
@@ -300,7 +305,10 @@ impl Reader {
         match reading.slice(&self.input_dir, &mut self.buffer) {
             Ok(Slice::Read { fed, grown, end }) => self.take(key, fed, grown, end, now),
             Ok(Slice::Rewritten) => {
-                tracing::warn!(name = reading.file.name(), "it was truncated or rewritten: reading it from its beginning");
+                tracing::warn!(
+                    name = reading.file.name(),
+                    "it was truncated or rewritten: reading it from its beginning"
+                );
                 self.enqueue(&key);
                 Ok(())
             }
@@ -331,15 +339,15 @@ impl Reader {
             reading.phase = Phase::Settling;
         }
         let ends = end && reading.ends_here();
-        let quiet_at = (end && !ends && reading.phase == Phase::Settling).then_some(reading.last_growth + QUIET);
+        let must_settle = end && !ends && reading.phase == Phase::Settling;
+        if must_settle && !std::mem::replace(&mut reading.timed, true) {
+            self.agenda.at(reading.last_growth + QUIET, Timer::Quiet(key.clone()));
+        }
         if ends || (end && reading.phase == Phase::Done) {
             reading.finish();
         } else if !end {
             reading.queued = true;
             self.agenda.add_active(key.clone());
-        }
-        if let Some(at) = quiet_at {
-            self.agenda.at(at, Timer::Quiet(key.clone()));
         }
         if reopened {
             self.send(IngestOp::UpsertRun { run: key.0.clone(), complete: false })?;

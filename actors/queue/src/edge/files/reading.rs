@@ -45,6 +45,8 @@ pub(super) struct Reading {
     pub(super) last_growth: Instant,
     /// Waits in the agenda.
     pub(super) queued: bool,
+    /// A timer will ask whether it has been quiet for long enough.
+    pub(super) timed: bool,
     /// Complete in the database, and not read by us: where it was read to is not known [D06].
     pub(super) unread: bool,
     /// Lines that gave no row.
@@ -73,13 +75,20 @@ pub(super) enum Slice {
 }
 
 impl Reading {
-    pub(super) fn new(file: FetcherFile, id: FileId, phase: Phase, handle: Option<File>, now: Instant) -> Self {
+    pub(super) fn new(
+        file: FetcherFile,
+        id: FileId,
+        phase: Phase,
+        handle: Option<File>,
+        now: Instant,
+    ) -> Self {
         Self {
             file,
             id,
             phase,
             last_growth: now,
             queued: false,
+            timed: false,
             unread: phase == Phase::Done,
             skipped: 0,
             handle,

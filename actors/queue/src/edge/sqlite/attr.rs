@@ -6,8 +6,8 @@ use super::store::View;
 use crate::storage::{AttrState, GroupKey, LogRow, Place, Row};
 use rusqlite::{Connection, OptionalExtension, params};
 
-/// Reads the log row and the queue rows of an attribute path.
-pub(super) fn load(conn: &Connection, attr_path: &str) -> rusqlite::Result<AttrState> {
+/// Reads the log row and the queue rows of an attribute path, but those of deleted runs.
+pub(super) fn load(conn: &Connection, view: &View, attr_path: &str) -> rusqlite::Result<AttrState> {
     let mut statement = conn.prepare_cached(
         "SELECT rowid, fetcher_id, fetcher_run_started, is_dequeued, last_started, order_jitter
          FROM queue WHERE attr_path = ?1",
@@ -15,14 +15,17 @@ pub(super) fn load(conn: &Connection, attr_path: &str) -> rusqlite::Result<AttrS
     let mut found = statement.query([attr_path])?;
     let mut rows = Vec::with_capacity(2);
     while let Some(row) = found.next()? {
-        rows.push(Row {
+        let row = Row {
             rowid: row.get(0)?,
             fetcher_id: row.get(1)?,
             run_started: row.get(2)?,
             is_dequeued: row.get::<_, i64>(3)? != 0,
             last_started: row.get(4)?,
             order_jitter: row.get(5)?,
-        });
+        };
+        if !view.runs.is_deleted(row.fetcher_id, row.run_started) {
+            rows.push(row);
+        }
     }
     Ok(AttrState { log: load_log(conn, attr_path)?, rows })
 }
@@ -48,15 +51,13 @@ pub(super) fn save(
     save_log(conn, attr_path, before.log, after.log)?;
     for (old, new) in before.rows.iter().zip(&after.rows) {
         if old != new {
-            conn.prepare_cached("UPDATE queue SET is_dequeued = ?2, last_started = ?3 WHERE rowid = ?1")?.execute(
-                params![new.rowid, new.is_dequeued, new.last_started],
-            )?;
+            conn.prepare_cached("UPDATE queue SET is_dequeued = ?2, last_started = ?3 WHERE rowid = ?1")?
+                .execute(params![new.rowid, new.is_dequeued, new.last_started])?;
         }
     }
-    let is_deleted = |fetcher, run| view.runs.is_deleted(fetcher, run);
-    let new = after.places(&is_deleted);
-    let mut old = before.places(&is_deleted);
-    if before.rows.iter().any(|row| is_deleted(row.fetcher_id, row.run_started)) {
+    let new = after.places();
+    let mut old = before.places();
+    if view.runs.has_deleted() {
         // A group that a row of a deleted run stood for may not have come back to its place yet: put all in anew.
         old.retain(|place| !new.contains(place));
     }
@@ -82,16 +83,25 @@ pub(super) fn move_groups(
     Ok(())
 }
 
-fn save_log(conn: &Connection, attr_path: &str, old: Option<LogRow>, new: Option<LogRow>) -> rusqlite::Result<()> {
+fn save_log(
+    conn: &Connection,
+    attr_path: &str,
+    old: Option<LogRow>,
+    new: Option<LogRow>,
+) -> rusqlite::Result<()> {
     match (old, new) {
         (old, new) if old == new => {}
         (None, Some(log)) => {
-            conn.prepare_cached("INSERT INTO log (attr_path, started, finished, exit_code) VALUES (?1, ?2, ?3, ?4)")?
-                .execute(params![attr_path, log.started, log.finished, log.exit_code])?;
+            conn.prepare_cached(
+                "INSERT INTO log (attr_path, started, finished, exit_code) VALUES (?1, ?2, ?3, ?4)",
+            )?
+            .execute(params![attr_path, log.started, log.finished, log.exit_code])?;
         }
         (_, Some(log)) => {
-            conn.prepare_cached("UPDATE log SET started = ?2, finished = ?3, exit_code = ?4 WHERE attr_path = ?1")?
-                .execute(params![attr_path, log.started, log.finished, log.exit_code])?;
+            conn.prepare_cached(
+                "UPDATE log SET started = ?2, finished = ?3, exit_code = ?4 WHERE attr_path = ?1",
+            )?
+            .execute(params![attr_path, log.started, log.finished, log.exit_code])?;
         }
         (_, None) => {
             conn.prepare_cached("DELETE FROM log WHERE attr_path = ?1")?.execute([attr_path])?;
@@ -118,7 +128,7 @@ pub(super) fn repair(
     let before = state.clone();
     state.heal();
     save(conn, view, &key.attr_path, &before, &state)?;
-    let right = state.places(&|fetcher, run| view.runs.is_deleted(fetcher, run));
+    let right = state.places();
     // All of `right` is put in, even what the tables say is there.
     move_groups(conn, view, &key.attr_path, &[wrong], &[])?;
     move_groups(conn, view, &key.attr_path, &[], &right)

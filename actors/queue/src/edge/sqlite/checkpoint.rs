@@ -61,7 +61,11 @@ impl Checkpointer {
     }
 }
 
-pub(super) fn run(conn: &Connection, path: &Path, mode: CheckpointMode) -> Result<Checkpointed, StorageError> {
+pub(super) fn run(
+    conn: &Connection,
+    path: &Path,
+    mode: CheckpointMode,
+) -> Result<Checkpointed, StorageError> {
     let sql = match mode {
         CheckpointMode::Passive => "PRAGMA wal_checkpoint(PASSIVE)",
         CheckpointMode::Truncate => "PRAGMA wal_checkpoint(TRUNCATE)",

@@ -32,7 +32,8 @@ fn rename_all(db_path: &Path, unix_time: i64) -> io::Result<PathBuf> {
             Err(error) => return Err(error),
         }
     }
-    let directory = db_path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let directory =
+        db_path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     File::open(directory)?.sync_all()?;
     Ok(target)
 }

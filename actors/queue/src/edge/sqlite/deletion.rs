@@ -29,7 +29,12 @@ pub(super) fn slice(conn: &Connection, view: &mut View, budget: Duration) -> rus
     }
 }
 
-fn remove_rows(conn: &Connection, view: &mut View, fetcher_id: i64, run_started: i64) -> rusqlite::Result<usize> {
+fn remove_rows(
+    conn: &Connection,
+    view: &mut View,
+    fetcher_id: i64,
+    run_started: i64,
+) -> rusqlite::Result<usize> {
     let live = view.runs.live_runs(fetcher_id);
     let mut statement = conn.prepare_cached(
         "SELECT rowid, attr_path FROM queue WHERE fetcher_run_started = ?1 AND fetcher_id = ?2
@@ -42,7 +47,9 @@ fn remove_rows(conn: &Connection, view: &mut View, fetcher_id: i64, run_started:
     let mut sibling = sibling_statement(conn)?;
     for (rowid, attr_path) in &rows {
         delete.execute([rowid])?;
-        let Some(other) = newest_sibling(&mut sibling, fetcher_id, run_started, &live, attr_path)? else { continue };
+        let Some(other) = newest_sibling(&mut sibling, fetcher_id, run_started, &live, attr_path)? else {
+            continue;
+        };
         if !other.is_dequeued {
             let place = Place {
                 fetcher_id,

@@ -59,7 +59,9 @@ pub(super) fn first(conn: &Connection, section: Section) -> rusqlite::Result<Opt
          WHERE fetcher_id = ?1 AND run_started = ?2 AND held = ?3
          ORDER BY started_key, jitter_key, attr_path LIMIT 1",
     )?
-    .query_row(params![section.fetcher_id, section.run_started, section.held], |row| key(row, section.fetcher_id))
+    .query_row(params![section.fetcher_id, section.run_started, section.held], |row| {
+        key(row, section.fetcher_id)
+    })
     .optional()
 }
 

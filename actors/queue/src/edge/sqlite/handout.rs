@@ -1,7 +1,7 @@
 //! The record of every hand-out, from its transaction until its reply is known to be written.
 
-use super::store::View;
 use super::attr;
+use super::store::View;
 use crate::storage::{AttrState, Dispatch, GroupKey, HandoutId, Job, LogRow, Undo, is_expired};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -31,7 +31,12 @@ pub(super) fn dispatch(
 }
 
 /// Writes the record, in place of an older one of the same path: its hand-out was finished, else the path would be held.
-fn record(conn: &Connection, handout: HandoutId, attr_path: &str, dispatch: &Dispatch) -> rusqlite::Result<()> {
+fn record(
+    conn: &Connection,
+    handout: HandoutId,
+    attr_path: &str,
+    dispatch: &Dispatch,
+) -> rusqlite::Result<()> {
     let runs: Vec<String> = dispatch.runs.iter().map(i64::to_string).collect();
     let previous = dispatch.previous;
     conn.prepare_cached(
@@ -60,14 +65,17 @@ pub(super) fn delivered(conn: &Connection, handout: HandoutId, keep: bool) -> ru
     }
     // A job that was done before its delivery was noted needs no record any more.
     let changed = conn
-        .prepare_cached("UPDATE orchestrator_handout SET delivered = 1 WHERE handout_id = ?1 AND delivered = 0")?
+        .prepare_cached(
+            "UPDATE orchestrator_handout SET delivered = 1 WHERE handout_id = ?1 AND delivered = 0",
+        )?
         .execute([handout.0])?;
     Ok(changed > 0)
 }
 
 pub(super) fn forget(conn: &Connection, handout: HandoutId) -> rusqlite::Result<bool> {
-    let removed =
-        conn.prepare_cached("DELETE FROM orchestrator_handout WHERE handout_id = ?1")?.execute([handout.0])?;
+    let removed = conn
+        .prepare_cached("DELETE FROM orchestrator_handout WHERE handout_id = ?1")?
+        .execute([handout.0])?;
     Ok(removed > 0)
 }
 
@@ -93,7 +101,7 @@ pub(super) fn undo(conn: &Connection, view: &mut View, handout: HandoutId) -> ru
         .optional()?;
     let Some((attr_path, dispatch)) = found else { return Ok(false) };
     forget(conn, handout)?;
-    let before = attr::load(conn, &attr_path)?;
+    let before = attr::load(conn, view, &attr_path)?;
     let mut after = before.clone();
     if after.undo(&dispatch) == Undo::TooLate {
         return Ok(false);
@@ -104,7 +112,9 @@ pub(super) fn undo(conn: &Connection, view: &mut View, handout: HandoutId) -> ru
 
 pub(super) fn undo_undelivered(conn: &Connection, view: &mut View) -> rusqlite::Result<usize> {
     let ids: Vec<i64> = conn
-        .prepare_cached("SELECT handout_id FROM orchestrator_handout WHERE delivered = 0 ORDER BY handout_id DESC")?
+        .prepare_cached(
+            "SELECT handout_id FROM orchestrator_handout WHERE delivered = 0 ORDER BY handout_id DESC",
+        )?
         .query_map([], |row| row.get(0))?
         .collect::<Result<_, _>>()?;
     let mut undone = 0;
@@ -116,7 +126,12 @@ pub(super) fn undo_undelivered(conn: &Connection, view: &mut View) -> rusqlite::
 
 /// Makes delivered jobs that nobody reported done within the hold ready again (contract: R28), oldest first and not more
 /// than a dequeue can use, so that a dequeue costs the same however many there are.
-pub(super) fn release_expired(conn: &Connection, view: &mut View, now: i64, hold: i64) -> rusqlite::Result<()> {
+pub(super) fn release_expired(
+    conn: &Connection,
+    view: &mut View,
+    now: i64,
+    hold: i64,
+) -> rusqlite::Result<()> {
     for _ in 0..RELEASES {
         let oldest = conn
             .prepare_cached(
@@ -131,7 +146,7 @@ pub(super) fn release_expired(conn: &Connection, view: &mut View, now: i64, hold
             return Ok(());
         }
         forget(conn, handout)?;
-        let before = attr::load(conn, &attr_path)?;
+        let before = attr::load(conn, view, &attr_path)?;
         if !before.log.is_some_and(|log| log.started == dispatch.started && log.finished.is_none()) {
             continue;
         }

@@ -57,7 +57,12 @@ pub(super) fn enqueue(
         match newest_sibling(&mut sibling, fetcher_id, run_started, live, attr_path)? {
             Some(other) if other.run_started > run_started => continue,
             Some(other) if !other.is_dequeued => {
-                let old = Place { run_started: other.run_started, last_started: other.last_started, order_jitter: other.order_jitter, ..place };
+                let old = Place {
+                    run_started: other.run_started,
+                    last_started: other.last_started,
+                    order_jitter: other.order_jitter,
+                    ..place
+                };
                 groups::remove(conn, &old, attr_path)?;
                 view.heads.removed(&old, attr_path);
             }

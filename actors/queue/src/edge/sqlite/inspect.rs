@@ -110,7 +110,9 @@ impl Inspector {
                 at = Some(section);
                 // A hold that ends now is not over yet (contract: dequeue step 2).
                 let before = if section.held { now.saturating_sub(hold_secs) } else { i64::MAX };
-                next.extend(section_start(conn, section, before, limit)?.into_iter().map(|key| (key, section)));
+                next.extend(
+                    section_start(conn, section, before, limit)?.into_iter().map(|key| (key, section)),
+                );
             }
             next.sort();
             next.truncate(limit);
@@ -154,7 +156,12 @@ impl Inspector {
 }
 
 /// The first groups of a section that were started before `before`.
-fn section_start(conn: &Connection, section: Section, before: i64, limit: usize) -> rusqlite::Result<Vec<GroupKey>> {
+fn section_start(
+    conn: &Connection,
+    section: Section,
+    before: i64,
+    limit: usize,
+) -> rusqlite::Result<Vec<GroupKey>> {
     let rows = i64::try_from(limit).unwrap_or(i64::MAX);
     conn.prepare_cached(
         "SELECT started_key, jitter_key, attr_path FROM orchestrator_group AS g

@@ -34,7 +34,12 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { hold_secs: 43_200, redeliver_after_lease: false, synchronous: Synchronous::Full, cache_bytes: 32 << 20 }
+        Self {
+            hold_secs: 43_200,
+            redeliver_after_lease: false,
+            synchronous: Synchronous::Full,
+            cache_bytes: 32 << 20,
+        }
     }
 }
 
@@ -51,7 +56,8 @@ pub(super) struct Opened {
 pub(super) fn open(path: &Path, options: &Options) -> Result<Opened, StorageError> {
     let lock = InstanceLock::take(path)?;
     let failed = |error| explain(path, "opening", error);
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let flags =
+        OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut conn = Connection::open_with_flags(path, flags).map_err(failed)?;
     conn.busy_timeout(BUSY_WAIT).map_err(failed)?;
     check_version(path, &conn)?;
@@ -61,7 +67,11 @@ pub(super) fn open(path: &Path, options: &Options) -> Result<Opened, StorageErro
     check_version(path, &tx)?;
     schema::migrate(&tx).map_err(failed)?;
     if let Err(found) = triggers::adopt(&tx).map_err(failed)? {
-        return Err(StorageError::NewerSchema { path: path.to_path_buf(), found, known: triggers::OWN_VERSION });
+        return Err(StorageError::NewerSchema {
+            path: path.to_path_buf(),
+            found,
+            known: triggers::OWN_VERSION,
+        });
     }
     let incarnation = triggers::next_incarnation(&tx).map_err(failed)?;
     tx.commit().map_err(failed)?;
@@ -77,12 +87,21 @@ fn check_version(path: &Path, conn: &Connection) -> Result<(), StorageError> {
 }
 
 fn configure(conn: &Connection, options: &Options) -> rusqlite::Result<()> {
-    if let Ok(p) = std::env::var("PAGE") { conn.execute_batch(&format!("PRAGMA page_size={p}"))?; }
+    if let Ok(p) = std::env::var("PAGE") {
+        conn.execute_batch(&format!("PRAGMA page_size={p}"))?;
+    }
     let mode: String = conn.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))?;
     if mode != "wal" {
-        tracing::warn!(mode, "the database does not take a write-ahead log; commits are slower and readers block writers");
+        tracing::warn!(
+            mode,
+            "the database does not take a write-ahead log; commits are slower and readers block writers"
+        );
     }
-    conn.pragma_update(None, "synchronous", if options.synchronous == Synchronous::Full { "FULL" } else { "NORMAL" })?;
+    conn.pragma_update(
+        None,
+        "synchronous",
+        if options.synchronous == Synchronous::Full { "FULL" } else { "NORMAL" },
+    )?;
     conn.pragma_update(None, "foreign_keys", true)?;
     // A second connection moves the log into the database, outside of commits.
     conn.pragma_update(None, "wal_autocheckpoint", 0)?;

@@ -24,12 +24,14 @@ impl Runs {
             runs.ids.insert(name.clone(), id);
             runs.names.insert(id, name);
         }
-        let mut statement = conn.prepare_cached("SELECT fetcher_id, run_started, is_complete FROM fetcher_runs")?;
+        let mut statement =
+            conn.prepare_cached("SELECT fetcher_id, run_started, is_complete FROM fetcher_runs")?;
         let mut rows = statement.query([])?;
         while let Some(row) = rows.next()? {
             runs.known.insert((row.get(0)?, row.get(1)?), row.get::<_, i64>(2)? != 0);
         }
-        let mut statement = conn.prepare_cached("SELECT fetcher_id, run_started FROM orchestrator_deleted_run")?;
+        let mut statement =
+            conn.prepare_cached("SELECT fetcher_id, run_started FROM orchestrator_deleted_run")?;
         let mut rows = statement.query([])?;
         while let Some(row) = rows.next()? {
             runs.deleted.insert((row.get(0)?, row.get(1)?));
@@ -43,6 +45,10 @@ impl Runs {
 
     pub(super) fn is_deleted(&self, fetcher_id: i64, run_started: i64) -> bool {
         !self.deleted.is_empty() && self.deleted.contains(&(fetcher_id, run_started))
+    }
+
+    pub(super) fn has_deleted(&self) -> bool {
+        !self.deleted.is_empty()
     }
 
     pub(super) fn has_deleted_of(&self, fetcher_id: i64) -> bool {
@@ -96,19 +102,33 @@ impl Runs {
     }
 
     /// Marks a run as deleted.
-    pub(super) fn mark(&mut self, conn: &Connection, fetcher_id: i64, run_started: i64) -> rusqlite::Result<()> {
-        conn.prepare_cached("INSERT INTO orchestrator_deleted_run (fetcher_id, run_started) VALUES (?1, ?2)")?
-            .execute([fetcher_id, run_started])?;
+    pub(super) fn mark(
+        &mut self,
+        conn: &Connection,
+        fetcher_id: i64,
+        run_started: i64,
+    ) -> rusqlite::Result<()> {
+        conn.prepare_cached(
+            "INSERT INTO orchestrator_deleted_run (fetcher_id, run_started) VALUES (?1, ?2)",
+        )?
+        .execute([fetcher_id, run_started])?;
         self.deleted.insert((fetcher_id, run_started));
         Ok(())
     }
 
     /// Removes a run without rows, its mark, and its fetcher if it was the last one (contract: deleting the last run).
-    pub(super) fn remove(&mut self, conn: &Connection, fetcher_id: i64, run_started: i64) -> rusqlite::Result<RunId> {
+    pub(super) fn remove(
+        &mut self,
+        conn: &Connection,
+        fetcher_id: i64,
+        run_started: i64,
+    ) -> rusqlite::Result<RunId> {
         conn.prepare_cached("DELETE FROM fetcher_runs WHERE fetcher_id = ?1 AND run_started = ?2")?
             .execute([fetcher_id, run_started])?;
-        conn.prepare_cached("DELETE FROM orchestrator_deleted_run WHERE fetcher_id = ?1 AND run_started = ?2")?
-            .execute([fetcher_id, run_started])?;
+        conn.prepare_cached(
+            "DELETE FROM orchestrator_deleted_run WHERE fetcher_id = ?1 AND run_started = ?2",
+        )?
+        .execute([fetcher_id, run_started])?;
         self.known.remove(&(fetcher_id, run_started));
         self.deleted.remove(&(fetcher_id, run_started));
         let run = RunId::new(self.names.get(&fetcher_id).cloned().unwrap_or_default(), run_started);

@@ -1,15 +1,15 @@
 //! The store: one connection, one group transaction at a time, and what it keeps in memory.
 
+use super::checkpoint::{self, CheckpointMode, Checkpointed};
 use super::error::explain;
 use super::heads::Heads;
 use super::lock::InstanceLock;
 use super::open::{Opened, Options, open};
 use super::runs::Runs;
-use super::checkpoint::{self, CheckpointMode, Checkpointed};
 use super::{attr, deletion, groups, handout, ingest};
 use crate::storage::{
-    Batch, Deletion, HandoutId, Job, Requeued, RunId, RunState, Storage, StorageError, Upsert,
-    is_expired, is_held,
+    Batch, Deletion, HandoutId, Job, Requeued, RunId, RunState, Storage, StorageError, Upsert, is_expired,
+    is_held,
 };
 use rusqlite::Connection;
 use std::path::{Path, PathBuf};
@@ -109,9 +109,28 @@ impl SqliteStore {
         })
     }
 
+    /// Starts to count the steps of SQLite's machine, the measure of work that does not depend on the computer. For tests
+    /// of cost; it makes everything slower.
+    ///
+    /// # Errors
+    /// Of SQLite.
+    pub fn count_steps(&mut self) -> Result<Arc<AtomicU64>, StorageError> {
+        let steps = Arc::new(AtomicU64::new(0));
+        let shared = Arc::clone(&steps);
+        let count = move || {
+            shared.fetch_add(1, Ordering::Relaxed);
+            false
+        };
+        self.conn
+            .progress_handler(1, Some(count))
+            .map_err(|error| explain(&self.path, "counting steps", error))?;
+        Ok(steps)
+    }
+
     fn start(&mut self) -> rusqlite::Result<()> {
         self.conn.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
-        let data_version = self.conn.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))?;
+        let data_version =
+            self.conn.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))?;
         if self.view.is_none() || data_version != self.data_version {
             self.view = Some(load_view(&self.conn)?);
             self.data_version = data_version;
@@ -210,8 +229,7 @@ impl Storage for SqliteStore {
             ingest::enqueue(conn, view, fetcher_id, run.started, &live, batch.from_position(from), deadline)
                 .map(|taken| Some(from + taken))
         })?;
-        reached
-            .ok_or_else(|| StorageError::UnknownRun { fetcher: run.fetcher.clone(), started: run.started })
+        reached.ok_or_else(|| StorageError::UnknownRun { fetcher: run.fetcher.clone(), started: run.started })
     }
 
     fn mark_deleted(&mut self, run: &RunId) -> Result<bool, StorageError> {
@@ -242,15 +260,20 @@ impl Storage for SqliteStore {
                 let [free, held] = view.heads.first(conn)?;
                 let held = held.filter(|(key, _)| hold_is_over(key.last_started, now, options.hold_secs));
                 let Some((key, section)) = free.into_iter().chain(held).min() else { return Ok(None) };
-                let state = attr::load(conn, &key.attr_path)?;
-                let is_deleted = |fetcher, run| view.runs.is_deleted(fetcher, run);
-                let stands = state.places(&is_deleted).iter().any(|place| {
-                    place.run_started == section.run_started && place.held == section.held && place.is_at(&key)
+                let state = attr::load(conn, view, &key.attr_path)?;
+                let stands = state.places().iter().any(|place| {
+                    place.run_started == section.run_started
+                        && place.held == section.held
+                        && place.is_at(&key)
                 });
                 if stands && !state.is_out_of_step() && !is_held(state.log.as_ref(), now, options.hold_secs) {
-                    return handout::dispatch(conn, view, handout, &key, section.run_started, state, now).map(Some);
+                    return handout::dispatch(conn, view, handout, &key, section.run_started, state, now)
+                        .map(Some);
                 }
-                tracing::warn!(attr_path = key.attr_path, "the table of groups was wrong about an attribute path");
+                tracing::warn!(
+                    attr_path = key.attr_path,
+                    "the table of groups was wrong about an attribute path"
+                );
                 repairs += 1;
                 if repairs > MAX_REPAIRS {
                     groups::rebuild(conn)?;
@@ -265,7 +288,7 @@ impl Storage for SqliteStore {
 
     fn finish(&mut self, attr_path: &str, exit_code: i64, now: i64) -> Result<bool, StorageError> {
         self.run("finishing", |conn, view, options| {
-            let before = attr::load(conn, attr_path)?;
+            let before = attr::load(conn, view, attr_path)?;
             let mut after = before.clone();
             if !after.finish(exit_code, now) {
                 return Ok(false);
@@ -299,7 +322,7 @@ impl Storage for SqliteStore {
 
     fn requeue(&mut self, attr_path: &str, now: i64) -> Result<Requeued, StorageError> {
         self.run("requeuing", |conn, view, _| {
-            let before = attr::load(conn, attr_path)?;
+            let before = attr::load(conn, view, attr_path)?;
             let mut after = before.clone();
             let (rows, was_in_flight) = after.requeue(now);
             attr::save(conn, view, attr_path, &before, &after)?;

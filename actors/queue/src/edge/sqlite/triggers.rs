@@ -112,7 +112,11 @@ pub(super) fn next_incarnation(conn: &Connection) -> rusqlite::Result<i64> {
 
 fn has_meta(conn: &Connection) -> rusqlite::Result<bool> {
     let found = conn
-        .query_row("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'orchestrator_meta'", [], |_| Ok(()))
+        .query_row(
+            "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'orchestrator_meta'",
+            [],
+            |_| Ok(()),
+        )
         .optional()?;
     Ok(found.is_some())
 }
@@ -140,7 +144,11 @@ fn triggers() -> String {
     add("queue_move", &format!("UPDATE OF fetcher_id, attr_path ON queue WHEN {changed}"), &old_group);
     add("log_insert", "INSERT ON log", &new_attr);
     add("log_update", "UPDATE OF started, finished ON log", &new_attr);
-    add("log_move", "UPDATE OF attr_path ON log WHEN NEW.attr_path IS NOT OLD.attr_path", &(old_attr.clone() + &new_attr));
+    add(
+        "log_move",
+        "UPDATE OF attr_path ON log WHEN NEW.attr_path IS NOT OLD.attr_path",
+        &(old_attr.clone() + &new_attr),
+    );
     add("log_delete", "DELETE ON log", &old_attr);
     sql
 }

@@ -141,7 +141,11 @@ impl Conversation {
                 self.last = in_hand.handout.take();
                 if let Some(handout) = self.last {
                     // Queued before this connection's next request, so the store knows it before a DONE.
-                    shared.requests.send(StoreRequest::Delivered(handout)).await.map_err(|_| End::StoreGone)?;
+                    shared
+                        .requests
+                        .send(StoreRequest::Delivered(handout))
+                        .await
+                        .map_err(|_| End::StoreGone)?;
                 }
                 Ok(())
             }

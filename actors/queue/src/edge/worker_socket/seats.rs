@@ -24,7 +24,8 @@ const BUSY: u64 = u64::MAX;
 pub fn raise_descriptor_limit() {
     let limit = getrlimit(Resource::Nofile);
     if limit.current != limit.maximum
-        && let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum })
+        && let Err(error) =
+            setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum })
     {
         tracing::warn!(%error, "cannot raise the limit on open files: fewer workers can be connected");
     }

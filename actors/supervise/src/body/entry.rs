@@ -1,0 +1,116 @@
+//! One child as its supervisor sees it.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::{sync::mpsc, time::Instant};
+
+use crate::{Restart, Shutdown, State, Vitals, runner::Control};
+
+/// A runner kills its child at the deadline. One that has not even reported that, so long after, sits on an arbiter
+/// that is blocked, and is waited for no longer.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// What a supervisor knows and wishes of one child.
+pub(crate) struct Entry {
+    pub(crate) vitals: Arc<Vitals>,
+    pub(crate) control: mpsc::UnboundedSender<Control>,
+    pub(crate) restart: Restart,
+    pub(crate) shutdown: Shutdown,
+    pub(crate) status: Status,
+    pub(crate) must_stop: bool,
+    pub(crate) must_start: bool,
+    pub(crate) start_at: Instant,
+    /// While stopping: when the child's arbiter counts as blocked.
+    pub(crate) stop_by: Option<Instant>,
+    /// Restarts since it last ran for a stable period.
+    pub(crate) attempt: u32,
+    pub(crate) up_since: Option<Instant>,
+    pub(crate) incarnation: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Status {
+    Idle,
+    Starting,
+    Up,
+    Stopping,
+}
+
+impl Entry {
+    pub(crate) fn new(
+        vitals: Arc<Vitals>,
+        control: mpsc::UnboundedSender<Control>,
+        restart: Restart,
+        shutdown: Shutdown,
+    ) -> Self {
+        Self {
+            vitals,
+            control,
+            restart,
+            shutdown,
+            status: Status::Idle,
+            must_stop: false,
+            must_start: false,
+            start_at: Instant::now(),
+            stop_by: None,
+            attempt: 0,
+            up_since: None,
+            incarnation: 0,
+        }
+    }
+
+    pub(crate) fn tell(&self, control: Control) {
+        // A runner ends only after its supervisor.
+        let _ = self.control.send(control);
+    }
+
+    pub(crate) fn want_stop(&mut self) {
+        self.must_stop = self.status != Status::Idle;
+    }
+
+    pub(crate) fn want_start(&mut self, at: Instant) {
+        self.must_start = true;
+        self.start_at = at;
+    }
+
+    /// It is to stay down.
+    pub(crate) fn want_end(&mut self) {
+        self.must_start = false;
+        self.want_stop();
+        self.vitals.shift_state(State::BackingOff, State::Stopped);
+    }
+
+    /// Neither runs nor is to run: stopped by an operator, finished, or on its way there.
+    pub(crate) fn is_retired(&self) -> bool {
+        !self.must_start && (self.status == Status::Idle || self.must_stop)
+    }
+
+    /// Runs, and is to run on.
+    pub(crate) fn is_at_work(&self) -> bool {
+        self.status != Status::Idle && !self.must_stop
+    }
+
+    pub(crate) fn stop(&mut self, now: Instant) {
+        self.status = Status::Stopping;
+        self.stop_by = match self.shutdown {
+            Shutdown::Kill => Some(now + GRACE),
+            Shutdown::After(limit) => Some(now + limit + GRACE),
+            Shutdown::Infinity => None,
+        };
+        self.tell(Control::Stop);
+    }
+
+    pub(crate) fn start(&mut self) {
+        self.must_start = false;
+        self.status = Status::Starting;
+        self.incarnation += 1;
+        self.tell(Control::Start { incarnation: self.incarnation });
+    }
+
+    /// It ended; true when that was its supervisor's wish.
+    pub(crate) fn ended(&mut self) -> bool {
+        self.status = Status::Idle;
+        self.stop_by = None;
+        std::mem::take(&mut self.must_stop)
+    }
+}

@@ -1,0 +1,75 @@
+//! The work that a child has in hand: shown in the tree while it lasts, named in the exit when it is lost.
+
+use std::{
+    sync::{Arc, Mutex, MutexGuard},
+    time::Instant,
+};
+
+use crate::Vitals;
+
+/// The works in hand of one child, oldest first: a message, and what its handler or a future of the child names beside.
+#[derive(Debug, Default)]
+pub(crate) struct Hand(Mutex<Held>);
+
+#[derive(Debug, Default)]
+struct Held {
+    works: Vec<(u64, &'static str, Instant)>,
+    next: u64,
+    lost: Option<&'static str>,
+}
+
+/// Holds the name of the work in hand; dropping it ends the work.
+#[derive(Debug)]
+pub struct InHand {
+    vitals: Arc<Vitals>,
+    id: u64,
+}
+
+impl Hand {
+    pub(crate) fn take(&self, vitals: Arc<Vitals>, name: &'static str) -> InHand {
+        let mut held = self.lock();
+        let id = held.next;
+        held.next += 1;
+        held.lost = None;
+        held.works.push((id, name, Instant::now()));
+        InHand { vitals, id }
+    }
+
+    /// The work that lasts longest.
+    pub(crate) fn oldest(&self) -> Option<(&'static str, Instant)> {
+        self.lock().works.first().map(|(_, name, since)| (*name, *since))
+    }
+
+    /// What is in hand now is about to be dropped with its incarnation.
+    pub(crate) fn lose(&self) {
+        let mut held = self.lock();
+        held.lost = held.lost.or(held.works.first().map(|(_, name, _)| *name));
+    }
+
+    /// The work that was lost since the last call.
+    pub(crate) fn take_lost(&self) -> Option<&'static str> {
+        self.lock().lost.take()
+    }
+
+    fn put_down(&self, id: u64) {
+        let mut held = self.lock();
+        let Some(position) = held.works.iter().rposition(|work| work.0 == id) else {
+            return;
+        };
+        let (_, name, _) = held.works.remove(position);
+        if std::thread::panicking() {
+            // Unwinding goes from the inside to the outside: the outermost name, the message's, stays.
+            held.lost = Some(name);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Held> {
+        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+impl Drop for InHand {
+    fn drop(&mut self) {
+        self.vitals.hand().put_down(self.id);
+    }
+}

@@ -1,0 +1,135 @@
+//! One child in the registry, and the snapshot of it.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use tokio::sync::mpsc;
+
+use crate::{Link, State, Vitals, console::ConsoleRequest, mailbox::Recipient, order::Order, snapshot::*};
+
+/// From here on work in hand, or a silent arbiter, counts as stuck.
+const STUCK_AFTER: Duration = Duration::from_secs(1);
+
+/// The fixed facts of one child.
+pub(crate) struct Node {
+    pub(crate) vitals: Arc<Vitals>,
+    pub(crate) label: Option<String>,
+    pub(crate) kind: &'static str,
+    pub(crate) restart: &'static str,
+    pub(crate) supervisor: Option<(&'static str, crate::Limits)>,
+    pub(crate) pausable: bool,
+    pub(crate) console: Option<Recipient<ConsoleRequest>>,
+    /// The supervisor above and the position below it; None for the root.
+    pub(crate) parent: Option<(mpsc::UnboundedSender<Order>, usize)>,
+    /// Paths, in start order.
+    pub(crate) children: Vec<String>,
+}
+
+impl Node {
+    /// The child as it stands.
+    pub(crate) fn snapshot(&self, path: String, children: Vec<NodeSnapshot>) -> NodeSnapshot {
+        let vitals = &self.vitals;
+        let in_hand = vitals.in_hand().map(|(name, since)| (name, since.elapsed()));
+        let busy = in_hand.is_some_and(|(_, span)| span > STUCK_AFTER);
+        let state = vitals.state();
+        NodeSnapshot {
+            id: path.rsplit('/').next().unwrap_or(&path).to_owned(),
+            label: self.label.clone(),
+            kind: self.kind.to_owned(),
+            state: state.name().to_owned(),
+            stuck: state == State::Stuck || busy || vitals.arbiter_silence() > STUCK_AFTER,
+            restart: self.restart.to_owned(),
+            strategy: self.supervisor.map(|(strategy, _)| strategy.to_owned()),
+            intensity: self.supervisor.map(|(_, limits)| limits.intensity),
+            period_ms: self.supervisor.map(|(_, limits)| millis(limits.period)),
+            pausable: self.pausable,
+            console: self.console.is_some(),
+            arbiter: vitals.arbiter_name().map(str::to_owned),
+            incarnation: vitals.incarnation(),
+            started_ms: vitals.started_ms(),
+            restarts: vitals.restarts(),
+            budget_left: vitals.budget_left(),
+            last_exit: vitals.last_exit().map(|last| ExitSnapshot {
+                kind: last.exit.kind().to_owned(),
+                reason: last.exit.to_string(),
+                at_ms: last.at_ms,
+                in_hand: last.in_hand.map(str::to_owned),
+            }),
+            mailboxes: vitals.gauges().iter().map(|(name, gauge)| mailbox(name, gauge)).collect(),
+            in_hand: in_hand
+                .map(|(name, span)| InHandSnapshot { name: name.to_owned(), for_ms: millis(span) }),
+            stale: vitals.stale(),
+            link: vitals.link_state().map(|(kind, endpoint, link)| link_snapshot(kind, endpoint, link)),
+            figures: vitals
+                .figures()
+                .iter()
+                .map(|figure| FigureSnapshot {
+                    name: figure.name.to_owned(),
+                    unit: figure.unit.to_owned(),
+                    kind: figure.kind,
+                    value: figure.get(),
+                })
+                .collect(),
+            children,
+            path,
+        }
+    }
+}
+
+fn mailbox(name: &str, gauge: &crate::gauge::Gauge) -> MailboxSnapshot {
+    let quantiles = |h: &crate::histogram::Histogram| [0.5, 0.95, 0.99].map(|q| h.quantile_us(q));
+    MailboxSnapshot {
+        name: name.to_owned(),
+        depth: gauge.depth(),
+        capacity: gauge.capacity(),
+        high_water: gauge.high_water(),
+        refused: gauge.refused(),
+        handled: gauge.handled(),
+        purged: gauge.purged(),
+        messages: gauge
+            .message_stats()
+            .iter()
+            .map(|stats| MessageSnapshot {
+                name: stats.name.to_owned(),
+                count: stats.wait.count(),
+                wait_us: quantiles(&stats.wait),
+                handling_us: quantiles(&stats.handling),
+            })
+            .collect(),
+    }
+}
+
+fn link_snapshot(kind: &str, endpoint: String, link: Link) -> LinkSnapshot {
+    let mut snapshot = LinkSnapshot {
+        kind: kind.to_owned(),
+        endpoint,
+        state: String::new(),
+        attempts: None,
+        since_ms: None,
+        reason: None,
+        retry_in_ms: None,
+    };
+    match link {
+        Link::Connecting { attempt } => {
+            snapshot.state = "connecting".to_owned();
+            snapshot.attempts = Some(attempt);
+        }
+        Link::Up { since_ms } => {
+            snapshot.state = "up".to_owned();
+            snapshot.since_ms = Some(since_ms);
+        }
+        Link::Down { since_ms, reason, retry_at } => {
+            snapshot.state = "down".to_owned();
+            snapshot.since_ms = Some(since_ms);
+            snapshot.reason = Some(reason);
+            snapshot.retry_in_ms = Some(millis(retry_at.saturating_duration_since(Instant::now())));
+        }
+    }
+    snapshot
+}
+
+pub(crate) fn millis(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,134 @@
+//! Commands to a running instance, over its admin endpoint. The CLI shows what the endpoint says and decides nothing;
+//! it must work when half of the tree is stuck.
+
+pub(crate) mod client;
+pub(crate) mod client_error;
+pub(crate) mod exit_code;
+mod output;
+mod queue;
+mod target;
+#[cfg(test)]
+mod tests;
+
+use std::io::Write;
+
+use clap::{Args, Subcommand};
+use orchestrator_admin::{
+    ascii::{Ages, render},
+    wire::{CommandAnswer, CommandArgs, TreeSnapshot, actor_url, tree_url},
+};
+
+pub(crate) use self::target::Target;
+use self::{
+    client::Client, client_error::ClientError, exit_code::ExitCode, output::Form, queue::QueueCommand,
+};
+
+/// What can be asked of a running instance.
+#[derive(Debug, Clone, Subcommand)]
+pub(crate) enum ClientCommand {
+    /// Show the tree: who runs, how often it was restarted, how full its mailbox is, how its connection stands
+    ///
+    /// Example: orchestrator tree queue
+    Tree {
+        /// Only this child and what is below it; the root's name may be left out
+        path: Option<String>,
+        #[command(flatten)]
+        form: Form,
+    },
+    /// Stop a child and start it afresh; costs no restart budget
+    ///
+    /// Example: orchestrator restart queue/watcher --reason "new input directory"
+    Restart(ActorCommand),
+    /// Stop a child until it is started again
+    ///
+    /// Example: orchestrator stop queue/watcher --reason "disk is being moved"
+    Stop(ActorCommand),
+    /// Start a child that was stopped
+    ///
+    /// Example: orchestrator start queue/watcher
+    Start(ActorCommand),
+    /// Close the intake of a source; what it has taken in is still worked off
+    ///
+    /// Example: orchestrator pause queue/inotify --reason "too much at once"
+    Pause(ActorCommand),
+    /// Open the intake again
+    ///
+    /// Example: orchestrator resume queue/inotify
+    Resume(ActorCommand),
+    /// Look into the queue and steer it
+    #[command(subcommand)]
+    Queue(QueueCommand),
+}
+
+/// A verb for one child.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct ActorCommand {
+    /// The child, as `orchestrator tree` shows it; the root's name may be left out
+    path: String,
+    /// Why; recorded in the events
+    #[arg(long, default_value = "", hide_default_value = true, value_name = "TEXT")]
+    reason: String,
+    #[command(flatten)]
+    form: Form,
+}
+
+/// Carries out `command` and prints its result to `out`, and what went wrong to standard error.
+/// Must not be called on an arbiter: it blocks.
+pub(crate) fn run(command: &ClientCommand, target: &Target, out: &mut dyn Write) -> ExitCode {
+    let done = answer(command, target).and_then(|text| {
+        out.write_all(text.as_bytes())?;
+        Ok(out.flush()?)
+    });
+    match done {
+        Ok(()) => ExitCode::Ok,
+        Err(error) => {
+            let code = error.exit_code();
+            if code != ExitCode::Ok {
+                // Without standard error, the exit code has to do.
+                let _ = writeln!(std::io::stderr().lock(), "orchestrator: {error}");
+            }
+            code
+        }
+    }
+}
+
+/// What `command` prints.
+fn answer(command: &ClientCommand, target: &Target) -> Result<String, ClientError> {
+    let client = Client::new(target.address(|name| std::env::var_os(name))?);
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(ClientError::Setup)?;
+    runtime.block_on(dispatch(command, &client))
+}
+
+async fn dispatch(command: &ClientCommand, client: &Client) -> Result<String, ClientError> {
+    match command {
+        ClientCommand::Tree { path, form } => tree(path.as_deref(), *form, client).await,
+        ClientCommand::Restart(args) => steer("restart", args, client).await,
+        ClientCommand::Stop(args) => steer("stop", args, client).await,
+        ClientCommand::Start(args) => steer("start", args, client).await,
+        ClientCommand::Pause(args) => steer("pause", args, client).await,
+        ClientCommand::Resume(args) => steer("resume", args, client).await,
+        ClientCommand::Queue(command) => queue::run(command, client).await,
+    }
+}
+
+async fn tree(path: Option<&str>, form: Form, client: &Client) -> Result<String, ClientError> {
+    let answer = client.get(&tree_url(path)).await?;
+    if form.json {
+        return Ok(form.print(&answer));
+    }
+    let snapshot: TreeSnapshot = serde_json::from_value(answer)
+        .map_err(|error| client.foreign(format!("this is no tree: {error}")))?;
+    Ok(render(&snapshot, Ages::Show))
+}
+
+async fn steer(verb: &str, args: &ActorCommand, client: &Client) -> Result<String, ClientError> {
+    let body = CommandArgs { reason: args.reason.clone() };
+    let answer = client.post(&actor_url(&args.path, verb), &body).await?;
+    if args.form.json {
+        return Ok(args.form.print(&answer));
+    }
+    let done: CommandAnswer = serde_json::from_value(answer)
+        .map_err(|error| client.foreign(format!("unexpected answer: {error}")))?;
+    Ok(format!("{}: {} -> {}\n", done.path, done.before, done.after))
+}

@@ -1,0 +1,122 @@
+//! One request to the admin endpoint of a running instance: connect, ask, read, done. No retries: an operator's verb
+//! must not be carried out twice.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::{Method, Request, StatusCode, client::conn::http1::handshake, header};
+use hyper_util::rt::TokioIo;
+use orchestrator_admin::wire::ErrorBody;
+use serde::Serialize;
+use serde_json::Value;
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::{TcpStream, UnixStream},
+};
+
+use crate::cli::{client_error::ClientError, target::Address};
+
+/// Longest wait for an answer to a question.
+const READ_TIMEOUT: Duration = Duration::from_secs(10);
+/// Longest wait for a command: a little longer than the endpoint's own limit, so that its words arrive.
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(12);
+/// Largest answer that is read; a tree of ten thousand children is smaller.
+const ANSWER_LIMIT: usize = 64 * 1024 * 1024;
+
+/// Talks to one address.
+#[derive(Debug)]
+pub(crate) struct Client {
+    address: Address,
+}
+
+impl Client {
+    pub(crate) fn new(address: Address) -> Self {
+        Self { address }
+    }
+
+    /// Asks without changing anything.
+    pub(crate) async fn get(&self, route: &str) -> Result<Value, ClientError> {
+        self.timed(READ_TIMEOUT, self.exchange(Method::GET, route, String::new())).await
+    }
+
+    /// Gives a command, or asks a console.
+    pub(crate) async fn post(&self, route: &str, body: &impl Serialize) -> Result<Value, ClientError> {
+        let body = serde_json::to_string(body).map_err(|error| self.foreign(error.to_string()))?;
+        self.timed(COMMAND_TIMEOUT, self.exchange(Method::POST, route, body)).await
+    }
+
+    async fn timed(
+        &self,
+        limit: Duration,
+        exchange: impl Future<Output = Result<Value, ClientError>>,
+    ) -> Result<Value, ClientError> {
+        let slow = || ClientError::Slow { target: self.address.to_string(), seconds: limit.as_secs() };
+        tokio::time::timeout(limit, exchange).await.unwrap_or_else(|_elapsed| Err(slow()))
+    }
+
+    async fn exchange(&self, method: Method, route: &str, body: String) -> Result<Value, ClientError> {
+        let unreachable = |error: std::io::Error| ClientError::Unreachable {
+            target: self.address.to_string(),
+            reason: error.to_string(),
+        };
+        match &self.address {
+            Address::Tcp { authority, prefix } => {
+                let stream = TcpStream::connect(authority).await.map_err(unreachable)?;
+                let request = request(method, &format!("{prefix}{route}"), authority, body);
+                self.talk(stream, request.map_err(|error| self.foreign(error.to_string()))?).await
+            }
+            Address::Unix(path) => {
+                let stream = UnixStream::connect(path).await.map_err(unreachable)?;
+                let request = request(method, route, "localhost", body);
+                self.talk(stream, request.map_err(|error| self.foreign(error.to_string()))?).await
+            }
+        }
+    }
+
+    async fn talk<S>(&self, stream: S, request: Request<Full<Bytes>>) -> Result<Value, ClientError>
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
+        let odd = |error: hyper::Error| self.foreign(error.to_string());
+        let (mut sender, connection) = handshake(TokioIo::new(stream)).await.map_err(odd)?;
+        let answer = async move {
+            let response = sender.send_request(request).await.map_err(odd)?;
+            let status = response.status();
+            let body = Limited::new(response.into_body(), ANSWER_LIMIT).collect().await;
+            Ok((status, body.map_err(|error| self.foreign(error.to_string()))?.to_bytes()))
+        };
+        // The connection ends with the exchange, which owns the sender; its errors show there as well.
+        let (answer, _) = tokio::join!(answer, connection);
+        let (status, body) = answer?;
+        self.understand(status, &body)
+    }
+
+    fn understand(&self, status: StatusCode, body: &[u8]) -> Result<Value, ClientError> {
+        let unreadable = |error: serde_json::Error| self.foreign(format!("status {status}, {error}"));
+        if status.is_success() {
+            return serde_json::from_slice(body).map_err(unreadable);
+        }
+        Err(ClientError::Answered(serde_json::from_slice::<ErrorBody>(body).map_err(unreadable)?))
+    }
+
+    /// An answer that makes no sense.
+    pub(crate) fn foreign(&self, reason: String) -> ClientError {
+        ClientError::Foreign { target: self.address.to_string(), reason }
+    }
+}
+
+fn request(
+    method: Method,
+    route: &str,
+    host: &str,
+    body: String,
+) -> Result<Request<Full<Bytes>>, hyper::http::Error> {
+    Request::builder()
+        .method(method)
+        .uri(route)
+        .header(header::HOST, host)
+        .header(header::ACCEPT, "application/json")
+        .header(header::CONTENT_TYPE, "application/json")
+        .body(Full::new(Bytes::from(body)))
+}

@@ -1,0 +1,65 @@
+//! What the machine gives at this moment: the yardstick of every figure.
+
+use std::{
+    io::{BufRead, BufReader, Write},
+    os::unix::net::UnixStream,
+    path::Path,
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::Result;
+use rusqlite::Connection;
+
+const SPAN: Duration = Duration::from_millis(1_500);
+
+/// Durable single-row WAL commits a second on the disk of `directory`.
+pub(crate) fn durable_commits(directory: &Path) -> Result<f64> {
+    let directory = tempfile::tempdir_in(directory)?;
+    let db = Connection::open(directory.path().join("calibration.db"))?;
+    db.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(()))?;
+    db.pragma_update(None, "synchronous", "FULL")?;
+    db.execute_batch("CREATE TABLE t (a INTEGER PRIMARY KEY, b TEXT) STRICT")?;
+    let mut insert = db.prepare("INSERT INTO t (b) VALUES ('some attr.path and its payload 1.0 1.1')")?;
+    let start = Instant::now();
+    let mut commits = 0_u32;
+    while start.elapsed() < SPAN {
+        insert.execute([])?;
+        commits += 1;
+    }
+    Ok(f64::from(commits) / start.elapsed().as_secs_f64())
+}
+
+/// Round trips of a short line over a unix socket a second, with one echoing thread.
+pub(crate) fn echo_round_trips() -> Result<f64> {
+    let (client, server) = UnixStream::pair()?;
+    let echo = thread::spawn(move || -> std::io::Result<()> {
+        let mut reader = BufReader::new(server);
+        let mut line = String::new();
+        while reader.read_line(&mut line)? > 0 {
+            reader.get_mut().write_all(line.as_bytes())?;
+            line.clear();
+        }
+        Ok(())
+    });
+    let mut reader = BufReader::new(client);
+    let mut line = String::new();
+    let start = Instant::now();
+    let mut trips = 0_u32;
+    while start.elapsed() < SPAN {
+        reader.get_mut().write_all(b"DONE some.attr.path 0\n")?;
+        line.clear();
+        reader.read_line(&mut line)?;
+        trips += 1;
+    }
+    let rate = f64::from(trips) / start.elapsed().as_secs_f64();
+    drop(reader);
+    echo.join().expect("the echo does not panic")?;
+    Ok(rate)
+}
+
+/// The median.
+pub(crate) fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or_default()
+}

@@ -1,0 +1,119 @@
+//! The program under measurement, on a site of its own.
+
+use std::{
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::Instant,
+};
+
+use anyhow::{Context, Result};
+use orchestrator_harness::{Reply, Worker, wait_for};
+use tempfile::TempDir;
+
+/// A running program with its three paths.
+pub(crate) struct Subject {
+    pub(crate) directory: TempDir,
+    command: Vec<String>,
+    child: Option<Child>,
+}
+
+impl Subject {
+    /// Prepares a site; `command` takes database, input directory and socket as its last arguments.
+    pub(crate) fn new(command: Vec<String>, base: &Path) -> Result<Self> {
+        let directory = tempfile::Builder::new().prefix("bench-").tempdir_in(base)?;
+        std::fs::create_dir(directory.path().join("fetchers"))?;
+        Ok(Self { directory, command, child: None })
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    pub(crate) fn socket(&self) -> PathBuf {
+        self.path("worker.sock")
+    }
+
+    /// Starts it; returns at once.
+    pub(crate) fn start(&mut self) -> Result<()> {
+        let log = std::fs::File::create(self.path("log"))?;
+        let mut command = Command::new(&self.command[0]);
+        command.args(&self.command[1..]);
+        command.args([self.path("queue.db"), self.path("fetchers"), self.socket()]);
+        command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+        self.child = Some(command.spawn().context("start the program")?);
+        Ok(())
+    }
+
+    /// Ends it with SIGKILL.
+    pub(crate) fn kill(&mut self) -> Result<()> {
+        if let Some(mut child) = self.child.take() {
+            child.kill()?;
+            child.wait()?;
+        }
+        Ok(())
+    }
+
+    /// A connected worker.
+    pub(crate) fn worker(&self) -> Worker {
+        wait_for("the worker socket", || Worker::connect(&self.socket()).ok())
+    }
+
+    /// Seconds until the first answer.
+    pub(crate) fn first_answer(&self) -> (f64, Reply) {
+        let start = Instant::now();
+        let reply = self.worker().ready();
+        (start.elapsed().as_secs_f64(), reply)
+    }
+
+    /// A line from /proc/PID/status in MiB.
+    pub(crate) fn memory_mib(&self, field: &str) -> Result<f64> {
+        let pid = self.child.as_ref().context("it runs")?.id();
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
+        let line = status.lines().find(|line| line.starts_with(field)).context("a known field")?;
+        let kib: f64 = line.split_whitespace().nth(1).context("a number")?.parse()?;
+        Ok(kib / 1024.0)
+    }
+
+    /// Writes a complete fetcher file of `rows` lines beside the input directory and moves it in.
+    pub(crate) fn publish(&self, name: &str, rows: usize) -> Result<()> {
+        let text: String = (0..rows)
+            .map(|i| format!("python3Packages.package-{i} {i}.0.1 {i}.1.0 https://example.org/{i}\n"))
+            .collect();
+        let part = self.path("staged");
+        std::fs::write(&part, text)?;
+        std::fs::rename(part, self.path("fetchers").join(name))?;
+        Ok(())
+    }
+
+    /// Waits until `rows` rows are stored and every run is complete.
+    pub(crate) fn await_rows(&self, rows: i64) {
+        let db = wait_for("the database", || {
+            rusqlite::Connection::open(self.path("queue.db")).ok().filter(|db| {
+                db.query_row("SELECT count(*) FROM fetcher_runs", [], |row| row.get::<_, i64>(0)).is_ok()
+            })
+        });
+        let give_up = Instant::now() + std::time::Duration::from_secs(600);
+        loop {
+            // The cheap question first: counting rows would disturb what is measured.
+            let complete: i64 = db
+                .query_row("SELECT count(*) FROM fetcher_runs WHERE is_complete = 1", [], |row| row.get(0))
+                .unwrap_or(0);
+            if complete > 0 {
+                let count =
+                    db.query_row("SELECT count(*) FROM queue", [], |row| row.get::<_, i64>(0)).unwrap_or(0);
+                if count == rows {
+                    return;
+                }
+            }
+            assert!(Instant::now() < give_up, "the rows did not arrive");
+            std::thread::sleep(std::time::Duration::from_millis(2));
+        }
+    }
+}
+
+impl Drop for Subject {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.kill();
+    }
+}
