@@ -84,7 +84,7 @@ impl Client {
             let response = sender.send_request(request).await.map_err(odd)?;
             let status = response.status();
             let body = Limited::new(response.into_body(), ANSWER_LIMIT).collect().await;
-            Ok((status, body.map_err(|error| self.foreign(error.to_string()))?.to_bytes()))
+            Ok::<_, ClientError>((status, body.map_err(|error| self.foreign(error.to_string()))?.to_bytes()))
         };
         // The connection ends with the exchange, which owns the sender; its errors show there as well.
         let (answer, _) = tokio::join!(answer, connection);

@@ -1,1 +1,220 @@
+//! The client commands against a real tree and endpoint in this process, through clap as a user would type them.
 
+use std::io::{self, Write};
+
+use clap::Parser;
+use orchestrator_admin::{AdminConfig, Binding};
+use orchestrator_supervise::{
+    Answer, Child, ChildCx, ChildSpec, ConsoleError, ConsoleReply, ConsoleRequest, Factory, Handle, Root,
+    Strategy, SupervisorSpec, mailbox,
+};
+use serde_json::{Value, json};
+
+use super::{ClientCommand, ExitCode, Target, run};
+
+#[derive(Debug, Parser)]
+#[command(no_binary_name = true)]
+struct Line {
+    #[command(subcommand)]
+    command: ClientCommand,
+    #[command(flatten)]
+    target: Target,
+}
+
+/// Plays the queue's console.
+struct Store;
+
+impl Child for Store {}
+
+impl Handle<ConsoleRequest> for Store {
+    fn handle(&mut self, request: ConsoleRequest, cx: &mut ChildCx<'_, Self>) -> Answer<Self, ConsoleReply> {
+        Answer::now(match request.verb.as_str() {
+            "ls" => Ok(json!([
+                { "fetcher": "github", "run_started": 1_700_000_000, "complete": true, "rows": 12, "waiting": 3, "deleted": false },
+                { "fetcher": "pypi", "run_started": 5, "complete": false, "rows": 1, "waiting": 1, "deleted": false },
+            ])),
+            "peek" if request.args == json!({ "n": 3 }) => Ok(
+                json!([{ "attr_path": "a.b", "payload": format!("1 2\t{}", "x".repeat(80)), "fetcher": "github" }]),
+            ),
+            "peek" => Ok(json!([])),
+            "stats" => Ok(json!({ "ready": 7, "rows": 1234, "paused": false })),
+            "requeue" if request.args == json!({ "attr_path": "a.b" }) => Ok(json!({ "requeued": 2 })),
+            "requeue" => Ok(json!({ "requeued": 0 })),
+            "pause" => Err(ConsoleError::Refused("it drains".to_owned())),
+            "resume" => return cx.atomically(std::future::pending::<()>(), |_, (), _| Ok(Value::Null)),
+            _ => Err(ConsoleError::UnknownVerb("ls".to_owned())),
+        })
+    }
+}
+
+/// A reader that has gone away.
+struct Closed;
+
+impl Write for Closed {
+    fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+        Err(io::ErrorKind::BrokenPipe.into())
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Runs `lines` one after the other beside a tree with an endpoint on a socket; gives exit code and output of each.
+fn type_in(lines: &[&str]) -> Vec<(ExitCode, String)> {
+    let directory = tempfile::tempdir().expect("a directory");
+    let socket = directory.path().join("admin.sock");
+    let (store, slot) = mailbox::<Store>(4);
+    let source = Factory::task(|cx| async move {
+        cx.stop.cancelled().await;
+        Ok(())
+    });
+    let queue = SupervisorSpec::new(Strategy::OneForOne)
+        .child(
+            ChildSpec::worker("queue_store", Factory::actor(slot, |_| Ok(Store))).console(store.recipient()),
+        )
+        .child(ChildSpec::worker("source", source).pausable());
+    let admin =
+        AdminConfig { listen: String::new(), unix_socket: Some(socket.clone()), ..AdminConfig::default() };
+    let root = SupervisorSpec::new(Strategy::OneForOne)
+        .child(ChildSpec::supervisor("queue", queue))
+        .child(orchestrator_admin::child_spec(&admin, Binding::Required));
+    let lines: Vec<String> =
+        lines.iter().map(|line| format!("{line} --socket {}", socket.display())).collect();
+    actix_rt::System::new().block_on(async move {
+        let mut root = Root::start("o", root).await.expect("a valid tree");
+        let (done, results) = tokio::sync::oneshot::channel();
+        let typist = std::thread::spawn(move || {
+            let results = lines.iter().map(|line| type_line(line, &mut Vec::new())).collect();
+            done.send(results).map_err(|_: Vec<_>| "nobody waits")
+        });
+        let results = results.await.expect("results");
+        typist.join().expect("no panic").expect("delivered");
+        root.stop().await;
+        results
+    })
+}
+
+fn type_line(line: &str, out: &mut Vec<u8>) -> (ExitCode, String) {
+    let line =
+        Line::try_parse_from(line.split_whitespace()).unwrap_or_else(|error| panic!("{line}: {error}"));
+    let code = run(&line.command, &line.target, out);
+    (code, String::from_utf8_lossy(out).into_owned())
+}
+
+#[test]
+fn the_tree_as_text_and_as_json() {
+    let shown = type_in(&["tree", "tree queue/source", "tree queue --json"]);
+    let (code, text) = &shown[0];
+    assert_eq!(*code, ExitCode::Ok);
+    assert!(text.contains("├─ queue") && text.contains("│  └─ source") && text.contains("http up"), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+    assert_eq!(shown[1].1.lines().count(), 2, "{}", shown[1].1);
+    let tree: Value = serde_json::from_str(&shown[2].1).expect("JSON");
+    assert_eq!(tree["root"]["path"], "o/queue");
+}
+
+#[test]
+fn verbs_show_what_changed() {
+    let shown = type_in(&[
+        "pause queue/source --reason flood",
+        "resume o/queue/source",
+        "stop queue/source",
+        "start queue/source",
+        "restart queue --json",
+    ]);
+    let expected = ["running -> paused", "paused -> running", "running -> stopped", "stopped -> running"];
+    for ((code, text), change) in shown.iter().zip(expected) {
+        assert_eq!((*code, text.as_str()), (ExitCode::Ok, format!("o/queue/source: {change}\n").as_str()));
+    }
+    let answer: Value = serde_json::from_str(&shown[4].1).expect("JSON");
+    assert_eq!(
+        answer,
+        json!({ "path": "o/queue", "verb": "restart", "before": "running", "after": "running" })
+    );
+}
+
+#[test]
+fn the_queue_in_tables() {
+    let shown = type_in(&[
+        "queue ls",
+        "queue peek -n 3",
+        "queue peek",
+        "queue stats",
+        "queue requeue a.b",
+        "queue requeue c",
+        "queue stats --json",
+    ]);
+    let cut = format!("1 2 {}…", "x".repeat(55));
+    let expected = [
+        "FETCHER  RUN STARTED  COMPLETE  ROWS  WAITING  DELETED\n\
+         github    1700000000  yes         12        3  no\n\
+         pypi               5  no           1        1  no\n",
+        &format!("ATTR PATH  PAYLOAD{}FETCHER\na.b        {cut}  github\n", " ".repeat(55)),
+        "no job waits\n",
+        "paused    no\nready      7\nrows    1234\n",
+        "2 requeued\n",
+        "nothing to requeue: c is not with a worker\n",
+    ];
+    for ((code, text), expected) in shown.iter().zip(expected) {
+        assert_eq!((*code, text.as_str()), (ExitCode::Ok, expected));
+    }
+    let stats: Value = serde_json::from_str(&shown[6].1).expect("JSON");
+    assert_eq!(stats, json!({ "ready": 7, "rows": 1234, "paused": false }));
+}
+
+#[test]
+fn each_failure_has_its_exit_code_and_prints_nothing() {
+    let cases = [
+        ("tree nobody", ExitCode::NotFound),
+        ("restart queue/nobody", ExitCode::NotFound),
+        ("pause queue/queue_store", ExitCode::Refused),
+        ("start queue/source", ExitCode::Refused),
+        ("stop o", ExitCode::Refused),
+        ("queue pause", ExitCode::Refused),
+        ("queue resume", ExitCode::TimedOut),
+    ];
+    let shown = type_in(&cases.map(|(line, _)| line));
+    for ((line, expected), (code, text)) in cases.iter().zip(shown) {
+        assert_eq!((code, text.as_str()), (*expected, ""), "{line}");
+    }
+}
+
+#[test]
+fn nobody_there_is_told_from_somebody_else() {
+    let mut out = Vec::new();
+    assert_eq!(type_line("tree --socket /nonexistent/admin.sock", &mut out).0, ExitCode::Unreachable);
+    assert_eq!(type_line("tree --url https://localhost", &mut out).0, ExitCode::Usage);
+    let other = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}", other.local_addr().expect("an address"));
+    let foreign = std::thread::spawn(move || {
+        let (mut stream, _) = other.accept().expect("a client");
+        let _ = io::Read::read(&mut stream, &mut [0; 1024]);
+        let _ = stream.write_all(b"SSH-2.0-OpenSSH_9.6\r\n");
+        drop(other);
+    });
+    assert_eq!(type_line(&format!("tree --url {url}"), &mut out).0, ExitCode::Failure);
+    foreign.join().expect("no panic");
+    assert_eq!(type_line(&format!("tree --url {url}"), &mut out).0, ExitCode::Unreachable);
+    assert!(out.is_empty());
+}
+
+#[test]
+fn a_closed_pipe_is_no_failure() {
+    let error = super::ClientError::from(Closed.write_all(b"x").unwrap_err());
+    assert_eq!(error.exit_code(), ExitCode::Ok);
+}
+
+#[test]
+fn every_command_has_an_example() {
+    use clap::CommandFactory;
+    fn visit(command: &clap::Command) {
+        let subcommands: Vec<_> = command.get_subcommands().filter(|sub| sub.get_name() != "help").collect();
+        if subcommands.is_empty() {
+            let about = command.get_long_about().map(ToString::to_string).unwrap_or_default();
+            assert!(about.contains("Example: orchestrator "), "{}: {about}", command.get_name());
+        }
+        subcommands.into_iter().for_each(visit);
+    }
+    Line::command().debug_assert();
+    visit(&Line::command());
+}

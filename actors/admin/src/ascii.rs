@@ -123,11 +123,13 @@ impl Painter {
     }
 }
 
-/// `3/1024`, and with more than one each by its name.
+/// `3/1024`; of several the fullest, with its name.
 fn mailboxes(mailboxes: &[MailboxSnapshot]) -> String {
-    let fill = |mailbox: &MailboxSnapshot| format!("{}/{}", mailbox.depth, mailbox.capacity);
-    match mailboxes {
-        [only] => fill(only),
-        many => many.iter().map(|one| format!("{} {}", one.name, fill(one))).collect::<Vec<_>>().join(", "),
-    }
+    let fill = |mailbox: &MailboxSnapshot| mailbox.depth as f64 / mailbox.capacity.max(1) as f64;
+    // The first of equals, so that the text is steady.
+    let fullest = mailboxes.iter().rev().max_by(|a, b| fill(a).total_cmp(&fill(b)));
+    fullest.map_or_else(String::new, |mailbox| {
+        let name = if mailboxes.len() > 1 { format!(" {}", mailbox.name) } else { String::new() };
+        format!("{}/{}{name}", mailbox.depth, mailbox.capacity)
+    })
 }

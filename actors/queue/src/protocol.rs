@@ -84,12 +84,6 @@ impl RequestParser {
         &mut self.buffer
     }
 
-    /// Whether there are bytes that no request was made of yet.
-    #[must_use]
-    pub fn has_rest(&self) -> bool {
-        self.start < self.buffer.len()
-    }
-
     /// The next whole line.
     ///
     /// # Errors

@@ -84,6 +84,11 @@ impl<A: Child> Mailbox<A> {
         &self.gauge
     }
 
+    /// Messages waiting now.
+    pub fn depth(&self) -> usize {
+        self.gauge.depth()
+    }
+
     /// Sends without waiting for an answer.
     ///
     /// # Errors

@@ -4,6 +4,7 @@
 //! All blocking file access of the subsystem is here. No file can end it: what is wrong with a file is a warning.
 
 mod agenda;
+mod following;
 mod listing;
 mod probe;
 mod reader;

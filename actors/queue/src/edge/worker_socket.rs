@@ -12,7 +12,10 @@ use std::{io, panic::AssertUnwindSafe, path::PathBuf, sync::Arc, time::Duration}
 
 use futures_util::{FutureExt, StreamExt, stream::FuturesUnordered};
 use orchestrator_supervise::{Factory, Fault, Figure, FigureKind, Outbox, StartCx, StopToken, Vitals};
-use tokio::{net::UnixStream, time::sleep};
+use tokio::{
+    net::UnixStream,
+    time::{Instant, sleep_until},
+};
 
 pub use listener::WorkerListener;
 pub use seats::{connection_limit, raise_descriptor_limit};
@@ -23,7 +26,7 @@ use self::{
 };
 use crate::messages::StoreRequest;
 
-/// How long accepting rests when the system is out of descriptors or memory.
+/// How long accepting rests at the most when the system is out of descriptors or memory.
 const ACCEPT_REST: Duration = Duration::from_millis(50);
 
 /// How the socket is served.
@@ -87,26 +90,37 @@ impl House {
     async fn run(self, stop: StopToken) {
         let mut seats = Seats::default();
         let mut connections = FuturesUnordered::new();
+        let mut resting = None;
         let mut stopping = false;
         while !(stopping && connections.is_empty()) {
             self.connected.set(seats.len() as u64);
+            // One more than the limit may come in; then one has to be gone before the next.
+            let may_accept = !stopping && resting.is_none() && seats.len() <= self.connections_max;
             tokio::select! {
                 biased;
                 () = stop.cancelled(), if !stopping => {
                     stopping = true;
                     seats.close_all();
                 }
-                Some(id) = connections.next(), if !connections.is_empty() => seats.leave(id),
-                // One more than the limit may come in; then one has to be gone before the next.
-                accepted = self.listener.accept(), if !stopping && seats.len() <= self.connections_max => {
-                    match accepted {
-                        Ok(stream) => {
-                            connections.push(self.admit(stream, &mut seats));
-                            if seats.len() > self.connections_max {
-                                self.evict(&mut seats);
-                            }
+                Some(id) = connections.next(), if !connections.is_empty() => {
+                    seats.leave(id);
+                    resting = None;
+                }
+                () = sleep_until(resting.unwrap_or_else(Instant::now)), if resting.is_some() => resting = None,
+                accepted = self.listener.accept(), if may_accept => match accepted {
+                    Ok(stream) => {
+                        connections.push(self.admit(stream, &mut seats));
+                        if seats.len() > self.connections_max {
+                            self.evict(&mut seats);
                         }
-                        Err(error) => self.rest(&error, &mut seats).await,
+                    }
+                    // Its peer gave up while it waited.
+                    Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
+                    Err(error) => {
+                        tracing::warn!(%error, "cannot accept a worker: closing the connection idle longest");
+                        self.evict(&mut seats);
+                        // Until that one is gone, or something else has given back what is missing.
+                        resting = Some(Instant::now() + ACCEPT_REST);
                     }
                 }
             }
@@ -129,14 +143,5 @@ impl House {
 
     fn evict(&self, seats: &mut Seats) {
         self.evicted.add(u64::from(seats.close_longest_idle()));
-    }
-
-    async fn rest(&self, error: &io::Error, seats: &mut Seats) {
-        if error.kind() == io::ErrorKind::ConnectionAborted {
-            return;
-        }
-        tracing::warn!(%error, "cannot accept a worker: closing the connection that has been idle longest");
-        self.evict(seats);
-        sleep(ACCEPT_REST).await;
     }
 }

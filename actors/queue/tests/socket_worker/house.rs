@@ -205,6 +205,7 @@ impl Store {
             }
             StoreRequest::Delivered(handout) => return note(format!("delivered {}", handout.0)),
             StoreRequest::Undo(handout) => return note(format!("undo {}", handout.0)),
+            StoreRequest::Requeue { .. } => panic!("no worker can ask for this"),
         };
         let job = self.jobs.lock().expect("lock").pop_front();
         if let Err(job) = reply.send(job) {

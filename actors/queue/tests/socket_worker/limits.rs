@@ -34,7 +34,11 @@ fn r29_the_connection_idle_longest_makes_room() {
 fn r29_server() {
     let Ok(path) = std::env::var("R29_SOCKET") else { return };
     raise_descriptor_limit();
-    let service = Service { connections_max: connection_limit(), ..Service::default() };
+    let connections_max = match std::env::var("R29_CONNECTIONS") {
+        Ok(connections) => connections.parse().expect("number"),
+        Err(_) => connection_limit(),
+    };
+    let service = Service { connections_max, ..Service::default() };
     let (_house, requests) = House::at(Path::new(&path), service);
     Store::with_jobs(&[("alpha", "0 1")]).serve(requests);
     println!("serving");
@@ -52,6 +56,16 @@ impl Drop for Server {
 
 #[test]
 fn r29_1200_idle_clients_against_1024_descriptors_leave_room_for_a_worker() {
+    crowd(None);
+}
+
+#[test]
+fn r29_accepting_goes_on_when_the_descriptors_are_used_up() {
+    crowd(Some("100000"));
+}
+
+/// 1200 idle clients, then a worker; with a limit on connections of its own, or the one derived from the descriptors.
+fn crowd(connections_max: Option<&str>) {
     raise_descriptor_limit();
     assert!(connection_limit() > 1300, "this test itself needs 1300 descriptors");
     let dir = tempfile::tempdir().expect("temporary directory");
@@ -63,6 +77,7 @@ fn r29_1200_idle_clients_against_1024_descriptors_leave_room_for_a_worker() {
         ])
         .arg(std::env::current_exe().expect("own path"))
         .env("R29_SOCKET", &path)
+        .envs(connections_max.map(|connections| ("R29_CONNECTIONS", connections)))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()

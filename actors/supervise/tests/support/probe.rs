@@ -14,30 +14,30 @@ use orchestrator_supervise::{
 };
 
 /// Longest wait for an answer that must come.
-pub const LONG: Duration = Duration::from_secs(20);
+pub(crate) const LONG: Duration = Duration::from_secs(20);
 
 /// What happened, in order. Clones share it.
 #[derive(Clone, Default)]
-pub struct Journal(Arc<Mutex<Vec<String>>>);
+pub(crate) struct Journal(Arc<Mutex<Vec<String>>>);
 
 impl Journal {
-    pub fn add(&self, line: impl Into<String>) {
+    pub(crate) fn add(&self, line: impl Into<String>) {
         self.0.lock().unwrap().push(line.into());
     }
-    pub fn lines(&self) -> Vec<String> {
+    pub(crate) fn lines(&self) -> Vec<String> {
         self.0.lock().unwrap().clone()
     }
-    pub fn clear(&self) {
+    pub(crate) fn clear(&self) {
         self.0.lock().unwrap().clear();
     }
-    pub fn count(&self, line: &str) -> usize {
+    pub(crate) fn count(&self, line: &str) -> usize {
         self.lines().iter().filter(|other| *other == line).count()
     }
 }
 
 /// What one incarnation does besides its messages.
 #[derive(Clone, Default)]
-pub struct Habits {
+pub(crate) struct Habits {
     pub journal: Journal,
     pub on_start: Option<fn(&mut ChildCx<'_, Probe>)>,
     pub on_stop: Option<fn()>,
@@ -46,13 +46,13 @@ pub struct Habits {
     pub busy: Arc<AtomicBool>,
 }
 
-pub struct Probe {
+pub(crate) struct Probe {
     pub name: String,
     pub habits: Habits,
 }
 
 impl Probe {
-    pub fn note(&self, what: &str) {
+    pub(crate) fn note(&self, what: &str) {
         self.habits.journal.add(format!("{} {what}", self.name));
     }
 }
@@ -85,7 +85,7 @@ impl Drop for Probe {
 }
 
 /// Asks for the number of the incarnation that answers, and notes the number given.
-pub struct Ping(pub u32);
+pub(crate) struct Ping(pub u32);
 
 impl Message for Ping {
     type Result = u64;
@@ -101,7 +101,7 @@ impl Handle<Ping> for Probe {
 type Deed = Box<dyn FnOnce(&mut Probe, &mut ChildCx<'_, Probe>) -> Answer<Probe, ()> + Send>;
 
 /// Does something inside the actor.
-pub struct Do(pub Deed);
+pub(crate) struct Do(pub Deed);
 
 impl Message for Do {
     type Result = ();
@@ -113,7 +113,7 @@ impl Handle<Do> for Probe {
     }
 }
 
-pub fn act(deed: impl FnOnce(&mut Probe, &mut ChildCx<'_, Probe>) + Send + 'static) -> Do {
+pub(crate) fn act(deed: impl FnOnce(&mut Probe, &mut ChildCx<'_, Probe>) + Send + 'static) -> Do {
     Do(Box::new(move |probe, cx| {
         deed(probe, cx);
         Answer::done()
@@ -121,12 +121,12 @@ pub fn act(deed: impl FnOnce(&mut Probe, &mut ChildCx<'_, Probe>) + Send + 'stat
 }
 
 /// Panics in its handler.
-pub fn boom() -> Do {
+pub(crate) fn boom() -> Do {
     act(|_, _| panic!("boom"))
 }
 
 /// A task that does nothing until it is stopped.
-pub fn idle_task() -> Factory {
+pub(crate) fn idle_task() -> Factory {
     Factory::task(|cx: StartCx| async move {
         cx.stop.cancelled().await;
         Ok(())
@@ -134,7 +134,7 @@ pub fn idle_task() -> Factory {
 }
 
 /// Makes the actor's factory.
-pub fn factory(name: &str, slot: Slot<Probe>, habits: &Habits) -> Factory {
+pub(crate) fn factory(name: &str, slot: Slot<Probe>, habits: &Habits) -> Factory {
     let (name, habits) = (name.to_owned(), habits.clone());
     Factory::actor(slot, move |_cx| -> Result<Probe, Fault> {
         Ok(Probe { name: name.clone(), habits: habits.clone() })
@@ -142,58 +142,58 @@ pub fn factory(name: &str, slot: Slot<Probe>, habits: &Habits) -> Factory {
 }
 
 /// A probe with a mailbox for 64 messages and 5 s to stop.
-pub fn probe(id: &str, habits: &Habits) -> (Mailbox<Probe>, ChildSpec) {
+pub(crate) fn probe(id: &str, habits: &Habits) -> (Mailbox<Probe>, ChildSpec) {
     let (mailbox, slot) = mailbox(64);
     (mailbox, ChildSpec::worker(id, factory(id, slot, habits)))
 }
 
 /// A probe that notes into `journal`.
-pub fn noting(id: &str, journal: &Journal) -> (Mailbox<Probe>, ChildSpec) {
+pub(crate) fn noting(id: &str, journal: &Journal) -> (Mailbox<Probe>, ChildSpec) {
     probe(id, &Habits { journal: journal.clone(), ..Habits::default() })
 }
 
 /// Many restarts, a few milliseconds apart.
-pub fn lenient() -> Limits {
+pub(crate) fn lenient() -> Limits {
     limits(1000, Duration::from_secs(60))
 }
 
-pub fn limits(intensity: u32, period: Duration) -> Limits {
+pub(crate) fn limits(intensity: u32, period: Duration) -> Limits {
     let backoff = Backoff { first: Duration::from_millis(1), max: Duration::from_millis(4) };
     Limits { intensity, period, backoff }
 }
 
-pub fn deadline(ms: u64) -> Shutdown {
+pub(crate) fn deadline(ms: u64) -> Shutdown {
     Shutdown::After(Duration::from_millis(ms))
 }
 
-pub fn state(tree: &Tree, path: &str) -> String {
+pub(crate) fn state(tree: &Tree, path: &str) -> String {
     tree.node(path).expect("a known path").state
 }
 
-pub async fn until_state(tree: &Tree, path: &str, wanted: &str) {
+pub(crate) async fn until_state(tree: &Tree, path: &str, wanted: &str) {
     eventually(&format!("{path} is {wanted}"), || state(tree, path) == wanted).await;
 }
 
 /// Waits until incarnation `n`, or a later one, runs.
-pub async fn until_incarnation(tree: &Tree, path: &str, n: u64) {
+pub(crate) async fn until_incarnation(tree: &Tree, path: &str, n: u64) {
     let there = || tree.node(path).is_some_and(|node| node.incarnation >= n && node.state == "running");
     eventually(&format!("{path} runs incarnation {n}"), there).await;
 }
 
-pub async fn ping(mailbox: &Mailbox<Probe>, n: u32) -> Result<u64, AskError> {
+pub(crate) async fn ping(mailbox: &Mailbox<Probe>, n: u32) -> Result<u64, AskError> {
     mailbox.ask(Ping(n), LONG).await
 }
 
-pub fn origin() -> Origin {
+pub(crate) fn origin() -> Origin {
     Origin { by: "a test".to_owned(), reason: "to see".to_owned() }
 }
 
 /// Gives a command that must succeed.
-pub async fn command(tree: &Tree, path: &str, verb: Verb) {
+pub(crate) async fn command(tree: &Tree, path: &str, verb: Verb) {
     tree.command(path, verb, &origin()).await.expect("a command that is obeyed");
 }
 
 /// The events about `path`.
-pub fn events(tree: &Tree, path: &str) -> Vec<EventKind> {
+pub(crate) fn events(tree: &Tree, path: &str) -> Vec<EventKind> {
     tree.events(0).into_iter().filter(|event| event.path == path).map(|event| event.kind).collect()
 }

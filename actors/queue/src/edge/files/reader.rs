@@ -2,7 +2,6 @@
 
 use std::{
     collections::HashMap,
-    io,
     path::PathBuf,
     time::{Duration, Instant},
 };
@@ -11,26 +10,24 @@ use orchestrator_supervise::{Figure, FigureKind, Outbox, StartCx};
 
 use super::{
     agenda::{Agenda, Key, Timer},
-    probe::{self, Seen},
     reading::{BUFFER_BYTES, Phase, Reading, Slice},
 };
 use crate::{
-    file_name::{FetcherFile, FileKind, WarnedNames},
+    file_name::WarnedNames,
     lines::{Fed, RowBatch},
-    messages::{Change, IngestOp, ReadCommand},
+    messages::{IngestOp, ReadCommand},
     storage::{Batch, RunId},
-    tracking::{Action, Cause, Facts, FileId, Tracking},
+    tracking::{Cause, Tracking},
 };
 
 /// A created file without a sign of its writer is complete after so long without growth [R12].
 const QUIET: Duration = Duration::from_secs(1);
 
 /// How often a file is looked at whose changes inotify may not tell under its name.
-const POLL: Duration = Duration::from_millis(250);
+pub(super) const POLL: Duration = Duration::from_millis(250);
 
-/// The first wait after a failure; doubled each time up to [`RETRY_MAX`].
+/// The first wait after a failure.
 pub(super) const RETRY: Duration = Duration::from_millis(250);
-const RETRY_MAX: Duration = Duration::from_secs(5);
 
 /// How many skipped lines of one file are named in warnings.
 const SKIPS_NAMED: u64 = 10;
@@ -51,11 +48,11 @@ pub(super) struct Reader {
     pub(super) cx: StartCx,
     ops: Outbox<IngestOp>,
     buffer: Box<[u8]>,
-    figures: Figures,
+    pub(super) figures: Figures,
 }
 
-struct Figures {
-    followed: Figure,
+pub(super) struct Figures {
+    pub(super) known: Figure,
     bytes: Figure,
     rows: Figure,
     skipped: Figure,
@@ -64,7 +61,7 @@ struct Figures {
 impl Reader {
     pub(super) fn new(input_dir: PathBuf, ops: Outbox<IngestOp>, cx: &StartCx) -> Self {
         let figures = Figures {
-            followed: cx.vitals.declare("files_known", "files", FigureKind::Gauge),
+            known: cx.vitals.declare("files_known", "files", FigureKind::Gauge),
             bytes: cx.vitals.declare("text_read", "bytes", FigureKind::Counter),
             rows: cx.vitals.declare("rows_read", "rows", FigureKind::Counter),
             skipped: cx.vitals.declare("lines_skipped", "lines", FigureKind::Counter),
@@ -139,157 +136,15 @@ impl Reader {
                     self.agenda.at(now + POLL, Timer::Poll(key, id));
                 }
             }
-            Timer::Retry { file, cause, delay } => self.look(&file, cause, (delay * 2).min(RETRY_MAX))?,
+            Timer::Retry { file, cause, delay } => self.look(&file, cause, delay)?,
             Timer::Reread(key) => self.enqueue(&key),
             Timer::Rescan => self.rescan()?,
         }
         Ok(())
     }
 
-    /// Something happened to `file`: finds out what its names stand for, and does what that asks for.
-    pub(super) fn look(&mut self, file: &FetcherFile, cause: Cause, delay: Duration) -> Result<(), Stopped> {
-        let facts = match self.facts(file, cause) {
-            Ok(facts) => facts,
-            Err(error) => return Ok(self.retry(file, cause, delay, &error)),
-        };
-        for action in self.tracking.decide(file, cause, &facts) {
-            self.act(file, cause, delay, &facts, action)?;
-        }
-        self.figures.followed.set(self.readings.len() as u64);
-        Ok(())
-    }
-
-    fn facts(&mut self, file: &FetcherFile, cause: Cause) -> io::Result<Facts> {
-        let mut facts = Facts::default();
-        if matches!(cause, Cause::Changed(Change::Modified | Change::Closed)) {
-            return Ok(facts);
-        }
-        let names = self.tracking.names(file);
-        facts.part = self.regular(&names.part)?;
-        for name in names.wholes {
-            if let Some(id) = self.regular(&name)? {
-                facts.whole = Some((name, id));
-                break;
-            }
-        }
-        Ok(facts)
-    }
-
-    fn regular(&mut self, name: &str) -> io::Result<Option<FileId>> {
-        match probe::look(&self.input_dir.join(name))? {
-            Seen::Regular(id) => Ok(Some(id)),
-            Seen::Absent => Ok(None),
-            Seen::Irregular(kind) => {
-                if self.warned.is_news(name.as_ref()) {
-                    tracing::warn!(name, "ignored: it is {kind}, not a regular file");
-                }
-                Ok(None)
-            }
-        }
-    }
-
-    fn retry(&mut self, file: &FetcherFile, cause: Cause, delay: Duration, error: &io::Error) {
-        let name = file.name();
-        if self.warned.is_news(name.as_ref()) {
-            tracing::warn!(name, %error, "cannot open it: trying again until it works");
-        }
-        self.agenda.at(Instant::now() + delay, Timer::Retry { file: file.clone(), cause, delay });
-    }
-
-    fn act(
-        &mut self,
-        looked_at: &FetcherFile,
-        cause: Cause,
-        delay: Duration,
-        facts: &Facts,
-        action: Action,
-    ) -> Result<(), Stopped> {
-        let run = &looked_at.run;
-        match action {
-            Action::Begin { file, settle } => match self.begin(&file, settle, facts) {
-                Ok(true) => self.send(IngestOp::UpsertRun { run: run.clone(), complete: false })?,
-                Ok(false) => {}
-                Err(error) => self.retry(&file, cause, delay, &error),
-            },
-            Action::Check(kind) => self.check(&(run.clone(), kind), cause),
-            Action::Settled => {
-                let key = (run.clone(), FileKind::Complete);
-                if let Some(reading) = self.readings.get_mut(&key).filter(|r| r.phase == Phase::Settling) {
-                    reading.phase = Phase::Ending;
-                }
-                self.check(&key, cause);
-            }
-            Action::Finish(base) => {
-                if let Some(mut reading) = self.readings.remove(&(run.clone(), FileKind::Growing)) {
-                    let key = (run.clone(), FileKind::Complete);
-                    reading.file = FetcherFile { run: run.clone(), base, kind: FileKind::Complete };
-                    reading.phase = Phase::Ending;
-                    reading.queued = false;
-                    self.readings.insert(key.clone(), reading);
-                    self.enqueue(&key);
-                }
-            }
-            Action::Delete => {
-                self.forget(run);
-                self.send(IngestOp::DeleteRun { run: run.clone() })?;
-            }
-            Action::Collision => {
-                if self.warned.is_news(looked_at.name().as_ref()) {
-                    tracing::warn!(
-                        name = looked_at.name(),
-                        "ignored: its run is already read from another file"
-                    );
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn forget(&mut self, run: &RunId) {
-        for kind in [FileKind::Growing, FileKind::Complete] {
-            self.readings.remove(&(run.clone(), kind));
-        }
-    }
-
-    /// Starts to follow a file; false if it vanished meanwhile (contract: then there is no run).
-    fn begin(&mut self, file: &FetcherFile, settle: bool, facts: &Facts) -> io::Result<bool> {
-        let now = Instant::now();
-        let reading = match file.kind {
-            // Held open from now on, so that its inode cannot come to stand for another file.
-            FileKind::Growing => match probe::open(&self.input_dir.join(file.name()))? {
-                Some((handle, meta)) => {
-                    Reading::new(file.clone(), probe::file_id(&meta), Phase::Growing, Some(handle), now)
-                }
-                None => return Ok(false),
-            },
-            FileKind::Complete => match &facts.whole {
-                Some((_, id)) => {
-                    let phase = if settle { Phase::Settling } else { Phase::Ending };
-                    Reading::new(file.clone(), *id, phase, None, now)
-                }
-                None => return Ok(false),
-            },
-        };
-        self.tracking.began(file, reading.id);
-        let key = (file.run.clone(), file.kind);
-        let is_link = || self.input_dir.join(file.name()).is_symlink();
-        if file.kind == FileKind::Growing && (reading.is_linked() || is_link()) {
-            self.agenda.at(now + POLL, Timer::Poll(key.clone(), reading.id));
-        }
-        self.readings.insert(key.clone(), reading);
-        self.enqueue(&key);
-        Ok(true)
-    }
-
-    fn check(&mut self, key: &Key, cause: Cause) {
-        let Some(reading) = self.readings.get(key) else { return };
-        // A run that the database has complete stays unread until its file really changes [D06].
-        if !reading.unread || cause == Cause::Changed(Change::Modified) {
-            self.enqueue(key);
-        }
-    }
-
-    fn enqueue(&mut self, key: &Key) {
+    /// Gives a file its turn in the agenda.
+    pub(super) fn enqueue(&mut self, key: &Key) {
         if let Some(reading) = self.readings.get_mut(key)
             && !std::mem::replace(&mut reading.queued, true)
         {

@@ -2,7 +2,7 @@
 
 use super::heads::Section;
 use crate::storage::{GroupKey, Place};
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 
 /// Stands for NULL in keys, which a primary key cannot hold. It sorts before all times and jitters.
 pub(super) const NULL_KEY: i64 = i64::MIN;
@@ -65,33 +65,56 @@ pub(super) fn first(conn: &Connection, section: Section) -> rusqlite::Result<Opt
     .optional()
 }
 
-/// The first group of the first section that has one, behind `section` (from the start for none). Costs one seek, so
-/// that all sections are found without a walk over their groups.
+/// The first group of the first section that has one, behind `last` (from the start for none). Three seeks at most, so that
+/// all sections are found without a walk over their groups. One comparison of rows, `(a, b, c) > (?, ?, ?)`, would be
+/// shorter, but SQLite seeks to the first row that is equal and walks on from there.
 pub(super) fn next_section(
     conn: &Connection,
-    section: Option<Section>,
+    last: Option<Section>,
 ) -> rusqlite::Result<Option<(Section, GroupKey)>> {
-    let read = |row: &Row<'_>| {
-        let section = Section { fetcher_id: row.get(3)?, run_started: row.get(4)?, held: row.get(5)? };
-        Ok((section, key(row, section.fetcher_id)?))
-    };
-    match section {
-        None => conn
-            .prepare_cached(
-                "SELECT started_key, jitter_key, attr_path, fetcher_id, run_started, held FROM orchestrator_group
-                 ORDER BY fetcher_id, run_started, held, started_key, jitter_key, attr_path LIMIT 1",
-            )?
-            .query_row([], read)
-            .optional(),
-        Some(last) => conn
-            .prepare_cached(
-                "SELECT started_key, jitter_key, attr_path, fetcher_id, run_started, held FROM orchestrator_group
-                 WHERE (fetcher_id, run_started, held) > (?1, ?2, ?3)
-                 ORDER BY fetcher_id, run_started, held, started_key, jitter_key, attr_path LIMIT 1",
-            )?
-            .query_row(params![last.fetcher_id, last.run_started, last.held], read)
-            .optional(),
+    let Some(last) = last else { return section_where(conn, ALL, []) };
+    let found =
+        if last.held { None } else { section_where(conn, HELD, [last.fetcher_id, last.run_started])? };
+    if found.is_some() {
+        return Ok(found);
     }
+    let found = section_where(conn, NEXT_RUN, [last.fetcher_id, last.run_started])?;
+    if found.is_some() {
+        return Ok(found);
+    }
+    section_where(conn, NEXT_FETCHER, [last.fetcher_id])
+}
+
+const ALL: &str =
+    "SELECT started_key, jitter_key, attr_path, fetcher_id, run_started, held FROM orchestrator_group
+    ORDER BY fetcher_id, run_started, held, started_key, jitter_key, attr_path LIMIT 1";
+
+const HELD: &str =
+    "SELECT started_key, jitter_key, attr_path, fetcher_id, run_started, held FROM orchestrator_group
+    WHERE fetcher_id = ?1 AND run_started = ?2 AND held = 1
+    ORDER BY started_key, jitter_key, attr_path LIMIT 1";
+
+const NEXT_RUN: &str =
+    "SELECT started_key, jitter_key, attr_path, fetcher_id, run_started, held FROM orchestrator_group
+    WHERE fetcher_id = ?1 AND run_started > ?2
+    ORDER BY run_started, held, started_key, jitter_key, attr_path LIMIT 1";
+
+const NEXT_FETCHER: &str =
+    "SELECT started_key, jitter_key, attr_path, fetcher_id, run_started, held FROM orchestrator_group
+    WHERE fetcher_id > ?1
+    ORDER BY fetcher_id, run_started, held, started_key, jitter_key, attr_path LIMIT 1";
+
+fn section_where(
+    conn: &Connection,
+    sql: &str,
+    params: impl Params,
+) -> rusqlite::Result<Option<(Section, GroupKey)>> {
+    conn.prepare_cached(sql)?
+        .query_row(params, |row| {
+            let section = Section { fetcher_id: row.get(3)?, run_started: row.get(4)?, held: row.get(5)? };
+            Ok((section, key(row, section.fetcher_id)?))
+        })
+        .optional()
 }
 
 pub(super) fn key(row: &Row<'_>, fetcher_id: i64) -> rusqlite::Result<GroupKey> {

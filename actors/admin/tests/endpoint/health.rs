@@ -1,0 +1,94 @@
+//! `GET /livez` and `/readyz`.
+
+use std::time::Duration;
+
+use orchestrator_supervise::{Verb, testing::eventually};
+
+use crate::site::{self, Nap};
+
+#[test]
+fn alive_and_ready() {
+    site::run(|site| async move {
+        let reply = site.get("/livez").await;
+        assert_eq!((reply.status, reply.body.as_str()), (200, "ok\n"));
+        assert_eq!(reply.header("cache-control"), Some("no-store"));
+        let reply = site.get("/readyz").await;
+        assert_eq!((reply.status, reply.body.as_str()), (200, "ok\n"));
+        let verbose = site.get("/readyz?verbose").await;
+        assert!(
+            verbose.body.starts_with("ok\nok: test: running\nok: test/demo: running\n"),
+            "{}",
+            verbose.body
+        );
+        assert!(
+            verbose.body.contains("ok: test/demo/brief: stopped\n"),
+            "it has ended by right: {}",
+            verbose.body
+        );
+        let head = site.send("HEAD /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n").await;
+        assert_eq!((head.status, head.body.as_str()), (200, ""));
+    });
+}
+
+#[test]
+fn a_link_that_is_down_is_named() {
+    site::run(|site| async move {
+        site.link.down("connection refused: start the broker", Duration::from_secs(5));
+        let reply = site.get("/readyz").await;
+        let line = "culprit: test/demo/store: fake to fake:1 is down: connection refused: start the broker\n";
+        assert_eq!((reply.status, reply.body.as_str()), (503, line));
+        let verbose = site.get("/readyz?verbose").await;
+        assert!(verbose.body.contains(line) && verbose.body.contains("ok: test/demo/source: running\n"));
+        assert_eq!(site.get("/livez").await.status, 200, "a restart would not help");
+    });
+}
+
+#[test]
+fn a_stopped_child_is_a_culprit_and_a_paused_one_is_not() {
+    site::run(|site| async move {
+        site.tree.command("demo/source", Verb::Pause, &Default::default()).await.unwrap();
+        assert_eq!(site.get("/readyz").await.status, 200);
+        site.tree.command("demo/source", Verb::Stop, &Default::default()).await.unwrap();
+        let reply = site.get("/readyz").await;
+        assert_eq!(
+            (reply.status, reply.body.as_str()),
+            (503, "culprit: test/demo/source: stopped, last exit shutdown\n")
+        );
+    });
+}
+
+#[test]
+fn a_stuck_child_is_named_with_what_it_has_in_hand() {
+    site::run(|site| async move {
+        site.store.tell(Nap(Duration::from_secs(3))).unwrap();
+        eventually("the store is stuck", || site.tree.node("demo/store").unwrap().stuck).await;
+        let reply = site.get("/readyz").await;
+        assert_eq!(reply.status, 503);
+        assert!(reply.body.starts_with("culprit: test/demo/store: stuck in Nap for "), "{}", reply.body);
+        let text = site.get_text("/v1/tree/demo/store").await.body;
+        assert!(text.contains("stuck in Nap for "), "{text}");
+        eventually("it goes on", || !site.tree.node("demo/store").unwrap().stuck).await;
+    });
+}
+
+#[test]
+fn a_root_that_does_not_tick_is_dead() {
+    site::run(|site| async move {
+        let (tcp, client) = (site.tcp, site);
+        let asker = std::thread::spawn(move || {
+            use std::io::{Read, Write};
+            // The root's arbiter is blocked from here on, so it is asked from another thread.
+            std::thread::sleep(Duration::from_millis(2600));
+            let mut stream = std::net::TcpStream::connect(tcp).unwrap();
+            stream.write_all(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).unwrap();
+            answer
+        });
+        let answer = asker.join().unwrap();
+        assert!(answer.starts_with("HTTP/1.1 503"), "{answer}");
+        assert!(answer.contains("culprit: test: the supervision loop has not run for "), "{answer}");
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        assert_eq!(client.get("/livez").await.status, 200);
+    });
+}

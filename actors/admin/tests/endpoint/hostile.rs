@@ -1,0 +1,103 @@
+//! Requests that are wrong or mean harm. Each is answered in the one form of errors, and the endpoint lives on.
+
+use tokio::{io::AsyncWriteExt, net::TcpStream};
+
+use crate::site::{self, post};
+
+#[test]
+fn unknown_routes_name_those_that_exist() {
+    site::run(|site| async move {
+        for path in
+            ["/", "/v1", "/v1/tre", "/v2/tree", "/v1/actors", "/v1/actors/stop", "/../etc/passwd", "/%00"]
+        {
+            let reply = site.get(path).await;
+            let (status, message) = reply.error();
+            assert_eq!(status, 404, "{path}");
+            assert!(message.contains("/v1/tree") && message.contains("/metrics"), "{path}: {message}");
+            assert_eq!(reply.header("cache-control"), Some("no-store"));
+        }
+    });
+}
+
+#[test]
+fn wrong_methods_are_405() {
+    site::run(|site| async move {
+        let cases = [
+            ("POST", "/v1/tree", "GET"),
+            ("DELETE", "/v1/tree/demo", "GET"),
+            ("GET", "/v1/actors/demo/source/stop", "POST"),
+            ("PUT", "/v1/consoles/demo/store/echo", "POST"),
+            ("POST", "/livez", "GET, HEAD"),
+            ("OPTIONS", "/metrics", "GET"),
+        ];
+        for (method, path, allowed) in cases {
+            let reply = site.send(&format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\n\r\n")).await;
+            assert_eq!(reply.error().0, 405, "{method} {path}");
+            assert_eq!(reply.header("allow"), Some(allowed), "{method} {path}");
+        }
+        assert_eq!(site.tree.vitals("demo/source").unwrap().state().name(), "running");
+    });
+}
+
+#[test]
+fn a_body_that_is_too_large_is_413() {
+    site::run(|site| async move {
+        let body = format!(r#"{{"reason": "{}"}}"#, "x".repeat(70_000));
+        for path in ["/v1/actors/demo/source/stop", "/v1/consoles/demo/store/echo"] {
+            let (status, message) = site.post(path, &body).await.error();
+            assert_eq!(status, 413, "{message}");
+        }
+        let announced = "POST /v1/actors/demo/source/stop HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999\r\n\r\n";
+        let sent = format!("{announced}{}", "x".repeat(66_000));
+        assert_eq!(site.send(&sent).await.error().0, 413);
+        assert_eq!(site.tree.vitals("demo/source").unwrap().state().name(), "running");
+    });
+}
+
+#[test]
+fn a_body_that_does_not_come_is_408() {
+    site::run(|site| async move {
+        let request =
+            "POST /v1/actors/demo/source/stop HTTP/1.1\r\nHost: localhost\r\nContent-Length: 20\r\n\r\n{";
+        assert_eq!(site.send(request).await.error().0, 408);
+        assert_eq!(site.tree.vitals("demo/source").unwrap().state().name(), "running");
+    });
+}
+
+#[test]
+fn pages_of_other_sites_and_rebound_names_are_403() {
+    site::run(|site| async move {
+        let own = site.tcp;
+        for headers in [
+            "Host: localhost\r\nOrigin: http://evil.example".to_owned(),
+            "Host: evil.example:7117".to_owned(),
+            format!("Host: {own}\r\nOrigin: null"),
+            "Host: evil.example\r\nOrigin: http://evil.example".to_owned(),
+        ] {
+            let request = format!(
+                "POST /v1/actors/demo/source/stop HTTP/1.1\r\n{headers}\r\nContent-Length: 0\r\n\r\n"
+            );
+            let reply = site.send(&request).await;
+            assert_eq!(reply.error().0, 403, "{headers}");
+            assert_eq!(reply.header("cache-control"), Some("no-store"));
+        }
+        assert_eq!(site.tree.vitals("demo/source").unwrap().state().name(), "running");
+    });
+}
+
+#[test]
+fn garbage_and_idle_connections_do_not_hurt() {
+    site::run(|site| async move {
+        let mut idle = Vec::new();
+        for _ in 0..20 {
+            idle.push(TcpStream::connect(site.tcp).await.unwrap());
+        }
+        let mut garbage = TcpStream::connect(site.tcp).await.unwrap();
+        garbage.write_all(b"\x16\x03\x01\0\xff\r\n\r\n").await.unwrap();
+        assert_eq!(site.get("/livez").await.status, 200);
+        let huge = format!("GET /v1/tree/{} HTTP/1.1\r\nHost: localhost\r\n\r\n", "a".repeat(20_000));
+        assert_eq!(site.send(&huge).await.error().0, 404);
+        assert_eq!(site.send(&post("/v1/actors/demo/source/pause", "")).await.status, 200);
+        drop(idle);
+    });
+}

@@ -1,0 +1,12 @@
+//! The endpoint on a real tree, over real TCP and a real unix socket, spoken to in raw HTTP.
+
+mod ascii_view;
+mod commands;
+mod consoles;
+mod exposition_check;
+mod health;
+mod hostile;
+mod metrics;
+mod site;
+mod sockets;
+mod tree_routes;

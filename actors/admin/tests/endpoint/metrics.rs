@@ -1,0 +1,46 @@
+//! `GET /metrics`.
+
+use std::time::Duration;
+
+use crate::{
+    exposition_check::read,
+    site::{self, Nap},
+};
+
+#[test]
+fn the_text_is_strictly_right_and_says_what_is_known() {
+    site::run(|site| async move {
+        site.store.ask(Nap(Duration::from_millis(2)), Duration::from_secs(9)).await.unwrap();
+        site.post("/v1/actors/demo/source/restart", "").await;
+        site.link.down("gone", Duration::from_secs(1));
+        let reply = site.get("/metrics").await;
+        assert_eq!(reply.header("content-type"), Some("text/plain; version=0.0.4; charset=utf-8"));
+        let samples = read(&reply.body);
+        let value =
+            |series: &str| *samples.get(series).unwrap_or_else(|| panic!("no {series} in {}", reply.body));
+        let store = r#"path="test/demo/store""#;
+        let mailbox = format!(r#"{store},mailbox="mailbox""#);
+        assert_eq!(value(&format!("orchestrator_child_up{{{store}}}")), 1.0);
+        assert_eq!(value(r#"orchestrator_child_up{path="test/demo/brief"}"#), 0.0);
+        assert_eq!(value(r#"orchestrator_child_restarts_total{path="test/demo/source"}"#), 1.0);
+        assert_eq!(value(r#"orchestrator_child_budget_left{path="test/demo"}"#), 5.0);
+        assert_eq!(value(&format!("orchestrator_mailbox_capacity{{{mailbox}}}")), 16.0);
+        assert_eq!(value(&format!("orchestrator_mailbox_handled_total{{{mailbox}}}")), 1.0);
+        assert_eq!(value(&format!("orchestrator_link_up{{{store},kind=\"fake\"}}")), 0.0);
+        assert_eq!(value(r#"orchestrator_link_up{path="test/admin",kind="http"}"#), 1.0);
+        assert_eq!(value(&format!("orchestrator_demo_hand_outs_jobs_total{{{store}}}")), 3.0);
+        let nap = format!(r#"{mailbox},message="Nap""#);
+        assert_eq!(value(&format!("orchestrator_message_handling_seconds_count{{{nap}}}")), 1.0);
+        assert_eq!(
+            value(&format!("orchestrator_message_handling_seconds_bucket{{{nap},le=\"0.001024\"}}")),
+            0.0
+        );
+        assert_eq!(value(&format!("orchestrator_message_wait_seconds_bucket{{{nap},le=\"+Inf\"}}")), 1.0);
+        assert!(value(&format!("orchestrator_message_handling_seconds_sum{{{nap}}}")) >= 0.002);
+        assert!(value(r#"orchestrator_arbiter_silence_seconds{arbiter="supervision"}"#) < 2.0);
+        assert!(value("orchestrator_process_resident_bytes") > 1e6);
+        assert!(value("orchestrator_process_threads") > 2.0);
+        assert!(value("orchestrator_process_open_fds") > 3.0);
+        assert_eq!(value("orchestrator_metrics_dropped_samples"), 0.0);
+    });
+}

@@ -1,0 +1,183 @@
+//! A small tree with an endpoint in it, and a client that speaks raw HTTP.
+
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
+
+use orchestrator_admin::{
+    AdminConfig, Binding, child_spec,
+    wire::{ErrorBody, TreeSnapshot},
+};
+use orchestrator_supervise::{
+    Answer, Child, ChildCx, ChildSpec, ConsoleError, ConsoleReply, ConsoleRequest, Factory, FigureKind,
+    Handle, LinkReporter, Mailbox, Message, Placement, Strategy, SupervisorSpec, Tree, mailbox,
+    testing::TestTree,
+};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::{
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
+    net::{TcpStream, UnixStream},
+};
+
+/// Answers a console, has an edge and a figure, and can be made to block.
+pub(crate) struct Store;
+
+/// Makes the store block its arbiter.
+pub(crate) struct Nap(pub(crate) Duration);
+
+impl Message for Nap {
+    type Result = ();
+}
+
+impl Child for Store {}
+
+impl Handle<Nap> for Store {
+    fn handle(&mut self, nap: Nap, _cx: &mut ChildCx<'_, Self>) -> Answer<Self, ()> {
+        std::thread::sleep(nap.0);
+        Answer::done()
+    }
+}
+
+impl Handle<ConsoleRequest> for Store {
+    fn handle(&mut self, request: ConsoleRequest, cx: &mut ChildCx<'_, Self>) -> Answer<Self, ConsoleReply> {
+        match request.verb.as_str() {
+            "echo" => Answer::now(Ok(json!({ "echo": request.args }))),
+            "picky" => Answer::now(Err(ConsoleError::BadArguments("`n` is missing".to_owned()))),
+            "busy" => Answer::now(Err(ConsoleError::Refused("not now: it drains".to_owned()))),
+            "hang" => cx.atomically(std::future::pending::<()>(), |_, (), _| Ok(Value::Null)),
+            "panic" => panic!("as asked"),
+            _ => Answer::now(Err(ConsoleError::UnknownVerb("echo".to_owned()))),
+        }
+    }
+}
+
+pub(crate) struct Site {
+    pub(crate) tree: Tree,
+    pub(crate) store: Mailbox<Store>,
+    pub(crate) link: LinkReporter,
+    pub(crate) tcp: SocketAddr,
+    pub(crate) socket: PathBuf,
+}
+
+/// An HTTP answer.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    pub(crate) head: String,
+    pub(crate) body: String,
+}
+
+impl Reply {
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+
+    pub(crate) fn tree(&self) -> TreeSnapshot {
+        serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+
+    /// Status and words of an answer that is no success; every such answer must have this form.
+    pub(crate) fn error(&self) -> (u16, String) {
+        let body: ErrorBody =
+            serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"));
+        assert_eq!(body.error.status(), self.status, "{self:?}");
+        (self.status, body.message)
+    }
+
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        let lines = self.head.lines().filter_map(|line| line.split_once(':'));
+        lines.filter(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.trim()).next()
+    }
+}
+
+/// Runs `test` on a site whose store works and whose link is up.
+pub(crate) fn run<Fut: Future<Output = ()>>(test: impl FnOnce(Site) -> Fut) {
+    let directory = tempfile::tempdir().unwrap();
+    let (store, spec) = subtree();
+    let admin = child_spec(&config(&directory), Binding::Required);
+    let root = SupervisorSpec::new(Strategy::OneForOne).child(spec).child(admin);
+    TestTree::run(root, |tree| async move {
+        let link = tree.vitals("demo/store").unwrap().link("fake", "fake:1");
+        link.up();
+        let tcp = tcp_address(&tree);
+        test(Site { tree, store, link, tcp, socket: directory.path().join("admin.sock") }).await;
+        drop(directory);
+    });
+}
+
+pub(crate) fn config(directory: &TempDir) -> AdminConfig {
+    AdminConfig {
+        listen: "127.0.0.1:0".to_owned(),
+        unix_socket: Some(directory.path().join("admin.sock")),
+        ..AdminConfig::default()
+    }
+}
+
+/// `demo`: a store on an arbiter of its own, a source that can be paused, a helper that ends by itself.
+pub(crate) fn subtree() -> (Mailbox<Store>, ChildSpec) {
+    let (store, slot) = mailbox::<Store>(16);
+    let worker = Factory::actor(slot, |cx| {
+        cx.vitals.declare("hand_outs", "jobs", FigureKind::Counter).add(3);
+        Ok(Store)
+    });
+    let source = Factory::task(|cx| async move {
+        cx.stop.cancelled().await;
+        Ok(())
+    });
+    let brief = Factory::task(|_cx| async { Ok(()) });
+    let demo = SupervisorSpec::new(Strategy::OneForOne)
+        .child(ChildSpec::worker("store", worker).placement(Placement::Dedicated).console(store.recipient()))
+        .child(ChildSpec::worker("source", source).label("the \"tap\"").pausable())
+        .child(ChildSpec::worker("brief", brief).restart(orchestrator_supervise::Restart::Transient));
+    (store, ChildSpec::supervisor("demo", demo))
+}
+
+pub(crate) fn tcp_address(tree: &Tree) -> SocketAddr {
+    let endpoint = tree.vitals("admin").unwrap().link_state().unwrap().1;
+    let first = endpoint.split(' ').next().unwrap();
+    first.strip_prefix("http://").unwrap().parse().unwrap()
+}
+
+impl Site {
+    pub(crate) async fn get(&self, path: &str) -> Reply {
+        self.send(&format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n")).await
+    }
+
+    pub(crate) async fn get_text(&self, path: &str) -> Reply {
+        self.send(&format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nAccept: text/plain\r\n\r\n")).await
+    }
+
+    pub(crate) async fn post(&self, path: &str, body: &str) -> Reply {
+        self.send(&post(path, body)).await
+    }
+
+    /// Sends raw text over TCP.
+    pub(crate) async fn send(&self, request: &str) -> Reply {
+        talk(TcpStream::connect(self.tcp).await.unwrap(), request).await
+    }
+
+    /// Sends raw text over the unix socket.
+    pub(crate) async fn send_unix(&self, request: &str) -> Reply {
+        talk(UnixStream::connect(&self.socket).await.unwrap(), request).await
+    }
+}
+
+pub(crate) fn post(path: &str, body: &str) -> String {
+    format!("POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n\r\n{body}", body.len())
+}
+
+/// One request; the endpoint closes the connection after its answer.
+pub(crate) async fn talk(mut stream: impl AsyncRead + AsyncWrite + Unpin, request: &str) -> Reply {
+    // The endpoint may refuse before it has read everything.
+    let _ = stream.write_all(request.as_bytes()).await;
+    let mut answer = Vec::new();
+    let read = tokio::time::timeout(Duration::from_secs(20), stream.read_to_end(&mut answer)).await;
+    assert!(read.is_ok(), "no answer to {request}");
+    parse(&String::from_utf8(answer).unwrap())
+}
+
+fn parse(answer: &str) -> Reply {
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no head in `{answer}`"));
+    let status = head.split(' ').nth(1).and_then(|code| code.parse().ok()).unwrap();
+    assert!(!head.to_ascii_lowercase().contains("transfer-encoding"), "answers have a length: {head}");
+    Reply { status, head: head.to_owned(), body: body.to_owned() }
+}

@@ -1,0 +1,265 @@
+//! Stops drain, sources first, each within its deadline; what is left is dropped and reported.
+
+#[allow(dead_code, reason = "every test file uses its part")]
+#[path = "support/probe.rs"]
+mod probe;
+
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering::SeqCst},
+        mpsc,
+    },
+    time::{Duration, Instant},
+};
+
+use orchestrator_supervise::{
+    ChildSpec, EventKind, Exit, Factory, Outcome, Shutdown, SpecError, StartCx, State, Strategy,
+    SupervisorSpec, Verb, mailbox,
+    testing::{TestTree, eventually},
+};
+use probe::*;
+use tokio::sync::oneshot;
+
+fn spec() -> SupervisorSpec {
+    SupervisorSpec::new(Strategy::OneForOne).limits(lenient())
+}
+
+#[test]
+fn sources_stop_first_and_what_they_sent_is_drained() {
+    let journal = Journal::default();
+    let (sink, sink_child) = noting("sink", &journal);
+    let (worker, worker_child) = noting("worker", &journal);
+    let (source, source_child) = noting("source", &journal);
+    let inner = spec().child(worker_child).child(source_child);
+    let spec = spec().child(sink_child).child(ChildSpec::supervisor("inner", inner));
+    TestTree::run(spec, async |_| {
+        for n in 0..20 {
+            let (worker, sink) = (worker.clone(), sink.clone());
+            let pass_on = act(move |_, _| sink.tell(Ping(n)).unwrap());
+            source.tell(act(move |_, _| worker.tell(pass_on).unwrap())).unwrap();
+        }
+    });
+    let lines = journal.lines();
+    let at = |line: &str| lines.iter().position(|other| other == line).unwrap();
+    assert!(at("sink started") < at("worker started") && at("worker started") < at("source started"));
+    assert!(at("source dropped") < at("worker stopped") && at("worker dropped") < at("sink stopped"));
+    assert!((0..20).all(|n| at(&format!("sink {n}")) < at("sink stopped")), "{lines:?}");
+}
+
+#[test]
+fn what_is_left_at_the_deadline_is_dropped_and_reported() {
+    let journal = Journal::default();
+    let (mailbox, child) = noting("a", &journal);
+    TestTree::run(spec().child(child.shutdown(deadline(10))), async |tree| {
+        mailbox.tell(Do(Box::new(|_, cx| cx.atomically(std::future::pending(), |_, (), _| ())))).unwrap();
+        (0..2).for_each(|n| mailbox.tell(Ping(n)).unwrap());
+        eventually("one is in hand", || mailbox.depth() == 2).await;
+        command(&tree, "a", Verb::Stop).await;
+        let orphaned = EventKind::Orphaned { depth: 2, in_hand: Some("Do".to_owned()) };
+        assert!(events(&tree, "test/a").contains(&orphaned));
+        let exit = tree.node("a").unwrap().last_exit.unwrap();
+        assert_eq!((exit.kind.as_str(), exit.in_hand.as_deref()), ("killed", Some("Do")));
+        assert_eq!(journal.lines(), ["a started", "a dropped"]);
+    });
+}
+
+#[test]
+fn a_brutal_kill_asks_nothing() {
+    let journal = Journal::default();
+    let (_mailbox, child) = noting("a", &journal);
+    TestTree::run(spec().child(child.shutdown(Shutdown::Kill)), async |_| {});
+    assert_eq!(journal.lines(), ["a started", "a dropped"]);
+}
+
+/// The last message of a drain is answered before the end, also when its answer takes time.
+#[test]
+fn a_drain_waits_for_the_answer_under_way() {
+    let (mailbox, child) = noting("a", &Journal::default());
+    TestTree::run(spec().child(child.shutdown(Shutdown::After(LONG))), async |tree| {
+        let (open, opened) = oneshot::channel::<()>();
+        let first = Do(Box::new(|_, cx| cx.atomically(opened, |_, _, _| ())));
+        let last = Do(Box::new(|_, cx| cx.atomically(tokio::task::yield_now(), |_, (), _| ())));
+        let stop = async {
+            eventually("the last one waits", || mailbox.depth() == 1).await;
+            let release = async {
+                until_state(&tree, "a", "stopping").await;
+                drop(open);
+            };
+            tokio::join!(command(&tree, "a", Verb::Stop), release);
+        };
+        let (first, last, ()) = tokio::join!(mailbox.ask(first, LONG), mailbox.ask(last, LONG), stop);
+        assert_eq!((first, last), (Ok(()), Ok(())));
+        assert_eq!(tree.node("a").unwrap().last_exit.unwrap().kind, "shutdown");
+    });
+}
+
+/// `drained` is asked again when a future of the child has run, even if nothing else happens any more.
+#[test]
+fn a_drain_waits_for_work_that_was_begun_and_notices_its_end() {
+    let habits = Habits::default();
+    let (mailbox, child) = probe("a", &habits);
+    TestTree::run(spec().child(child.shutdown(Shutdown::After(LONG))), async |tree| {
+        let (open, opened) = oneshot::channel::<()>();
+        let busy = habits.busy.clone();
+        busy.store(true, SeqCst);
+        let work = async move {
+            let _ = opened.await;
+            busy.store(false, SeqCst);
+        };
+        mailbox.ask(act(|_, cx| cx.spawn(work, |_, (), _| ())), LONG).await.unwrap();
+        let begun = Instant::now();
+        let release = async {
+            until_state(&tree, "a", "stopping").await;
+            drop(open);
+        };
+        tokio::join!(command(&tree, "a", Verb::Stop), release);
+        assert_eq!(tree.node("a").unwrap().last_exit.unwrap().kind, "shutdown");
+        assert!(begun.elapsed() < LONG / 2, "it was not the deadline that ended it");
+    });
+}
+
+#[test]
+fn a_pool_stops_under_one_deadline() {
+    let (limit, count) = (Duration::from_millis(100), 40);
+    let pool = ChildSpec::pool("pool", count, |_| Factory::task(|_| std::future::pending()));
+    TestTree::run(spec().child(pool.shutdown(Shutdown::After(limit))), async |tree| {
+        let begun = Instant::now();
+        command(&tree, "pool", Verb::Stop).await;
+        let took = begun.elapsed();
+        assert!(took >= limit && took < limit * 10, "{took:?} for {count} members");
+        let reports = tree.events(0);
+        let orphans = reports.iter().filter(|event| matches!(event.kind, EventKind::Orphaned { .. }));
+        assert_eq!(orphans.count(), count);
+    });
+}
+
+/// A thread that ends only when the sender is dropped; counts how many run at once, and the most.
+fn deaf_thread(running: Arc<(AtomicUsize, AtomicUsize)>) -> (mpsc::Sender<()>, Factory) {
+    let (release, hold) = mpsc::channel::<()>();
+    let hold = Mutex::new(hold);
+    let thread = Factory::thread(move |cx: StartCx| {
+        let now = running.0.fetch_add(1, SeqCst) + 1;
+        running.1.fetch_max(now, SeqCst);
+        let _work = cx.vitals.hold("checkpoint");
+        let _ = hold.lock().unwrap().recv();
+        running.0.fetch_sub(1, SeqCst);
+        orchestrator_supervise::block_on(None, cx.stop.cancelled());
+        Ok(())
+    });
+    (release, thread)
+}
+
+#[test]
+fn a_thread_that_hangs_is_stuck_and_never_doubled() {
+    let running = Arc::new((AtomicUsize::new(0), AtomicUsize::new(0)));
+    let (release, thread) = deaf_thread(running.clone());
+    let child = ChildSpec::worker("a", thread).shutdown(deadline(10));
+    TestTree::run(spec().child(child), async |tree| {
+        eventually("it works", || tree.node("a").unwrap().in_hand.is_some()).await;
+        let stopped = tree.command("a", Verb::Stop, &origin()).await.unwrap();
+        assert_eq!(stopped, Outcome { before: State::Running, after: State::Stuck });
+        let node = tree.node("a").unwrap();
+        assert!(node.stuck && node.in_hand.unwrap().name == "checkpoint", "it shows what it is stuck in");
+        let exit = node.last_exit.unwrap();
+        assert_eq!((exit.kind.as_str(), exit.in_hand.as_deref()), ("killed", Some("checkpoint")));
+        // The start waits for the end of the old thread.
+        let release = async {
+            assert_eq!(state(&tree, "a"), "stuck");
+            drop(release);
+        };
+        tokio::join!(command(&tree, "a", Verb::Start), release);
+        assert_eq!((state(&tree, "a").as_str(), tree.node("a").unwrap().incarnation), ("running", 2));
+        assert_eq!(running.1.load(SeqCst), 1, "never two at once");
+    });
+}
+
+#[test]
+fn a_thread_that_hangs_does_not_hang_the_stop() {
+    actix_rt::System::new().block_on(async {
+        let journal = Journal::default();
+        let running = Arc::new((AtomicUsize::new(0), AtomicUsize::new(0)));
+        let (release, thread) = deaf_thread(running);
+        let child = ChildSpec::worker("b", thread).shutdown(deadline(10));
+        let mut tested = TestTree::start(spec().child(noting("a", &journal).1).child(child)).await;
+        let tree = tested.root().tree().clone();
+        eventually("it works", || tree.node("b").unwrap().in_hand.is_some()).await;
+        assert_eq!(tested.root().stop().await, Exit::Shutdown);
+        assert_eq!((state(&tree, "b").as_str(), journal.count("a stopped")), ("stuck", 1));
+        drop(release);
+        until_state(&tree, "b", "stopped").await;
+        tested.stop().await;
+    });
+}
+
+/// An actor whose handler blocks: nothing can be done with it, but the rest stops, and says which one it was.
+#[test]
+fn a_blocked_arbiter_does_not_hang_the_stop() {
+    actix_rt::System::new().block_on(async {
+        let journal = Journal::default();
+        let (mailbox, blocked) = noting("b", &journal);
+        let blocked = blocked.placement(orchestrator_supervise::Placement::Dedicated).shutdown(deadline(1));
+        let mut tested = TestTree::start(spec().child(noting("a", &journal).1).child(blocked)).await;
+        let tree = tested.root().tree().clone();
+        let (release, hold) = mpsc::channel::<()>();
+        mailbox.tell(act(move |_, _| drop(hold.recv()))).unwrap();
+        mailbox.tell(Ping(1)).unwrap();
+        eventually("it blocks", || mailbox.depth() == 1).await;
+        assert_eq!(tested.root().stop().await, Exit::Shutdown);
+        assert_eq!((state(&tree, "b").as_str(), journal.count("a stopped")), ("stuck", 1));
+        let orphaned = EventKind::Orphaned { depth: 1, in_hand: Some("Do".to_owned()) };
+        assert!(events(&tree, "test/b").contains(&orphaned));
+        drop(release);
+        until_state(&tree, "b", "stopped").await;
+        tested.stop().await;
+    });
+}
+
+#[test]
+fn dropping_the_root_ends_actors_tasks_and_threads() {
+    let journal = Journal::default();
+    let (_mailbox, slot) = mailbox::<Probe>(1);
+    let (done, ended) = mpsc::channel::<&str>();
+    let sent = Mutex::new(done.clone());
+    let thread = Factory::thread(move |cx: StartCx| {
+        orchestrator_supervise::block_on(None, cx.stop.cancelled());
+        sent.lock().unwrap().send("thread").unwrap();
+        Ok(())
+    });
+    struct Tell(mpsc::Sender<&'static str>);
+    impl Drop for Tell {
+        fn drop(&mut self) {
+            self.0.send("task").unwrap();
+        }
+    }
+    let task = Factory::task(move |_| {
+        let tell = Tell(done.clone());
+        async move {
+            let _tell = tell;
+            std::future::pending().await
+        }
+    });
+    let habits = Habits { journal: journal.clone(), ..Habits::default() };
+    let spec = spec()
+        .child(ChildSpec::worker("actor", factory("actor", slot, &habits)))
+        .child(ChildSpec::worker("task", task))
+        .child(ChildSpec::worker("thread", thread));
+    actix_rt::System::new().block_on(async {
+        let tested = TestTree::start(spec).await;
+        drop(tested);
+        eventually("the actor is gone", || journal.count("actor dropped") == 1).await;
+    });
+    let mut gone = [ended.recv().unwrap(), ended.recv().unwrap()];
+    gone.sort_unstable();
+    assert_eq!(gone, ["task", "thread"]);
+}
+
+#[test]
+fn deadlines_belong_to_workers() {
+    let endless = spec().child(ChildSpec::worker("a", idle_task()).shutdown(Shutdown::Infinity));
+    let hasty = spec().child(ChildSpec::supervisor("b", spec()).shutdown(deadline(5)));
+    for (spec, path) in [(endless, "test/a"), (hasty, "test/b")] {
+        let SpecError { path: found, text } = spec.validate("test").unwrap_err();
+        assert!(found == path && text.contains("deadline"), "{text}");
+    }
+}
