@@ -6,7 +6,7 @@ use clap::Parser;
 use orchestrator_admin::{AdminConfig, Binding};
 use orchestrator_supervise::{
     Answer, Child, ChildCx, ChildSpec, ConsoleError, ConsoleReply, ConsoleRequest, Factory, Handle, Root,
-    Strategy, SupervisorSpec, mailbox,
+    Shutdown, Strategy, SupervisorSpec, mailbox,
 };
 use serde_json::{Value, json};
 
@@ -59,8 +59,17 @@ impl Write for Closed {
     }
 }
 
-/// Runs `lines` one after the other beside a tree with an endpoint on a socket; gives exit code and output of each.
+/// Runs `lines` one after the other beside a tree; gives exit code and output of each.
 fn type_in(lines: &[&str]) -> Vec<(ExitCode, String)> {
+    let lines: Vec<String> = lines.iter().map(|line| (*line).to_owned()).collect();
+    beside_a_tree(move |socket| {
+        let line = |line: &String| type_line(&format!("{line} --socket {socket}"), &mut Vec::new());
+        lines.iter().map(line).collect()
+    })
+}
+
+/// Runs `user` on a thread of its own while a tree with an endpoint on the socket that it is told is up.
+fn beside_a_tree<T: Send + 'static>(user: impl FnOnce(&str) -> T + Send + 'static) -> T {
     let directory = tempfile::tempdir().expect("a directory");
     let socket = directory.path().join("admin.sock");
     let (store, slot) = mailbox::<Store>(4);
@@ -68,29 +77,26 @@ fn type_in(lines: &[&str]) -> Vec<(ExitCode, String)> {
         cx.stop.cancelled().await;
         Ok(())
     });
+    let console = ChildSpec::worker("queue_store", Factory::actor(slot, |_| Ok(Store)));
     let queue = SupervisorSpec::new(Strategy::OneForOne)
-        .child(
-            ChildSpec::worker("queue_store", Factory::actor(slot, |_| Ok(Store))).console(store.recipient()),
-        )
+        .child(console.console(store.recipient()).shutdown(Shutdown::Kill))
         .child(ChildSpec::worker("source", source).pausable());
     let admin =
         AdminConfig { listen: String::new(), unix_socket: Some(socket.clone()), ..AdminConfig::default() };
     let root = SupervisorSpec::new(Strategy::OneForOne)
         .child(ChildSpec::supervisor("queue", queue))
         .child(orchestrator_admin::child_spec(&admin, Binding::Required));
-    let lines: Vec<String> =
-        lines.iter().map(|line| format!("{line} --socket {}", socket.display())).collect();
     actix_rt::System::new().block_on(async move {
         let mut root = Root::start("o", root).await.expect("a valid tree");
-        let (done, results) = tokio::sync::oneshot::channel();
-        let typist = std::thread::spawn(move || {
-            let results = lines.iter().map(|line| type_line(line, &mut Vec::new())).collect();
-            done.send(results).map_err(|_: Vec<_>| "nobody waits")
+        let (done, result) = tokio::sync::oneshot::channel();
+        let user = std::thread::spawn(move || {
+            // The receiver waits below.
+            let _ = done.send(user(&socket.display().to_string()));
         });
-        let results = results.await.expect("results");
-        typist.join().expect("no panic").expect("delivered");
+        let result = result.await;
+        user.join().expect("no panic");
         root.stop().await;
-        results
+        result.expect("a result")
     })
 }
 
@@ -200,8 +206,11 @@ fn nobody_there_is_told_from_somebody_else() {
 
 #[test]
 fn a_closed_pipe_is_no_failure() {
-    let error = super::ClientError::from(Closed.write_all(b"x").unwrap_err());
-    assert_eq!(error.exit_code(), ExitCode::Ok);
+    let code = beside_a_tree(|socket| {
+        let line = Line::try_parse_from(["tree", "--socket", socket]).expect("a line");
+        run(&line.command, &line.target, &mut Closed)
+    });
+    assert_eq!(code, ExitCode::Ok);
 }
 
 #[test]

@@ -15,6 +15,11 @@ pub(crate) async fn console(
 ) -> Result<HttpResponse, ApiError> {
     let (path, verb) = target.into_inner();
     let args: serde_json::Value = body::read(payload, r#"{"n": 10}"#).await?;
-    let reply = access.tree.console(&path, ConsoleRequest { verb, args }).await??;
-    Ok(HttpResponse::Ok().json(reply))
+    let request = ConsoleRequest { verb: verb.clone(), args };
+    let reply = access.tree.console(&path, request).await.map_err(|error| {
+        let mut answer = ApiError::from(error);
+        answer.0.message = format!("`{verb}` of `{path}`: {}", answer.0.message);
+        answer
+    })?;
+    Ok(HttpResponse::Ok().json(reply?))
 }

@@ -66,9 +66,10 @@ fn child(out: &mut Exposition, node: &NodeSnapshot) {
         state("paused").into(),
     );
     gauge("orchestrator_child_stuck", "1 when work in hand or its arbiter hangs.", node.stuck.into());
-    if node.strategy.is_some() {
+    // A child's vitals hold what its supervisor has left: one figure for all siblings.
+    if let Some(child) = node.children.first() {
         let help = "Restarts that the supervisor may still spend in the running period.";
-        gauge("orchestrator_child_budget_left", help, node.budget_left.into());
+        gauge("orchestrator_supervisor_budget_left", help, child.budget_left.into());
     }
     if let Some(link) = &node.link {
         let labels = [path[0], ("kind", link.kind.as_str())];

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `GET /v1/tree` | the tree as JSON, or as text for `Accept: text/plain` |
 //! | `GET /v1/tree/{path}` | one subtree likewise; 404 |
-//! | `POST /v1/actors/{path}/{verb}` | restart, stop, start, pause or resume; `{"reason": ".."}` -> `{path, verb, before, after}`; 404, 409, 504 |
+//! | `POST /v1/actors/{path}/{verb}` | restart, stop, start, pause, resume, and panic where chaos is allowed; `{"reason": ".."}` -> `{path, verb, before, after}`; 202 when it takes the endpoint along; 400, 404, 409, 504 |
 //! | `POST /v1/consoles/{path}/{verb}` | a child's own verb; JSON arguments -> the child's answer; 400, 404, 409, 504 |
 //! | `GET /livez` | 200 while the supervision loop ticks, else 503 |
 //! | `GET /readyz` | 200 `ok`, else 503 and one line `culprit: {path}: {reason}` each; `?verbose` has a line for every child |

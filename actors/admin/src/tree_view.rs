@@ -5,13 +5,14 @@ use actix_web::{
     http::header::{ACCEPT, ContentType},
     web::{Data, Path},
 };
+use orchestrator_supervise::CommandError;
 
 use crate::{
     accept::prefers_text,
     access::Access,
     api_error::ApiError,
     ascii::{self, Ages},
-    wire::{ErrorKind, TreeSnapshot},
+    wire::TreeSnapshot,
 };
 
 pub(crate) async fn whole(access: Data<Access>, request: HttpRequest) -> HttpResponse {
@@ -23,9 +24,8 @@ pub(crate) async fn part(
     path: Path<String>,
     request: HttpRequest,
 ) -> Result<HttpResponse, ApiError> {
-    let root = access.tree.node(&path).ok_or_else(|| {
-        ApiError::new(ErrorKind::NotFound, format!("there is no child `{path}`: /v1/tree lists them all"))
-    })?;
+    let unknown = || CommandError::NotFound(path.to_string());
+    let root = access.tree.node(&path).ok_or_else(unknown)?;
     Ok(show(&TreeSnapshot { root, ..access.tree.snapshot() }, &request))
 }
 

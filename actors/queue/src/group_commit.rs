@@ -26,6 +26,8 @@ pub(crate) struct GroupCommit {
     deleting: bool,
     delete_turn: bool,
     reconciled: bool,
+    /// The last attempt failed: the next one serves the requests alone, which need less of a full disk.
+    bare: bool,
 }
 
 /// An ingest operation and how far it got.
@@ -77,6 +79,7 @@ impl GroupCommit {
             deleting: true,
             delete_turn: false,
             reconciled: false,
+            bare: false,
         }
     }
 
@@ -94,6 +97,11 @@ impl GroupCommit {
         match request {
             // Not worth a commit of its own: it travels with the next group.
             StoreRequest::Delivered(handout) => self.delivered.push(handout),
+            // The peer closed without reading: as long as the notice waits, there is a way back.
+            StoreRequest::Undo(handout) => {
+                self.delivered.retain(|delivered| *delivered != handout);
+                self.requests.push(request);
+            }
             other => self.requests.push(other),
         }
     }
@@ -164,6 +172,7 @@ impl GroupCommit {
                 Ok(())
             }
             Err(error) => {
+                self.bare = !self.bare;
                 store.rollback()?;
                 Err(error)
             }
@@ -186,23 +195,38 @@ impl GroupCommit {
             .iter()
             .map(|request| serve(store, request, paused, now(), &mut counts))
             .collect::<Result<_, _>>()?;
-        let slice = if self.served().is_empty() { SLICE_IDLE } else { SLICE_BUSY };
         let mut ingest = Progress::Untouched;
-        // Ingest and deletion take turns; a deletion that is in the way of an ingest goes first.
-        let delete_first = self.deleting && self.delete_turn;
-        if let Some(waiting) = self.ingest.as_ref().filter(|_| !delete_first) {
-            ingest = waiting.step(store, slice, &mut counts)?;
-        }
         let mut deleting = self.deleting;
-        if deleting && matches!(ingest, Progress::Untouched | Progress::Blocked) {
-            deleting = store.delete_slice(SLICE_DELETE)? != Deletion::Idle;
+        if !self.bare || self.served().is_empty() {
+            (ingest, deleting) = self.background(store, &mut counts)?;
         }
         store.commit()?;
         Ok(Turn { outcomes, ingest, deleting, counts })
     }
 
+    /// A slice of ingest or deletion.
+    fn background<S: Storage>(
+        &self,
+        store: &mut S,
+        counts: &mut Counts,
+    ) -> Result<(Progress, bool), StorageError> {
+        let slice = if self.served().is_empty() { SLICE_IDLE } else { SLICE_BUSY };
+        let mut ingest = Progress::Untouched;
+        // Ingest and deletion take turns; a deletion that is in the way of an ingest goes first.
+        let delete_first = self.deleting && self.delete_turn;
+        if let Some(waiting) = self.ingest.as_ref().filter(|_| !delete_first) {
+            ingest = waiting.step(store, slice, counts)?;
+        }
+        let mut deleting = self.deleting;
+        if deleting && matches!(ingest, Progress::Untouched | Progress::Blocked) {
+            deleting = store.delete_slice(SLICE_DELETE)? != Deletion::Idle;
+        }
+        Ok((ingest, deleting))
+    }
+
     /// Takes over what is durable now, and lets the answers out.
     fn settle(&mut self, turn: Turn, figures: &Figures) {
+        self.bare = false;
         self.delivered.clear();
         self.deleting = turn.deleting;
         self.delete_turn = !self.delete_turn;
@@ -326,3 +350,6 @@ impl Ingest {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

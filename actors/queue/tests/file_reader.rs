@@ -8,5 +8,7 @@ mod events;
 mod house;
 #[path = "file_reader/odd.rs"]
 mod odd;
+#[path = "file_reader/random.rs"]
+mod random;
 #[path = "file_reader/start.rs"]
 mod start;

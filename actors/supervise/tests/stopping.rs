@@ -202,7 +202,7 @@ fn a_blocked_arbiter_does_not_hang_the_stop() {
         let mut tested = TestTree::start(spec().child(noting("a", &journal).1).child(blocked)).await;
         let tree = tested.root().tree().clone();
         let (release, hold) = mpsc::channel::<()>();
-        mailbox.tell(act(move |_, _| drop(hold.recv()))).unwrap();
+        mailbox.tell(act(move |_, _| hold.recv().unwrap_or_default())).unwrap();
         mailbox.tell(Ping(1)).unwrap();
         eventually("it blocks", || mailbox.depth() == 1).await;
         assert_eq!(tested.root().stop().await, Exit::Shutdown);

@@ -1,6 +1,10 @@
 //! The database as another process sees it: a connection of its own, triggers on.
 
-use std::{path::Path, time::Duration};
+use std::{
+    path::Path,
+    thread::sleep,
+    time::{Duration, Instant},
+};
 
 use rusqlite::Connection;
 
@@ -61,5 +65,28 @@ impl Database {
     /// `fetcher_id|run|attr_path|payload` of every queue row, ordered.
     pub fn queue(&self) -> Vec<String> {
         self.rows("SELECT fetcher_id, fetcher_run_started, attr_path, payload FROM queue ORDER BY 1, 2, 3")
+    }
+
+    /// Waits until [`Database::queue`] is `rows`.
+    ///
+    /// # Panics
+    /// If it does not get there in time; shows how it differs.
+    pub fn expect_queue(&self, rows: &[&str]) {
+        self.expect(
+            "SELECT fetcher_id, fetcher_run_started, attr_path, payload FROM queue ORDER BY 1, 2, 3",
+            rows,
+        );
+    }
+
+    /// Waits until the rows of `query` are `rows`.
+    ///
+    /// # Panics
+    /// If they are not in time; shows how they differ.
+    pub fn expect(&self, query: &str, rows: &[&str]) {
+        let give_up = Instant::now() + crate::DEADLINE;
+        while self.rows(query) != rows && Instant::now() < give_up {
+            sleep(Duration::from_millis(2));
+        }
+        assert_eq!(self.rows(query), rows, "{query}");
     }
 }

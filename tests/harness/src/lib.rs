@@ -5,13 +5,16 @@
 mod admin;
 mod database;
 mod instance;
+pub mod original;
 mod site;
+mod tree;
 mod worker;
 
 pub use admin::{HttpReply, http};
 pub use database::Database;
 pub use instance::Instance;
 pub use site::Site;
+pub use tree::Link;
 pub use worker::{Reply, Worker};
 
 use std::{

@@ -16,6 +16,7 @@ use crate::{Database, Instance, Worker};
 pub struct Site {
     directory: TempDir,
     binary: PathBuf,
+    shell: Option<String>,
     extra: Vec<String>,
 }
 
@@ -24,13 +25,20 @@ impl Site {
     pub fn new(binary: impl Into<PathBuf>) -> Self {
         let directory = tempfile::Builder::new().prefix("site-").tempdir().expect("a temporary directory");
         fs::create_dir(directory.path().join("fetchers")).expect("an input directory");
-        Self { directory, binary: binary.into(), extra: Vec::new() }
+        Self { directory, binary: binary.into(), shell: None, extra: Vec::new() }
     }
 
     /// Adds `--set SECTION.KEY=VALUE` to every start.
     #[must_use]
     pub fn set(mut self, assignment: &str) -> Self {
         self.extra.extend(["--set".to_owned(), assignment.to_owned()]);
+        self
+    }
+
+    /// Runs `prelude` in the shell that then becomes the binary, e.g. `umask 077` or `ulimit -n 1024`.
+    #[must_use]
+    pub fn shell(mut self, prelude: &str) -> Self {
+        self.shell = Some(format!("{prelude}; exec \"$0\" \"$@\""));
         self
     }
 
@@ -117,7 +125,14 @@ impl Site {
     /// The binary with this site's surroundings and no arguments; its log is appended to [`Site::log_path`].
     pub fn bare_command(&self) -> Command {
         let log = File::options().create(true).append(true).open(self.log_path()).expect("a log file");
-        let mut command = Command::new(&self.binary);
+        let mut command = match &self.shell {
+            Some(script) => {
+                let mut shell = Command::new("sh");
+                shell.args(["-c", script]).arg(&self.binary);
+                shell
+            }
+            None => Command::new(&self.binary),
+        };
         command.current_dir(self.path()).stdin(Stdio::null());
         command.stdout(log.try_clone().expect("a second handle")).stderr(log);
         command.env_remove("RUNTIME_DIRECTORY").env("ORCHESTRATOR_SOCKET", self.admin_socket());

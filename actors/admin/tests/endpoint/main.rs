@@ -1,5 +1,7 @@
 //! The endpoint on a real tree, over real TCP and a real unix socket, spoken to in raw HTTP.
 
+#![expect(clippy::unwrap_used, reason = "the helpers of tests are tests too")]
+
 mod ascii_view;
 mod commands;
 mod consoles;

@@ -23,7 +23,7 @@ fn the_text_is_strictly_right_and_says_what_is_known() {
         assert_eq!(value(&format!("orchestrator_child_up{{{store}}}")), 1.0);
         assert_eq!(value(r#"orchestrator_child_up{path="test/demo/brief"}"#), 0.0);
         assert_eq!(value(r#"orchestrator_child_restarts_total{path="test/demo/source"}"#), 1.0);
-        assert_eq!(value(r#"orchestrator_child_budget_left{path="test/demo"}"#), 5.0);
+        assert_eq!(value(r#"orchestrator_supervisor_budget_left{path="test/demo"}"#), 5.0);
         assert_eq!(value(&format!("orchestrator_mailbox_capacity{{{mailbox}}}")), 16.0);
         assert_eq!(value(&format!("orchestrator_mailbox_handled_total{{{mailbox}}}")), 1.0);
         assert_eq!(value(&format!("orchestrator_link_up{{{store},kind=\"fake\"}}")), 0.0);

@@ -9,12 +9,13 @@ use std::{
     fs, io,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
+    sync::Arc,
     time::Duration,
 };
 
 use futures_util::{StreamExt, stream::ReadyChunks};
 use inotify::{EventMask, EventOwned, EventStream, Inotify, WatchMask};
-use orchestrator_supervise::{Factory, LinkReporter, Mailbox, StartCx};
+use orchestrator_supervise::{Factory, LinkReporter, Mailbox, StartCx, Vitals};
 use tokio::time::{MissedTickBehavior, interval, sleep};
 
 use super::error::EdgeError;
@@ -47,13 +48,14 @@ pub fn create_input_dir(input_dir: &Path) -> Result<(), EdgeError> {
     fs::create_dir_all(input_dir).map_err(EdgeError::refused("create input directory", input_dir))
 }
 
-/// The child that watches `input_dir` for `watcher`.
+/// The child that watches `input_dir` for `watcher`. Paused, it passes nothing on.
 pub fn factory(input_dir: PathBuf, watcher: Mailbox<FetcherWatcher>) -> Factory {
     Factory::task(move |cx: StartCx| {
         let edge = Edge {
             link: cx.vitals.link("inotify", input_dir.display().to_string()),
             input_dir: input_dir.clone(),
             watcher: watcher.clone(),
+            vitals: cx.vitals.clone(),
         };
         async move {
             tokio::select! {
@@ -69,6 +71,7 @@ struct Edge {
     input_dir: PathBuf,
     watcher: Mailbox<FetcherWatcher>,
     link: LinkReporter,
+    vitals: Arc<Vitals>,
 }
 
 impl Edge {
@@ -123,6 +126,10 @@ impl Edge {
     }
 
     async fn tell(&self, mut notice: DirectoryNotice) {
+        // Paused, events wait in the kernel; if they become too many, the rescan makes up for them.
+        if self.vitals.is_paused() {
+            self.vitals.intake_open().await;
+        }
         while let Err(refused) = self.watcher.tell(notice) {
             notice = refused.message;
             sleep(FULL).await;

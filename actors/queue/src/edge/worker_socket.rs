@@ -18,11 +18,10 @@ use tokio::{
 };
 
 pub use listener::WorkerListener;
-pub use seats::{connection_limit, raise_descriptor_limit};
 
 use self::{
     connection::{Conversation, Shared},
-    seats::Seats,
+    seats::{Seats, connection_limit, raise_descriptor_limit},
 };
 use crate::messages::StoreRequest;
 
@@ -33,14 +32,15 @@ const ACCEPT_REST: Duration = Duration::from_millis(50);
 #[derive(Debug, Clone, Copy)]
 pub struct Service {
     /// The most connections at a time. When one more comes, the one that has been idle longest is closed [R29].
-    pub connections_max: usize,
+    /// None: as many as the limit on open files allows, which is raised as far as it goes.
+    pub connections_max: Option<usize>,
     /// A peer that reads nothing for so long loses its reply and its connection.
     pub write_stall: Duration,
 }
 
 impl Default for Service {
     fn default() -> Self {
-        Self { connections_max: connection_limit(), write_stall: Duration::from_secs(10) }
+        Self { connections_max: None, write_stall: Duration::from_secs(10) }
     }
 }
 
@@ -69,7 +69,10 @@ async fn serve(
 ) {
     let house = House {
         listener,
-        connections_max: service.connections_max,
+        connections_max: service.connections_max.unwrap_or_else(|| {
+            raise_descriptor_limit();
+            connection_limit()
+        }),
         connected: vitals.declare("connections", "connections", FigureKind::Gauge),
         evicted: vitals.declare("connections_evicted", "connections", FigureKind::Counter),
         shared: Arc::new(Shared::new(requests, service.write_stall, vitals.clone())),

@@ -96,3 +96,14 @@ fn r15_a_parent_that_is_exchanged_is_noticed() {
     house.holds(&[("f", 2, true, &["bravo 0 1"])]);
     fs::remove_dir_all(away).expect("remove");
 }
+
+#[test]
+fn paused_the_edge_passes_nothing_on_and_resumed_everything() {
+    let house = House::new();
+    house.command("inotify", Verb::Pause);
+    house.write("f.1.txt", "alpha 0 1\n");
+    let events = house.figure("watcher", "directory_events");
+    house.command("inotify", Verb::Resume);
+    house.holds(&[("f", 1, true, &["alpha 0 1"])]);
+    assert_eq!(events, 0);
+}

@@ -24,10 +24,10 @@ use orchestrator_supervise::{
     testing::TestTree,
 };
 
-pub const DEADLINE: Duration = Duration::from_secs(20);
+pub(crate) const DEADLINE: Duration = Duration::from_secs(20);
 
 /// Waits until a condition holds, at most [`DEADLINE`].
-pub fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
+pub(crate) fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     let give_up = Instant::now() + DEADLINE;
     while !condition() {
         assert!(Instant::now() < give_up, "gave up waiting until {what}");
@@ -37,21 +37,21 @@ pub fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
 
 /// What a store would hold. Rows are `attr payload`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Content {
-    pub runs: BTreeMap<(String, i64), Run>,
-    pub reconciled: u32,
+pub(crate) struct Content {
+    pub(crate) runs: BTreeMap<(String, i64), Run>,
+    pub(crate) reconciled: u32,
     /// Every operation, as text.
-    pub log: Vec<String>,
+    pub(crate) log: Vec<String>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Run {
-    pub complete: bool,
-    pub rows: BTreeMap<String, String>,
+pub(crate) struct Run {
+    pub(crate) complete: bool,
+    pub(crate) rows: BTreeMap<String, String>,
 }
 
 #[derive(Debug, Clone, Default)]
-pub struct Store(pub Arc<Mutex<Content>>);
+pub(crate) struct Store(pub(crate) Arc<Mutex<Content>>);
 
 fn key(run: RunId) -> (String, i64) {
     (run.fetcher, run.started)
@@ -59,7 +59,7 @@ fn key(run: RunId) -> (String, i64) {
 
 impl Store {
     /// One that knows `runs` from before.
-    pub fn knowing(runs: &[(&str, i64, bool)]) -> Self {
+    pub(crate) fn knowing(runs: &[(&str, i64, bool)]) -> Self {
         let store = Self::default();
         for &(fetcher, started, complete) in runs {
             let run = Run { complete, ..Run::default() };
@@ -68,7 +68,7 @@ impl Store {
         store
     }
 
-    pub fn content(&self) -> Content {
+    pub(crate) fn content(&self) -> Content {
         self.0.lock().expect("lock").clone()
     }
 
@@ -119,31 +119,31 @@ impl Store {
     }
 }
 
-pub struct House {
-    pub dir: PathBuf,
-    pub store: Store,
-    pub tree: Tree,
+pub(crate) struct House {
+    pub(crate) dir: PathBuf,
+    pub(crate) store: Store,
+    pub(crate) tree: Tree,
     stop: Option<tokio::sync::oneshot::Sender<()>>,
     threads: Vec<JoinHandle<()>>,
     store_stop: StopToken,
     /// Kept for its removal.
-    pub temp: Option<tempfile::TempDir>,
+    pub(crate) temp: Option<tempfile::TempDir>,
 }
 
 impl House {
     /// Starts on an empty directory and waits until it is reconciled.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::on(tempfile::tempdir().expect("temporary directory"), Store::default())
     }
 
     /// Starts on `temp`/in, which may hold files, and waits until it is reconciled.
-    pub fn on(temp: tempfile::TempDir, store: Store) -> Self {
+    pub(crate) fn on(temp: tempfile::TempDir, store: Store) -> Self {
         let house = Self::starting(temp, store, 4096);
         eventually("the first listing is worked in", || house.content().reconciled > 0);
         house
     }
 
-    pub fn starting(temp: tempfile::TempDir, store: Store, commands_max: usize) -> Self {
+    pub(crate) fn starting(temp: tempfile::TempDir, store: Store, commands_max: usize) -> Self {
         let dir = temp.path().join("in");
         inotify::create_input_dir(&dir).expect("input directory");
         let (ops, ops_slot) = inbox(8);
@@ -157,7 +157,7 @@ impl House {
                 ChildSpec::worker("watcher", FetcherWatcher::factory(watcher_slot, commands, flag))
                     .pausable(),
             )
-            .child(ChildSpec::worker("inotify", inotify::factory(dir.clone(), watcher)));
+            .child(ChildSpec::worker("inotify", inotify::factory(dir.clone(), watcher)).pausable());
         let store_stop = StopToken::new();
         let (stop, stopped) = tokio::sync::oneshot::channel();
         let (started, tree) = mpsc::channel();
@@ -177,37 +177,37 @@ impl House {
         Self { dir, store, tree, stop: Some(stop), threads, store_stop, temp: Some(temp) }
     }
 
-    pub fn content(&self) -> Content {
+    pub(crate) fn content(&self) -> Content {
         self.store.content()
     }
 
-    pub fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.dir.join(name)
     }
 
-    pub fn write(&self, name: &str, text: impl AsRef<[u8]>) {
+    pub(crate) fn write(&self, name: &str, text: impl AsRef<[u8]>) {
         fs::write(self.path(name), text).expect("write");
     }
 
-    pub fn create(&self, name: &str) -> File {
+    pub(crate) fn create(&self, name: &str) -> File {
         File::create(self.path(name)).expect("create")
     }
 
-    pub fn append(&self, name: &str, text: &str) {
+    pub(crate) fn append(&self, name: &str, text: &str) {
         let mut file = OpenOptions::new().append(true).open(self.path(name)).expect("open");
         file.write_all(text.as_bytes()).expect("append");
     }
 
-    pub fn rename(&self, from: &str, to: &str) {
+    pub(crate) fn rename(&self, from: &str, to: &str) {
         fs::rename(self.path(from), self.path(to)).expect("rename");
     }
 
-    pub fn remove(&self, name: &str) {
+    pub(crate) fn remove(&self, name: &str) {
         fs::remove_file(self.path(name)).expect("remove");
     }
 
     /// Waits until the store holds exactly these runs, each as (fetcher, number, complete, rows).
-    pub fn holds(&self, runs: &[(&str, i64, bool, &[&str])]) {
+    pub(crate) fn holds(&self, runs: &[(&str, i64, bool, &[&str])]) {
         let run = |&(fetcher, started, complete, rows): &(&str, i64, bool, &[&str])| {
             let pair = |row: &&str| {
                 row.split_once(' ').map(|(a, p)| (a.to_owned(), p.to_owned())).expect("two words")
@@ -223,7 +223,7 @@ impl House {
     }
 
     /// Waits until everything that happened in the directory before has been worked in.
-    pub fn settle(&self) {
+    pub(crate) fn settle(&self) {
         let marker = format!("settle.{}.txt", self.content().log.len());
         self.write(&marker, "");
         let is_there = || self.content().runs.keys().any(|(fetcher, _)| fetcher == "settle");
@@ -232,19 +232,19 @@ impl House {
         eventually("the marker is gone", || !is_there());
     }
 
-    pub fn figure(&self, child: &str, name: &str) -> i64 {
+    pub(crate) fn figure(&self, child: &str, name: &str) -> i64 {
         let node = self.tree.node(&format!("test/{child}")).expect("the child is in the tree");
         node.figures.iter().find(|figure| figure.name == name).map_or(0, |figure| figure.value)
     }
 
-    pub fn command(&self, child: &str, verb: Verb) {
+    pub(crate) fn command(&self, child: &str, verb: Verb) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("runtime");
         let origin = Origin { by: "test".into(), reason: "part of the test".into() };
         runtime.block_on(self.tree.command(&format!("test/{child}"), verb, &origin)).expect("obeyed");
     }
 
     /// Ends the tree; gives back the directory for another one.
-    pub fn stop(mut self) -> (tempfile::TempDir, Store) {
+    pub(crate) fn stop(mut self) -> (tempfile::TempDir, Store) {
         self.join();
         (self.temp.take().expect("stopped once"), self.store.clone())
     }

@@ -1,6 +1,14 @@
 //! What must not end, block or blind the reader.
 
-use std::{ffi::OsStr, fs, io::Write, os::unix::ffi::OsStrExt, os::unix::fs::symlink};
+use std::{
+    ffi::OsStr,
+    fs,
+    io::Write,
+    os::unix::{ffi::OsStrExt, fs::symlink},
+    process::{Command, Stdio},
+};
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::house::{House, eventually};
 
@@ -68,9 +76,9 @@ fn r07_r08_r09_what_is_no_regular_file_is_ignored() {
 }
 
 #[test]
-fn an_unreadable_file_is_tried_again() {
+fn a_name_that_was_a_loop_and_becomes_a_file_is_read() {
     let house = House::new();
-    // Root reads everything, so the open must fail otherwise: a link chain that is too long, and then is not.
+    // A loop of links, and then not.
     symlink("loop", house.path("loop")).expect("link");
     symlink("loop", house.path("f.1.txt.part")).expect("link");
     is_well(&house);
@@ -90,4 +98,42 @@ fn r16_a_huge_line_arrives_whole() {
     let rows = &content.runs.values().next().expect("run").rows;
     assert_eq!(rows.len(), 3);
     assert_eq!(rows["huge"].len(), payload.len());
+}
+
+/// Not a test of its own: the process of the next one, whose descriptors are limited.
+#[test]
+fn emfile_process() {
+    if std::env::var("EMFILE_PROCESS").is_err() {
+        return;
+    }
+    let house = House::new();
+    let outside = house.temp.as_ref().expect("directory").path().to_owned();
+    let names: Vec<String> = (0..40).map(|run| format!("f.{run}.txt.part")).collect();
+    for name in &names {
+        fs::write(outside.join(name), "alpha 0 1\n").expect("write");
+    }
+    let limit = getrlimit(Resource::Nofile);
+    let open = fs::read_dir("/proc/self/fd").expect("own descriptors").count() as u64;
+    setrlimit(Resource::Nofile, Rlimit { current: Some(open + 10), ..limit }).expect("lowered");
+    for name in &names {
+        fs::rename(outside.join(name), house.path(name)).expect("rename");
+    }
+    eventually("some are followed", || house.content().runs.len() > 5);
+    eventually("the others wait", || house.figure("files", "opens_failed") > 0);
+    assert!(house.content().runs.len() < 40);
+    setrlimit(Resource::Nofile, limit).expect("raised");
+    let expected: Vec<(&str, i64, bool, &[&str])> =
+        (0..40).map(|run| ("f", run, false, &["alpha 0 1"][..])).collect();
+    house.holds(&expected);
+}
+
+#[test]
+fn files_that_find_no_free_descriptor_are_read_later() {
+    let own = std::env::current_exe().expect("own path");
+    let status = Command::new(own)
+        .args(["--exact", "odd::emfile_process"])
+        .env("EMFILE_PROCESS", "1")
+        .stdout(Stdio::null())
+        .status();
+    assert!(status.expect("started").success());
 }

@@ -20,16 +20,16 @@ use orchestrator_supervise::{
     ChildSpec, Inbox, Received, StopToken, Strategy, SupervisorSpec, Tree, inbox, testing::TestTree,
 };
 
-pub const DEADLINE: Duration = Duration::from_secs(20);
+pub(crate) const DEADLINE: Duration = Duration::from_secs(20);
 
 /// A service whose limits no test runs into by accident.
-pub fn service() -> Service {
-    Service { connections_max: 1000, write_stall: Duration::from_secs(10) }
+pub(crate) fn service() -> Service {
+    Service { connections_max: Some(1000), write_stall: Duration::from_secs(10) }
 }
 
-pub struct House {
-    pub path: PathBuf,
-    pub tree: Tree,
+pub(crate) struct House {
+    pub(crate) path: PathBuf,
+    pub(crate) tree: Tree,
     stop: Option<tokio::sync::oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
     _dir: Option<tempfile::TempDir>,
@@ -37,7 +37,7 @@ pub struct House {
 
 impl House {
     /// The socket in a fresh directory; the test plays the store.
-    pub fn with_inbox(service: Service) -> (Self, Inbox<StoreRequest>) {
+    pub(crate) fn with_inbox(service: Service) -> (Self, Inbox<StoreRequest>) {
         let dir = tempfile::tempdir().expect("temporary directory");
         let path = dir.path().join("worker.sock");
         let (mut house, requests) = Self::at(&path, service);
@@ -46,13 +46,13 @@ impl House {
     }
 
     /// The socket in a fresh directory, with `store` behind it.
-    pub fn with_store(service: Service, store: &Store) -> Self {
+    pub(crate) fn with_store(service: Service, store: &Store) -> Self {
         let (house, requests) = Self::with_inbox(service);
         store.serve(requests);
         house
     }
 
-    pub fn at(path: &Path, service: Service) -> (Self, Inbox<StoreRequest>) {
+    pub(crate) fn at(path: &Path, service: Service) -> (Self, Inbox<StoreRequest>) {
         let (outbox, slot) = inbox(1024);
         let spec = SupervisorSpec::new(Strategy::OneForOne)
             .child(ChildSpec::worker("worker_socket", factory(path.to_owned(), service, outbox)).pausable());
@@ -70,22 +70,22 @@ impl House {
     }
 
     /// Connects, waiting until the socket is there.
-    pub fn connect(&self) -> Client {
+    pub(crate) fn connect(&self) -> Client {
         eventually("the socket is there", || UnixStream::connect(&self.path).ok()).into()
     }
 
-    pub fn figure(&self, name: &str) -> i64 {
+    pub(crate) fn figure(&self, name: &str) -> i64 {
         let node = self.tree.node("test/worker_socket").expect("the child is in the tree");
         let figure = node.figures.iter().find(|figure| figure.name == name);
         figure.map_or(0, |figure| figure.value)
     }
 
     /// Asks the tree to stop without waiting for it.
-    pub fn begin_stop(&mut self) {
+    pub(crate) fn begin_stop(&mut self) {
         self.stop.take();
     }
 
-    pub fn stop(mut self) {
+    pub(crate) fn stop(mut self) {
         self.begin_stop();
         self.thread.take().expect("stopped once").join().expect("the tree stops");
     }
@@ -104,7 +104,7 @@ impl Drop for House {
 }
 
 /// Waits for a value, at most [`DEADLINE`].
-pub fn eventually<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
+pub(crate) fn eventually<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
     let give_up = Instant::now() + DEADLINE;
     loop {
         if let Some(value) = condition() {
@@ -116,7 +116,7 @@ pub fn eventually<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T 
 }
 
 /// A worker.
-pub struct Client(pub BufReader<UnixStream>);
+pub(crate) struct Client(pub(crate) BufReader<UnixStream>);
 
 impl From<UnixStream> for Client {
     fn from(stream: UnixStream) -> Self {
@@ -126,26 +126,26 @@ impl From<UnixStream> for Client {
 }
 
 impl Client {
-    pub fn send(&mut self, bytes: impl AsRef<[u8]>) -> &mut Self {
+    pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) -> &mut Self {
         self.0.get_mut().write_all(bytes.as_ref()).expect("write");
         self
     }
 
     /// One reply, without its newline; empty at the end of the connection.
-    pub fn line(&mut self) -> String {
+    pub(crate) fn line(&mut self) -> String {
         let mut line = String::new();
         // A reset is an end, too: the server may close with bytes of ours unread.
         let _ = self.0.read_line(&mut line);
         line.trim_end_matches('\n').to_owned()
     }
 
-    pub fn shut_writing(&mut self) -> &mut Self {
+    pub(crate) fn shut_writing(&mut self) -> &mut Self {
         self.0.get_mut().shutdown(Shutdown::Write).expect("shutdown");
         self
     }
 
     /// Everything until the end of the connection.
-    pub fn rest(&mut self) -> String {
+    pub(crate) fn rest(&mut self) -> String {
         let mut rest = String::new();
         let _ = self.0.read_to_string(&mut rest);
         rest
@@ -154,14 +154,14 @@ impl Client {
 
 /// A store in memory, first in, first out.
 #[derive(Clone, Default)]
-pub struct Store {
-    pub jobs: Arc<Mutex<VecDeque<Job>>>,
+pub(crate) struct Store {
+    pub(crate) jobs: Arc<Mutex<VecDeque<Job>>>,
     /// What it was told, as text.
-    pub log: Arc<Mutex<Vec<String>>>,
+    pub(crate) log: Arc<Mutex<Vec<String>>>,
 }
 
 impl Store {
-    pub fn with_jobs(jobs: &[(&str, &str)]) -> Self {
+    pub(crate) fn with_jobs(jobs: &[(&str, &str)]) -> Self {
         let store = Self::default();
         store.jobs.lock().expect("lock").extend(jobs.iter().zip(1..).map(|(&(attr_path, payload), id)| {
             Job { attr_path: attr_path.to_owned(), payload: payload.to_owned(), handout: HandoutId(id) }
@@ -169,18 +169,18 @@ impl Store {
         store
     }
 
-    pub fn log(&self) -> Vec<String> {
+    pub(crate) fn log(&self) -> Vec<String> {
         self.log.lock().expect("lock").clone()
     }
 
-    pub fn wait_for(&self, entry: &str) {
+    pub(crate) fn wait_for(&self, entry: &str) {
         eventually(&format!("the store hears {entry:?}: {:?}", self.log()), || {
             self.log().iter().any(|known| known == entry).then_some(())
         });
     }
 
     /// Answers until every sender is gone.
-    pub fn serve(&self, mut requests: Inbox<StoreRequest>) {
+    pub(crate) fn serve(&self, mut requests: Inbox<StoreRequest>) {
         let store = self.clone();
         std::thread::spawn(move || {
             let never = StopToken::new();

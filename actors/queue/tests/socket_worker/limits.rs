@@ -7,7 +7,8 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use orchestrator_queue::edge::worker_socket::{Service, connection_limit, raise_descriptor_limit};
+use orchestrator_queue::edge::worker_socket::Service;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::house::{Client, House, Store, eventually, service};
 
@@ -15,7 +16,7 @@ use crate::house::{Client, House, Store, eventually, service};
 fn r29_the_connection_idle_longest_makes_room() {
     let jobs: Vec<(String, String)> = (0..100).map(|n| (format!("a{n}"), "1".to_owned())).collect();
     let store = Store::with_jobs(&jobs.iter().map(|(a, p)| (a.as_str(), p.as_str())).collect::<Vec<_>>());
-    let house = House::with_store(Service { connections_max: 4, ..service() }, &store);
+    let house = House::with_store(Service { connections_max: Some(4), ..service() }, &store);
     let mut workers: Vec<_> = (0..4).map(|_| house.connect()).collect();
     for (n, worker) in workers.iter_mut().enumerate() {
         assert_eq!(worker.send("READY\n").line(), format!("JOB a{n} 1"));
@@ -33,15 +34,12 @@ fn r29_the_connection_idle_longest_makes_room() {
 #[test]
 fn r29_server() {
     let Ok(path) = std::env::var("R29_SOCKET") else { return };
-    raise_descriptor_limit();
-    let connections_max = match std::env::var("R29_CONNECTIONS") {
-        Ok(connections) => connections.parse().expect("number"),
-        Err(_) => connection_limit(),
-    };
+    let connections = std::env::var("R29_CONNECTIONS").ok();
+    let connections_max = connections.map(|connections| connections.parse().expect("number"));
     let service = Service { connections_max, ..Service::default() };
     let (_house, requests) = House::at(Path::new(&path), service);
     Store::with_jobs(&[("alpha", "0 1")]).serve(requests);
-    println!("serving");
+    writeln!(std::io::stdout(), "serving").expect("the test listens");
     let _ = std::io::stdin().read_line(&mut String::new());
 }
 
@@ -66,8 +64,10 @@ fn r29_accepting_goes_on_when_the_descriptors_are_used_up() {
 
 /// 1200 idle clients, then a worker; with a limit on connections of its own, or the one derived from the descriptors.
 fn crowd(connections_max: Option<&str>) {
-    raise_descriptor_limit();
-    assert!(connection_limit() > 1300, "this test itself needs 1300 descriptors");
+    let own = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: own.maximum, ..own })
+        .expect("the soft limit can be raised");
+    assert!(own.maximum.is_none_or(|most| most > 1300), "this test needs 1300 descriptors: raise ulimit -Hn");
     let dir = tempfile::tempdir().expect("temporary directory");
     let path = dir.path().join("worker.sock");
     let mut server = Command::new("sh")

@@ -68,6 +68,7 @@ impl Reader {
     }
 
     fn retry(&mut self, file: &FetcherFile, cause: Cause, delay: Duration, error: &io::Error) {
+        self.figures.failed.add(1);
         let name = file.name();
         if self.warned.is_news(name.as_ref()) {
             tracing::warn!(name, %error, "cannot open it: trying again until it works");

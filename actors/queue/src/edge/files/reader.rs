@@ -53,6 +53,7 @@ pub(super) struct Reader {
 
 pub(super) struct Figures {
     pub(super) known: Figure,
+    pub(super) failed: Figure,
     bytes: Figure,
     rows: Figure,
     skipped: Figure,
@@ -62,6 +63,7 @@ impl Reader {
     pub(super) fn new(input_dir: PathBuf, ops: Outbox<IngestOp>, cx: &StartCx) -> Self {
         let figures = Figures {
             known: cx.vitals.declare("files_known", "files", FigureKind::Gauge),
+            failed: cx.vitals.declare("opens_failed", "tries", FigureKind::Counter),
             bytes: cx.vitals.declare("text_read", "bytes", FigureKind::Counter),
             rows: cx.vitals.declare("rows_read", "rows", FigureKind::Counter),
             skipped: cx.vitals.declare("lines_skipped", "lines", FigureKind::Counter),

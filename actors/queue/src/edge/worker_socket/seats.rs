@@ -21,7 +21,7 @@ const CONNECTIONS_MAX: u64 = 16_384;
 const BUSY: u64 = u64::MAX;
 
 /// Raises the soft limit on descriptors to the hard one. What cannot be raised stays.
-pub fn raise_descriptor_limit() {
+pub(super) fn raise_descriptor_limit() {
     let limit = getrlimit(Resource::Nofile);
     if limit.current != limit.maximum
         && let Err(error) =
@@ -32,8 +32,7 @@ pub fn raise_descriptor_limit() {
 }
 
 /// How many connections the limit on descriptors allows, less a reserve for the rest of the process.
-#[must_use]
-pub fn connection_limit() -> usize {
+pub(super) fn connection_limit() -> usize {
     let descriptors = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     let connections = descriptors.saturating_sub(RESERVE).clamp(1, CONNECTIONS_MAX);
     usize::try_from(connections).unwrap_or(usize::MAX)

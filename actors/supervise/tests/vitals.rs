@@ -1,0 +1,173 @@
+//! What the tree shows is true, survives restarts, and goes over the wire unchanged.
+
+#[allow(dead_code, reason = "every test file uses its part")]
+#[path = "support/probe.rs"]
+mod probe;
+
+use std::time::Duration;
+
+use orchestrator_supervise::{
+    ChildSpec, EventKind, EventLog, FigureKind, Restart, Strategy, SupervisorSpec, TreeSnapshot, Verb,
+    testing::{TestTree, event_after, eventually},
+};
+use probe::*;
+use tokio::sync::oneshot;
+
+fn spec(child: ChildSpec) -> SupervisorSpec {
+    SupervisorSpec::new(Strategy::RestForOne).limits(lenient()).child(child)
+}
+
+#[test]
+fn the_snapshot_shows_the_specification_and_survives_json() {
+    let (mailbox, child) = noting("a", &Journal::default());
+    let child = child.label("directory_1").restart(Restart::Transient).pausable();
+    let pool = ChildSpec::pool("pool", 2, |_| idle_task());
+    TestTree::run(spec(child).child(pool), async |tree| {
+        mailbox.ask(act(|_, cx| cx.vitals().link("redis", "localhost:6379").up()), LONG).await.unwrap();
+        mailbox.tell(boom()).unwrap();
+        until_incarnation(&tree, "a", 2).await;
+        until_incarnation(&tree, "pool", 2).await;
+        let snapshot = tree.snapshot();
+        let text = serde_json::to_string(&snapshot).unwrap();
+        assert_eq!(serde_json::from_str::<TreeSnapshot>(&text).unwrap(), snapshot);
+        assert!(snapshot.seq > 0 && snapshot.captured_at_ms >= snapshot.root.started_ms);
+        let root = &snapshot.root;
+        assert_eq!((root.kind.as_str(), root.strategy.as_deref()), ("supervisor", Some("rest_for_one")));
+        assert_eq!((root.intensity, root.period_ms), (Some(1000), Some(60_000)));
+        let a = root.find("test/a").unwrap();
+        assert_eq!((a.id.as_str(), a.label.as_deref(), a.kind.as_str()), ("a", Some("directory_1"), "actor"));
+        assert_eq!((a.restart.as_str(), a.pausable, a.restarts), ("transient", true, 1));
+        assert_eq!(a.link.as_ref().unwrap().endpoint, "localhost:6379");
+        let mut paths = Vec::new();
+        root.walk(&mut |node| paths.push(node.path.as_str()));
+        assert_eq!(paths, ["test", "test/a", "test/pool", "test/pool/0", "test/pool/1"]);
+        for event in tree.events(0) {
+            let text = serde_json::to_string(&event).unwrap();
+            assert_eq!(serde_json::from_str::<orchestrator_supervise::Event>(&text).unwrap(), event);
+        }
+    });
+}
+
+#[test]
+fn work_in_hand_is_shown_and_gone_when_done() {
+    let (mailbox, child) = noting("a", &Journal::default());
+    TestTree::run(spec(child), async |tree| {
+        let (open, opened) = oneshot::channel::<()>();
+        let gate = Do(Box::new(|_, cx| {
+            // A part of the work that ends before the work does not hide it.
+            drop(cx.vitals().hold("part"));
+            cx.atomically(opened, |_, _, _| ())
+        }));
+        mailbox.tell(gate).unwrap();
+        let in_hand = || tree.node("a").unwrap().in_hand;
+        eventually("it is in hand", || in_hand().is_some_and(|work| work.name == "Do")).await;
+        drop(open);
+        eventually("it is done", || in_hand().is_none()).await;
+    });
+}
+
+#[test]
+fn waiting_and_handling_are_counted_per_message_type() {
+    let (mailbox, child) = noting("a", &Journal::default());
+    TestTree::run(spec(child), async |tree| {
+        for n in 0..5 {
+            ping(&mailbox, n).await.unwrap();
+        }
+        let slow =
+            Do(Box::new(|_, cx| cx.atomically(tokio::time::sleep(Duration::from_millis(3)), |_, (), _| ())));
+        mailbox.ask(slow, LONG).await.unwrap();
+        let shown = tree.node("a").unwrap().mailboxes.remove(0);
+        assert_eq!((shown.handled, shown.high_water, shown.depth), (6, 1, 0));
+        let count = |name: &str| shown.messages.iter().find(|stats| stats.name == name).unwrap();
+        assert_eq!((count("Ping").count, count("Do").count), (5, 1));
+        assert!(count("Do").handling_us[0] >= 2048, "{:?}", count("Do"));
+        assert!(count("Ping").wait_us[0] > 0 && count("Ping").wait_us[0] <= count("Ping").wait_us[2]);
+    });
+}
+
+#[test]
+fn figures_survive_restarts() {
+    let (mailbox, child) = noting("a", &Journal::default());
+    TestTree::run(spec(child), async |tree| {
+        for round in 1..4 {
+            let count = act(|_, cx| {
+                cx.vitals().declare("rows", "rows", FigureKind::Counter).add(5);
+                cx.vitals().declare("open_files", "files", FigureKind::Gauge).set(2);
+            });
+            mailbox.ask(count, LONG).await.unwrap();
+            let figures = tree.node("a").unwrap().figures;
+            let values: Vec<_> = figures.iter().map(|figure| (figure.name.as_str(), figure.value)).collect();
+            assert_eq!(values, [("rows", 5 * round), ("open_files", 2)]);
+            command(&tree, "a", Verb::Restart).await;
+        }
+    });
+}
+
+#[test]
+fn a_link_is_news_when_it_changes() {
+    let (mailbox, child) = noting("a", &Journal::default());
+    TestTree::run(spec(child), async |tree| {
+        let seq = tree.event_log().newest();
+        let report = act(|_, cx| {
+            let link = cx.vitals().link("amqp", "broker:5672");
+            for attempt in 1..4 {
+                link.connecting(attempt);
+                link.down("connection refused", Duration::from_secs(1));
+            }
+            link.down("wrong password", Duration::from_secs(5));
+            link.up();
+            link.up();
+            link.down("connection refused", Duration::from_secs(9));
+        });
+        mailbox.ask(report, LONG).await.unwrap();
+        let down = |reason: &str| EventKind::LinkDown { reason: reason.to_owned() };
+        let news: Vec<_> = tree.events(seq).into_iter().map(|event| event.kind).collect();
+        let refused = down("connection refused");
+        assert_eq!(news, [refused.clone(), down("wrong password"), EventKind::LinkUp, refused]);
+        let link = tree.node("a").unwrap().link.unwrap();
+        assert_eq!((link.state.as_str(), link.reason.as_deref()), ("down", Some("connection refused")));
+        assert!(link.retry_in_ms.unwrap() > 5_000);
+    });
+}
+
+#[test]
+fn a_link_does_not_stay_up_when_its_child_ends() {
+    let (mailbox, child) = noting("a", &Journal::default());
+    TestTree::run(spec(child), async |tree| {
+        let up = || act(|_, cx| cx.vitals().link("amqp", "broker:5672").up());
+        mailbox.ask(up(), LONG).await.unwrap();
+        mailbox.tell(boom()).unwrap();
+        until_incarnation(&tree, "a", 2).await;
+        assert_eq!(tree.node("a").unwrap().link.unwrap().state, "connecting");
+        let seq = tree.event_log().newest();
+        mailbox.ask(up(), LONG).await.unwrap();
+        event_after(&tree, seq, "link up", |event| event.kind == EventKind::LinkUp).await;
+    });
+}
+
+/// Many threads write; the number of the newest event never falls behind the ring.
+#[test]
+fn nobody_who_waits_for_events_misses_one() {
+    let (mailbox, child) = noting("a", &Journal::default());
+    TestTree::run(spec(child), async |tree| {
+        let vitals = tree.vitals("a").unwrap();
+        mailbox.ask(act(|_, cx| drop(cx.vitals().link("x", "y"))), LONG).await.unwrap();
+        let (writers, rounds) = (4, 500);
+        let log: EventLog = tree.event_log().clone();
+        let first = log.newest();
+        std::thread::scope(|scope| {
+            for writer in 0..writers {
+                let link = vitals.link("x", "y");
+                scope.spawn(move || {
+                    (0..rounds).for_each(|n| link.down(format!("{writer} {n}"), Duration::ZERO));
+                });
+            }
+            while log.newest() < first + writers * rounds {
+                let newest = log.newest();
+                assert!(log.newest() >= newest, "it only grows");
+                std::thread::yield_now();
+            }
+        });
+        assert_eq!(log.since(first).len() as u64, writers * rounds);
+    });
+}

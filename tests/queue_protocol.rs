@@ -1,0 +1,223 @@
+//! The worker protocol on the real socket [P01-P12]: what is answered, what is not, and what happens to the socket file.
+
+use std::{
+    fs,
+    io::Write,
+    os::unix::{
+        fs::{FileTypeExt, PermissionsExt},
+        net::{UnixListener, UnixStream},
+    },
+    process::{Command, Stdio},
+};
+
+use orchestrator_harness::{Reply, Site, Worker, eventually};
+
+fn site() -> Site {
+    Site::new(env!("CARGO_BIN_EXE_orchestrator"))
+}
+
+fn job(attr_path: &str) -> Reply {
+    Reply::Job { attr_path: attr_path.to_owned(), payload: "0 1".to_owned() }
+}
+
+const LOG: &str = "SELECT attr_path, started > 1000000000, finished IS NOT NULL, exit_code FROM log ORDER BY 1";
+
+#[test]
+fn p01_p02_byte_by_byte_and_all_at_once_in_order() {
+    let site = site();
+    site.write("f1.1.txt", "alpha 0 1\nbravo 0 1\n");
+    let _instance = site.start();
+    let mut slow = site.worker();
+    let mut seen = Vec::new();
+    for byte in b"READY\n" {
+        slow.send(&[*byte]).unwrap();
+    }
+    seen.push(slow.reply().attr_path().to_owned());
+    for byte in format!("DONE {} 0\n", seen[0]).bytes() {
+        slow.send(&[byte]).unwrap();
+    }
+    seen.push(slow.reply().attr_path().to_owned());
+    seen.sort();
+    assert_eq!(seen, ["alpha", "bravo"]);
+    site.write("f2.2.txt", "charlie 0 1\n");
+    site.database().expect("SELECT count(*) FROM queue", &["3"]);
+    slow.send(b"DONE bravo 0\nDONE alpha 3\nREADY\nREADY\n").unwrap();
+    let replies = [slow.reply(), slow.reply(), slow.reply(), slow.reply()];
+    assert_eq!(replies, [job("charlie"), Reply::NoJobs, Reply::NoJobs, Reply::NoJobs]);
+    assert_eq!(site.database().rows(LOG), ["alpha|1|1|3", "bravo|1|1|0", "charlie|1|0|NULL"]);
+}
+
+#[test]
+fn p03_p04_what_is_no_request_closes_and_nothing_after_it_is_done() {
+    let site = site();
+    site.write("f1.1.txt", "alpha 0 1\n");
+    let _instance = site.start();
+    for odd in ["", "READY\r", "READY ", " READY", "ready", "DONE", "DONE\talpha 0", "done alpha 0", "GET / HTTP/1.1"] {
+        let mut worker = site.worker();
+        worker.send(format!("{odd}\nREADY\n").as_bytes()).unwrap();
+        assert_eq!(worker.read_to_end(), b"", "{odd:?}");
+    }
+    let mut worker = site.worker();
+    worker.send(b"READY").unwrap();
+    worker.finish();
+    assert_eq!(worker.read_to_end(), b"", "READY without its newline");
+    assert_eq!(site.worker().ready(), job("alpha"), "no READY above was executed");
+}
+
+#[test]
+fn p05_a_done_that_cannot_be_read_has_no_effect() {
+    let site = site();
+    site.write("f1.1.txt", "alpha 0 1\nbravo 0 1\n");
+    let _instance = site.start();
+    let first = site.worker().ready();
+    let attr_path = first.attr_path();
+    for code in ["", " ", " x", " 1.0", " 1__0", " _1", " 9223372036854775808", " --1", " 0x1"] {
+        let mut worker = site.worker();
+        worker.send(format!("DONE {attr_path}{code}\nREADY\n").as_bytes()).unwrap();
+        assert_eq!(worker.read_to_end(), b"", "{code:?}");
+    }
+    let mut worker = site.worker();
+    worker.send(b"DONE \xff\xfe 0\nREADY\n").unwrap();
+    assert_eq!(worker.read_to_end(), b"");
+    assert_eq!(site.database().rows(LOG), [format!("{attr_path}|1|0|NULL")]);
+}
+
+#[test]
+fn p06_every_form_of_a_code_that_counts() {
+    let site = site();
+    site.write("f1.1.txt", "alpha 0 1\n");
+    let _instance = site.start();
+    let mut worker = site.worker();
+    assert_eq!(worker.ready(), job("alpha"));
+    let codes = [
+        ("-7", "-7"),
+        ("+007", "7"),
+        ("1_0", "10"),
+        ("5\r", "5"),
+        ("\t6", "6"),
+        ("4 and more", "4"),
+        ("9223372036854775807", "9223372036854775807"),
+        ("-9223372036854775808", "-9223372036854775808"),
+    ];
+    for (sent, stored) in codes {
+        worker.send(format!("DONE alpha {sent}\n").as_bytes()).unwrap();
+        assert_eq!(worker.reply(), Reply::NoJobs, "{sent:?}");
+        assert_eq!(site.database().rows("SELECT exit_code FROM log"), [stored], "{sent:?}");
+    }
+    worker.send(b"DONE alpha 11").unwrap();
+    worker.finish();
+    assert_eq!(worker.read_to_end(), b"NOJOBS\n", "a last DONE needs no newline");
+    assert_eq!(site.database().rows("SELECT exit_code FROM log"), ["11"]);
+}
+
+#[test]
+fn p07_p08_a_done_for_something_unknown_or_by_anybody() {
+    let site = site();
+    site.write("f1.1.txt", "alpha 0 1\nbravo 0 1\n");
+    let _instance = site.start();
+    let mut first = site.worker();
+    let taken = first.done("never.heard.of", 1);
+    assert_ne!(taken, Reply::NoJobs);
+    assert_eq!(first.done("", 1).attr_path().len(), 5, "an empty attribute path is a no-op, too");
+    assert_eq!(site.database().rows("SELECT count(*) FROM log"), ["2"]);
+    assert_eq!(site.worker().done(taken.attr_path(), 9), Reply::NoJobs, "who took it does not matter");
+    let stored = format!("SELECT exit_code FROM log WHERE attr_path = '{}'", taken.attr_path());
+    assert_eq!(site.database().rows(&stored), ["9"]);
+}
+
+#[test]
+fn p09_a_line_of_65536_bytes_and_no_longer() {
+    let site = site();
+    let _instance = site.start();
+    let line = |bytes: usize| format!("DONE {} 0\n", "x".repeat(bytes - 7));
+    let mut worker = site.worker();
+    worker.send(line(65_536).as_bytes()).unwrap();
+    assert_eq!(worker.reply(), Reply::NoJobs);
+    // The end of the process's patience may break the pipe while we still send.
+    let _ = worker.send(line(65_537).as_bytes());
+    assert_eq!(worker.read_to_end(), b"");
+    let mut endless = site.worker();
+    let _ = endless.send(&vec![b'x'; 300_000]);
+    assert_eq!(endless.read_to_end(), b"");
+    assert_eq!(site.worker().ready(), Reply::NoJobs);
+}
+
+/// P10 as worker.bash does it: one line through socat, write side shut, read to the end.
+#[test]
+fn p10_half_close_through_the_real_socat() {
+    let site = site();
+    site.write("f1.1.txt", "alpha 0 1\n");
+    let _instance = site.start();
+    let socat = |line: &str| {
+        let mut child = Command::new("socat")
+            .args(["-t5", "-", &format!("UNIX-CONNECT:{}", site.socket().display())])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("socat is installed");
+        child.stdin.take().unwrap().write_all(line.as_bytes()).unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success());
+        String::from_utf8(output.stdout).unwrap()
+    };
+    assert_eq!(socat("READY\n"), "JOB alpha 0 1\n");
+    assert_eq!(socat("DONE alpha 3\n"), "NOJOBS\n");
+    assert_eq!(socat("DONE alpha 4"), "NOJOBS\n");
+    assert_eq!(site.database().rows(LOG), ["alpha|1|1|4"]);
+}
+
+/// P10, P11: an early end of input has its answers all the same, and the end of one connection is no matter for others.
+#[test]
+fn p10_p11_pipelined_then_shut_and_others_live_on() {
+    let site = site();
+    let _instance = site.start();
+    let mut bystander = site.worker();
+    assert_eq!(bystander.ready(), Reply::NoJobs);
+    let mut worker = site.worker();
+    worker.send(b"READY\nREADY\nDONE a 0").unwrap();
+    worker.finish();
+    assert_eq!(worker.read_to_end(), b"NOJOBS\nNOJOBS\nNOJOBS\n");
+    drop(site.worker());
+    assert_eq!(bystander.ready(), Reply::NoJobs);
+}
+
+#[test]
+fn p12_a_stale_socket_is_replaced_and_the_umask_rules() {
+    let site = site().shell("umask 027");
+    drop(UnixListener::bind(site.socket()).unwrap());
+    assert!(UnixStream::connect(site.socket()).is_err(), "nobody listens there");
+    let instance = site.start();
+    assert_eq!(site.worker().ready(), Reply::NoJobs);
+    let mode = fs::metadata(site.socket()).unwrap().permissions().mode() & 0o7777;
+    assert_eq!(mode, 0o750, "{mode:o}");
+    instance.kill_nine();
+    assert!(fs::metadata(site.socket()).unwrap().file_type().is_socket(), "left by the kill");
+    let _instance = site.start();
+    assert_eq!(site.worker().ready(), Reply::NoJobs);
+}
+
+#[test]
+fn p12_another_kind_of_file_is_an_error_exit() {
+    let site = site();
+    fs::write(site.socket(), "precious").unwrap();
+    let mut instance = site.spawn();
+    let status = instance.wait();
+    assert!(status.code().is_some_and(|code| code != 0), "{status}");
+    assert_eq!(fs::read(site.socket()).unwrap(), b"precious");
+    assert!(site.log().contains("is not a socket"), "{}", site.log());
+}
+
+/// A socket that somebody serves is not taken away from them.
+#[test]
+fn p12_a_live_socket_is_left_to_its_owner() {
+    let site = site();
+    let owner = UnixListener::bind(site.socket()).unwrap();
+    let mut instance = site.spawn();
+    assert!(!instance.wait().success());
+    assert!(site.log().contains("belongs to a running instance"), "{}", site.log());
+    owner.set_nonblocking(true).unwrap();
+    while owner.accept().is_ok() {}
+    let _client = UnixStream::connect(site.socket()).unwrap();
+    eventually("the owner to be asked", || owner.accept().is_ok());
+    drop(Worker::connect(&site.socket()));
+}
