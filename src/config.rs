@@ -48,7 +48,7 @@ pub(crate) enum LogFormat {
 
 impl Default for TelemetryConfig {
     fn default() -> Self {
-        Self { format: LogFormat::Text, filter: "info".to_owned() }
+        Self { format: LogFormat::Text, filter: "info,actix_server=warn".to_owned() }
     }
 }
 

@@ -1,6 +1,9 @@
 //! `orchestrator`: one supervised process that hands out work. This file turns arguments into a run, a check or a
 //! command to a running instance; it knows nothing of how subsystems work.
 
+#[cfg(not(any(feature = "queue")))]
+compile_error!("a build without any subsystem has nothing to run: add --features queue");
+
 mod cli;
 mod config;
 mod dropin;
@@ -98,9 +101,8 @@ fn stand_in(admin: Option<&str>, original: &DropIn) -> Result<ExitCode> {
 fn check(arguments: &RunArguments) -> ExitCode {
     use std::io::Write;
     let checked = Config::load(&arguments.into()).and_then(|config| {
-        let root = topology::root(&config, Binding::Required);
-        root.validate(ROOT)?;
-        Ok(root.outline(ROOT))
+        topology::check(&config)?;
+        Ok(topology::root(&config, Binding::Required).outline(ROOT))
     });
     match checked {
         Ok(outline) => {

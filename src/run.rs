@@ -1,6 +1,8 @@
 //! Runs the tree until a signal or its own end.
 
-use anyhow::{Context, Result};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
 use orchestrator_admin::Binding;
 use orchestrator_supervise::{Exit, Root};
 
@@ -22,6 +24,10 @@ pub(crate) fn run(config: &Config, binding: Binding, greeting: &str) -> Result<E
     actix_rt::System::new().block_on(async {
         let mut signals = Signals::new().context("cannot take over SIGTERM and SIGINT")?;
         let mut root = Root::start(ROOT, topology::root(config, binding)).await?;
+        // A tree that did not boot has ended by now: what it lacks is the operator's to give, like a wrong configuration.
+        if let Ok(exit) = tokio::time::timeout(Duration::ZERO, root.wait()).await {
+            bail!("{exit}");
+        }
         if config.admin.as_ref().is_some_and(|admin| admin.chaos) {
             root.tree().allow_chaos();
         }

@@ -22,11 +22,24 @@ pub(crate) fn root(config: &Config, binding: Binding) -> SupervisorSpec {
     root
 }
 
+/// Checks the configuration as far as that goes without touching anything.
+///
+/// # Errors
+/// What the operator has to change.
+pub(crate) fn check(config: &Config) -> anyhow::Result<()> {
+    if let Some(admin) = &config.admin {
+        admin.check()?;
+    }
+    root(config, Binding::Required).validate(ROOT)?;
+    Ok(())
+}
+
 /// Checks what no restart would heal: a database that another instance has, or that a newer program wrote.
 ///
 /// # Errors
 /// What the operator has to change.
 pub(crate) fn preflight(config: &Config) -> anyhow::Result<()> {
+    check(config)?;
     #[cfg(feature = "queue")]
     if let Some(queue) = &config.queue {
         orchestrator_queue::preflight(queue)?;

@@ -10,7 +10,8 @@ fn site() -> Site {
 }
 
 const ATTRS: &str = "SELECT attr_path FROM queue ORDER BY 1";
-const RUNS: &str = "SELECT name, run_started, is_complete FROM fetchers JOIN fetcher_runs USING (fetcher_id) ORDER BY 1, 2";
+const RUNS: &str =
+    "SELECT name, run_started, is_complete FROM fetchers JOIN fetcher_runs USING (fetcher_id) ORDER BY 1, 2";
 
 /// Writes a file and waits for its row: what was before it in the directory has been looked at by then.
 fn settle(site: &Site, database: &Database, name: &str) {
@@ -104,7 +105,8 @@ fn c07_c08_cases_16_and_17_files_that_go_and_come_while_nobody_looks() {
     site.remove("f1.100.txt");
     site.write("f1.102.txt", "charlie 0 1\n");
     let instance = site.start();
-    database.expect("SELECT fetcher_run_started, attr_path FROM queue ORDER BY 1", &["101|bravo", "102|charlie"]);
+    database
+        .expect("SELECT fetcher_run_started, attr_path FROM queue ORDER BY 1", &["101|bravo", "102|charlie"]);
     assert_eq!(database.rows("SELECT fetcher_id FROM fetchers ORDER BY name"), ids, "f1 keeps its place");
     assert!(instance.terminate().success());
     site.remove("f1.102.txt");
@@ -218,8 +220,17 @@ fn c26_c27_which_names_count() {
     fs::write(site.file("deeper/f1.1.txt"), "no 1\n").unwrap();
     let _instance = site.start();
     for name in [
-        "f1", "f1.txt", "f1.1", "f1.1.TXT", "f1.1.txt.PART", "f1.1.txt.part.part", "a.b.1.txt", ".x.1.txt",
-        "f1.1.txt.", "f1.1.txt~", "1.txt",
+        "f1",
+        "f1.txt",
+        "f1.1",
+        "f1.1.TXT",
+        "f1.1.txt.PART",
+        "f1.1.txt.part.part",
+        "a.b.1.txt",
+        ".x.1.txt",
+        "f1.1.txt.",
+        "f1.1.txt~",
+        "1.txt",
     ] {
         site.write(name, "no 1\n");
     }

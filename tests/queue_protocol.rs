@@ -20,7 +20,8 @@ fn job(attr_path: &str) -> Reply {
     Reply::Job { attr_path: attr_path.to_owned(), payload: "0 1".to_owned() }
 }
 
-const LOG: &str = "SELECT attr_path, started > 1000000000, finished IS NOT NULL, exit_code FROM log ORDER BY 1";
+const LOG: &str =
+    "SELECT attr_path, started > 1000000000, finished IS NOT NULL, exit_code FROM log ORDER BY 1";
 
 #[test]
 fn p01_p02_byte_by_byte_and_all_at_once_in_order() {
@@ -52,7 +53,17 @@ fn p03_p04_what_is_no_request_closes_and_nothing_after_it_is_done() {
     let site = site();
     site.write("f1.1.txt", "alpha 0 1\n");
     let _instance = site.start();
-    for odd in ["", "READY\r", "READY ", " READY", "ready", "DONE", "DONE\talpha 0", "done alpha 0", "GET / HTTP/1.1"] {
+    for odd in [
+        "",
+        "READY\r",
+        "READY ",
+        " READY",
+        "ready",
+        "DONE",
+        "DONE\talpha 0",
+        "done alpha 0",
+        "GET / HTTP/1.1",
+    ] {
         let mut worker = site.worker();
         worker.send(format!("{odd}\nREADY\n").as_bytes()).unwrap();
         assert_eq!(worker.read_to_end(), b"", "{odd:?}");

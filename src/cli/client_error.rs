@@ -21,9 +21,7 @@ pub(crate) enum ClientError {
         reason: String,
     },
     /// It took too long.
-    #[error(
-        "no answer from {target} within {seconds} s: it may still be done, look with `orchestrator tree`"
-    )]
+    #[error("no answer from {target} within {seconds} s: a command may still be carried out")]
     Slow {
         /// Which address was asked.
         target: String,

@@ -1,5 +1,7 @@
 //! The storage's contract, case by case: the queue operations, upgrades, foreign files and foreign writers.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails right there")]
+
 #[path = "storage_contract/bench.rs"]
 mod bench;
 #[path = "storage_contract/deletion.rs"]

@@ -1,5 +1,7 @@
 //! What a request costs, counted in steps of SQLite's machine: the same in a small and in a large queue.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails right there")]
+
 use orchestrator_queue::edge::sqlite::{Options, SqliteStore, Synchronous};
 use orchestrator_queue::storage::{Batch, Deletion, RunId, Storage, StorageError, Upsert};
 use rusqlite::Connection;

@@ -18,6 +18,17 @@ pub(crate) struct BodyCx {
     pub(crate) vitals: Arc<Vitals>,
 }
 
+/// What became of an incarnation that was to be dropped.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Kill {
+    /// It is gone.
+    Done,
+    /// A supervisor: its children are being dropped; the exit comes from `poll` when the last one is gone.
+    UnderWay,
+    /// A thread: it cannot be dropped, `poll` must go on until it ends.
+    Impossible,
+}
+
 /// A child's life support. Lives as long as the process; incarnations come and go inside.
 /// Every call guards the child's own code against panics.
 pub(crate) trait Body {
@@ -33,8 +44,8 @@ pub(crate) trait Body {
         true
     }
 
-    /// Drops the incarnation; false when that cannot be done (a thread) and `poll` must go on until it ends.
-    fn kill(&mut self) -> bool;
+    /// Drops the incarnation, whose exit is `exit`.
+    fn kill(&mut self, exit: Exit) -> Kill;
 
     /// Is a paused incarnation polled on? Actors are not; tasks, threads and supervisors close their intake themselves.
     fn runs_while_paused(&self) -> bool {

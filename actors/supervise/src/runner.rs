@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     Exit, OnRestart, Shutdown, StartCx, State, Tree, Vitals,
-    body::{Body, BodyCx},
+    body::{Body, BodyCx, Kill},
     event::EventKind,
     guard::guard,
     order::{Order, OrderError, Verb},
@@ -242,10 +242,17 @@ impl Runner {
                     self.announce(incarnation);
                 }
                 Step::Deadline => {
+                    deadline = None;
                     self.vitals.report_orphan();
-                    return self.kill(body, stop);
+                    if let Some(driven) = self.kill(body, stop) {
+                        return driven;
+                    }
                 }
-                Step::Control(Some(Control::Kill)) => return self.kill(body, stop),
+                Step::Control(Some(Control::Kill)) => {
+                    if let Some(driven) = self.kill(body, stop) {
+                        return driven;
+                    }
+                }
                 Step::Control(Some(Control::Obey(order))) => {
                     let panicked = (order.verb == Verb::Panic).then(|| self.panic(body)).flatten();
                     self.obey(order);
@@ -254,7 +261,11 @@ impl Runner {
                     }
                 }
                 Step::Control(Some(Control::Stop)) => match self.shutdown {
-                    Shutdown::Kill => return self.kill(body, stop),
+                    Shutdown::Kill => {
+                        if let Some(driven) = self.kill(body, stop) {
+                            return driven;
+                        }
+                    }
                     Shutdown::After(limit) => {
                         deadline = Some(Instant::now() + limit);
                         self.begin_stop(stop);
@@ -265,28 +276,34 @@ impl Runner {
                     debug_assert!(false, "a supervisor starts a child only after its exit");
                 }
                 Step::Control(None) => {
-                    body.kill();
+                    let _ = body.kill(Exit::Killed);
                     return Driven::Abandoned;
                 }
             }
         }
     }
 
-    fn kill(&self, body: &mut dyn Body, stop: &CancellationToken) -> Driven {
+    /// Drops the incarnation; None when it takes a moment and `poll` tells.
+    fn kill(&self, body: &mut dyn Body, stop: &CancellationToken) -> Option<Driven> {
         self.vitals.hand().lose();
         // A thread cannot be dropped, but it can be told.
         stop.cancel();
-        if body.kill() { Driven::Exited(Exit::Killed) } else { Driven::LeftBehind }
+        match body.kill(Exit::Killed) {
+            Kill::Done => Some(Driven::Exited(Exit::Killed)),
+            Kill::UnderWay => None,
+            Kill::Impossible => Some(Driven::LeftBehind),
+        }
     }
 
     /// Makes the incarnation panic: at once, or, for a thread, at the next work that it takes in hand.
     fn panic(&self, body: &mut dyn Body) -> Option<Exit> {
-        let exit = guard(|| -> () { panic!("injected panic") }).err();
+        let exit = guard(|| -> () { panic!("injected panic") }).err()?;
         self.vitals.hand().lose();
-        if body.kill() {
-            return exit;
+        match body.kill(exit.clone()) {
+            Kill::Done => return Some(exit),
+            Kill::UnderWay => {}
+            Kill::Impossible => self.vitals.panic_at_next_hold(),
         }
-        self.vitals.panic_at_next_hold();
         None
     }
 

@@ -1,5 +1,7 @@
 //! The same promises when children live on several threads, and what is seen of a thread that is blocked.
 
+#![allow(clippy::unwrap_used, reason = "what a test cannot go on without fails it")]
+
 #[allow(dead_code, reason = "every test file uses its part")]
 #[path = "support/probe.rs"]
 mod probe;

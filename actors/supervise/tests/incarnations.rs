@@ -1,5 +1,7 @@
 //! What an incarnation obtained from outside is worthless to the next one, and is dropped and counted.
 
+#![allow(clippy::unwrap_used, reason = "what a test cannot go on without fails it")]
+
 #[allow(dead_code, reason = "every test file uses its part")]
 #[path = "support/probe.rs"]
 mod probe;

@@ -1,5 +1,7 @@
 //! Wherever a child panics: it alone ends, the panic is its exit, the work in hand is named, and it runs again.
 
+#![allow(clippy::unwrap_used, reason = "what a test cannot go on without fails it")]
+
 #[allow(dead_code, reason = "every test file uses its part")]
 #[path = "support/probe.rs"]
 mod probe;

@@ -1,5 +1,7 @@
 //! Pause closes the intake and nothing else: what waits, waits; a stop still drains; a restart stays paused.
 
+#![allow(clippy::unwrap_used, reason = "what a test cannot go on without fails it")]
+
 #[allow(dead_code, reason = "every test file uses its part")]
 #[path = "support/probe.rs"]
 mod probe;

@@ -1,13 +1,14 @@
 //! Commands: what they do, what they answer, and what is noted of them. Consoles.
 
+#![allow(clippy::unwrap_used, reason = "what a test cannot go on without fails it")]
+
 #[allow(dead_code, reason = "every test file uses its part")]
 #[path = "support/probe.rs"]
 mod probe;
 
 use orchestrator_supervise::{
-    Answer, AskError, Child, ChildCx, ChildSpec, CommandError, ConsoleCallError, ConsoleError, ConsoleReply,
-    ConsoleRequest, EventKind, Factory, Handle, Origin, Outcome, Root, StartCx, State, Strategy,
-    SupervisorSpec, Tree, Verb, mailbox,
+    ChildSpec, CommandError, EventKind, Factory, Origin, Outcome, Root, StartCx, State, Strategy,
+    SupervisorSpec, Tree, Verb,
     testing::{TestTree, eventually},
 };
 use probe::*;
@@ -215,43 +216,5 @@ fn an_injected_panic_heals_in_every_kind_of_child() {
             assert_eq!(tree.node(path).unwrap().last_exit.unwrap().reason, "panicked: injected panic");
         }
         until_incarnation(&tree, "inner/x", 3).await;
-    });
-}
-
-struct Desk;
-
-impl Child for Desk {}
-
-impl Handle<ConsoleRequest> for Desk {
-    fn handle(&mut self, request: ConsoleRequest, cx: &mut ChildCx<'_, Self>) -> Answer<Self, ConsoleReply> {
-        match request.verb.as_str() {
-            "echo" => Answer::now(Ok(request.args)),
-            "hang" => cx.atomically(std::future::pending(), |_, (), _| Ok(serde_json::Value::Null)),
-            _ => Answer::now(Err(ConsoleError::UnknownVerb("echo, hang".to_owned()))),
-        }
-    }
-}
-
-#[test]
-fn consoles_answer_or_time_out() {
-    let (desk, slot) = mailbox::<Desk>(4);
-    let child = ChildSpec::worker("desk", Factory::actor(slot, |_| Ok(Desk)))
-        .shutdown(deadline(1))
-        .console(desk.recipient());
-    TestTree::run(spec().child(child).child(noting("a", &Journal::default()).1), async |tree| {
-        let ask = async |path: &str, verb: &str| {
-            let args = serde_json::json!([1, 2]);
-            tree.console(path, ConsoleRequest { verb: verb.to_owned(), args }).await
-        };
-        assert_eq!(ask("desk", "echo").await.unwrap(), Ok(serde_json::json!([1, 2])));
-        let unknown = ask("desk", "peek").await.unwrap();
-        assert_eq!(unknown, Err(ConsoleError::UnknownVerb("echo, hang".to_owned())));
-        for path in ["a", "nowhere"] {
-            let text = ask(path, "echo").await.unwrap_err().to_string();
-            assert_eq!(text, format!("`{path}` has no console; these have: test/desk"));
-        }
-        assert!(tree.node("desk").unwrap().console && !tree.node("a").unwrap().console);
-        let late = ask("desk", "hang").await.unwrap_err();
-        assert!(matches!(late, ConsoleCallError::Ask(AskError::TimedOut(_))), "{late:?}");
     });
 }

@@ -1,5 +1,7 @@
 //! Restarts cost budget; who spends it faster than it grows again is given up, one level after the other.
 
+#![allow(clippy::unwrap_used, reason = "what a test cannot go on without fails it")]
+
 #[allow(dead_code, reason = "every test file uses its part")]
 #[path = "support/probe.rs"]
 mod probe;
@@ -13,8 +15,8 @@ use std::{
 };
 
 use orchestrator_supervise::{
-    Backoff, ChildSpec, EventKind, Exit, Factory, Fault, Limits, Shutdown, StartCx, Strategy, SupervisorSpec,
-    Tree, Verb, mailbox,
+    Backoff, ChildSpec, EventKind, Exit, Factory, Fault, Limits, Strategy, SupervisorSpec, Tree, Verb,
+    mailbox,
     testing::{TestTree, event_after, eventually},
 };
 use probe::*;
@@ -190,18 +192,27 @@ fn a_stop_while_backing_off_ends_stopped() {
     let backoff = Backoff { first: Duration::from_secs(10), max: Duration::from_secs(10) };
     let slow = Limits { intensity: 1, period: Duration::from_secs(60), backoff };
     let (mailbox, child) = noting("a", &Journal::default());
-    let other = ChildSpec::worker(
-        "b",
-        Factory::task(|cx: StartCx| async move {
-            cx.stop.cancelled().await;
-            Ok(())
-        }),
-    )
-    .shutdown(Shutdown::Kill);
+    let other = ChildSpec::worker("b", idle_task());
     let spec = SupervisorSpec::new(Strategy::OneForAll).limits(slow).child(child).child(other);
     TestTree::run(spec, async |tree| {
         mailbox.tell(boom()).unwrap();
         until_state(&tree, "a", "backing_off").await;
         until_state(&tree, "b", "backing_off").await;
+    });
+}
+
+/// The same when their supervisor was killed meanwhile and does not come back.
+#[test]
+fn a_killed_supervisor_leaves_nobody_backing_off() {
+    let backoff = Backoff { first: Duration::from_secs(10), max: Duration::from_secs(10) };
+    let slow = Limits { intensity: 1, period: Duration::from_secs(60), backoff };
+    let (mailbox, child) = noting("a", &Journal::default());
+    let inner = SupervisorSpec::new(Strategy::OneForOne).limits(slow).child(child);
+    let group = ChildSpec::supervisor("inner", inner).restart(orchestrator_supervise::Restart::Temporary);
+    TestTree::run(SupervisorSpec::new(Strategy::OneForOne).child(group), async |tree| {
+        mailbox.tell(boom()).unwrap();
+        until_state(&tree, "inner/a", "backing_off").await;
+        command(&tree, "inner", Verb::Panic).await;
+        until_state(&tree, "inner/a", "stopped").await;
     });
 }

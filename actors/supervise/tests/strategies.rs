@@ -1,5 +1,7 @@
 //! OTP's strategies and restart table.
 
+#![allow(clippy::unwrap_used, reason = "what a test cannot go on without fails it")]
+
 #[allow(dead_code, reason = "every test file uses its part")]
 #[path = "support/probe.rs"]
 mod probe;
@@ -38,7 +40,8 @@ fn four(
 
 #[test]
 fn the_restart_table() {
-    let exits: [(&str, fn() -> Do, bool, bool); 3] = [
+    type Row = (&'static str, fn() -> Do, bool, bool);
+    let exits: [Row; 3] = [
         ("normal", || act(|_, cx| cx.stop()), true, false),
         ("failed", || act(|_, cx| cx.fail(Fault::new("tired"))), true, true),
         ("panicked", boom, true, true),

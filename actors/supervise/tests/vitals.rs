@@ -1,5 +1,7 @@
 //! What the tree shows is true, survives restarts, and goes over the wire unchanged.
 
+#![allow(clippy::unwrap_used, reason = "what a test cannot go on without fails it")]
+
 #[allow(dead_code, reason = "every test file uses its part")]
 #[path = "support/probe.rs"]
 mod probe;

@@ -5,9 +5,11 @@
 mod admin;
 mod database;
 mod instance;
+pub mod load;
 pub mod original;
 mod site;
 mod tree;
+mod validity;
 mod worker;
 
 pub use admin::{HttpReply, http};
@@ -15,6 +17,7 @@ pub use database::Database;
 pub use instance::Instance;
 pub use site::Site;
 pub use tree::Link;
+pub use validity::{assert_valid, snapshot_of};
 pub use worker::{Reply, Worker};
 
 use std::{

@@ -64,7 +64,15 @@ impl Worker {
 
     /// Shuts the writing side, as `socat` does after its input.
     pub fn finish(&mut self) {
-        self.reader.get_ref().shutdown(Shutdown::Write).expect("shut the writing side");
+        self.try_finish().expect("shut the writing side");
+    }
+
+    /// Shuts the writing side of a connection that may have broken.
+    ///
+    /// # Errors
+    /// Of the socket.
+    pub fn try_finish(&mut self) -> io::Result<()> {
+        self.reader.get_ref().shutdown(Shutdown::Write)
     }
 
     /// Reads one answer.

@@ -141,6 +141,34 @@ fn our_own_newer_tables_are_not_touched() {
 }
 
 #[test]
+fn what_was_lost_of_our_own_is_made_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("q.db");
+    let mut store = open(&path).unwrap();
+    feed(&mut store, "f1", 1, &[("alpha", "0 1"), ("bravo", "0 1")]);
+    drop(store);
+    let conn = Connection::open(&path).unwrap();
+    conn.execute_batch(
+        "DROP TRIGGER orchestrator_queue_update; UPDATE queue SET is_dequeued = 1 WHERE attr_path = 'alpha';
+         DROP TABLE orchestrator_group; DROP TABLE orchestrator_handout;",
+    )
+    .unwrap();
+    let mut store = open(&path).unwrap();
+    assert_eq!(next_attr(&mut store, 10).as_deref(), Some("bravo"));
+    assert_eq!(next(&mut store, 10), None);
+    conn.execute_batch("UPDATE queue SET is_dequeued = 0").unwrap();
+    assert_eq!(next_attr(&mut store, 10).as_deref(), Some("alpha"));
+}
+
+#[test]
+fn a_few_bytes_are_garbage_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("q.db");
+    std::fs::write(&path, "hello").unwrap();
+    assert!(matches!(open(&path), Err(StorageError::Corrupt { .. })));
+}
+
+#[test]
 fn garbage_is_set_aside_and_a_fresh_file_takes_its_place() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("q.db");

@@ -1,7 +1,7 @@
 //! The queue operations; every case takes any storage.
 
 use crate::bench::*;
-use orchestrator_queue::storage::{RunId, RunState, Storage, StorageError, Upsert};
+use orchestrator_queue::storage::{RunId, RunState, StorageError, Upsert};
 use std::collections::BTreeSet;
 use std::time::Instant;
 

@@ -1,5 +1,8 @@
 //! The contract, done the slow way: vectors and full walks.
 
+#[path = "tables.rs"]
+mod tables;
+
 use std::collections::BTreeSet;
 
 type Log = Option<(i64, Option<i64>, Option<i64>)>;
@@ -47,15 +50,6 @@ pub(crate) struct Model {
     marked: Vec<(usize, i64)>,
     /// Groups whose newest row was in such a run: they come back some time before its end.
     coming_back: BTreeSet<(usize, String)>,
-}
-
-fn text<T: ToString>(value: Option<T>) -> String {
-    value.map_or("-".to_owned(), |value| value.to_string())
-}
-
-fn sorted(mut lines: Vec<String>) -> Vec<String> {
-    lines.sort();
-    lines
 }
 
 /// The contract's jitter hash, written down once more.
@@ -389,49 +383,5 @@ impl Model {
 
     pub(crate) fn foreign_delete(&mut self, attr: &str, run: i64) {
         self.queue.retain(|row| row.attr != attr || row.run != run);
-    }
-
-    fn name(&self, id: usize) -> String {
-        self.fetchers[id].clone().expect("a row has a living fetcher")
-    }
-
-    pub(crate) fn runs_as_text(&self) -> Vec<String> {
-        sorted(
-            self.runs
-                .iter()
-                .map(|(id, run, done)| format!("{} {run} {}", self.name(*id), i32::from(*done)))
-                .collect(),
-        )
-    }
-
-    pub(crate) fn fetchers_as_text(&self) -> Vec<String> {
-        sorted(self.fetchers.iter().flatten().cloned().collect())
-    }
-
-    pub(crate) fn queue_as_text(&self) -> Vec<String> {
-        let line = |row: &QueueRow| {
-            let (name, dequeued) = (self.name(row.fetcher), i32::from(row.dequeued));
-            let (last, jitter) = (text(row.last_started), text(row.jitter));
-            format!("{name} {} {}|{}|{dequeued}|{last}|{jitter}", row.run, row.attr, row.payload)
-        };
-        sorted(self.queue.iter().map(line).collect())
-    }
-
-    pub(crate) fn log_as_text(&self) -> Vec<String> {
-        sorted(
-            self.log
-                .iter()
-                .map(|row| format!("{} {} {} {}", row.0, row.1, text(row.2), text(row.3)))
-                .collect(),
-        )
-    }
-
-    pub(crate) fn groups_as_text(&self) -> Vec<String> {
-        let line = |row: &&QueueRow| {
-            let held = i32::from(matches!(self.log_of(&row.attr), Some((_, None, _))));
-            let (last, jitter) = (text(row.last_started), text(row.jitter));
-            format!("{} {} {held} {last} {jitter} {}", self.name(row.fetcher), row.run, row.attr)
-        };
-        sorted(self.standing().iter().filter(|row| !row.dequeued).map(line).collect())
     }
 }

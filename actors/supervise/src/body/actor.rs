@@ -12,7 +12,7 @@ use actix::{Context, dev::ContextFut};
 
 use crate::{
     Exit, Fault, StartCx, Vitals,
-    body::Body,
+    body::{Body, Kill},
     cell::{Cell, Next, NextChild, Shared},
     child::Child,
     guard::guard,
@@ -92,9 +92,9 @@ where
         self.up
     }
 
-    fn kill(&mut self) -> bool {
+    fn kill(&mut self, _exit: Exit) -> Kill {
         let _ = self.clear(Next::Vacate);
-        true
+        Kill::Done
     }
 
     fn runs_while_paused(&self) -> bool {

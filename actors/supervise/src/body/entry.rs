@@ -100,6 +100,15 @@ impl Entry {
         self.tell(Control::Stop);
     }
 
+    pub(crate) fn kill(&mut self, now: Instant) {
+        self.want_end();
+        if self.must_stop {
+            self.status = Status::Stopping;
+            self.stop_by = Some(now + GRACE);
+            self.tell(Control::Kill);
+        }
+    }
+
     pub(crate) fn start(&mut self) {
         self.must_start = false;
         self.status = Status::Starting;

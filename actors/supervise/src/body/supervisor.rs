@@ -20,7 +20,7 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use crate::{
     Exit, Fault, Limits, Restart, StartCx, State, Strategy, Vitals,
     body::{
-        Body,
+        Body, Kill,
         entry::{Entry, Status},
     },
     event::EventKind,
@@ -306,8 +306,6 @@ impl Body for SupervisorBody {
         let now = Instant::now();
         for entry in &mut self.children {
             entry.attempt = 0;
-            // What a killed incarnation left running is taken down first.
-            entry.want_stop();
             entry.want_start(now);
         }
         Ok(())
@@ -341,10 +339,11 @@ impl Body for SupervisorBody {
         matches!(self.mode, Mode::Steady)
     }
 
-    fn kill(&mut self) -> bool {
-        self.children.iter().for_each(|entry| entry.tell(Control::Kill));
+    fn kill(&mut self, exit: Exit) -> Kill {
+        let now = Instant::now();
+        self.children.iter_mut().for_each(|entry| entry.kill(now));
         self.dismiss_waiters();
-        self.mode = Mode::Vacant;
-        true
+        self.mode = Mode::Ending(exit);
+        Kill::UnderWay
     }
 }

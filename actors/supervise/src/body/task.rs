@@ -5,7 +5,11 @@ use std::{
     task::{Context, Poll},
 };
 
-use crate::{Exit, Fault, StartCx, body::Body, guard::guard};
+use crate::{
+    Exit, Fault, StartCx,
+    body::{Body, Kill},
+    guard::guard,
+};
 
 pub(crate) struct TaskBody<F, Fut> {
     make: F,
@@ -61,8 +65,8 @@ where
         self.up
     }
 
-    fn kill(&mut self) -> bool {
+    fn kill(&mut self, _exit: Exit) -> Kill {
         let _ = self.discard();
-        true
+        Kill::Done
     }
 }

@@ -9,7 +9,11 @@ use std::{
 
 use tokio::sync::oneshot;
 
-use crate::{Exit, Fault, StartCx, body::Body, guard::guard};
+use crate::{
+    Exit, Fault, StartCx,
+    body::{Body, Kill},
+    guard::guard,
+};
 
 pub(crate) struct ThreadBody<F> {
     run: Arc<F>,
@@ -59,7 +63,7 @@ where
         })
     }
 
-    fn kill(&mut self) -> bool {
-        self.ended.is_none()
+    fn kill(&mut self, _exit: Exit) -> Kill {
+        if self.ended.is_none() { Kill::Done } else { Kill::Impossible }
     }
 }

@@ -11,12 +11,15 @@ use rusqlite::{Connection, OptionalExtension};
 /// The version of our own tables.
 pub(super) const OWN_VERSION: i64 = 1;
 
+/// How many objects there are with our prefix: four tables, an index, eight triggers.
+const OWN_OBJECTS: i64 = 13;
+
 const OWN_TABLES: &str = "
-CREATE TABLE orchestrator_meta (
+CREATE TABLE IF NOT EXISTS orchestrator_meta (
     name text PRIMARY KEY,
     value integer NOT NULL
 ) STRICT, WITHOUT ROWID;
-CREATE TABLE orchestrator_group (
+CREATE TABLE IF NOT EXISTS orchestrator_group (
     fetcher_id integer NOT NULL,
     run_started integer NOT NULL,
     held integer NOT NULL,
@@ -25,12 +28,12 @@ CREATE TABLE orchestrator_group (
     attr_path text NOT NULL,
     PRIMARY KEY (fetcher_id, run_started, held, started_key, jitter_key, attr_path)
 ) STRICT, WITHOUT ROWID;
-CREATE TABLE orchestrator_deleted_run (
+CREATE TABLE IF NOT EXISTS orchestrator_deleted_run (
     fetcher_id integer NOT NULL,
     run_started integer NOT NULL,
     PRIMARY KEY (fetcher_id, run_started)
 ) STRICT, WITHOUT ROWID;
-CREATE TABLE orchestrator_handout (
+CREATE TABLE IF NOT EXISTS orchestrator_handout (
     handout_id integer PRIMARY KEY,
     attr_path text NOT NULL UNIQUE,
     fetcher_id integer NOT NULL,
@@ -42,7 +45,7 @@ CREATE TABLE orchestrator_handout (
     previous_exit_code integer,
     delivered integer NOT NULL DEFAULT 0
 ) STRICT;
-CREATE INDEX orchestrator_handout_delivered ON orchestrator_handout (started) WHERE delivered = 1;";
+CREATE INDEX IF NOT EXISTS orchestrator_handout_delivered ON orchestrator_handout (started) WHERE delivered = 1;";
 
 /// Takes the group of `$attr`, `$fetcher` out of every place that its rows' present keys allow.
 const CLEAR_GROUP: &str = "
@@ -79,25 +82,38 @@ const PLACE_GROUP: &str = "
                     SELECT 1 FROM orchestrator_deleted_run AS d
                     WHERE d.fetcher_id = newer.fetcher_id AND d.run_started = newer.fetcher_run_started));";
 
-/// Makes our tables and fills them from the contract's, if that was not done; the caller holds a write transaction.
-/// Returns false if a newer program made them.
+/// Makes our tables and triggers and fills the table of groups, if that was not done or something of it was lost since; the
+/// caller holds a write transaction. The inner error is the version of a newer program that made them.
 pub(super) fn adopt(conn: &Connection) -> rusqlite::Result<Result<(), i64>> {
-    let found: Option<i64> = if has_meta(conn)? {
-        conn.query_row("SELECT value FROM orchestrator_meta WHERE name = 'own_version'", [], |row| row.get(0))
-            .optional()?
-    } else {
-        None
-    };
-    match found {
-        Some(OWN_VERSION) => return Ok(Ok(())),
-        Some(newer) if newer > OWN_VERSION => return Ok(Err(newer)),
-        _ => {}
+    let found = own_version(conn)?;
+    if let Some(newer) = found.filter(|found| *found > OWN_VERSION) {
+        return Ok(Err(newer));
+    }
+    if found == Some(OWN_VERSION) && own_objects(conn)? == OWN_OBJECTS {
+        return Ok(Ok(()));
     }
     conn.execute_batch(OWN_TABLES)?;
     conn.execute_batch(&triggers())?;
     groups::rebuild(conn)?;
-    conn.execute("INSERT INTO orchestrator_meta (name, value) VALUES ('own_version', ?1)", [OWN_VERSION])?;
+    conn.execute(
+        "INSERT OR REPLACE INTO orchestrator_meta (name, value) VALUES ('own_version', ?1)",
+        [OWN_VERSION],
+    )?;
     Ok(Ok(()))
+}
+
+fn own_version(conn: &Connection) -> rusqlite::Result<Option<i64>> {
+    if !has_meta(conn)? {
+        return Ok(None);
+    }
+    conn.query_row("SELECT value FROM orchestrator_meta WHERE name = 'own_version'", [], |row| row.get(0))
+        .optional()
+}
+
+fn own_objects(conn: &Connection) -> rusqlite::Result<i64> {
+    conn.query_row("SELECT count(*) FROM sqlite_schema WHERE name GLOB 'orchestrator_*'", [], |row| {
+        row.get(0)
+    })
 }
 
 /// A number that is larger at every opening of this database; the caller holds a write transaction.
@@ -132,7 +148,9 @@ fn triggers() -> String {
     let changed = "NEW.attr_path IS NOT OLD.attr_path OR NEW.fetcher_id IS NOT OLD.fetcher_id";
     let mut sql = String::new();
     let mut add = |name: &str, event: &str, body: &str| {
-        sql += &format!("CREATE TRIGGER orchestrator_{name} AFTER {event}\nBEGIN{body}\nEND;\n");
+        sql += &format!(
+            "DROP TRIGGER IF EXISTS orchestrator_{name};\nCREATE TRIGGER orchestrator_{name} AFTER {event}\nBEGIN{body}\nEND;\n"
+        );
     };
     add("queue_insert", "INSERT ON queue", &new_group);
     add("queue_delete", "DELETE ON queue", &(clear_old.clone() + &old_group));

@@ -1,0 +1,204 @@
+//! Workers at speed: half of them keep their connection, half make one for each request, as `socat` does. Each holds up
+//! to three jobs. Whatever happens to the connection, a DONE is repeated until it is answered, as the contract's
+//! workers do; every DONE has an exit code of its own.
+
+use std::{
+    io,
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicI64, Ordering::SeqCst},
+    },
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
+};
+
+use super::{Dice, fetchers::parse_payload};
+use crate::{Reply, Worker};
+
+/// Most jobs that a worker holds.
+const HELD_MAX: usize = 3;
+
+/// A job that a worker read from its connection.
+#[derive(Debug, Clone)]
+pub struct Handout {
+    /// Who read it.
+    pub worker: usize,
+    /// The file's stem, from the payload.
+    pub fetcher: String,
+    /// The file's number, from the payload.
+    pub run: i64,
+    /// The attribute path.
+    pub attr: String,
+    /// When its request was sent.
+    pub sent: Instant,
+    /// When it was read.
+    pub read: Instant,
+    /// When this worker read its next answer, of whatever kind: then this hand-out had been noted as delivered.
+    pub next_read: Option<Instant>,
+    /// When the worker first said DONE.
+    pub done_sent: Option<Instant>,
+}
+
+/// A DONE that was answered.
+#[derive(Debug, Clone)]
+pub struct Done {
+    /// The job that is done.
+    pub job: Handout,
+    /// The exit code, different for every DONE.
+    pub code: i64,
+    /// When it was sent for the last time.
+    pub sent: Instant,
+    /// When its answer was read.
+    pub acked: Instant,
+}
+
+/// What the workers of a crew saw.
+#[derive(Debug, Clone, Default)]
+pub struct Seen {
+    /// Per worker, in order.
+    pub handouts: Vec<Handout>,
+    /// Per worker, in order.
+    pub dones: Vec<Done>,
+    /// Answers of any kind.
+    pub answers: u64,
+    /// Longest time between two answers to one worker that were asked for, over all workers.
+    pub longest_wait: Duration,
+}
+
+/// Workers in threads of their own.
+#[derive(Debug)]
+pub struct Crew {
+    workers: Vec<JoinHandle<Seen>>,
+    drain: Arc<AtomicBool>,
+}
+
+impl Crew {
+    /// Starts `count` workers on `socket`.
+    pub fn start(socket: PathBuf, count: usize, dice: &mut Dice) -> Self {
+        let (drain, codes) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicI64::new(1)));
+        let workers = (0..count).map(|id| {
+            let mut one = One {
+                id,
+                socket: socket.clone(),
+                keeps: id % 2 == 0,
+                connection: None,
+                held: Vec::new(),
+                seen: Seen::default(),
+                codes: codes.clone(),
+                dice: dice.split(),
+            };
+            let drain = drain.clone();
+            thread::spawn(move || {
+                one.work(&drain);
+                one.seen
+            })
+        });
+        Self { workers: workers.collect(), drain }
+    }
+
+    /// Lets every worker finish what it holds and go on until it hears NOJOBS; gives what all saw.
+    ///
+    /// # Panics
+    /// If a worker did.
+    pub fn drain(self) -> Seen {
+        self.drain.store(true, SeqCst);
+        let mut all = Seen::default();
+        for worker in self.workers {
+            let seen = worker.join().expect("a worker that ends");
+            all.handouts.extend(seen.handouts);
+            all.dones.extend(seen.dones);
+            all.answers += seen.answers;
+            all.longest_wait = all.longest_wait.max(seen.longest_wait);
+        }
+        all
+    }
+}
+
+struct One {
+    id: usize,
+    socket: PathBuf,
+    keeps: bool,
+    connection: Option<Worker>,
+    /// Positions in `seen.handouts`.
+    held: Vec<usize>,
+    seen: Seen,
+    codes: Arc<AtomicI64>,
+    dice: Dice,
+}
+
+impl One {
+    fn work(&mut self, drain: &AtomicBool) {
+        loop {
+            let full = self.held.len() >= HELD_MAX || drain.load(SeqCst);
+            let reply = if !self.held.is_empty() && (full || self.dice.chance(50)) {
+                self.done()
+            } else {
+                // Nobody waits for a READY that was not answered.
+                self.ask("READY\n").ok()
+            };
+            match reply {
+                Some((sent, Reply::Job { attr_path, payload })) => self.take(sent, attr_path, &payload),
+                Some((_, Reply::NoJobs)) if drain.load(SeqCst) && self.held.is_empty() => return,
+                // Nothing to do, or nobody there: a worker that asks all the time would only take time from the others.
+                Some((_, Reply::NoJobs | Reply::Closed)) | None => thread::sleep(Duration::from_millis(1)),
+            }
+        }
+    }
+
+    fn take(&mut self, sent: Instant, attr: String, payload: &str) {
+        let (fetcher, run) = parse_payload(payload);
+        self.held.push(self.seen.handouts.len());
+        let (read, worker) = (Instant::now(), self.id);
+        let handout = Handout { worker, fetcher, run, attr, sent, read, next_read: None, done_sent: None };
+        self.seen.handouts.push(handout);
+    }
+
+    /// Says DONE for one of the jobs held, until that is answered.
+    fn done(&mut self) -> Option<(Instant, Reply)> {
+        let held = self.held.swap_remove(self.dice.below(self.held.len()));
+        self.seen.handouts[held].done_sent = Some(Instant::now());
+        let code = self.codes.fetch_add(1, SeqCst);
+        let line = format!("DONE {} {code}\n", self.seen.handouts[held].attr);
+        let (sent, reply) = crate::wait_for("an answer to DONE", || self.ask(&line).ok());
+        let job = self.seen.handouts[held].clone();
+        self.seen.dones.push(Done { job, code, sent, acked: Instant::now() });
+        Some((sent, reply))
+    }
+
+    /// One request; the time it was sent and its answer. An answer that did not come is an error.
+    fn ask(&mut self, line: &str) -> io::Result<(Instant, Reply)> {
+        let asked = self.try_ask(line);
+        match &asked {
+            Ok((sent, _)) => {
+                let now = Instant::now();
+                if let Some(last) = self.seen.handouts.last_mut().filter(|last| last.next_read.is_none()) {
+                    last.next_read = Some(now);
+                }
+                self.seen.answers += 1;
+                self.seen.longest_wait = self.seen.longest_wait.max(now - *sent);
+            }
+            Err(_) => self.connection = None,
+        }
+        if !self.keeps {
+            self.connection = None;
+        }
+        asked
+    }
+
+    fn try_ask(&mut self, line: &str) -> io::Result<(Instant, Reply)> {
+        if self.connection.is_none() {
+            self.connection = Some(Worker::connect(&self.socket)?);
+        }
+        let connection = self.connection.as_mut().expect("just made");
+        let sent = Instant::now();
+        connection.send(line.as_bytes())?;
+        if !self.keeps {
+            connection.try_finish()?;
+        }
+        match connection.try_reply()? {
+            Reply::Closed => Err(io::ErrorKind::ConnectionAborted.into()),
+            reply => Ok((sent, reply)),
+        }
+    }
+}

@@ -1,0 +1,263 @@
+//! Fetchers at work: each writes runs with rising numbers, grows them in pieces cut anywhere, renames, replaces and
+//! deletes them, as production does, and remembers which lines its files hold.
+//!
+//! Left out because the contract gives no promise there: a file that is written under its complete name while the queue
+//! starts (what is there at that moment counts), new lines in a complete file that was replaced, and a growing file
+//! replaced by another. A number is never used for a second run, so that each line is due exactly once.
+
+use std::{
+    collections::BTreeMap,
+    fs::{self, File},
+    io::Write,
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::SeqCst},
+    },
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
+};
+
+use super::Dice;
+
+/// Attribute paths of one fetcher, and those that all fetchers list.
+const OWN: usize = 400;
+const SHARED: usize = 60;
+/// Files of one fetcher at a time, besides the large one.
+const FILES_MAX: usize = 3;
+/// Lines of the file that is there to be caught half read, or half deleted.
+const LARGE: usize = 5_000;
+
+/// One line: fetcher, run, attribute path.
+pub type Line = (String, i64, String);
+
+/// Lines and when they were written.
+pub type Lines = BTreeMap<Line, Instant>;
+
+/// Fetchers in threads of their own.
+#[derive(Debug)]
+pub struct Fetchers {
+    threads: Vec<JoinHandle<(Lines, Lines)>>,
+    stop: Arc<AtomicBool>,
+}
+
+impl Fetchers {
+    /// Starts `count` fetchers on `directory`; the first of them also writes and deletes large files.
+    pub fn start(directory: &Path, count: usize, dice: &mut Dice) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let threads = (0..count).map(|id| {
+            let mut fetcher = Fetcher {
+                directory: directory.to_owned(),
+                name: format!("fetcher{id}"),
+                next_run: 100,
+                files: Vec::new(),
+                large: None,
+                has_large: id == 0,
+                ever: Lines::new(),
+                dice: dice.split(),
+            };
+            let stop = stop.clone();
+            thread::spawn(move || {
+                while !stop.load(SeqCst) {
+                    fetcher.act();
+                    // The pace of the load.
+                    thread::sleep(Duration::from_millis(fetcher.dice.below(12) as u64));
+                }
+                fetcher.end()
+            })
+        });
+        Self { threads: threads.collect(), stop }
+    }
+
+    /// Stops them: the lines that the files hold now, and all that were ever written.
+    ///
+    /// # Panics
+    /// If a fetcher did.
+    pub fn stop(self) -> (Lines, Lines) {
+        self.stop.store(true, SeqCst);
+        let (mut present, mut ever) = (Lines::new(), Lines::new());
+        for fetcher in self.threads {
+            let (now, all) = fetcher.join().expect("a fetcher that ends");
+            present.extend(now);
+            ever.extend(all);
+        }
+        (present, ever)
+    }
+}
+
+/// What is known of a payload: fetcher and run.
+pub(super) fn parse_payload(payload: &str) -> (String, i64) {
+    let parsed = payload.split_once(' ').and_then(|(source, _)| {
+        let (fetcher, run) = source.split_once('@')?;
+        Some((fetcher.to_owned(), run.parse().ok()?))
+    });
+    parsed.unwrap_or_else(|| panic!("not a payload that was written: {payload:?}"))
+}
+
+struct OneFile {
+    run: i64,
+    /// While it grows.
+    part: Option<File>,
+    /// Text of a line whose end is not written yet.
+    tail: Option<(String, String)>,
+    /// It came whole: then it may be replaced.
+    whole: bool,
+    attrs: Vec<String>,
+}
+
+struct Fetcher {
+    directory: PathBuf,
+    name: String,
+    next_run: i64,
+    files: Vec<OneFile>,
+    large: Option<i64>,
+    has_large: bool,
+    ever: Lines,
+    dice: Dice,
+}
+
+impl Fetcher {
+    fn act(&mut self) {
+        if self.has_large && self.dice.chance(10) {
+            return self.toggle_large();
+        }
+        if self.files.is_empty() || (self.files.len() < FILES_MAX && self.dice.chance(30)) {
+            return self.begin();
+        }
+        let at = self.dice.below(self.files.len());
+        match self.dice.below(100) {
+            0..70 if self.files[at].part.is_some() => self.grow(at),
+            70..90 if self.files[at].part.is_some() => self.complete(at),
+            0..60 if self.files[at].whole => self.replace(at),
+            90.. if self.files.len() == FILES_MAX => self.delete(at),
+            _ => {}
+        }
+    }
+
+    fn path(&self, run: i64, suffix: &str) -> PathBuf {
+        self.directory.join(format!("{}.{run}.txt{suffix}", self.name))
+    }
+
+    fn line(&self, run: i64, attr: &str, edition: &str) -> String {
+        format!("{attr} {}@{run} {edition}\n", self.name)
+    }
+
+    fn attrs(&mut self) -> Vec<String> {
+        let count = 10 + self.dice.below(110);
+        let mut attrs: Vec<String> = (0..count)
+            .map(|_| match self.dice.chance(20) {
+                true => format!("shared{}", self.dice.below(SHARED)),
+                false => format!("{}-attr{}", self.name, self.dice.below(OWN)),
+            })
+            .collect();
+        attrs.sort();
+        attrs.dedup();
+        attrs
+    }
+
+    fn begin(&mut self) {
+        let run = self.next_run;
+        self.next_run += 1;
+        let mut file =
+            OneFile { run, part: None, tail: None, whole: self.dice.chance(40), attrs: Vec::new() };
+        if file.whole {
+            file.attrs = self.attrs();
+            self.arrive(run, &file.attrs, "1");
+        } else {
+            file.part = Some(File::create(self.path(run, ".part")).expect("create a growing file"));
+        }
+        self.files.push(file);
+    }
+
+    /// A file that comes whole: written under another name, then renamed, over an older one if there is one.
+    fn arrive(&mut self, run: i64, attrs: &[String], edition: &str) {
+        let text: String = attrs.iter().map(|attr| self.line(run, attr, edition)).collect();
+        let draft = self.directory.join(format!("draft-{}", self.name));
+        fs::write(&draft, text).expect("write a draft");
+        self.remember(run, attrs);
+        fs::rename(draft, self.path(run, "")).expect("rename a draft");
+    }
+
+    fn remember(&mut self, run: i64, attrs: &[String]) {
+        let now = Instant::now();
+        for attr in attrs {
+            self.ever.entry((self.name.clone(), run, attr.clone())).or_insert(now);
+        }
+    }
+
+    /// Appends some lines, the last one perhaps without its end.
+    fn grow(&mut self, at: usize) {
+        let attrs = self.attrs();
+        let run = self.files[at].run;
+        let known = &self.files[at].attrs;
+        let mut fresh: Vec<String> = attrs.into_iter().filter(|attr| !known.contains(attr)).collect();
+        let mut text = String::new();
+        let mut ended = Vec::new();
+        if let Some((attr, rest)) = self.files[at].tail.take() {
+            text.push_str(&rest);
+            ended.push(attr);
+        }
+        fresh.retain(|attr| !ended.contains(attr));
+        let cut = fresh.pop().filter(|_| self.dice.chance(50));
+        for attr in fresh {
+            text.push_str(&self.line(run, &attr, "1"));
+            ended.push(attr);
+        }
+        if let Some(attr) = cut {
+            let line = self.line(run, &attr, "1");
+            let (now, later) = line.split_at(1 + self.dice.below(line.len() - 1));
+            text.push_str(now);
+            self.files[at].tail = Some((attr, later.to_owned()));
+        }
+        self.remember(run, &ended);
+        let file = &mut self.files[at];
+        file.attrs.extend(ended);
+        file.part.as_mut().expect("it grows").write_all(text.as_bytes()).expect("append");
+    }
+
+    /// The growing file gets its complete name; a tail without end is given up with that.
+    fn complete(&mut self, at: usize) {
+        let file = &mut self.files[at];
+        (file.part, file.tail) = (None, None);
+        let run = file.run;
+        fs::rename(self.path(run, ".part"), self.path(run, "")).expect("rename a growing file");
+    }
+
+    /// The same lines in another file with other payloads.
+    fn replace(&mut self, at: usize) {
+        let (run, attrs) = (self.files[at].run, self.files[at].attrs.clone());
+        self.arrive(run, &attrs, "2");
+    }
+
+    fn delete(&mut self, at: usize) {
+        let file = self.files.swap_remove(at);
+        let suffix = if file.part.is_some() { ".part" } else { "" };
+        fs::remove_file(self.path(file.run, suffix)).expect("delete a file");
+    }
+
+    fn toggle_large(&mut self) {
+        if let Some(run) = self.large.take() {
+            return fs::remove_file(self.path(run, "")).expect("delete the large file");
+        }
+        let run = self.next_run;
+        self.next_run += 1;
+        let attrs: Vec<String> = (0..LARGE).map(|i| format!("large{i}")).collect();
+        self.arrive(run, &attrs, "1");
+        self.large = Some(run);
+    }
+
+    fn end(mut self) -> (Lines, Lines) {
+        if self.large.is_some() {
+            self.toggle_large();
+        }
+        let mut present = Lines::new();
+        for file in &self.files {
+            for attr in &file.attrs {
+                let line = (self.name.clone(), file.run, attr.clone());
+                let written = self.ever[&line];
+                present.insert(line, written);
+            }
+        }
+        (present, self.ever)
+    }
+}

@@ -1,0 +1,101 @@
+//! Is a database one that the original could go on with, and are our own tables right?
+
+use std::{
+    ffi::OsString,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use crate::Database;
+
+/// The contract's objects, by name.
+const OBJECTS: [&str; 11] = [
+    "index fetcher_run_started_index",
+    "index queue_attr_path_index",
+    "index queue_order_index",
+    "table fetcher_runs",
+    "table fetchers",
+    "table log",
+    "table queue",
+    "trigger fetcher_runs_delete",
+    "trigger log_insert_started",
+    "trigger log_update_started",
+    "trigger queue_insert_started",
+];
+
+/// Rows whose `last_started` is not what the log says (contract: the invariant). Rows of a deleted run that are still on
+/// their way out are not kept up to date: their file is gone, so the original deletes them before it answers anybody.
+const WRONG_STARTS: &str = "SELECT q.* FROM queue AS q LEFT JOIN log ON log.attr_path = q.attr_path
+    WHERE q.last_started IS NOT log.started AND (q.fetcher_id, q.fetcher_run_started) NOT IN
+        (SELECT fetcher_id, run_started FROM orchestrator_deleted_run)";
+
+/// Groups that can be handed out, told from the contract's tables alone, and those that our own table has: what one
+/// has and the other lacks. A deleted run whose rows are still on their way out may cover an older one until they are.
+const WRONG_GROUPS: &str = "
+    WITH alive AS (
+        SELECT * FROM queue WHERE (fetcher_id, fetcher_run_started) NOT IN
+            (SELECT fetcher_id, run_started FROM orchestrator_deleted_run)),
+    leaving AS (
+        SELECT fetcher_id, attr_path FROM queue WHERE (fetcher_id, fetcher_run_started) IN
+            (SELECT fetcher_id, run_started FROM orchestrator_deleted_run)),
+    newest AS (
+        SELECT fetcher_id, attr_path, max(fetcher_run_started) AS run FROM alive GROUP BY fetcher_id, attr_path),
+    due AS (
+        SELECT a.fetcher_id, a.fetcher_run_started AS run, a.attr_path, a.last_started, a.order_jitter,
+            EXISTS (SELECT 1 FROM log WHERE log.attr_path = a.attr_path AND log.finished IS NULL) AS held
+        FROM alive AS a JOIN newest AS n
+            ON n.fetcher_id = a.fetcher_id AND n.attr_path = a.attr_path AND n.run = a.fetcher_run_started
+        WHERE a.is_dequeued = 0),
+    kept AS (
+        SELECT fetcher_id, run_started, attr_path,
+            nullif(started_key, -9223372036854775808), nullif(jitter_key, -9223372036854775808), held
+        FROM orchestrator_group WHERE (fetcher_id, run_started) NOT IN
+            (SELECT fetcher_id, run_started FROM orchestrator_deleted_run))
+    SELECT 'missing', * FROM (SELECT * FROM due EXCEPT SELECT * FROM kept)
+        WHERE (fetcher_id, attr_path) NOT IN (SELECT * FROM leaving)
+    UNION ALL SELECT 'too many', * FROM (SELECT * FROM kept EXCEPT SELECT * FROM due)";
+
+/// A copy of the database at `path` with its write-ahead log, as a crash leaves it, made under `to`; so that looking at
+/// it does not mend the real one. The process must not run. None if there is no database yet.
+///
+/// # Panics
+/// If it cannot be copied.
+pub fn snapshot_of(path: &Path, to: &Path) -> Option<PathBuf> {
+    fs::create_dir_all(to).expect("a directory for the copy");
+    let copy = to.join("copy.db");
+    for suffix in ["", "-wal", "-journal"] {
+        let name = |path: &Path| -> OsString { [path.as_os_str(), suffix.as_ref()].into_iter().collect() };
+        let (source, target) = (name(path), name(&copy));
+        // What an earlier copy left must not be taken for a part of this one.
+        let _ = fs::remove_file(&target);
+        if Path::new(&source).exists() {
+            fs::copy(&source, &target).expect("copy the database");
+        }
+    }
+    let _ = fs::remove_file(to.join("copy.db-shm"));
+    copy.exists().then_some(copy)
+}
+
+/// Checks that the database at `path` is whole, has the contract's schema of version 2 and keeps the invariants. One
+/// without any table, as a kill in the first start leaves it, is whole too: then the answer is false.
+///
+/// # Panics
+/// With what is wrong.
+pub fn assert_valid(path: &Path) -> bool {
+    let database = Database::open(path);
+    assert_eq!(database.rows("PRAGMA integrity_check"), ["ok"]);
+    let objects = database.rows("SELECT type || ' ' || name FROM sqlite_schema ORDER BY 1");
+    let version = database.rows("PRAGMA user_version");
+    if objects.is_empty() {
+        assert_eq!(version, ["0"], "a version without tables");
+        return false;
+    }
+    assert_eq!(version, ["2"]);
+    let missing: Vec<_> =
+        OBJECTS.iter().filter(|wanted| !objects.iter().any(|have| have == *wanted)).collect();
+    assert!(missing.is_empty(), "the contract's {missing:?} are not among {objects:?}");
+    assert_eq!(database.rows("PRAGMA foreign_key_check"), [""; 0], "foreign keys");
+    assert_eq!(database.rows(WRONG_STARTS), [""; 0], "rows whose last_started is not the log's");
+    assert_eq!(database.rows(WRONG_GROUPS), [""; 0], "groups that are not what the rows say");
+    true
+}

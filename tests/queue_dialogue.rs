@@ -1,0 +1,219 @@
+//! What workers get and in which order [C10-C16], with another process writing the log meanwhile.
+
+use orchestrator_harness::{Database, Reply, Site, Worker};
+
+fn site() -> Site {
+    Site::new(env!("CARGO_BIN_EXE_orchestrator"))
+}
+
+/// Seconds that a path is held; the default of the queue.
+const HOLD: i64 = 43_200;
+
+fn now(database: &Database) -> i64 {
+    database.rows("SELECT unixepoch()")[0].parse().expect("seconds")
+}
+
+/// Takes jobs, reports each done, until there is none.
+fn drain(worker: &mut Worker) -> Vec<String> {
+    let mut seen = Vec::new();
+    let mut reply = worker.ready();
+    while reply != Reply::NoJobs {
+        seen.push(reply.attr_path().to_owned());
+        reply = worker.done(reply.attr_path(), 0);
+    }
+    seen
+}
+
+#[test]
+fn c10_case_19_nothing_to_do() {
+    let site = site();
+    let _instance = site.start();
+    assert_eq!(site.worker().ready(), Reply::NoJobs);
+}
+
+/// C11, case 20: the original's own dialogue; log rows come in from a second connection while the process serves.
+#[test]
+fn c11_case_20_the_dialogue_with_a_foreign_log() {
+    let site = site();
+    site.write("f1.100.txt.part", "alpha 0 1\nbravo 0 1\ncharlie 0 1\ndelta 0 1\n");
+    let _instance = site.start();
+    let mut worker = site.worker();
+    let foreign = site.database();
+    foreign.expect("SELECT count(*) FROM queue", &["4"]);
+    foreign.execute(
+        "INSERT INTO log VALUES ('alpha', 103, 105, 0);
+         INSERT INTO log VALUES ('bravo', 105, 106, 0);
+         INSERT INTO log VALUES ('charlie', 104, 107, 0);",
+    );
+    assert_eq!(worker.ready(), Reply::Job { attr_path: "delta".into(), payload: "0 1".into() });
+    assert_eq!(worker.ready().attr_path(), "alpha");
+    assert_eq!(worker.ready().attr_path(), "charlie");
+    assert_eq!(worker.done("delta", 1).attr_path(), "bravo");
+    assert_eq!(worker.done("charlie", 0), Reply::NoJobs);
+    assert_eq!(worker.done("bravo", 0), Reply::NoJobs);
+    site.append("f1.100.txt.part", "echo 0 1\n");
+    foreign.expect("SELECT count(*) FROM queue", &["5"]);
+    assert_eq!(worker.done("charlie", 0).attr_path(), "echo");
+    let codes = foreign.rows("SELECT attr_path, exit_code FROM log ORDER BY 1");
+    assert_eq!(codes, ["alpha|NULL", "bravo|0", "charlie|0", "delta|1", "echo|NULL"]);
+}
+
+#[test]
+fn c12_two_fetchers_list_the_same_path() {
+    let site = site();
+    site.write("f1.1.txt", "alpha 0 1\n");
+    site.write("f2.2.txt", "alpha 1.0 1.1\n");
+    let _instance = site.start();
+    let mut worker = site.worker();
+    site.database().expect("SELECT count(*) FROM queue", &["2"]);
+    let first = worker.ready();
+    assert_eq!(worker.ready(), Reply::NoJobs, "alpha is with a worker");
+    let second = worker.done("alpha", 0);
+    let mut payloads: Vec<_> = [first, second]
+        .into_iter()
+        .map(|reply| match reply {
+            Reply::Job { payload, .. } => payload,
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    payloads.sort();
+    assert_eq!(payloads, ["0 1", "1.0 1.1"]);
+    assert_eq!(worker.done("alpha", 0), Reply::NoJobs);
+}
+
+/// C13, C14: held for twelve hours and no second less; the log is moved by another process, the clock is real.
+#[test]
+fn c13_c14_the_hold_ends_after_twelve_hours() {
+    let site = site();
+    site.write("f1.1.txt", "alpha 0 1\n");
+    site.write("f2.2.txt", "alpha 1.0 1.1\n");
+    let _instance = site.start();
+    let foreign = site.database();
+    let mut worker = site.worker();
+    foreign.expect("SELECT count(*) FROM queue", &["2"]);
+    worker.ready();
+    // An hour is left, so no slow machine gets over it.
+    foreign.execute(&format!("UPDATE log SET started = {}", now(&foreign) - HOLD + 3600));
+    assert_eq!(worker.ready(), Reply::NoJobs);
+    foreign.execute(&format!("UPDATE log SET started = {}", now(&foreign) - HOLD - 1));
+    assert_eq!(worker.ready().attr_path(), "alpha");
+    assert_eq!(worker.ready(), Reply::NoJobs, "both are with workers");
+    // What was handed out from the same run does not come back, however long ago that was.
+    foreign.execute("UPDATE log SET started = 5");
+    assert_eq!(worker.ready(), Reply::NoJobs);
+}
+
+/// C14: the boundary itself; at exactly `started + 43200` it is still held, one second later it is not.
+#[test]
+fn c14_strictly_less_at_the_boundary() {
+    let site = site();
+    site.write("f1.1.txt", "alpha 0 1\n");
+    let _instance = site.start();
+    let foreign = site.database();
+    let mut worker = site.worker();
+    foreign.expect("SELECT count(*) FROM queue", &["1"]);
+    let ends_at = now(&foreign) + 2;
+    foreign.execute(&format!("INSERT INTO log VALUES ('alpha', {}, NULL, NULL)", ends_at - HOLD));
+    loop {
+        let asked_at = now(&foreign);
+        let reply = worker.ready();
+        let answered_at = now(&foreign);
+        if reply == Reply::NoJobs {
+            assert!(asked_at <= ends_at, "held beyond its hold");
+        } else {
+            assert!(answered_at > ends_at, "handed out in the last second of its hold");
+            break;
+        }
+    }
+}
+
+#[test]
+fn c15_the_newest_listing_of_a_path_counts_and_older_runs_go_on() {
+    let site = site();
+    site.write("f1.1.txt", "alpha 0 1\nbravo 0 1\ncharlie 0 1\n");
+    site.write("f1.2.txt.part", "alpha 0 2\n");
+    let _instance = site.start();
+    let foreign = site.database();
+    foreign.expect("SELECT count(*) FROM queue", &["4"]);
+    let mut worker = site.worker();
+    let mut seen: Vec<_> = (0..3).map(|_| worker.ready()).collect();
+    seen.sort_by_key(|reply| reply.attr_path().to_owned());
+    let job =
+        |attr_path: &str, payload: &str| Reply::Job { attr_path: attr_path.into(), payload: payload.into() };
+    assert_eq!(seen, [job("alpha", "0 2"), job("bravo", "0 1"), job("charlie", "0 1")]);
+    for reply in &seen {
+        assert_eq!(worker.done(reply.attr_path(), 0), Reply::NoJobs);
+    }
+    // The newer run lists what only the older one had: a job of its own.
+    site.append("f1.2.txt.part", "bravo 0 2\n");
+    foreign.expect("SELECT count(*) FROM queue", &["5"]);
+    assert_eq!(worker.ready(), job("bravo", "0 2"));
+}
+
+#[test]
+fn c16_a_hand_out_marks_every_run_and_shadows_what_comes_late() {
+    let site = site();
+    site.write("f1.1.txt", "alpha 0 1\n");
+    site.write("f1.2.txt", "alpha 0 2\n");
+    site.write("f1.0.txt.part", "beta 0 0\n");
+    let _instance = site.start();
+    let foreign = site.database();
+    foreign.expect("SELECT count(*) FROM queue", &["3"]);
+    let mut worker = site.worker();
+    assert_eq!(drain(&mut worker).len(), 2);
+    foreign.expect("SELECT DISTINCT is_dequeued FROM queue", &["1"]);
+    // Read from an older run after the newest was handed out: shadowed ..
+    site.append("f1.0.txt.part", "alpha 0 0\n");
+    foreign.expect(
+        "SELECT is_dequeued FROM queue WHERE fetcher_run_started = 0 AND attr_path = 'alpha'",
+        &["0"],
+    );
+    assert_eq!(worker.ready(), Reply::NoJobs);
+    // .. until the runs that shadow it are gone.
+    site.remove("f1.2.txt");
+    site.remove("f1.1.txt");
+    foreign.expect("SELECT count(*) FROM fetcher_runs", &["1"]);
+    assert_eq!(worker.ready(), Reply::Job { attr_path: "alpha".into(), payload: "0 0".into() });
+}
+
+/// D07 and the order: never started first, then by the start of the last try; equal ones by signed jitter.
+#[test]
+fn d07_order_by_last_start_then_jitter() {
+    // From the contract's table of hashes.
+    let mut expected = [
+        (-1_183_465_204_i64, "a"),
+        (-1_555_884_244, "alpha"),
+        (515_152_637, "bravo"),
+        (161_380_287, "charlie"),
+        (-122_962_845, "delta"),
+        (-669_077_045, "echo"),
+        (1_422_501_334, "firefox"),
+        (708_854_109, "hello"),
+        (-1_993_033_843, "python3Packages.requests"),
+        (-79_293_764, "haskellPackages.aeson"),
+        (1_675_436_737, "ünïcödé"),
+        (-133_558_016, "日本語"),
+        (-1_006_179_892, "🦀"),
+    ];
+    expected.sort_unstable();
+    let site = site();
+    let text: String = expected.iter().map(|(_, attr)| format!("{attr} 1\n")).collect();
+    site.write("f1.1.txt.part", text);
+    let _instance = site.start();
+    let foreign = site.database();
+    let stored: Vec<_> = expected.iter().map(|(hash, attr)| format!("{hash}|{attr}")).collect();
+    let stored: Vec<&str> = stored.iter().map(String::as_str).collect();
+    foreign.expect("SELECT order_jitter, attr_path FROM queue ORDER BY 1", &stored);
+    let order: Vec<_> = expected.iter().map(|(_, attr)| (*attr).to_owned()).collect();
+    let mut worker = site.worker();
+    assert_eq!(drain(&mut worker), order, "none was ever started: by jitter");
+    // Now all were, at times that another process rewrites: the earliest comes first, against the jitter.
+    for (at, attr) in order.iter().rev().enumerate() {
+        foreign.execute(&format!("UPDATE log SET started = {} WHERE attr_path = '{attr}'", 1000 + at));
+    }
+    site.write("f1.2.txt", order.iter().map(|attr| format!("{attr} 2\n")).collect::<String>() + "new 2\n");
+    foreign.expect("SELECT count(*) FROM queue WHERE fetcher_run_started = 2", &["14"]);
+    let mut second: Vec<String> = order.into_iter().rev().collect();
+    second.insert(0, "new".to_owned());
+    assert_eq!(drain(&mut worker), second);
+}

@@ -1,0 +1,237 @@
+//! What ends or robs the original and must not touch ours: odd names [R01-R03], odd bytes [R04-R06], odd kinds of files
+//! [R07-R09], and files whose way into place the original does not see [R10-R13].
+
+use std::{
+    fs::{self, File},
+    io::Write,
+    os::unix::fs::symlink,
+    process::Command,
+};
+
+use orchestrator_harness::{Instance, Reply, Site, eventually};
+
+fn site() -> Site {
+    Site::new(env!("CARGO_BIN_EXE_orchestrator"))
+}
+
+const ATTRS: &str = "SELECT attr_path FROM queue ORDER BY 1";
+const COMPLETE: &str = "SELECT is_complete FROM fetcher_runs";
+
+/// The process lives, nothing of it was restarted, and a new file is still served.
+fn lives(site: &Site, instance: &mut Instance) {
+    site.write("alive.9.txt", "alive 1\n");
+    site.database().expect("SELECT payload FROM queue WHERE attr_path = 'alive'", &["1"]);
+    assert!(instance.ended().is_none());
+    for child in ["watcher", "reader", "inotify", "sqlite", "worker_socket"] {
+        assert_eq!(site.node(&format!("queue/{child}"))["restarts"], 0, "{child}; {}", site.log());
+    }
+}
+
+#[test]
+fn r01_r02_r03_numbers_that_are_none() {
+    let names = [
+        "a.abc.txt",
+        "b..txt",
+        "c.1e3.txt",
+        "d.٣.txt",
+        "e.+1.txt",
+        "f.1_0.txt",
+        "g. 1.txt",
+        "h.-.txt.part",
+        "i.9223372036854775808.txt",
+        "j.-9223372036854775809.txt.part",
+        "k.99999999999999999999999999999999.txt",
+    ];
+    let site = site();
+    for name in names {
+        site.write(name, "no 1\n");
+    }
+    let mut instance = site.start();
+    lives(&site, &mut instance);
+    for name in names {
+        let moved = format!("x{name}");
+        site.rename(name, &moved);
+        site.append(&moved, "no 2\n");
+        site.remove(&moved);
+    }
+    site.remove("alive.9.txt");
+    site.database().expect(ATTRS, &[]);
+    lives(&site, &mut instance);
+    site.database().expect(ATTRS, &["alive"]);
+    for name in names {
+        let warnings = site
+            .log()
+            .lines()
+            .filter(|line| line.contains("WARN") && line.contains(&format!("name={name}")))
+            .count();
+        assert_eq!(warnings, 1, "{name}: one warning and no more; {}", site.log());
+    }
+}
+
+#[test]
+fn r04_r06_bytes_that_are_no_utf_8_cost_their_own_line() {
+    let site = site();
+    let bad: &[&[u8]] = &[
+        b"\xff 1\n",
+        b"x \xc3\n",
+        b"\xc3\x28 1\r\n",
+        b"x \xed\xa0\x80\n",
+        b"x \xf0\x9f\xa6\n",
+        b"\xc0\x80 1\n",
+    ];
+    let mut text = b"alpha 0 1\n".to_vec();
+    bad.iter().for_each(|line| text.extend_from_slice(line));
+    text.extend_from_slice("zulu \u{10ffff}\0\n".as_bytes());
+    site.write("there.1.txt", &text);
+    let mut instance = site.start();
+    site.database().expect(ATTRS, &["alpha", "zulu"]);
+    let mut growing = text.clone();
+    growing.truncate(text.len() - 9);
+    site.append("live.2.txt.part", b"bravo 0 1\nnot \xff\xfe\n");
+    site.append("live.2.txt.part", b"charlie 0 1\n");
+    site.database().expect(ATTRS, &["alpha", "bravo", "charlie", "zulu"]);
+    assert!(site.log().contains("it is not utf-8"), "{}", site.log());
+    lives(&site, &mut instance);
+}
+
+/// R05, R06: at every cut of a multi-byte text, also where a reader saw the first half before the second was written.
+#[test]
+fn r05_r06_a_character_cut_between_two_writes() {
+    let site = site();
+    let mut instance = site.start();
+    let text = "ü日🦀 日🦀ü\n";
+    let mut rows = Vec::new();
+    for cut in 1..text.len() {
+        let name = format!("f.{cut}.txt.part");
+        let (first, second) = text.as_bytes().split_at(cut);
+        site.append(&name, format!("mark{cut} 1\n"));
+        site.append(&name, first);
+        // The first half has been seen once the reader has been further than the mark.
+        let read = site.figure("queue/reader", "rows_read");
+        site.write("pulse.1.txt", "pulse 1\n");
+        eventually("the first half to be read", || site.figure("queue/reader", "rows_read") > read);
+        site.remove("pulse.1.txt");
+        site.append(&name, second);
+        rows.push(format!("{cut}|mark{cut}|1"));
+        rows.push(format!("{cut}|ü日🦀|日🦀ü"));
+    }
+    let rows: Vec<&str> = rows.iter().map(String::as_str).collect();
+    let query =
+        "SELECT fetcher_run_started, attr_path, payload FROM queue WHERE attr_path <> 'pulse' ORDER BY 1, 2";
+    site.database().expect(query, &rows);
+    lives(&site, &mut instance);
+}
+
+#[test]
+fn r07_r08_r09_a_directory_a_loop_and_a_fifo_with_our_names() {
+    let make = |site: &Site, number: u32| {
+        for part in ["", ".part"] {
+            fs::create_dir(site.file(&format!("directory.{number}.txt{part}"))).unwrap();
+            let name = format!("loop.{number}.txt{part}");
+            symlink(site.file(&name), site.file(&name)).unwrap();
+            symlink("nowhere", site.file(&format!("dangling.{number}.txt{part}"))).unwrap();
+            let fifo = site.file(&format!("fifo.{number}.txt{part}"));
+            assert!(Command::new("mkfifo").arg(fifo).status().unwrap().success());
+            symlink("/dev/zero", site.file(&format!("device.{number}.txt{part}"))).unwrap();
+        }
+    };
+    let site = site();
+    make(&site, 1);
+    let mut instance = site.start();
+    site.write("f.1.txt", "alpha 0 1\n");
+    site.database().expect(ATTRS, &["alpha"]);
+    make(&site, 2);
+    lives(&site, &mut instance);
+    fs::remove_dir(site.file("directory.2.txt")).unwrap();
+    site.write("directory.2.txt", "bravo 0 1\n");
+    site.database().expect(ATTRS, &["alive", "alpha", "bravo"]);
+    assert_eq!(site.worker().ready().attr_path().len(), 5);
+}
+
+/// R10: written and renamed before anybody looks: here while the intake of events is closed.
+#[test]
+fn r10_a_growing_file_that_was_finished_before_it_was_seen() {
+    let site = site();
+    let mut instance = site.start();
+    site.steer("queue/inotify", "pause");
+    site.write("f.1.txt.part", "alpha 0 1\n");
+    site.rename("f.1.txt.part", "f.1.txt");
+    site.write("g.2.txt.part", "never 0 1\n");
+    site.remove("g.2.txt.part");
+    site.steer("queue/inotify", "resume");
+    site.database().expect_queue(&["1|1|alpha|0 1"]);
+    site.database().expect(COMPLETE, &["1"]);
+    // And in full flight, many times.
+    for number in 2..200 {
+        site.write(&format!("f.{number}.txt.part"), format!("a{number} 1\n"));
+        site.rename(&format!("f.{number}.txt.part"), &format!("f.{number}.txt"));
+    }
+    site.database().expect("SELECT count(*) FROM queue", &["199"]);
+    site.database().expect("SELECT count(*) FROM fetcher_runs WHERE is_complete", &["199"]);
+    lives(&site, &mut instance);
+}
+
+#[test]
+fn r11_a_file_that_is_moved_into_place() {
+    let site = site();
+    let _instance = site.start();
+    fs::write(site.path().join("outside"), "alpha 0 1\n").unwrap();
+    fs::rename(site.path().join("outside"), site.file("f.1.txt")).unwrap();
+    site.write("tmp", "bravo 0 1\n");
+    site.rename("tmp", "g.2.txt");
+    site.write("tmp", "charlie 0 1\n");
+    site.rename("tmp", "h.3.txt.part");
+    site.write("tmp", "delta 0 1\n");
+    fs::hard_link(site.file("tmp"), site.file("i.4.txt")).unwrap();
+    site.database().expect(ATTRS, &["alpha", "bravo", "charlie", "delta"]);
+    site.database()
+        .expect("SELECT is_complete FROM fetcher_runs ORDER BY run_started", &["1", "1", "0", "1"]);
+    // Replaced as a whole: the new lines count.
+    site.write("tmp2", "echo 0 1\n");
+    site.rename("tmp2", "f.1.txt");
+    site.database().expect("SELECT count(*) FROM queue WHERE attr_path = 'echo'", &["1"]);
+}
+
+#[test]
+fn r12_a_complete_file_that_is_written_in_steps() {
+    let site = site();
+    let instance = site.start();
+    let database = site.database();
+    let mut file = File::create(site.file("f.1.txt")).unwrap();
+    file.write_all(b"alpha 0 1\n").unwrap();
+    database.expect(ATTRS, &["alpha"]);
+    file.write_all(b"bravo 0 1\nchar").unwrap();
+    database.expect(ATTRS, &["alpha", "bravo"]);
+    file.write_all(b"lie 0 1\n").unwrap();
+    drop(file);
+    database.expect(ATTRS, &["alpha", "bravo", "charlie"]);
+    database.expect(COMPLETE, &["1"]);
+    // Reopened after it was complete, and over a restart.
+    site.append("f.1.txt", "delta 0 1\n");
+    database.expect(ATTRS, &["alpha", "bravo", "charlie", "delta"]);
+    database.expect(COMPLETE, &["1"]);
+    assert!(instance.terminate().success());
+    let _instance = site.start();
+    site.append("f.1.txt", "echo 0 1\n");
+    database.expect(ATTRS, &["alpha", "bravo", "charlie", "delta", "echo"]);
+}
+
+#[test]
+fn r13_a_growing_file_that_is_truncated_and_rewritten() {
+    let site = site();
+    let mut instance = site.start();
+    let database = site.database();
+    site.write("f.1.txt.part", "alpha 0 1\nbravo 0 1\ntai");
+    database.expect(ATTRS, &["alpha", "bravo"]);
+    site.write("f.1.txt.part", "c 2\n");
+    database.expect(ATTRS, &["alpha", "bravo", "c"]);
+    // Longer than before, so that its length tells nothing.
+    site.write("f.1.txt.part", "delta 0 1\necho 0 1\nfoxtrot 0 1\n");
+    database.expect(ATTRS, &["alpha", "bravo", "c", "delta", "echo", "foxtrot"]);
+    site.append("f.1.txt.part", "golf 0 1\n");
+    site.rename("f.1.txt.part", "f.1.txt");
+    database.expect(COMPLETE, &["1"]);
+    assert_eq!(database.rows(ATTRS).len(), 7);
+    assert_ne!(site.worker().ready(), Reply::NoJobs);
+    lives(&site, &mut instance);
+}
