@@ -83,8 +83,8 @@ impl Config {
     pub(crate) fn load(sources: &Sources) -> Result<Self> {
         let mut layers = config::Config::builder();
         for file in &sources.files {
-            check_file(file)?;
-            layers = layers.add_source(File::from(file.as_path()).format(FileFormat::Toml));
+            // Its text is read once: a pipe (`--config <(..)`) gives it only once.
+            layers = layers.add_source(File::from_str(&check_file(file)?, FileFormat::Toml));
         }
         for set in &sources.sets {
             layers = layers.add_source(File::from_str(&set_to_toml(set)?, FileFormat::Toml));
@@ -140,14 +140,14 @@ impl Config {
     }
 }
 
-/// Checks one file by itself, so that an error names its line.
-fn check_file(path: &Path) -> Result<()> {
+/// Reads one file and checks it by itself, so that an error names its line.
+fn check_file(path: &Path) -> Result<String> {
     let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
     let table: toml::Table =
         toml::from_str(&text).map_err(|error| refused(&path.display().to_string(), &error))?;
     refuse_absent(&table).with_context(|| path.display().to_string())?;
     toml::from_str::<Config>(&text).map_err(|error| refused(&path.display().to_string(), &error))?;
-    Ok(())
+    Ok(text)
 }
 
 fn refused(place: &str, error: &toml::de::Error) -> anyhow::Error {
@@ -218,5 +218,25 @@ mod tests {
         let error = format!("{:#}", Config::load(&sources).unwrap_err());
         assert!(error.contains("formt") && error.contains("line 3"), "{error}");
         assert!(error.contains(&file.path().display().to_string()), "{error}");
+    }
+    /// `tests/configuration.rs` checks that the file has every key; here, that it has their defaults.
+    #[cfg(feature = "queue")]
+    #[test]
+    fn the_commented_configuration_shows_the_defaults() {
+        let text = include_str!("../config/orchestrator.toml");
+        let plain = |line: &str| match line.strip_prefix('#') {
+            // The one key whose default cannot be written.
+            Some(rest) if rest.starts_with("unix_socket = ") => String::new(),
+            Some(rest) if !rest.starts_with(' ') => rest.to_owned(),
+            _ => line.to_owned(),
+        };
+        let text: Vec<_> = text.lines().map(plain).collect();
+        let shown: Config = toml::from_str(&text.join("\n")).unwrap();
+        let defaults = Config {
+            telemetry: TelemetryConfig::default(),
+            admin: Some(AdminConfig::default()),
+            queue: Some(orchestrator_queue::QueueConfig::default()),
+        };
+        assert_eq!(shown, defaults);
     }
 }

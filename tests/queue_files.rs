@@ -144,8 +144,8 @@ fn c17_c18_c19_lines_in_every_form() {
         "1|100|charlie|0 1",
         "1|100|delta| two  blanks",
         "1|100|echo|new",
-        "1|100|l\u{2028}s\u{b}v\u{c}f\u{85}n\u{1d}g|'q' \"d\" %s",
         "1|100|last|1",
+        "1|100|l\u{2028}s\u{b}v\u{c}f\u{85}n\u{1d}g|'q' \"d\" %s",
         "1|100|x\t9|1 2",
     ]);
 }

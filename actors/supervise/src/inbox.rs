@@ -7,7 +7,7 @@ use std::{
     time::Instant,
 };
 
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -26,6 +26,7 @@ struct Parcel<T> {
 pub struct Outbox<T> {
     sender: mpsc::Sender<Parcel<T>>,
     gauge: Arc<Gauge>,
+    attended: watch::Sender<bool>,
 }
 
 /// Keeps the receiver between two incarnations. Clones share it.
@@ -33,6 +34,7 @@ pub struct InboxSlot<T> {
     receiver: Arc<Mutex<Option<mpsc::Receiver<Parcel<T>>>>>,
     gauge: Arc<Gauge>,
     stats: Arc<MessageStats>,
+    attended: watch::Sender<bool>,
 }
 
 /// The receiver in the hands of one incarnation.
@@ -46,19 +48,30 @@ pub fn inbox<T>(capacity: usize) -> (Outbox<T>, InboxSlot<T>) {
     let gauge = Gauge::new(capacity);
     let (sender, receiver) = mpsc::channel(gauge.capacity());
     let stats = gauge.stats::<T>();
-    let slot = InboxSlot { receiver: Arc::new(Mutex::new(Some(receiver))), gauge: gauge.clone(), stats };
-    (Outbox { sender, gauge }, slot)
+    let attended = watch::Sender::new(false);
+    let slot = InboxSlot {
+        receiver: Arc::new(Mutex::new(Some(receiver))),
+        gauge: gauge.clone(),
+        stats,
+        attended: attended.clone(),
+    };
+    (Outbox { sender, gauge, attended }, slot)
 }
 
 impl<T> Clone for Outbox<T> {
     fn clone(&self) -> Self {
-        Self { sender: self.sender.clone(), gauge: self.gauge.clone() }
+        Self { sender: self.sender.clone(), gauge: self.gauge.clone(), attended: self.attended.clone() }
     }
 }
 
 impl<T> Clone for InboxSlot<T> {
     fn clone(&self) -> Self {
-        Self { receiver: self.receiver.clone(), gauge: self.gauge.clone(), stats: self.stats.clone() }
+        Self {
+            receiver: self.receiver.clone(),
+            gauge: self.gauge.clone(),
+            stats: self.stats.clone(),
+            attended: self.attended.clone(),
+        }
     }
 }
 
@@ -133,6 +146,13 @@ impl<T: Send + 'static> Outbox<T> {
         }
     }
 
+    /// Waits until no incarnation has the receiver. What was sent stays there for the next one; but a child that drains
+    /// need not wait for answers then, since its supervisor may start that one only after this child has ended.
+    pub async fn unattended(&self) {
+        // An error would mean that the channel is gone, but `self` holds it.
+        let _ = self.attended.subscribe().wait_for(|attended| !attended).await;
+    }
+
     fn refuse(&self, message: T) -> Refused<T> {
         Refused { message, capacity: self.gauge.capacity() }
     }
@@ -151,6 +171,7 @@ impl<T> InboxSlot<T> {
     pub fn open(&self) -> Inbox<T> {
         let receiver = self.receiver.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
         assert!(receiver.is_some(), "an inbox is opened by one incarnation of one child at a time");
+        self.attended.send_replace(true);
         Inbox { receiver, slot: self.clone() }
     }
 }
@@ -159,6 +180,7 @@ impl<T> Drop for Inbox<T> {
     fn drop(&mut self) {
         let mut slot = self.slot.receiver.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         *slot = self.receiver.take();
+        self.slot.attended.send_replace(false);
     }
 }
 
@@ -206,7 +228,11 @@ impl<T> Inbox<T> {
                 biased;
                 () = cx.stop.cancelled() => return self.try_recv(),
                 () = cx.vitals.intake_closed() => {}
-                item = self.recv() => return item,
+                item = self.recv() => match item {
+                    Some(item) => return Some(item),
+                    // Nobody can send any more; that is no reason to end, and be restarted, again and again.
+                    None => cx.stop.cancelled().await,
+                },
             }
         }
     }
@@ -246,4 +272,23 @@ pub enum Received<T> {
     Stopped,
     /// Nothing came before the deadline.
     TimedOut,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn unattended_waits_for_the_end_of_the_incarnation_that_has_the_receiver() {
+        let (outbox, slot) = inbox::<u8>(1);
+        outbox.unattended().await;
+        let open = slot.open();
+        tokio::select! {
+            biased;
+            () = outbox.unattended() => panic!("an incarnation has it"),
+            () = std::future::ready(()) => {}
+        }
+        drop(open);
+        outbox.unattended().await;
+    }
 }

@@ -21,6 +21,7 @@ mod guard;
 mod hand;
 mod histogram;
 mod inbox;
+mod intake;
 mod limits;
 mod link;
 mod mailbox;
@@ -33,10 +34,12 @@ mod runner;
 mod snapshot;
 mod spec;
 mod stamped;
+mod state;
 mod strategy;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod tree;
+mod validate;
 mod vitals;
 
 pub use actix::Message;
@@ -56,11 +59,16 @@ pub use order::Verb;
 pub use park::block_on;
 pub use root::Root;
 pub use snapshot::*;
-pub use spec::{
-    ChildSpec, Factory, OnRestart, Placement, Shutdown, SpecError, Start, StartCx, SupervisorSpec,
-};
+pub use spec::{ChildSpec, Factory, OnRestart, Placement, Shutdown, Start, StartCx, SupervisorSpec};
 pub use stamped::Stamped;
+pub use state::State;
 pub use strategy::{Restart, Strategy};
 pub use tokio_util::sync::CancellationToken as StopToken;
 pub use tree::{CONSOLE_TIMEOUT, CommandError, ConsoleCallError, Origin, Outcome, Tree};
-pub use vitals::{LastExit, State, Vitals};
+pub use validate::SpecError;
+pub use vitals::{LastExit, Vitals};
+
+/// The example of the contract is compiled and run with the tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Contract;

@@ -50,6 +50,8 @@ pub(crate) enum OrderError {
     AlreadyRunning,
     /// The child does not run.
     NotRunning,
+    /// The child ended for good before it was up.
+    Ended,
     /// A later order wants the opposite.
     Superseded,
 }

@@ -226,7 +226,7 @@ impl Runner {
                 step = poll_fn(|cx| Self::poll_body(body, cx, up)), if polled => step,
                 () = sleep_until(deadline), if deadline.is_some() => Step::Deadline,
             };
-            match step {
+            let kill = match step {
                 Step::Ended(exit) if stopping && exit == Exit::Normal => {
                     return Driven::Exited(Exit::Shutdown);
                 }
@@ -240,18 +240,20 @@ impl Runner {
                 Step::Progress => {
                     up = true;
                     self.announce(incarnation);
+                    false
                 }
                 Step::Deadline => {
                     deadline = None;
                     self.vitals.report_orphan();
-                    if let Some(driven) = self.kill(body, stop) {
-                        return driven;
-                    }
+                    true
                 }
-                Step::Control(Some(Control::Kill)) => {
-                    if let Some(driven) = self.kill(body, stop) {
-                        return driven;
+                Step::Control(Some(Control::Kill)) => true,
+                Step::Control(Some(Control::Stop)) => {
+                    if let Shutdown::After(limit) = self.shutdown {
+                        deadline = Some(Instant::now() + limit);
                     }
+                    self.begin_stop(stop);
+                    self.shutdown == Shutdown::Kill
                 }
                 Step::Control(Some(Control::Obey(order))) => {
                     let panicked = (order.verb == Verb::Panic).then(|| self.panic(body)).flatten();
@@ -259,26 +261,19 @@ impl Runner {
                     if let Some(exit) = panicked {
                         return Driven::Exited(exit);
                     }
+                    false
                 }
-                Step::Control(Some(Control::Stop)) => match self.shutdown {
-                    Shutdown::Kill => {
-                        if let Some(driven) = self.kill(body, stop) {
-                            return driven;
-                        }
-                    }
-                    Shutdown::After(limit) => {
-                        deadline = Some(Instant::now() + limit);
-                        self.begin_stop(stop);
-                    }
-                    Shutdown::Infinity => self.begin_stop(stop),
-                },
                 Step::Control(Some(Control::Start { .. })) => {
                     debug_assert!(false, "a supervisor starts a child only after its exit");
+                    false
                 }
                 Step::Control(None) => {
                     let _ = body.kill(Exit::Killed);
                     return Driven::Abandoned;
                 }
+            };
+            if kill && let Some(driven) = self.kill(body, stop) {
+                return driven;
             }
         }
     }

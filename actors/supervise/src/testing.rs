@@ -48,13 +48,19 @@ impl TestTree {
     pub async fn stop(&mut self) {
         let stopped = tokio::time::timeout(DEADLINE, self.root.stop()).await;
         assert!(stopped.is_ok(), "the tree did not stop: {:#?}", self.root.tree().snapshot());
-        let snapshot = self.root.tree().snapshot();
-        let mut left = Vec::new();
-        snapshot.root.walk(&mut |node: &NodeSnapshot| {
-            if node.state != "stopped" {
-                left.push(format!("{} is {}", node.path, node.state));
-            }
-        });
+        // A thread that was killed needs a moment to notice.
+        let left = |wanted: fn(&str) -> bool| {
+            let snapshot = self.root.tree().snapshot();
+            let mut left = Vec::new();
+            snapshot.root.walk(&mut |node: &NodeSnapshot| {
+                if wanted(&node.state) {
+                    left.push(format!("{} is {}", node.path, node.state));
+                }
+            });
+            left
+        };
+        eventually("no thread is stuck", || left(|state| state == "stuck").is_empty()).await;
+        let left = left(|state| state != "stopped");
         assert!(left.is_empty(), "children outlived their test: {left:?}");
     }
 }

@@ -237,6 +237,9 @@ impl Tree {
                 illegal(format!("`{path}` is running already: use restart"))
             }
             Ok(Ok(Err(OrderError::NotRunning))) => illegal(format!("`{path}` does not run: start it first")),
+            Ok(Ok(Err(OrderError::Ended))) => {
+                illegal(format!("`{path}` ended before it was up: look at its last exit in the tree"))
+            }
             Ok(Ok(Err(OrderError::Superseded))) => illegal(format!(
                 "another command for `{path}` came in between: look at its state in the tree"
             )),

@@ -17,45 +17,10 @@ use crate::{
     figure::{Figure, FigureKind},
     gauge::Gauge,
     hand::{Hand, InHand},
+    intake::Intake,
     link::{Link, LinkEntry, LinkReporter},
+    state::State,
 };
-
-/// Where a child stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-pub enum State {
-    /// Not started, stopped by an operator, or finished for good.
-    Stopped = 0,
-    /// Its factory or `started` runs.
-    Starting = 1,
-    /// At work.
-    Running = 2,
-    /// Running with its intake closed.
-    Paused = 3,
-    /// Asked to stop, draining.
-    Stopping = 4,
-    /// Ended, waiting for its next start.
-    BackingOff = 5,
-    /// A thread that did not end at its deadline and cannot be dropped.
-    Stuck = 6,
-}
-
-impl State {
-    const ALL: [State; 7] = [
-        State::Stopped,
-        State::Starting,
-        State::Running,
-        State::Paused,
-        State::Stopping,
-        State::BackingOff,
-        State::Stuck,
-    ];
-
-    /// The word shown in the tree.
-    pub fn name(self) -> &'static str {
-        ["stopped", "starting", "running", "paused", "stopping", "backing_off", "stuck"][self as usize]
-    }
-}
 
 /// The last exit of a child.
 #[derive(Debug, Clone)]
@@ -89,21 +54,6 @@ pub struct Vitals {
     pulse: OnceLock<Arc<Pulse>>,
 }
 
-/// Who has a say in whether new work is taken.
-#[derive(Debug, Clone, Copy, Default)]
-struct Intake {
-    /// The operator's wish; outlives restarts.
-    paused: bool,
-    /// A stop opens the intake again, so that what waits is drained.
-    draining: bool,
-}
-
-impl Intake {
-    fn is_open(self) -> bool {
-        !self.paused || self.draining
-    }
-}
-
 impl Vitals {
     pub(crate) fn new(path: &str, events: EventLog) -> Arc<Self> {
         Arc::new(Self {
@@ -133,7 +83,7 @@ impl Vitals {
 
     /// Where it stands.
     pub fn state(&self) -> State {
-        State::ALL[usize::from(self.state.load(Acquire))]
+        State::from_index(self.state.load(Acquire))
     }
 
     /// Number of the current incarnation, from 1; 0 before the first start.

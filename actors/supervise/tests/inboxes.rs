@@ -62,3 +62,24 @@ fn a_blocked_sender_ends_with_its_stop_token() {
     stop.cancel();
     assert_eq!(sender.join().unwrap(), 2);
 }
+
+/// A reader whose senders are all gone waits for its stop: it does not end, again and again, until its supervisor gives up.
+#[test]
+fn a_reader_without_senders_waits_for_its_stop() {
+    let (outbox, slot) = inbox::<u32>(1);
+    let opened = slot.clone();
+    let task = Factory::task(move |cx: StartCx| {
+        let mut items = opened.open();
+        async move {
+            while items.next(&cx).await.is_some() {}
+            assert!(cx.stop.is_cancelled());
+            Ok(())
+        }
+    });
+    drop(outbox);
+    TestTree::run(tree(ChildSpec::worker("a", task)), async |tree| {
+        command(&tree, "a", Verb::Restart).await;
+        let node = tree.node("a").unwrap();
+        assert_eq!((node.incarnation, node.last_exit.unwrap().kind.as_str()), (2, "shutdown"));
+    });
+}

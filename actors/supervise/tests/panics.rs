@@ -15,7 +15,8 @@ use std::{
 };
 
 use orchestrator_supervise::{
-    AskError, ChildSpec, Factory, Fault, StartCx, Strategy, SupervisorSpec, mailbox, testing::TestTree,
+    AskError, ChildSpec, EventKind, Factory, Fault, StartCx, Strategy, SupervisorSpec, Verb, mailbox,
+    testing::TestTree,
 };
 use probe::*;
 
@@ -103,7 +104,7 @@ fn in_started_and_in_the_factory() {
             .events(0)
             .into_iter()
             .filter_map(|event| match event.kind {
-                orchestrator_supervise::EventKind::Exited { reason, .. } => Some(reason),
+                EventKind::Exited { reason, .. } => Some(reason),
                 _ => None,
             })
             .collect();
@@ -119,7 +120,7 @@ fn in_stopped_on_a_graceful_stop() {
     let habits = Habits { on_stop: Some(|| panic!("boom")), ..Habits::default() };
     let (mailbox, child) = probe("a", &habits);
     TestTree::run(tree(child), async |tree| {
-        command(&tree, "a", orchestrator_supervise::Verb::Restart).await;
+        command(&tree, "a", Verb::Restart).await;
         assert_eq!(tree.node("a").unwrap().last_exit.unwrap().reason, "panicked: boom");
         assert_eq!(ping(&mailbox, 1).await, Ok(2));
     });
@@ -158,21 +159,23 @@ fn in_drop_of_a_child_and_of_its_future() {
     let journal = Journal::default();
     let (mailbox, child) = noting("a", &journal);
     TestTree::run(tree(child), async |tree| {
-        let deed = act(|_, cx| {
-            let bomb = Bomb;
-            cx.spawn(
-                async move {
+        let lay_bomb = || {
+            act(|_, cx| {
+                let bomb = Bomb;
+                let wait = async move {
                     let _bomb = bomb;
                     std::future::pending::<()>().await;
-                },
-                |_, (), _| (),
-            );
-        });
-        mailbox.ask(deed, LONG).await.unwrap();
+                };
+                cx.spawn(wait, |_, (), _| ());
+            })
+        };
+        mailbox.ask(lay_bomb(), LONG).await.unwrap();
         mailbox.tell(act(|_, cx| cx.stop())).unwrap();
         assert_eq!(ping(&mailbox, 1).await, Ok(2));
         assert_eq!(tree.node("a").unwrap().last_exit.unwrap().reason, "panicked: bomb");
-        assert_eq!(journal.count("a dropped"), 1, "the old instance goes although its future's end panicked");
+        mailbox.ask(lay_bomb(), LONG).await.unwrap();
+        command(&tree, "a", Verb::Stop).await;
+        assert_eq!(journal.count("a dropped"), 2, "the old instance goes although its future's end panicked");
     });
 }
 

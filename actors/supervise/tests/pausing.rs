@@ -131,7 +131,10 @@ fn tasks_and_threads_take_nothing_while_paused_and_wake_up_after() {
 #[test]
 fn a_stop_opens_the_intake() {
     let task = Factory::task(|cx: StartCx| async move {
-        cx.vitals.intake_closed().await;
+        tokio::select! {
+            () = cx.vitals.intake_closed() => {}
+            () = cx.stop.cancelled() => {}
+        }
         cx.vitals.intake_open().await;
         cx.stop.cancelled().await;
         Ok(())

@@ -7,8 +7,8 @@
 mod probe;
 
 use orchestrator_supervise::{
-    ChildSpec, CommandError, EventKind, Factory, Origin, Outcome, Root, StartCx, State, Strategy,
-    SupervisorSpec, Tree, Verb,
+    ChildSpec, CommandError, EventKind, Factory, Fault, Origin, Outcome, Restart, Root, StartCx, State,
+    Strategy, SupervisorSpec, Tree, Verb,
     testing::{TestTree, eventually},
 };
 use probe::*;
@@ -56,6 +56,28 @@ fn refusals_say_what_to_do() {
         command(&tree, "inner", Verb::Stop).await;
         let text = "the supervisor of `test/inner/x` does not run: start `test/inner` first";
         assert_eq!(refusal(&tree, "inner/x", Verb::Start).await, text);
+    });
+}
+
+/// A temporary child that does not come up is not tried again: its operator need not wait for it.
+#[test]
+fn a_start_that_fails_for_good_says_so_at_once() {
+    let habits = Habits {
+        on_start: Some(|cx| {
+            if cx.incarnation() > 1 {
+                cx.fail(Fault::new("no room"));
+            }
+        }),
+        ..Habits::default()
+    };
+    let (_mailbox, child) = probe("a", &habits);
+    TestTree::run(spec().child(child.restart(Restart::Temporary)), async |tree| {
+        let text = "`test/a` ended before it was up: look at its last exit in the tree";
+        for _ in 0..2 {
+            assert_eq!(refusal(&tree, "a", Verb::Restart).await, text);
+            assert_eq!(refusal(&tree, "a", Verb::Start).await, text);
+        }
+        assert_eq!(tree.node("a").unwrap().last_exit.unwrap().reason, "failed: no room");
     });
 }
 

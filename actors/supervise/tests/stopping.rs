@@ -12,7 +12,7 @@ use std::{
 };
 
 use orchestrator_supervise::{
-    ChildSpec, EventKind, Factory, Shutdown, SpecError, StartCx, Strategy, SupervisorSpec, Verb, mailbox,
+    ChildSpec, EventKind, Factory, Shutdown, SpecError, StartCx, Strategy, SupervisorSpec, Verb,
     testing::{TestTree, eventually},
 };
 use probe::*;
@@ -131,43 +131,48 @@ fn a_pool_stops_under_one_deadline() {
     });
 }
 
+/// Sends its word when it is dropped.
+struct Tell(mpsc::Sender<&'static str>);
+
+impl Drop for Tell {
+    fn drop(&mut self) {
+        self.0.send("task").unwrap();
+    }
+}
+
+/// Both when the system runs on after the root is dropped, and when it ends at the same moment.
 #[test]
 fn dropping_the_root_ends_actors_tasks_and_threads() {
-    let journal = Journal::default();
-    let (_mailbox, slot) = mailbox::<Probe>(1);
-    let (done, ended) = mpsc::channel::<&str>();
-    let sent = Mutex::new(done.clone());
-    let thread = Factory::thread(move |cx: StartCx| {
-        orchestrator_supervise::block_on(None, cx.stop.cancelled());
-        sent.lock().unwrap().send("thread").unwrap();
-        Ok(())
-    });
-    struct Tell(mpsc::Sender<&'static str>);
-    impl Drop for Tell {
-        fn drop(&mut self) {
-            self.0.send("task").unwrap();
-        }
+    for system_runs_on in [true, false] {
+        let journal = Journal::default();
+        let (done, ended) = mpsc::channel::<&str>();
+        let sent = Mutex::new(done.clone());
+        let thread = Factory::thread(move |cx: StartCx| {
+            orchestrator_supervise::block_on(None, cx.stop.cancelled());
+            sent.lock().unwrap().send("thread").unwrap();
+            Ok(())
+        });
+        let task = Factory::task(move |_| {
+            let tell = Tell(done.clone());
+            async move {
+                let _tell = tell;
+                std::future::pending().await
+            }
+        });
+        let spec = spec()
+            .child(noting("actor", &journal).1)
+            .child(ChildSpec::worker("task", task))
+            .child(ChildSpec::worker("thread", thread));
+        actix_rt::System::new().block_on(async {
+            drop(TestTree::start(spec).await);
+            if system_runs_on {
+                eventually("the actor is gone", || journal.count("actor dropped") == 1).await;
+            }
+        });
+        let mut gone = [ended.recv_timeout(LONG).unwrap(), ended.recv_timeout(LONG).unwrap()];
+        gone.sort_unstable();
+        assert_eq!(gone, ["task", "thread"]);
     }
-    let task = Factory::task(move |_| {
-        let tell = Tell(done.clone());
-        async move {
-            let _tell = tell;
-            std::future::pending().await
-        }
-    });
-    let habits = Habits { journal: journal.clone(), ..Habits::default() };
-    let spec = spec()
-        .child(ChildSpec::worker("actor", factory("actor", slot, &habits)))
-        .child(ChildSpec::worker("task", task))
-        .child(ChildSpec::worker("thread", thread));
-    actix_rt::System::new().block_on(async {
-        let tested = TestTree::start(spec).await;
-        drop(tested);
-        eventually("the actor is gone", || journal.count("actor dropped") == 1).await;
-    });
-    let mut gone = [ended.recv().unwrap(), ended.recv().unwrap()];
-    gone.sort_unstable();
-    assert_eq!(gone, ["task", "thread"]);
 }
 
 #[test]

@@ -113,7 +113,8 @@ fn a_task_without_a_wait_boots_if_it_ends_well() {
             let child = ChildSpec::worker("a", task).restart(orchestrator_supervise::Restart::Transient);
             let mut tested = TestTree::start(SupervisorSpec::new(Strategy::OneForOne).child(child)).await;
             let wanted = if well {
-                assert_eq!(tested.root().tree().node("a").unwrap().last_exit.unwrap().kind, "normal");
+                let mut exit = || tested.root().tree().node("a").unwrap().last_exit;
+                eventually("it has ended well", || exit().is_some_and(|exit| exit.kind == "normal")).await;
                 Exit::Shutdown
             } else {
                 Exit::Failed(Fault::new("test/a did not start: failed: nothing to do"))
@@ -177,12 +178,14 @@ fn backoff_doubles_and_resets_after_a_stable_period() {
 fn operators_restart_for_free() {
     let (_mailbox, child) = noting("a", &Journal::default());
     TestTree::run(inner(limits(1, Duration::from_secs(60)), child), async |tree| {
-        for _ in 0..10 {
-            command(&tree, "inner/a", Verb::Restart).await;
-            command(&tree, "inner", Verb::Restart).await;
+        for path in ["inner/a", "inner"] {
+            for _ in 0..10 {
+                command(&tree, path, Verb::Restart).await;
+            }
+            let (node, inner) = (tree.node("inner/a").unwrap(), tree.node("inner").unwrap());
+            assert_eq!((node.budget_left, inner.budget_left), (1, 1000));
         }
-        let node = tree.node("inner/a").unwrap();
-        assert_eq!((node.budget_left, node.incarnation, node.restarts), (1, 21, 20));
+        assert_eq!(tree.node("inner/a").unwrap().restarts, 20);
     });
 }
 

@@ -56,9 +56,14 @@ fn work_in_hand_is_shown_and_gone_when_done() {
     TestTree::run(spec(child), async |tree| {
         let (open, opened) = oneshot::channel::<()>();
         let gate = Do(Box::new(|_, cx| {
-            // A part of the work that ends before the work does not hide it.
+            // Neither a part of the work that is over, nor one that lasts, hides the message.
             drop(cx.vitals().hold("part"));
-            cx.atomically(opened, |_, _, _| ())
+            let part = cx.vitals().hold("another part");
+            let work = async move {
+                let _part = part;
+                opened.await
+            };
+            cx.atomically(work, |_, _, _| ())
         }));
         mailbox.tell(gate).unwrap();
         let in_hand = || tree.node("a").unwrap().in_hand;

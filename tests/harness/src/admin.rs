@@ -1,7 +1,7 @@
 //! Raw HTTP over the admin socket, so that what is tested is the wire and not a client.
 
 use std::{
-    io::{Read, Write},
+    io::{self, Read, Write},
     os::unix::net::UnixStream,
     path::Path,
     time::Duration,
@@ -33,18 +33,45 @@ impl HttpReply {
 /// # Panics
 /// If there is no answer.
 pub fn http(socket: &Path, method: &str, path: &str, headers: &[&str], body: &str) -> HttpReply {
-    let mut stream = crate::wait_for("the admin socket to accept", || UnixStream::connect(socket).ok());
-    stream.set_read_timeout(Some(Duration::from_secs(30))).expect("a time-out");
+    let stream = crate::wait_for("the admin socket to accept", || UnixStream::connect(socket).ok());
+    converse(stream, method, path, headers, body).expect("an answer")
+}
+
+/// As [`http`], where the endpoint may be away, or go away meanwhile.
+///
+/// # Errors
+/// There is no answer.
+pub fn try_http(
+    socket: &Path,
+    method: &str,
+    path: &str,
+    headers: &[&str],
+    body: &str,
+) -> io::Result<HttpReply> {
+    converse(UnixStream::connect(socket)?, method, path, headers, body)
+}
+
+fn converse(
+    mut stream: UnixStream,
+    method: &str,
+    path: &str,
+    headers: &[&str],
+    body: &str,
+) -> io::Result<HttpReply> {
+    stream.set_read_timeout(Some(Duration::from_secs(30)))?;
     let mut request = format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n");
     for header in headers {
         request.push_str(header);
         request.push_str("\r\n");
     }
     request.push_str(&format!("Content-Length: {}\r\n\r\n{body}", body.len()));
-    stream.write_all(request.as_bytes()).expect("send a request");
+    stream.write_all(request.as_bytes())?;
     let mut answer = Vec::new();
-    stream.read_to_end(&mut answer).expect("read an answer");
-    parse(&answer)
+    stream.read_to_end(&mut answer)?;
+    if answer.is_empty() {
+        return Err(io::ErrorKind::ConnectionAborted.into());
+    }
+    Ok(parse(&answer))
 }
 
 fn parse(answer: &[u8]) -> HttpReply {

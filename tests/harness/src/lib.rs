@@ -8,14 +8,16 @@ mod instance;
 pub mod load;
 pub mod original;
 mod site;
+mod small_disk;
 mod tree;
 mod validity;
 mod worker;
 
-pub use admin::{HttpReply, http};
+pub use admin::{HttpReply, http, try_http};
 pub use database::Database;
 pub use instance::Instance;
 pub use site::Site;
+pub use small_disk::SmallDisk;
 pub use tree::Link;
 pub use validity::{assert_valid, snapshot_of};
 pub use worker::{Reply, Worker};

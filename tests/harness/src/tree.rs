@@ -41,12 +41,12 @@ impl Site {
     /// A figure that the child at `path` declares.
     ///
     /// # Panics
-    /// If it does not.
+    /// If it has not declared it within the deadline.
     pub fn figure(&self, path: &str, name: &str) -> u64 {
-        let node = self.node(path);
-        let figures = node["figures"].as_array().cloned().unwrap_or_default();
-        let figure = figures.iter().find(|figure| figure["name"] == name);
-        figure.and_then(|figure| figure["value"].as_u64()).unwrap_or_else(|| panic!("no {name} in {node:#}"))
+        wait_for(&format!("figure {name} of {path}"), || {
+            let node = self.node(path);
+            node["figures"].as_array()?.iter().find(|figure| figure["name"] == name)?["value"].as_u64()
+        })
     }
 
     /// `POST /v1/actors/{path}/{verb}`.

@@ -115,6 +115,14 @@ impl SupervisorBody {
     }
 
     fn on_exit(&mut self, index: usize, exit: &Exit) {
+        self.judge(index, exit);
+        if self.children[index].is_retired() {
+            self.answer(index, Err(OrderError::Ended), |_| true);
+        }
+    }
+
+    /// Decides what becomes of a child that ended, and of its siblings.
+    fn judge(&mut self, index: usize, exit: &Exit) {
         let now = Instant::now();
         let booting = matches!(self.mode, Mode::Booting);
         let entry = &mut self.children[index];

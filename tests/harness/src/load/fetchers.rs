@@ -23,8 +23,11 @@ use super::Dice;
 /// Attribute paths of one fetcher, and those that all fetchers list.
 const OWN: usize = 400;
 const SHARED: usize = 60;
+/// The number of each fetcher's first file, which stays, and its lines: enough to keep the workers busy.
+const FIRST_RUN: i64 = 100;
+const STOCK: usize = 700;
 /// Files of one fetcher at a time, besides the large one.
-const FILES_MAX: usize = 3;
+const FILES_MAX: usize = 4;
 /// Lines of the file that is there to be caught half read, or half deleted.
 const LARGE: usize = 5_000;
 
@@ -49,7 +52,7 @@ impl Fetchers {
             let mut fetcher = Fetcher {
                 directory: directory.to_owned(),
                 name: format!("fetcher{id}"),
-                next_run: 100,
+                next_run: FIRST_RUN,
                 files: Vec::new(),
                 large: None,
                 has_large: id == 0,
@@ -73,15 +76,23 @@ impl Fetchers {
     ///
     /// # Panics
     /// If a fetcher did.
-    pub fn stop(self) -> (Lines, Lines) {
+    pub fn stop(mut self) -> (Lines, Lines) {
         self.stop.store(true, SeqCst);
         let (mut present, mut ever) = (Lines::new(), Lines::new());
-        for fetcher in self.threads {
+        for fetcher in std::mem::take(&mut self.threads) {
             let (now, all) = fetcher.join().expect("a fetcher that ends");
             present.extend(now);
             ever.extend(all);
         }
         (present, ever)
+    }
+}
+
+impl Drop for Fetchers {
+    fn drop(&mut self) {
+        // A test that failed removes the directory next.
+        self.stop.store(true, SeqCst);
+        self.threads.drain(..).for_each(|fetcher| drop(fetcher.join()));
     }
 }
 
@@ -129,7 +140,7 @@ impl Fetcher {
             0..70 if self.files[at].part.is_some() => self.grow(at),
             70..90 if self.files[at].part.is_some() => self.complete(at),
             0..60 if self.files[at].whole => self.replace(at),
-            90.. if self.files.len() == FILES_MAX => self.delete(at),
+            90.. if self.files.len() == FILES_MAX && self.files[at].run != FIRST_RUN => self.delete(at),
             _ => {}
         }
     }
@@ -160,8 +171,12 @@ impl Fetcher {
         self.next_run += 1;
         let mut file =
             OneFile { run, part: None, tail: None, whole: self.dice.chance(40), attrs: Vec::new() };
-        if file.whole {
+        let first = run == FIRST_RUN;
+        if file.whole || first {
+            file.whole = true;
             file.attrs = self.attrs();
+            let stock = (0..STOCK).filter(|_| first).map(|i| format!("{}-stock{i}", self.name));
+            file.attrs.extend(stock);
             self.arrive(run, &file.attrs, "1");
         } else {
             file.part = Some(File::create(self.path(run, ".part")).expect("create a growing file"));

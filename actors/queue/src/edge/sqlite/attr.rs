@@ -55,12 +55,9 @@ pub(super) fn save(
                 .execute(params![new.rowid, new.is_dequeued, new.last_started])?;
         }
     }
-    let new = after.places();
-    let mut old = before.places();
-    if view.runs.has_deleted() {
-        // A group that a row of a deleted run stood for may not have come back to its place yet: put all in anew.
-        old.retain(|place| !new.contains(place));
-    }
+    // A group that comes back after its newer row's run was deleted may stand nowhere yet: removing it then does nothing,
+    // and if its place stays the same, the slice that removes that row puts it there.
+    let (old, new) = (before.places(), after.places());
     move_groups(conn, view, attr_path, &old, &new)
 }
 

@@ -47,10 +47,6 @@ impl Runs {
         !self.deleted.is_empty() && self.deleted.contains(&(fetcher_id, run_started))
     }
 
-    pub(super) fn has_deleted(&self) -> bool {
-        !self.deleted.is_empty()
-    }
-
     pub(super) fn has_deleted_of(&self, fetcher_id: i64) -> bool {
         self.deleted.iter().any(|run| run.0 == fetcher_id)
     }

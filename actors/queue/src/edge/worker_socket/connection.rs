@@ -133,7 +133,19 @@ impl Conversation {
         let shared = &*self.shared;
         let mut in_hand = InHand { shared, answer, handout: None };
         shared.requests.send(request).await.map_err(|_| End::StoreGone)?;
-        let job = (&mut in_hand.answer).await.map_err(|_| End::StoreGone)?;
+        let seat = &self.seat;
+        let given_up = async {
+            if !seat.is_closing() {
+                seat.closing().await;
+            }
+            // A store that crashed is started again only when this child has ended.
+            shared.requests.unattended().await;
+        };
+        let job = tokio::select! {
+            biased;
+            job = &mut in_hand.answer => job.map_err(|_| End::StoreGone)?,
+            () = given_up => return Err(End::StoreGone),
+        };
         in_hand.handout = job.as_ref().map(|job| job.handout);
         match write_reply(&mut self.stream, &mut self.out, job.as_ref(), shared.write_stall).await {
             Ok(()) => {

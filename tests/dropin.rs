@@ -1,0 +1,235 @@
+//! In the place of the original: `orchestrator as nixpkgs-update-supervisor DB DIR SOCKET`, with the databases that the
+//! original leaves [D01-D07].
+
+use std::{
+    collections::HashSet,
+    fs,
+    net::TcpListener,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use orchestrator_harness::{Instance, Reply, Site, eventually, http, original};
+
+const NAME: &str = "nixpkgs-update-supervisor";
+const USAGE: i32 = 2;
+
+fn site() -> Site {
+    Site::new(env!("CARGO_BIN_EXE_orchestrator"))
+}
+
+/// `as [OPTIONS] NAME DB DIR SOCKET`, as a unit file has it.
+fn command(site: &Site, options: &[&str]) -> Command {
+    let mut command = site.bare_command();
+    command.env_remove("ORCHESTRATOR_SOCKET").arg("as").args(options).arg(NAME);
+    command.args([site.database_path(), site.input_dir(), site.socket()]);
+    command
+}
+
+fn start(site: &Site) -> Instance {
+    let instance = Instance::spawn(command(site, &[]));
+    instance.await_service(site);
+    instance
+}
+
+/// Inodes of the TCP sockets that listen anywhere.
+fn tcp_listeners() -> HashSet<String> {
+    const LISTEN: &str = "0A";
+    let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(|table| fs::read_to_string(table).unwrap_or_default());
+    let rows = tables.iter().flat_map(|table| table.lines().skip(1));
+    let fields = rows.map(|row| row.split_whitespace().collect::<Vec<_>>());
+    fields.filter(|fields| fields[3] == LISTEN).map(|fields| format!("socket:[{}]", fields[9])).collect()
+}
+
+/// Those of them that the process holds.
+fn listeners_of(instance: &Instance) -> usize {
+    let listeners = tcp_listeners();
+    let open = fs::read_dir(format!("/proc/{}/fd", instance.pid())).unwrap();
+    let links = open.filter_map(|entry| fs::read_link(entry.unwrap().path()).ok());
+    let links: HashSet<_> = links.map(|link| link.display().to_string()).collect();
+    links.intersection(&listeners).count()
+}
+
+#[test]
+fn exactly_three_paths() {
+    for count in [0, 1, 2, 4] {
+        let site = site();
+        let paths = ["a.db", "in", "w.sock", "more"];
+        let output = site.bare_command().args(["as", NAME]).args(&paths[..count]).status().unwrap();
+        assert_eq!(output.code(), Some(USAGE), "{count} paths");
+        assert!(site.log().contains("Usage: orchestrator as"), "{}", site.log());
+        assert!(!site.path().join("a.db").exists() && !site.path().join("in").exists());
+    }
+    assert_eq!(site().bare_command().args(["as", "cron", "a", "b", "c"]).status().unwrap().code(), Some(USAGE));
+}
+
+#[test]
+fn it_serves_keeps_off_tcp_and_has_no_admin_socket() {
+    let site = site();
+    fs::remove_dir(site.input_dir()).unwrap();
+    let instance = start(&site);
+    eventually("the input directory to be made", || site.input_dir().is_dir());
+    site.write("f.1.txt", "alpha 0 1\n");
+    site.database().expect_queue(&["1|1|alpha|0 1"]);
+    assert_eq!(site.worker().ready(), Reply::Job { attr_path: "alpha".into(), payload: "0 1".into() });
+    assert_eq!(listeners_of(&instance), 0);
+    assert!(!site.admin_socket().exists());
+    assert!(instance.terminate().success());
+}
+
+/// The control of the test above: with `--admin` the same look finds the listener, and it answers.
+#[test]
+fn admin_over_tcp_where_it_is_asked_for() {
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let site = site();
+    let address = format!("127.0.0.1:{port}");
+    let instance = Instance::spawn(command(&site, &["--admin", &address]));
+    instance.await_service(&site);
+    assert_eq!(listeners_of(&instance), 1);
+    let (code, tree, error) = site.cli(&["tree", "--url", &format!("http://{address}")]);
+    assert_eq!(code, 0, "{error}");
+    assert!(tree.contains("worker_socket") && !tree.contains("ingester"), "{tree}");
+    assert!(instance.terminate().success());
+}
+
+#[test]
+fn a_busy_admin_port_is_a_warning() {
+    let busy = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = busy.local_addr().unwrap().to_string();
+    let site = site();
+    site.write("f.1.txt", "alpha 0 1\n");
+    let mut instance = Instance::spawn(command(&site, &["--admin", &address]));
+    instance.await_service(&site);
+    assert_eq!(site.worker().ready().attr_path(), "alpha");
+    eventually("the warning", || site.log().lines().any(|line| line.contains("WARN") && line.contains(&address)));
+    assert!(instance.ended().is_none());
+    assert!(instance.terminate().success());
+}
+
+#[test]
+fn a_runtime_directory_gets_a_private_admin_socket() {
+    let site = site();
+    let runtime = site.path().join("run");
+    fs::create_dir(&runtime).unwrap();
+    let socket = runtime.join("admin.sock");
+    // systemd joins several with colons; the first one is the unit's own.
+    let joined = format!("{}:/nonexistent", runtime.display());
+    let mut command = command(&site, &[]);
+    let instance = Instance::spawn({
+        command.env("RUNTIME_DIRECTORY", &joined);
+        command
+    });
+    instance.await_service(&site);
+    eventually("the admin socket", || socket.exists());
+    assert_eq!(fs::metadata(&socket).unwrap().permissions().mode() & 0o7777, 0o600);
+    assert_eq!(http(&socket, "GET", "/livez", &[], "").status, 200);
+    assert_eq!(listeners_of(&instance), 0);
+    let mut tree = Command::new(site.binary());
+    tree.env_remove("ORCHESTRATOR_SOCKET").env("RUNTIME_DIRECTORY", &joined).arg("tree");
+    let output = tree.output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success() && text.contains("queue") && text.contains("sqlite up"), "{text}");
+    assert!(instance.terminate().success());
+    assert!(!socket.exists(), "removed at the end");
+}
+
+fn schema(path: &Path) -> Vec<String> {
+    let database = orchestrator_harness::Database::open(path);
+    let objects = "SELECT type, name, tbl_name FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%' \
+                   AND name NOT LIKE 'orchestrator_%' ORDER BY 1, 2";
+    let columns = "SELECT m.name, c.cid, c.name, upper(c.type), c.\"notnull\", c.pk FROM sqlite_schema m, \
+                   pragma_table_info(m.name) c WHERE m.name IN ('fetchers', 'fetcher_runs', 'queue', 'log') ORDER BY 1, 2";
+    let mut rows = database.rows(objects);
+    rows.extend(database.rows(columns));
+    rows.extend(database.rows("PRAGMA user_version"));
+    rows
+}
+
+/// The original's version 2, made from the contract's text.
+fn reference(site: &Site) -> Vec<String> {
+    let path = site.path().join("reference.db");
+    original::create(&path, 2, 2, "");
+    let rows = schema(&path);
+    fs::remove_file(path).unwrap();
+    rows
+}
+
+fn serves_alpha(site: &Site) {
+    site.write("f.1.txt", "alpha 0 1\n");
+    let instance = start(site);
+    assert_eq!(site.worker().ready().attr_path(), "alpha");
+    assert_eq!(schema(&site.database_path()), reference(site));
+    assert!(instance.terminate().success());
+    assert_eq!(schema(&site.database_path()), reference(site));
+}
+
+/// D01, D04, D05: nothing is there, or an empty file.
+#[test]
+fn d01_d04_d05_a_missing_and_an_empty_database() {
+    serves_alpha(&site());
+    let empty = site();
+    fs::write(empty.database_path(), "").unwrap();
+    fs::remove_dir(empty.input_dir()).unwrap();
+    let instance = start(&empty);
+    assert_eq!(empty.worker().ready(), Reply::NoJobs);
+    assert!(instance.terminate().success());
+    serves_alpha(&empty);
+    let deep = site();
+    let input: PathBuf = deep.path().join("a/b/c");
+    let mut command = deep.bare_command();
+    command.args(["as", NAME]).args([&deep.database_path(), &input, &deep.socket()]);
+    let _instance = Instance::spawn(command);
+    eventually("the input directory and its parents", || input.is_dir());
+}
+
+const ROWS: &str = "
+INSERT INTO fetchers VALUES (4, 'f');
+INSERT INTO fetcher_runs VALUES (4, 1, 1);
+INSERT INTO log VALUES ('alpha', 100, 101, 0);
+";
+
+/// D02: version 1 comes up empty, log included, and is filled again from the files.
+#[test]
+fn d02_version_1_is_emptied_and_refilled() {
+    let site = site();
+    let row = "INSERT INTO queue (fetcher_id, fetcher_run_started, attr_path, payload) VALUES (4, 1, 'old', 'x');";
+    original::create(&site.database_path(), 1, 1, &format!("{ROWS}{row}"));
+    site.write("f.1.txt", "alpha 0 1\n");
+    let instance = start(&site);
+    site.database().expect("SELECT attr_path, payload, last_started, order_jitter FROM queue", &["alpha|0 1|NULL|-1555884244"]);
+    assert_eq!(site.database().rows("SELECT count(*) FROM log"), ["0"]);
+    assert_eq!(schema(&site.database_path()), reference(&site));
+    assert!(instance.terminate().success());
+}
+
+/// D03, D06: version 2 is opened as it is; a run that it has complete is not read again, even if its file changed.
+#[test]
+fn d03_d06_version_2_goes_on() {
+    let site = site();
+    let rows = "INSERT INTO queue VALUES (4, 1, 'alpha', 'kept', 1, 100, -1555884244), (4, 1, 'bravo', 'kept', 0, NULL, 515152637);";
+    original::create(&site.database_path(), 2, 2, &format!("{ROWS}{rows}"));
+    site.write("f.1.txt", "alpha changed\nbravo changed\ncharlie changed\n");
+    let instance = start(&site);
+    let mut worker = site.worker();
+    assert_eq!(worker.ready(), Reply::Job { attr_path: "bravo".into(), payload: "kept".into() });
+    assert_eq!(worker.ready(), Reply::NoJobs);
+    assert_eq!(site.database().rows("SELECT * FROM log WHERE attr_path = 'alpha'"), ["alpha|100|101|0"]);
+    assert_eq!(site.database().queue(), ["4|1|alpha|kept", "4|1|bravo|kept"]);
+    assert_eq!(schema(&site.database_path()), reference(&site));
+    assert!(instance.terminate().success());
+}
+
+/// D07: the hash that orders equal ones, for every vector of the contract that can be an attribute path.
+#[test]
+fn d07_jitter_hash() {
+    let vectors = [("a", -1_183_465_204), ("firefox", 1_422_501_334), ("ünïcödé", 1_675_436_737), ("🦀", -1_006_179_892)];
+    let site = site();
+    site.write("f.1.txt", vectors.map(|(attr_path, _)| format!("{attr_path} 1\n")).concat());
+    let _instance = start(&site);
+    site.database().expect("SELECT count(*) FROM queue", &["4"]);
+    for (attr_path, hash) in vectors {
+        let stored = site.database().rows(&format!("SELECT order_jitter FROM queue WHERE attr_path = '{attr_path}'"));
+        assert_eq!(stored, [hash.to_string()], "{attr_path}");
+    }
+}

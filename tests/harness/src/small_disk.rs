@@ -1,0 +1,92 @@
+//! A file system of a few megabytes, in a mount namespace that ends with the test: nothing is left mounted whatever
+//! happens, and no path of the machine is used up.
+
+use std::{
+    fs::{self, File},
+    io::Write,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+const MARK: &str = "ORCHESTRATOR_TEST_OWN_MOUNTS";
+
+/// A mounted file system.
+#[derive(Debug)]
+pub struct SmallDisk {
+    path: PathBuf,
+}
+
+impl SmallDisk {
+    /// Runs `body` with a file system of `mib` mebibytes. `test` is the full name of the calling test: it is run again by
+    /// itself in a mount namespace of its own.
+    ///
+    /// # Panics
+    /// If `body` does, or if this system lets nobody but root mount and we are not root.
+    pub fn with(mib: u32, test: &str, body: impl FnOnce(&SmallDisk)) {
+        if std::env::var_os(MARK).is_some() {
+            let directory = tempfile::Builder::new().prefix("disk-").tempdir().expect("a mount point");
+            mount(directory.path(), &format!("size={mib}m"));
+            let disk = SmallDisk { path: directory.path().to_owned() };
+            body(&disk);
+            // The namespace ends with this process; without it the mount point could not be removed.
+            run("umount", &["-l", &directory.path().display().to_string()]);
+            return;
+        }
+        let mut unshare = Command::new("unshare");
+        unshare.arg("--mount");
+        if !rustix::process::geteuid().is_root() {
+            unshare.arg("--map-root-user");
+        }
+        let this = std::env::current_exe().expect("this test");
+        unshare.arg("--").arg(this).args([test, "--exact", "--nocapture"]).env(MARK, "1");
+        let output = unshare.output().expect("unshare of util-linux runs");
+        let text = [output.stdout, output.stderr].concat();
+        let text = String::from_utf8_lossy(&text);
+        assert!(output.status.success() && text.contains("1 passed"), "in its own mounts:\n{text}");
+    }
+
+    /// Where it is mounted.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Uses up what is left of it.
+    ///
+    /// # Panics
+    /// If it cannot be filled.
+    pub fn fill(&self) {
+        let mut file = File::options().create(true).append(true).open(self.filler()).expect("a file to fill it with");
+        for bytes in [64 << 10, 4 << 10, 1] {
+            while file.write_all(&vec![0; bytes]).is_ok() {}
+        }
+    }
+
+    /// Gives back what [`SmallDisk::fill`] used up.
+    ///
+    /// # Panics
+    /// If it was not filled.
+    pub fn free(&self) {
+        fs::remove_file(self.filler()).expect("it was filled");
+    }
+
+    /// Makes it larger.
+    ///
+    /// # Panics
+    /// If it cannot be done.
+    pub fn grow(&self, mib: u32) {
+        mount(&self.path, &format!("remount,size={mib}m"));
+    }
+
+    fn filler(&self) -> PathBuf {
+        self.path.join("filler")
+    }
+}
+
+fn mount(path: &Path, options: &str) {
+    run("mount", &["-t", "tmpfs", "-o", options, "tmpfs", &path.display().to_string()]);
+}
+
+fn run(program: &str, arguments: &[&str]) {
+    let output = Command::new(program).args(arguments).output().unwrap_or_else(|error| panic!("{program}: {error}"));
+    assert!(output.status.success(), "{program} {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+}

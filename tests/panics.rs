@@ -1,0 +1,198 @@
+//! A panic in any child heals within a second: under load from workers and fetchers, nothing is lost, and each worker has
+//! at most one job doubled, as after a kill (`kill_nine.rs` says what that means). Panics that do not end are given up,
+//! level by level, until the process ends with code 70.
+//!
+//! An injected panic hits an actor or a task between two steps, and a thread at the next work it takes in hand. Healing is
+//! measured by the process's own clock: from the exit of the child until the last child of the queue has started again;
+//! each starts only when the one before it is up. `rest_for_one` decides who is started again.
+
+use std::time::Instant;
+
+use orchestrator_harness::{
+    Instance, Site,
+    load::{Crew, Dice, Disruption, Fetchers, Ledger, seeds},
+    try_http, wait_for,
+};
+use serde_json::Value;
+
+/// The queue's children in the order of their start.
+const CHILDREN: [&str; 7] =
+    ["queue_store", "sqlite", "housekeeper", "worker_socket", "reader", "watcher", "inotify"];
+const HEALED_MS: u64 = 1_000;
+
+#[test]
+fn a_panic_in_any_child_of_the_queue_heals() {
+    for (at, child) in CHILDREN.into_iter().enumerate() {
+        panics_heal(&format!("queue/{child}"), at);
+    }
+}
+
+#[test]
+fn a_panic_in_the_queue_s_supervisor_heals() {
+    panics_heal("queue", 0);
+}
+
+#[test]
+fn a_panic_in_the_admin_endpoint_does_not_touch_the_queue() {
+    panics_heal("admin", CHILDREN.len());
+}
+
+/// Makes `path` panic under load; the queue's children from number `first` on start again, the others stay.
+fn panics_heal(path: &str, first: usize) {
+    seeds("ORCHESTRATOR_PANIC_ROUNDS", 1, |seed| {
+        let mut dice = Dice::new(seed);
+        let site = Site::new(env!("CARGO_BIN_EXE_orchestrator"));
+        let instance = site.start();
+        let fetchers = Fetchers::start(&site.input_dir(), 3, &mut dice);
+        let crew = Crew::start(site.socket(), 6, &mut dice);
+        wait_for("jobs to be done", || (finished(&site)? > 50).then_some(()));
+
+        let from = Instant::now();
+        inject(&site, path);
+        let healed = wait_for("it to heal", || {
+            ask_the_housekeeper(&site);
+            healed(&site, path)
+        });
+        let disruptions = vec![Disruption { from, to: Instant::now() }];
+        assert_eq!(exit_of(&healed, path)["kind"], "panicked", "{healed:#}");
+        assert!(exit_of(&healed, path)["reason"].as_str().is_some_and(|why| why.contains("injected panic")));
+        assert_eq!(node(&healed, path)["restarts"], 1);
+        for (at, child) in CHILDREN.into_iter().enumerate() {
+            let incarnation = &node(&healed, &format!("queue/{child}"))["incarnation"];
+            assert_eq!(*incarnation, if at < first { 1 } else { 2 }, "{child} after a panic in {path}");
+        }
+        let took = last_start(&healed, path) - exit_of(&healed, path)["at_ms"].as_u64().expect("a time");
+        assert!(took < HEALED_MS, "{path} took {took} ms to heal: {healed:#}");
+
+        let (present, ever) = fetchers.stop();
+        Ledger::await_ingest(&site, &present);
+        let ledger = Ledger { present, ever, seen: crew.drain(), disruptions };
+        let doubled = ledger.judge(&site);
+        assert!(instance.terminate().success(), "it did not stop well; log:\n{}", site.log());
+        println!(
+            "{path}: healed in {took} ms, longest wait for an answer {:?}, {doubled} of {} jobs doubled",
+            ledger.seen.longest_wait,
+            ledger.seen.handouts.len()
+        );
+    });
+}
+
+/// More panics than the queue may have, and then more than the root may have.
+#[test]
+fn a_storm_escalates_and_ends_with_code_70() {
+    let site = Site::new(env!("CARGO_BIN_EXE_orchestrator"));
+    site.write("f.1.txt", "alpha 0 1\n");
+    let mut instance = site.start();
+
+    // Five restarts in thirty seconds are the queue's own business, the sixth is the root's.
+    for restarts in 1..=5 {
+        inject(&site, "queue/inotify");
+        wait_for("a restart", || (restarts_of(&site, "queue/inotify")? == restarts).then_some(()));
+        assert_eq!(restarts_of(&site, "queue"), Some(0), "the queue's supervisor copes with {restarts}");
+    }
+    assert_eq!(site.node("queue/inotify")["budget_left"], 0);
+    inject(&site, "queue/inotify");
+    let tree = wait_for("the queue to be started afresh", || healed(&site, "queue"));
+    assert_eq!(node(&tree, "queue")["restarts"], 1);
+    assert_eq!(exit_of(&tree, "queue")["kind"], "failed");
+    let why = exit_of(&tree, "queue")["reason"].as_str().expect("a reason").to_owned();
+    assert!(why.contains("more than 5 restarts in 30s") && why.contains("queue/inotify"), "{why}");
+    assert_eq!(site.worker().ready().attr_path(), "alpha", "it serves as before");
+
+    // The root takes three in a minute; the one above was the first.
+    for restarts in 2..=3 {
+        inject(&site, "queue");
+        wait_for("a restart", || (restarts_of(&site, "queue")? == restarts).then_some(()));
+        wait_for("the queue to be up", || healed(&site, "queue"));
+    }
+    inject(&site, "queue");
+    assert_eq!(instance.wait().code(), Some(70));
+    let log = site.log();
+    for wanted in ["supervisor gives up", "more than 3 restarts in 60s", "the root supervisor gave up"] {
+        assert!(log.contains(wanted), "no {wanted:?} in the log:\n{log}");
+    }
+    assert!(!site.socket().exists(), "the rest was drained and the worker socket removed");
+
+    // Nothing of this is left in the database.
+    let again: Instance = site.start();
+    assert_eq!(site.worker().done("alpha", 0), orchestrator_harness::Reply::NoJobs);
+    assert!(again.terminate().success());
+}
+
+/// Without `admin.chaos` nobody can make a child panic.
+#[test]
+fn panics_are_refused_without_chaos() {
+    let site = Site::new(env!("CARGO_BIN_EXE_orchestrator")).set("admin.chaos=false");
+    let _instance = site.start();
+    let reply = try_http(&site.admin_socket(), "POST", "/v1/actors/queue/reader/panic", &[], "{}");
+    let reply = reply.expect("an answer");
+    assert_eq!(reply.status, 409, "{}", reply.body);
+    assert!(reply.body.contains("admin.chaos"), "{}", reply.body);
+    assert_eq!(restarts_of(&site, "queue/reader"), Some(0));
+}
+
+/// Injects one panic, as soon as the child runs.
+fn inject(site: &Site, path: &str) {
+    let url = format!("/v1/actors/{path}/panic");
+    wait_for(&format!("{path} to take a panic"), || {
+        let json = ["Content-Type: application/json"];
+        match try_http(&site.admin_socket(), "POST", &url, &json, "{\"reason\":\"drill\"}") {
+            Ok(reply) if matches!(reply.status, 200 | 202) => Some(()),
+            Ok(reply) if reply.status == 409 => None,
+            Ok(reply) => panic!("{path}: {} {}", reply.status, reply.body),
+            // The endpoint itself may have been hit before it could say so.
+            Err(_) => (path == "admin").then_some(()),
+        }
+    });
+}
+
+/// The whole tree, if everything runs and `path` has been started again.
+fn healed(site: &Site, path: &str) -> Option<Value> {
+    let tree = tree(site)?;
+    let everything_runs = all(&tree["root"]).iter().all(|node| node["state"] == "running");
+    (everything_runs && node(&tree, path)["restarts"].as_u64()? > 0).then_some(tree)
+}
+
+fn tree(site: &Site) -> Option<Value> {
+    let reply = try_http(&site.admin_socket(), "GET", "/v1/tree", &["Accept: application/json"], "").ok()?;
+    (reply.status == 200).then(|| reply.json())
+}
+
+fn restarts_of(site: &Site, path: &str) -> Option<u64> {
+    node(&tree(site)?, path)["restarts"].as_u64()
+}
+
+/// Jobs finished so far, once the store counts them.
+fn finished(site: &Site) -> Option<u64> {
+    let sqlite = node(&tree(site)?, "queue/sqlite");
+    let figure = sqlite["figures"].as_array()?.iter().find(|figure| figure["name"] == "finished")?;
+    figure["value"].as_u64()
+}
+
+/// When the last child of `path`, or of the supervisor that it is a child of, was started.
+fn last_start(tree: &Value, path: &str) -> u64 {
+    let whole = if path == "admin" { "admin" } else { "queue" };
+    let starts = all(&node(tree, whole)).into_iter().filter_map(|node| node["started_ms"].as_u64());
+    starts.max().expect("a start")
+}
+
+fn exit_of(tree: &Value, path: &str) -> Value {
+    node(tree, path)["last_exit"].clone()
+}
+
+fn node(tree: &Value, path: &str) -> Value {
+    let path = format!("orchestrator/{path}");
+    let found = all(&tree["root"]).into_iter().find(|node| node["path"] == path.as_str());
+    found.unwrap_or_else(|| panic!("no {path} in {tree:#}"))
+}
+
+fn all(node: &Value) -> Vec<Value> {
+    let below = node["children"].as_array().into_iter().flatten().flat_map(all);
+    std::iter::once(node.clone()).chain(below).collect()
+}
+
+/// The housekeeper has work in hand only when somebody asks, or the log has grown.
+fn ask_the_housekeeper(site: &Site) {
+    // It may be the one that is away.
+    let _ = try_http(&site.admin_socket(), "POST", "/v1/consoles/queue/queue_store/ls", &[], "{}");
+}

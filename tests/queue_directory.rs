@@ -1,0 +1,137 @@
+//! The input directory itself: events that were lost [R14], and a directory that goes and comes back [R15].
+
+use std::fs;
+
+use orchestrator_harness::{Instance, Reply, Site, eventually};
+
+fn site() -> Site {
+    Site::new(env!("CARGO_BIN_EXE_orchestrator"))
+}
+
+const ATTRS: &str = "SELECT attr_path FROM queue ORDER BY 1";
+
+fn restarts(site: &Site) -> u64 {
+    let children = site.node("queue")["children"].as_array().cloned().unwrap_or_default();
+    assert_eq!(children.len(), 7);
+    children.iter().map(|child| child["restarts"].as_u64().expect("a number")).sum()
+}
+
+fn gone(site: &Site) -> bool {
+    let link = site.link("queue/inotify");
+    link.state == "down" && link.reason.contains("input directory is gone")
+}
+
+/// Serves rows, takes new files, and restarted nothing.
+fn lives(site: &Site, instance: &mut Instance) {
+    site.write("alive.9.txt", "alive 1\n");
+    site.database().expect("SELECT payload FROM queue WHERE attr_path = 'alive'", &["1"]);
+    assert!(instance.ended().is_none());
+    assert_eq!(restarts(site), 0, "{}", site.log());
+    site.remove("alive.9.txt");
+    site.database().expect("SELECT payload FROM queue WHERE attr_path = 'alive'", &[]);
+}
+
+/// R14: more events than the kernel keeps while nobody takes them. What came, grew, ended and went meanwhile is found.
+#[test]
+fn r14_an_overflow_of_the_event_queue_is_made_up_for() {
+    let limit = fs::read_to_string("/proc/sys/fs/inotify/max_queued_events").expect("a kernel with inotify");
+    let limit: usize = limit.trim().parse().expect("a number");
+    let site = site();
+    site.write("goes.1.txt", "goes 1\n");
+    site.write("grows.2.txt.part", "grows 1\n");
+    site.write("ends.3.txt.part", "ends 1\n");
+    site.write("stays.4.txt", "stays 1\n");
+    let mut instance = site.start();
+    let database = site.database();
+    database.expect(ATTRS, &["ends", "goes", "grows", "stays"]);
+    site.steer("queue/inotify", "pause");
+    // Three events a round, no two alike in a row, so that the kernel cannot merge them.
+    for round in 0..limit / 3 + 1_000 {
+        let name = format!("noise{}", round % 2);
+        site.write(&name, "");
+        site.remove(&name);
+    }
+    site.remove("goes.1.txt");
+    site.append("grows.2.txt.part", "grown 1\n");
+    site.append("ends.3.txt.part", "ended 1\n");
+    site.rename("ends.3.txt.part", "ends.3.txt");
+    site.write("comes.5.txt", "comes 1\n");
+    site.steer("queue/inotify", "resume");
+    database.expect(ATTRS, &["comes", "ended", "ends", "grown", "grows", "stays"]);
+    database.expect("SELECT is_complete FROM fetcher_runs ORDER BY run_started", &["0", "1", "1", "1"]);
+    eventually("the loss to be logged", || site.log().contains("events were lost"));
+    // What is followed goes on being followed.
+    site.append("grows.2.txt.part", "further 1\n");
+    database.expect("SELECT payload FROM queue WHERE attr_path = 'further'", &["1"]);
+    lives(&site, &mut instance);
+}
+
+/// R15: the directory itself is removed and made again.
+#[test]
+fn r15_deleted_and_made_again() {
+    let site = site();
+    site.write("f.1.txt", "alpha 0 1\n");
+    site.write("g.2.txt.part", "bravo 0 1\n");
+    let mut instance = site.start();
+    let database = site.database();
+    database.expect(ATTRS, &["alpha", "bravo"]);
+    for round in 0..2 {
+        fs::remove_dir_all(site.input_dir()).unwrap();
+        eventually("the link to say why", || gone(&site));
+        assert_ne!(site.worker().ready(), Reply::Closed, "workers are answered all the same");
+        assert!(!site.input_dir().exists(), "it is waited for, not made");
+        fs::create_dir(site.input_dir()).unwrap();
+        let (file, attr) = (format!("h.{round}.txt"), format!("charlie{round}"));
+        site.write(&file, format!("{attr} 0 1\n"));
+        // What is not there any more is gone, what is new is there, and what comes next is seen, too.
+        database.expect(ATTRS, &[&attr]);
+        eventually("the link to be up", || site.link("queue/inotify").state == "up");
+        site.append("i.3.txt.part", "delta 0 1\n");
+        database.expect(ATTRS, &[&attr, "delta"]);
+    }
+    lives(&site, &mut instance);
+}
+
+/// R15: moved away, it takes its events along; what happens there is no matter of ours. Moved back, nothing is lost.
+#[test]
+fn r15_moved_away_and_back() {
+    let site = site();
+    site.write("f.1.txt.part", "alpha 0 1\n");
+    let mut instance = site.start();
+    let database = site.database();
+    database.expect(ATTRS, &["alpha"]);
+    let away = site.path().join("away");
+    fs::rename(site.input_dir(), &away).unwrap();
+    eventually("the link to say why", || gone(&site));
+    assert_eq!(site.worker().ready().attr_path(), "alpha", "its rows stay while it is away");
+    fs::write(away.join("g.2.txt"), "bravo 0 1\n").unwrap();
+    fs::rename(&away, site.input_dir()).unwrap();
+    database.expect(ATTRS, &["alpha", "bravo"]);
+    eventually("the link to be up", || site.link("queue/inotify").state == "up");
+    site.append("f.1.txt.part", "charlie 0 1\n");
+    database.expect(ATTRS, &["alpha", "bravo", "charlie"]);
+    let reply = site.worker().done("alpha", 0);
+    assert!(["bravo", "charlie"].contains(&reply.attr_path()), "{reply:?}");
+    lives(&site, &mut instance);
+}
+
+/// R15: another directory is put in its place while the old one lives on elsewhere.
+#[test]
+fn r15_replaced_by_another_one() {
+    let site = site();
+    site.write("f.1.txt", "alpha 0 1\n");
+    let mut instance = site.start();
+    let database = site.database();
+    database.expect(ATTRS, &["alpha"]);
+    let (old, new) = (site.path().join("old"), site.path().join("new"));
+    fs::create_dir(&new).unwrap();
+    fs::write(new.join("g.2.txt"), "bravo 0 1\n").unwrap();
+    fs::rename(site.input_dir(), &old).unwrap();
+    fs::rename(&new, site.input_dir()).unwrap();
+    database.expect(ATTRS, &["bravo"]);
+    fs::write(old.join("h.3.txt"), "never 0 1\n").unwrap();
+    site.write("i.4.txt", "charlie 0 1\n");
+    database.expect(ATTRS, &["bravo", "charlie"]);
+    lives(&site, &mut instance);
+    database.expect(ATTRS, &["bravo", "charlie"]);
+}

@@ -1,0 +1,133 @@
+//! Memory is bounded whatever comes in [R16]: a very long line, very many files, clients that never read.
+
+use std::{
+    io::{ErrorKind, Write},
+    os::unix::net::UnixStream,
+};
+
+use orchestrator_harness::{Reply, Site};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+fn site() -> Site {
+    Site::new(env!("CARGO_BIN_EXE_orchestrator"))
+}
+
+const MIB: u64 = 1 << 20;
+const LONG: usize = 64 << 20;
+
+/// R16: read, stored and handed out, at less than three times its size at any time, and nothing of it is kept.
+#[test]
+fn r16_a_line_of_64_mib() {
+    let site = site();
+    site.write("f.1.txt", "short 1\n");
+    let instance = site.start();
+    let mut worker = site.worker();
+    assert_eq!(worker.ready().attr_path(), "short");
+    let before = instance.memory("VmHWM");
+    // Not one byte repeated: a loss or a swap of parts shows.
+    let payload: String = (0..LONG / 8).map(|i| format!("{i:07x}-")).collect();
+    for number in 2..4 {
+        site.write(&format!("f.{number}.txt"), format!("long{number} {payload}\nafter{number} 1\n"));
+        site.database().expect("SELECT count(*) FROM queue WHERE is_dequeued = 0", &["2"]);
+        let mut seen = Vec::new();
+        for _ in 0..2 {
+            match worker.ready() {
+                Reply::Job { attr_path, payload: got } if attr_path == format!("long{number}") => {
+                    assert!(got == payload, "it arrives whole: {} bytes", got.len());
+                    seen.push(attr_path);
+                }
+                other => seen.push(other.attr_path().to_owned()),
+            }
+        }
+        seen.sort();
+        assert_eq!(seen, [format!("after{number}"), format!("long{number}")]);
+    }
+    let peak = instance.memory("VmHWM") - before;
+    assert!(peak < 3 * LONG as u64, "{} MiB for a line of {} MiB", peak / MIB, LONG as u64 / MIB);
+    assert!(instance.terminate().success());
+}
+
+/// R16: a long line in small pieces costs no more than in one.
+#[test]
+fn r16_a_long_line_that_grows() {
+    let site = site();
+    let instance = site.start();
+    site.worker().ready();
+    let before = instance.memory("VmHWM");
+    let piece = "0123456789abcde ".repeat(1 << 16);
+    site.append("f.1.txt.part", "long ");
+    for _ in 0..LONG / piece.len() {
+        site.append("f.1.txt.part", &piece);
+    }
+    site.append("f.1.txt.part", "\n");
+    site.database().expect("SELECT length(payload) FROM queue", &[&(LONG - 1).to_string()]);
+    let peak = instance.memory("VmHWM") - before;
+    assert!(peak < 3 * LONG as u64, "{} MiB", peak / MIB);
+}
+
+/// Each of many growing files costs little, however long it has been open.
+#[test]
+fn r16_many_growing_files() {
+    const FILES: u64 = 800;
+    let site = site();
+    let instance = site.start();
+    let database = site.database();
+    site.write("f.0.txt.part", "a0 1\n");
+    database.expect("SELECT count(*) FROM queue", &["1"]);
+    let before = instance.memory("VmRSS");
+    for round in 1..=3 {
+        for number in 1..=FILES {
+            // A tail without end is kept for each, too.
+            site.append(&format!("f.{number}.txt.part"), format!("{round} 1\n{}", "t".repeat(100)));
+        }
+        database.expect("SELECT count(*) FROM queue WHERE fetcher_run_started > 0", &[&(FILES * round).to_string()]);
+    }
+    let growth = instance.memory("VmRSS").saturating_sub(before);
+    assert!(growth < FILES * 32 * 1024, "{} KiB a file", growth / FILES / 1024);
+    for number in 1..=FILES {
+        site.rename(&format!("f.{number}.txt.part"), &format!("f.{number}.txt"));
+    }
+    database.expect("SELECT count(*) FROM fetcher_runs WHERE is_complete", &[&FILES.to_string()]);
+}
+
+/// Clients that send as fast as they can and never read an answer: what they send waits in their own socket.
+#[test]
+fn r16_flooding_clients_that_never_read() {
+    const CLIENTS: usize = 64;
+    let limit = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum }).expect("our own limit");
+    let site = site();
+    site.write("f.1.txt", (0..2_000).map(|i| format!("a{i} 1\n")).collect::<String>());
+    let instance = site.start();
+    site.database().expect("SELECT count(*) FROM queue", &["2000"]);
+    let mut worker = site.worker();
+    let mut reply = worker.ready();
+    let before = instance.memory("VmRSS");
+    let mut floods: Vec<UnixStream> = (0..CLIENTS).map(|_| UnixStream::connect(site.socket()).unwrap()).collect();
+    let mut sent = 0;
+    for _ in 0..40 {
+        for flood in &mut floods {
+            flood.set_nonblocking(true).unwrap();
+            for _ in 0..64 {
+                match flood.write(&b"READY\n".repeat(1_000)) {
+                    Ok(written) => sent += written,
+                    Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                    Err(error) if matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset) => break,
+                    Err(error) => panic!("{error}"),
+                }
+            }
+        }
+        // One who reads is answered all the while, whether or not there is work left.
+        reply = match &reply {
+            Reply::Job { attr_path, .. } => worker.done(attr_path, 0),
+            _ => worker.ready(),
+        };
+        assert_ne!(reply, Reply::Closed);
+    }
+    assert!(sent > CLIENTS * 100_000, "only {sent} bytes were sent");
+    let growth = instance.memory("VmRSS").saturating_sub(before);
+    assert!(growth < 48 * MIB, "{} MiB for {CLIENTS} floods", growth / MIB);
+    drop(floods);
+    assert_ne!(site.worker().ready(), Reply::Closed);
+    assert!(instance.terminate().success());
+}
