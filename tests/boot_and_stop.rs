@@ -32,7 +32,7 @@ fn lines(n: usize) -> String {
 /// A plain copy of the database file alone, as a backup takes it.
 fn copy_of(database: &Path) -> Database {
     let copy = database.with_extension("copy");
-    fs::copy(database, &copy).unwrap();
+    fs::copy(database, &copy).expect("a copy");
     Database::open(&copy)
 }
 
@@ -80,7 +80,8 @@ fn r50_a_stop_in_full_flight_loses_nothing() {
             let mut reply = worker.send(b"READY\n").and_then(|()| worker.try_reply());
             while let Ok(Reply::Job { attr_path, .. }) = &reply {
                 taken.push(attr_path.clone());
-                let next = worker.send(format!("DONE {attr_path} 4\n").as_bytes()).and_then(|()| worker.try_reply());
+                let next =
+                    worker.send(format!("DONE {attr_path} 4\n").as_bytes()).and_then(|()| worker.try_reply());
                 if matches!(next, Ok(Reply::Job { .. } | Reply::NoJobs)) {
                     done.push(attr_path.clone());
                 }
@@ -100,7 +101,8 @@ fn r50_a_stop_in_full_flight_loses_nothing() {
     let unique: BTreeSet<_> = taken.iter().collect();
     assert_eq!(unique.len(), taken.len(), "none twice");
     let copy = copy_of(&site.database_path());
-    let finished: BTreeSet<_> = copy.rows("SELECT attr_path FROM log WHERE exit_code = 4").into_iter().collect();
+    let finished: BTreeSet<_> =
+        copy.rows("SELECT attr_path FROM log WHERE exit_code = 4").into_iter().collect();
     assert!(done.iter().all(|attr_path| finished.contains(attr_path)), "what was answered is durable");
     // The next instance hands out all that nobody has.
     let _instance = site.start();
@@ -118,7 +120,7 @@ fn r50_a_stop_in_full_flight_loses_nothing() {
 /// A worker that does not read its long reply keeps the process from ending at once.
 fn stalled(site: &Site) -> orchestrator_harness::Worker {
     let mut worker = site.worker();
-    worker.send(b"READY\n").unwrap();
+    worker.send(b"READY\n").expect("sent");
     eventually("the reply to be stuck", || site.figure("queue/sqlite", "handed_out") == 1);
     worker
 }
@@ -172,7 +174,8 @@ fn boot_order_is_list_order_and_stop_order_its_reverse() {
         let line = format!("child ended path=\"{path}\" ");
         log.find(&line).unwrap_or_else(|| panic!("no end of {path} in\n{log}"))
     };
-    let mut ends: Vec<_> = CHILDREN.iter().rev().map(|child| at(&format!("orchestrator/queue/{child}"))).collect();
+    let mut ends: Vec<_> =
+        CHILDREN.iter().rev().map(|child| at(&format!("orchestrator/queue/{child}"))).collect();
     ends.extend([at("orchestrator/queue"), at("orchestrator/admin"), at("orchestrator")]);
     assert!(ends.is_sorted(), "{log}");
 }

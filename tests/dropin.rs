@@ -36,7 +36,8 @@ fn start(site: &Site) -> Instance {
 /// Inodes of the TCP sockets that listen anywhere.
 fn tcp_listeners() -> HashSet<String> {
     const LISTEN: &str = "0A";
-    let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(|table| fs::read_to_string(table).unwrap_or_default());
+    let tables =
+        ["/proc/net/tcp", "/proc/net/tcp6"].map(|table| fs::read_to_string(table).unwrap_or_default());
     let rows = tables.iter().flat_map(|table| table.lines().skip(1));
     let fields = rows.map(|row| row.split_whitespace().collect::<Vec<_>>());
     fields.filter(|fields| fields[3] == LISTEN).map(|fields| format!("socket:[{}]", fields[9])).collect()
@@ -45,8 +46,8 @@ fn tcp_listeners() -> HashSet<String> {
 /// Those of them that the process holds.
 fn listeners_of(instance: &Instance) -> usize {
     let listeners = tcp_listeners();
-    let open = fs::read_dir(format!("/proc/{}/fd", instance.pid())).unwrap();
-    let links = open.filter_map(|entry| fs::read_link(entry.unwrap().path()).ok());
+    let open = fs::read_dir(format!("/proc/{}/fd", instance.pid())).expect("it runs");
+    let links = open.filter_map(|entry| fs::read_link(entry.expect("an entry").path()).ok());
     let links: HashSet<_> = links.map(|link| link.display().to_string()).collect();
     links.intersection(&listeners).count()
 }
@@ -61,7 +62,10 @@ fn exactly_three_paths() {
         assert!(site.log().contains("Usage: orchestrator as"), "{}", site.log());
         assert!(!site.path().join("a.db").exists() && !site.path().join("in").exists());
     }
-    assert_eq!(site().bare_command().args(["as", "cron", "a", "b", "c"]).status().unwrap().code(), Some(USAGE));
+    assert_eq!(
+        site().bare_command().args(["as", "cron", "a", "b", "c"]).status().unwrap().code(),
+        Some(USAGE)
+    );
 }
 
 #[test]
@@ -102,7 +106,9 @@ fn a_busy_admin_port_is_a_warning() {
     let mut instance = Instance::spawn(command(&site, &["--admin", &address]));
     instance.await_service(&site);
     assert_eq!(site.worker().ready().attr_path(), "alpha");
-    eventually("the warning", || site.log().lines().any(|line| line.contains("WARN") && line.contains(&address)));
+    eventually("the warning", || {
+        site.log().lines().any(|line| line.contains("WARN") && line.contains(&address))
+    });
     assert!(instance.ended().is_none());
     assert!(instance.terminate().success());
 }
@@ -115,11 +121,9 @@ fn a_runtime_directory_gets_a_private_admin_socket() {
     let socket = runtime.join("admin.sock");
     // systemd joins several with colons; the first one is the unit's own.
     let joined = format!("{}:/nonexistent", runtime.display());
-    let mut command = command(&site, &[]);
-    let instance = Instance::spawn({
-        command.env("RUNTIME_DIRECTORY", &joined);
-        command
-    });
+    let mut unit = command(&site, &[]);
+    unit.env("RUNTIME_DIRECTORY", &joined);
+    let instance = Instance::spawn(unit);
     instance.await_service(&site);
     eventually("the admin socket", || socket.exists());
     assert_eq!(fs::metadata(&socket).unwrap().permissions().mode() & 0o7777, 0o600);
@@ -151,7 +155,7 @@ fn reference(site: &Site) -> Vec<String> {
     let path = site.path().join("reference.db");
     original::create(&path, 2, 2, "");
     let rows = schema(&path);
-    fs::remove_file(path).unwrap();
+    fs::remove_file(path).expect("ours");
     rows
 }
 
@@ -193,11 +197,15 @@ INSERT INTO log VALUES ('alpha', 100, 101, 0);
 #[test]
 fn d02_version_1_is_emptied_and_refilled() {
     let site = site();
-    let row = "INSERT INTO queue (fetcher_id, fetcher_run_started, attr_path, payload) VALUES (4, 1, 'old', 'x');";
+    let row =
+        "INSERT INTO queue (fetcher_id, fetcher_run_started, attr_path, payload) VALUES (4, 1, 'old', 'x');";
     original::create(&site.database_path(), 1, 1, &format!("{ROWS}{row}"));
     site.write("f.1.txt", "alpha 0 1\n");
     let instance = start(&site);
-    site.database().expect("SELECT attr_path, payload, last_started, order_jitter FROM queue", &["alpha|0 1|NULL|-1555884244"]);
+    site.database().expect(
+        "SELECT attr_path, payload, last_started, order_jitter FROM queue",
+        &["alpha|0 1|NULL|-1555884244"],
+    );
     assert_eq!(site.database().rows("SELECT count(*) FROM log"), ["0"]);
     assert_eq!(schema(&site.database_path()), reference(&site));
     assert!(instance.terminate().success());
@@ -223,13 +231,19 @@ fn d03_d06_version_2_goes_on() {
 /// D07: the hash that orders equal ones, for every vector of the contract that can be an attribute path.
 #[test]
 fn d07_jitter_hash() {
-    let vectors = [("a", -1_183_465_204), ("firefox", 1_422_501_334), ("ünïcödé", 1_675_436_737), ("🦀", -1_006_179_892)];
+    let vectors = [
+        ("a", -1_183_465_204),
+        ("firefox", 1_422_501_334),
+        ("ünïcödé", 1_675_436_737),
+        ("🦀", -1_006_179_892),
+    ];
     let site = site();
     site.write("f.1.txt", vectors.map(|(attr_path, _)| format!("{attr_path} 1\n")).concat());
     let _instance = start(&site);
     site.database().expect("SELECT count(*) FROM queue", &["4"]);
     for (attr_path, hash) in vectors {
-        let stored = site.database().rows(&format!("SELECT order_jitter FROM queue WHERE attr_path = '{attr_path}'"));
+        let stored =
+            site.database().rows(&format!("SELECT order_jitter FROM queue WHERE attr_path = '{attr_path}'"));
         assert_eq!(stored, [hash.to_string()], "{attr_path}");
     }
 }

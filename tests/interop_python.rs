@@ -134,11 +134,21 @@ fn history(site: &Site, dice: &mut Dice) {
     for fetcher in ["one", "two", "three"] {
         for run in [100, 200, 300] {
             let picked = (0..60).filter(|_| dice.chance(40)).map(|i| format!("attr{i} {fetcher}@{run} 1\n"));
-            let lines: String = picked.collect();
+            let lines = picked.collect::<String>()
+                + &format!("old {fetcher} 1\nover {fetcher} 1\nheld {fetcher} 1\n");
             site.write(&format!("{fetcher}.{run}.txt"), lines);
         }
     }
     let instance = site.start();
+    // Finished long ago, in flight with a hold that is over, and with one that has three minutes left.
+    python(
+        "writer.py",
+        &site.database_path(),
+        &[],
+        "INSERT INTO log VALUES ('old', 5, 6, 0)\n\
+         INSERT INTO log VALUES ('over', unixepoch() - 50000, NULL, NULL)\n\
+         INSERT INTO log VALUES ('held', unixepoch() - 43020, NULL, NULL)\n",
+    );
     let mut worker = site.worker();
     for _ in 0..20 {
         if let Reply::Job { attr_path, .. } = worker.ready()
@@ -147,15 +157,6 @@ fn history(site: &Site, dice: &mut Dice) {
             worker.done(&attr_path, 0);
         }
     }
-    // Older than everything; a hold that is over, one that is not, one to the second before its end.
-    python(
-        "writer.py",
-        &site.database_path(),
-        &[],
-        "INSERT INTO log VALUES ('attr58', unixepoch() - 50000, NULL, NULL) ON CONFLICT DO NOTHING\n\
-         INSERT INTO log VALUES ('attr59', unixepoch() - 43000, NULL, NULL) ON CONFLICT DO NOTHING\n\
-         INSERT INTO log VALUES ('attr57', 5, 6, 0) ON CONFLICT DO NOTHING\n",
-    );
     assert!(instance.terminate().success());
 }
 
@@ -176,7 +177,10 @@ fn python_goes_on_with_our_file_and_gives_it_back() {
         let instance = site.start();
         let ours = take_all(&mut site.worker());
         assert_eq!(ours, theirs);
-        assert!(ours.len() > 20, "{ours:?}");
+        assert!(ours.len() > 20 && !ours.iter().any(|job| job.starts_with("held ")), "{ours:?}");
+        assert!(
+            ours.iter().any(|job| job.starts_with("old ")) && ours.iter().any(|job| job.starts_with("over "))
+        );
 
         // Everything done: paths that two fetchers list come a second time, on both sides.
         let done = "UPDATE log SET finished = unixepoch(), exit_code = 0 WHERE finished IS NULL\n";

@@ -2,7 +2,7 @@
 //! database is valid for the original each time.
 //!
 //! Each round has fetchers that write, cut, rename, replace and delete files, workers that take and finish jobs on kept
-//! connections and on one per request, and kills: while it starts, serves, reads, deletes, several in a row. Then the
+//! connections and on one per request, and kills: while it starts, serves, commits, reads, deletes, several in a row. Then the
 //! writers stop, the queue is drained, and everything that files and workers know is put together.
 //!
 //! What is provable from outside, and is checked (`tests/harness/src/load/judge.rs` has each rule with its reason):
@@ -26,12 +26,13 @@
 //! a seed repeats the choices, not the timing.
 
 use std::{
+    fs,
     thread::sleep,
     time::{Duration, Instant},
 };
 
 use orchestrator_harness::{
-    Instance, Site, assert_valid,
+    Instance, Reply, Site, assert_valid,
     load::{Crew, Dice, Disruption, Fetchers, Ledger, seeds},
     snapshot_of, wait_for,
 };
@@ -80,13 +81,14 @@ fn round(seed: u64) {
     );
 }
 
-/// How long it lives: some die while they start, some as soon as they serve, most under load.
+/// How long it lives: some die while they start, some as soon as they serve, most under load, half of those in the middle
+/// of a commit or just after it, when answers are on their way.
 fn stay(site: &Site, instance: &Instance, dice: &mut Dice) {
-    let mut up_to = |ms: usize| Duration::from_millis(dice.below(ms) as u64);
-    let (start, service, load) = (up_to(60), up_to(20), up_to(500));
+    let mut up_to = |ms: usize| Duration::from_micros(dice.below(1_000 * ms) as u64);
+    let (start, service, load, commit) = (up_to(60), up_to(20), up_to(400), up_to(1));
     match dice.below(10) {
-        0..3 => sleep(start),
-        3..5 => {
+        0..2 => return sleep(start),
+        2..4 => {
             instance.await_service(site);
             sleep(service);
         }
@@ -95,6 +97,19 @@ fn stay(site: &Site, instance: &Instance, dice: &mut Dice) {
             sleep(load);
         }
     }
+    if dice.chance(60) {
+        await_commit(site, commit);
+    }
+}
+
+/// Waits until the write-ahead log grows, and for `further` after that; not longer than a moment, if nothing is written.
+fn await_commit(site: &Site, further: Duration) {
+    let log = site.path().join("queue.db-wal");
+    let size = || fs::metadata(&log).map_or(0, |meta| meta.len());
+    let (began, before) = (Instant::now(), size());
+    while size() == before && began.elapsed() < Duration::from_millis(100) {}
+    let grown = Instant::now();
+    while grown.elapsed() < further {}
 }
 
 fn kill(instance: Instance) -> Disruption {
@@ -115,4 +130,27 @@ fn a_start_over_a_kill_in_the_first_moment_serves() {
     let _instance = site.start();
     let mut worker = site.worker();
     wait_for("the job", || (worker.ready().attr_path() == "alpha").then_some(()));
+}
+
+/// Rows of a deleted run leave in slices. Killed in between, the next start goes on, and nobody gets one of them.
+#[test]
+fn a_deletion_that_was_cut_short_goes_on_at_the_next_start() {
+    const LINES: usize = 20_000;
+    let site = Site::new(env!("CARGO_BIN_EXE_orchestrator"));
+    let text: String = (0..LINES).map(|i| format!("attr{i} 0 1\n")).collect();
+    site.write("f.1.txt", text);
+    let instance = site.start();
+    let foreign = site.database();
+    let count = || foreign.rows("SELECT count(*) FROM queue")[0].parse::<usize>().expect("a number");
+    wait_for("the file to be read", || (count() == LINES).then_some(()));
+    site.remove("f.1.txt");
+    let left = wait_for("some rows to leave", || Some(count()).filter(|left| *left < LINES));
+    instance.kill_nine();
+    assert!(left > 0 && count() > 0, "all rows left at once");
+    assert_eq!(foreign.rows("SELECT run_started FROM orchestrator_deleted_run"), ["1"]);
+
+    let _instance = site.start();
+    assert_eq!(site.worker().ready(), Reply::NoJobs);
+    wait_for("the rest to leave", || (count() == 0).then_some(()));
+    wait_for("the run to leave", || foreign.rows("SELECT name FROM fetchers").is_empty().then_some(()));
 }

@@ -6,7 +6,10 @@
 //! measured by the process's own clock: from the exit of the child until the last child of the queue has started again;
 //! each starts only when the one before it is up. `rest_for_one` decides who is started again.
 
-use std::time::Instant;
+use std::{
+    sync::{Mutex, PoisonError},
+    time::Instant,
+};
 
 use orchestrator_harness::{
     Instance, Site,
@@ -19,6 +22,8 @@ use serde_json::Value;
 const CHILDREN: [&str; 7] =
     ["queue_store", "sqlite", "housekeeper", "worker_socket", "reader", "watcher", "inotify"];
 const HEALED_MS: u64 = 1_000;
+/// What is measured must not share the machine with the other tests of this file.
+static ALONE: Mutex<()> = Mutex::new(());
 
 #[test]
 fn a_panic_in_any_child_of_the_queue_heals() {
@@ -39,6 +44,7 @@ fn a_panic_in_the_admin_endpoint_does_not_touch_the_queue() {
 
 /// Makes `path` panic under load; the queue's children from number `first` on start again, the others stay.
 fn panics_heal(path: &str, first: usize) {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     seeds("ORCHESTRATOR_PANIC_ROUNDS", 1, |seed| {
         let mut dice = Dice::new(seed);
         let site = Site::new(env!("CARGO_BIN_EXE_orchestrator"));
@@ -80,6 +86,7 @@ fn panics_heal(path: &str, first: usize) {
 /// More panics than the queue may have, and then more than the root may have.
 #[test]
 fn a_storm_escalates_and_ends_with_code_70() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let site = Site::new(env!("CARGO_BIN_EXE_orchestrator"));
     site.write("f.1.txt", "alpha 0 1\n");
     let mut instance = site.start();

@@ -40,7 +40,10 @@ fn r27_a_reply_that_cannot_be_delivered_is_undone() {
         eventually("the connection to be gone", || connections() == 0);
         foreign.expect(ALPHA, &["0|103|105|7"]);
     }
-    assert!(site.figure("queue/sqlite", "undone") > 0, "no hand-out was ever taken back: the test missed its moment");
+    assert!(
+        site.figure("queue/sqlite", "undone") > 0,
+        "no hand-out was ever taken back: the test missed its moment"
+    );
     let mut worker = site.worker();
     assert_eq!(worker.ready(), Reply::Job { attr_path: "alpha".into(), payload: "0 1".into() });
     assert_eq!(worker.ready(), Reply::NoJobs);
@@ -114,9 +117,11 @@ fn r28_redeliver_after_lease_hands_it_out_again() {
     let lost = if first.attr_path() == "alpha" { "bravo" } else { "alpha" };
     for _ in 0..2 {
         let started = foreign.rows(&format!("SELECT started FROM log WHERE attr_path = '{lost}'"));
-        let again = wait_for("the hold to be over", || Some(worker.ready()).filter(|reply| *reply != Reply::NoJobs));
+        let again =
+            wait_for("the hold to be over", || Some(worker.ready()).filter(|reply| *reply != Reply::NoJobs));
         assert_eq!(again, Reply::Job { attr_path: lost.into(), payload: "0 1".into() });
-        let held = foreign.rows(&format!("SELECT started - {} > 1 FROM log WHERE attr_path = '{lost}'", started[0]));
+        let held =
+            foreign.rows(&format!("SELECT started - {} > 1 FROM log WHERE attr_path = '{lost}'", started[0]));
         assert_eq!(held, ["1"], "not before the hold was over");
     }
     assert_eq!(worker.done(lost, 0), Reply::NoJobs);

@@ -47,7 +47,8 @@ fn r29_1200_idle_clients_against_1024_descriptors() {
     }
     assert!(instance.ended().is_none());
     // Those that were closed see an end, and come back as any worker does; those that were kept are answered.
-    let first_out = wait_for("the client idle longest to see its end", || idle.first_mut().map(Worker::read_to_end));
+    let first_out =
+        wait_for("the client idle longest to see its end", || idle.first_mut().map(Worker::read_to_end));
     assert_eq!(first_out, b"");
     assert_eq!(idle.last_mut().unwrap().ready(), Reply::NoJobs);
     drop(idle);

@@ -5,7 +5,7 @@ use std::{
     os::unix::net::UnixStream,
 };
 
-use orchestrator_harness::{Reply, Site};
+use orchestrator_harness::{Reply, Site, eventually};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 fn site() -> Site {
@@ -63,6 +63,17 @@ fn r16_a_long_line_that_grows() {
     site.database().expect("SELECT length(payload) FROM queue", &[&(LONG - 1).to_string()]);
     let peak = instance.memory("VmHWM") - before;
     assert!(peak < 3 * LONG as u64, "{} MiB", peak / MIB);
+    // After a restart it is read once more, over the row that is there, and served whole.
+    assert!(instance.terminate().success());
+    let instance = site.start();
+    let before = instance.memory("VmHWM");
+    eventually("the line to be read again", || site.figure("queue/sqlite", "ingested") == 1);
+    match site.worker().ready() {
+        Reply::Job { payload, .. } => assert!(payload == piece.repeat(LONG / piece.len()).trim_end()),
+        other => panic!("{other:?}"),
+    }
+    let peak = instance.memory("VmHWM") - before;
+    assert!(peak < 3 * LONG as u64, "{} MiB", peak / MIB);
 }
 
 /// Each of many growing files costs little, however long it has been open.
@@ -80,7 +91,10 @@ fn r16_many_growing_files() {
             // A tail without end is kept for each, too.
             site.append(&format!("f.{number}.txt.part"), format!("{round} 1\n{}", "t".repeat(100)));
         }
-        database.expect("SELECT count(*) FROM queue WHERE fetcher_run_started > 0", &[&(FILES * round).to_string()]);
+        database.expect(
+            "SELECT count(*) FROM queue WHERE fetcher_run_started > 0",
+            &[&(FILES * round).to_string()],
+        );
     }
     let growth = instance.memory("VmRSS").saturating_sub(before);
     assert!(growth < FILES * 32 * 1024, "{} KiB a file", growth / FILES / 1024);
@@ -95,7 +109,8 @@ fn r16_many_growing_files() {
 fn r16_flooding_clients_that_never_read() {
     const CLIENTS: usize = 64;
     let limit = getrlimit(Resource::Nofile);
-    setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum }).expect("our own limit");
+    setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum })
+        .expect("our own limit");
     let site = site();
     site.write("f.1.txt", (0..2_000).map(|i| format!("a{i} 1\n")).collect::<String>());
     let instance = site.start();
@@ -103,7 +118,8 @@ fn r16_flooding_clients_that_never_read() {
     let mut worker = site.worker();
     let mut reply = worker.ready();
     let before = instance.memory("VmRSS");
-    let mut floods: Vec<UnixStream> = (0..CLIENTS).map(|_| UnixStream::connect(site.socket()).unwrap()).collect();
+    let mut floods: Vec<UnixStream> =
+        (0..CLIENTS).map(|_| UnixStream::connect(site.socket()).unwrap()).collect();
     let mut sent = 0;
     for _ in 0..40 {
         for flood in &mut floods {
@@ -112,7 +128,11 @@ fn r16_flooding_clients_that_never_read() {
                 match flood.write(&b"READY\n".repeat(1_000)) {
                     Ok(written) => sent += written,
                     Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                    Err(error) if matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset) => break,
+                    Err(error)
+                        if matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset) =>
+                    {
+                        break;
+                    }
                     Err(error) => panic!("{error}"),
                 }
             }

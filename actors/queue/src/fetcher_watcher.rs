@@ -45,12 +45,17 @@ impl Handle<DirectoryNotice> for FetcherWatcher {
 
 impl FetcherWatcher {
     /// The child behind `slot`.
-    pub fn factory(slot: Slot<Self>, commands: Outbox<ReadCommand>, rescan: RescanFlag) -> Factory {
+    pub fn factory(
+        slot: Slot<Self>,
+        commands: Outbox<ReadCommand>,
+        rescan: RescanFlag,
+        warned: WarnedNames,
+    ) -> Factory {
         Factory::actor(slot, move |cx: &StartCx| {
             Ok(Self {
                 commands: commands.clone(),
                 rescan: rescan.clone(),
-                warned: WarnedNames::default(),
+                warned: warned.clone(),
                 events: cx.vitals.declare("directory_events", "events", FigureKind::Counter),
                 rescans: cx.vitals.declare("rescans", "rescans", FigureKind::Counter),
                 odd_names: cx.vitals.declare("odd_names", "names", FigureKind::Counter),

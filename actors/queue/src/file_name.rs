@@ -6,6 +6,7 @@
 use std::{
     collections::HashSet,
     ffi::{OsStr, OsString},
+    sync::{Arc, Mutex, PoisonError},
 };
 
 use crate::storage::RunId;
@@ -66,23 +67,27 @@ impl FetcherFile {
     }
 }
 
-/// Names that a warning was given about, so that there is one and no more.
-#[derive(Debug, Default)]
-pub struct WarnedNames(HashSet<OsString>);
+/// Names that a warning was given about, so that there is one and no more. Clones share them: who lists the directory
+/// and who hears of its events warn of the same names.
+#[derive(Debug, Clone, Default)]
+pub struct WarnedNames(Arc<Mutex<HashSet<OsString>>>);
 
 impl WarnedNames {
     /// How many names are remembered; beyond that, all are forgotten.
     const MAX: usize = 1024;
 
     /// True the first time it is asked about `name`.
-    pub fn is_news(&mut self, name: &OsStr) -> bool {
-        if self.0.contains(name) {
+    #[must_use]
+    pub fn is_news(&self, name: &OsStr) -> bool {
+        // Names are whole whatever panicked beside them.
+        let mut names = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if names.contains(name) {
             return false;
         }
-        if self.0.len() >= Self::MAX {
-            self.0.clear();
+        if names.len() >= Self::MAX {
+            names.clear();
         }
-        self.0.insert(name.to_owned())
+        names.insert(name.to_owned())
     }
 }
 

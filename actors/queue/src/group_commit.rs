@@ -1,7 +1,8 @@
 //! Group commit: all requests that wait share one transaction, and no answer leaves before it is durable.
 //!
-//! A turn is one transaction: the waiting requests first, then a slice of ingest or deletion of a few milliseconds, so
-//! that workers are answered while a million rows come in. Knows any [`Storage`], no inbox and no clock but `now`.
+//! A turn is one transaction: either all requests that wait, or a slice of ingest or deletion of a few milliseconds. When
+//! both wait they take turns, so that workers are answered while a million rows come in, and a worker waits for one slice
+//! and its commit at the most. Knows any [`Storage`], no inbox and no clock but `now`.
 
 use std::time::{Duration, Instant};
 
@@ -11,12 +12,10 @@ use crate::{
     storage::{Deletion, HandoutId, Job, Requeued, RunState, Storage, StorageError, Upsert},
 };
 
-/// Longest slice of ingest while workers wait.
-const SLICE_BUSY: Duration = Duration::from_millis(5);
-/// Longest slice of deletion: its commit costs two to three times as much again, random pages that they are (measured).
-const SLICE_DELETE: Duration = Duration::from_millis(3);
-/// Longest slice while nobody waits: fewer commits for the same rows.
-const SLICE_IDLE: Duration = Duration::from_millis(9);
+/// Longest slice of ingest. Its commit takes about as long again; longer slices write fewer pages a row.
+const SLICE_INGEST: Duration = Duration::from_millis(7);
+/// Longest slice of deletion: its commit takes two to three times as long again, random pages that they are (measured).
+const SLICE_DELETE: Duration = Duration::from_millis(2);
 
 /// The work at hand and what is known of the storage between turns.
 pub(crate) struct GroupCommit {
@@ -26,8 +25,8 @@ pub(crate) struct GroupCommit {
     deleting: bool,
     delete_turn: bool,
     reconciled: bool,
-    /// The last attempt failed: the next one serves the requests alone, which need less of a full disk.
-    bare: bool,
+    /// The last turn was for requests: the next one is for ingest or deletion, if there is any.
+    background_next: bool,
 }
 
 /// An ingest operation and how far it got.
@@ -79,7 +78,7 @@ impl GroupCommit {
             deleting: true,
             delete_turn: false,
             reconciled: false,
-            bare: false,
+            background_next: false,
         }
     }
 
@@ -166,13 +165,22 @@ impl GroupCommit {
         figures: &Figures,
         now: impl Fn() -> i64,
     ) -> Result<(), StorageError> {
-        match self.attempt(store, paused, &now) {
+        if let Some(Ingest { op: IngestOp::Rows { rows, .. }, .. }) = &mut self.ingest
+            && let Err(error) = store.stage(rows)
+        {
+            tracing::warn!(%error, "a long line is stored from memory");
+        }
+        let background = self.ingest.is_some() || self.deleting;
+        let requests = !self.served().is_empty();
+        let serves = requests && !(background && self.background_next);
+        // Whatever becomes of this turn: on a disk that is full for ingest, requests may still find room.
+        self.background_next = serves;
+        match self.attempt(store, serves, paused, &now) {
             Ok(turn) => {
                 self.settle(turn, figures);
                 Ok(())
             }
             Err(error) => {
-                self.bare = !self.bare;
                 store.rollback()?;
                 Err(error)
             }
@@ -182,6 +190,7 @@ impl GroupCommit {
     fn attempt<S: Storage>(
         &self,
         store: &mut S,
+        serves: bool,
         paused: bool,
         now: &impl Fn() -> i64,
     ) -> Result<Turn, StorageError> {
@@ -189,47 +198,42 @@ impl GroupCommit {
         for handout in &self.delivered {
             store.delivered(*handout)?;
         }
-        let mut counts = Counts::default();
-        let outcomes = self
-            .served()
-            .iter()
-            .map(|request| serve(store, request, paused, now(), &mut counts))
-            .collect::<Result<_, _>>()?;
-        let mut ingest = Progress::Untouched;
-        let mut deleting = self.deleting;
-        if !self.bare || self.served().is_empty() {
-            (ingest, deleting) = self.background(store, &mut counts)?;
+        let mut turn = Turn {
+            outcomes: Vec::new(),
+            ingest: Progress::Untouched,
+            deleting: self.deleting,
+            counts: Counts::default(),
+        };
+        if serves {
+            for request in self.served() {
+                turn.outcomes.push(serve(store, request, paused, now(), &mut turn.counts)?);
+            }
+        } else {
+            self.background(store, &mut turn)?;
         }
         store.commit()?;
-        Ok(Turn { outcomes, ingest, deleting, counts })
+        Ok(turn)
     }
 
-    /// A slice of ingest or deletion.
-    fn background<S: Storage>(
-        &self,
-        store: &mut S,
-        counts: &mut Counts,
-    ) -> Result<(Progress, bool), StorageError> {
-        let slice = if self.served().is_empty() { SLICE_IDLE } else { SLICE_BUSY };
-        let mut ingest = Progress::Untouched;
-        // Ingest and deletion take turns; a deletion that is in the way of an ingest goes first.
+    /// A slice of ingest or deletion. They take turns; a deletion that is in the way of an ingest goes first.
+    fn background<S: Storage>(&self, store: &mut S, turn: &mut Turn) -> Result<(), StorageError> {
         let delete_first = self.deleting && self.delete_turn;
         if let Some(waiting) = self.ingest.as_ref().filter(|_| !delete_first) {
-            ingest = waiting.step(store, slice, counts)?;
+            turn.ingest = waiting.step(store, SLICE_INGEST, &mut turn.counts)?;
         }
-        let mut deleting = self.deleting;
-        if deleting && matches!(ingest, Progress::Untouched | Progress::Blocked) {
-            deleting = store.delete_slice(SLICE_DELETE)? != Deletion::Idle;
+        if self.deleting && matches!(turn.ingest, Progress::Untouched | Progress::Blocked) {
+            turn.deleting = store.delete_slice(SLICE_DELETE)? != Deletion::Idle;
         }
-        Ok((ingest, deleting))
+        Ok(())
     }
 
     /// Takes over what is durable now, and lets the answers out.
     fn settle(&mut self, turn: Turn, figures: &Figures) {
-        self.bare = false;
         self.delivered.clear();
         self.deleting = turn.deleting;
-        self.delete_turn = !self.delete_turn;
+        if turn.outcomes.is_empty() {
+            self.delete_turn = !self.delete_turn;
+        }
         figures.groups.add(1);
         figures.finished.add(turn.counts.finished);
         figures.undone.add(turn.counts.undone);

@@ -41,14 +41,16 @@ use crate::{
         worker_socket::{self, Service},
     },
     fetcher_watcher::FetcherWatcher,
+    file_name::WarnedNames,
     queue_store::QueueStore,
     storage::StorageError,
 };
 
 /// Requests that may wait for the store; a connection has at most one, and a notice or two.
 const REQUESTS: usize = 16_384;
-/// Batches that may wait for the store. One is at most some hundred kilobytes, or one long line.
-const INGEST: usize = 4;
+/// Batches that may wait for the store beside the one it has and the one being read: each is up to 4 MiB of text, twice
+/// that in memory, or one long line.
+const INGEST: usize = 1;
 /// Commands that may wait for the reader; what does not fit becomes one rescan.
 const COMMANDS: usize = 1_024;
 /// Notices that may wait for the watcher.
@@ -67,7 +69,7 @@ pub fn child_spec(config: &QueueConfig) -> ChildSpec {
     let (store_mailbox, store_slot) = mailbox::<QueueStore>(CHORES);
     let (watcher_mailbox, watcher_slot) = mailbox::<FetcherWatcher>(NOTICES);
     let (paused, rest_due) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
-    let rescan = RescanFlag::default();
+    let (rescan, warned) = (RescanFlag::default(), WarnedNames::default());
 
     let queue_store = {
         let (requests, chores, paused) = (requests.clone(), chores.clone(), paused.clone());
@@ -89,8 +91,9 @@ pub fn child_spec(config: &QueueConfig) -> ChildSpec {
     let housekeeper = Housekeeper { config: config.clone(), chores: chores_slot.clone(), rest_due };
     let housekeeper = Factory::thread(move |cx| housekeeper.run(&cx)).with_inbox("chores", &chores_slot);
     let socket = worker_socket::factory(config.socket.clone(), Service::default(), requests);
-    let reader = files::factory(config.input_dir.clone(), &commands_slot, rescan.clone(), ingest);
-    let watcher = FetcherWatcher::factory(watcher_slot, commands, rescan);
+    let reader =
+        files::factory(config.input_dir.clone(), &commands_slot, rescan.clone(), warned.clone(), ingest);
+    let watcher = FetcherWatcher::factory(watcher_slot, commands, rescan, warned);
     let inotify = inotify::factory(config.input_dir.clone(), watcher_mailbox);
 
     let console = store_mailbox.recipient();

@@ -8,7 +8,7 @@ mod row_batch;
 pub use row_batch::RowBatch;
 
 /// How much text one [`RowBatch`] holds, in bytes; a longer line is alone in its batch.
-pub const BATCH_TEXT_BYTES: usize = 256 * 1024;
+pub const BATCH_TEXT_BYTES: usize = 4 << 20;
 
 /// A line longer than this, in bytes, is skipped: SQLite could not store it anyway.
 pub const LINE_BYTES_MAX: usize = 512 * 1024 * 1024;

@@ -125,6 +125,15 @@ pub trait Storage {
     /// Of the backend.
     fn upsert_run(&mut self, run: &RunId, complete: bool) -> Result<Upsert, StorageError>;
 
+    /// Takes over payloads so large that holding them beside the storage's own copies would be too much (contract: R16).
+    /// Called outside of any group; what is staged is valid until the next call that stages something.
+    ///
+    /// # Errors
+    /// Of the backend: the payloads stay where they are, and everything works, with more memory.
+    fn stage(&mut self, _batch: &mut Batch) -> Result<(), StorageError> {
+        Ok(())
+    }
+
     /// Takes entries of `batch` from position `from` on, until its end or until `deadline`, and returns the position
     /// reached: at least one entry further (contract: enqueue). An unknown fetcher takes everything and keeps nothing.
     ///

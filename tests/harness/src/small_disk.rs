@@ -55,7 +55,8 @@ impl SmallDisk {
     /// # Panics
     /// If it cannot be filled.
     pub fn fill(&self) {
-        let mut file = File::options().create(true).append(true).open(self.filler()).expect("a file to fill it with");
+        let mut file =
+            File::options().create(true).append(true).open(self.filler()).expect("a file to fill it with");
         for bytes in [64 << 10, 4 << 10, 1] {
             while file.write_all(&vec![0; bytes]).is_ok() {}
         }
@@ -87,6 +88,7 @@ fn mount(path: &Path, options: &str) {
 }
 
 fn run(program: &str, arguments: &[&str]) {
-    let output = Command::new(program).args(arguments).output().unwrap_or_else(|error| panic!("{program}: {error}"));
+    let output =
+        Command::new(program).args(arguments).output().unwrap_or_else(|error| panic!("{program}: {error}"));
     assert!(output.status.success(), "{program} {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
 }

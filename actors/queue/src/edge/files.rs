@@ -23,7 +23,10 @@ use std::{
 use orchestrator_supervise::{Factory, InboxSlot, Outbox, Received, StartCx};
 
 use self::reader::{Reader, Stopped};
-use crate::messages::{IngestOp, ReadCommand};
+use crate::{
+    file_name::WarnedNames,
+    messages::{IngestOp, ReadCommand},
+};
 
 /// Set when a command could not be queued: the reader must look at everything again. Clones share it.
 #[derive(Debug, Clone, Default)]
@@ -45,11 +48,12 @@ pub fn factory(
     input_dir: PathBuf,
     commands: &InboxSlot<ReadCommand>,
     rescan: RescanFlag,
+    warned: WarnedNames,
     ops: Outbox<IngestOp>,
 ) -> Factory {
     let slot = commands.clone();
     Factory::thread(move |cx: StartCx| {
-        let reader = Reader::new(input_dir.clone(), ops.clone(), &cx);
+        let reader = Reader::new(input_dir.clone(), warned.clone(), ops.clone(), &cx);
         // Asked to stop, it stops at once: what is unread is read at the next start.
         let Err(Stopped) = run(reader, &slot, &rescan, &cx);
         Ok(())

@@ -25,9 +25,9 @@ use crate::{
 const QUESTION: Duration = Duration::from_millis(1_500);
 
 /// Passes over a log that grows meanwhile, before the store takes the rest however long it is.
-const CHASES: usize = 4;
-/// Pages that the store moves between two commits without anybody waiting long (4 MiB).
-const REST_PAGES: u64 = 1_000;
+const CHASES: usize = 6;
+/// Pages that the store moves between two commits in a few milliseconds (random ones cost 15 to 60 ms a thousand).
+const REST_PAGES: u64 = 300;
 
 /// What every incarnation of the thread works with.
 pub(crate) struct Housekeeper {

@@ -17,6 +17,7 @@ mod lock;
 mod open;
 mod runs;
 mod schema;
+mod staging;
 mod store;
 mod triggers;
 

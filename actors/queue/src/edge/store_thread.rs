@@ -127,52 +127,58 @@ impl Shift<'_> {
         while let Some(request) = self.requests.try_recv() {
             self.group.add_request(request);
         }
-        let undone = self.persist(|shift| shift.group.recover(&mut shift.store))?;
-        if let Some(undone) = undone.filter(|undone| *undone > 0) {
-            tracing::warn!(undone, "jobs whose replies were not delivered are back in the queue");
-            self.figures.undone.add(undone as u64);
+        if !self.recover()? {
+            return Ok(());
         }
         while self.wait_for_work() {
             let _in_hand = self.cx.vitals.hold("group");
-            self.gather();
-            let turned = self.persist(|shift| {
-                let paused = shift.thread.paused.load(Relaxed);
-                shift.group.turn(&mut shift.store, paused, &shift.figures, unix_time)
-            })?;
-            if turned.is_none() {
-                break;
+            let paused = self.thread.paused.load(Relaxed);
+            match self.group.turn(&mut self.store, paused, &self.figures, unix_time) {
+                Ok(()) => {
+                    self.tries.succeeded();
+                    self.care_for_log();
+                }
+                Err(error) => {
+                    if !self.endure(&error)? {
+                        break;
+                    }
+                }
             }
-            self.care_for_log();
         }
         self.close();
         Ok(())
     }
 
-    /// Does `step` until it succeeds; None when asked to stop while the storage refuses.
-    fn persist<T>(
-        &mut self,
-        step: impl Fn(&mut Self) -> Result<T, StorageError>,
-    ) -> Result<Option<T>, Fault> {
+    /// Takes back what a former incarnation handed out and nobody received; false when asked to stop meanwhile.
+    fn recover(&mut self) -> Result<bool, Fault> {
         loop {
-            match step(self) {
-                Ok(done) => {
-                    self.tries.succeeded();
-                    return Ok(Some(done));
+            match self.group.recover(&mut self.store) {
+                Ok(undone) => {
+                    if undone > 0 {
+                        tracing::warn!(undone, "jobs whose replies were not delivered are back in the queue");
+                        self.figures.undone.add(undone as u64);
+                    }
+                    return Ok(true);
                 }
-                Err(error @ StorageError::Corrupt { .. }) => {
-                    // Everything behind this child is restarted with it and reads the files again.
-                    self.thread.set_aside(&error)?;
-                    return Err(Fault::from_error(&error));
-                }
-                Err(error) if error.is_retryable() => {
-                    self.figures.retries.add(1);
-                    if pause(&self.cx.stop, self.tries.failed(error.to_string())) {
-                        return Ok(None);
+                Err(error) => {
+                    if !self.endure(&error)? {
+                        return Ok(false);
                     }
                 }
-                Err(error) => return Err(Fault::from_error(&error)),
             }
         }
+    }
+
+    /// Lives with a storage that refuses: waits before the next try; false when asked to stop meanwhile.
+    fn endure(&mut self, error: &StorageError) -> Result<bool, Fault> {
+        if matches!(error, StorageError::Corrupt { .. }) {
+            // Everything behind this child is restarted with it and reads the files again.
+            self.thread.set_aside(error)?;
+        } else if error.is_retryable() {
+            self.figures.retries.add(1);
+            return Ok(!pause(&self.cx.stop, self.tries.failed(error.to_string())));
+        }
+        Err(Fault::from_error(error))
     }
 
     /// Takes what waits, as far as there is room.

@@ -7,8 +7,10 @@ use crate::jitter::jitter_hash;
 pub struct Entry {
     /// What is before the first space.
     pub attr_path: String,
-    /// What is after it.
+    /// What is after it; empty while it is staged.
     pub payload: String,
+    /// Where the storage keeps the payload meanwhile ([`super::Storage::stage`]).
+    pub staged: Option<i64>,
     /// [`jitter_hash`] of the attribute path, computed here so that the storage's thread need not.
     pub order_jitter: i32,
 }
@@ -27,7 +29,12 @@ impl Batch {
     pub fn new(lines: impl IntoIterator<Item = (String, String)>) -> Self {
         let mut entries: Vec<Entry> = lines
             .into_iter()
-            .map(|(attr_path, payload)| Entry { order_jitter: jitter_hash(&attr_path), attr_path, payload })
+            .map(|(attr_path, payload)| Entry {
+                order_jitter: jitter_hash(&attr_path),
+                attr_path,
+                payload,
+                staged: None,
+            })
             .collect();
         // Stable, so of equal paths the later line stays behind the earlier one.
         entries.sort_by(|a, b| (a.order_jitter, &a.attr_path).cmp(&(b.order_jitter, &b.attr_path)));
@@ -51,6 +58,11 @@ impl Batch {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
+    }
+
+    /// All entries, for a storage that stages some.
+    pub fn entries_mut(&mut self) -> &mut [Entry] {
+        &mut self.entries
     }
 
     /// The entries from position `from` on; empty beyond the end.

@@ -16,6 +16,7 @@ use orchestrator_queue::{
         inotify,
     },
     fetcher_watcher::FetcherWatcher,
+    file_name::WarnedNames,
     messages::IngestOp,
     storage::{RunId, RunState},
 };
@@ -149,12 +150,12 @@ impl House {
         let (ops, ops_slot) = inbox(8);
         let (commands, commands_slot) = inbox(commands_max);
         let (watcher, watcher_slot) = mailbox(64);
-        let flag = RescanFlag::default();
-        let reader = files::factory(dir.clone(), &commands_slot, flag.clone(), ops);
+        let (flag, warned) = (RescanFlag::default(), WarnedNames::default());
+        let reader = files::factory(dir.clone(), &commands_slot, flag.clone(), warned.clone(), ops);
         let spec = SupervisorSpec::new(Strategy::RestForOne)
             .child(ChildSpec::worker("files", reader).pausable())
             .child(
-                ChildSpec::worker("watcher", FetcherWatcher::factory(watcher_slot, commands, flag))
+                ChildSpec::worker("watcher", FetcherWatcher::factory(watcher_slot, commands, flag, warned))
                     .pausable(),
             )
             .child(ChildSpec::worker("inotify", inotify::factory(dir.clone(), watcher)).pausable());

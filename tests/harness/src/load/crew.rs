@@ -1,6 +1,6 @@
-//! Workers at speed: half of them keep their connection, half make one for each request, as `socat` does. Each holds up
-//! to three jobs. Whatever happens to the connection, a DONE is repeated until it is answered, as the contract's
-//! workers do; every DONE has an exit code of its own.
+//! Workers at speed: half of them keep their connection and at times ask twice at once, half make one for each request,
+//! as `socat` does. Each holds up to three jobs. Whatever happens to the connection, a DONE is repeated until it is
+//! answered, as the contract's workers do; every DONE has an exit code of its own.
 
 use std::{
     io,
@@ -130,16 +130,19 @@ struct One {
 impl One {
     fn work(&mut self, drain: &AtomicBool) {
         loop {
-            let full = self.held.len() >= HELD_MAX || drain.load(SeqCst);
-            let reply = if !self.held.is_empty() && (full || self.dice.chance(50)) {
+            let draining = drain.load(SeqCst);
+            let room = HELD_MAX - self.held.len();
+            let reply = if room < HELD_MAX && (room == 0 || draining || self.dice.chance(50)) {
                 self.done()
+            } else if self.keeps && room > 1 && !draining && self.dice.chance(20) {
+                self.pair()
             } else {
                 // Nobody waits for a READY that was not answered.
                 self.ask("READY\n").ok()
             };
             match reply {
                 Some((sent, Reply::Job { attr_path, payload })) => self.take(sent, attr_path, &payload),
-                Some((_, Reply::NoJobs)) if drain.load(SeqCst) && self.held.is_empty() => return,
+                Some((_, Reply::NoJobs)) if draining && self.held.is_empty() => return,
                 // Nothing to do, or nobody there: a worker that asks all the time would only take time from the others.
                 Some((_, Reply::NoJobs | Reply::Closed)) | None => thread::sleep(Duration::from_millis(1)),
             }
@@ -166,21 +169,32 @@ impl One {
         Some((sent, reply))
     }
 
+    /// Two requests at once, on a kept connection; gives the second answer.
+    fn pair(&mut self) -> Option<(Instant, Reply)> {
+        let (sent, first) = self.ask("READY\nREADY\n").ok()?;
+        if let Reply::Job { attr_path, payload } = first {
+            self.take(sent, attr_path, &payload);
+        }
+        let second = self.connection.as_mut()?.try_reply().and_then(answered);
+        self.note(second.map(|reply| (sent, reply))).ok()
+    }
+
     /// One request; the time it was sent and its answer. An answer that did not come is an error.
     fn ask(&mut self, line: &str) -> io::Result<(Instant, Reply)> {
         let asked = self.try_ask(line);
-        match &asked {
-            Ok((sent, _)) => {
-                let now = Instant::now();
-                if let Some(last) = self.seen.handouts.last_mut().filter(|last| last.next_read.is_none()) {
-                    last.next_read = Some(now);
-                }
-                self.seen.answers += 1;
-                self.seen.longest_wait = self.seen.longest_wait.max(now - *sent);
+        self.note(asked)
+    }
+
+    fn note(&mut self, asked: io::Result<(Instant, Reply)>) -> io::Result<(Instant, Reply)> {
+        if let Ok((sent, _)) = &asked {
+            let now = Instant::now();
+            if let Some(last) = self.seen.handouts.last_mut().filter(|last| last.next_read.is_none()) {
+                last.next_read = Some(now);
             }
-            Err(_) => self.connection = None,
+            self.seen.answers += 1;
+            self.seen.longest_wait = self.seen.longest_wait.max(now - *sent);
         }
-        if !self.keeps {
+        if asked.is_err() || !self.keeps {
             self.connection = None;
         }
         asked
@@ -196,9 +210,14 @@ impl One {
         if !self.keeps {
             connection.try_finish()?;
         }
-        match connection.try_reply()? {
-            Reply::Closed => Err(io::ErrorKind::ConnectionAborted.into()),
-            reply => Ok((sent, reply)),
-        }
+        Ok((sent, connection.try_reply().and_then(answered)?))
+    }
+}
+
+/// A connection that ended gave no answer.
+fn answered(reply: Reply) -> io::Result<Reply> {
+    match reply {
+        Reply::Closed => Err(io::ErrorKind::ConnectionAborted.into()),
+        reply => Ok(reply),
     }
 }

@@ -5,7 +5,7 @@ use std::{fs, io, path::Path};
 use crate::file_name::{FetcherFile, NameClass, WarnedNames, classify};
 
 /// Lists them in the order of their runs, a growing file before a complete one, so that a start is repeatable.
-pub(super) fn list(input_dir: &Path, warned: &mut WarnedNames) -> io::Result<Vec<FetcherFile>> {
+pub(super) fn list(input_dir: &Path, warned: &WarnedNames) -> io::Result<Vec<FetcherFile>> {
     let mut files = Vec::new();
     for entry in fs::read_dir(input_dir)? {
         let entry = entry?;

@@ -60,7 +60,7 @@ pub(super) struct Figures {
 }
 
 impl Reader {
-    pub(super) fn new(input_dir: PathBuf, ops: Outbox<IngestOp>, cx: &StartCx) -> Self {
+    pub(super) fn new(input_dir: PathBuf, warned: WarnedNames, ops: Outbox<IngestOp>, cx: &StartCx) -> Self {
         let figures = Figures {
             known: cx.vitals.declare("files_known", "files", FigureKind::Gauge),
             failed: cx.vitals.declare("opens_failed", "tries", FigureKind::Counter),
@@ -73,7 +73,7 @@ impl Reader {
             tracking: Tracking::default(),
             readings: HashMap::new(),
             agenda: Agenda::default(),
-            warned: WarnedNames::default(),
+            warned,
             reconciling: None,
             scanned: false,
             cx: cx.clone(),

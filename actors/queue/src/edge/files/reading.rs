@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// How much is read at a time, in bytes, before other files have their turn.
-pub(super) const SLICE_BYTES: usize = 256 * 1024;
+pub(super) const SLICE_BYTES: usize = 4 << 20;
 
 /// So many bytes before the offset are remembered, and compared at the next read: a file that was rewritten shows.
 const PRINT_BYTES: usize = 64;

@@ -34,7 +34,7 @@ impl Reader {
             self.agenda.at(Instant::now() + RETRY, Timer::Rescan);
             return Ok(());
         };
-        let files = match listing::list(&self.input_dir, &mut self.warned) {
+        let files = match listing::list(&self.input_dir, &self.warned) {
             Ok(files) => files,
             Err(error) => {
                 // A directory that is away has no files to miss: all runs stay [R15].

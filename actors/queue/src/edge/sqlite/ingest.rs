@@ -1,7 +1,7 @@
 //! Storing the lines of fetcher files.
 
 use super::store::View;
-use super::{attr, groups};
+use super::{attr, groups, staging};
 use crate::storage::{Entry, Place};
 use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
 use std::time::Instant;
@@ -41,16 +41,21 @@ pub(super) fn enqueue(
             last_started: log.map(|log| log.started),
             order_jitter: Some(i64::from(entry.order_jitter)),
         };
-        let new = insert.execute(params![
-            fetcher_id,
-            run_started,
-            attr_path,
-            entry.payload,
-            place.last_started,
-            entry.order_jitter
-        ])?;
+        let new = match entry.staged {
+            Some(id) => staging::store(conn, &place, attr_path, id)?,
+            None => insert.execute(params![
+                fetcher_id,
+                run_started,
+                attr_path,
+                entry.payload,
+                place.last_started,
+                entry.order_jitter
+            ])?,
+        };
         if new == 0 {
-            replace.execute(params![fetcher_id, run_started, attr_path, entry.payload])?;
+            if entry.staged.is_none() {
+                replace.execute(params![fetcher_id, run_started, attr_path, entry.payload])?;
+            }
             continue;
         }
         // The new row represents its group unless a newer run has the path too; then it takes over from an older one.

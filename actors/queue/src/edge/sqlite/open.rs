@@ -87,9 +87,6 @@ fn check_version(path: &Path, conn: &Connection) -> Result<(), StorageError> {
 }
 
 fn configure(conn: &Connection, options: &Options) -> rusqlite::Result<()> {
-    if let Ok(p) = std::env::var("PAGE") {
-        conn.execute_batch(&format!("PRAGMA page_size={p}"))?;
-    }
     let mode: String = conn.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))?;
     if mode != "wal" {
         tracing::warn!(

@@ -6,7 +6,7 @@ use super::heads::Heads;
 use super::lock::InstanceLock;
 use super::open::{Opened, Options, open};
 use super::runs::Runs;
-use super::{attr, deletion, groups, handout, ingest};
+use super::{attr, deletion, groups, handout, ingest, staging};
 use crate::storage::{
     Batch, Deletion, HandoutId, Job, Requeued, RunId, RunState, Storage, StorageError, Upsert, is_expired,
     is_held,
@@ -208,6 +208,11 @@ impl Storage for SqliteStore {
             view.runs.upsert(conn, run, complete)?;
             Ok(Upsert::Done)
         })
+    }
+
+    fn stage(&mut self, batch: &mut Batch) -> Result<(), StorageError> {
+        staging::stage(&mut self.conn, batch.entries_mut())
+            .map_err(|error| explain(&self.path, "staging a long line", error))
     }
 
     fn enqueue(
