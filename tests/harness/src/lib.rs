@@ -28,7 +28,7 @@ use std::{
 };
 
 /// Longest wait for a condition.
-pub const DEADLINE: Duration = Duration::from_secs(30);
+pub const DEADLINE: Duration = Duration::from_secs(60);
 
 /// Waits until `condition` gives a value.
 ///

@@ -3,11 +3,13 @@
 
 mod crew;
 mod dice;
+mod disk;
 mod fetchers;
 mod judge;
 mod ledger;
 
 pub use crew::{Crew, Done, Handout, Seen};
 pub use dice::{Dice, seeds};
+pub use disk::Disk;
 pub use fetchers::{Fetchers, Line, Lines};
 pub use ledger::{Disruption, Ledger};

@@ -17,9 +17,12 @@ mod lock;
 mod open;
 mod runs;
 mod schema;
+mod section;
+mod sibling;
 mod staging;
 mod store;
 mod triggers;
+mod view;
 
 pub use checkpoint::{CheckpointMode, Checkpointed, Checkpointer};
 pub use corrupt::set_aside;

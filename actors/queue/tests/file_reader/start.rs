@@ -81,7 +81,8 @@ fn d06_a_file_that_the_database_has_complete_is_not_read_until_it_changes() {
 
 #[test]
 fn r42_complete_is_said_with_the_last_rows_only() {
-    let text: String = (0..60_000).map(|n| format!("attr{n} {n}\n")).collect();
+    // Several batches, of up to 4 MiB each.
+    let text: String = (0..60_000).map(|n| format!("attr{n} {n:0>300}\n")).collect();
     let house = House::on(directory(&[("f1.1.txt", &text)]), Store::default());
     eventually("it is complete", || house.content().runs.values().all(|run| run.complete));
     let log = house.content().log;
@@ -92,7 +93,7 @@ fn r42_complete_is_said_with_the_last_rows_only() {
 
 #[test]
 fn a_start_with_much_to_read_answers_workers_before_all_is_read() {
-    let text: String = (0..200_000).map(|n| format!("attr{n} {n}\n")).collect();
+    let text: String = (0..60_000).map(|n| format!("attr{n} {n:0>300}\n")).collect();
     let house = House::on(directory(&[("f1.1.txt", &text), ("f2.1.txt", "alpha 0 1\n")]), Store::default());
     let log = house.content().log;
     let at = log.iter().position(|op| op == "reconciled").expect("reconciled");

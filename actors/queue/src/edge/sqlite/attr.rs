@@ -1,8 +1,8 @@
 //! Reading and writing all that is stored about one attribute path.
 
 use super::groups;
-use super::heads::Section;
-use super::store::View;
+use super::section::Section;
+use super::view::View;
 use crate::storage::{AttrState, GroupKey, LogRow, Place, Row};
 use rusqlite::{Connection, OptionalExtension, params};
 

@@ -1,8 +1,8 @@
 //! Deleting a run slice by slice. Its mark has made it invisible already; what is left is to free the space, and to give
 //! older rows, which the run's rows shadowed, their places back.
 
-use super::ingest::{newest_sibling, sibling_statement};
-use super::store::View;
+use super::sibling::{newest_sibling, sibling_statement};
+use super::view::View;
 use super::{attr, groups};
 use crate::storage::{Deletion, Place};
 use rusqlite::{Connection, params};

@@ -1,6 +1,6 @@
 //! The table of ready groups: one row for each group whose representative is not dequeued.
 
-use super::heads::Section;
+use super::section::Section;
 use crate::storage::{GroupKey, Place};
 use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 

@@ -1,7 +1,7 @@
 //! The record of every hand-out, from its transaction until its reply is known to be written.
 
 use super::attr;
-use super::store::View;
+use super::view::View;
 use crate::storage::{AttrState, Dispatch, GroupKey, HandoutId, Job, LogRow, Undo, is_expired};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 

@@ -1,23 +1,10 @@
 //! The first group of every section, kept in memory, so that a dequeue asks the database only about sections it changed.
 
 use super::groups;
+use super::section::Section;
 use crate::storage::{GroupKey, Place};
 use rusqlite::Connection;
 use std::collections::{BTreeMap, HashMap};
-
-/// Ready groups of one representing run, held or not.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) struct Section {
-    pub(super) fetcher_id: i64,
-    pub(super) run_started: i64,
-    pub(super) held: bool,
-}
-
-impl Section {
-    fn of(place: &Place) -> Self {
-        Self { fetcher_id: place.fetcher_id, run_started: place.run_started, held: place.held }
-    }
-}
 
 /// A head's key, and its run to tell apart groups of equal key, which only a damaged table has.
 type HeadKey = (GroupKey, i64);

@@ -2,7 +2,7 @@
 
 use super::error::explain;
 use super::groups::{self, NULL_KEY};
-use super::heads::Section;
+use super::section::Section;
 use crate::storage::{GroupKey, RunId, RunState, StorageError};
 use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
 use std::path::{Path, PathBuf};

@@ -5,8 +5,9 @@
 //! table first, which outlives a rollback of the group and ends with the connection, and our copy is given back.
 
 use crate::storage::{Entry, Place};
-use rusqlite::{Connection, params};
-use std::io::Write;
+use rusqlite::Connection;
+use rusqlite::types::Type;
+use std::io::{Read, Write};
 
 /// Payloads of so many bytes are staged.
 const STAGED_BYTES_MIN: usize = 8 << 20;
@@ -50,17 +51,31 @@ fn write(conn: &Connection, payload: &[u8]) -> rusqlite::Result<i64> {
     Ok(id)
 }
 
-/// Inserts the row of a staged payload, or puts the payload in the place of that of the row that is there; gives the
-/// number of rows inserted. One statement for both: a scalar subquery would copy the text once more.
-pub(super) fn store(conn: &Connection, place: &Place, attr_path: &str, id: i64) -> rusqlite::Result<usize> {
-    let key = params![place.run_started, place.fetcher_id, attr_path];
-    let sql = "SELECT EXISTS (SELECT 1 FROM queue
-               WHERE fetcher_run_started = ?1 AND fetcher_id = ?2 AND attr_path = ?3)";
-    let exists: bool = conn.query_row(sql, key, |row| row.get(0))?;
-    let sql = "INSERT INTO queue (fetcher_id, fetcher_run_started, attr_path, payload, last_started, order_jitter)
-               SELECT ?1, ?2, ?3, CAST(payload AS TEXT), ?5, ?6 FROM temp.orchestrator_staged WHERE id = ?4
-               ON CONFLICT (fetcher_run_started, fetcher_id, attr_path) DO UPDATE SET payload = excluded.payload";
-    let Place { fetcher_id, run_started, last_started, order_jitter, .. } = place;
-    conn.execute(sql, params![fetcher_id, run_started, attr_path, id, last_started, order_jitter])?;
-    Ok(usize::from(!exists))
+/// Runs `insert` or `replace`, whose parameters are numbered as in ingest, with a staged payload; gives the number of
+/// rows changed. Our copy is given back before SQLite makes its second one.
+pub(super) fn execute(
+    conn: &Connection,
+    sql: &str,
+    place: &Place,
+    attr_path: &str,
+    id: i64,
+) -> rusqlite::Result<usize> {
+    let mut statement = conn.prepare(sql)?;
+    statement.raw_bind_parameter(1, place.fetcher_id)?;
+    statement.raw_bind_parameter(2, place.run_started)?;
+    statement.raw_bind_parameter(3, attr_path)?;
+    statement.raw_bind_parameter(4, read(conn, id)?)?;
+    if statement.parameter_count() > 4 {
+        statement.raw_bind_parameter(5, place.last_started)?;
+        statement.raw_bind_parameter(6, place.order_jitter)?;
+    }
+    statement.raw_execute()
+}
+
+fn read(conn: &Connection, id: i64) -> rusqlite::Result<String> {
+    let mut blob = conn.blob_open("temp", "orchestrator_staged", "payload", id, true)?;
+    let mut payload = String::with_capacity(blob.len());
+    blob.read_to_string(&mut payload)
+        .map_err(|error| rusqlite::Error::FromSqlConversionFailure(0, Type::Text, error.into()))?;
+    Ok(payload)
 }

@@ -2,10 +2,9 @@
 
 use super::checkpoint::{self, CheckpointMode, Checkpointed};
 use super::error::explain;
-use super::heads::Heads;
 use super::lock::InstanceLock;
 use super::open::{Opened, Options, open};
-use super::runs::Runs;
+use super::view::View;
 use super::{attr, deletion, groups, handout, ingest, staging};
 use crate::storage::{
     Batch, Deletion, HandoutId, Job, Requeued, RunId, RunState, Storage, StorageError, Upsert, is_expired,
@@ -19,15 +18,6 @@ use std::time::{Duration, Instant};
 
 /// Repairs of single groups in one dequeue before the whole table of groups is made anew.
 const MAX_REPAIRS: usize = 1_000;
-
-/// What is kept in memory of the database; exact while no foreign commit and no rollback came between.
-#[derive(Debug, Default)]
-pub(super) struct View {
-    pub(super) runs: Runs,
-    pub(super) heads: Heads,
-    /// Fetcher whose deleted runs stand in the way of a new one.
-    pub(super) urgent: Option<i64>,
-}
 
 /// The queue's storage in a SQLite file. Use it from one thread; a second connection checkpoints
 /// ([`super::Checkpointer`]) and a third one answers operators ([`super::Inspector`]).
@@ -104,7 +94,7 @@ impl SqliteStore {
     pub fn rebuild_groups(&mut self) -> Result<(), StorageError> {
         self.run("making the table of groups anew", |conn, view, _| {
             groups::rebuild(conn)?;
-            *view = load_view(conn)?;
+            *view = View::load(conn)?;
             Ok(())
         })
     }
@@ -132,7 +122,7 @@ impl SqliteStore {
         let data_version =
             self.conn.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))?;
         if self.view.is_none() || data_version != self.data_version {
-            self.view = Some(load_view(&self.conn)?);
+            self.view = Some(View::load(&self.conn)?);
             self.data_version = data_version;
         }
         Ok(())
@@ -154,12 +144,6 @@ impl SqliteStore {
             error
         })
     }
-}
-
-fn load_view(conn: &Connection) -> rusqlite::Result<View> {
-    let runs = Runs::load(conn)?;
-    let heads = Heads::load(conn, &|fetcher, run| runs.is_deleted(fetcher, run))?;
-    Ok(View { runs, heads, urgent: None })
 }
 
 impl Storage for SqliteStore {
@@ -282,7 +266,7 @@ impl Storage for SqliteStore {
                 repairs += 1;
                 if repairs > MAX_REPAIRS {
                     groups::rebuild(conn)?;
-                    *view = load_view(conn)?;
+                    *view = View::load(conn)?;
                     repairs = 0;
                 } else {
                     attr::repair(conn, view, section, &key, state)?;
