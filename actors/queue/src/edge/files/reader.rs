@@ -10,7 +10,7 @@ use orchestrator_supervise::{Figure, FigureKind, Outbox, StartCx};
 
 use super::{
     agenda::{Agenda, Key, Timer},
-    reading::{BUFFER_BYTES, Phase, Reading, Slice},
+    reading::{BUFFER_BYTES, Phase, Reading, SLICE_BYTES, Slice},
 };
 use crate::{
     file_name::WarnedNames,
@@ -28,6 +28,9 @@ pub(super) const POLL: Duration = Duration::from_millis(250);
 
 /// The first wait after a failure.
 pub(super) const RETRY: Duration = Duration::from_millis(250);
+
+/// How much of a file is read at a time while workers wait for their first answer, in bytes.
+const FIRST_SLICE_BYTES: usize = 256 << 10;
 
 /// How many skipped lines of one file are named in warnings.
 const SKIPS_NAMED: u64 = 10;
@@ -159,7 +162,9 @@ impl Reader {
             return Ok(());
         };
         reading.queued = false;
-        match reading.slice(&self.input_dir, &mut self.buffer) {
+        // Small slices until workers are answered, so that small files come in before large ones.
+        let bytes = if self.reconciling.is_some() { FIRST_SLICE_BYTES } else { SLICE_BYTES };
+        match reading.slice(&self.input_dir, &mut self.buffer, bytes) {
             Ok(Slice::Read { fed, grown, end }) => self.take(key, fed, grown, end, now),
             Ok(Slice::Rewritten) => {
                 tracing::warn!(

@@ -98,8 +98,8 @@ impl Reading {
         }
     }
 
-    /// Reads the next slice into `buffer`, which has [`BUFFER_BYTES`].
-    pub(super) fn slice(&mut self, input_dir: &Path, buffer: &mut [u8]) -> io::Result<Slice> {
+    /// Reads the next slice, of at most `bytes` and [`SLICE_BYTES`], into `buffer`, which has [`BUFFER_BYTES`].
+    pub(super) fn slice(&mut self, input_dir: &Path, buffer: &mut [u8], bytes: usize) -> io::Result<Slice> {
         let handle = match &self.handle {
             Some(handle) => handle,
             None => match probe::open(&input_dir.join(self.file.name()))? {
@@ -109,7 +109,7 @@ impl Reading {
         };
         self.unread = false;
         let print = self.print.len();
-        let wanted = &mut buffer[..print + SLICE_BYTES];
+        let wanted = &mut buffer[..print + bytes.min(SLICE_BYTES)];
         let wanted_len = wanted.len();
         let filled = fill(handle, wanted, self.offset - print as u64)?;
         let shrunk = filled <= print && handle.metadata()?.len() < self.offset;
