@@ -71,7 +71,7 @@ fn round(seed: u64) {
     let doubled = ledger.judge(&site);
     assert!(instance.terminate().success(), "it did not stop well; log:\n{}", site.log());
     assert!(assert_valid(&site.database_path()));
-    println!(
+    eprintln!(
         "seed {seed}: {} kills, {} jobs, {} done, {doubled} doubled, {} lines at the end, {:?}",
         ledger.disruptions.len(),
         ledger.seen.handouts.len(),

@@ -83,7 +83,7 @@ fn panics_heal(path: &str, first: usize) {
         let ledger = Ledger { present, ever, seen: crew.drain(), disruptions };
         let doubled = ledger.judge(&site);
         assert!(instance.terminate().success(), "it did not stop well; log:\n{}", site.log());
-        println!(
+        eprintln!(
             "{path}: healed in {took} ms, longest wait for an answer {:?}, {doubled} of {} jobs doubled",
             ledger.seen.longest_wait,
             ledger.seen.handouts.len()

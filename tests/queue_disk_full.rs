@@ -65,7 +65,7 @@ fn r45_a_disk_that_fills_up_while_workers_work() {
             worker.join().expect("the worker")
         });
         assert_eq!(acknowledged.len(), JOBS, "none lost, none twice");
-        assert_eq!(site.link("queue/sqlite").state, "up");
+        eventually("the link to be up", || site.link("queue/sqlite").state == "up");
         let foreign = database(disk);
         for (attr_path, code) in acknowledged {
             let stored = foreign.rows(&format!("SELECT exit_code FROM log WHERE attr_path = '{attr_path}'"));
@@ -135,7 +135,7 @@ fn r45_a_file_that_does_not_fit() {
         assert_ne!(worker.reply(), Reply::NoJobs);
         database(disk).expect("SELECT count(*) FROM queue", &["60001"]);
         database(disk).expect("SELECT is_complete FROM fetcher_runs ORDER BY run_started", &["1", "1"]);
-        assert_eq!(site.link("queue/sqlite").state, "up");
+        eventually("the link to be up", || site.link("queue/sqlite").state == "up");
         assert!(instance.terminate().success());
     });
 }

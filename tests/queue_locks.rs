@@ -53,7 +53,7 @@ fn r43_a_reader_in_another_process_delays_nobody() {
     let answers = times.len();
     times.sort_unstable();
     assert!(times[answers / 2] < ANSWER, "the median of {answers} answers");
-    assert_eq!(site.link("queue/sqlite").state, "up");
+    eventually("the link to be up", || site.link("queue/sqlite").state == "up");
     reader.execute("COMMIT");
     assert!(reader.rows("SELECT count(*) FROM log")[0].parse::<usize>().unwrap() > answers / 2);
     assert!(instance.terminate().success());
@@ -81,7 +81,7 @@ fn r44_a_rollback_journal_file_with_a_reader_is_waited_for() {
     assert_eq!(site.node("queue/sqlite")["restarts"], 0, "an outage is state, not a crash");
     reader.execute("COMMIT");
     assert_eq!(worker.reply().attr_path(), "alpha", "the request waited");
-    assert_eq!(site.link("queue/sqlite").state, "up");
+    eventually("the link to be up", || site.link("queue/sqlite").state == "up");
     assert_eq!(site.database().rows("PRAGMA journal_mode"), ["wal"]);
 }
 
@@ -118,7 +118,7 @@ fn r44_a_foreign_writer_makes_requests_wait() {
     seen.sort();
     assert_eq!(seen, ["alpha", "bravo", "charlie"]);
     assert_eq!(writer.rows("SELECT count(*) FROM queue WHERE is_dequeued"), ["3"]);
-    assert_eq!(site.link("queue/sqlite").state, "up");
+    eventually("the link to be up", || site.link("queue/sqlite").state == "up");
     assert!(instance.terminate().success());
 }
 

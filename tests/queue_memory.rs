@@ -79,7 +79,7 @@ fn r16_a_long_line_that_grows() {
 /// Each of many growing files costs little, however long it has been open.
 #[test]
 fn r16_many_growing_files() {
-    const FILES: u64 = 800;
+    const FILES: u64 = 300;
     let site = site();
     let instance = site.start();
     let database = site.database();

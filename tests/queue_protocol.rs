@@ -16,6 +16,9 @@ fn site() -> Site {
     Site::new(env!("CARGO_BIN_EXE_orchestrator"))
 }
 
+/// The exit code of a start that was refused.
+const EX_CONFIG: i32 = 78;
+
 fn job(attr_path: &str) -> Reply {
     Reply::Job { attr_path: attr_path.to_owned(), payload: "0 1".to_owned() }
 }
@@ -212,8 +215,7 @@ fn p12_another_kind_of_file_is_an_error_exit() {
     let site = site();
     fs::write(site.socket(), "precious").unwrap();
     let mut instance = site.spawn();
-    let status = instance.wait();
-    assert!(status.code().is_some_and(|code| code != 0), "{status}");
+    assert_eq!(instance.wait().code(), Some(EX_CONFIG));
     assert_eq!(fs::read(site.socket()).unwrap(), b"precious");
     assert!(site.log().contains("is not a socket"), "{}", site.log());
 }
@@ -224,7 +226,7 @@ fn p12_a_live_socket_is_left_to_its_owner() {
     let site = site();
     let owner = UnixListener::bind(site.socket()).unwrap();
     let mut instance = site.spawn();
-    assert!(!instance.wait().success());
+    assert_eq!(instance.wait().code(), Some(EX_CONFIG));
     assert!(site.log().contains("belongs to a running instance"), "{}", site.log());
     owner.set_nonblocking(true).unwrap();
     while owner.accept().is_ok() {}

@@ -112,8 +112,8 @@ pub fn child_spec(config: &QueueConfig) -> ChildSpec {
 /// Makes the directories that are missing, and finds what no restart would heal.
 ///
 /// # Errors
-/// Another instance has the database, a newer program wrote it, it is damaged and `on_corrupt` is `refuse`, or a
-/// directory cannot be made.
+/// Another instance has the database or the socket, a newer program wrote the database, it is damaged and `on_corrupt` is
+/// `refuse`, something that is no socket is in the socket's place, or a directory cannot be made.
 pub fn preflight(config: &QueueConfig) -> Result<(), PreflightError> {
     for file in [&config.database, &config.socket] {
         if let Some(parent) = file.parent().filter(|parent| !parent.as_os_str().is_empty()) {
@@ -128,7 +128,7 @@ pub fn preflight(config: &QueueConfig) -> Result<(), PreflightError> {
             Err(error.into())
         }
         // What passes by itself, the store waits for; what can be rebuilt, it rebuilds.
-        Ok(_) | Err(_) => Ok(()),
+        Ok(_) | Err(_) => Ok(worker_socket::check(&config.socket)?),
     }
 }
 
@@ -138,7 +138,7 @@ pub enum PreflightError {
     /// The database is not ours to use.
     #[error(transparent)]
     Storage(#[from] StorageError),
-    /// The input directory cannot be made.
+    /// The input directory cannot be made, or the socket is not ours to take.
     #[error(transparent)]
     Edge(#[from] edge::error::EdgeError),
     /// A directory for database or socket cannot be made.

@@ -17,7 +17,7 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-pub use listener::WorkerListener;
+pub use listener::{WorkerListener, check};
 
 use self::{
     connection::{Conversation, Shared},

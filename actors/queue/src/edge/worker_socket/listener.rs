@@ -7,6 +7,10 @@ use std::{
     time::Duration,
 };
 
+use rustix::{
+    io::Errno,
+    net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with},
+};
 use tokio::{
     net::{UnixListener, UnixSocket, UnixStream},
     time::timeout,
@@ -59,6 +63,26 @@ impl Drop for WorkerListener {
             tracing::warn!(path = %self.path.display(), %error, "cannot remove the worker socket");
         }
     }
+}
+
+/// Finds what no restart would heal: another kind of file at `path`, or somebody who listens there [P12]. Never blocks.
+///
+/// # Errors
+/// Which of the two.
+pub fn check(path: &Path) -> Result<(), EdgeError> {
+    let Ok(meta) = fs::symlink_metadata(path) else { return Ok(()) };
+    if !meta.file_type().is_socket() {
+        return Err(EdgeError::NotASocket { path: path.to_owned() });
+    }
+    if is_served(path) { Err(EdgeError::SocketInUse { path: path.to_owned() }) } else { Ok(()) }
+}
+
+fn is_served(path: &Path) -> bool {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let asked = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
+        .and_then(|fd| connect(&fd, &SocketAddrUnix::new(path)?));
+    // A full backlog is somebody's, too.
+    matches!(asked, Ok(()) | Err(Errno::AGAIN))
 }
 
 fn inode(path: &Path) -> io::Result<(u64, u64)> {
