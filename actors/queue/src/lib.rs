@@ -26,7 +26,7 @@ use std::{
 };
 
 use orchestrator_supervise::{
-    ChildSpec, Factory, Limits, Placement, Shutdown, Strategy, SupervisorSpec, inbox, mailbox,
+    ChildSpec, Factory, Limits, OnRestart, Placement, Shutdown, Strategy, SupervisorSpec, inbox, mailbox,
 };
 
 pub use config::{OnCorrupt, QueueConfig, Synchronous};
@@ -63,6 +63,7 @@ const DRAIN: Duration = Duration::from_secs(20);
 /// The subsystem's tree. Sinks first: the store, then who talks to workers, then who reads files.
 pub fn child_spec(config: &QueueConfig) -> ChildSpec {
     let (requests, requests_slot) = inbox(REQUESTS);
+    let requests_slot = requests_slot.lasting();
     let (ingest, ingest_slot) = inbox(INGEST);
     let (chores, chores_slot) = inbox(CHORES);
     let (commands, commands_slot) = inbox(COMMANDS);
@@ -100,7 +101,10 @@ pub fn child_spec(config: &QueueConfig) -> ChildSpec {
     let tree = SupervisorSpec::new(Strategy::RestForOne)
         .limits(Limits::LEAF)
         .child(ChildSpec::worker("queue_store", queue_store).console(console))
-        .child(ChildSpec::worker("sqlite", sqlite).shutdown(Shutdown::After(DRAIN)))
+        // What a former reader sent belongs to its view of the directory; its successor sends everything again.
+        .child(
+            ChildSpec::worker("sqlite", sqlite).shutdown(Shutdown::After(DRAIN)).on_restart(OnRestart::Purge),
+        )
         .child(ChildSpec::worker("housekeeper", housekeeper))
         .child(ChildSpec::worker("worker_socket", socket).pausable())
         .child(ChildSpec::worker("reader", reader))

@@ -7,7 +7,7 @@ use std::{
     any::type_name,
     sync::{
         Arc, RwLock,
-        atomic::{AtomicU64, AtomicUsize, Ordering::*},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::*},
     },
     time::{Duration, Instant},
 };
@@ -35,6 +35,7 @@ pub struct Gauge {
     handled: AtomicU64,
     purged: AtomicU64,
     epoch: AtomicU64,
+    lasting: AtomicBool,
     stats: RwLock<Vec<Arc<MessageStats>>>,
 }
 
@@ -56,6 +57,7 @@ impl Gauge {
             handled: AtomicU64::new(0),
             purged: AtomicU64::new(0),
             epoch: AtomicU64::new(0),
+            lasting: AtomicBool::new(false),
             stats: RwLock::new(Vec::new()),
         })
     }
@@ -87,9 +89,18 @@ impl Gauge {
         self.refused.fetch_add(1, Relaxed);
     }
 
-    /// Everything sent before now is dropped unhandled when its turn comes.
-    pub(crate) fn purge(&self) {
+    /// Everything sent before now is dropped unhandled when its turn comes; gives how much waits. Nothing if it lasts.
+    pub(crate) fn purge(&self) -> usize {
+        if self.lasting.load(Acquire) {
+            return 0;
+        }
         self.epoch.fetch_add(1, AcqRel);
+        self.depth()
+    }
+
+    /// No purge reaches it from now on.
+    pub(crate) fn set_lasting(&self) {
+        self.lasting.store(true, Release);
     }
 
     /// The figures of message type `M`.

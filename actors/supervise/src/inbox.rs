@@ -159,6 +159,14 @@ impl<T: Send + 'static> Outbox<T> {
 }
 
 impl<T> InboxSlot<T> {
+    /// Keeps what waits over every restart, also in a child that is purged: for what is not part of a view that a
+    /// restart makes anew.
+    #[must_use]
+    pub fn lasting(self) -> Self {
+        self.gauge.set_lasting();
+        self
+    }
+
     pub(crate) fn gauge(&self) -> &Arc<Gauge> {
         &self.gauge
     }

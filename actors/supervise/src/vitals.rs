@@ -282,8 +282,7 @@ impl Vitals {
 
     /// Drops the messages that wait, when their turn comes: they speak of a world that is gone, say a lost connection.
     pub fn purge(&self) {
-        let depth = self.depth();
-        lock(&self.gauges).iter().for_each(|(_, gauge)| gauge.purge());
+        let depth = lock(&self.gauges).iter().map(|(_, gauge)| gauge.purge()).sum();
         if depth > 0 {
             self.event(EventKind::Purged { depth });
         }

@@ -17,9 +17,11 @@ fn tree(child: ChildSpec) -> SupervisorSpec {
 }
 
 #[test]
-fn an_inbox_keeps_its_items_and_its_bound_or_is_purged_with_its_child() {
-    for keep in [true, false] {
+fn an_inbox_keeps_its_items_and_its_bound_or_is_purged_with_its_child_unless_it_lasts() {
+    for (policy, lasting) in [(OnRestart::Keep, false), (OnRestart::Purge, false), (OnRestart::Purge, true)] {
+        let keep = policy == OnRestart::Keep || lasting;
         let (outbox, slot) = inbox::<u32>(3);
+        let slot = if lasting { slot.lasting() } else { slot };
         let got = Journal::default();
         let (notes, items) = (got.clone(), slot.clone());
         let task = Factory::task(move |cx: StartCx| {
@@ -31,7 +33,6 @@ fn an_inbox_keeps_its_items_and_its_bound_or_is_purged_with_its_child() {
                 Ok(())
             }
         });
-        let policy = if keep { OnRestart::Keep } else { OnRestart::Purge };
         let child = ChildSpec::worker("a", task.with_inbox("items", &slot)).on_restart(policy);
         TestTree::run(tree(child), async |tree| {
             command(&tree, "a", Verb::Stop).await;

@@ -67,9 +67,7 @@ impl StoreThread {
     /// One incarnation of the thread.
     pub(crate) fn run(&self, cx: &StartCx) -> Result<(), Fault> {
         let requests = self.requests.open();
-        let mut ingest = self.ingest.open();
-        // What a former reader sent belongs to its view of the directory; its successor sends everything again.
-        while ingest.try_recv().is_some() {}
+        let ingest = self.ingest.open();
         let link = cx.vitals.link("sqlite", self.config.database.display().to_string());
         let mut tries = Reconnect::new(link, RETRY).patient(PATIENCE);
         let Some(store) = self.open(cx, &mut tries)? else {
@@ -176,6 +174,10 @@ impl Shift<'_> {
             self.thread.set_aside(error)?;
         } else if error.is_retryable() {
             self.figures.retries.add(1);
+            if matches!(error, StorageError::Full { .. }) {
+                // On a small disk it may be the log that fills it: once its pages are moved it is used from its start.
+                let _ = self.store.checkpoint_rest();
+            }
             return Ok(!pause(&self.cx.stop, self.tries.failed(error.to_string())));
         }
         Err(Fault::from_error(error))
@@ -208,12 +210,12 @@ impl Shift<'_> {
             let wait = if notices { NOTICE_WAIT } else { IDLE_AFTER };
             let deadline = (notices || !self.idle).then(|| Instant::now() + wait);
             let (requests, ingest) = (&mut self.requests, &mut self.ingest);
-            let reconciled = self.group.is_reconciled();
+            let (reconciled, takes_ingest) = (self.group.is_reconciled(), self.group.takes_ingest());
             let came = block_on(deadline, async {
                 tokio::select! {
                     biased;
                     Some(request) = requests.recv(), if reconciled => Came::Request(request),
-                    Some(op) = ingest.recv() => Came::Ingest(op),
+                    Some(op) = ingest.recv(), if takes_ingest => Came::Ingest(op),
                     () = self.cx.stop.cancelled() => Came::Stop,
                 }
             });

@@ -1,3 +1,5 @@
+//! Lines however they are cut.
+
 use proptest::prelude::*;
 
 use super::*;

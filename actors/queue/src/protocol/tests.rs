@@ -1,3 +1,5 @@
+//! Requests however they arrive.
+
 use proptest::prelude::*;
 
 use super::*;

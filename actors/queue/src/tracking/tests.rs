@@ -1,3 +1,5 @@
+//! The table of directory events, row by row, and any history of them.
+
 use std::{collections::BTreeMap, ffi::OsStr};
 
 use proptest::prelude::*;
