@@ -45,9 +45,14 @@ impl Reader {
         };
         self.arrivals(&files, &known)?;
         self.departures(&files)?;
-        let listed: HashSet<&RunId> = files.iter().map(|file| &file.run).collect();
-        for run in known.into_keys() {
-            if !self.tracking.is_tracked(&run) && !listed.contains(&run) {
+        let mut listed: HashMap<&RunId, Vec<&FetcherFile>> = HashMap::new();
+        files.iter().for_each(|file| listed.entry(&file.run).or_default().push(file));
+        for run in known.into_keys().filter(|run| !self.tracking.is_tracked(run)) {
+            // A file that went between the listing and the look at it is not followed, so nobody will tell of its end.
+            let gone = |file: &&FetcherFile| {
+                matches!(probe::look(&self.input_dir.join(file.name())), Ok(Seen::Absent))
+            };
+            if listed.get(&run).is_none_or(|files| files.iter().all(gone)) {
                 self.send(IngestOp::DeleteRun { run })?;
             }
         }
