@@ -46,14 +46,6 @@ impl Faults {
             _ => false,
         }
     }
-
-    /// Faults that still wait at `point`.
-    pub fn left(&self, point: &'static str) -> u32 {
-        let Some(armed) = &self.armed else {
-            return 0;
-        };
-        armed.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).get(point).copied().unwrap_or(0)
-    }
 }
 
 #[cfg(test)]
