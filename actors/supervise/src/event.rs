@@ -90,6 +90,41 @@ pub enum EventKind {
     },
 }
 
+impl EventKind {
+    /// The names of all kinds, as they go over the wire.
+    pub const NAMES: [&str; 11] = [
+        "started",
+        "exited",
+        "restart_scheduled",
+        "escalated",
+        "orphaned",
+        "paused",
+        "resumed",
+        "purged",
+        "link_up",
+        "link_down",
+        "commanded",
+    ];
+
+    /// Its name, as it goes over the wire.
+    pub fn name(&self) -> &'static str {
+        let at = match self {
+            EventKind::Started { .. } => 0,
+            EventKind::Exited { .. } => 1,
+            EventKind::RestartScheduled { .. } => 2,
+            EventKind::Escalated { .. } => 3,
+            EventKind::Orphaned { .. } => 4,
+            EventKind::Paused => 5,
+            EventKind::Resumed => 6,
+            EventKind::Purged { .. } => 7,
+            EventKind::LinkUp => 8,
+            EventKind::LinkDown { .. } => 9,
+            EventKind::Commanded { .. } => 10,
+        };
+        Self::NAMES[at]
+    }
+}
+
 /// The ring. Cloning shares it.
 #[derive(Debug, Clone)]
 pub struct EventLog {
@@ -130,6 +165,15 @@ impl EventLog {
         ring.events.iter().skip(from).cloned().collect()
     }
 
+    /// At most `limit` events after `seq`, oldest first, and the number of the oldest event that is kept (of the next
+    /// one, if there is none). What a reader missed lies between `seq` and that number.
+    pub fn page(&self, seq: u64, limit: usize) -> (u64, Vec<Event>) {
+        let ring = self.lock();
+        let from = ring.events.partition_point(|event| event.seq <= seq);
+        let oldest = ring.events.front().map_or(ring.next, |event| event.seq);
+        (oldest, ring.events.iter().skip(from).take(limit).cloned().collect())
+    }
+
     /// Number of the newest event, 0 before the first.
     pub fn newest(&self) -> u64 {
         *self.newest.borrow()
@@ -167,5 +211,31 @@ mod tests {
         assert_eq!(events[0].seq, 11);
         assert!(events.windows(2).all(|pair| pair[1].seq == pair[0].seq + 1));
         assert_eq!(log.since(log.newest()), vec![]);
+        let (oldest, page) = log.page(5, 3);
+        assert_eq!((oldest, page.iter().map(|event| event.seq).collect()), (11, vec![11, 12, 13]));
+        assert_eq!(log.page(log.newest(), 3), (11, vec![]));
+        assert_eq!(EventLog::default().page(0, 3), (1, vec![]));
+    }
+
+    #[test]
+    fn names_are_those_of_the_wire() {
+        let (reason, verb, by, outcome) = (String::new(), String::new(), String::new(), String::new());
+        let kinds = [
+            EventKind::Started { incarnation: 1 },
+            EventKind::Exited { incarnation: 1, reason: reason.clone(), in_hand: None },
+            EventKind::RestartScheduled { delay_ms: 1 },
+            EventKind::Escalated { reason: reason.clone() },
+            EventKind::Orphaned { depth: 1, in_hand: None },
+            EventKind::Paused,
+            EventKind::Resumed,
+            EventKind::Purged { depth: 1 },
+            EventKind::LinkUp,
+            EventKind::LinkDown { reason: reason.clone() },
+            EventKind::Commanded { verb, by, reason, outcome },
+        ];
+        for (kind, name) in kinds.iter().zip(EventKind::NAMES) {
+            let wire = serde_json::to_value(kind).expect("JSON");
+            assert_eq!((&wire["event"], kind.name()), (&serde_json::json!(name), name));
+        }
     }
 }

@@ -1,5 +1,7 @@
 //! What an operator, or a sibling, asks of a supervisor about one of its children.
 
+use std::time::Duration;
+
 use tokio::sync::oneshot;
 
 /// What can be asked.
@@ -17,12 +19,22 @@ pub enum Verb {
     Resume,
     /// Chaos: make it panic, to see it heal. A thread panics at the next work it takes in hand.
     Panic,
+    /// Chaos: block the arbiter that it runs on for 4 s, to see that flagged.
+    Freeze,
 }
+
+/// How long [`Verb::Freeze`] blocks an arbiter.
+pub(crate) const FREEZE: Duration = Duration::from_secs(4);
 
 impl Verb {
     /// All of them.
-    pub const ALL: [Verb; 6] =
-        [Verb::Restart, Verb::Stop, Verb::Start, Verb::Pause, Verb::Resume, Verb::Panic];
+    pub const ALL: [Verb; 7] =
+        [Verb::Restart, Verb::Stop, Verb::Start, Verb::Pause, Verb::Resume, Verb::Panic, Verb::Freeze];
+
+    /// Does harm on purpose: carried out only where chaos is allowed (see [`crate::Tree::allow_chaos`]).
+    pub fn is_chaos(self) -> bool {
+        matches!(self, Verb::Panic | Verb::Freeze)
+    }
 
     /// The word used in URLs, the CLI and events.
     pub fn name(self) -> &'static str {
@@ -33,6 +45,7 @@ impl Verb {
             Verb::Pause => "pause",
             Verb::Resume => "resume",
             Verb::Panic => "panic",
+            Verb::Freeze => "freeze",
         }
     }
 
@@ -56,7 +69,7 @@ pub(crate) enum OrderError {
     Superseded,
 }
 
-/// An order on its way to a supervisor, which hands pause, resume and panic on to the child's runner.
+/// An order on its way to a supervisor, which hands pause, resume and chaos on to the child's runner.
 #[derive(Debug)]
 pub(crate) struct Order {
     pub(crate) index: usize,

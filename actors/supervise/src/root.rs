@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use tokio::sync::mpsc;
+use tracing::Instrument;
 
 use crate::{
     ChildSpec, Exit, Factory, Limits, OnRestart, Placement, Restart, Shutdown, SpecError, Start, Strategy,
@@ -163,7 +164,9 @@ impl Builder {
             report: above.report,
         };
         let (control, orders) = mpsc::unbounded_channel();
-        runs_on.spawn(move || runner.run(factory.make, orders));
+        // The level is the span's alone: it is there for every event that is logged at all.
+        let span = tracing::error_span!(parent: None, "child", path = runner.vitals.path());
+        runs_on.spawn(move || runner.run(factory.make, orders).instrument(span));
         self.nodes.insert(above.path, node);
         Entry::new(vitals, control, traits.restart, shutdown)
     }

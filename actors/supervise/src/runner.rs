@@ -10,7 +10,7 @@ use crate::{
     body::{Body, BodyCx, Kill},
     event::EventKind,
     guard::guard,
-    order::{Order, OrderError, Verb},
+    order::{FREEZE, Order, OrderError, Verb},
 };
 
 /// What a supervisor tells a runner.
@@ -104,14 +104,14 @@ impl Runner {
 
     fn obey_idle(&self, control: Control) {
         match control {
-            Control::Obey(order) if order.verb == Verb::Panic => order.answer(Err(OrderError::NotRunning)),
+            Control::Obey(order) if order.verb.is_chaos() => order.answer(Err(OrderError::NotRunning)),
             Control::Obey(order) => self.obey(order),
             // Nothing runs: there is nothing to stop.
             Control::Start { .. } | Control::Stop | Control::Kill => {}
         }
     }
 
-    /// Carries out a pause or resume.
+    /// Carries out a pause, a resume or a freeze.
     fn obey(&self, order: Order) {
         match order.verb {
             Verb::Pause => {
@@ -126,7 +126,11 @@ impl Runner {
             }
             _ => {}
         }
+        let verb = order.verb;
         order.answer(Ok(()));
+        if verb == Verb::Freeze {
+            std::thread::sleep(FREEZE);
+        }
     }
 
     /// One incarnation from start to end.

@@ -132,7 +132,7 @@ impl Tree {
         self.nodes().keys().cloned().collect()
     }
 
-    /// Lets [`Verb::Panic`] through from now on. Off by default: only tests and drills want it.
+    /// Lets [`Verb::Panic`] and [`Verb::Freeze`] through from now on. Off by default: only tests and drills want it.
     pub fn allow_chaos(&self) {
         self.inner.chaos.store(true, Relaxed);
     }
@@ -178,25 +178,21 @@ impl Tree {
         };
         let node = &self.nodes()[&path];
         let before = node.vitals.state();
+        let mut record = Record { vitals: &node.vitals, verb, origin, outcome: UNSEEN.to_owned() };
         let result = self.order(&path, node, verb).await;
-        let outcome = result.as_ref().map_or_else(ToString::to_string, |()| "ok".to_owned());
-        tracing::info!(path, verb = verb.name(), by = origin.by, reason = origin.reason, outcome, "command");
-        node.vitals.event(EventKind::Commanded {
-            verb: verb.name().to_owned(),
-            by: origin.by.clone(),
-            reason: origin.reason.clone(),
-            outcome,
-        });
+        record.outcome = result.as_ref().map_or_else(ToString::to_string, |()| "ok".to_owned());
+        drop(record);
         result.map(|()| Outcome { before, after: node.vitals.state() })
     }
 
     async fn order(&self, path: &str, node: &Node, verb: Verb) -> Result<(), CommandError> {
         let illegal = |text: String| Err(CommandError::Illegal(text));
         let wants_pause = matches!(verb, Verb::Pause | Verb::Resume);
-        if verb == Verb::Panic && !self.inner.chaos.load(Relaxed) {
-            return illegal(
-                "panics are injected only where chaos is allowed: set admin.chaos = true".to_owned(),
-            );
+        if verb.is_chaos() && !self.inner.chaos.load(Relaxed) {
+            return illegal(format!(
+                "{} is only where chaos is allowed: set admin.chaos = true",
+                verb.name()
+            ));
         }
         if wants_pause && !node.pausable {
             let pausable = self.pausable_below(path);
@@ -273,5 +269,30 @@ impl Tree {
             ConsoleCallError::NoConsole(format!("`{path}` has no console; these have: {}", with.join(", ")))
         })?;
         Ok(console.ask(request, CONSOLE_TIMEOUT).await?)
+    }
+}
+
+/// Outcome of a command whose asker did not stay until its effect showed: an endpoint that restarts itself.
+const UNSEEN: &str = "given, effect not seen";
+
+/// Puts a command into log and events when it is over, also where its asker is dropped before that.
+struct Record<'a> {
+    vitals: &'a Vitals,
+    verb: Verb,
+    origin: &'a Origin,
+    outcome: String,
+}
+
+impl Drop for Record<'_> {
+    fn drop(&mut self) {
+        let (path, verb, Origin { by, reason }) = (self.vitals.path(), self.verb.name(), self.origin);
+        let outcome = std::mem::take(&mut self.outcome);
+        tracing::info!(path, verb, by, reason, outcome, "command");
+        self.vitals.event(EventKind::Commanded {
+            verb: verb.to_owned(),
+            by: by.clone(),
+            reason: reason.clone(),
+            outcome,
+        });
     }
 }

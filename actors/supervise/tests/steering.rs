@@ -7,8 +7,8 @@
 mod probe;
 
 use orchestrator_supervise::{
-    ChildSpec, CommandError, EventKind, Factory, Fault, Origin, Outcome, Restart, Root, StartCx, State,
-    Strategy, SupervisorSpec, Tree, Verb,
+    ChildSpec, CommandError, EventKind, Factory, Fault, Origin, Outcome, Placement, Restart, Root, StartCx,
+    State, Strategy, SupervisorSpec, Tree, Verb,
     testing::{TestTree, eventually},
 };
 use probe::*;
@@ -96,6 +96,24 @@ fn every_command_is_noted_with_its_outcome() {
             .collect();
         assert_eq!(noted[0], ["restart", "uid 0", "drill", "ok"]);
         assert_eq!(noted[1][3], "`test/a` cannot be paused: only sources and pools can");
+    });
+}
+
+/// An endpoint that restarts itself does not live to hear the answer.
+#[test]
+fn a_command_whose_asker_goes_is_noted_too() {
+    TestTree::run(spec().child(noting("a", &Journal::default()).1), async |tree| {
+        let origin = origin();
+        {
+            let command = tree.command("a", Verb::Restart, &origin);
+            tokio::pin!(command);
+            assert!(futures_util::poll!(&mut command).is_pending());
+        }
+        let noted = events(&tree, "test/a").into_iter().find_map(|event| match event {
+            EventKind::Commanded { verb, outcome, .. } => Some((verb, outcome)),
+            _ => None,
+        });
+        assert_eq!(noted, Some(("restart".to_owned(), "given, effect not seen".to_owned())));
     });
 }
 
@@ -210,6 +228,19 @@ fn chaos_is_off_unless_allowed() {
         let mut root = Root::start("test", spec).await.unwrap();
         assert!(refusal(root.tree(), "a", Verb::Panic).await.contains("only where chaos is allowed"));
         root.stop().await;
+    });
+}
+
+#[test]
+fn a_freeze_blocks_the_arbiter_and_shows() {
+    let spec = spec().child(noting("a", &Journal::default()).1.placement(Placement::Dedicated));
+    TestTree::run(spec, async |tree| {
+        command(&tree, "a", Verb::Freeze).await;
+        let stuck = |tree: &Tree| tree.node("a").unwrap().stuck;
+        eventually("the silent arbiter is flagged", || stuck(&tree)).await;
+        assert!(tree.vitals("a").unwrap().arbiter_silence() > std::time::Duration::from_secs(1));
+        eventually("it goes on", || !stuck(&tree)).await;
+        assert_eq!(tree.node("a").unwrap().incarnation, 1);
     });
 }
 

@@ -202,7 +202,9 @@ impl SupervisorBody {
         let (now, index, verb) = (Instant::now(), order.index, order.verb);
         let entry = &mut self.children[index];
         match verb {
-            Verb::Pause | Verb::Resume | Verb::Panic => return entry.tell(Control::Obey(order)),
+            Verb::Pause | Verb::Resume | Verb::Panic | Verb::Freeze => {
+                return entry.tell(Control::Obey(order));
+            }
             Verb::Start if entry.is_at_work() => return order.answer(Err(OrderError::AlreadyRunning)),
             Verb::Start => entry.want_start(now),
             Verb::Stop => entry.want_end(),

@@ -34,7 +34,9 @@ where
         let (sender, receiver) = oneshot::channel();
         let run = self.run.clone();
         let name = cx.vitals.path().rsplit('/').next().unwrap_or("child").to_owned();
+        let span = tracing::Span::current();
         let body = move || {
+            let _logged_under = span.enter();
             let stop = cx.stop.clone();
             let exit = match guard(|| run(cx)) {
                 Ok(Ok(())) if stop.is_cancelled() => Exit::Shutdown,
