@@ -2,21 +2,26 @@
 
 use std::path::PathBuf;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::edge::sqlite;
 
 /// What the queue works on. Every key has a default; the defaults live under `./var/`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct QueueConfig {
     /// The SQLite file; created if it is missing.
+    #[schemars(length(min = 1))]
     pub database: PathBuf,
     /// The directory that fetchers write to; created with its parents if it is missing.
+    #[schemars(length(min = 1))]
     pub input_dir: PathBuf,
     /// The unix socket that workers connect to.
+    #[schemars(length(min = 1))]
     pub socket: PathBuf,
-    /// How long an attribute path that was handed out and not reported done is held back, seconds.
+    /// How long an attribute path that was handed out and not reported done is held back, seconds; a year at most.
+    #[schemars(range(min = 1, max = 31_536_000))]
     pub hold_secs: u32,
     /// Hand a job out again when its hold is over and nobody reported it done. The original never does.
     pub redeliver_after_lease: bool,
@@ -27,7 +32,7 @@ pub struct QueueConfig {
 }
 
 /// What to do with a damaged database.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnCorrupt {
     /// Keep it aside as `DB.corrupt-<time>` and rebuild the queue from the fetcher files.
@@ -38,7 +43,7 @@ pub enum OnCorrupt {
 }
 
 /// How far a commit goes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Synchronous {
     /// On disk: nothing that was answered is lost in a power cut.

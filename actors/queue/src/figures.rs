@@ -13,6 +13,7 @@ pub(crate) struct Figures {
     pub(crate) rows: Figure,
     pub(crate) retries: Figure,
     pub(crate) wal: Figure,
+    pub(crate) left: Figure,
 }
 
 impl Figures {
@@ -26,6 +27,7 @@ impl Figures {
             undone: counter("undone", "jobs"),
             rows: counter("ingested", "rows"),
             retries: counter("retried", "groups"),
+            left: counter("left_to_others", "milliseconds"),
             wal: vitals.declare("write_ahead_log", "pages", FigureKind::Gauge),
         }
     }

@@ -12,8 +12,12 @@ use crate::{
     storage::{Deletion, HandoutId, Job, Requeued, RunState, Storage, StorageError, Upsert},
 };
 
-/// Longest slice of ingest. Its commit takes about as long again; longer slices write fewer pages a row.
-const SLICE_INGEST: Duration = Duration::from_millis(5);
+/// First, shortest and longest slice of ingest. Longer slices write fewer pages a row.
+const SLICE_INGEST: [Duration; 3] =
+    [Duration::from_millis(5), Duration::from_millis(2), Duration::from_millis(10)];
+/// What a turn of ingest is to take with its commit: slices are cut to that, whatever the disk and the size of the database
+/// make of a commit.
+const TURN_INGEST: Duration = Duration::from_millis(12);
 /// Longest slice of deletion: its commit takes two to three times as long again, random pages that they are (measured).
 const SLICE_DELETE: Duration = Duration::from_millis(2);
 
@@ -25,6 +29,8 @@ pub(crate) struct GroupCommit {
     deleting: bool,
     delete_turn: bool,
     reconciled: bool,
+    /// Length of the next slice of ingest.
+    slice: Duration,
     /// The last turn was for requests: the next one is for ingest or deletion, if there is any.
     background_next: bool,
 }
@@ -78,6 +84,7 @@ impl GroupCommit {
             deleting: true,
             delete_turn: false,
             reconciled: false,
+            slice: SLICE_INGEST[0],
             background_next: false,
         }
     }
@@ -119,6 +126,18 @@ impl GroupCommit {
     /// Is there anything that wants a turn now?
     pub(crate) fn has_work(&self) -> bool {
         !self.served().is_empty() || self.ingest.is_some() || self.deleting
+    }
+
+    /// Is the next turn one for requests, if there is `other` work in the background beside ingest and deletion?
+    pub(crate) fn serves_next(&self, other: bool) -> bool {
+        let background = self.ingest.is_some() || self.deleting || other;
+        let requests = !self.served().is_empty();
+        requests && !(background && self.background_next)
+    }
+
+    /// Something else took the place of a turn of ingest or deletion: requests that wait are next.
+    pub(crate) fn background_had_its_turn(&mut self) {
+        self.background_next = false;
     }
 
     /// The requests that may be served.
@@ -171,13 +190,15 @@ impl GroupCommit {
         {
             tracing::warn!(%error, "a long line is stored from memory");
         }
-        let background = self.ingest.is_some() || self.deleting;
-        let requests = !self.served().is_empty();
-        let serves = requests && !(background && self.background_next);
+        let serves = self.serves_next(false);
         // Whatever becomes of this turn: on a disk that is full for ingest, requests may still find room.
         self.background_next = serves;
+        let begun = Instant::now();
         match self.attempt(store, serves, paused, &now) {
             Ok(turn) => {
+                if matches!(turn.ingest, Progress::At(_)) {
+                    self.slice = next_slice(self.slice, begun.elapsed());
+                }
                 self.settle(turn, figures);
                 Ok(())
             }
@@ -220,7 +241,7 @@ impl GroupCommit {
     fn background<S: Storage>(&self, store: &mut S, turn: &mut Turn) -> Result<(), StorageError> {
         let delete_first = self.deleting && self.delete_turn;
         if let Some(waiting) = self.ingest.as_ref().filter(|_| !delete_first) {
-            turn.ingest = waiting.step(store, SLICE_INGEST, &mut turn.counts)?;
+            turn.ingest = waiting.step(store, self.slice, &mut turn.counts)?;
         }
         if self.deleting && matches!(turn.ingest, Progress::Untouched | Progress::Blocked) {
             turn.deleting = store.delete_slice(SLICE_DELETE)? != Deletion::Idle;
@@ -276,6 +297,13 @@ impl GroupCommit {
             _ => {}
         }
     }
+}
+
+/// The slice after one of `slice` whose turn took `took`, half of the way to what would have been right.
+fn next_slice(slice: Duration, took: Duration) -> Duration {
+    let [_, shortest, longest] = SLICE_INGEST;
+    let right = slice.mul_f64(TURN_INGEST.as_secs_f64() / took.max(slice).as_secs_f64());
+    ((slice + right) / 2).clamp(shortest, longest)
 }
 
 fn serve<S: Storage>(

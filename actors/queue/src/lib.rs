@@ -34,7 +34,7 @@ pub use config::{OnCorrupt, QueueConfig, Synchronous};
 use crate::{
     edge::{
         files::{self, RescanFlag},
-        housekeeper::Housekeeper,
+        housekeeper::{Housekeeper, LogCare},
         inotify,
         sqlite::SqliteStore,
         store_thread::StoreThread,
@@ -69,7 +69,7 @@ pub fn child_spec(config: &QueueConfig) -> ChildSpec {
     let (commands, commands_slot) = inbox(COMMANDS);
     let (store_mailbox, store_slot) = mailbox::<QueueStore>(CHORES);
     let (watcher_mailbox, watcher_slot) = mailbox::<FetcherWatcher>(NOTICES);
-    let (paused, rest_due) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    let (paused, log) = (Arc::new(AtomicBool::new(false)), Arc::new(LogCare::default()));
     let (rescan, warned) = (RescanFlag::default(), WarnedNames::default());
 
     let queue_store = {
@@ -83,13 +83,13 @@ pub fn child_spec(config: &QueueConfig) -> ChildSpec {
         requests: requests_slot.clone(),
         ingest: ingest_slot.clone(),
         chores,
-        rest_due: rest_due.clone(),
+        log: log.clone(),
         paused,
     };
     let sqlite = Factory::thread(move |cx| store_thread.run(&cx))
         .with_inbox("requests", &requests_slot)
         .with_inbox("ingest", &ingest_slot);
-    let housekeeper = Housekeeper { config: config.clone(), chores: chores_slot.clone(), rest_due };
+    let housekeeper = Housekeeper { config: config.clone(), chores: chores_slot.clone(), log };
     let housekeeper = Factory::thread(move |cx| housekeeper.run(&cx)).with_inbox("chores", &chores_slot);
     let socket = worker_socket::factory(config.socket.clone(), Service::default(), requests);
     let reader =

@@ -6,6 +6,7 @@
 mod attr;
 mod checkpoint;
 mod corrupt;
+mod database_file;
 mod deletion;
 mod error;
 mod groups;
@@ -14,6 +15,7 @@ mod heads;
 mod ingest;
 mod inspect;
 mod lock;
+mod neighbours;
 mod open;
 mod runs;
 mod schema;

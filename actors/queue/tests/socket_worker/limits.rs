@@ -5,12 +5,15 @@ use std::{
     os::unix::net::UnixStream,
     path::Path,
     process::{Child, Command, Stdio},
+    time::Instant,
 };
 
-use orchestrator_queue::edge::worker_socket::Service;
+use orchestrator_queue::{edge::worker_socket::Service, messages::StoreRequest, storage::Job};
+use orchestrator_supervise::{Received, StopToken};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use tokio::sync::oneshot;
 
-use crate::house::{Client, House, Store, eventually, service};
+use crate::house::{Client, DEADLINE, House, Store, eventually, service};
 
 #[test]
 fn r29_the_connection_idle_longest_makes_room() {
@@ -115,4 +118,33 @@ fn a_flooding_client_does_not_starve_the_others() {
     drop(house);
     writing.join().expect("writer");
     reading.join().expect("reader");
+}
+
+/// However much a connection has sent, one request of it is in work at a time, and it keeps no other's from the store.
+#[test]
+fn each_connection_has_one_request_in_work() {
+    const REQUESTS: usize = 50;
+    let (house, mut requests) = House::with_inbox(service());
+    let mut next = || match requests.recv_blocking(&StopToken::new(), Some(Instant::now() + DEADLINE)) {
+        Received::Item(StoreRequest::Ready { reply }) => ("READY", reply),
+        Received::Item(StoreRequest::Done { reply, .. }) => ("DONE", reply),
+        _ => panic!("no request"),
+    };
+    let mut flood = house.connect();
+    flood.send("READY\n".repeat(REQUESTS));
+    let (of_flood, mut flood_waits) = next();
+    assert_eq!(of_flood, "READY");
+    let mut other = house.connect();
+    other.send("DONE alpha 0\n".repeat(REQUESTS));
+    let (of_other, mut other_waits) = next();
+    assert_eq!(of_other, "DONE", "the flood had its turn and waits for its answer");
+    for _ in 1..REQUESTS {
+        for (who, waits) in [("READY", &mut flood_waits), ("DONE", &mut other_waits)] {
+            let (nobody, _) = oneshot::channel::<Option<Job>>();
+            std::mem::replace(waits, nobody).send(None).expect("its connection waits");
+            let (asks, reply) = next();
+            assert_eq!(asks, who, "only who was answered asks again");
+            *waits = reply;
+        }
+    }
 }

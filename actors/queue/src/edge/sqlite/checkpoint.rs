@@ -1,5 +1,6 @@
 //! Moving the write-ahead log into the database, on a connection of its own so that no commit waits for it.
 
+use super::database_file;
 use super::error::explain;
 use crate::storage::StorageError;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
@@ -52,12 +53,20 @@ impl Checkpointer {
         Ok(Self { conn, path: path.to_path_buf() })
     }
 
-    /// Checkpoints.
+    /// Checkpoints, and brings what was moved to the disk, all of it or not. SQLite itself syncs the database only in the
+    /// checkpoint that reaches the end of the log; behind a busy writer that is the writer's own
+    /// ([`super::SqliteStore::checkpoint_rest`]), which would then wait for the pages of all passes before.
     ///
     /// # Errors
     /// [`StorageError::Full`], [`StorageError::Backend`]. A lock in the way is no error but [`Checkpointed::busy`].
     pub fn checkpoint(&self, mode: CheckpointMode) -> Result<Checkpointed, StorageError> {
-        run(&self.conn, &self.path, mode)
+        let done = run(&self.conn, &self.path, mode)?;
+        database_file::sync(&self.path).map_err(|error| StorageError::Backend {
+            path: self.path.clone(),
+            action: "bringing it to the disk",
+            source: error.into(),
+        })?;
+        Ok(done)
     }
 }
 

@@ -3,6 +3,7 @@
 use super::checkpoint::{self, CheckpointMode, Checkpointed};
 use super::error::explain;
 use super::lock::InstanceLock;
+use super::neighbours::Neighbours;
 use super::open::{Opened, Options, open};
 use super::view::View;
 use super::{attr, deletion, groups, handout, ingest, staging};
@@ -29,6 +30,7 @@ pub struct SqliteStore {
     view: Option<View>,
     /// SQLite's count of foreign commits when `view` was made.
     data_version: i64,
+    neighbours: Neighbours,
     next_handout: i64,
     wal_pages: Arc<AtomicU64>,
     _lock: InstanceLock,
@@ -58,6 +60,7 @@ impl SqliteStore {
             options,
             view: None,
             data_version: 0,
+            neighbours: Neighbours::default(),
             next_handout: incarnation << 32,
             wal_pages,
             _lock: lock,
@@ -78,6 +81,17 @@ impl SqliteStore {
     /// [`StorageError::Full`], [`StorageError::Backend`]. A lock in the way is no error but [`Checkpointed::busy`].
     pub fn checkpoint_rest(&mut self) -> Result<Checkpointed, StorageError> {
         checkpoint::run(&self.conn, &self.path, CheckpointMode::Passive)
+    }
+
+    /// A connection of ours is about to cut the log: that is not taken for another process's commit.
+    pub fn expect_own_change(&mut self) {
+        self.neighbours.expect_own_change();
+    }
+
+    /// How long to leave the database alone after a transaction of `took`, so that other processes that write get to it.
+    #[must_use]
+    pub fn room_after(&self, took: Duration) -> Duration {
+        self.neighbours.room_after(took)
     }
 
     /// Where the database is.
@@ -122,6 +136,10 @@ impl SqliteStore {
         let data_version =
             self.conn.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))?;
         if self.view.is_none() || data_version != self.data_version {
+            // The first view is no sign of others.
+            if self.data_version != 0 && data_version != self.data_version {
+                self.neighbours.wrote();
+            }
             self.view = Some(View::load(&self.conn)?);
             self.data_version = data_version;
         }
