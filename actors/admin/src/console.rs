@@ -1,25 +1,22 @@
-//! `POST /v1/consoles/{path}/{verb}`: passes a verb on to the child that answers it, and knows none itself.
+//! `POST /v1/consoles/{path}/{verb}`: a child's own verbs.
+
+use std::sync::Arc;
 
 use actix_web::{
     HttpResponse,
-    web::{Data, Path, Payload},
+    web::{Data, Path, Payload, ReqData},
 };
-use orchestrator_supervise::ConsoleRequest;
 
-use crate::{access::Access, api_error::ApiError, body};
+use crate::{access::Access, api_error::ApiError, body, role::Caller};
 
 pub(crate) async fn console(
     access: Data<Access>,
+    caller: ReqData<Arc<Caller>>,
     target: Path<(String, String)>,
     payload: Payload,
 ) -> Result<HttpResponse, ApiError> {
     let (path, verb) = target.into_inner();
-    let args: serde_json::Value = body::read(payload, r#"{"n": 10}"#).await?;
-    let request = ConsoleRequest { verb: verb.clone(), args };
-    let reply = access.tree.console(&path, request).await.map_err(|error| {
-        let mut answer = ApiError::from(error);
-        answer.0.message = format!("`{verb}` of `{path}`: {}", answer.0.message);
-        answer
-    })?;
-    Ok(HttpResponse::Ok().json(reply?))
+    let args = body::read(payload, r#"{"n": 10}"#);
+    let answer = access.steering().console(&caller, &path, &verb, args).await?;
+    Ok(HttpResponse::Ok().json(answer))
 }

@@ -3,16 +3,18 @@
 
 use std::{future::pending, io, pin::pin, sync::Arc, time::Duration};
 
-use actix_web::dev::Server;
 use orchestrator_supervise::{
     Backoff, ChildSpec, Factory, Fault, LinkReporter, Placement, Shutdown, StartCx,
 };
 
 use crate::{
-    AdminConfig, AdminError,
+    About, AdminConfig, AdminError,
     access::Access,
-    listeners::{Listeners, Opened, Places},
-    server,
+    listeners::{Listeners, Opened},
+    seats::Seats,
+    server::{Servers, connections_max},
+    setup::Setup,
+    tally::Tally,
 };
 
 /// Delays between attempts to open a socket that somebody else has.
@@ -30,20 +32,20 @@ pub enum Binding {
 
 /// The child `admin`; its link shows where it listens. Turned off it idles. Call [`AdminConfig::check`] before: what is
 /// wrong with the configuration only shows here when the child starts.
-pub fn child_spec(config: &AdminConfig, binding: Binding) -> ChildSpec {
-    let places = config.addresses().map(|addresses| Arc::new(Places::new(addresses)));
-    let places = places.map_err(|error| Fault::new(error.to_string()));
+pub fn child_spec(config: &AdminConfig, binding: Binding, about: About) -> ChildSpec {
+    let setup = Setup::new(config, about).map(Arc::new).map_err(|error| Fault::new(error.to_string()));
     let factory = Factory::task(move |cx: StartCx| {
-        let places = places.clone();
+        let setup = setup.clone();
         let binding = if cx.incarnation > 1 { Binding::Optional } else { binding };
-        async move { serve(places?.as_ref(), binding, &cx).await }
+        async move { serve(&setup?, binding, &cx).await }
     });
     ChildSpec::worker("admin", factory)
         .placement(Placement::Dedicated)
         .shutdown(Shutdown::After(Duration::from_secs(3)))
 }
 
-async fn serve(places: &Places, binding: Binding, cx: &StartCx) -> Result<(), Fault> {
+async fn serve(setup: &Arc<Setup>, binding: Binding, cx: &StartCx) -> Result<(), Fault> {
+    let places = &setup.places;
     if places.is_empty() {
         cx.stop.cancelled().await;
         return Ok(());
@@ -54,13 +56,14 @@ async fn serve(places: &Places, binding: Binding, cx: &StartCx) -> Result<(), Fa
         return Err(Fault::new(error.to_string()));
     }
     let link = cx.vitals.link("http", places.names());
-    let access =
-        Access { tree: cx.tree.clone(), own_path: cx.vitals.path().to_owned(), stop: cx.stop.clone() };
+    let tally = Tally::declare(&cx.vitals);
     let mut attempt = 0;
     loop {
-        let server = if listeners.is_empty() { None } else { Some(build(&listeners, &access)?) };
-        let handle = server.as_ref().map(Server::handle);
-        let mut running = pin!(run(server));
+        let access = access(setup, &tally, cx);
+        let servers = Servers::build(&listeners, access)
+            .map_err(|error| Fault::new(AdminError::Server(error).to_string()))?;
+        let handle = servers.handle();
+        let mut running = pin!(servers.run());
         let more = loop {
             let retry = report(&link, &opened, attempt);
             tokio::select! {
@@ -78,24 +81,27 @@ async fn serve(places: &Places, binding: Binding, cx: &StartCx) -> Result<(), Fa
             // Nobody new comes in while the last ones are served.
             listeners = Listeners::default();
         }
-        if let Some(handle) = handle {
-            let (_, _) = tokio::join!(handle.stop(true), running);
-        }
+        let (_, _) = tokio::join!(handle.stop(), running);
         if !more {
             return Ok(());
         }
     }
 }
 
-fn build(listeners: &Listeners, access: &Access) -> Result<Server, Fault> {
-    server::build(listeners, access).map_err(|error| Fault::new(AdminError::Server(error).to_string()))
-}
-
-async fn run(server: Option<Server>) -> io::Result<()> {
-    match server {
-        Some(server) => server.await,
-        None => pending().await,
-    }
+/// What the handlers of the two sockets, TCP and unix, are given.
+fn access(setup: &Arc<Setup>, tally: &Tally, cx: &StartCx) -> [Access; 2] {
+    let closing = cx.stop.child_token();
+    // Who stays must leave room for who only asks.
+    let seats = setup.event_clients_max.min(connections_max() / 2);
+    Seats::pair(seats, tally.event_clients.clone()).map(|seats| Access {
+        tree: cx.tree.clone(),
+        own_path: cx.vitals.path().to_owned(),
+        stop: cx.stop.clone(),
+        closing: closing.clone(),
+        setup: setup.clone(),
+        tally: tally.clone(),
+        seats,
+    })
 }
 
 /// Shows the state of the sockets; the delay until the next try, if one is missing.

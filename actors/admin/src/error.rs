@@ -12,10 +12,27 @@ pub enum AdminError {
     NoAddress(String),
     /// The `listen` key names an address that others could reach.
     #[error(
-        "admin.listen = \"{0}\" is not a loopback address: whoever reaches it could stop the work, and there is no \
-         access control yet; listen on 127.0.0.1 or [::1], or set admin.unix_socket, and come in over ssh"
+        "admin.listen = \"{0}\" is not a loopback address: whoever reaches it could stop the work; set \
+         admin.tokens_file, or listen on 127.0.0.1 or [::1] and come in over ssh"
     )]
     NotLoopback(SocketAddr),
+    /// A name in `allowed_hosts` is none.
+    #[error("admin.allowed_hosts has \"{0}\", which is no host name: write it without scheme and port")]
+    NoHost(String),
+    /// The tokens file cannot be read.
+    #[error("cannot read {}: {source}: make the file that admin.tokens_file names", path.display())]
+    TokensFile {
+        /// Where.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The tokens file is not as it must be.
+    #[error("admin.tokens_file: {}", problems.join("; "))]
+    Tokens {
+        /// Each names file and line.
+        problems: Vec<String>,
+    },
     /// The TCP port could not be opened.
     #[error(
         "cannot listen on {address}: {source}: free the port, or set admin.listen to another one or to \"\""

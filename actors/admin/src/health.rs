@@ -33,14 +33,18 @@ pub(crate) async fn readyz(access: Data<Access>, request: HttpRequest) -> HttpRe
     let snapshot = access.tree.snapshot();
     let verdicts = readiness::judge(&snapshot.root, &access.own_path);
     let ready = verdicts.iter().all(|verdict| verdict.culprit.is_none());
-    let verbose =
-        request.query_string().split('&').any(|key| key == "verbose" || key.starts_with("verbose="));
+    let verbose = is_verbose(request.query_string());
     let shown = verdicts.iter().filter(|verdict| verbose || verdict.culprit.is_some());
     let mut text: String = shown.map(ToString::to_string).collect();
     if ready {
         text.insert_str(0, "ok\n");
     }
     answer(ready, text)
+}
+
+/// Does the query ask for a line about every child?
+pub(crate) fn is_verbose(query: &str) -> bool {
+    query.split('&').any(|key| key == "verbose" || key.starts_with("verbose="))
 }
 
 fn answer(good: bool, text: String) -> HttpResponse {

@@ -1,7 +1,7 @@
 //! The admin endpoint: HTTP over the supervision tree.
 //!
-//! It shows the tree, carries out operator's verbs, passes console verbs on, and tells a probe and a scraper how things
-//! stand. It is a child of the tree like any other, on an arbiter of its own, and reads
+//! It shows the tree and what happens in it, carries out operators' verbs, passes console verbs on, notes who did what,
+//! and tells a probe and a scraper how things stand. It is a child of the tree like any other, on an arbiter of its own, and reads
 //! [`Vitals`](orchestrator_supervise::Vitals) only, so that a stuck child cannot hide the tree. It knows no subsystem.
 //!
 //! Start at `router.rs`: it opens with the table of routes. [`wire`] and [`ascii`] are shared with the CLI.
@@ -10,28 +10,46 @@ pub mod ascii;
 pub mod columns;
 pub mod wire;
 
+mod about;
 mod accept;
 mod access;
 mod api_error;
+mod audit;
 mod body;
 mod command;
 mod config;
 mod console;
 mod endpoint;
 mod error;
+mod event_query;
+mod event_stream;
+mod events;
 mod exposition;
+mod gate;
 mod health;
+mod host_check;
+mod info;
 mod listeners;
 mod metrics;
+mod openapi;
 mod peer;
 mod process;
 mod readiness;
+mod role;
 mod router;
-mod same_origin;
+mod seats;
 mod server;
+mod setup;
+mod steering;
+mod tally;
+mod timestamp;
+mod token_file;
+mod tokens;
 mod tree_view;
 mod unix_socket;
 
+pub use about::About;
 pub use config::AdminConfig;
 pub use endpoint::{Binding, child_spec};
 pub use error::AdminError;
+pub use tokens::Reload;

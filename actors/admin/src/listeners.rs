@@ -75,8 +75,4 @@ impl Listeners {
         }
         opened
     }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.tcp.is_none() && self.unix.is_none()
-    }
 }

@@ -2,7 +2,7 @@
 
 use std::{any::Any, fmt, net::SocketAddr};
 
-use actix_web::{HttpRequest, dev::Extensions};
+use actix_web::dev::Extensions;
 use tokio::net::{TcpStream, UnixStream};
 
 /// One connection's other end.
@@ -26,10 +26,6 @@ impl Peer {
             .or_else(|| connection.downcast_ref().and_then(unix))
             .unwrap_or(Peer::Unknown);
         data.insert(peer);
-    }
-
-    pub(crate) fn of(request: &HttpRequest) -> Peer {
-        request.conn_data().copied().unwrap_or(Peer::Unknown)
     }
 }
 

@@ -2,8 +2,8 @@
 //! [`TreeSnapshot`]. Readers must accept fields that they do not know.
 
 pub use orchestrator_supervise::{
-    ExitSnapshot, FigureSnapshot, InHandSnapshot, LinkSnapshot, MailboxSnapshot, MessageSnapshot,
-    NodeSnapshot, TreeSnapshot,
+    Event, EventKind, ExitSnapshot, FigureSnapshot, InHandSnapshot, LinkSnapshot, MailboxSnapshot,
+    MessageSnapshot, NodeSnapshot, TreeSnapshot,
 };
 use serde::{Deserialize, Serialize};
 
@@ -48,7 +48,9 @@ pub struct ErrorBody {
 pub enum ErrorKind {
     /// 400: the body or the arguments do not fit.
     BadRequest,
-    /// 403: it comes from a web page of another site.
+    /// 401: no token, or none that is known.
+    Unauthorized,
+    /// 403: the role is too small, or it comes from a web page of another site.
     Forbidden,
     /// 404: no such child, console or verb.
     NotFound,
@@ -62,6 +64,8 @@ pub enum ErrorKind {
     Refused,
     /// 413: the body is larger than [`BODY_LIMIT`].
     TooLarge,
+    /// 503: no seat is left, or the audit log cannot be written.
+    Unavailable,
     /// 504: no answer, or no effect, in time.
     TimedOut,
     /// A kind that this reader does not know.
@@ -70,16 +74,36 @@ pub enum ErrorKind {
 }
 
 impl ErrorKind {
+    /// The word for it in JSON and in the audit log.
+    pub fn name(self) -> &'static str {
+        match self {
+            ErrorKind::BadRequest => "bad_request",
+            ErrorKind::Unauthorized => "unauthorized",
+            ErrorKind::Forbidden => "forbidden",
+            ErrorKind::NotFound => "not_found",
+            ErrorKind::UnknownRoute => "unknown_route",
+            ErrorKind::MethodNotAllowed => "method_not_allowed",
+            ErrorKind::SlowBody => "slow_body",
+            ErrorKind::Refused => "refused",
+            ErrorKind::TooLarge => "too_large",
+            ErrorKind::Unavailable => "unavailable",
+            ErrorKind::TimedOut => "timed_out",
+            ErrorKind::Unknown => "unknown",
+        }
+    }
+
     /// The HTTP status that goes with it.
     pub fn status(self) -> u16 {
         match self {
             ErrorKind::BadRequest => 400,
+            ErrorKind::Unauthorized => 401,
             ErrorKind::Forbidden => 403,
             ErrorKind::NotFound | ErrorKind::UnknownRoute => 404,
             ErrorKind::MethodNotAllowed => 405,
             ErrorKind::SlowBody => 408,
             ErrorKind::Refused => 409,
             ErrorKind::TooLarge => 413,
+            ErrorKind::Unavailable => 503,
             ErrorKind::TimedOut => 504,
             ErrorKind::Unknown => 500,
         }

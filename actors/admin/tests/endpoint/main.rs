@@ -2,13 +2,16 @@
 
 #![expect(clippy::unwrap_used, reason = "the helpers of tests are tests too")]
 
+mod access;
 mod ascii_view;
 mod commands;
 mod consoles;
+mod events;
 mod exposition_check;
 mod health;
 mod hostile;
 mod metrics;
+mod reader;
 mod site;
 mod sockets;
 mod tree_routes;

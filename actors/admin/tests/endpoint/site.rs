@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use orchestrator_admin::{
-    AdminConfig, Binding, child_spec,
+    About, AdminConfig, Binding, child_spec,
     wire::{ErrorBody, TreeSnapshot},
 };
 use orchestrator_supervise::{
@@ -91,9 +91,20 @@ impl Reply {
 
 /// Runs `test` on a site whose store works and whose link is up.
 pub(crate) fn run<Fut: Future<Output = ()>>(test: impl FnOnce(Site) -> Fut) {
+    run_with(|_| {}, About::default(), test);
+}
+
+/// As [`run`], with another configuration.
+pub(crate) fn run_with<Fut: Future<Output = ()>>(
+    change: impl FnOnce(&mut AdminConfig),
+    about: About,
+    test: impl FnOnce(Site) -> Fut,
+) {
     let directory = tempfile::tempdir().unwrap();
     let (store, spec) = subtree();
-    let admin = child_spec(&config(&directory), Binding::Required);
+    let mut config = config(&directory);
+    change(&mut config);
+    let admin = child_spec(&config, Binding::Required, about);
     let root = SupervisorSpec::new(Strategy::OneForOne).child(spec).child(admin);
     TestTree::run(root, |tree| async move {
         let link = tree.vitals("demo/store").unwrap().link("fake", "fake:1");
@@ -138,6 +149,12 @@ pub(crate) fn tcp_address(tree: &Tree) -> SocketAddr {
 }
 
 impl Site {
+    /// A figure that the endpoint declares.
+    pub(crate) fn figure(&self, name: &str) -> i64 {
+        let node = self.tree.node("admin").unwrap();
+        node.figures.iter().find(|figure| figure.name == name).unwrap_or_else(|| panic!("no {name}")).value
+    }
+
     pub(crate) async fn get(&self, path: &str) -> Reply {
         self.send(&format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n")).await
     }

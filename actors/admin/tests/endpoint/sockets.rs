@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use orchestrator_admin::{AdminConfig, Binding, child_spec};
+use orchestrator_admin::{About, AdminConfig, Binding, child_spec};
 use orchestrator_supervise::{
     Exit, Root, Strategy, SupervisorSpec,
     testing::{TestTree, eventually},
@@ -19,7 +19,7 @@ const LIVEZ: &str = "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
 fn root(config: &AdminConfig, binding: Binding) -> SupervisorSpec {
     let (_store, demo) = site::subtree();
-    SupervisorSpec::new(Strategy::OneForOne).child(demo).child(child_spec(config, binding))
+    SupervisorSpec::new(Strategy::OneForOne).child(demo).child(child_spec(config, binding, About::default()))
 }
 
 /// What the root says when the endpoint does not start.

@@ -3,46 +3,37 @@
 
 use std::net::IpAddr;
 
-use actix_web::{
-    Error, ResponseError,
-    body::{BoxBody, MessageBody},
-    dev::{ServiceRequest, ServiceResponse},
-    http::header::{HOST, HeaderMap, HeaderName, ORIGIN},
-    middleware::Next,
-};
+use actix_web::http::header::{HOST, HeaderMap, HeaderName, ORIGIN};
 
-use crate::{api_error::ApiError, wire::ErrorKind};
-
-/// The middleware.
-pub(crate) async fn check(
-    request: ServiceRequest,
-    next: Next<impl MessageBody + 'static>,
-) -> Result<ServiceResponse<BoxBody>, Error> {
-    if let Some(problem) = problem(request.headers()) {
-        let answer = ApiError::new(ErrorKind::Forbidden, problem).error_response();
-        return Ok(request.into_response(answer));
+/// What is wrong with where a request says it goes to and comes from; `served` are names that are ours besides the
+/// local ones.
+pub(crate) fn problem(headers: &HeaderMap, served: &[String]) -> Option<String> {
+    if headers.get_all(HOST).count() > 1 {
+        return Some("there is more than one `Host`: send one".to_owned());
     }
-    Ok(next.call(request).await?.map_into_boxed_body())
-}
-
-fn problem(headers: &HeaderMap) -> Option<String> {
     let text = |name: HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
     let host = text(HOST);
-    if let Some(host) = host.filter(|host| !is_local(host)) {
-        return Some(format!("host `{host}` is not served: use localhost or the IP address"));
+    if let Some(host) = host.filter(|host| !is_ours(host, served)) {
+        return Some(format!(
+            "host `{host}` is not served: use localhost or the IP address, or add it to admin.allowed_hosts"
+        ));
     }
     let foreign = |origin: &&str| origin.split_once("://").map(|(_, authority)| authority) != host;
     text(ORIGIN).filter(foreign).map(|origin| format!("requests from pages of `{origin}` are not served"))
 }
 
 /// An IP address cannot be re-bound by DNS, `localhost` resolves without it; over a unix socket there may be no host.
-fn is_local(host: &str) -> bool {
+fn is_ours(host: &str, served: &[String]) -> bool {
     let name = match host.rsplit_once(':') {
         Some((name, port)) if !port.ends_with(']') => name,
         _ => host,
     };
     let name = name.trim_start_matches('[').trim_end_matches(']');
-    name.is_empty() || name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok()
+    let named = |other: &str| name.eq_ignore_ascii_case(other);
+    name.is_empty()
+        || named("localhost")
+        || name.parse::<IpAddr>().is_ok()
+        || served.iter().any(|one| named(one))
 }
 
 #[cfg(test)]
@@ -56,7 +47,7 @@ mod tests {
         if let Some(origin) = origin {
             headers.insert(ORIGIN, HeaderValue::from_static(origin));
         }
-        problem(&headers).is_none()
+        problem(&headers, &["queue.example".to_owned()]).is_none()
     }
 
     #[test]
@@ -65,12 +56,18 @@ mod tests {
             assert!(judged(host, None), "{host}");
         }
         assert!(judged("127.0.0.1:7117", Some("http://127.0.0.1:7117")));
+        assert!(judged("Queue.example:7117", Some("https://Queue.example:7117")), "as configured");
     }
 
     #[test]
     fn foreign_names_and_pages_are_not() {
         assert!(!judged("evil.example:7117", None));
         assert!(!judged("127.0.0.1.evil.example", None));
+        assert!(!judged("queue.example.evil.example", None) && !judged("notqueue.example", None));
+        let mut two = HeaderMap::new();
+        two.append(HOST, HeaderValue::from_static("localhost"));
+        two.append(HOST, HeaderValue::from_static("evil.example"));
+        assert!(problem(&two, &[]).is_some());
         for origin in ["http://evil.example", "null", "http://127.0.0.1:8080"] {
             assert!(!judged("127.0.0.1:7117", Some(origin)), "{origin}");
         }

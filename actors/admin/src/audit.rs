@@ -1,0 +1,188 @@
+//! The audit log: one JSON object a line, who asked for what, why, and what came of it.
+//!
+//! The file is opened for each line, so that it can be rotated by a rename. A small append to the page cache does not
+//! hold up the endpoint's own arbiter for long, and nobody else runs there; it is not synced, since what it tells of
+//! shows in the events and in the log as well.
+
+use std::{
+    fs::{File, OpenOptions},
+    io::{self, Write},
+    os::unix::fs::OpenOptionsExt,
+    path::{Path, PathBuf},
+};
+
+use rustix::{
+    fs::{FallocateFlags, OFlags, fallocate},
+    io::Errno,
+};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::timestamp;
+
+/// Room for any line.
+const LINE_MAX: u64 = 16 * 1024;
+/// Longest arguments that are noted as they are, bytes of JSON.
+const ARGS_MAX: usize = 8 * 1024;
+
+/// One line.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Record {
+    pub(crate) at: String,
+    pub(crate) who: String,
+    pub(crate) role: &'static str,
+    pub(crate) path: String,
+    pub(crate) verb: String,
+    pub(crate) reason: String,
+    /// Of a console verb.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) args: Option<Value>,
+    /// `ok`, or the kind of error and its words.
+    pub(crate) outcome: String,
+    /// The child's state, for a command.
+    pub(crate) before: Option<String>,
+    pub(crate) after: Option<String>,
+}
+
+/// Where the lines go.
+#[derive(Debug)]
+pub(crate) struct Audit {
+    path: Option<PathBuf>,
+}
+
+/// A place for one line.
+#[derive(Debug)]
+pub(crate) struct Place {
+    file: Option<File>,
+}
+
+impl Audit {
+    /// To the file at `path`, if there is one, and to the log.
+    pub(crate) fn new(path: Option<&Path>) -> Self {
+        Self { path: path.map(Path::to_owned) }
+    }
+
+    /// Do the lines go to a file?
+    pub(crate) fn has_file(&self) -> bool {
+        self.path.is_some()
+    }
+
+    /// Makes sure that a line can be written, before anything is done that it would tell of.
+    pub(crate) fn reserve(&self) -> Result<Place, String> {
+        let Some(path) = &self.path else {
+            return Ok(Place { file: None });
+        };
+        let file = open(path).map_err(|error| {
+            format!("the audit log {} cannot be written: {error}: nothing was done", path.display())
+        })?;
+        Ok(Place { file: Some(file) })
+    }
+}
+
+impl Place {
+    /// Writes the line, with one system call, so that lines of several writers do not mix. False when there is no file.
+    pub(crate) fn write(self, record: &Record) -> io::Result<bool> {
+        let Record { who, role, path, verb, reason, outcome, .. } = record;
+        tracing::info!(who, role, path, verb, reason, outcome, "audit");
+        let Some(mut file) = self.file else {
+            return Ok(false);
+        };
+        let mut line = serde_json::to_vec(record)?;
+        line.push(b'\n');
+        let written = file.write(&line)?;
+        if written < line.len() {
+            return Err(io::ErrorKind::WriteZero.into());
+        }
+        Ok(true)
+    }
+}
+
+/// `args` as they are noted: cut when they are long.
+pub(crate) fn bounded(args: &Value) -> Value {
+    let text = args.to_string();
+    if text.len() <= ARGS_MAX {
+        return args.clone();
+    }
+    Value::String(text.chars().take(ARGS_MAX / 8).chain("..".chars()).collect())
+}
+
+/// The time for a line.
+pub(crate) fn now() -> String {
+    timestamp::rfc3339(std::time::SystemTime::now())
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    // Non-blocking: a named pipe that nobody reads must not hang the endpoint.
+    let flags = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or_default();
+    let file = OpenOptions::new().append(true).create(true).mode(0o600).custom_flags(flags).open(path)?;
+    let metadata = file.metadata()?;
+    if !metadata.is_file() {
+        return Err(io::Error::other("it is no file"));
+    }
+    // On a full disk this fails now, and not when the command has been carried out.
+    match fallocate(&file, FallocateFlags::KEEP_SIZE, metadata.len(), LINE_MAX) {
+        // Not every file system can.
+        Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(file),
+        Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, os::unix::fs::PermissionsExt};
+
+    use serde_json::json;
+
+    use super::*;
+
+    fn record(reason: &str, args: Option<Value>) -> Record {
+        Record {
+            at: now(),
+            who: "bob".to_owned(),
+            role: "operator",
+            path: "o/queue".to_owned(),
+            verb: "restart".to_owned(),
+            reason: reason.to_owned(),
+            args,
+            outcome: "ok".to_owned(),
+            before: None,
+            after: Some("running".to_owned()),
+        }
+    }
+
+    #[test]
+    fn lines_are_appended_to_a_private_file_that_may_be_renamed() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("audit.jsonl");
+        let audit = Audit::new(Some(&path));
+        for reason in ["first", "two\nlines"] {
+            audit.reserve().unwrap().write(&record(reason, None)).unwrap();
+        }
+        let text = fs::read_to_string(&path).unwrap();
+        let read: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!((read.len(), &read[1]["reason"]), (2, &json!("two\nlines")));
+        assert_eq!((&read[0]["before"], &read[0]["after"]), (&Value::Null, &json!("running")));
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        fs::rename(&path, dir.path().join("audit.1")).unwrap();
+        assert!(audit.reserve().unwrap().write(&record("third", None)).unwrap());
+        assert_eq!(fs::read_to_string(&path).unwrap().lines().count(), 1);
+    }
+
+    #[test]
+    fn a_place_that_cannot_be_had_is_said_so() {
+        let dir = tempfile::tempdir().unwrap();
+        for path in [dir.path().to_owned(), dir.path().join("gone/audit"), "/dev/full".into()] {
+            let error = Audit::new(Some(&path)).reserve().unwrap_err();
+            assert!(error.contains("nothing was done"), "{error}");
+        }
+        assert!(!Audit::new(None).reserve().unwrap().write(&record("x", None)).unwrap());
+    }
+
+    #[test]
+    fn every_line_fits_its_place() {
+        let long = "\u{1}".repeat(crate::wire::REASON_LIMIT);
+        let worst = record(&long, Some(bounded(&json!({ "x": "\u{1}\"é".repeat(50_000) }))));
+        assert!(serde_json::to_vec(&worst).unwrap().len() < LINE_MAX as usize);
+        assert_eq!(bounded(&json!({ "n": 1 })), json!({ "n": 1 }));
+    }
+}

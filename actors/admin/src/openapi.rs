@@ -1,0 +1,112 @@
+//! `GET /openapi.json`: the routes for programs. Written by hand; the test below holds it against the table in `router.rs`.
+
+use actix_web::HttpResponse;
+
+const DOCUMENT: &str = include_str!("../openapi.json");
+
+pub(crate) async fn document() -> HttpResponse {
+    HttpResponse::Ok().content_type("application/json").body(DOCUMENT)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use orchestrator_supervise::Verb;
+    use serde_json::Value;
+
+    use super::DOCUMENT;
+    use crate::{router::TABLE, wire::ErrorKind};
+
+    fn document() -> Value {
+        serde_json::from_str(DOCUMENT).expect("JSON")
+    }
+
+    fn operations(document: &Value) -> Vec<(String, String, &Value)> {
+        let paths = document["paths"].as_object().expect("paths");
+        let all = paths.iter().flat_map(|(path, item)| {
+            let verbs = item.as_object().expect("an item").iter().filter(|(key, _)| *key != "parameters");
+            verbs.map(move |(verb, operation)| (verb.to_uppercase(), path.clone(), operation))
+        });
+        all.collect()
+    }
+
+    #[test]
+    fn the_document_has_the_routes_and_no_others() {
+        let document = document();
+        let written: BTreeSet<_> =
+            operations(&document).into_iter().map(|(verb, path, _)| format!("{verb} {path}")).collect();
+        let served: BTreeSet<_> = TABLE
+            .iter()
+            .flat_map(|row| {
+                row.methods().map(|method| format!("{method} {}", row.path())).collect::<Vec<_>>()
+            })
+            .collect();
+        assert_eq!(written, served);
+        assert_eq!(document["openapi"], "3.1.0");
+    }
+
+    #[test]
+    fn every_operation_says_what_it_answers_and_who_may() {
+        let document = document();
+        let mut ids = BTreeSet::new();
+        for (verb, path, operation) in operations(&document) {
+            let place = format!("{verb} {path}");
+            let answers = operation["responses"].as_object().unwrap_or_else(|| panic!("{place}: no answers"));
+            assert!(answers.contains_key("200"), "{place}");
+            let open = operation["security"].as_array().is_some_and(|security| {
+                security.iter().any(|one| one.as_object().is_some_and(serde_json::Map::is_empty))
+            });
+            assert_eq!(open, path == "/livez" || path == "/readyz", "{place}: who may");
+            assert_eq!(answers.contains_key("401"), path != "/livez", "{place}");
+            assert!(answers.contains_key("403"), "{place}");
+            assert!(ids.insert(operation["operationId"].as_str().expect("an id").to_owned()), "{place}");
+            let item = &document["paths"][&path];
+            let named: Vec<&str> = [&item["parameters"], &operation["parameters"]]
+                .iter()
+                .filter_map(|list| list.as_array())
+                .flatten()
+                .filter(|parameter| parameter["in"] == "path")
+                .filter_map(|parameter| parameter["name"].as_str())
+                .collect();
+            let wanted: Vec<&str> =
+                path.split('{').skip(1).filter_map(|part| part.split('}').next()).collect();
+            assert_eq!(named, wanted, "{place}");
+        }
+    }
+
+    #[test]
+    fn the_verbs_are_those_of_the_tree() {
+        let document = document();
+        let parameters = &document["paths"]["/v1/actors/{path}/{verb}"]["parameters"];
+        let named = |parameter: &&Value| parameter["name"] == "verb";
+        let verb = parameters.as_array().and_then(|list| list.iter().find(named)).expect("a verb");
+        let written: Vec<_> =
+            verb["schema"]["enum"].as_array().expect("verbs").iter().map(Value::as_str).collect();
+        let served: Vec<_> = Verb::ALL.into_iter().map(|verb| Some(verb.name())).collect();
+        assert_eq!(written, served);
+    }
+
+    #[test]
+    fn references_lead_somewhere_and_the_kinds_of_errors_are_ours() {
+        let document = document();
+        fn visit(value: &Value, document: &Value) {
+            if let Some(reference) = value["$ref"].as_str() {
+                let pointer = reference.strip_prefix('#').expect("of this document");
+                assert!(document.pointer(pointer).is_some(), "{reference}");
+            }
+            match value {
+                Value::Array(list) => list.iter().for_each(|item| visit(item, document)),
+                Value::Object(map) => map.values().for_each(|item| visit(item, document)),
+                _ => {}
+            }
+        }
+        visit(&document, &document);
+        let kinds = document.pointer("/components/schemas/Error/properties/error/enum").expect("kinds");
+        for kind in kinds.as_array().expect("a list") {
+            let read: ErrorKind = serde_json::from_value(kind.clone()).expect("a kind");
+            assert!(read != ErrorKind::Unknown && kind == read.name(), "{kind}");
+        }
+        assert_eq!(kinds.as_array().map(Vec::len), Some(11));
+    }
+}

@@ -1,0 +1,156 @@
+//! The tokens file: lines `ROLE NAME TOKEN`, `#` comments. What is wrong with it is said of all lines at once, and never
+//! with a word of the file: any word of a bad line may be the token.
+
+use std::{
+    fs::{File, Metadata},
+    io::Read,
+    os::unix::fs::{MetadataExt, OpenOptionsExt},
+    path::Path,
+};
+
+use rustix::fs::OFlags;
+use sha2::{Digest, Sha256};
+
+use crate::{AdminError, role::Role};
+
+/// Shorter tokens could be guessed.
+const TOKEN_MIN: usize = 16;
+/// Longest name of a token, bytes: names are kept in events and in the audit log.
+const NAME_MAX: usize = 64;
+/// Largest file, bytes.
+const FILE_MAX: u64 = 256 * 1024;
+
+/// One line. The token itself is not kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub(crate) role: Role,
+    pub(crate) name: String,
+    pub(crate) digest: [u8; 32],
+}
+
+/// What a file is recognised by: device, inode, change and modification time, size.
+pub(crate) type Mark = (u64, u64, (i64, i64), (i64, i64), u64);
+
+pub(crate) fn mark(metadata: &Metadata) -> Mark {
+    let changed = (metadata.ctime(), metadata.ctime_nsec());
+    (metadata.dev(), metadata.ino(), changed, (metadata.mtime(), metadata.mtime_nsec()), metadata.len())
+}
+
+pub(crate) fn digest(token: &[u8]) -> [u8; 32] {
+    Sha256::digest(token).into()
+}
+
+/// Reads and checks the file at `path`.
+pub(crate) fn read(path: &Path) -> Result<(Mark, Vec<Entry>), AdminError> {
+    let unreadable = |source| AdminError::TokensFile { path: path.to_owned(), source };
+    let wrong = |problems: Vec<String>| AdminError::Tokens {
+        problems: problems.iter().map(|problem| format!("{}{problem}", path.display())).collect(),
+    };
+    // Non-blocking: a named pipe must not hang the start.
+    let flags = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or_default();
+    let file = File::options().read(true).custom_flags(flags).open(path).map_err(unreadable)?;
+    let metadata = file.metadata().map_err(unreadable)?;
+    if !metadata.is_file() {
+        return Err(wrong(vec![" is no file: write lines of ROLE NAME TOKEN into one".to_owned()]));
+    }
+    if metadata.mode() & 0o077 != 0 {
+        let mode = metadata.mode() & 0o777;
+        return Err(wrong(vec![format!(" has mode {mode:o}, so others may read it: chmod 600 it")]));
+    }
+    let mut text = Vec::new();
+    file.take(FILE_MAX + 1).read_to_end(&mut text).map_err(unreadable)?;
+    if text.len() as u64 > FILE_MAX {
+        return Err(wrong(vec![format!(" is larger than {FILE_MAX} bytes: keep fewer tokens")]));
+    }
+    let entries = parse(&String::from_utf8_lossy(&text)).map_err(wrong)?;
+    Ok((mark(&metadata), entries))
+}
+
+/// The entries of `text`, or all problems, each opening with `:LINE: `.
+fn parse(text: &str) -> Result<Vec<Entry>, Vec<String>> {
+    let (mut entries, mut problems) = (Vec::<Entry>::new(), Vec::new());
+    for (number, line) in text.lines().enumerate() {
+        let line = line.trim();
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        let known = |other: &Entry| entries.iter().any(|entry| entry.name == other.name);
+        let used = |other: &Entry| entries.iter().any(|entry| entry.digest == other.digest);
+        match entry(line) {
+            Err(problem) => problems.push(format!(":{}: {problem}", number + 1)),
+            Ok(entry) if known(&entry) => {
+                problems.push(format!(":{}: an earlier line has this name: use another", number + 1));
+            }
+            Ok(entry) if used(&entry) => {
+                problems.push(format!(":{}: an earlier line has this token: make a fresh one", number + 1));
+            }
+            Ok(entry) => entries.push(entry),
+        }
+    }
+    if problems.is_empty() { Ok(entries) } else { Err(problems) }
+}
+
+fn entry(line: &str) -> Result<Entry, String> {
+    let fields: Vec<&str> = line.split_whitespace().collect();
+    let [role, name, token] = fields.as_slice() else {
+        return Err(format!("{} words where there must be three: ROLE NAME TOKEN", fields.len()));
+    };
+    let role = Role::parse(role).ok_or("the role is neither viewer nor operator")?;
+    if name.len() > NAME_MAX || !name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.@+".contains(&b)) {
+        return Err(format!("the name is not of at most {NAME_MAX} letters, digits and -_.@+"));
+    }
+    if token.len() < TOKEN_MIN {
+        return Err(format!("the token is shorter than {TOKEN_MIN} characters: try `openssl rand -hex 32`"));
+    }
+    if !token.bytes().all(|b| b.is_ascii_graphic()) {
+        return Err("the token has characters that no header can carry: use ASCII".to_owned());
+    }
+    Ok(Entry { role, name: (*name).to_owned(), digest: digest(token.as_bytes()) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = "0123456789abcdef";
+
+    #[test]
+    fn lines_are_read_and_comments_skipped() {
+        let entries = parse(&format!("# who\n\n viewer eve\t{GOOD}\noperator bob {GOOD}x\n")).unwrap();
+        let seen: Vec<_> = entries.iter().map(|entry| (entry.role, entry.name.as_str())).collect();
+        assert_eq!(seen, [(Role::Viewer, "eve"), (Role::Operator, "bob")]);
+        assert_eq!(entries[0].digest, digest(GOOD.as_bytes()));
+        assert_eq!(parse(""), Ok(vec![]));
+    }
+
+    #[test]
+    fn every_bad_line_is_named_and_no_word_of_it_is_shown() {
+        let secret = "s3cr3t-s3cr3t-s3cr3t";
+        let text = format!(
+            "{secret}\nviewer a {GOOD}\nadmin b {secret}\nviewer a {secret}\nviewer c {GOOD}\n\
+             viewer d s3cr3t\n{secret} x y\nviewer d {secret} {secret}\nviewer s3cr3t;s3cr3t {secret}é\nviewer e {secret}é\n"
+        );
+        let problems = parse(&text).unwrap_err();
+        let lines: Vec<_> = problems.iter().map(|problem| problem.split(": ").next().unwrap()).collect();
+        assert_eq!(lines, [":1", ":3", ":4", ":5", ":6", ":7", ":8", ":9", ":10"], "{problems:?}");
+        assert!(problems.iter().all(|problem| !problem.contains("s3cr3t")), "{problems:?}");
+    }
+
+    #[test]
+    fn a_file_that_others_may_read_is_refused() {
+        use std::{fs, os::unix::fs::PermissionsExt};
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs::write(file.path(), format!("viewer a {GOOD}")).unwrap();
+        for (mode, good) in [(0o600, true), (0o400, true), (0o640, false), (0o604, false), (0o620, false)] {
+            fs::set_permissions(file.path(), fs::Permissions::from_mode(mode)).unwrap();
+            let read = read(file.path());
+            assert_eq!(read.is_ok(), good, "{mode:o}");
+            if let Err(error) = read {
+                assert!(error.to_string().contains("chmod 600"), "{error}");
+            }
+        }
+        let error = super::read(Path::new("/nonexistent/tokens")).unwrap_err().to_string();
+        assert!(error.contains("admin.tokens_file"), "{error}");
+        assert!(super::read(Path::new("/dev")).is_err());
+    }
+}

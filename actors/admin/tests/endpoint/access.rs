@@ -1,0 +1,236 @@
+//! Who may do what, and how it is noted.
+
+use std::{fs, os::unix::fs::PermissionsExt, path::Path};
+
+use orchestrator_admin::{About, AdminConfig, Reload};
+use orchestrator_supervise::{Origin, Verb, testing::eventually};
+use serde_json::{Value, json};
+use tokio::{io::AsyncWriteExt, net::UnixStream};
+
+use crate::site::{self, Reply, Site, post};
+
+const EVE: &str = "eve-may-only-look-0001";
+const BOB: &str = "bob-may-command-too-01";
+
+fn write_tokens(path: &Path, text: &str) {
+    let fresh = path.with_extension("new");
+    fs::write(&fresh, text).unwrap();
+    fs::set_permissions(&fresh, fs::Permissions::from_mode(0o600)).unwrap();
+    fs::rename(fresh, path).unwrap();
+}
+
+/// A site with a viewer, an operator and an audit log.
+fn guarded<Fut: Future<Output = ()>>(test: impl FnOnce(Site) -> Fut) {
+    let guard = |config: &mut AdminConfig| {
+        let directory = config.unix_socket.clone().unwrap();
+        config.tokens_file = directory.with_file_name("tokens");
+        config.audit_file = directory.with_file_name("audit.jsonl");
+        write_tokens(&config.tokens_file, &format!("viewer eve {EVE}\noperator bob {BOB}\n"));
+    };
+    site::run_with(guard, About::default(), test);
+}
+
+async fn with_token(site: &Site, method: &str, path: &str, token: &str, body: &str) -> Reply {
+    let length = body.len();
+    let authorization = if token.is_empty() { String::new() } else { format!("Authorization: {token}\r\n") };
+    site.send(&format!(
+        "{method} {path} HTTP/1.1\r\nHost: localhost\r\n{authorization}Content-Length: {length}\r\n\r\n{body}"
+    ))
+    .await
+}
+
+fn audit(site: &Site) -> Vec<Value> {
+    let text = fs::read_to_string(site.socket.with_file_name("audit.jsonl")).unwrap_or_default();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[test]
+fn without_a_token_there_is_nothing_to_see_over_tcp() {
+    guarded(|site| async move {
+        let bearer = format!("Bearer {BOB}x");
+        let basic = format!("Basic {BOB}");
+        let routes = [
+            ("GET", "/v1/tree"),
+            ("GET", "/v1/tree/demo"),
+            ("GET", "/v1/events"),
+            ("GET", "/v1/info"),
+            ("GET", "/v1/config"),
+            ("GET", "/metrics"),
+            ("GET", "/openapi.json"),
+            ("GET", "/readyz?verbose"),
+            ("GET", "/nowhere"),
+            ("POST", "/v1/actors/demo/source/stop"),
+            ("POST", "/v1/consoles/demo/store/echo"),
+        ];
+        for (method, path) in routes {
+            for token in ["", "Bearer", "Bearer ", bearer.as_str(), basic.as_str()] {
+                let reply = with_token(&site, method, path, token, "").await;
+                assert_eq!(reply.error().0, 401, "{method} {path} {token}");
+                assert_eq!(reply.header("www-authenticate"), Some("Bearer"));
+            }
+        }
+        assert_eq!(site.figure("refused_unauthorized"), 55);
+        assert_eq!(site.tree.vitals("demo/source").unwrap().state().name(), "running");
+        assert_eq!(audit(&site), Vec::<Value>::new(), "strangers cannot fill the disk");
+        assert_eq!(site.get("/livez").await.status, 200);
+        assert_eq!(site.get("/readyz").await.status, 200);
+    });
+}
+
+#[test]
+fn a_viewer_looks_and_an_operator_commands() {
+    guarded(|site| async move {
+        let (eve, bob) = (format!("Bearer {EVE}"), format!("bearer {BOB}"));
+        for path in ["/v1/tree", "/v1/info", "/metrics", "/readyz?verbose", "/openapi.json"] {
+            assert_eq!(with_token(&site, "GET", path, &eve, "").await.status, 200, "{path}");
+        }
+        for path in
+            ["/v1/actors/demo/source/stop", "/v1/consoles/demo/store/echo", "/v1/actors/admin/restart"]
+        {
+            let (status, message) = with_token(&site, "POST", path, &eve, "").await.error();
+            assert_eq!(status, 403, "{path}");
+            assert!(message.contains("operator"), "{message}");
+        }
+        assert_eq!(site.tree.vitals("demo/source").unwrap().state().name(), "running");
+        assert_eq!(site.tree.vitals("admin").unwrap().incarnation(), 1);
+        assert_eq!(site.figure("refused_forbidden"), 3);
+        let reply =
+            with_token(&site, "POST", "/v1/actors/demo/source/stop", &bob, r#"{"reason":"why not"}"#).await;
+        assert_eq!(reply.status, 200, "{reply:?}");
+        let lines = audit(&site);
+        assert_eq!(lines.len(), 4, "{lines:?}");
+        assert_eq!((&lines[0]["who"], &lines[0]["role"]), (&json!("eve"), &json!("viewer")));
+        assert!(lines[0]["outcome"].as_str().unwrap().starts_with("forbidden: "), "{}", lines[0]);
+        let mut last = lines[3].clone();
+        assert!(last["at"].take().as_str().unwrap().ends_with('Z'));
+        let expected = json!({
+            "at": null, "who": "bob", "role": "operator", "path": "test/demo/source", "verb": "stop",
+            "reason": "why not", "outcome": "ok", "before": "running", "after": "stopped",
+        });
+        assert_eq!(last, expected);
+        assert_eq!(site.figure("audit_lines"), 4);
+    });
+}
+
+#[test]
+fn the_owner_of_the_socket_needs_no_token() {
+    guarded(|site| async move {
+        let request = post("/v1/consoles/demo/store/echo", r#"{"n": 1, "reason": "to\nsee"}"#);
+        assert_eq!(site.send_unix(&request).await.status, 200);
+        let request = post("/v1/actors/demo/store/pause", "");
+        assert_eq!(site.send_unix(&request).await.status, 409);
+        let lines = audit(&site);
+        let [echo, pause] = lines.as_slice() else { panic!("{lines:?}") };
+        let who = echo["who"].as_str().unwrap();
+        assert!(who.starts_with("uid ") && who.ends_with("over the admin socket"), "{who}");
+        assert_eq!(
+            (&echo["args"]["n"], &echo["reason"], &echo["outcome"]),
+            (&json!(1), &json!("to see"), &json!("ok"))
+        );
+        assert!(pause["outcome"].as_str().unwrap().starts_with("refused: "), "{pause}");
+        assert_eq!((&pause["before"], &pause["after"]), (&json!("running"), &json!("running")));
+    });
+}
+
+#[test]
+fn what_cannot_be_noted_is_not_done() {
+    guarded(|site| async move {
+        let path = site.socket.with_file_name("audit.jsonl");
+        fs::create_dir(&path).unwrap();
+        for request in ["/v1/actors/demo/source/stop", "/v1/consoles/demo/store/panic"] {
+            let (status, message) = site.send_unix(&post(request, "")).await.error();
+            assert_eq!(status, 503);
+            assert!(message.contains("audit.jsonl") && message.contains("nothing was done"), "{message}");
+        }
+        assert_eq!(site.tree.vitals("demo/source").unwrap().state().name(), "running");
+        assert_eq!(site.tree.vitals("demo/store").unwrap().incarnation(), 1);
+        assert_eq!(site.figure("refused_unaudited"), 2);
+        fs::remove_dir(&path).unwrap();
+        assert_eq!(site.send_unix(&post("/v1/actors/demo/source/stop", "")).await.status, 200);
+        assert_eq!(audit(&site).len(), 1);
+    });
+}
+
+#[test]
+fn what_is_cut_short_is_noted_all_the_same() {
+    guarded(|site| async move {
+        let mut stream = UnixStream::connect(&site.socket).await.unwrap();
+        let request = post("/v1/consoles/demo/store/hang", "");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let store = site.tree.vitals("demo/store").unwrap();
+        eventually("it is in hand", || store.in_hand().is_some()).await;
+        // The endpoint's drain is shorter than the time that a console has.
+        site.tree.command("admin", Verb::Restart, &Origin::default()).await.unwrap();
+        let line = audit(&site).pop().expect("a line");
+        assert!(line["outcome"].as_str().unwrap().starts_with("abandoned: "), "{line}");
+        assert_eq!((&line["path"], &line["verb"]), (&json!("test/demo/store"), &json!("hang")));
+    });
+}
+
+#[test]
+fn a_token_can_be_given_and_taken_while_it_runs() {
+    let reload = Reload::default();
+    let about = About { reload: reload.clone(), ..About::default() };
+    let guard = |config: &mut AdminConfig| {
+        config.tokens_file = config.unix_socket.clone().unwrap().with_file_name("tokens");
+        write_tokens(&config.tokens_file, "");
+    };
+    site::run_with(guard, about, |site| async move {
+        let tokens = site.socket.with_file_name("tokens");
+        let eve = format!("Bearer {EVE}");
+        assert_eq!(with_token(&site, "GET", "/v1/tree", &eve, "").await.status, 401);
+        write_tokens(&tokens, &format!("viewer eve {EVE}"));
+        assert_eq!(with_token(&site, "GET", "/v1/tree", &eve, "").await.status, 200);
+        write_tokens(&tokens, "nonsense");
+        reload.request();
+        assert_eq!(with_token(&site, "GET", "/v1/tree", &eve, "").await.status, 200, "those in force stay");
+        write_tokens(&tokens, "");
+        reload.request();
+        assert_eq!(with_token(&site, "GET", "/v1/tree", &eve, "").await.status, 401);
+    });
+}
+
+#[test]
+fn what_runs_and_with_what_is_told() {
+    let about = About {
+        version: "1.2.3".to_owned(),
+        subsystems: vec!["demo".to_owned()],
+        config: json!({ "admin": { "listen": "x" } }),
+        ..About::default()
+    };
+    site::run_with(
+        |_| {},
+        about,
+        |site| async move {
+            let info = site.get("/v1/info").await.json();
+            assert_eq!((&info["version"], &info["subsystems"]), (&json!("1.2.3"), &json!(["demo"])));
+            assert_eq!(info["pid"], json!(std::process::id()));
+            assert!(info["limits"]["open_fds"]["soft"].as_u64().unwrap() > 3, "{info}");
+            assert!(
+                info["arbiters"].as_array().unwrap().iter().any(|one| one["name"] == "supervision"),
+                "{info}"
+            );
+            assert_eq!(info["started_at_ms"], site.get("/v1/info").await.json()["started_at_ms"]);
+            assert_eq!(site.get("/v1/config").await.json(), json!({ "admin": { "listen": "x" } }));
+            let document = site.get("/openapi.json").await;
+            assert_eq!(document.header("content-type"), Some("application/json"));
+            assert_eq!(document.json()["openapi"], "3.1.0");
+        },
+    );
+}
+
+#[test]
+fn hosts_are_ours_by_name() {
+    site::run_with(
+        |config| config.allowed_hosts = vec!["queue.example".to_owned()],
+        About::default(),
+        |site| async move {
+            let ask = |host: &'static str| format!("GET /v1/tree HTTP/1.1\r\nHost: {host}\r\n\r\n");
+            assert_eq!(site.send(&ask("queue.example:7117")).await.status, 200);
+            for host in ["evil.example", "queue.example.evil.example"] {
+                assert_eq!(site.send(&ask(host)).await.error().0, 403, "{host}");
+            }
+            assert_eq!(site.figure("refused_foreign"), 2);
+        },
+    );
+}
