@@ -3,12 +3,16 @@
 
 pub(crate) mod client;
 pub(crate) mod client_error;
+mod event_stream;
 pub(crate) mod exit_code;
+mod graph;
 mod output;
 mod queue;
+mod tail;
 mod target;
 #[cfg(test)]
 mod tests;
+mod top;
 
 use std::io::Write;
 
@@ -21,6 +25,7 @@ use orchestrator_admin::{
 pub(crate) use self::target::Target;
 use self::{
     client::Client, client_error::ClientError, exit_code::ExitCode, output::Form, queue::QueueCommand,
+    tail::TailArguments, top::TopArguments,
 };
 
 /// What can be asked of a running instance.
@@ -34,6 +39,21 @@ pub(crate) enum ClientCommand {
         path: Option<String>,
         #[command(flatten)]
         form: Form,
+    },
+    /// Watch the children: state, restarts, messages waiting and handled, handling time, connection
+    ///
+    /// Example: orchestrator top queue --sort rate --interval 1
+    Top(TopArguments),
+    /// Show what happens in the tree: starts, exits, restarts, connections, commands
+    ///
+    /// Example: orchestrator tail queue --kind exited,commanded
+    Tail(TailArguments),
+    /// Print the tree for Graphviz
+    ///
+    /// Example: orchestrator graph | dot -Tsvg -o tree.svg
+    Graph {
+        /// Only this child and what is below it; the root's name may be left out
+        path: Option<String>,
     },
     /// Stop a child and start it afresh; costs no restart budget
     ///
@@ -75,10 +95,7 @@ pub(crate) struct ActorCommand {
 /// Carries out `command` and prints its result to `out`, and what went wrong to standard error.
 /// Must not be called on an arbiter: it blocks.
 pub(crate) fn run(command: &ClientCommand, target: &Target, out: &mut dyn Write) -> ExitCode {
-    let done = answer(command, target).and_then(|text| {
-        out.write_all(text.as_bytes())?;
-        Ok(out.flush()?)
-    });
+    let done = answer(command, target, out);
     match done {
         Ok(()) => ExitCode::Ok,
         Err(error) => {
@@ -92,24 +109,45 @@ pub(crate) fn run(command: &ClientCommand, target: &Target, out: &mut dyn Write)
     }
 }
 
-/// What `command` prints.
-fn answer(command: &ClientCommand, target: &Target) -> Result<String, ClientError> {
-    let client = Client::new(target.address(|name| std::env::var_os(name))?);
+/// Prints what `command` is about.
+fn answer(command: &ClientCommand, target: &Target, out: &mut dyn Write) -> Result<(), ClientError> {
+    let client = Client::new(target.address(|name| std::env::var_os(name))?, target.token()?);
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(ClientError::Setup)?;
-    runtime.block_on(dispatch(command, &client))
+    runtime.block_on(async {
+        if let ClientCommand::Top(arguments) = command {
+            return top::run(arguments, &client, out).await;
+        }
+        if let ClientCommand::Tail(arguments) = command {
+            return tail::run(arguments, &client, out).await;
+        }
+        let text = dispatch(command, &client).await?;
+        out.write_all(text.as_bytes())?;
+        Ok(out.flush()?)
+    })
 }
 
+/// Commands with one answer.
 async fn dispatch(command: &ClientCommand, client: &Client) -> Result<String, ClientError> {
     match command {
         ClientCommand::Tree { path, form } => tree(path.as_deref(), *form, client).await,
+        ClientCommand::Graph { path } => graph(path.as_deref(), client).await,
         ClientCommand::Restart(args) => steer("restart", args, client).await,
         ClientCommand::Stop(args) => steer("stop", args, client).await,
         ClientCommand::Start(args) => steer("start", args, client).await,
         ClientCommand::Pause(args) => steer("pause", args, client).await,
         ClientCommand::Resume(args) => steer("resume", args, client).await,
         ClientCommand::Queue(command) => queue::run(command, client).await,
+        // They go on and on: `answer` runs them.
+        ClientCommand::Top(_) | ClientCommand::Tail(_) => Ok(String::new()),
     }
+}
+
+async fn graph(path: Option<&str>, client: &Client) -> Result<String, ClientError> {
+    let answer = client.get(&tree_url(path)).await?;
+    let snapshot: TreeSnapshot = serde_json::from_value(answer)
+        .map_err(|error| client.foreign(format!("this is no tree: {error}")))?;
+    Ok(graph::dot(&snapshot))
 }
 
 async fn tree(path: Option<&str>, form: Form, client: &Client) -> Result<String, ClientError> {

@@ -1,18 +1,45 @@
 //! The configuration: one section per subsystem; a section that is present is a subsystem that runs.
 //!
-//! Layers: built-in defaults, then `--config` files in order, then `--set`. What comes later wins key by key.
-//! Unknown keys and values of the wrong type are refused; nothing is converted silently.
+//! Layers: built-in defaults, then `--config` files in order, then the environment, then `--set`. What comes later wins
+//! key by key. Each source is checked against one schema, which the section types give. Nothing is converted silently, and
+//! a configuration that is refused is refused with all its errors at once.
+//!
+//! No key holds a secret: a secret is in a file of its own, and a key that ends in `_file` holds the path. So whatever is
+//! in a configuration may be printed.
 
-use std::path::{Path, PathBuf};
+mod assignment;
+mod check;
+mod document;
+mod entries;
+mod environment;
+mod explain;
+mod layers;
+mod print;
+mod report;
+mod schema;
+mod telemetry;
+#[cfg(test)]
+mod tests;
 
-use anyhow::{Context, Result, bail};
-use config::{File, FileFormat};
+use std::{ffi::OsString, path::PathBuf};
+
+use anyhow::Result;
 use orchestrator_admin::AdminConfig;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The whole configuration.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) use self::environment::of_process as variables_of_process;
+pub(crate) use self::telemetry::{LogFormat, TelemetryConfig};
+use self::{
+    layers::Layers,
+    report::{Refusal, Report},
+    schema::Schema,
+};
+
+/// The whole configuration of orchestrator.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
+#[schemars(title = "orchestrator")]
 pub(crate) struct Config {
     /// Logs.
     pub(crate) telemetry: TelemetryConfig,
@@ -25,40 +52,13 @@ pub(crate) struct Config {
     pub(crate) queue: Option<orchestrator_queue::QueueConfig>,
 }
 
-/// Section `[telemetry]`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub(crate) struct TelemetryConfig {
-    /// How log lines look.
-    pub(crate) format: LogFormat,
-    /// What is logged, in `tracing-subscriber`'s filter language, e.g. `info,orchestrator_queue=debug`.
-    pub(crate) filter: String,
-}
-
-/// How log lines look.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum LogFormat {
-    /// For people.
-    #[default]
-    Text,
-    /// One JSON object a line.
-    Json,
-}
-
-impl Default for TelemetryConfig {
-    fn default() -> Self {
-        Self { format: LogFormat::Text, filter: "info,actix_server=warn".to_owned() }
-    }
-}
-
 /// Names of the subsystems compiled in, as used for sections and `--only`.
 pub(crate) const SUBSYSTEMS: &[&str] = &[
     #[cfg(feature = "queue")]
     "queue",
 ];
 
-/// Names of subsystems that this build leaves out, or that are not written yet.
+/// Names of subsystems that exist but that this build leaves out. Each is the name of the feature, too.
 const ABSENT: &[&str] = &[
     #[cfg(not(feature = "queue"))]
     "queue",
@@ -69,6 +69,8 @@ const ABSENT: &[&str] = &[
 pub(crate) struct Sources {
     /// `--config` files, in order.
     pub(crate) files: Vec<PathBuf>,
+    /// The environment; only variables that begin with `ORCHESTRATOR__` are looked at.
+    pub(crate) environment: Vec<(OsString, OsString)>,
     /// `--set section.key=value`, in order.
     pub(crate) sets: Vec<String>,
     /// `--only`: the one subsystem to run.
@@ -79,29 +81,45 @@ impl Config {
     /// Reads all layers.
     ///
     /// # Errors
-    /// A file cannot be read or a key or value is refused; the text names file or option, and key.
+    /// Something is refused; the text has a line for everything that is, with its place and key.
     pub(crate) fn load(sources: &Sources) -> Result<Self> {
-        let mut layers = config::Config::builder();
-        for file in &sources.files {
-            // Its text is read once: a pipe (`--config <(..)`) gives it only once.
-            layers = layers.add_source(File::from_str(&check_file(file)?, FileFormat::Toml));
+        Ok(Self::with_origins(sources)?.0)
+    }
+
+    /// The configuration in force as TOML, each key with where its value comes from.
+    ///
+    /// # Errors
+    /// As [`Config::load`].
+    pub(crate) fn explained(sources: &Sources) -> Result<String> {
+        let (config, merged) = Self::with_origins(sources)?;
+        print::print(&config, &merged)
+    }
+
+    /// The JSON Schema of a configuration file.
+    pub(crate) fn schema() -> String {
+        format!("{}\n", Schema::of::<Self>())
+    }
+
+    /// All layers, and the sum of all sources that they were made from.
+    fn with_origins(sources: &Sources) -> Result<(Self, config::Value)> {
+        let schema = Schema::of::<Self>();
+        let (merged, mut refusals) = Layers::read(sources, &schema).finish();
+        // What was refused is not in the sum: the rest of it can be checked all the same.
+        let mut config = Self::default();
+        match serde_json::from_value(check::to_json(&merged, Some(schema.root()))) {
+            Ok(sum) => config = sum,
+            // The schema said that it fits: tell what it did not know.
+            Err(error) => refusals.push(layers::locate(&error.to_string(), &merged)),
         }
-        for set in &sources.sets {
-            layers = layers.add_source(File::from_str(&set_to_toml(set)?, FileFormat::Toml));
-        }
-        // Back to TOML, whose types are strict: the layering library would take "80" for 80.
-        let merged: toml::Table = layers
-            .build()
-            .and_then(config::Config::try_deserialize)
-            .context("cannot merge the configuration")?;
-        refuse_absent(&merged)?;
-        let mut config: Config =
-            merged.try_into().map_err(|error: toml::de::Error| refused("the configuration", &error))?;
         config.assume_sections();
-        if let Some(only) = &sources.only {
-            config.keep_only(only)?;
+        refusals.extend(cross_check(&config).iter().map(|text| layers::locate(text, &merged)));
+        if let Some(only) = &sources.only
+            && let Err(refusal) = config.keep_only(only)
+        {
+            refusals.push(refusal);
         }
-        Ok(config)
+        Report::unless_empty(refusals)?;
+        Ok((config, merged))
     }
 
     /// With no subsystem and no admin section from any layer, the queue and the admin endpoint are assumed.
@@ -123,12 +141,12 @@ impl Config {
         false
     }
 
-    fn keep_only(&mut self, only: &str) -> Result<()> {
+    fn keep_only(&mut self, only: &str) -> Result<(), Refusal> {
         if !SUBSYSTEMS.contains(&only) {
-            bail!(
-                "--only {only}: there is no such subsystem in this build; it has: {}",
-                SUBSYSTEMS.join(", ")
-            );
+            let place = report::one_line(&format!("--only {only}"));
+            let known = if SUBSYSTEMS.is_empty() { "none".to_owned() } else { SUBSYSTEMS.join(", ") };
+            let text = format!("there is no such subsystem in this build; it has: {known}");
+            return Err(Refusal { place, key: String::new(), text });
         }
         #[cfg(feature = "queue")]
         if only == "queue" {
@@ -140,103 +158,15 @@ impl Config {
     }
 }
 
-/// Reads one file and checks it by itself, so that an error names its line.
-fn check_file(path: &Path) -> Result<String> {
-    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-    let table: toml::Table =
-        toml::from_str(&text).map_err(|error| refused(&path.display().to_string(), &error))?;
-    refuse_absent(&table).with_context(|| path.display().to_string())?;
-    toml::from_str::<Config>(&text).map_err(|error| refused(&path.display().to_string(), &error))?;
-    Ok(text)
-}
-
-fn refused(place: &str, error: &toml::de::Error) -> anyhow::Error {
-    anyhow::anyhow!("{place}: {}", error.to_string().trim_end())
-}
-
-fn refuse_absent(table: &toml::Table) -> Result<()> {
-    if let Some(absent) = ABSENT.iter().find(|name| table.contains_key(**name)) {
-        bail!("section [{absent}]: this build leaves that subsystem out; rebuild with --features {absent}");
+/// What a schema cannot say, asked of each section. An answer begins with `section.key = value`, so that its place can be
+/// found.
+fn cross_check(config: &Config) -> Vec<String> {
+    let mut wrong = Vec::new();
+    if let Err(error) = crate::telemetry::check_filter(&config.telemetry.filter) {
+        wrong.push(format!("{error}; write it like info,orchestrator_queue=debug"));
     }
-    Ok(())
-}
-
-/// `section.key=value` as a TOML document; a value that is no TOML is taken as a string.
-fn set_to_toml(set: &str) -> Result<String> {
-    let Some((key, value)) = set.split_once('=') else {
-        bail!("--set {set}: write it as section.key=value");
-    };
-    let plain = format!("{key} = {value}");
-    if toml::from_str::<toml::Table>(&plain).is_ok() {
-        return Ok(plain);
+    if let Some(Err(error)) = config.admin.as_ref().map(AdminConfig::check) {
+        wrong.push(error.to_string());
     }
-    let quoted = format!("{key} = {}", toml::Value::String(value.to_owned()));
-    toml::from_str::<toml::Table>(&quoted).map_err(|error| refused(&format!("--set {set}"), &error))?;
-    Ok(quoted)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn load(sets: &[&str]) -> Result<Config> {
-        Config::load(&Sources { sets: sets.iter().map(|s| (*s).to_owned()).collect(), ..Sources::default() })
-    }
-
-    #[test]
-    fn nothing_means_queue_and_admin() {
-        let config = load(&[]).unwrap();
-        assert!(config.admin.is_some());
-        #[cfg(feature = "queue")]
-        assert_eq!(config.queue, Some(orchestrator_queue::QueueConfig::default()));
-    }
-
-    #[cfg(feature = "queue")]
-    #[test]
-    fn sets_are_typed_and_strict() {
-        let config = load(&["queue.hold_secs=60", "queue.database=/x/y.db"]).unwrap();
-        let queue = config.queue.unwrap();
-        assert_eq!((queue.hold_secs, queue.database), (60, PathBuf::from("/x/y.db")));
-        assert!(config.admin.is_none(), "a section that is named runs, others do not");
-        for bad in [
-            "queue.hold_secs=1.9",
-            "queue.hold_secs=\"60\"",
-            "queue.redeliver_after_lease=yes",
-            "queue.hold=1",
-            "nonsense.a=1",
-            "queue",
-        ] {
-            assert!(load(&[bad]).is_err(), "{bad} was taken");
-        }
-    }
-
-    #[test]
-    fn an_unknown_key_in_a_file_is_named_with_file_and_line() {
-        let file = tempfile::NamedTempFile::new().unwrap();
-        std::fs::write(file.path(), "[telemetry]\nfilter = \"info\"\nformt = \"json\"\n").unwrap();
-        let sources = Sources { files: vec![file.path().to_owned()], ..Sources::default() };
-        let error = format!("{:#}", Config::load(&sources).unwrap_err());
-        assert!(error.contains("formt") && error.contains("line 3"), "{error}");
-        assert!(error.contains(&file.path().display().to_string()), "{error}");
-    }
-    /// `tests/configuration.rs` checks that the file has every key; here, that it has their defaults.
-    #[cfg(feature = "queue")]
-    #[test]
-    fn the_commented_configuration_shows_the_defaults() {
-        let text = include_str!("../config/orchestrator.toml");
-        let plain = |line: &str| match line.strip_prefix('#') {
-            // The one key whose default cannot be written.
-            Some(rest) if rest.starts_with("unix_socket = ") => String::new(),
-            Some(rest) if !rest.starts_with(' ') => rest.to_owned(),
-            _ => line.to_owned(),
-        };
-        let text: Vec<_> = text.lines().map(plain).collect();
-        let shown: Config = toml::from_str(&text.join("\n")).unwrap();
-        let defaults = Config {
-            telemetry: TelemetryConfig::default(),
-            admin: Some(AdminConfig::default()),
-            queue: Some(orchestrator_queue::QueueConfig::default()),
-        };
-        assert_eq!(shown, defaults);
-    }
+    wrong
 }

@@ -2,6 +2,8 @@
 //!
 //! A drop-in keeps off TCP: the unit file it is put into knows nothing of an admin port. Where the service manager gives
 //! a runtime directory, the admin endpoint listens on a socket there, so that `orchestrator tree` works.
+//! The command line of the original is all its configuration: files and `ORCHESTRATOR__` variables do not reach it, so that
+//! it does what the original would do in any environment.
 
 use std::path::{Path, PathBuf};
 

@@ -1,13 +1,15 @@
 //! `orchestrator`: one supervised process that hands out work. This file turns arguments into a run, a check or a
 //! command to a running instance; it knows nothing of how subsystems work.
 
-#[cfg(not(any(feature = "queue")))]
-compile_error!("a build without any subsystem has nothing to run: add --features queue");
-
 mod cli;
 mod config;
+// Only subsystems have originals. Without any, this is the command line of instances elsewhere, and an admin endpoint.
+#[cfg(feature = "queue")]
 mod dropin;
+mod redaction;
+mod reload;
 mod run;
+mod service_manager;
 mod signals;
 mod telemetry;
 mod topology;
@@ -15,13 +17,14 @@ mod topology;
 use std::path::PathBuf;
 
 use anyhow::Result;
-use clap::{Args, Parser, Subcommand};
-use orchestrator_admin::Binding;
+use clap::{Args, CommandFactory, Parser, Subcommand};
+use orchestrator_admin::{Binding, Reload};
 
+#[cfg(feature = "queue")]
+use crate::dropin::DropIn;
 use crate::{
     cli::{ClientCommand, Target, exit_code::ExitCode},
     config::{Config, Sources},
-    dropin::DropIn,
     topology::ROOT,
 };
 
@@ -44,7 +47,7 @@ struct RunArguments {
     /// A TOML file with configuration; may be repeated, later files win
     #[arg(long, value_name = "FILE")]
     config: Vec<PathBuf>,
-    /// One value, e.g. `--set queue.hold_secs=3600`; may be repeated, wins over files
+    /// One value, e.g. `--set queue.hold_secs=3600`; may be repeated, wins over files and environment
     #[arg(long, value_name = "SECTION.KEY=VALUE")]
     set: Vec<String>,
     /// Run this subsystem only
@@ -58,6 +61,15 @@ enum Command {
     Run(RunArguments),
     /// Check the configuration and print the tree that would run, without starting anything
     Check(RunArguments),
+    /// Print a completion script for a shell
+    ///
+    /// Example: orchestrator completions bash > /etc/bash_completion.d/orchestrator
+    Completions {
+        /// The shell
+        #[arg(value_enum)]
+        shell: clap_complete::Shell,
+    },
+    #[cfg(feature = "queue")]
     /// Run in place of another program, with its command line
     ///
     /// Example: orchestrator as nixpkgs-update-supervisor queue.db fetchers/ worker.sock
@@ -68,8 +80,22 @@ enum Command {
         #[command(subcommand)]
         original: DropIn,
     },
+    /// Look at the configuration
+    #[command(subcommand)]
+    Config(ConfigCommand),
     #[command(flatten)]
     Client(ClientCommand),
+}
+
+/// What can be seen of the configuration.
+#[derive(Debug, Subcommand)]
+enum ConfigCommand {
+    /// Print the configuration in force as TOML, each key with where its value comes from
+    ///
+    /// Example: orchestrator config print --config /etc/orchestrator/orchestrator.toml
+    Print(RunArguments),
+    /// Print the JSON Schema of a configuration file, for editors
+    Schema,
 }
 
 fn main() -> std::process::ExitCode {
@@ -81,37 +107,56 @@ fn main() -> std::process::ExitCode {
         Some(Command::Run(run)) => start(&run),
         None => start(&arguments.run),
         Some(Command::Check(run)) => check(&run),
+        Some(Command::Completions { shell }) => completions(shell),
+        Some(Command::Config(ConfigCommand::Print(run))) => say(Config::explained(&Sources::from(&run))),
+        Some(Command::Config(ConfigCommand::Schema)) => say(Ok(Config::schema())),
+        #[cfg(feature = "queue")]
         Some(Command::As { admin, original }) => report(stand_in(admin.as_deref(), &original)),
     };
     code.into()
 }
 
 fn start(arguments: &RunArguments) -> ExitCode {
-    let config = match Config::load(&arguments.into()) {
+    let sources = Sources::from(arguments);
+    let config = match Config::load(&sources) {
         Ok(config) => config,
         Err(error) => return complain(&error),
     };
-    report(run::run(&config, Binding::Required, &greeting(&config)))
+    report(run::run(&config, Some(sources), Binding::Required, &greeting(&config)))
 }
 
+#[cfg(feature = "queue")]
 fn stand_in(admin: Option<&str>, original: &DropIn) -> Result<ExitCode> {
-    run::run(&original.config(admin), Binding::Optional, "")
+    run::run(&original.config(admin), None, Binding::Optional, "")
 }
 
 fn check(arguments: &RunArguments) -> ExitCode {
-    use std::io::Write;
-    let checked = Config::load(&arguments.into()).and_then(|config| {
+    say(Config::load(&arguments.into()).and_then(|config| {
         topology::check(&config)?;
-        Ok(topology::root(&config, Binding::Required).outline(ROOT))
-    });
-    match checked {
-        Ok(outline) => {
+        Ok(topology::root(&config, Binding::Required, &Reload::default()).outline(ROOT))
+    }))
+}
+
+/// Prints what was asked for.
+fn say(text: Result<String>) -> ExitCode {
+    use std::io::Write;
+    match text {
+        Ok(text) => {
             // A reader that went away has seen enough.
-            let _ = write!(std::io::stdout().lock(), "{outline}");
+            let _ = write!(std::io::stdout().lock(), "{text}");
             ExitCode::Ok
         }
         Err(error) => complain(&error),
     }
+}
+
+fn completions(shell: clap_complete::Shell) -> ExitCode {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Arguments::command(), "orchestrator", &mut script);
+    use std::io::Write;
+    // A reader that went away has seen enough.
+    let _ = std::io::stdout().lock().write_all(&script);
+    ExitCode::Ok
 }
 
 fn report(ended: Result<ExitCode>) -> ExitCode {
@@ -140,6 +185,11 @@ fn greeting(config: &Config) -> String {
 
 impl From<&RunArguments> for Sources {
     fn from(arguments: &RunArguments) -> Self {
-        Sources { files: arguments.config.clone(), sets: arguments.set.clone(), only: arguments.only.clone() }
+        Sources {
+            files: arguments.config.clone(),
+            environment: config::variables_of_process(),
+            sets: arguments.set.clone(),
+            only: arguments.only.clone(),
+        }
     }
 }

@@ -8,22 +8,32 @@ use orchestrator_supervise::{Exit, Root};
 
 use crate::{
     cli::exit_code::ExitCode,
-    config::Config,
-    signals::Signals,
+    config::{Config, Sources},
+    reload::Reload,
+    service_manager::ServiceManager,
+    signals::{Signal, Signals},
     telemetry,
     topology::{self, ROOT},
 };
 
-/// Runs until SIGTERM, SIGINT or the end of the root supervisor.
+/// Runs until SIGTERM, SIGINT or the end of the root supervisor. `sources` is where `config` can be read again.
 ///
 /// # Errors
 /// What keeps it from starting at all: configuration, or a database that is not ours to use.
-pub(crate) fn run(config: &Config, binding: Binding, greeting: &str) -> Result<ExitCode> {
-    telemetry::start(&config.telemetry)?;
+pub(crate) fn run(
+    config: &Config,
+    sources: Option<Sources>,
+    binding: Binding,
+    greeting: &str,
+) -> Result<ExitCode> {
+    let filter = telemetry::start(&config.telemetry)?;
     topology::preflight(config)?;
     actix_rt::System::new().block_on(async {
-        let mut signals = Signals::new().context("cannot take over SIGTERM and SIGINT")?;
-        let mut root = Root::start(ROOT, topology::root(config, binding)).await?;
+        let mut signals = Signals::new().context("cannot take over SIGTERM, SIGINT and SIGHUP")?;
+        let mut manager = ServiceManager::from_environment();
+        let admin = orchestrator_admin::Reload::default();
+        let mut reload = Reload::new(sources, config.clone(), filter, admin.clone());
+        let mut root = Root::start(ROOT, topology::root(config, binding, &admin)).await?;
         // A tree that did not boot has ended by now: what it lacks is the operator's to give, like a wrong configuration.
         if let Ok(exit) = tokio::time::timeout(Duration::ZERO, root.wait()).await {
             bail!("{exit}");
@@ -35,23 +45,40 @@ pub(crate) fn run(config: &Config, binding: Binding, greeting: &str) -> Result<E
         if !greeting.is_empty() {
             greet(greeting);
         }
-        Ok(supervise(&mut root, &mut signals).await)
+        manager.ready();
+        Ok(supervise(&mut root, &mut signals, &mut manager, &mut reload).await)
     })
 }
 
-async fn supervise(root: &mut Root, signals: &mut Signals) -> ExitCode {
+async fn supervise(
+    root: &mut Root,
+    signals: &mut Signals,
+    manager: &mut ServiceManager,
+    reload: &mut Reload,
+) -> ExitCode {
+    let tree = root.tree().clone();
     let mut stopping = false;
     loop {
         tokio::select! {
             exit = root.wait() => return conclude(&exit),
-            signal = signals.next() => {
-                if stopping {
+            () = manager.tick() => manager.alive(&tree),
+            signal = signals.next() => match signal {
+                Signal::Stop(signal) if stopping => {
                     tracing::warn!(signal, "second signal: ending at once");
                     return ExitCode::Killed;
                 }
-                tracing::info!(signal, "draining");
-                stopping = true;
-                root.request_stop();
+                Signal::Stop(signal) => {
+                    tracing::info!(signal, "draining");
+                    stopping = true;
+                    manager.stopping();
+                    root.request_stop();
+                }
+                Signal::Reload if stopping => tracing::info!("SIGHUP: draining, nothing is read again"),
+                Signal::Reload => {
+                    manager.reloading();
+                    reload.carry_out();
+                    manager.ready();
+                }
             }
         }
     }

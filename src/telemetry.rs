@@ -1,21 +1,49 @@
 //! Logs: structured, to standard error, so that standard output stays for what was asked for.
 
 use anyhow::{Context, Result};
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::{EnvFilter, Layer, Registry, layer::SubscriberExt, reload, util::SubscriberInitExt};
 
 use crate::config::{LogFormat, TelemetryConfig};
+
+/// What is logged, changed while the process runs.
+#[derive(Debug, Clone)]
+pub(crate) struct LogFilter(reload::Handle<EnvFilter, Registry>);
+
+impl LogFilter {
+    /// Logs what `filter` says from now on.
+    ///
+    /// # Errors
+    /// The filter is not understood; the former one stays.
+    pub(crate) fn set(&self, filter: &str) -> Result<()> {
+        let filter = parse(filter)?;
+        self.0.reload(filter).context("cannot change the log filter")
+    }
+}
 
 /// Starts logging.
 ///
 /// # Errors
 /// The filter is not understood.
-pub(crate) fn start(config: &TelemetryConfig) -> Result<()> {
-    let filter = EnvFilter::try_new(&config.filter)
-        .with_context(|| format!("telemetry.filter = {:?} is no log filter", config.filter))?;
-    let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
-    match config.format {
-        LogFormat::Text => logs.with_ansi(false).init(),
-        LogFormat::Json => logs.json().flatten_event(true).init(),
-    }
-    Ok(())
+pub(crate) fn start(config: &TelemetryConfig) -> Result<LogFilter> {
+    let (filter, handle) = reload::Layer::new(parse(&config.filter)?);
+    let logs = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    let logs = match config.format {
+        LogFormat::Text => logs.with_ansi(false).boxed(),
+        // The child's span carries its tree path; one level is enough, spans do not nest here.
+        LogFormat::Json => logs.json().flatten_event(true).with_span_list(false).boxed(),
+    };
+    tracing_subscriber::registry().with(filter).with(logs).init();
+    Ok(LogFilter(handle))
+}
+
+/// Checks a log filter.
+///
+/// # Errors
+/// The filter is not understood.
+pub(crate) fn check_filter(filter: &str) -> Result<()> {
+    parse(filter).map(drop)
+}
+
+fn parse(filter: &str) -> Result<EnvFilter> {
+    EnvFilter::try_new(filter).with_context(|| format!("telemetry.filter = {filter:?} is no log filter"))
 }

@@ -1,25 +1,42 @@
 //! The single place that knows all subsystems: configuration in, root supervisor out.
 
-use orchestrator_admin::Binding;
+use orchestrator_admin::{About, Binding, Reload};
 use orchestrator_supervise::{Limits, Strategy, SupervisorSpec};
 
-use crate::config::Config;
+use crate::{
+    config::{Config, SUBSYSTEMS},
+    redaction::redacted,
+};
 
 /// Name of the root, the first segment of every path.
 pub(crate) const ROOT: &str = "orchestrator";
 
 /// The tree that `config` describes. The admin endpoint comes first: it is there before the first subsystem starts and
 /// until the last one has stopped.
-pub(crate) fn root(config: &Config, binding: Binding) -> SupervisorSpec {
+/// `reload` asks the endpoint to read its files again.
+pub(crate) fn root(config: &Config, binding: Binding, reload: &Reload) -> SupervisorSpec {
     let mut root = SupervisorSpec::new(Strategy::OneForOne).limits(Limits::ROOT);
     if let Some(admin) = &config.admin {
-        root = root.child(orchestrator_admin::child_spec(admin, binding));
+        root = root.child(orchestrator_admin::child_spec(admin, binding, about(config, reload)));
     }
     #[cfg(feature = "queue")]
     if let Some(queue) = &config.queue {
         root = root.child(orchestrator_queue::child_spec(queue));
     }
     root
+}
+
+/// What the admin endpoint tells of this program.
+fn about(config: &Config, reload: &Reload) -> About {
+    let shown = serde_json::to_value(config).unwrap_or_default();
+    let runs = |name: &&&str| shown.get(**name).is_some_and(|section| !section.is_null());
+    About {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        features: SUBSYSTEMS.iter().map(|name| (*name).to_owned()).collect(),
+        subsystems: SUBSYSTEMS.iter().filter(runs).map(|name| (*name).to_owned()).collect(),
+        config: redacted(shown),
+        reload: reload.clone(),
+    }
 }
 
 /// Checks the configuration as far as that goes without touching anything.
@@ -30,7 +47,7 @@ pub(crate) fn check(config: &Config) -> anyhow::Result<()> {
     if let Some(admin) = &config.admin {
         admin.check()?;
     }
-    root(config, Binding::Required).validate(ROOT)?;
+    root(config, Binding::Required, &Reload::default()).validate(ROOT)?;
     Ok(())
 }
 

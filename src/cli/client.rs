@@ -25,14 +25,14 @@ const COMMAND_TIMEOUT: Duration = Duration::from_secs(12);
 const ANSWER_LIMIT: usize = 64 * 1024 * 1024;
 
 /// Talks to one address.
-#[derive(Debug)]
 pub(crate) struct Client {
     address: Address,
+    token: Option<String>,
 }
 
 impl Client {
-    pub(crate) fn new(address: Address) -> Self {
-        Self { address }
+    pub(crate) fn new(address: Address, token: Option<String>) -> Self {
+        Self { address, token }
     }
 
     /// Asks without changing anything.
@@ -46,6 +46,65 @@ impl Client {
         self.timed(COMMAND_TIMEOUT, self.exchange(Method::POST, route, body)).await
     }
 
+    /// Reads an answer that goes on and on; `take` says whether it wants more. Ok when either side ended it.
+    pub(crate) async fn follow(
+        &self,
+        route: &str,
+        take: &mut dyn FnMut(&[u8]) -> Result<bool, ClientError>,
+    ) -> Result<(), ClientError> {
+        match &self.address {
+            Address::Tcp { authority, prefix } => {
+                let stream = TcpStream::connect(authority).await.map_err(|error| self.unreachable(&error))?;
+                let request =
+                    self.request(Method::GET, &format!("{prefix}{route}"), authority, String::new())?;
+                self.listen(stream, request, take).await
+            }
+            Address::Unix(path) => {
+                let stream = UnixStream::connect(path).await.map_err(|error| self.unreachable(&error))?;
+                let request = self.request(Method::GET, route, "localhost", String::new())?;
+                self.listen(stream, request, take).await
+            }
+        }
+    }
+
+    async fn listen<S>(
+        &self,
+        stream: S,
+        request: Request<Full<Bytes>>,
+        take: &mut dyn FnMut(&[u8]) -> Result<bool, ClientError>,
+    ) -> Result<(), ClientError>
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
+        let odd = |error: hyper::Error| self.foreign(error.to_string());
+        let (mut sender, connection) = handshake(TokioIo::new(stream)).await.map_err(odd)?;
+        let events = async move {
+            let response = sender.send_request(request).await.map_err(odd)?;
+            let status = response.status();
+            let mut body = response.into_body();
+            if !status.is_success() {
+                let body = Limited::new(body, ANSWER_LIMIT).collect().await;
+                let body = body.map_err(|error| self.foreign(error.to_string()))?.to_bytes();
+                return self.understand(status, &body).map(drop);
+            }
+            while let Some(frame) = body.frame().await {
+                // The process ended, or was killed.
+                let Ok(frame) = frame else { break };
+                if let Some(bytes) = frame.data_ref()
+                    && !take(bytes)?
+                {
+                    break;
+                }
+            }
+            Ok(())
+        };
+        tokio::select! {
+            done = events => done,
+            // Polled for the exchange's sake; the exchange sees its end.
+            () = async { let _ = connection.await; std::future::pending().await } => Ok(()),
+        }
+    }
+
     async fn timed(
         &self,
         limit: Duration,
@@ -56,20 +115,17 @@ impl Client {
     }
 
     async fn exchange(&self, method: Method, route: &str, body: String) -> Result<Value, ClientError> {
-        let unreachable = |error: std::io::Error| ClientError::Unreachable {
-            target: self.address.to_string(),
-            reason: error.to_string(),
-        };
+        let unreachable = |error: std::io::Error| self.unreachable(&error);
         match &self.address {
             Address::Tcp { authority, prefix } => {
                 let stream = TcpStream::connect(authority).await.map_err(unreachable)?;
-                let request = request(method, &format!("{prefix}{route}"), authority, body);
-                self.talk(stream, request.map_err(|error| self.foreign(error.to_string()))?).await
+                let request = self.request(method, &format!("{prefix}{route}"), authority, body)?;
+                self.talk(stream, request).await
             }
             Address::Unix(path) => {
                 let stream = UnixStream::connect(path).await.map_err(unreachable)?;
-                let request = request(method, route, "localhost", body);
-                self.talk(stream, request.map_err(|error| self.foreign(error.to_string()))?).await
+                let request = self.request(method, route, "localhost", body)?;
+                self.talk(stream, request).await
             }
         }
     }
@@ -100,23 +156,31 @@ impl Client {
         Err(ClientError::Answered(serde_json::from_slice::<ErrorBody>(body).map_err(unreadable)?))
     }
 
+    fn request(
+        &self,
+        method: Method,
+        route: &str,
+        host: &str,
+        body: String,
+    ) -> Result<Request<Full<Bytes>>, ClientError> {
+        let mut request = Request::builder()
+            .method(method)
+            .uri(route)
+            .header(header::HOST, host)
+            .header(header::ACCEPT, "application/json, text/event-stream")
+            .header(header::CONTENT_TYPE, "application/json");
+        if let Some(token) = &self.token {
+            request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
+        }
+        request.body(Full::new(Bytes::from(body))).map_err(|error| self.foreign(error.to_string()))
+    }
+
+    fn unreachable(&self, error: &std::io::Error) -> ClientError {
+        ClientError::Unreachable { target: self.address.to_string(), reason: error.to_string() }
+    }
+
     /// An answer that makes no sense.
     pub(crate) fn foreign(&self, reason: String) -> ClientError {
         ClientError::Foreign { target: self.address.to_string(), reason }
     }
-}
-
-fn request(
-    method: Method,
-    route: &str,
-    host: &str,
-    body: String,
-) -> Result<Request<Full<Bytes>>, hyper::http::Error> {
-    Request::builder()
-        .method(method)
-        .uri(route)
-        .header(header::HOST, host)
-        .header(header::ACCEPT, "application/json")
-        .header(header::CONTENT_TYPE, "application/json")
-        .body(Full::new(Bytes::from(body)))
 }

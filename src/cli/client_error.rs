@@ -56,9 +56,12 @@ impl ClientError {
             ClientError::Slow { .. } => ExitCode::TimedOut,
             ClientError::Answered(body) => match body.error {
                 ErrorKind::NotFound | ErrorKind::UnknownRoute => ExitCode::NotFound,
-                ErrorKind::BadRequest | ErrorKind::Refused | ErrorKind::Forbidden | ErrorKind::TooLarge => {
-                    ExitCode::Refused
-                }
+                ErrorKind::BadRequest
+                | ErrorKind::Unauthorized
+                | ErrorKind::Refused
+                | ErrorKind::Forbidden
+                | ErrorKind::TooLarge
+                | ErrorKind::Unavailable => ExitCode::Refused,
                 ErrorKind::TimedOut | ErrorKind::SlowBody => ExitCode::TimedOut,
                 ErrorKind::MethodNotAllowed | ErrorKind::Unknown => ExitCode::Failure,
             },

@@ -26,6 +26,9 @@ pub(crate) struct Target {
     /// Its admin socket [env: ORCHESTRATOR_SOCKET] [default: $RUNTIME_DIRECTORY/admin.sock, if it is there]
     #[arg(long, global = true, value_name = "PATH")]
     socket: Option<PathBuf>,
+    /// A file with the token for an endpoint that asks for one
+    #[arg(long, global = true, value_name = "FILE")]
+    token_file: Option<PathBuf>,
 }
 
 /// A checked address.
@@ -47,6 +50,24 @@ impl fmt::Display for Address {
 }
 
 impl Target {
+    /// The token to show, if one was given.
+    ///
+    /// # Errors
+    /// The file cannot be read, or holds no token.
+    pub(crate) fn token(&self) -> Result<Option<String>, ClientError> {
+        let Some(path) = &self.token_file else {
+            return Ok(None);
+        };
+        let usage =
+            |problem: String| ClientError::Usage(format!("--token-file {}: {problem}", path.display()));
+        let text = std::fs::read_to_string(path).map_err(|error| usage(error.to_string()))?;
+        let token = text.trim();
+        if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(usage("put the token there and nothing else".to_owned()));
+        }
+        Ok(Some(token.to_owned()))
+    }
+
     /// The address that a command uses.
     ///
     /// # Errors
@@ -111,16 +132,27 @@ mod tests {
         assert_eq!(shown(&none, &all[2..]), dir.path().join("admin.sock").display().to_string());
         assert_eq!(shown(&none, &all[1..]), "http://h:1");
         assert_eq!(shown(&none, &all), "/s");
-        let url = Target { url: Some("http://[::1]/base/".to_owned()), socket: None };
+        let url = Target { url: Some("http://[::1]/base/".to_owned()), socket: None, ..Target::default() };
         assert_eq!(shown(&url, &all), "http://[::1]:80/base");
-        let socket = Target { url: None, socket: Some("/t".into()) };
+        let socket = Target { url: None, socket: Some("/t".into()), ..Target::default() };
         assert_eq!(shown(&socket, &all), "/t");
+    }
+
+    #[test]
+    fn a_token_file_holds_one_token() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let target = Target { token_file: Some(file.path().to_owned()), ..Target::default() };
+        for (text, token) in [(" abc\n", Some("abc")), ("", None), ("a b", None), ("a\nb", None)] {
+            std::fs::write(file.path(), text).unwrap();
+            assert_eq!(target.token().ok().flatten().as_deref(), token, "{text:?}");
+        }
+        assert_eq!(Target::default().token().unwrap(), None);
     }
 
     #[test]
     fn other_urls_are_refused() {
         for url in ["https://h", "localhost:7117", "", "http://", "ftp://h"] {
-            let target = Target { url: Some(url.to_owned()), socket: None };
+            let target = Target { url: Some(url.to_owned()), socket: None, ..Target::default() };
             assert!(shown(&target, &[]).contains("write http://HOST:PORT"), "{url}");
         }
     }

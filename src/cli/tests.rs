@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use clap::Parser;
-use orchestrator_admin::{AdminConfig, Binding};
+use orchestrator_admin::{About, AdminConfig, Binding};
 use orchestrator_supervise::{
     Answer, Child, ChildCx, ChildSpec, ConsoleError, ConsoleReply, ConsoleRequest, Factory, Handle, Root,
     Shutdown, Strategy, SupervisorSpec, mailbox,
@@ -85,7 +85,7 @@ fn beside_a_tree<T: Send + 'static>(user: impl FnOnce(&str) -> T + Send + 'stati
         AdminConfig { listen: String::new(), unix_socket: Some(socket.clone()), ..AdminConfig::default() };
     let root = SupervisorSpec::new(Strategy::OneForOne)
         .child(ChildSpec::supervisor("queue", queue))
-        .child(orchestrator_admin::child_spec(&admin, Binding::Required));
+        .child(orchestrator_admin::child_spec(&admin, Binding::Required, About::default()));
     actix_rt::System::new().block_on(async move {
         let mut root = Root::start("o", root).await.expect("a valid tree");
         let (done, result) = tokio::sync::oneshot::channel();

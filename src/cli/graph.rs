@@ -1,0 +1,53 @@
+//! `orchestrator graph`: the tree for Graphviz. Pure: a snapshot in, text out.
+
+use orchestrator_admin::wire::{NodeSnapshot, TreeSnapshot};
+
+/// A directed graph in the dot language (graphviz.org/doc/info/lang.html); supervisors are boxes, trouble is red.
+pub(crate) fn dot(snapshot: &TreeSnapshot) -> String {
+    let mut text = String::from("digraph orchestrator {\n  rankdir=LR;\n  node [fontname=\"sans-serif\"];\n");
+    snapshot.root.walk(&mut |node| {
+        text.push_str(&format!("  {} [{}];\n", quoted(&node.path), attributes(node)));
+        for child in &node.children {
+            text.push_str(&format!("  {} -> {};\n", quoted(&node.path), quoted(&child.path)));
+        }
+    });
+    text.push_str("}\n");
+    text
+}
+
+fn attributes(node: &NodeSnapshot) -> String {
+    let mut label =
+        node.label.as_ref().map_or_else(|| node.id.clone(), |label| format!("{} ({label})", node.id));
+    label.push_str(&format!("\n{}", if node.stuck { "stuck" } else { &node.state }));
+    if let Some(strategy) = &node.strategy {
+        label.push_str(&format!("\n{strategy}"));
+    }
+    if let Some(link) = &node.link {
+        label.push_str(&format!("\n{} {}", link.kind, link.state));
+    }
+    let shape = if node.strategy.is_some() { "box" } else { "ellipse" };
+    let colour = match node.state.as_str() {
+        _ if node.stuck => "red",
+        "running" if node.link.as_ref().is_some_and(|link| link.state != "up") => "orange",
+        "running" => "darkgreen",
+        "paused" | "stopping" | "starting" => "orange",
+        "stopped" => "gray",
+        _ => "red",
+    };
+    format!("label={}, shape={shape}, color={colour}", quoted(&label))
+}
+
+fn quoted(text: &str) -> String {
+    let escaped = text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+    format!("\"{escaped}\"")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_of_peers_stays_inside_its_quotes() {
+        assert_eq!(quoted("a\"]; b\\\n"), "\"a\\\"]; b\\\\\\n\"");
+    }
+}

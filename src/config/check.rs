@@ -1,0 +1,167 @@
+//! Checks one source, or the sum of all, against the schema.
+
+use config::{Value, ValueKind};
+use jsonschema::{
+    ValidationError,
+    error::{TypeKind, ValidationErrorKind},
+    paths::LocationSegment,
+};
+use serde_json::{Number, Value as Json};
+
+use super::{
+    explain,
+    report::Refusal,
+    schema::{Rule, Schema},
+};
+
+/// One step from a value into it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Step {
+    /// Into a table.
+    Key(String),
+    /// Into an array.
+    Index(usize),
+}
+
+/// How much of the configuration a tree is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Extent {
+    /// One source: what it lacks, another may have.
+    OneSource,
+    /// All of it.
+    Whole,
+}
+
+/// Checks `tree`, takes what is wrong out of it, so that the rest can be checked further, and says what it was.
+pub(super) fn check(tree: &mut Value, schema: &Schema, extent: Extent) -> Vec<Refusal> {
+    let json = to_json(tree, Some(schema.root()));
+    let mut errors: Vec<_> = schema
+        .validator()
+        .iter_errors(&json)
+        .filter(|error| extent == Extent::Whole || !may_come_later(error))
+        .map(|error| (steps(&error), error))
+        .collect();
+    // Of several errors about one value, its type is the one to tell.
+    errors.sort_by_key(|(steps, error)| (steps.clone(), !is_type(error)));
+    errors.dedup_by(|(later, error), (earlier, _)| later == earlier && !tells_of_keys(error));
+
+    let mut refusals = Vec::new();
+    let mut wrong = Vec::new();
+    for (steps, error) in &errors {
+        match error.kind() {
+            ValidationErrorKind::AdditionalProperties { unexpected } => {
+                for name in unexpected {
+                    let steps = inside(steps, name);
+                    refusals.push(explain::unknown_key(tree, &steps, schema));
+                    wrong.push(steps);
+                }
+            }
+            kind @ ValidationErrorKind::Required { property: Json::String(name) } => {
+                refusals.push(explain::wrong_value(tree, &inside(steps, name), kind, schema));
+            }
+            kind => {
+                refusals.push(explain::wrong_value(tree, steps, kind, schema));
+                wrong.push(steps.clone());
+            }
+        }
+    }
+    wrong.iter().for_each(|steps| remove(tree, steps));
+    refusals
+}
+
+fn inside(steps: &[Step], key: &str) -> Vec<Step> {
+    steps.iter().cloned().chain([Step::Key(key.to_owned())]).collect()
+}
+
+fn is_type(error: &ValidationError<'_>) -> bool {
+    matches!(error.kind(), ValidationErrorKind::Type { .. })
+}
+
+fn tells_of_keys(error: &ValidationError<'_>) -> bool {
+    matches!(
+        error.kind(),
+        ValidationErrorKind::AdditionalProperties { .. } | ValidationErrorKind::Required { .. }
+    )
+}
+
+/// A key that is missing in one source may be in another; but entries are told apart by their names.
+fn may_come_later(error: &ValidationError<'_>) -> bool {
+    matches!(error.kind(), ValidationErrorKind::Required { property } if property != "name")
+}
+
+fn steps(error: &ValidationError<'_>) -> Vec<Step> {
+    let step = |segment: LocationSegment<'_>| match segment {
+        LocationSegment::Property(name) => Step::Key(name.into_owned()),
+        LocationSegment::Index(index) => Step::Index(index),
+    };
+    error.instance_path().segments().map(step).collect()
+}
+
+/// What a type of JSON Schema is called here.
+pub(super) fn expected(kind: &TypeKind) -> String {
+    let name = |kind: jsonschema::JsonType| match kind {
+        jsonschema::JsonType::Array => "an array",
+        jsonschema::JsonType::Boolean => "a boolean",
+        jsonschema::JsonType::Integer => "an integer",
+        jsonschema::JsonType::Null => "nothing",
+        jsonschema::JsonType::Number => "a number",
+        jsonschema::JsonType::Object => "a table",
+        jsonschema::JsonType::String => "a string",
+    };
+    match kind {
+        TypeKind::Single(kind) => name(*kind).to_owned(),
+        TypeKind::Multiple(kinds) => kinds.iter().map(name).collect::<Vec<_>>().join(" or "),
+    }
+}
+
+/// The value at `steps`, if there is one.
+pub(super) fn value_at<'a>(tree: &'a Value, steps: &[Step]) -> Option<&'a Value> {
+    steps.iter().try_fold(tree, |value, step| match (&value.kind, step) {
+        (ValueKind::Table(table), Step::Key(key)) => table.get(key),
+        (ValueKind::Array(array), Step::Index(index)) => array.get(*index),
+        _ => None,
+    })
+}
+
+/// Takes the value at `steps` out. An array goes as a whole, or the steps of others would no longer be right.
+fn remove(tree: &mut Value, steps: &[Step]) {
+    let Some(end) = steps.iter().rposition(|step| matches!(step, Step::Key(_))) else { return };
+    let parent = steps[..end].iter().try_fold(tree, |value, step| match (&mut value.kind, step) {
+        (ValueKind::Table(table), Step::Key(key)) => table.get_mut(key),
+        (ValueKind::Array(array), Step::Index(index)) => array.get_mut(*index),
+        _ => None,
+    });
+    if let (Some(Value { kind: ValueKind::Table(table), .. }), Step::Key(key)) = (parent, &steps[end]) {
+        table.remove(key);
+    }
+}
+
+/// `value` as JSON, for the schema and for serde.
+pub(super) fn to_json(value: &Value, rule: Option<Rule<'_>>) -> Json {
+    match &value.kind {
+        ValueKind::Nil => Json::Null,
+        ValueKind::Boolean(flag) => Json::Bool(*flag),
+        ValueKind::I64(number) => Json::from(*number),
+        ValueKind::U64(number) => Json::from(*number),
+        ValueKind::I128(number) => Json::Number(wide(*number)),
+        ValueKind::U128(number) => Json::Number(wide(i128::try_from(*number).unwrap_or(i128::MAX))),
+        // JSON Schema takes 60.0 for an integer. Here a float is none.
+        ValueKind::Float(_) if rule.is_some_and(|rule| rule.wants("integer")) => Json::Null,
+        ValueKind::Float(number) => Number::from_f64(*number).map_or(Json::Null, Json::Number),
+        ValueKind::String(text) => Json::String(text.clone()),
+        ValueKind::Array(array) => {
+            Json::Array(array.iter().map(|entry| to_json(entry, rule.and_then(Rule::item))).collect())
+        }
+        ValueKind::Table(table) => {
+            let entry = |(key, value): (&String, &Value)| {
+                (key.clone(), to_json(value, rule.and_then(|rule| rule.key(key))))
+            };
+            Json::Object(table.iter().map(entry).collect())
+        }
+    }
+}
+
+/// An integer beyond what JSON numbers hold exactly is beyond every bound; its neighbour is, too.
+fn wide(number: i128) -> Number {
+    Number::from_i128(number).unwrap_or_else(|| if number < 0 { i64::MIN.into() } else { u64::MAX.into() })
+}
