@@ -66,6 +66,30 @@ fn r50_a_signal_drains_and_leaves_a_whole_database_and_no_socket() {
     }
 }
 
+/// R50: a request that is in work when the signal comes has its answer, and what was answered is durable.
+#[test]
+fn r50_a_request_in_work_is_answered() {
+    let site = site();
+    site.write("f.1.txt", "alpha 0 1\n");
+    let mut instance = site.start();
+    let foreign = site.database();
+    foreign.expect("SELECT count(*) FROM queue", &["1"]);
+    // While somebody else writes, the request is in work.
+    foreign.execute("BEGIN IMMEDIATE");
+    let mut worker = site.worker();
+    worker.send(b"READY\n").unwrap();
+    eventually("the request to wait", || site.link("queue/sqlite").state == "down");
+    instance.signal(Signal::TERM);
+    eventually("the drain to begin", || site.log().contains("draining"));
+    foreign.execute("COMMIT");
+    assert_eq!(worker.reply().attr_path(), "alpha");
+    assert_eq!(instance.wait().code(), Some(0), "{}", site.log());
+    assert_eq!(
+        foreign.rows("SELECT is_dequeued, finished FROM queue JOIN log USING (attr_path)"),
+        ["1|NULL"]
+    );
+}
+
 /// R50 under load: whoever read a job has it, whatever was reported is there, and all the rest is still to be done.
 #[test]
 fn r50_a_stop_in_full_flight_loses_nothing() {

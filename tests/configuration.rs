@@ -23,20 +23,20 @@ fn check(text: &str) -> (i32, String) {
 #[test]
 fn what_is_refused_is_named_with_file_line_and_key() {
     let odd = [
-        ("[queue]\nhold_secs = 60\nholdsecs = 60\n", "line 3", "holdsecs"),
-        ("[queue]\n\nhold_secs = \"60\"\n", "line 3", "hold_secs"),
-        ("[queue]\nhold_secs = -1\n", "line 2", "hold_secs"),
-        ("[queue]\nhold_secs = 1.5\n", "line 2", "hold_secs"),
-        ("[queue]\non_corrupt = \"ignore\"\n", "line 2", "on_corrupt"),
-        ("[queue]\nsynchronous = true\n", "line 2", "synchronous"),
-        ("[queue]\nredeliver_after_lease = \"yes\"\n", "line 2", "redeliver_after_lease"),
-        ("[queue]\ndatabase = 7\n", "line 2", "database"),
-        ("[telemetry]\nformat = \"xml\"\n", "line 2", "format"),
-        ("[admin]\nlisten = 7117\n", "line 2", "listen"),
-        ("[admin]\n[queu]\n", "line 2", "queu"),
-        ("hold_secs = 60\n", "line 1", "hold_secs"),
-        ("[queue]\nhold_secs = \n", "line 2", "hold_secs"),
-        ("[queue\n", "line 1", "[queue"),
+        ("[queue]\nhold_secs = 60\nholdsecs = 60\n", ":3:", "holdsecs"),
+        ("[queue]\n\nhold_secs = \"60\"\n", ":3:", "hold_secs"),
+        ("[queue]\nhold_secs = -1\n", ":2:", "hold_secs"),
+        ("[queue]\nhold_secs = 1.5\n", ":2:", "hold_secs"),
+        ("[queue]\non_corrupt = \"ignore\"\n", ":2:", "on_corrupt"),
+        ("[queue]\nsynchronous = true\n", ":2:", "synchronous"),
+        ("[queue]\nredeliver_after_lease = \"yes\"\n", ":2:", "redeliver_after_lease"),
+        ("[queue]\ndatabase = 7\n", ":2:", "database"),
+        ("[telemetry]\nformat = \"xml\"\n", ":2:", "format"),
+        ("[admin]\nlisten = 7117\n", ":2:", "listen"),
+        ("[admin]\n[queu]\n", ":2:", "queu"),
+        ("hold_secs = 60\n", ":1:", "hold_secs"),
+        ("[queue]\nhold_secs = \n", ":2:", "hold_secs"),
+        ("[queue\n", ":1:", "[queue"),
     ];
     for (text, line, key) in odd {
         let (code, err) = check(text);
@@ -105,8 +105,8 @@ fn a_section_that_is_there_runs_and_none_means_queue_and_admin() {
 fn known_keys(section: &str) -> Vec<String> {
     let (code, err) = check(&format!("[{section}]\nno_such_key = 1\n"));
     assert_eq!(code, 78);
-    let list = err.split_once("expected").expect("a list of keys").1;
-    list.split('`').skip(1).step_by(2).map(str::to_owned).collect()
+    let list = err.trim_end().split_once("known are ").expect("a list of keys").1;
+    list.split(", ").map(str::to_owned).collect()
 }
 
 #[test]
@@ -127,7 +127,7 @@ fn the_commented_configuration_has_every_key_with_its_default() {
         if let Some(name) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
             section = name;
             let known = known_keys(section);
-            let in_file: Vec<_> = plain
+            let mut in_file: Vec<_> = plain
                 .iter()
                 .skip_while(|line| **line != format!("[{section}]"))
                 .skip(1)
@@ -135,7 +135,8 @@ fn the_commented_configuration_has_every_key_with_its_default() {
                 .filter_map(|line| line.split_once(" = ").filter(|_| !line.starts_with('#')))
                 .map(|(key, _)| key.to_owned())
                 .collect();
-            assert_eq!(in_file, known, "keys of [{section}], in the order of the program");
+            in_file.sort();
+            assert_eq!(in_file, known, "keys of [{section}]");
         } else if let Some((key, value)) = line.split_once(" = ") {
             listed.push((section, format!("{key}={value}")));
         }

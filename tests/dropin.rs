@@ -53,6 +53,16 @@ fn listeners_of(instance: &Instance) -> usize {
 }
 
 #[test]
+fn its_command_line_is_all_its_configuration() {
+    let site = site();
+    let mut command = command(&site, &[]);
+    command.env("ORCHESTRATOR__QUEUE__DATABASE", "elsewhere.db").env("ORCHESTRATOR__NO__SUCH_KEY", "1");
+    let instance = Instance::spawn(command);
+    instance.await_service(&site);
+    assert!(site.database_path().exists() && !site.path().join("elsewhere.db").exists());
+}
+
+#[test]
 fn exactly_three_paths() {
     for count in [0, 1, 2, 4] {
         let site = site();

@@ -68,6 +68,8 @@ fn a_reader_and_a_writer_beside_us_under_load() {
         DELETE FROM fetchers WHERE name = 'foreign'\n";
     let wrote = python("writer.py", &site.database_path(), &["20"], statements);
     assert!(wrote[0].ends_with(" 100"), "{wrote:?}");
+    // SQLite's lock is nobody's turn: beside a store that never rests the writer would give up some day.
+    assert!(site.figure("queue/sqlite", "left_to_others") > 0, "no room was left to the writer");
 
     let (present, ever) = fetchers.stop();
     Ledger::await_ingest(&site, &present);

@@ -38,14 +38,15 @@ fn r43_a_reader_in_another_process_delays_nobody() {
     reader.execute("BEGIN; SELECT count(*) FROM queue;");
     let seen = reader.rows("SELECT count(*) FROM log");
     let since = Instant::now();
-    let mut times = Vec::new();
+    let (mut times, mut files) = (Vec::new(), 0);
     while since.elapsed() < HELD {
         let asked = Instant::now();
         reply = worker.done(reply.attr_path(), 0);
         times.push(asked.elapsed());
         if times.len() % 200 == 0 {
-            // Files come and go meanwhile.
-            site.write(&format!("g.{}.txt", times.len()), "g 1\n");
+            // Files come meanwhile.
+            files += 1;
+            site.write(&format!("g.{files}.txt"), "g 1\n");
         }
         thread::sleep(Duration::from_millis(1));
     }
@@ -53,6 +54,11 @@ fn r43_a_reader_in_another_process_delays_nobody() {
     let answers = times.len();
     times.sort_unstable();
     assert!(times[answers / 2] < ANSWER, "the median of {answers} answers");
+    // A disk may be slow now and then; waiting for the reader shows in more than a few, or in one that is very late.
+    assert!(times[answers * 95 / 100] < ANSWER, "19 of 20 of {answers} answers");
+    let longest = times[answers - 1];
+    assert!(longest < HELD / 2, "{longest:?}: an answer waited for the reader");
+    site.database().expect("SELECT count(*) FROM queue WHERE attr_path = 'g'", &[&files.to_string()]);
     eventually("the link to be up", || site.link("queue/sqlite").state == "up");
     reader.execute("COMMIT");
     assert!(reader.rows("SELECT count(*) FROM log")[0].parse::<usize>().unwrap() > answers / 2);

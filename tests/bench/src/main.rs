@@ -132,7 +132,7 @@ impl Arguments {
             // A program that does not watch renames is given the file in place.
             std::fs::copy(subject.path("fetchers/bench.1.txt"), subject.path("fetchers/copy.1.txt"))?;
         }
-        subject.await_rows(400_000);
+        subject.await_rows(1, 400_000);
         let mut rates = Vec::new();
         let mut p99 = Vec::new();
         for round in 0..3 {
@@ -160,7 +160,7 @@ impl Arguments {
             let asker = scope.spawn(|| asks(&subject, &done));
             // The file is there before the clock starts; the rename is the beginning.
             let begun = publish_timed(&subject, rows)?;
-            subject.await_rows(i64::try_from(rows)?);
+            subject.await_rows(1, i64::try_from(rows)?);
             let seconds = begun.elapsed().as_secs_f64();
             done.store(true, Relaxed);
             Ok((seconds, asker.join().expect("the asker does not panic")))
@@ -180,7 +180,7 @@ impl Arguments {
         let mut subject = self.subject()?;
         subject.start()?;
         subject.publish("bench.1.txt", rows)?;
-        subject.await_rows(i64::try_from(rows)?);
+        subject.await_rows(1, i64::try_from(rows)?);
         subject.kill()?;
         drain(&subject.path("queue.db"))?;
         subject.start()?;
@@ -203,15 +203,15 @@ impl Arguments {
         let mut subject = self.subject()?;
         subject.start()?;
         subject.publish("keep.1.txt", 100_000)?;
-        subject.await_rows(100_000);
+        subject.await_rows(1, 100_000);
         subject.publish("bench.2.txt", rows)?;
-        subject.await_rows(i64::try_from(rows)? + 100_000);
+        subject.await_rows(2, i64::try_from(rows)? + 100_000);
         let done = AtomicBool::new(false);
         let (seconds, mut latencies) = std::thread::scope(|scope| -> Result<_> {
             let asker = scope.spawn(|| asks(&subject, &done));
             let begun = Instant::now();
             std::fs::remove_file(subject.path("fetchers/bench.2.txt"))?;
-            subject.await_rows(100_000);
+            subject.await_rows(1, 100_000);
             let seconds = begun.elapsed().as_secs_f64();
             done.store(true, Relaxed);
             Ok((seconds, asker.join().expect("the asker does not panic")))
@@ -227,7 +227,7 @@ impl Arguments {
         let mut subject = self.subject()?;
         subject.start()?;
         subject.publish("bench.1.txt", rows)?;
-        subject.await_rows(i64::try_from(rows)?);
+        subject.await_rows(1, i64::try_from(rows)?);
         let peak = subject.memory_mib("VmHWM")?;
         subject.kill()?;
         let mut firsts = Vec::new();

@@ -85,8 +85,8 @@ impl Subject {
         Ok(())
     }
 
-    /// Waits until `rows` rows are stored and every run is complete.
-    pub(crate) fn await_rows(&self, rows: i64) {
+    /// Waits until there are `runs` runs, all complete, with `rows` rows between them.
+    pub(crate) fn await_rows(&self, runs: i64, rows: i64) {
         let db = wait_for("the database", || {
             rusqlite::Connection::open(self.path("queue.db")).ok().filter(|db| {
                 db.query_row("SELECT count(*) FROM fetcher_runs", [], |row| row.get::<_, i64>(0)).is_ok()
@@ -95,10 +95,12 @@ impl Subject {
         let give_up = Instant::now() + std::time::Duration::from_secs(600);
         loop {
             // The cheap question first: counting rows would disturb what is measured.
-            let complete: i64 = db
-                .query_row("SELECT count(*) FROM fetcher_runs WHERE is_complete = 1", [], |row| row.get(0))
-                .unwrap_or(0);
-            if complete > 0 {
+            let settled = db
+                .query_row("SELECT count(*), total(is_complete) FROM fetcher_runs", [], |row| {
+                    Ok(row.get::<_, i64>(0)? == runs && row.get::<_, f64>(1)? as i64 == runs)
+                })
+                .unwrap_or(false);
+            if settled {
                 let count =
                     db.query_row("SELECT count(*) FROM queue", [], |row| row.get::<_, i64>(0)).unwrap_or(0);
                 if count == rows {

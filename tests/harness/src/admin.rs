@@ -1,7 +1,8 @@
-//! Raw HTTP over the admin socket, so that what is tested is the wire and not a client.
+//! Raw HTTP over the admin socket or TCP, so that what is tested is the wire and not a client.
 
 use std::{
     io::{self, Read, Write},
+    net::{SocketAddr, TcpStream},
     os::unix::net::UnixStream,
     path::Path,
     time::Duration,
@@ -34,6 +35,7 @@ impl HttpReply {
 /// If there is no answer.
 pub fn http(socket: &Path, method: &str, path: &str, headers: &[&str], body: &str) -> HttpReply {
     let stream = crate::wait_for("the admin socket to accept", || UnixStream::connect(socket).ok());
+    stream.set_read_timeout(Some(Duration::from_secs(30))).expect("a timeout");
     converse(stream, method, path, headers, body).expect("an answer")
 }
 
@@ -48,18 +50,48 @@ pub fn try_http(
     headers: &[&str],
     body: &str,
 ) -> io::Result<HttpReply> {
-    converse(UnixStream::connect(socket)?, method, path, headers, body)
+    let stream = UnixStream::connect(socket)?;
+    stream.set_read_timeout(Some(Duration::from_secs(30)))?;
+    converse(stream, method, path, headers, body)
+}
+
+/// As [`http`], over TCP.
+///
+/// # Panics
+/// If there is no answer.
+pub fn http_tcp(address: SocketAddr, method: &str, path: &str, headers: &[&str], body: &str) -> HttpReply {
+    let stream = TcpStream::connect(address).expect("a connection");
+    stream.set_read_timeout(Some(Duration::from_secs(30))).expect("a timeout");
+    converse(stream, method, path, headers, body).expect("an answer")
+}
+
+/// Sends `bytes` as they are over TCP; what came back, which may be nothing, until the other end closed.
+///
+/// # Errors
+/// Nothing was sent back, and the connection was reset or stayed open for half a minute.
+pub fn try_raw(address: SocketAddr, bytes: &[u8]) -> io::Result<Vec<u8>> {
+    let mut stream = TcpStream::connect(address)?;
+    stream.set_read_timeout(Some(Duration::from_secs(30)))?;
+    // The other end may have heard enough.
+    let _ = stream.write_all(bytes);
+    let mut answer = Vec::new();
+    match stream.read_to_end(&mut answer) {
+        Err(error) if answer.is_empty() => Err(error),
+        _ => Ok(answer),
+    }
 }
 
 fn converse(
-    mut stream: UnixStream,
+    mut stream: impl Read + Write,
     method: &str,
     path: &str,
     headers: &[&str],
     body: &str,
 ) -> io::Result<HttpReply> {
-    stream.set_read_timeout(Some(Duration::from_secs(30)))?;
-    let mut request = format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n");
+    let mut request = format!("{method} {path} HTTP/1.1\r\nConnection: close\r\n");
+    if !headers.iter().any(|header| header.starts_with("Host:")) {
+        request.push_str("Host: localhost\r\n");
+    }
     for header in headers {
         request.push_str(header);
         request.push_str("\r\n");

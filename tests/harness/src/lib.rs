@@ -4,6 +4,7 @@
 
 mod admin;
 mod database;
+mod events;
 mod instance;
 pub mod load;
 pub mod original;
@@ -13,8 +14,9 @@ mod tree;
 mod validity;
 mod worker;
 
-pub use admin::{HttpReply, http, try_http};
+pub use admin::{HttpReply, http, http_tcp, try_http, try_raw};
 pub use database::Database;
+pub use events::{EventReader, Told};
 pub use instance::Instance;
 pub use site::Site;
 pub use small_disk::SmallDisk;

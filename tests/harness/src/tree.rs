@@ -38,6 +38,17 @@ impl Site {
         })
     }
 
+    /// Where the admin endpoint listens on TCP; set `admin.listen=127.0.0.1:0` before.
+    ///
+    /// # Panics
+    /// If it does not.
+    pub fn admin_tcp(&self) -> std::net::SocketAddr {
+        let node = self.node("admin");
+        let endpoint = node["link"]["endpoint"].as_str().unwrap_or_default();
+        let first = endpoint.split(' ').next().and_then(|url| url.strip_prefix("http://"));
+        first.and_then(|address| address.parse().ok()).unwrap_or_else(|| panic!("no tcp: {endpoint}"))
+    }
+
     /// A figure that the child at `path` declares.
     ///
     /// # Panics

@@ -1,0 +1,184 @@
+//! What is shipped in `config/`: every profile passes `check`, the schema is the program's and takes all of them, and the
+//! commented configuration shows each key with its default. And where values come from: files, environment, `--set`.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+fn directory() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("config")
+}
+
+/// Every `config/*.toml`.
+fn profiles() -> Vec<PathBuf> {
+    let entries =
+        fs::read_dir(directory()).expect("the directory").map(|entry| entry.expect("an entry").path());
+    let mut files: Vec<_> =
+        entries.filter(|path| path.extension().is_some_and(|end| end == "toml")).collect();
+    files.sort();
+    assert!(files.len() >= 3, "{files:?}");
+    files
+}
+
+/// Runs the program with `variables` in its environment: exit code, standard output and standard error.
+fn run(arguments: &[&str], variables: &[(&str, &str)]) -> (i32, String, String) {
+    let empty = tempfile::tempdir().expect("a temporary directory");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_orchestrator"));
+    command.current_dir(empty.path()).args(arguments).envs(variables.iter().copied());
+    let output = command.output().expect("run the program");
+    let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
+    assert_eq!(
+        fs::read_dir(empty.path()).expect("it is still there").count(),
+        0,
+        "{arguments:?} made something"
+    );
+    (output.status.code().unwrap_or(-1), text(output.stdout), text(output.stderr))
+}
+
+/// `config print`, which must succeed.
+fn print(arguments: &[&str], variables: &[(&str, &str)]) -> String {
+    let (code, out, err) = run(&[&["config", "print"], arguments].concat(), variables);
+    assert_eq!(code, 0, "{arguments:?}: {err}");
+    out
+}
+
+#[test]
+fn every_profile_passes_check_without_touching_anything() {
+    for profile in profiles() {
+        let (code, out, err) = run(&["check", "--config", &profile.display().to_string()], &[]);
+        assert_eq!(code, 0, "{}: {err}", profile.display());
+        assert!(out.starts_with("orchestrator") && err.is_empty(), "{out}{err}");
+    }
+}
+
+/// Uncomments every key: a key is commented out without a space after `#`.
+fn uncommented(text: &str) -> String {
+    let plain = |line: &str| match line.strip_prefix('#') {
+        Some(rest) if !rest.starts_with(' ') => format!("{rest}\n"),
+        _ => format!("{line}\n"),
+    };
+    text.lines().map(plain).collect()
+}
+
+#[test]
+fn the_schema_is_the_programs_own_and_takes_every_shipped_file() {
+    let (code, own, err) = run(&["config", "schema"], &[]);
+    assert_eq!(code, 0, "{err}");
+    let shipped = fs::read_to_string(directory().join("schema.json")).expect("config/schema.json");
+    assert!(own == shipped, "config/schema.json is old: cargo run -- config schema > config/schema.json");
+
+    let schema: serde_json::Value = serde_json::from_str(&shipped).expect("JSON");
+    assert!(jsonschema::meta::is_valid(&schema), "it is a schema by the standard's own schema");
+    let validator = jsonschema::draft202012::new(&schema).expect("a schema of draft 2020-12");
+    let mut texts: Vec<_> = profiles().iter().map(|file| fs::read_to_string(file).expect("UTF-8")).collect();
+    texts.push(uncommented(&fs::read_to_string(directory().join("orchestrator.toml")).expect("UTF-8")));
+    for text in texts {
+        let table: toml::Table = toml::from_str(&text).expect("TOML");
+        let errors: Vec<_> = validator
+            .iter_errors(&serde_json::to_value(&table).expect("JSON"))
+            .map(|error| error.to_string())
+            .collect();
+        assert!(errors.is_empty(), "{errors:?} in\n{text}");
+    }
+}
+
+#[test]
+fn each_key_of_the_commented_configuration_has_its_default() {
+    let text = uncommented(&fs::read_to_string(directory().join("orchestrator.toml")).expect("UTF-8"));
+    let file = tempfile::NamedTempFile::new().expect("a temporary file");
+    let (mut section, mut keys) = ("", 0);
+    for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+        if line.starts_with('[') {
+            section = line;
+            continue;
+        }
+        let (key, _) = line.split_once(" = ").expect("a key and its value");
+        let shown = |body: &str| {
+            fs::write(file.path(), format!("{section}\n{body}\n")).expect("write a configuration");
+            let printed: toml::Table =
+                toml::from_str(&print(&["--config", &file.path().display().to_string()], &[])).expect("TOML");
+            printed[section.trim_matches(['[', ']'])].get(key).cloned()
+        };
+        let (silent, spelled) = (shown(""), shown(line));
+        // The one key whose default cannot be written: no socket.
+        assert_eq!(silent.is_none(), key == "unix_socket", "{key} has a default to show");
+        assert!(silent.is_none() || silent == spelled, "{section} {line}: the default is {silent:?}");
+        keys += 1;
+    }
+    assert!(keys > 10, "only {keys} keys");
+}
+
+#[test]
+fn files_give_way_to_the_environment_and_that_to_set_and_print_tells_which() {
+    let file = tempfile::NamedTempFile::new().expect("a temporary file");
+    fs::write(file.path(), "[queue]\nhold_secs = 1\ndatabase = \"a\"\nsocket = \"b\"\n").expect("write");
+    let name = file.path().display().to_string();
+    let variables = [
+        ("ORCHESTRATOR__QUEUE__HOLD_SECS", "2"),
+        ("ORCHESTRATOR__QUEUE__DATABASE", "7117"),
+        ("ORCHESTRATOR__ADMIN__LISTEN", ""),
+    ];
+    let text = print(&["--config", &name, "--set", "queue.hold_secs=3"], &variables);
+    let expected = format!(
+        "[admin]\nallowed_hosts = []  # default\naudit_file = \"\"  # default\nchaos = false  # default\n\
+         listen = \"\"  # environment ORCHESTRATOR__ADMIN__LISTEN\nmax_event_clients = 16  # default\n\
+         tokens_file = \"\"  # default\n\n\
+         [queue]\ndatabase = \"7117\"  # environment ORCHESTRATOR__QUEUE__DATABASE\n\
+         hold_secs = 3  # --set queue.hold_secs=3\ninput_dir = \"var/fetchers\"  # default\n\
+         on_corrupt = \"rebuild\"  # default\nredeliver_after_lease = false  # default\n\
+         socket = \"b\"  # {name}:4\nsynchronous = \"full\"  # default\n\n\
+         [telemetry]\nfilter = \"info,actix_server=warn\"  # default\nformat = \"text\"  # default\n"
+    );
+    assert_eq!(text, expected);
+    // What is printed is a configuration, and the same one.
+    fs::write(file.path(), &text).expect("write");
+    let values = |text: &str| toml::from_str::<toml::Table>(text).expect("TOML");
+    assert_eq!(values(&print(&["--config", &name], &[])), values(&text));
+}
+
+#[test]
+fn errors_of_all_sources_come_in_one_report() {
+    let file = tempfile::NamedTempFile::new().expect("a temporary file");
+    fs::write(file.path(), "[queue]\nhold_secs = \"1\"\n\n[admin]\nlisten = \"[::]:1\"\n").expect("write");
+    let name = file.path().display().to_string();
+    let arguments = [
+        "check",
+        "--config",
+        &name,
+        "--config",
+        "/nowhere.toml",
+        "--set",
+        "queue.socket=[]",
+        "--set",
+        "x",
+        "--only",
+        "y",
+    ];
+    let variables = [
+        ("ORCHESTRATOR__QUEUE__HOLDSECS", "2"),
+        ("ORCHESTRATOR__TELEMETRY__FORMAT", "xml"),
+        ("ORCHESTRATOR_ONE_UNDERSCORE", "is another program's"),
+    ];
+    let (code, out, err) = run(&arguments, &variables);
+    assert_eq!((code, out.as_str()), (78, ""));
+    let lines: Vec<_> = err.lines().collect();
+    let expected = [
+        "orchestrator: the configuration has 8 errors".to_owned(),
+        format!("{name}:2: queue.hold_secs: \"1\" is a string, an integer is expected"),
+        format!("{name}:5: admin.listen: \"[::]:1\" is not a loopback address"),
+        "/nowhere.toml: cannot read this file: No such file or directory".to_owned(),
+        "environment ORCHESTRATOR__QUEUE__HOLDSECS: queue.holdsecs: unknown key; did you mean hold_secs?"
+            .to_owned(),
+        "environment ORCHESTRATOR__TELEMETRY__FORMAT: telemetry.format: \"xml\" is none of text, json"
+            .to_owned(),
+        "--set queue.socket=[]: queue.socket: this is an array, a string is expected".to_owned(),
+        "--set x: write it as section.key=value".to_owned(),
+        "--only y: there is no such subsystem in this build; it has: queue".to_owned(),
+    ];
+    assert_eq!(lines.len(), expected.len(), "{err}");
+    for (line, expected) in lines.iter().zip(&expected) {
+        assert!(line.starts_with(expected), "{line} does not begin with {expected}");
+    }
+}

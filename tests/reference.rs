@@ -1,0 +1,107 @@
+//! The pages for operators and the program say the same: metrics, events, exit codes, alerts.
+
+use std::{collections::BTreeSet, fs};
+
+use orchestrator_harness::{Site, eventually, http};
+
+fn page(name: &str) -> String {
+    let path = format!("{}/deploy/{name}", env!("CARGO_MANIFEST_DIR"));
+    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// First cells of the table under a heading, without their backquotes.
+fn listed(text: &str, heading: &str) -> BTreeSet<String> {
+    let section = text.split("\n## ").find(|section| section.starts_with(heading)).expect("the heading");
+    let cells = section.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
+    cells.map(str::to_owned).collect()
+}
+
+/// Headings of the third level under one of the second.
+fn sections(text: &str, heading: &str) -> BTreeSet<String> {
+    let section = text.split("\n## ").find(|section| section.starts_with(heading)).expect("the heading");
+    section.lines().filter_map(|line| line.strip_prefix("### ")).map(str::to_owned).collect()
+}
+
+/// Words that begin with `prefix`.
+fn words(text: &str, prefix: &str) -> BTreeSet<String> {
+    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    text.split(|c| !is_word(c)).filter(|word| word.starts_with(prefix)).map(str::to_owned).collect()
+}
+
+#[test]
+fn every_metric_is_in_the_table_and_the_other_way_round() {
+    let site = Site::new(env!("CARGO_BIN_EXE_orchestrator"));
+    site.write("f.1.txt", "alpha 0 1\n");
+    let _instance = site.start();
+    let table = listed(&page("REFERENCE.md"), "Metrics");
+    // Children declare their figures before they are ready.
+    eventually("readiness", || http(&site.admin_socket(), "GET", "/readyz", &[], "").status == 200);
+    let types = http(&site.admin_socket(), "GET", "/metrics", &[], "").body;
+    let found: BTreeSet<String> = types
+        .lines()
+        .filter_map(|line| Some(line.strip_prefix("# TYPE ")?.split(' ').next()?.to_owned()))
+        .collect();
+    assert_eq!(found, table);
+    for row in page("REFERENCE.md").lines().filter(|line| line.starts_with("| `orchestrator_")) {
+        let cells: Vec<_> = row.split('|').map(|cell| cell.trim().trim_matches('`')).collect();
+        assert!(types.contains(&format!("# TYPE {} {}\n", cells[1], cells[2])), "{row}");
+    }
+}
+
+#[test]
+fn every_event_is_in_the_table_and_the_other_way_round() {
+    let source = include_str!("../actors/supervise/src/event.rs");
+    let body = source
+        .split("pub enum EventKind {")
+        .nth(1)
+        .and_then(|rest| rest.split("\n}").next())
+        .expect("the kinds");
+    // Variants stand at the first level of indentation.
+    let variants = body
+        .lines()
+        .filter_map(|line| line.strip_prefix("    "))
+        .filter(|line| line.starts_with(char::is_uppercase));
+    let snake = |name: &str| {
+        let mut text = String::new();
+        for c in name.chars().take_while(char::is_ascii_alphanumeric) {
+            if c.is_uppercase() && !text.is_empty() {
+                text.push('_');
+            }
+            text.push(c.to_ascii_lowercase());
+        }
+        text
+    };
+    let kinds: BTreeSet<String> = variants.map(snake).collect();
+    assert!(kinds.contains("restart_scheduled"), "{kinds:?}");
+    assert_eq!(kinds, listed(&page("REFERENCE.md"), "Events"));
+}
+
+#[test]
+fn every_exit_code_has_a_section() {
+    let (code, help, _) = Site::new(env!("CARGO_BIN_EXE_orchestrator")).cli(&["--help"]);
+    assert_eq!(code, 0);
+    let table = help.split("Exit codes:").nth(1).expect("the table of exit codes");
+    let codes: BTreeSet<String> = table
+        .lines()
+        .filter_map(|line| line.split_whitespace().next()?.parse::<u8>().ok())
+        .map(|code| format!("Exit {code}"))
+        .collect();
+    assert!(codes.len() >= 10, "{codes:?}");
+    assert_eq!(codes, sections(&page("RUNBOOK.md"), "Exit codes"));
+}
+
+#[test]
+fn every_alert_has_a_section_and_only_known_metrics() {
+    let alerts = page("alerts.yml");
+    let names: BTreeSet<String> =
+        alerts.lines().filter_map(|line| line.trim().strip_prefix("- alert: ")).map(str::to_owned).collect();
+    assert!(names.len() >= 5, "{names:?}");
+    assert_eq!(names, sections(&page("RUNBOOK.md"), "Alerts"));
+    let table = listed(&page("REFERENCE.md"), "Metrics");
+    let dashboard = page("grafana-dashboard.json");
+    serde_json::from_str::<serde_json::Value>(&dashboard).expect("the dashboard is JSON");
+    for word in words(&alerts, "orchestrator_").into_iter().chain(words(&dashboard, "orchestrator_")) {
+        let name = word.strip_suffix("_bucket").unwrap_or(&word);
+        assert!(table.contains(name), "{word} is no metric");
+    }
+}

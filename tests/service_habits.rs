@@ -1,0 +1,174 @@
+//! What a service manager and an administrator rely on: readiness, watchdog and stop are told over `NOTIFY_SOCKET`, SIGHUP
+//! reads the configuration again, a blocked arbiter is seen, and JSON logs name the child.
+
+use std::{
+    fs,
+    os::unix::net::{UnixDatagram, UnixStream},
+    process::Stdio,
+    time::{Duration, Instant},
+};
+
+use orchestrator_harness::{Instance, Site, Worker, eventually, http, wait_for};
+use rustix::process::Signal;
+use serde_json::Value;
+
+/// A configuration file at the site, for what is read again.
+fn configured(site: &Site, telemetry: &str) -> String {
+    let file = site.path().join("orchestrator.toml");
+    let text = format!(
+        "[telemetry]\n{telemetry}\n[admin]\nlisten = \"\"\nunix_socket = {:?}\nchaos = true\n[queue]\ndatabase = {:?}\n\
+         input_dir = {:?}\nsocket = {:?}\n",
+        site.admin_socket(),
+        site.database_path(),
+        site.input_dir(),
+        site.socket()
+    );
+    fs::write(&file, text).expect("write a configuration");
+    file.display().to_string()
+}
+
+/// Starts with `telemetry`, in the environment of a service manager that listens at `notify`.
+fn start(site: &Site, telemetry: &str, watchdog: Option<Duration>) -> (Instance, UnixDatagram) {
+    let notify = site.path().join("notify.sock");
+    let manager = UnixDatagram::bind(&notify).expect("bind a datagram socket");
+    manager.set_read_timeout(Some(Duration::from_secs(30))).expect("set a time-out");
+    let mut command = site.bare_command();
+    command.args(["run", "--config", &configured(site, telemetry)]).env("NOTIFY_SOCKET", &notify);
+    let log = fs::File::create(site.log_path()).expect("create a log");
+    command.stdout(Stdio::null()).stderr(log);
+    if let Some(limit) = watchdog {
+        command.env("WATCHDOG_USEC", limit.as_micros().to_string());
+    }
+    (Instance::spawn(command), manager)
+}
+
+/// The next notice of the process.
+fn heard(manager: &UnixDatagram) -> String {
+    let mut bytes = [0; 512];
+    let length = manager.recv(&mut bytes).expect("a notice");
+    String::from_utf8_lossy(&bytes[..length]).trim().to_owned()
+}
+
+/// Skips notices until one begins with `wanted`.
+fn await_notice(manager: &UnixDatagram, wanted: &str) -> String {
+    let give_up = Instant::now() + orchestrator_harness::DEADLINE;
+    loop {
+        let notice = heard(manager);
+        if notice.starts_with(wanted) {
+            return notice;
+        }
+        assert!(Instant::now() < give_up, "no {wanted}");
+    }
+}
+
+#[test]
+fn the_service_manager_hears_ready_reloading_and_stopping() {
+    let site = Site::new(env!("CARGO_BIN_EXE_orchestrator"));
+    let (mut instance, manager) = start(&site, "", None);
+    assert_eq!(heard(&manager), "READY=1");
+    // Whoever is started after it finds its sockets; the database may still be opening, and requests wait for it.
+    assert!(Worker::connect(&site.socket()).is_ok(), "ready, but no worker socket");
+    assert!(UnixStream::connect(site.admin_socket()).is_ok(), "ready, but no admin socket");
+    instance.signal(Signal::HUP);
+    let reloading = heard(&manager);
+    assert!(reloading.starts_with("RELOADING=1") && reloading.contains("MONOTONIC_USEC="), "{reloading}");
+    assert_eq!(heard(&manager), "READY=1");
+    instance.signal(Signal::TERM);
+    assert_eq!(heard(&manager), "STOPPING=1");
+    assert_eq!(instance.wait().code(), Some(0), "{}", site.log());
+}
+
+/// Who cannot write a notice is told why the process is not ready; the watchdog is fed only while every arbiter beats.
+#[test]
+fn a_frozen_arbiter_is_flagged_and_keeps_the_watchdog_hungry() {
+    let site = Site::new(env!("CARGO_BIN_EXE_orchestrator"));
+    let (_instance, manager) = start(&site, "", Some(Duration::from_millis(800)));
+    await_notice(&manager, "READY=1");
+    for _ in 0..5 {
+        await_notice(&manager, "WATCHDOG=1");
+    }
+    let frozen = Instant::now();
+    let reply =
+        http(&site.admin_socket(), "POST", "/v1/actors/queue/watcher/freeze", &[], "{\"reason\":\"drill\"}");
+    assert_eq!(reply.status, 200, "{}", reply.body);
+    let named = wait_for("readiness to name it", || {
+        let reply = http(&site.admin_socket(), "GET", "/readyz?verbose", &[], "");
+        (reply.status == 503).then_some(reply.body)
+    });
+    assert!(frozen.elapsed() < Duration::from_secs(2), "flagged after {:?}", frozen.elapsed());
+    assert!(named.contains("culprit: orchestrator/queue") && named.contains("is blocked"), "{named}");
+    let node = http(&site.admin_socket(), "GET", "/v1/tree/queue/watcher", &[], "").json();
+    assert_eq!(node.pointer("/root/stuck").or(node.pointer("/stuck")), Some(&Value::Bool(true)), "{node}");
+    // Nothing is heard for as long as it is frozen: it is fed four times in 800 ms otherwise.
+    manager.set_read_timeout(Some(Duration::from_millis(700))).expect("set a time-out");
+    let mut silent = false;
+    let mut bytes = [0; 64];
+    while frozen.elapsed() < Duration::from_secs(4) && !silent {
+        silent = manager.recv(&mut bytes).is_err();
+    }
+    assert!(silent, "the watchdog was fed although an arbiter stood still");
+    manager.set_read_timeout(Some(Duration::from_secs(30))).expect("set a time-out");
+    await_notice(&manager, "WATCHDOG=1");
+    eventually("readiness", || http(&site.admin_socket(), "GET", "/readyz", &[], "").status == 200);
+    assert!(site.log().contains("watchdog is not fed"), "{}", site.log());
+}
+
+#[test]
+fn sighup_takes_over_the_log_filter_and_names_what_waits_for_a_restart() {
+    let site = Site::new(env!("CARGO_BIN_EXE_orchestrator"));
+    let (instance, manager) = start(&site, "filter = \"info\"", None);
+    await_notice(&manager, "READY=1");
+    let restart = || {
+        let reply = http(&site.admin_socket(), "POST", "/v1/actors/queue/watcher/restart", &[], "{}");
+        assert_eq!(reply.status, 200, "{}", reply.body);
+    };
+    restart();
+    assert!(!site.log().contains("DEBUG"), "{}", site.log());
+
+    let file = configured(&site, "filter = \"debug\"");
+    let text = fs::read_to_string(&file).expect("it is there") + "hold_secs = 77\n";
+    fs::write(&file, text).expect("write a configuration");
+    instance.signal(Signal::HUP);
+    await_notice(&manager, "READY=1");
+    assert!(site.log().contains("telemetry.filter"), "{}", site.log());
+    assert!(site.log().contains("queue.hold_secs") && site.log().contains("restart"), "{}", site.log());
+    restart();
+    eventually("more to be logged", || site.log().contains("DEBUG"));
+
+    // What is refused changes nothing.
+    configured(&site, "filter = \"info\"\nfilterr = \"x\"");
+    instance.signal(Signal::HUP);
+    await_notice(&manager, "READY=1");
+    assert!(site.log().contains("filterr") && site.log().contains("refused"), "{}", site.log());
+    let before = site.log().matches("DEBUG").count();
+    restart();
+    eventually("debug lines still to come", || site.log().matches("DEBUG").count() > before);
+}
+
+#[test]
+fn json_logs_name_the_child() {
+    let site = Site::new(env!("CARGO_BIN_EXE_orchestrator"));
+    site.write("f.notanumber.txt", "alpha 0 1\n");
+    let (mut instance, manager) = start(&site, "format = \"json\"", None);
+    await_notice(&manager, "READY=1");
+    let named = |line: &Value, path: &str| line.pointer("/span/path").and_then(Value::as_str) == Some(path);
+    let lines = || -> Vec<Value> {
+        let log = site.log();
+        let whole = log.rsplit_once('\n').map_or("", |(whole, _)| whole);
+        let parse = |line: &str| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+        whole.lines().map(parse).collect()
+    };
+    // The one is a thread, the other one a task.
+    for child in ["reader", "inotify"] {
+        let path = format!("orchestrator/queue/{child}");
+        eventually("the child to say something", || lines().iter().any(|line| named(line, &path)));
+    }
+    instance.signal(Signal::TERM);
+    assert_eq!(instance.wait().code(), Some(0));
+    for line in lines() {
+        assert!(
+            line["timestamp"].is_string() && line["level"].is_string() && line["target"].is_string(),
+            "{line}"
+        );
+    }
+}

@@ -1,0 +1,131 @@
+//! The tutorial of CONTRIBUTING.md, built from the page's own code blocks and run.
+
+use std::{
+    fs,
+    io::Write,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use orchestrator_harness::{Instance, Site, eventually, http};
+
+/// A fenced block whose first line names a language and a file.
+struct Block<'a> {
+    language: &'a str,
+    file: &'a str,
+    text: String,
+}
+
+fn blocks(page: &str) -> Vec<Block<'_>> {
+    let mut blocks = Vec::new();
+    let mut lines = page.lines();
+    while let Some(line) = lines.next() {
+        let Some((language, file)) = line.strip_prefix("```").and_then(|info| info.split_once(' ')) else {
+            continue;
+        };
+        let text = lines
+            .by_ref()
+            .take_while(|line| *line != "```")
+            .fold(String::new(), |text, line| text + line + "\n");
+        blocks.push(Block { language, file, text });
+    }
+    blocks
+}
+
+/// Copies what git tracks, or would.
+fn copy_house(to: &Path) {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let output = Command::new("git")
+        .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
+        .current_dir(root)
+        .output()
+        .expect("git lists the files");
+    let listed = String::from_utf8(output.stdout).expect("UTF-8");
+    for name in listed.split_terminator('\0').filter(|name| root.join(name).is_file()) {
+        let target = to.join(name);
+        fs::create_dir_all(target.parent().expect("a folder")).expect("make a folder");
+        fs::copy(root.join(name), target).expect("copy a file");
+    }
+    assert!(to.join("Cargo.toml").exists(), "git listed nothing");
+}
+
+/// Carries out one block of the page.
+fn follow(house: &Path, block: &Block<'_>) {
+    let file = house.join(block.file);
+    if block.language != "diff" {
+        assert!(!file.exists(), "{} is there already", block.file);
+        fs::create_dir_all(file.parent().expect("a folder")).expect("make a folder");
+        return fs::write(file, &block.text).expect("write a file");
+    }
+    // The house may lie inside of a repository: it is not part of that.
+    let mut apply = Command::new("git")
+        .args(["apply", "--recount", "-p1"])
+        .current_dir(house)
+        .env("GIT_CEILING_DIRECTORIES", house.parent().expect("a folder"))
+        .stdin(Stdio::piped())
+        .spawn()
+        .expect("git applies patches");
+    apply.stdin.take().expect("piped").write_all(block.text.as_bytes()).expect("git reads its patch");
+    let done = apply.wait().expect("git ends");
+    assert!(
+        done.success(),
+        "{}: the page no longer fits the file; make the change and update the page",
+        block.file
+    );
+}
+
+/// Builds it with the tutorial's feature alone.
+fn build(house: &Path, target: &Path) -> PathBuf {
+    let output = Command::new(env!("CARGO"))
+        .args(["build", "--offline", "--no-default-features", "--features", "pulse"])
+        .current_dir(house)
+        .env("CARGO_TARGET_DIR", target)
+        .output()
+        .expect("cargo runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!said.contains("warning:"), "the tutorial's code has warnings: {said}");
+    target.join("debug/orchestrator")
+}
+
+#[test]
+fn the_sixth_subsystem_is_built_from_the_page_and_runs() {
+    let page =
+        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("CONTRIBUTING.md")).expect("the page");
+    let blocks = blocks(&page);
+    assert!(blocks.len() >= 8, "the page has only {} blocks", blocks.len());
+    // Always in the same place, so that what others wrote is built once.
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("tutorial");
+    let (house, target) = (folder.join("house"), folder.join("target"));
+    let _ = fs::remove_dir_all(&house);
+    copy_house(&house);
+    blocks.iter().for_each(|block| follow(&house, block));
+
+    let binary = build(&house, &target);
+    let site = Site::new(&binary);
+    let socket = site.admin_socket();
+    let mut command = site.bare_command();
+    command.args(["run", "--set", "pulse.period_ms=5", "--set", "admin.listen="]);
+    command.args(["--set", &format!("admin.unix_socket={}", socket.display())]);
+    let instance = Instance::spawn(command);
+    let count = || {
+        let reply = http(&socket, "POST", "/v1/consoles/pulse/heart/count", &[], "{}");
+        assert_eq!(reply.status, 200, "{}", reply.body);
+        reply.json()["beats"].as_u64().expect("a count")
+    };
+    eventually("it to beat", || count() > 3);
+    let before = count();
+    let (code, out, err) = site.cli(&["restart", "pulse/heart", "--reason", "the tutorial says so"]);
+    assert_eq!(code, 0, "{out}{err}");
+    assert!(count() >= before, "the figure outlives the incarnation");
+    let (_, tree, _) = site.cli(&["tree", "pulse"]);
+    assert!(tree.contains("heart") && tree.contains("actor"), "{tree}");
+    let metrics = http(&socket, "GET", "/metrics", &[], "").body;
+    assert!(metrics.contains("orchestrator_pulse_beats_total{"), "{metrics}");
+    assert!(instance.terminate().success());
+
+    let (code, out, _) = site.cli(&["check", "--only", "pulse"]);
+    assert!(code == 0 && out.contains("heart") && !out.contains("watcher"), "{out}");
+    let (code, _, err) = site.cli(&["check", "--set", "pulse.period_ms=0"]);
+    assert!(code == 78 && err.contains("below the least value 1"), "{err}");
+}
