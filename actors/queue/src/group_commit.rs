@@ -14,10 +14,10 @@ use crate::{
 
 /// First, shortest and longest slice of ingest. Longer slices write fewer pages a row.
 const SLICE_INGEST: [Duration; 3] =
-    [Duration::from_millis(5), Duration::from_millis(2), Duration::from_millis(10)];
+    [Duration::from_millis(5), Duration::from_millis(2), Duration::from_millis(12)];
 /// What a turn of ingest is to take with its commit: slices are cut to that, whatever the disk and the size of the database
 /// make of a commit.
-const TURN_INGEST: Duration = Duration::from_millis(12);
+const TURN_INGEST: Duration = Duration::from_millis(15);
 /// Longest slice of deletion: its commit takes two to three times as long again, random pages that they are (measured).
 const SLICE_DELETE: Duration = Duration::from_millis(2);
 

@@ -279,7 +279,7 @@ fn other_work_shares_the_turns_with_requests() {
 fn slices_are_cut_so_that_a_turn_takes_what_it_should() {
     let ms = Duration::from_millis;
     // The commit takes as long as the slice, or four times as long, or as good as nothing.
-    for (of_commit, settled) in [(1, ms(6)), (4, TURN_INGEST / 5), (0, ms(10))] {
+    for (of_commit, settled) in [(1, TURN_INGEST / 2), (4, TURN_INGEST / 5), (0, SLICE_INGEST[2])] {
         let slice = (0..50).fold(ms(5), |slice, _| next_slice(slice, slice * (1 + of_commit)));
         let off = slice.abs_diff(settled);
         assert!(off < ms(1), "{of_commit}: {slice:?}");

@@ -4,7 +4,7 @@ use super::groups;
 use super::section::Section;
 use super::view::View;
 use crate::storage::{AttrState, GroupKey, LogRow, Place, Row};
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
 
 /// Reads the log row and the queue rows of an attribute path, but those of deleted runs.
 pub(super) fn load(conn: &Connection, view: &View, attr_path: &str) -> rusqlite::Result<AttrState> {
@@ -30,9 +30,22 @@ pub(super) fn load(conn: &Connection, view: &View, attr_path: &str) -> rusqlite:
     Ok(AttrState { log: load_log(conn, attr_path)?, rows })
 }
 
+/// The statement of [`load_log_by`], for those who load many.
+pub(super) fn log_statement(conn: &Connection) -> rusqlite::Result<CachedStatement<'_>> {
+    conn.prepare_cached("SELECT started, finished, exit_code FROM log WHERE attr_path = ?1")
+}
+
 /// Reads the log row of an attribute path.
 pub(super) fn load_log(conn: &Connection, attr_path: &str) -> rusqlite::Result<Option<LogRow>> {
-    conn.prepare_cached("SELECT started, finished, exit_code FROM log WHERE attr_path = ?1")?
+    load_log_by(&mut log_statement(conn)?, attr_path)
+}
+
+/// [`load_log`] by its [`log_statement`].
+pub(super) fn load_log_by(
+    statement: &mut CachedStatement<'_>,
+    attr_path: &str,
+) -> rusqlite::Result<Option<LogRow>> {
+    statement
         .query_row([attr_path], |row| {
             Ok(LogRow { started: row.get(0)?, finished: row.get(1)?, exit_code: row.get(2)? })
         })

@@ -2,7 +2,7 @@
 
 use super::section::Section;
 use crate::storage::{GroupKey, Place};
-use rusqlite::{Connection, OptionalExtension, Params, Row, params};
+use rusqlite::{CachedStatement, Connection, OptionalExtension, Params, Row, params};
 
 /// Stands for NULL in keys, which a primary key cannot hold. It sorts before all times and jitters.
 pub(super) const NULL_KEY: i64 = i64::MIN;
@@ -18,13 +18,26 @@ pub(super) fn from_key(key: i64) -> Option<i64> {
     (key != NULL_KEY).then_some(key)
 }
 
-/// Adds a group; nothing happens if it is there.
-pub(super) fn insert(conn: &Connection, place: &Place, attr_path: &str) -> rusqlite::Result<()> {
+/// The statement of [`insert_by`], for those who insert many.
+pub(super) fn insert_statement(conn: &Connection) -> rusqlite::Result<CachedStatement<'_>> {
     conn.prepare_cached(
         "INSERT INTO orchestrator_group (fetcher_id, run_started, held, started_key, jitter_key, attr_path)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT DO NOTHING",
-    )?
-    .execute(params![
+    )
+}
+
+/// Adds a group; nothing happens if it is there.
+pub(super) fn insert(conn: &Connection, place: &Place, attr_path: &str) -> rusqlite::Result<()> {
+    insert_by(&mut insert_statement(conn)?, place, attr_path)
+}
+
+/// [`insert`] by its [`insert_statement`].
+pub(super) fn insert_by(
+    statement: &mut CachedStatement<'_>,
+    place: &Place,
+    attr_path: &str,
+) -> rusqlite::Result<()> {
+    statement.execute(params![
         place.fetcher_id,
         place.run_started,
         place.held,

@@ -30,12 +30,14 @@ pub(super) fn enqueue(
     let mut insert = conn.prepare_cached(INSERT)?;
     let mut replace = conn.prepare_cached(REPLACE)?;
     let mut sibling = sibling_statement(conn)?;
+    let mut logged = attr::log_statement(conn)?;
+    let mut group = groups::insert_statement(conn)?;
     for (taken, entry) in entries.iter().enumerate() {
         if taken > 0 && taken % STRIDE == 0 && deadline.is_some_and(|deadline| Instant::now() >= deadline) {
             return Ok(taken);
         }
         let attr_path = entry.attr_path.as_str();
-        let log = attr::load_log(conn, attr_path)?;
+        let log = attr::load_log_by(&mut logged, attr_path)?;
         let place = Place {
             fetcher_id,
             run_started,
@@ -76,7 +78,7 @@ pub(super) fn enqueue(
             }
             _ => {}
         }
-        groups::insert(conn, &place, attr_path)?;
+        groups::insert_by(&mut group, &place, attr_path)?;
         view.heads.inserted(&place, attr_path);
     }
     Ok(entries.len())
