@@ -99,8 +99,8 @@ fn a_crowd_of_readers_is_bounded_and_nobody_else_notices() {
     assert_eq!(most, SEATS, "each wave was larger than the bound: it must have been reached");
     assert_eq!(site.figure("admin", "refused_crowded") as usize, refused);
     assert!(grown < 16 << 20, "{grown} bytes more");
-    // Below a few milliseconds the machine's noise is all that is measured.
-    assert!(crowded < (2 * calm).max(Duration::from_millis(10)), "workers: {calm:?} became {crowded:?}");
+    // Below a millisecond the machine's noise is all that is measured.
+    assert!(crowded < 2 * calm.max(Duration::from_millis(1)), "workers: {calm:?} became {crowded:?}");
     assert_eq!(site.node("admin")["restarts"], 0);
     assert!(EventReader::tcp(address, "", &[]).is_ok_and(|reader| reader.status == 200));
     assert!(instance.terminate().success());
@@ -117,7 +117,7 @@ struct Wave {
     odd: usize,
 }
 
-/// `count` readers at once, from eight threads.
+/// `count` readers, nearly as many at once as have a connection: an answer that says no is a slow one.
 fn wave(address: SocketAddr, count: usize) -> Wave {
     let left = AtomicUsize::new(count);
     let take = || left.fetch_update(SeqCst, SeqCst, |left| left.checked_sub(1)).is_ok();
@@ -138,7 +138,7 @@ fn wave(address: SocketAddr, count: usize) -> Wave {
         wave
     };
     thread::scope(|scope| {
-        let threads: Vec<_> = (0..8).map(|_| scope.spawn(one)).collect();
+        let threads: Vec<_> = (0..160).map(|_| scope.spawn(one)).collect();
         let mut all = Wave { seated: Vec::new(), refused: 0, odd: 0 };
         for thread in threads {
             let wave = thread.join().expect("a wave that ends");

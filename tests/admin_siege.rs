@@ -93,8 +93,8 @@ fn slow_strangers_on_tcp_lock_out_neither_the_operator_nor_the_workers() {
     let besieged = p99(answers);
     eprintln!("READY p99: {calm:?} calm, {besieged:?} besieged; the operator waited {slowest:?} at most");
     assert!(slowest < Duration::from_secs(2), "the operator waited for {slowest:?}");
-    // Below a few milliseconds the machine's noise is all that is measured.
-    assert!(besieged < (2 * calm).max(Duration::from_millis(10)), "workers: {calm:?} became {besieged:?}");
+    // Below a millisecond the machine's noise is all that is measured.
+    assert!(besieged < 2 * calm.max(Duration::from_millis(1)), "workers: {calm:?} became {besieged:?}");
     let strangers = siege.join().expect("strangers");
     assert!(site.figure("admin", "event_clients") <= 16);
     // Those who do not get on with it are cut off, so that TCP answers although none of them leaves.

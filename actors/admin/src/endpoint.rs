@@ -6,6 +6,7 @@ use std::{future::pending, io, pin::pin, sync::Arc, time::Duration};
 use orchestrator_supervise::{
     Backoff, ChildSpec, Factory, Fault, LinkReporter, Placement, Shutdown, StartCx,
 };
+use rustix::process::setpriority_process;
 
 use crate::{
     About, AdminConfig, AdminError,
@@ -19,6 +20,9 @@ use crate::{
 
 /// Delays between attempts to open a socket that somebody else has.
 const RETRY: Backoff = Backoff { first: Duration::from_secs(1), max: Duration::from_secs(30) };
+
+/// Niceness of the endpoint's threads: about a tenth of a busy core is left for them.
+const NICENESS: i32 = 10;
 
 /// What a socket that cannot be opened means at the first start. Later it is always a warning: an endpoint that lost
 /// its port must not end the work.
@@ -50,6 +54,7 @@ async fn serve(setup: &Arc<Setup>, binding: Binding, cx: &StartCx) -> Result<(),
         cx.stop.cancelled().await;
         return Ok(());
     }
+    give_way();
     let mut listeners = Listeners::default();
     let mut opened = listeners.open_missing(places);
     if let (Binding::Required, Some(error)) = (binding, opened.trouble.first()) {
@@ -86,6 +91,13 @@ async fn serve(setup: &Arc<Setup>, binding: Binding, cx: &StartCx) -> Result<(),
             return Ok(());
         }
     }
+}
+
+/// Lowers the priority of this thread and of those that it starts, which is all that serves: however many strangers knock,
+/// the work comes first. The arbiter is the endpoint's own.
+fn give_way() {
+    // No caller is refused a lower priority; if one were, the endpoint would be as important as the work.
+    let _ = setpriority_process(None, NICENESS);
 }
 
 /// What the handlers of the two sockets, TCP and unix, are given.

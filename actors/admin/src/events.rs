@@ -1,10 +1,13 @@
 //! `GET /v1/events`: what happens in the tree, as it happens.
 
+use std::time::Duration;
+
 use actix_web::{
     HttpRequest, HttpResponse, ResponseError,
     http::header::{HeaderName, HeaderValue, RETRY_AFTER},
     web::{Data, Query},
 };
+use tokio::time::timeout;
 
 use crate::{
     access::Access,
@@ -13,6 +16,10 @@ use crate::{
     event_stream::EventStream,
     wire::ErrorKind,
 };
+
+/// How long one who finds no seat waits for that answer. It bounds what those who knock again and again can take from the
+/// work: a few hundred answers a second, for a socket has [`connections_max`](crate::server::connections_max) connections.
+const REFUSAL_DELAY: Duration = Duration::from_millis(250);
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
@@ -25,6 +32,8 @@ pub(crate) async fn events(access: Data<Access>, request: HttpRequest) -> Result
     let query = EventQuery::new(args.into_inner(), last, &access.tree)?;
     let Some(seat) = access.seats.take() else {
         access.tally.crowded.add(1);
+        // A stop does not wait for it.
+        let _ = timeout(REFUSAL_DELAY, access.closing.cancelled()).await;
         return Ok(crowded(access.seats.max()));
     };
     let stream = EventStream::new(access.tree.clone(), query, access.closing.clone(), seat);
