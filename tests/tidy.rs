@@ -16,7 +16,11 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("orchestrator-edge", &["orchestrator-supervise"]),
     ("orchestrator-admin", &["orchestrator-supervise"]),
     ("orchestrator-queue", &["orchestrator-edge", "orchestrator-supervise"]),
-    ("orchestrator", &["orchestrator-admin", "orchestrator-queue", "orchestrator-supervise"]),
+    ("orchestrator-provenance", &["orchestrator-edge", "orchestrator-supervise"]),
+    (
+        "orchestrator",
+        &["orchestrator-admin", "orchestrator-provenance", "orchestrator-queue", "orchestrator-supervise"],
+    ),
     ("orchestrator-harness", &[]),
     ("orchestrator-bench", &["orchestrator-harness"]),
 ];

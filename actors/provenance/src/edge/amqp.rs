@@ -1,0 +1,1 @@
+//! The broker: exchanges, queues and channels as the original declares them (contract §1).

@@ -1,0 +1,32 @@
+//! What the parts of the subsystem tell each other.
+
+use tokio::sync::oneshot;
+
+use crate::row::Rows;
+
+/// One message of a client on its way to the worker of its exchange and range.
+#[derive(Debug)]
+pub struct Request {
+    /// Its rows, as sent: in order, possibly repeating keys.
+    pub rows: Rows,
+    /// Where what became of it is told. Dropped = the worker ended before it was done: deliver the message again.
+    pub reply: oneshot::Sender<Settled>,
+}
+
+/// What became of a message: each of its rows is stored or refused for good.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Settled {
+    /// How many of its rows are stored, repeated ones included: what its client is told.
+    pub stored: u32,
+    /// The others.
+    pub refused: Vec<Refusal>,
+}
+
+/// A row that can never be stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// Its position among the rows of the request.
+    pub index: u32,
+    /// Why.
+    pub reason: String,
+}

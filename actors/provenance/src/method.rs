@@ -1,0 +1,184 @@
+//! The methods of the interface that write, and the exchanges that own them (contract §1, §4).
+
+use std::fmt;
+
+/// What a message asks for. A message never mixes methods.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Method {
+    /// Contents with their earliest dates.
+    ContentAdd,
+    /// Directories with their earliest dates.
+    DirectoryAdd,
+    /// Revisions with their dates and preferred origins.
+    RevisionAdd,
+    /// Origins with their urls.
+    OriginAdd,
+    /// Paths.
+    LocationAdd,
+    /// Pairs of two entities, most with a path.
+    RelationAdd(Relation),
+}
+
+/// Which two kinds of entity a relation ties together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Relation {
+    /// A content appears early in a revision, at a path.
+    ContentInRevision,
+    /// A content is in a directory, at a path.
+    ContentInDirectory,
+    /// A directory is in a revision, at a path.
+    DirectoryInRevision,
+    /// A revision was found in an origin; no path.
+    RevisionInOrigin,
+    /// The destination is a parent of the source; no path.
+    RevisionBeforeRevision,
+}
+
+/// An AMQP exchange: one worker of each range owns all its methods together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Exchange {
+    /// Contents and their relations.
+    Content,
+    /// Directories and their relation.
+    Directory,
+    /// Revisions and their relations.
+    Revision,
+    /// Origins.
+    Origin,
+    /// Locations.
+    Location,
+}
+
+impl Method {
+    /// All ten, each exchange's together.
+    pub const ALL: [Self; 10] = [
+        Self::ContentAdd,
+        Self::RelationAdd(Relation::ContentInRevision),
+        Self::RelationAdd(Relation::ContentInDirectory),
+        Self::DirectoryAdd,
+        Self::RelationAdd(Relation::DirectoryInRevision),
+        Self::RevisionAdd,
+        Self::RelationAdd(Relation::RevisionBeforeRevision),
+        Self::RelationAdd(Relation::RevisionInOrigin),
+        Self::OriginAdd,
+        Self::LocationAdd,
+    ];
+
+    /// The method's name in a binding key.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::ContentAdd => "content_add",
+            Self::DirectoryAdd => "directory_add",
+            Self::RevisionAdd => "revision_add",
+            Self::OriginAdd => "origin_add",
+            Self::LocationAdd => "location_add",
+            Self::RelationAdd(_) => "relation_add",
+        }
+    }
+
+    /// The relation, for those methods that have one.
+    pub fn relation(self) -> Option<Relation> {
+        match self {
+            Self::RelationAdd(relation) => Some(relation),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Method {
+    /// The first two parts of a binding key: `content_add.unknown`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.name(), self.relation().map_or("unknown", Relation::value))
+    }
+}
+
+impl Relation {
+    /// All five.
+    pub const ALL: [Self; 5] = [
+        Self::ContentInRevision,
+        Self::ContentInDirectory,
+        Self::DirectoryInRevision,
+        Self::RevisionInOrigin,
+        Self::RevisionBeforeRevision,
+    ];
+
+    /// The relation's value on the wire.
+    pub fn value(self) -> &'static str {
+        match self {
+            Self::ContentInRevision => "content_in_revision",
+            Self::ContentInDirectory => "content_in_directory",
+            Self::DirectoryInRevision => "directory_in_revision",
+            Self::RevisionInOrigin => "revision_in_origin",
+            Self::RevisionBeforeRevision => "revision_before_revision",
+        }
+    }
+
+    /// Kind of the source.
+    pub fn source(self) -> Entity {
+        match self {
+            Self::ContentInRevision | Self::ContentInDirectory => Entity::Content,
+            Self::DirectoryInRevision => Entity::Directory,
+            Self::RevisionInOrigin | Self::RevisionBeforeRevision => Entity::Revision,
+        }
+    }
+
+    /// Kind of the destination.
+    pub fn destination(self) -> Entity {
+        match self {
+            Self::ContentInDirectory => Entity::Directory,
+            Self::ContentInRevision | Self::DirectoryInRevision | Self::RevisionBeforeRevision => {
+                Entity::Revision
+            }
+            Self::RevisionInOrigin => Entity::Origin,
+        }
+    }
+
+    /// Do its rows have paths? Those of revisions have none.
+    pub fn has_path(self) -> bool {
+        self.source() != Entity::Revision
+    }
+}
+
+/// A kind of entity.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Entity {
+    /// A file's bytes.
+    Content,
+    /// A directory.
+    Directory,
+    /// A revision.
+    Revision,
+    /// Where software is published.
+    Origin,
+}
+
+impl Entity {
+    /// All four.
+    pub const ALL: [Self; 4] = [Self::Content, Self::Directory, Self::Revision, Self::Origin];
+
+    /// The entity's value on the wire, which is also its table and its collection.
+    pub fn value(self) -> &'static str {
+        match self {
+            Self::Content => "content",
+            Self::Directory => "directory",
+            Self::Revision => "revision",
+            Self::Origin => "origin",
+        }
+    }
+}
+
+impl Exchange {
+    /// All five, in the order of the pool.
+    pub const ALL: [Self; 5] = [Self::Content, Self::Directory, Self::Revision, Self::Origin, Self::Location];
+
+    /// Its name on the broker.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Content => "content",
+            Self::Directory => "directory",
+            Self::Revision => "revision",
+            Self::Origin => "origin",
+            Self::Location => "location",
+        }
+    }
+}

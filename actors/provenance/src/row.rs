@@ -1,0 +1,145 @@
+//! The rows that are written and read.
+
+use std::fmt;
+
+use bytes::Bytes;
+
+use crate::method::{Method, Relation};
+
+/// Identifier of an entity: the 20 raw bytes of a SHA1.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Sha1Git(pub [u8; 20]);
+
+/// An instant: microseconds since 1970 (UTC), from year 1 to year 9999, as the original's dates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Date(i64);
+
+/// What is known of a revision.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct RevisionData {
+    /// When it was made.
+    pub date: Option<Date>,
+    /// The origin that it is said to come from.
+    pub origin: Option<Sha1Git>,
+}
+
+/// One row of a relation.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RelationRow {
+    /// Source.
+    pub src: Sha1Git,
+    /// Destination.
+    pub dst: Sha1Git,
+    /// Path of the source in the destination, any bytes.
+    pub path: Option<Bytes>,
+}
+
+/// Rows of one method, in order. Fresh from a message they may repeat keys; [`Rows::resolve`](crate::conflicts) leaves one
+/// row for each.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Rows {
+    /// Contents.
+    Contents(Vec<(Sha1Git, Option<Date>)>),
+    /// Directories.
+    Directories(Vec<(Sha1Git, Option<Date>)>),
+    /// Revisions.
+    Revisions(Vec<(Sha1Git, RevisionData)>),
+    /// Origins and their urls.
+    Origins(Vec<(Sha1Git, String)>),
+    /// Paths.
+    Locations(Vec<Bytes>),
+    /// Rows of one relation.
+    Relations(Relation, Vec<RelationRow>),
+}
+
+impl Date {
+    /// 0001-01-01T00:00:00Z.
+    pub const MIN: Self = Self(-62_135_596_800_000_000);
+    /// 9999-12-31T23:59:59.999999Z.
+    pub const MAX: Self = Self(253_402_300_799_999_999);
+
+    /// None when it is out of range.
+    pub fn from_micros(micros: i64) -> Option<Self> {
+        (Self::MIN.0..=Self::MAX.0).contains(&micros).then_some(Self(micros))
+    }
+
+    /// Microseconds since 1970.
+    pub fn micros(self) -> i64 {
+        self.0
+    }
+}
+
+impl Rows {
+    /// No rows of `method`.
+    pub fn none(method: Method) -> Self {
+        match method {
+            Method::ContentAdd => Self::Contents(Vec::new()),
+            Method::DirectoryAdd => Self::Directories(Vec::new()),
+            Method::RevisionAdd => Self::Revisions(Vec::new()),
+            Method::OriginAdd => Self::Origins(Vec::new()),
+            Method::LocationAdd => Self::Locations(Vec::new()),
+            Method::RelationAdd(relation) => Self::Relations(relation, Vec::new()),
+        }
+    }
+
+    /// Whose rows they are.
+    pub fn method(&self) -> Method {
+        match self {
+            Self::Contents(_) => Method::ContentAdd,
+            Self::Directories(_) => Method::DirectoryAdd,
+            Self::Revisions(_) => Method::RevisionAdd,
+            Self::Origins(_) => Method::OriginAdd,
+            Self::Locations(_) => Method::LocationAdd,
+            Self::Relations(relation, _) => Method::RelationAdd(*relation),
+        }
+    }
+
+    /// How many.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Contents(rows) | Self::Directories(rows) => rows.len(),
+            Self::Revisions(rows) => rows.len(),
+            Self::Origins(rows) => rows.len(),
+            Self::Locations(rows) => rows.len(),
+            Self::Relations(_, rows) => rows.len(),
+        }
+    }
+
+    /// Is there none?
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl fmt::Display for Sha1Git {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for Sha1Git {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl std::str::FromStr for Sha1Git {
+    type Err = NotSha1;
+
+    fn from_str(text: &str) -> Result<Self, NotSha1> {
+        let mut id = [0; 20];
+        if text.len() != 40 || !text.is_ascii() {
+            return Err(NotSha1);
+        }
+        for (byte, pair) in id.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
+            let digit = |c: u8| char::from(c).to_digit(16).ok_or(NotSha1);
+            *byte = (digit(pair[0])? << 4 | digit(pair[1])?) as u8;
+        }
+        Ok(Self(id))
+    }
+}
+
+/// A text that is no identifier.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("an identifier is 40 hex digits")]
+pub struct NotSha1;

@@ -1,0 +1,131 @@
+//! What a provenance store does, whatever holds its rows (contract §8.1): the trait, its questions and its errors.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::Bytes;
+
+use crate::{
+    method::{Entity, Relation},
+    row::{Date, RelationRow, RevisionData, Rows, Sha1Git},
+};
+
+/// A store of provenance rows. One value serves one caller at a time; a store that can do more is opened more than once.
+pub trait Store {
+    /// Writes each of `groups` (rows of one method that went through conflict resolution, so each key appears once in a
+    /// group) in order, ALL in one transaction where the store has any: when it returns, all of it is durable. Writing the
+    /// same rows again changes nothing.
+    ///
+    /// Rows meet what is stored by these rules: date of a content or directory = the earlier; date of a revision = the
+    /// earlier, its origin = the new one unless that is none; an origin, a url and a location stay as they were first;
+    /// relations are sets.
+    ///
+    /// # Errors
+    /// [`StoreError::Refused`]: at least one row can never be stored, and none was; [`StoreError::Away`]: later, maybe.
+    fn write(&mut self, groups: &[Rows]) -> impl Future<Output = Result<Written, StoreError>>;
+
+    /// Answers a question about what was written before.
+    ///
+    /// # Errors
+    /// As for [`Self::write`].
+    fn read(&mut self, question: &Question) -> impl Future<Output = Result<Found, StoreError>>;
+}
+
+/// Rows that are not in the store although the write succeeded: the original drops them in silence and acks them, so do we,
+/// but we count them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Written {
+    /// Relations with an end or a path that is not registered.
+    pub unregistered: u64,
+    /// Origins whose url is known under another identifier.
+    pub url_taken: u64,
+    /// Revisions stored without their preferred origin, which is not registered.
+    pub origin_unknown: u64,
+}
+
+/// Why rows were not written or a question not answered.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum StoreError {
+    /// The data itself: trying again is of no use (a path too long for an index, a NUL in a text).
+    #[error("{0}")]
+    Refused(String),
+    /// The store: it is away, locked, full or stopping. Trying again may help.
+    #[error("{0}")]
+    Away(String),
+}
+
+/// A question to a store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Question {
+    /// Dates of contents: [`Found::Dates`]; those without date are absent.
+    Contents(Vec<Sha1Git>),
+    /// Dates of directories: [`Found::Dates`].
+    Directories(Vec<Sha1Git>),
+    /// Data of revisions: [`Found::Revisions`]; those with neither date nor origin are absent.
+    Revisions(Vec<Sha1Git>),
+    /// Urls of origins: [`Found::Urls`].
+    Origins(Vec<Sha1Git>),
+    /// All identifiers of a kind: [`Found::Ids`].
+    AllEntities(Entity),
+    /// All paths: [`Found::Paths`].
+    AllLocations,
+    /// Rows of a relation whose source, or, `reverse`, whose destination, is among the identifiers: [`Found::Relations`].
+    Relations {
+        /// Which relation.
+        relation: Relation,
+        /// Sources, or destinations.
+        ids: Vec<Sha1Git>,
+        /// Do they name destinations?
+        reverse: bool,
+    },
+    /// All rows of a relation: [`Found::Relations`].
+    AllRelations(Relation),
+    /// Where a content appeared first: [`Found::Occurrences`] with one or none. Only `content_in_revision` counts, ordered by
+    /// date (unknown dates last), revision, origin (its url; unknown last), path.
+    FindFirst(Sha1Git),
+    /// Everywhere that a content appears: [`Found::Occurrences`], also through directories, in the same order. A path through
+    /// a directory is the content's path if the directory's is empty or `.`, else both with a slash between.
+    FindAll {
+        /// Which content.
+        id: Sha1Git,
+        /// At most so many.
+        limit: Option<u64>,
+    },
+    /// How many rows each table has: [`Found::Counts`].
+    Counts,
+}
+
+/// An answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Found {
+    /// Dates by identifier.
+    Dates(BTreeMap<Sha1Git, Date>),
+    /// Revisions by identifier.
+    Revisions(BTreeMap<Sha1Git, RevisionData>),
+    /// Urls by identifier.
+    Urls(BTreeMap<Sha1Git, String>),
+    /// Identifiers.
+    Ids(BTreeSet<Sha1Git>),
+    /// Paths.
+    Paths(BTreeSet<Bytes>),
+    /// Rows of a relation.
+    Relations(BTreeSet<RelationRow>),
+    /// Occurrences in order.
+    Occurrences(Vec<Occurrence>),
+    /// Rows by table.
+    Counts(BTreeMap<String, u64>),
+}
+
+/// Where a content appears (the original's `ProvenanceResult`).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Occurrence {
+    /// The content.
+    pub content: Sha1Git,
+    /// In which revision.
+    pub revision: Sha1Git,
+    /// The revision's date.
+    pub date: Option<Date>,
+    /// Url of the revision's preferred origin.
+    pub origin: Option<String>,
+    /// Where in the revision; empty in a store without paths.
+    pub path: Bytes,
+}
