@@ -1,0 +1,251 @@
+//! The policy as a table, and the examples of the contract.
+
+use std::collections::BTreeSet;
+
+use bytes::Bytes;
+use proptest::prelude::*;
+
+use super::*;
+use crate::row::{RelationRow, RevisionData, Rows, Sha1Git};
+
+fn id(first: u8) -> Sha1Git {
+    let mut id = [0x99; 20];
+    id[0] = first;
+    Sha1Git(id)
+}
+
+fn digits(ranges: impl Iterator<Item = Range>) -> String {
+    ranges.map(|range| range.to_string()).collect()
+}
+
+#[test]
+fn both_routings_agree_with_the_contract() {
+    let full: Sha1Git = "c0d8929936631ecbcf9147be6b8aa13b13b014e4".parse().unwrap();
+    let of_id = |routing: Routing, id: Sha1Git| routing.range_of_id(&id).to_string();
+    let of_path = |routing: Routing, path: &str| routing.range_of_path(path.as_bytes()).to_string();
+    for (routing, of_full, dot, empty) in
+        [(Routing::FirstByte, "0", "a", "a"), (Routing::FirstHexDigit, "c", "3", "d")]
+    {
+        assert_eq!(of_id(routing, full), of_full);
+        assert_eq!(of_path(routing, "."), dot);
+        assert_eq!(of_path(routing, ""), empty);
+    }
+    assert_eq!(of_path(Routing::FirstHexDigit, "a/b"), "3");
+    for byte in 0..=255 {
+        let hex = format!("{byte:02x}");
+        assert_eq!(of_id(Routing::FirstHexDigit, id(byte)), hex[..1]);
+        assert_eq!(of_id(Routing::FirstByte, id(byte)), hex[1..]);
+    }
+}
+
+#[test]
+fn routings_have_the_names_of_the_settings() {
+    for (routing, name) in [(Routing::FirstByte, "first_byte"), (Routing::FirstHexDigit, "first_hex_digit")] {
+        assert_eq!(serde_json::to_value(routing).unwrap(), name);
+        assert_eq!(serde_json::from_value::<Routing>(name.into()).unwrap(), routing);
+    }
+    assert_eq!(Routing::default(), Routing::FirstByte);
+}
+
+#[test]
+fn exchanges_own_the_methods_of_the_contract() {
+    let table = [
+        (
+            Exchange::Content,
+            "content_add.unknown relation_add.content_in_revision relation_add.content_in_directory",
+            48,
+        ),
+        (Exchange::Directory, "directory_add.unknown relation_add.directory_in_revision", 32),
+        (
+            Exchange::Revision,
+            "revision_add.unknown relation_add.revision_before_revision relation_add.revision_in_origin",
+            48,
+        ),
+        (Exchange::Origin, "origin_add.unknown", 16),
+        (Exchange::Location, "location_add.unknown", 16),
+    ];
+    assert_eq!(exchanges(), table.map(|row| row.0));
+    let mut names = BTreeSet::new();
+    for (of, prefixes, queues) in table {
+        let found: Vec<String> = methods(of).iter().map(Method::to_string).collect();
+        assert_eq!(found.join(" "), prefixes);
+        assert!(methods(of).iter().all(|&method| exchange(method) == of));
+        let keys: BTreeSet<String> =
+            Range::ALL.into_iter().flat_map(|range| binding_keys(of, range)).collect();
+        assert_eq!(keys.len(), queues, "{}", of.name());
+        names.extend(keys);
+    }
+    assert_eq!(names.len(), 160);
+    for name in names {
+        let (method, range) = parse_binding_key(&name).unwrap();
+        assert_eq!(binding_key(method, range), name);
+    }
+}
+
+#[test]
+fn an_exchange_is_the_first_word_of_a_method_or_its_relation() {
+    for method in Method::ALL {
+        let text = method.relation().map_or(method.name(), Relation::value);
+        assert_eq!(exchange(method).name(), text.split('_').next().unwrap(), "{method}");
+    }
+}
+
+#[test]
+fn what_is_no_binding_key_is_told_so() {
+    assert_eq!(
+        parse_binding_key("relation_add.content_in_revision.0"),
+        Ok((Method::RelationAdd(Relation::ContentInRevision), Range::ALL[0]))
+    );
+    for key in [
+        "",
+        "a",
+        "..",
+        "content_add.a",
+        "content_add.unknown",
+        "content_add.unknown.",
+        "content_add.unknown.A",
+        "content_add.unknown.g",
+        "content_add.unknown.10",
+        "content_add.unknown.é",
+        "content_add.content_in_revision.a",
+        "content_add.unknown.a.a",
+        "relation_add.unknown.a",
+        "relation_add.a.a",
+        " content_add.unknown.a",
+    ] {
+        let error = parse_binding_key(key).unwrap_err().to_string();
+        assert!(error.contains("METHOD.RELATION.RANGE"), "{key:?}: {error}");
+    }
+}
+
+#[test]
+fn writes_are_known_by_their_names() {
+    assert!(Method::ALL.iter().all(|method| is_write(method.name())));
+    for read in ["content_get", "relation_get_all", "content_find_first", "open", "with_path", "add"] {
+        assert!(!is_write(read), "{read}");
+    }
+}
+
+#[test]
+fn workers_are_in_the_order_of_the_pool() {
+    let all: Vec<Worker> = Worker::all().collect();
+    assert_eq!(all.len(), 80);
+    for (index, worker) in all.iter().enumerate() {
+        assert_eq!((worker.index(), Worker::at(index)), (index, Some(*worker)));
+    }
+    assert_eq!(Worker::at(80), None);
+    let labels =
+        [(0, "content_0"), (10, "content_a"), (17, "directory_1"), (47, "revision_f"), (48, "origin_0")];
+    for (index, label) in labels.into_iter().chain([(79, "location_f")]) {
+        assert_eq!(all[index].to_string(), label);
+    }
+    for (place, exchange) in Exchange::ALL.into_iter().enumerate() {
+        assert_eq!(exchange as usize, place);
+    }
+}
+
+#[test]
+fn a_process_may_have_some_of_the_workers() {
+    let labels = |ranges: Ranges| ranges.workers().map(|worker| worker.to_string()).collect::<Vec<_>>();
+    assert_eq!(labels(Ranges::default()).len(), 80);
+    let some = Ranges::new("0-1".parse().unwrap())
+        .with(Exchange::Content, "f".parse().unwrap())
+        .with(Exchange::Revision, RangeSet::NONE);
+    assert_eq!(
+        labels(some),
+        ["content_f", "directory_0", "directory_1", "origin_0", "origin_1", "location_0", "location_1"]
+    );
+}
+
+#[test]
+fn range_sets_are_read_as_people_write_them() {
+    for (text, expected, canonical) in [
+        ("0-7", "01234567", "0-7"),
+        ("0-f", "0123456789abcdef", "0-f"),
+        ("3", "3", "3"),
+        ("0-3,8", "01238", "0-3,8"),
+        (" 8 , 0-3 ", "01238", "0-3,8"),
+        ("f", "f", "f"),
+        ("5-5,4", "45", "4-5"),
+        ("0-9,5-c", "0123456789abc", "0-c"),
+    ] {
+        let set: RangeSet = text.parse().unwrap();
+        assert_eq!((digits(set.iter()).as_str(), set.len()), (expected, expected.len()), "{text}");
+        assert_eq!(set.to_string(), canonical);
+    }
+    assert_eq!("0-f".parse(), Ok(RangeSet::ALL));
+    assert!(RangeSet::NONE.is_empty() && RangeSet::NONE.to_string().is_empty());
+    assert_eq!(Range::new(15), Some(Range::ALL[15]));
+    assert_eq!(Range::new(16), None);
+}
+
+#[test]
+fn what_names_no_ranges_is_told_so() {
+    for (text, expected) in [
+        ("", "no range is named: write hex digits and spans of them, for example 0-7,c"),
+        ("7-0", "the span 7-0 runs backwards: write 0-7"),
+        ("0,,1", "\"\" is no range: write lower-case hex digits and spans of them, for example 0-7,c"),
+        ("0-F", "\"0-F\" is no range: write lower-case hex digits and spans of them, for example 0-7,c"),
+        ("10", "\"10\" is no range: write lower-case hex digits and spans of them, for example 0-7,c"),
+        ("0-1-2", "\"0-1-2\" is no range: write lower-case hex digits and spans of them, for example 0-7,c"),
+        ("-", "\"-\" is no range: write lower-case hex digits and spans of them, for example 0-7,c"),
+        ("é", "\"é\" is no range: write lower-case hex digits and spans of them, for example 0-7,c"),
+    ] {
+        assert_eq!(text.parse::<RangeSet>().unwrap_err().to_string(), expected);
+        assert!(serde_json::from_value::<RangeSet>(text.into()).is_err());
+    }
+    assert_eq!("A".parse::<Range>().unwrap_err().to_string(), "a range is one lower-case hex digit, 0 to f");
+}
+
+#[test]
+fn rows_are_split_in_order() {
+    let row = |first| (id(first), None);
+    let rows = Rows::Contents(vec![row(0xc0), row(0x2f), row(0x10), row(0xc0)]);
+    assert_eq!(
+        split(rows, Routing::FirstByte),
+        [
+            (Range::ALL[0], Rows::Contents(vec![row(0xc0), row(0x10), row(0xc0)])),
+            (Range::ALL[15], Rows::Contents(vec![row(0x2f)])),
+        ]
+    );
+    let paths =
+        |paths: &[&'static str]| Rows::Locations(paths.iter().map(|&path| Bytes::from(path)).collect());
+    assert_eq!(
+        split(paths(&[".", ""]), Routing::FirstHexDigit),
+        [(Range::ALL[3], paths(&["."])), (Range::ALL[13], paths(&[""]))]
+    );
+    let relation = |first| RelationRow { src: id(first), dst: id(0xff), path: None };
+    let rows = Rows::Relations(Relation::RevisionInOrigin, vec![relation(0x21)]);
+    assert_eq!(split(rows.clone(), Routing::FirstHexDigit), [(Range::ALL[2], rows)]);
+    for method in Method::ALL {
+        assert_eq!(split(Rows::none(method), Routing::FirstByte), []);
+    }
+}
+
+proptest! {
+    #[test]
+    fn splitting_loses_nothing_and_sends_each_row_to_its_range(
+        firsts in prop::collection::vec(any::<u8>(), 0..200),
+        hex in any::<bool>(),
+    ) {
+        let routing = if hex { Routing::FirstHexDigit } else { Routing::FirstByte };
+        let rows = |firsts: &[u8]| {
+            Rows::Revisions(firsts.iter().map(|&first| (id(first), RevisionData::default())).collect())
+        };
+        let of = |first: &u8| routing.range_of_id(&id(*first));
+        let mut expected = Vec::new();
+        for range in Range::ALL {
+            let own: Vec<u8> = firsts.iter().copied().filter(|first| of(first) == range).collect();
+            if !own.is_empty() {
+                expected.push((range, rows(&own)));
+            }
+        }
+        prop_assert_eq!(split(rows(&firsts), routing), expected);
+    }
+
+    #[test]
+    fn range_sets_are_read_as_they_are_written(ranges in prop::collection::btree_set(0_u8..16, 1..17)) {
+        let set: RangeSet = ranges.into_iter().filter_map(Range::new).collect();
+        prop_assert_eq!(set.to_string().parse::<RangeSet>(), Ok(set));
+    }
+}
