@@ -4,6 +4,8 @@
 
 #[path = "sqlite_store/file.rs"]
 mod file;
+#[path = "conformance/flavors.rs"]
+mod flavors;
 #[path = "sqlite_store/rate.rs"]
 mod rate;
 #[path = "conformance/suite.rs"]

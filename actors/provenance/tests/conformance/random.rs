@@ -61,7 +61,7 @@ fn group(rng: &mut Rng) -> Rows {
 fn keyed<K: Ord, V>(count: usize, mut row: impl FnMut() -> (K, V)) -> Vec<(K, V)> {
     let rows: BTreeMap<K, V> = (0..count).map(|_| row()).collect();
     let mut rows: Vec<_> = rows.into_iter().collect();
-    if count % 2 == 0 {
+    if count.is_multiple_of(2) {
         rows.reverse();
     }
     rows

@@ -7,13 +7,11 @@ use orchestrator_provenance::method::{Entity, Relation};
 use orchestrator_provenance::row::{Date, RelationRow, RevisionData, Rows, Sha1Git};
 use orchestrator_provenance::store::{Found, Question, Store, StoreError, Written};
 
-use model::Model;
-
 mod cases;
 mod model;
 mod random;
 
-pub(crate) use model::Flavor;
+pub(crate) use model::{Flavor, Model};
 
 /// Runs everything. `open` gives an empty store each time.
 pub(crate) async fn run<S: Store>(flavor: Flavor, open: impl AsyncFn() -> S) {
