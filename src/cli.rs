@@ -6,7 +6,9 @@ pub(crate) mod client_error;
 mod event_stream;
 pub(crate) mod exit_code;
 mod graph;
+mod import;
 mod output;
+mod provenance;
 mod queue;
 mod tail;
 mod target;
@@ -24,7 +26,7 @@ use orchestrator_admin::{
 
 pub(crate) use self::target::Target;
 use self::{
-    client::Client, client_error::ClientError, exit_code::ExitCode, output::Form, queue::QueueCommand,
+    client::Client, client_error::ClientError, exit_code::ExitCode, output::Form, provenance::ProvenanceCommand, queue::QueueCommand,
     tail::TailArguments, top::TopArguments,
 };
 
@@ -78,6 +80,9 @@ pub(crate) enum ClientCommand {
     /// Look into the queue and steer it
     #[command(subcommand)]
     Queue(QueueCommand),
+    /// Add provenance rows and ask for them
+    #[command(subcommand)]
+    Provenance(ProvenanceCommand),
 }
 
 /// A verb for one child.
@@ -121,6 +126,9 @@ fn answer(command: &ClientCommand, target: &Target, out: &mut dyn Write) -> Resu
         if let ClientCommand::Tail(arguments) = command {
             return tail::run(arguments, &client, out).await;
         }
+        if let ClientCommand::Provenance(ProvenanceCommand::Import(arguments)) = command {
+            return import::run(arguments, &client, out).await;
+        }
         let text = dispatch(command, &client).await?;
         out.write_all(text.as_bytes())?;
         Ok(out.flush()?)
@@ -138,6 +146,7 @@ async fn dispatch(command: &ClientCommand, client: &Client) -> Result<String, Cl
         ClientCommand::Pause(args) => steer("pause", args, client).await,
         ClientCommand::Resume(args) => steer("resume", args, client).await,
         ClientCommand::Queue(command) => queue::run(command, client).await,
+        ClientCommand::Provenance(command) => provenance::run(command, client).await,
         // They go on and on: `answer` runs them.
         ClientCommand::Top(_) | ClientCommand::Tail(_) => Ok(String::new()),
     }

@@ -50,18 +50,26 @@ pub(crate) struct Config {
     #[cfg(feature = "queue")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) queue: Option<orchestrator_queue::QueueConfig>,
+    /// The provenance subsystem.
+    #[cfg(feature = "provenance")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) provenance: Option<orchestrator_provenance::ProvenanceConfig>,
 }
 
 /// Names of the subsystems compiled in, as used for sections and `--only`.
 pub(crate) const SUBSYSTEMS: &[&str] = &[
     #[cfg(feature = "queue")]
     "queue",
+    #[cfg(feature = "provenance")]
+    "provenance",
 ];
 
 /// Names of subsystems that exist but that this build leaves out. Each is the name of the feature, too.
 const ABSENT: &[&str] = &[
     #[cfg(not(feature = "queue"))]
     "queue",
+    #[cfg(not(feature = "provenance"))]
+    "provenance",
 ];
 
 /// Where the configuration comes from.
@@ -138,6 +146,10 @@ impl Config {
         if self.queue.is_some() {
             return true;
         }
+        #[cfg(feature = "provenance")]
+        if self.provenance.is_some() {
+            return true;
+        }
         false
     }
 
@@ -153,6 +165,12 @@ impl Config {
             self.queue.get_or_insert_default();
         } else {
             self.queue = None;
+        }
+        #[cfg(feature = "provenance")]
+        if only == "provenance" {
+            self.provenance.get_or_insert_default();
+        } else {
+            self.provenance = None;
         }
         Ok(())
     }

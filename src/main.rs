@@ -180,6 +180,10 @@ fn greeting(config: &Config) -> String {
     if let Some(queue) = &config.queue {
         text.push_str(&queue.greeting());
     }
+    #[cfg(feature = "provenance")]
+    if let Some(provenance) = &config.provenance {
+        text.push_str(&provenance.greeting());
+    }
     text
 }
 

@@ -23,6 +23,10 @@ pub(crate) fn root(config: &Config, binding: Binding, reload: &Reload) -> Superv
     if let Some(queue) = &config.queue {
         root = root.child(orchestrator_queue::child_spec(queue));
     }
+    #[cfg(feature = "provenance")]
+    if let Some(provenance) = &config.provenance {
+        root = root.child(orchestrator_provenance::child_spec(provenance));
+    }
     root
 }
 
@@ -60,6 +64,10 @@ pub(crate) fn preflight(config: &Config) -> anyhow::Result<()> {
     #[cfg(feature = "queue")]
     if let Some(queue) = &config.queue {
         orchestrator_queue::preflight(queue)?;
+    }
+    #[cfg(feature = "provenance")]
+    if let Some(provenance) = &config.provenance {
+        orchestrator_provenance::preflight(provenance)?;
     }
     Ok(())
 }

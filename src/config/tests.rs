@@ -79,7 +79,7 @@ fn an_unknown_key_in_a_file_is_named_with_file_and_line() {
 }
 
 /// `tests/configuration.rs` checks that the file has every key; here, that it has their defaults.
-#[cfg(feature = "queue")]
+#[cfg(all(feature = "queue", feature = "provenance"))]
 #[test]
 fn the_commented_configuration_shows_the_defaults() {
     let text = include_str!("../../config/orchestrator.toml");
@@ -95,6 +95,7 @@ fn the_commented_configuration_shows_the_defaults() {
         telemetry: super::TelemetryConfig::default(),
         admin: Some(orchestrator_admin::AdminConfig::default()),
         queue: Some(orchestrator_queue::QueueConfig::default()),
+        provenance: Some(orchestrator_provenance::ProvenanceConfig::default()),
     };
     assert_eq!(shown, defaults);
 }

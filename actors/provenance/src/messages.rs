@@ -2,7 +2,10 @@
 
 use tokio::sync::oneshot;
 
-use crate::row::Rows;
+use crate::{
+    row::Rows,
+    store::{Found, Question, StoreError},
+};
 
 /// One message of a client on its way to the worker of its exchange and range.
 #[derive(Debug)]
@@ -29,4 +32,22 @@ pub struct Refusal {
     pub index: u32,
     /// Why.
     pub reason: String,
+}
+
+/// From a worker to the writer.
+#[derive(Debug)]
+pub struct WriteRequest {
+    /// Rows of one method, conflicts resolved.
+    pub rows: Rows,
+    /// Ok once they are durable. Dropped = the writer was restarted: ask again.
+    pub reply: oneshot::Sender<Result<(), StoreError>>,
+}
+
+/// From whoever asks to the reader.
+#[derive(Debug)]
+pub struct ReadRequest {
+    /// What is asked.
+    pub question: Question,
+    /// The answer. Dropped = the reader was restarted: ask again.
+    pub reply: oneshot::Sender<Result<Found, StoreError>>,
 }

@@ -1,6 +1,6 @@
 //! The rows that are written and read.
 
-use std::fmt;
+use std::{fmt, ops::Range};
 
 use bytes::Bytes;
 
@@ -50,6 +50,14 @@ pub enum Rows {
     Locations(Vec<Bytes>),
     /// Rows of one relation.
     Relations(Relation, Vec<RelationRow>),
+}
+
+impl Sha1Git {
+    /// The SHA1 of `bytes`: how origins are named after their urls.
+    pub fn of(bytes: &[u8]) -> Self {
+        use sha1::Digest;
+        Self(sha1::Sha1::digest(bytes).into())
+    }
 }
 
 impl Date {
@@ -102,6 +110,21 @@ impl Rows {
             Self::Origins(rows) => rows.len(),
             Self::Locations(rows) => rows.len(),
             Self::Relations(_, rows) => rows.len(),
+        }
+    }
+
+    /// Some of them, by position.
+    ///
+    /// # Panics
+    /// If there are not as many.
+    pub fn part(&self, range: Range<usize>) -> Self {
+        match self {
+            Self::Contents(rows) => Self::Contents(rows[range].to_vec()),
+            Self::Directories(rows) => Self::Directories(rows[range].to_vec()),
+            Self::Revisions(rows) => Self::Revisions(rows[range].to_vec()),
+            Self::Origins(rows) => Self::Origins(rows[range].to_vec()),
+            Self::Locations(rows) => Self::Locations(rows[range].to_vec()),
+            Self::Relations(relation, rows) => Self::Relations(*relation, rows[range].to_vec()),
         }
     }
 

@@ -9,8 +9,17 @@ use crate::{
     row::{Date, RelationRow, RevisionData, Rows, Sha1Git},
 };
 
+/// Answers questions about what was written.
+pub trait Ask {
+    /// Answers a question about what was written before.
+    ///
+    /// # Errors
+    /// As for [`Store::write`].
+    fn read(&mut self, question: &Question) -> impl Future<Output = Result<Found, StoreError>>;
+}
+
 /// A store of provenance rows. One value serves one caller at a time; a store that can do more is opened more than once.
-pub trait Store {
+pub trait Store: Ask {
     /// Writes each of `groups` (rows of one method that went through conflict resolution, so each key appears once in a
     /// group) in order, ALL in one transaction where the store has any: when it returns, all of it is durable. Writing the
     /// same rows again changes nothing.
@@ -22,12 +31,6 @@ pub trait Store {
     /// # Errors
     /// [`StoreError::Refused`]: at least one row can never be stored, and none was; [`StoreError::Away`]: later, maybe.
     fn write(&mut self, groups: &[Rows]) -> impl Future<Output = Result<Written, StoreError>>;
-
-    /// Answers a question about what was written before.
-    ///
-    /// # Errors
-    /// As for [`Self::write`].
-    fn read(&mut self, question: &Question) -> impl Future<Output = Result<Found, StoreError>>;
 }
 
 /// Rows that are not in the store although the write succeeded: the original drops them in silence and acks them, so do we,

@@ -135,7 +135,7 @@ impl Builder {
                 let children = inner.children.into_iter().map(|child| (child, place.clone())).collect();
                 self.supervisor(&above.path, family, children, &mut node)
             }
-            Start::Pool { count, start } => {
+            Start::Pool { count, start, label } => {
                 let family = Family {
                     vitals: vitals.clone(),
                     strategy: Strategy::OneForOne,
@@ -149,6 +149,7 @@ impl Builder {
                         .shutdown(traits.shutdown)
                         .on_restart(traits.on_restart);
                     member.pausable = spec.pausable;
+                    member.label = label.as_ref().map(|label| label(i));
                     (member, places[i % places.len()].clone())
                 };
                 self.supervisor(&above.path, family, (0..count).map(member).collect(), &mut node)

@@ -36,6 +36,8 @@ pub enum Start {
         count: usize,
         /// Makes the factory of worker `index`.
         start: Box<dyn Fn(usize) -> Factory + Send>,
+        /// Gives the label of worker `index`.
+        label: Option<Box<dyn Fn(usize) -> String + Send>>,
     },
     /// A supervisor with children of its own.
     Supervisor(SupervisorSpec),
@@ -155,8 +157,17 @@ impl ChildSpec {
         count: usize,
         start: impl Fn(usize) -> Factory + Send + 'static,
     ) -> Self {
-        let start = Start::Pool { count, start: Box::new(start) };
+        let start = Start::Pool { count, start: Box::new(start), label: None };
         Self::new(id, start, Shutdown::After(Duration::from_secs(5)))
+    }
+
+    /// Names that people know the workers of a pool by; other children have one [`label`](Self::label).
+    #[must_use]
+    pub fn worker_labels(mut self, of: impl Fn(usize) -> String + Send + 'static) -> Self {
+        if let Start::Pool { label, .. } = &mut self.start {
+            *label = Some(Box::new(of));
+        }
+        self
     }
 
     /// A permanent supervisor that is waited for.

@@ -1,19 +1,21 @@
 //! The cases of the suite against its own model, in every flavor: what it asks of stores that lack something can be had.
 
 use orchestrator_provenance::row::Rows;
-use orchestrator_provenance::store::{Found, Question, Store, StoreError, Written};
+use orchestrator_provenance::store::{Ask, Found, Question, Store, StoreError, Written};
 
 use super::suite::{self, Flavor, Model};
 
 struct ModelStore(Model);
 
+impl Ask for ModelStore {
+    async fn read(&mut self, question: &Question) -> Result<Found, StoreError> {
+        Ok(self.0.read(question))
+    }
+}
+
 impl Store for ModelStore {
     async fn write(&mut self, groups: &[Rows]) -> Result<Written, StoreError> {
         self.0.write(groups).ok_or_else(|| StoreError::Refused("a row that can never be stored".into()))
-    }
-
-    async fn read(&mut self, question: &Question) -> Result<Found, StoreError> {
-        Ok(self.0.read(question))
     }
 }
 

@@ -9,7 +9,7 @@ use std::{
 use orchestrator_provenance::edge::sqlite::{Options, SqliteReader, SqliteStore};
 use orchestrator_provenance::method::Entity;
 use orchestrator_provenance::row::Rows;
-use orchestrator_provenance::store::{Found, Question, Store, StoreError};
+use orchestrator_provenance::store::{Ask, Found, Question, Store, StoreError};
 use rusqlite::Connection;
 
 use super::suite::{at, content};
@@ -153,8 +153,11 @@ async fn a_reader_on_another_thread_sees_what_was_written() {
     let (ask, asked) = std::sync::mpsc::channel::<Question>();
     let (answer, answers) = std::sync::mpsc::channel();
     let thread = std::thread::spawn(move || {
-        let reader = SqliteReader::open(&path).unwrap();
-        asked.into_iter().for_each(|question| answer.send(reader.read(&question)).unwrap());
+        let mut reader = SqliteReader::open(&path).unwrap();
+        for question in asked {
+            // The future is ready at once.
+            answer.send(orchestrator_supervise::block_on(None, reader.read(&question)).unwrap()).unwrap();
+        }
     });
     for number in 1..20 {
         store.write(&rows(number)).await.unwrap();

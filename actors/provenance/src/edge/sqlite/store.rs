@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     row::Rows,
-    store::{Found, Question, Store, StoreError, Written, check},
+    store::{Ask, Found, Question, Store, StoreError, Written, check},
 };
 
 /// A provenance store in a file. Its futures do their work in the first poll, which blocks on the disk: give it a thread
@@ -69,7 +69,9 @@ impl Store for SqliteStore {
         }
         self.store(groups).map_err(|error| explain(&self.path, "writing", &error))
     }
+}
 
+impl Ask for SqliteStore {
     async fn read(&mut self, question: &Question) -> Result<Found, StoreError> {
         read::answer(&self.conn, question).map_err(|error| explain(&self.path, "reading", &error))
     }
@@ -91,12 +93,10 @@ impl SqliteReader {
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         Ok(Self { conn: open::reader(path)?, path: path.to_path_buf() })
     }
+}
 
-    /// Answers a question as [`Store::read`] does. Blocks on the disk.
-    ///
-    /// # Errors
-    /// [`StoreError::Away`] if the file cannot be read.
-    pub fn read(&self, question: &Question) -> Result<Found, StoreError> {
+impl Ask for SqliteReader {
+    async fn read(&mut self, question: &Question) -> Result<Found, StoreError> {
         read::answer(&self.conn, question).map_err(|error| explain(&self.path, "reading", &error))
     }
 }

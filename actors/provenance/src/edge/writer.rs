@@ -1,0 +1,161 @@
+//! The writer: takes what the workers want written, as much as waits, and has the store commit it in one go.
+//!
+//! A store that is away is a state of the link, never a crash: requests wait, nothing is answered before it is durable.
+
+use std::{cell::RefCell, rc::Rc, time::Instant};
+
+use futures_util::future::try_join_all;
+use orchestrator_edge::Reconnect;
+use orchestrator_supervise::{Fault, Figure, FigureKind, Inbox, InboxSlot, StartCx};
+use tokio::sync::Mutex;
+
+use crate::{
+    edge::pause,
+    group::Group,
+    messages::WriteRequest,
+    store::{Store, StoreError, Written},
+};
+
+/// Rows that share a transaction at the most, beside one request that is larger.
+const GROUP_ROWS: usize = 4_000;
+
+/// What one incarnation works with. Several lanes, each with a store of its own, take turns at the inbox.
+struct Shift<'a, C> {
+    cx: &'a StartCx,
+    inbox: Mutex<Inbox<WriteRequest>>,
+    tries: RefCell<Reconnect>,
+    connect: C,
+    figures: Figures,
+}
+
+struct Figures {
+    commits: Figure,
+    rows: Figure,
+    retries: Figure,
+    unregistered: Figure,
+    url_taken: Figure,
+    origin_unknown: Figure,
+    busy: Figure,
+}
+
+/// One incarnation of the writer: `lanes` stores at once, each made by `connect`.
+///
+/// # Errors
+/// None: a store that cannot be reached is tried again and again.
+pub(crate) async fn run<S: Store>(
+    cx: &StartCx,
+    slot: &InboxSlot<WriteRequest>,
+    tries: Reconnect,
+    lanes: usize,
+    connect: impl AsyncFn() -> Result<S, StoreError>,
+) -> Result<(), Fault> {
+    let declare = |name, unit| cx.vitals.declare(name, unit, FigureKind::Counter);
+    let figures = Figures {
+        commits: declare("commits", "commits"),
+        rows: declare("written", "rows"),
+        retries: declare("retries", "retries"),
+        unregistered: declare("unregistered", "rows"),
+        url_taken: declare("url_taken", "rows"),
+        origin_unknown: declare("origin_unknown", "rows"),
+        busy: declare("busy", "milliseconds"),
+    };
+    let inbox = Mutex::new(slot.open());
+    let shift = Rc::new(Shift { cx, inbox, tries: RefCell::new(tries), connect, figures });
+    try_join_all((0..lanes).map(|_| lane(shift.clone()))).await.map(drop)
+}
+
+async fn lane<S, C>(shift: Rc<Shift<'_, C>>) -> Result<(), Fault>
+where
+    S: Store,
+    C: AsyncFn() -> Result<S, StoreError>,
+{
+    let Some(mut store) = shift.connect().await else { return Ok(()) };
+    while let Some(group) = shift.gather().await {
+        let _in_hand = shift.cx.vitals.hold("group");
+        let mut todo = vec![group];
+        while let Some(mut group) = todo.pop() {
+            let begun = Instant::now();
+            let outcome = store.write(group.merged()).await;
+            shift.figures.busy.add(begun.elapsed().as_millis() as u64);
+            match outcome {
+                Ok(written) => {
+                    shift.count(&group, written);
+                    group.answer(&Ok(()));
+                }
+                Err(StoreError::Refused(reason)) => match group.split() {
+                    Ok(parts) => todo.extend(parts.into_iter().rev()),
+                    Err(group) => group.answer(&Err(StoreError::Refused(reason))),
+                },
+                Err(StoreError::Away(reason)) => {
+                    todo.push(group);
+                    if !shift.endure(reason).await {
+                        return Ok(());
+                    }
+                    match shift.connect().await {
+                        Some(fresh) => store = fresh,
+                        None => return Ok(()),
+                    }
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+impl<S, C> Shift<'_, C>
+where
+    S: Store,
+    C: AsyncFn() -> Result<S, StoreError>,
+{
+    /// A store, however long it takes; None when asked to stop meanwhile.
+    async fn connect(&self) -> Option<S> {
+        loop {
+            match (self.connect)().await {
+                Ok(store) => {
+                    self.tries.borrow_mut().succeeded();
+                    return Some(store);
+                }
+                Err(StoreError::Away(reason) | StoreError::Refused(reason)) => {
+                    if !self.endure(reason).await {
+                        return None;
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl<C> Shift<'_, C> {
+    /// What waits, up to a bound; None when asked to stop and nothing is left.
+    async fn gather(&self) -> Option<Group> {
+        let mut inbox = self.inbox.lock().await;
+        let mut group = Group::default();
+        group.add(inbox.next(self.cx).await?);
+        while group.len() < GROUP_ROWS
+            && let Some(more) = inbox.try_recv()
+        {
+            group.add(more);
+        }
+        Some(group)
+    }
+
+    /// Waits before the next try; false when asked to stop meanwhile.
+    async fn endure(&self, reason: String) -> bool {
+        self.figures.retries.add(1);
+        let delay = self.tries.borrow_mut().failed(reason);
+        pause(self.cx, delay).await
+    }
+
+    fn count(&self, group: &Group, written: Written) {
+        self.tries.borrow_mut().succeeded();
+        let Written { unregistered, url_taken, origin_unknown } = written;
+        self.figures.commits.add(1);
+        self.figures.rows.add(group.len() as u64);
+        self.figures.unregistered.add(unregistered);
+        self.figures.url_taken.add(url_taken);
+        self.figures.origin_unknown.add(origin_unknown);
+        if unregistered + url_taken + origin_unknown > 0 {
+            tracing::debug!(unregistered, url_taken, origin_unknown, "rows were left out, as the original leaves them out");
+        }
+    }
+}

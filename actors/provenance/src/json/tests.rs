@@ -1,0 +1,72 @@
+use serde_json::json;
+
+use super::*;
+
+const ID: &str = "20329687bb9c1231a7e05afe86160343ad49b494";
+
+fn rows(value: Value) -> Result<Rows, String> {
+    JsonRow::read(value)?.into_rows()
+}
+
+fn id() -> Sha1Git {
+    ID.parse().unwrap()
+}
+
+#[test]
+fn every_kind_of_row() {
+    let date = Date::from_micros(-1_500_000);
+    let with_date = json!({"add": "content", "id": ID, "date": "1969-12-31T23:59:58.5Z"});
+    assert_eq!(rows(with_date), Ok(Rows::Contents(vec![(id(), date)])));
+    let bare = json!({"add": "revision", "id": ID});
+    assert_eq!(rows(bare), Ok(Rows::Revisions(vec![(id(), RevisionData::default())])));
+    let origin = json!({"add": "origin", "url": "https://a/b"});
+    let named: Sha1Git = "6ceea27924608c9ae55f8592999de10cf8e00eb7".parse().unwrap();
+    assert_eq!(rows(origin), Ok(Rows::Origins(vec![(named, "https://a/b".to_owned())])));
+    let location = json!({"add": "location", "path_hex": "ff00"});
+    assert_eq!(rows(location), Ok(Rows::Locations(vec![Bytes::from_static(&[0xff, 0])])));
+    for relation in Relation::ALL {
+        let mut value = json!({"add": relation.value(), "src": ID, "dst": ID});
+        let path = relation.has_path().then(|| Bytes::from_static(b"a/b"));
+        if path.is_some() {
+            value["path"] = json!("a/b");
+        }
+        let row = RelationRow { src: id(), dst: id(), path };
+        assert_eq!(rows(value), Ok(Rows::Relations(relation, vec![row])));
+    }
+}
+
+#[test]
+fn what_is_wrong_is_said() {
+    for (value, words) in [
+        (json!({"add": "content", "id": "2032"}), "40 hex digits"),
+        (json!({"add": "content", "id": ID, "date": "yesterday"}), "write it like"),
+        (json!({"add": "content", "id": ID, "when": "x"}), "when"),
+        (json!({"add": "person", "id": ID}), "person"),
+        (json!({"add": "location"}), "needs a path"),
+        (json!({"add": "location", "path": "a", "path_hex": "61"}), "exclude"),
+        (json!({"add": "location", "path_hex": "6"}), "hex"),
+        (json!({"add": "content_in_revision", "src": ID, "dst": ID}), "has a path"),
+        (json!({"add": "revision_in_origin", "src": ID, "dst": ID, "path": "a"}), "has no path"),
+        (json!("content"), "content"),
+    ] {
+        let error = rows(value.clone()).unwrap_err();
+        assert!(error.contains(words), "{value}: {error}");
+    }
+}
+
+#[test]
+fn answers_can_be_read() {
+    let date = Date::from_micros(1_000_000_000_123_456);
+    let found = Occurrence {
+        content: id(),
+        revision: id(),
+        date,
+        origin: None,
+        path: Bytes::from_static(b"a\xff"),
+    };
+    let shown = show(Found::Occurrences(vec![found]));
+    let expected = json!([{"content": ID, "revision": ID, "date": "2001-09-09T01:46:40.123456Z", "origin": null, "path_hex": "61ff"}]);
+    assert_eq!(shown, expected);
+    let extremes = BTreeMap::from([(id(), Date::MIN)]);
+    assert_eq!(show(Found::Dates(extremes)), json!({ID: "0001-01-01T00:00:00Z"}));
+}

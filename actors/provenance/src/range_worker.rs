@@ -1,0 +1,151 @@
+//! RangeWorker: one of the eighty that store what concerns one range of identifiers, each alone in its range, so that no
+//! two write the same row at once.
+//!
+//! It gathers what is there, resolves conflicts, and has the batch written; while that goes on, more gathers. A message is
+//! settled when each of its rows is stored or refused for good, never before.
+
+use std::{collections::VecDeque, time::Duration};
+
+use orchestrator_supervise::{
+    Answer, Backoff, Child, ChildCx, Figure, FigureKind, Handle, Message, Outbox, StartCx,
+};
+use tokio::sync::oneshot;
+
+use crate::{
+    batch::Batch,
+    messages::{Request, WriteRequest},
+    method::Method,
+    store::StoreError,
+};
+
+/// Waits before a write is tried again.
+const RETRY: Backoff = Backoff { first: Duration::from_millis(50), max: Duration::from_secs(1) };
+
+impl Message for Request {
+    type Result = ();
+}
+
+/// The actor.
+#[derive(Debug)]
+pub(crate) struct RangeWorker {
+    writes: Outbox<WriteRequest>,
+    limit: usize,
+    /// One queue for each method, as there is one on the broker.
+    waiting: Vec<(Method, VecDeque<Request>)>,
+    /// Index of the queue that is served next: none starves another.
+    turn: usize,
+    in_hand: Option<Batch>,
+    /// Rows that wait or are in hand.
+    rows: usize,
+    failures: u32,
+    figures: Figures,
+}
+
+#[derive(Debug)]
+struct Figures {
+    waiting: Figure,
+    stored: Figure,
+    refused: Figure,
+    batches: Figure,
+}
+
+impl RangeWorker {
+    /// A worker that writes batches of `limit` rows (or one larger message).
+    pub(crate) fn new(writes: Outbox<WriteRequest>, limit: usize, cx: &StartCx) -> Self {
+        let figures = Figures {
+            waiting: cx.vitals.declare("waiting", "rows", FigureKind::Gauge),
+            stored: cx.vitals.declare("stored", "rows", FigureKind::Counter),
+            refused: cx.vitals.declare("refused", "rows", FigureKind::Counter),
+            batches: cx.vitals.declare("batches", "batches", FigureKind::Counter),
+        };
+        figures.waiting.set(0);
+        Self { writes, limit, waiting: Vec::new(), turn: 0, in_hand: None, rows: 0, failures: 0, figures }
+    }
+
+    fn push(&mut self, request: Request) {
+        let method = request.rows.method();
+        self.rows += request.rows.len();
+        self.figures.waiting.set(self.rows as u64);
+        match self.waiting.iter_mut().find(|(known, _)| *known == method) {
+            Some((_, queue)) => queue.push_back(request),
+            None => self.waiting.push((method, VecDeque::from([request]))),
+        }
+    }
+
+    /// The next batch, queue after queue.
+    fn gather(&mut self) -> Option<Batch> {
+        let queues = self.waiting.len();
+        (0..queues).find_map(|_| {
+            self.turn = (self.turn + 1) % queues;
+            Batch::gather(&mut self.waiting[self.turn].1, self.limit)
+        })
+    }
+
+    /// Has the next part written, of the batch in hand or of a new one.
+    fn advance(&mut self, cx: &mut ChildCx<'_, Self>) {
+        loop {
+            if self.in_hand.is_none() {
+                self.in_hand = self.gather();
+            }
+            let Some(batch) = &self.in_hand else { return };
+            if let Some(rows) = batch.next_part() {
+                let writes = self.writes.clone();
+                let written = async move {
+                    let (reply, answer) = oneshot::channel();
+                    // The inbox closes with the process only; a writer that is restarted drops the reply.
+                    writes.send(WriteRequest { rows, reply }).await.ok()?;
+                    answer.await.ok()
+                };
+                return cx.spawn(written, Self::written);
+            }
+            self.settle();
+        }
+    }
+
+    fn settle(&mut self) {
+        if let Some(batch) = self.in_hand.take() {
+            self.rows -= batch.len();
+            let (stored, refused) = batch.settle();
+            self.figures.waiting.set(self.rows as u64);
+            self.figures.stored.add(stored as u64);
+            self.figures.refused.add(refused as u64);
+            self.figures.batches.add(1);
+        }
+    }
+
+    fn written(&mut self, outcome: Option<Result<(), StoreError>>, cx: &mut ChildCx<'_, Self>) {
+        let Some(batch) = &mut self.in_hand else { return };
+        let again = match outcome {
+            Some(Ok(())) => {
+                batch.part_stored();
+                false
+            }
+            Some(Err(StoreError::Refused(reason))) => batch.part_refused(reason),
+            // The writer waits for its store itself; this is its restart.
+            Some(Err(StoreError::Away(_))) | None => true,
+        };
+        if again {
+            let delay = RETRY.delay(self.failures, fastrand::f64());
+            self.failures = self.failures.saturating_add(1);
+            return cx.after(delay, |worker, cx| worker.advance(cx));
+        }
+        self.failures = 0;
+        self.advance(cx);
+    }
+}
+
+impl Child for RangeWorker {
+    fn drained(&self) -> bool {
+        self.in_hand.is_none() && self.waiting.iter().all(|(_, queue)| queue.is_empty())
+    }
+}
+
+impl Handle<Request> for RangeWorker {
+    fn handle(&mut self, request: Request, cx: &mut ChildCx<'_, Self>) -> Answer<Self, ()> {
+        self.push(request);
+        if self.in_hand.is_none() {
+            self.advance(cx);
+        }
+        Answer::done()
+    }
+}

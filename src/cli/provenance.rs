@@ -1,0 +1,107 @@
+//! `orchestrator provenance ..`: verbs of the provenance client's console. With `import.rs`, all that the CLI knows of it.
+
+use clap::Subcommand;
+use orchestrator_admin::{columns::align, wire::console_url};
+use serde_json::{Value, json};
+
+use crate::cli::{client::Client, client_error::ClientError, import::ImportArguments, output::Form};
+
+/// The child that answers.
+pub(super) const CONSOLE: &str = "provenance/client";
+
+/// Add provenance rows and ask for them.
+#[derive(Debug, Clone, Subcommand)]
+pub(crate) enum ProvenanceCommand {
+    /// Add the rows of a file, one JSON object a line
+    ///
+    /// Rows are added as often as they are imported without changing what is there, so an import can be repeated.
+    ///
+    /// Example: orchestrator provenance import rows.jsonl
+    Import(ImportArguments),
+    /// Show what is stored about contents, directories, revisions or origins
+    ///
+    /// Example: orchestrator provenance get origin 3acef14580ea7fd42840ee905c5ce2b0ef9e8175
+    Get {
+        /// What they are
+        #[arg(value_parser = ["content", "directory", "revision", "origin"])]
+        kind: String,
+        /// Identifiers, 40 hex digits
+        #[arg(required = true, value_name = "ID")]
+        ids: Vec<String>,
+        #[command(flatten)]
+        form: Form,
+    },
+    /// Show where a content appeared first
+    ///
+    /// Example: orchestrator provenance find-first 20329687bb9c1231a7e05afe86160343ad49b494
+    FindFirst {
+        /// The content, 40 hex digits
+        #[arg(value_name = "ID")]
+        id: String,
+        #[command(flatten)]
+        form: Form,
+    },
+    /// Show everywhere that a content appears, earliest first
+    ///
+    /// Example: orchestrator provenance find-all 20329687bb9c1231a7e05afe86160343ad49b494 --limit 10
+    FindAll {
+        /// The content, 40 hex digits
+        #[arg(value_name = "ID")]
+        id: String,
+        /// At most so many
+        #[arg(long, value_name = "N")]
+        limit: Option<u64>,
+        #[command(flatten)]
+        form: Form,
+    },
+    /// Show how many rows each table has
+    ///
+    /// Example: orchestrator provenance stats
+    Stats {
+        #[command(flatten)]
+        form: Form,
+    },
+}
+
+/// Asks the console and gives what is to be printed; an import goes on by itself.
+pub(crate) async fn run(command: &ProvenanceCommand, client: &Client) -> Result<String, ClientError> {
+    let (verb, args, form) = match command {
+        ProvenanceCommand::Import(_) => return Ok(String::new()),
+        ProvenanceCommand::Get { kind, ids, form } => ("get", json!({ "kind": kind, "ids": ids }), form),
+        ProvenanceCommand::FindFirst { id, form } => ("find-first", json!({ "id": id }), form),
+        ProvenanceCommand::FindAll { id, limit, form } => ("find-all", json!({ "id": id, "limit": limit }), form),
+        ProvenanceCommand::Stats { form } => ("stats", json!({}), form),
+    };
+    let answer = client.post(&console_url(CONSOLE, verb), &args).await?;
+    Ok(if form.json { form.print(&answer) } else { table(&answer) })
+}
+
+/// A line for each entry.
+fn table(answer: &Value) -> String {
+    let rows: Vec<Vec<String>> = match answer {
+        Value::Object(entries) => entries.iter().map(|(key, value)| line(Some(key), value)).collect(),
+        Value::Array(entries) => entries.iter().map(|value| line(None, value)).collect(),
+        other => vec![line(None, other)],
+    };
+    if rows.is_empty() { "nothing is stored about it\n".to_owned() } else { align(&rows, &[]) }
+}
+
+/// The columns of an occurrence, in the order in which people read them; of other entries, their values.
+fn line(key: Option<&String>, value: &Value) -> Vec<String> {
+    let plain = |value: &Value| match value {
+        Value::String(text) => text.clone(),
+        Value::Null => "-".to_owned(),
+        other => other.to_string(),
+    };
+    let mut cells: Vec<String> = key.into_iter().cloned().collect();
+    match value {
+        Value::Object(fields) if fields.contains_key("revision") => {
+            let path = fields.get("path").or_else(|| fields.get("path_hex"));
+            let known = ["date", "revision", "origin"].iter().map(|name| fields.get(*name));
+            cells.extend(known.chain([path]).map(|value| value.map_or_else(|| "-".to_owned(), plain)));
+        }
+        Value::Object(fields) => cells.extend(fields.values().map(plain)),
+        other => cells.push(plain(other)),
+    }
+    cells
+}
