@@ -26,8 +26,8 @@ use orchestrator_admin::{
 
 pub(crate) use self::target::Target;
 use self::{
-    client::Client, client_error::ClientError, exit_code::ExitCode, output::Form, provenance::ProvenanceCommand, queue::QueueCommand,
-    tail::TailArguments, top::TopArguments,
+    client::Client, client_error::ClientError, exit_code::ExitCode, output::Form,
+    provenance::ProvenanceCommand, queue::QueueCommand, tail::TailArguments, top::TopArguments,
 };
 
 /// What can be asked of a running instance.

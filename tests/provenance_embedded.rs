@@ -52,22 +52,23 @@ fn rows_of_a_file_are_found_again_also_after_a_restart() {
     let (revision, directory) = (id(2, 1), id(1, 1));
     let origin = "6ceea27924608c9ae55f8592999de10cf8e00eb7";
     // Relations come first: within a piece their ends are added before them.
-    let rows = file(&site, [
-        json!({"add": "content_in_directory", "src": CONTENT, "dst": directory, "path": "b.c"}),
-        json!({"add": "directory_in_revision", "src": directory, "dst": revision, "path": "a"}),
-        json!({"add": "content_in_revision", "src": CONTENT, "dst": revision, "path": "b.c"}),
-        json!({"add": "location", "path": "b.c"}),
-        json!({"add": "location", "path": "a"}),
-        json!({"add": "content", "id": CONTENT, "date": "2005-03-18T01:58:31Z"}),
-        json!({"add": "directory", "id": directory}),
-        json!({"add": "revision", "id": revision, "date": "2005-03-18T01:58:31Z", "origin": origin}),
-        json!({"add": "origin", "url": "https://a/b"}),
-    ]);
+    let rows = file(
+        &site,
+        [
+            json!({"add": "content_in_directory", "src": CONTENT, "dst": directory, "path": "b.c"}),
+            json!({"add": "directory_in_revision", "src": directory, "dst": revision, "path": "a"}),
+            json!({"add": "content_in_revision", "src": CONTENT, "dst": revision, "path": "b.c"}),
+            json!({"add": "location", "path": "b.c"}),
+            json!({"add": "location", "path": "a"}),
+            json!({"add": "content", "id": CONTENT, "date": "2005-03-18T01:58:31Z"}),
+            json!({"add": "directory", "id": directory}),
+            json!({"add": "revision", "id": revision, "date": "2005-03-18T01:58:31Z", "origin": origin}),
+            json!({"add": "origin", "url": "https://a/b"}),
+        ],
+    );
     let imported = ask(&site, &["import", &rows.display().to_string()]);
     assert_eq!((&imported["stored"], &imported["bad"]), (&json!(9), &json!(0)), "{imported}");
-    let occurrence = |path: &str| {
-        json!({"content": CONTENT, "revision": revision, "date": "2005-03-18T01:58:31Z", "origin": "https://a/b", "path": path})
-    };
+    let occurrence = |path: &str| json!({"content": CONTENT, "revision": revision, "date": "2005-03-18T01:58:31Z", "origin": "https://a/b", "path": path});
     let everywhere = json!([occurrence("a/b.c"), occurrence("b.c")]);
     assert_eq!(ask(&site, &["find-all", CONTENT]), everywhere);
     instance.kill_nine();
@@ -86,14 +87,17 @@ fn rows_of_a_file_are_found_again_also_after_a_restart() {
 fn lines_that_cannot_be_stored_are_named_and_the_others_are_stored() {
     let site = site();
     let _instance = start(&site);
-    let rows = file(&site, [
-        json!({"add": "location", "path": "a"}),
-        json!({"add": "location", "path": "x".repeat(3_000)}),
-        json!({"add": "content", "id": "2032"}),
-        json!({"add": "origin", "url": "https://nul\0"}),
-        json!("what"),
-        json!({"add": "location", "path": "b"}),
-    ]);
+    let rows = file(
+        &site,
+        [
+            json!({"add": "location", "path": "a"}),
+            json!({"add": "location", "path": "x".repeat(3_000)}),
+            json!({"add": "content", "id": "2032"}),
+            json!({"add": "origin", "url": "https://nul\0"}),
+            json!("what"),
+            json!({"add": "location", "path": "b"}),
+        ],
+    );
     let mut text = fs::read_to_string(&rows).expect("the file");
     text.push_str("{not json\n");
     fs::write(&rows, text).expect("the file");

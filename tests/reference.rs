@@ -30,7 +30,7 @@ fn words(text: &str, prefix: &str) -> BTreeSet<String> {
 
 #[test]
 fn every_metric_is_in_the_table_and_the_other_way_round() {
-    let site = Site::new(env!("CARGO_BIN_EXE_orchestrator"));
+    let site = Site::new(env!("CARGO_BIN_EXE_orchestrator")).set("provenance.sqlite.path=provenance.db");
     site.write("f.1.txt", "alpha 0 1\n");
     let _instance = site.start();
     let table = listed(&page("REFERENCE.md"), "Metrics");

@@ -122,10 +122,15 @@ impl<'a> Import<'a> {
             let mut opened = File::open(file).map_err(|error| usage(file, error))?;
             let length = opened.metadata().map_err(|error| usage(file, error))?.len();
             size = Some(length);
-            if arguments.resume && let Ok(text) = std::fs::read_to_string(note_of(file)) {
+            if arguments.resume
+                && let Ok(text) = std::fs::read_to_string(note_of(file))
+            {
                 place = serde_json::from_str(&text).map_err(|error| usage(&note_of(file), error))?;
                 if place.offset > length {
-                    let text = format!("it is shorter than what was imported of it: remove {}", note_of(file).display());
+                    let text = format!(
+                        "it is shorter than what was imported of it: remove {}",
+                        note_of(file).display()
+                    );
                     return Err(usage(file, text));
                 }
             }
@@ -133,7 +138,18 @@ impl<'a> Import<'a> {
             Box::new(BufReader::with_capacity(1 << 20, opened))
         };
         let now = Instant::now();
-        Ok(Self { arguments, client, input, begun: now, shown: now, first: place, size, place, stored: 0, bad: 0 })
+        Ok(Self {
+            arguments,
+            client,
+            input,
+            begun: now,
+            shown: now,
+            first: place,
+            size,
+            place,
+            stored: 0,
+            bad: 0,
+        })
     }
 
     /// The next piece; None at the end.
@@ -143,7 +159,8 @@ impl<'a> Import<'a> {
         while bytes + LINE_MAX / 4 < PIECE_BYTES {
             line.clear();
             let limited = &mut std::io::Read::take(&mut self.input, LINE_MAX as u64 + 1);
-            let length = limited.read_until(b'\n', &mut line).map_err(|error| usage(&self.arguments.file, error))?;
+            let length =
+                limited.read_until(b'\n', &mut line).map_err(|error| usage(&self.arguments.file, error))?;
             if length == 0 {
                 break;
             }
@@ -172,7 +189,8 @@ impl<'a> Import<'a> {
             return Ok(());
         }
         let answer = self.client.post(&console_url(CONSOLE, "add"), &json!({ "rows": piece.rows })).await?;
-        let added: Added = serde_json::from_value(answer).map_err(|error| self.client.foreign(error.to_string()))?;
+        let added: Added =
+            serde_json::from_value(answer).map_err(|error| self.client.foreign(error.to_string()))?;
         self.stored += added.stored;
         for Bad { index, reason } in added.bad {
             self.complain(index.and_then(|index| piece.lines.get(index).copied()), &reason);
@@ -223,7 +241,8 @@ impl<'a> Import<'a> {
         let lines = self.place.line - self.first.line;
         let seconds = self.begun.elapsed().as_secs_f64();
         if self.arguments.form.json || !std::io::stdout().is_terminal() {
-            let answer = json!({ "lines": lines, "stored": self.stored, "bad": self.bad, "seconds": seconds });
+            let answer =
+                json!({ "lines": lines, "stored": self.stored, "bad": self.bad, "seconds": seconds });
             out.write_all(self.arguments.form.print(&answer).as_bytes())?;
         } else {
             writeln!(out, "{} rows of {lines} lines stored in {seconds:.1} s", self.stored)?;

@@ -69,7 +69,9 @@ pub(crate) async fn run(command: &ProvenanceCommand, client: &Client) -> Result<
         ProvenanceCommand::Import(_) => return Ok(String::new()),
         ProvenanceCommand::Get { kind, ids, form } => ("get", json!({ "kind": kind, "ids": ids }), form),
         ProvenanceCommand::FindFirst { id, form } => ("find-first", json!({ "id": id }), form),
-        ProvenanceCommand::FindAll { id, limit, form } => ("find-all", json!({ "id": id, "limit": limit }), form),
+        ProvenanceCommand::FindAll { id, limit, form } => {
+            ("find-all", json!({ "id": id, "limit": limit }), form)
+        }
         ProvenanceCommand::Stats { form } => ("stats", json!({}), form),
     };
     let answer = client.post(&console_url(CONSOLE, verb), &args).await?;

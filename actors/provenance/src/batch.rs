@@ -55,7 +55,8 @@ impl Batch {
     /// The rows to be written next, conflicts resolved; None when there are no more.
     pub(crate) fn next_part(&self) -> Option<Rows> {
         let range = self.todo.last()?;
-        let rows = if range.len() == self.rows.len() { self.rows.clone() } else { self.rows.part(range.clone()) };
+        let rows =
+            if range.len() == self.rows.len() { self.rows.clone() } else { self.rows.part(range.clone()) };
         Some(rows.resolve())
     }
 

@@ -42,7 +42,9 @@ impl Receipt {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CallError {
     /// It took too long.
-    #[error("the rows were not stored in time: look at the writer in `orchestrator tree`, then add them again")]
+    #[error(
+        "the rows were not stored in time: look at the writer in `orchestrator tree`, then add them again"
+    )]
     TimedOut,
 }
 

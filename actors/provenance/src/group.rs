@@ -56,7 +56,11 @@ impl Group {
         if self.requests.len() < 2 {
             return Err(self);
         }
-        let alone = |(rows, reply): (Rows, Reply)| Self { rows: rows.len(), requests: vec![(rows, reply)], ..Self::default() };
+        let alone = |(rows, reply): (Rows, Reply)| Self {
+            rows: rows.len(),
+            requests: vec![(rows, reply)],
+            ..Self::default()
+        };
         Ok(self.requests.into_iter().map(alone).collect())
     }
 }

@@ -101,7 +101,8 @@ impl TryFrom<String> for JsonDate {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
-        let instant: Timestamp = text.parse().map_err(|_| format!("{text} is no date: write it like 2005-03-18T01:58:31Z"))?;
+        let instant: Timestamp =
+            text.parse().map_err(|_| format!("{text} is no date: write it like 2005-03-18T01:58:31Z"))?;
         let date = Date::from_micros(instant.as_microsecond());
         date.map(Self).ok_or_else(|| format!("{text} is out of range: dates are in the years 1 to 9999"))
     }
@@ -141,7 +142,8 @@ impl JsonRow {
             (_, Self::Content { id, date }) => Rows::Contents(vec![(id.0, date.map(|date| date.0))]),
             (_, Self::Directory { id, date }) => Rows::Directories(vec![(id.0, date.map(|date| date.0))]),
             (_, Self::Revision { id, date, origin }) => {
-                let data = RevisionData { date: date.map(|date| date.0), origin: origin.map(|origin| origin.0) };
+                let data =
+                    RevisionData { date: date.map(|date| date.0), origin: origin.map(|origin| origin.0) };
                 Rows::Revisions(vec![(id.0, data)])
             }
             (_, Self::Origin { id, url }) => {
@@ -178,7 +180,9 @@ fn path(text: Option<String>, hex: Option<String>) -> Result<Option<Bytes>, Stri
     match (text, hex) {
         (Some(_), Some(_)) => Err("path and path_hex exclude each other".to_owned()),
         (Some(text), None) => Ok(Some(text.into())),
-        (None, Some(hex)) => unhex(&hex).map(Some).ok_or_else(|| "path_hex is not pairs of hex digits".to_owned()),
+        (None, Some(hex)) => {
+            unhex(&hex).map(Some).ok_or_else(|| "path_hex is not pairs of hex digits".to_owned())
+        }
         (None, None) => Ok(None),
     }
 }
@@ -194,9 +198,10 @@ fn unhex(hex: &str) -> Option<Bytes> {
 pub fn show(found: Found) -> Value {
     match found {
         Found::Dates(dates) => object(dates, |date| json!(text(date))),
-        Found::Revisions(revisions) => object(revisions, |data| {
-            json!({ "date": data.date.map(text), "origin": data.origin.map(|id| id.to_string()) })
-        }),
+        Found::Revisions(revisions) => object(
+            revisions,
+            |data| json!({ "date": data.date.map(text), "origin": data.origin.map(|id| id.to_string()) }),
+        ),
         Found::Urls(urls) => object(urls, Value::String),
         Found::Ids(ids) => ids.into_iter().map(|id| Value::String(id.to_string())).collect(),
         Found::Paths(paths) => paths.iter().map(|path| Value::Object(shown_path(path))).collect(),

@@ -23,11 +23,15 @@ pub mod row;
 pub mod store;
 pub mod wire;
 
-use std::{sync::{Arc, Mutex}, time::Duration};
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use orchestrator_edge::Reconnect;
 use orchestrator_supervise::{
-    ChildSpec, Factory, Fault, Limits, Mailbox, Placement, Shutdown, Slot, Strategy, SupervisorSpec, inbox, mailbox,
+    ChildSpec, Factory, Fault, Limits, Mailbox, Placement, Shutdown, Slot, Strategy, SupervisorSpec, inbox,
+    mailbox,
 };
 
 pub use config::{ProvenanceConfig, SqliteConfig, WriterConfig, WriterKind};
@@ -71,7 +75,8 @@ pub fn child_spec(config: &ProvenanceConfig) -> ChildSpec {
         Factory::actor(slot, move |cx| Ok(RangeWorker::new(writes.clone(), batch, cx)))
     };
     let workers = Arc::new(Workers::new(mailboxes, config.routing, batch));
-    let client = Factory::actor(client_slot, move |cx| Ok(RmqClient::new(workers.clone(), reads.clone(), cx)));
+    let client =
+        Factory::actor(client_slot, move |cx| Ok(RmqClient::new(workers.clone(), reads.clone(), cx)));
 
     let path = config.sqlite.path.clone();
     let writer = Factory::thread({
@@ -111,13 +116,25 @@ pub fn child_spec(config: &ProvenanceConfig) -> ChildSpec {
 /// Runs a future on this thread, with timers.
 fn timed(future: impl Future<Output = Result<(), Fault>>) -> Result<(), Fault> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
-    runtime.map_err(|error| Fault::new(format!("cannot start the thread's timers: {error}")))?.block_on(future)
+    runtime
+        .map_err(|error| Fault::new(format!("cannot start the thread's timers: {error}")))?
+        .block_on(future)
 }
 
-/// Makes the directories that are missing, and finds what no restart would heal.
+/// Makes the directory that is missing, and finds what keeps the store from opening.
 ///
 /// # Errors
-/// Another instance has the file, a newer or another program wrote it, or its directory cannot be made.
+/// Another instance has the file, a newer or another program wrote it, or it cannot be made.
 pub fn preflight(config: &ProvenanceConfig) -> Result<(), StoreError> {
-    SqliteStore::open(&config.sqlite.path).map(drop)
+    let path = &config.sqlite.path;
+    if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+        std::fs::create_dir_all(parent).map_err(|error| {
+            let text = format!(
+                "cannot create directory {}: {error}: create it, or set provenance.sqlite.path",
+                parent.display()
+            );
+            StoreError::Away(text)
+        })?;
+    }
+    SqliteStore::open(path).map(drop)
 }

@@ -4,8 +4,8 @@
 use std::{sync::Arc, time::Duration};
 
 use orchestrator_supervise::{
-    Answer, Child, ChildCx, ConsoleError, ConsoleReply, ConsoleRequest, Figure, FigureKind, Handle,
-    Message, Outbox, StartCx,
+    Answer, Child, ChildCx, ConsoleError, ConsoleReply, ConsoleRequest, Figure, FigureKind, Handle, Message,
+    Outbox, StartCx,
 };
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
@@ -104,7 +104,8 @@ impl RmqClient {
     }
 }
 
-type Asked = Result<Result<Result<Found, StoreError>, oneshot::error::RecvError>, tokio::time::error::Elapsed>;
+type Asked =
+    Result<Result<Result<Found, StoreError>, oneshot::error::RecvError>, tokio::time::error::Elapsed>;
 
 fn found(answer: Asked) -> Result<Found, ConsoleError> {
     let refused = |text: &str| ConsoleError::Refused(text.to_owned());
@@ -214,7 +215,9 @@ fn get(args: Value) -> Result<Question, ConsoleError> {
     let ids = ids.iter().map(|id| id.parse().map_err(|error| bad(format!("{id}: {error}"))));
     let ids: Vec<Sha1Git> = ids.collect::<Result<_, _>>()?;
     let entity = Entity::ALL.into_iter().find(|entity| entity.value() == kind);
-    match entity.ok_or_else(|| bad(format!("{kind} is no kind: use content, directory, revision or origin")))? {
+    match entity
+        .ok_or_else(|| bad(format!("{kind} is no kind: use content, directory, revision or origin")))?
+    {
         Entity::Content => Ok(Question::Contents(ids)),
         Entity::Directory => Ok(Question::Directories(ids)),
         Entity::Revision => Ok(Question::Revisions(ids)),

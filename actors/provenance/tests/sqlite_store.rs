@@ -6,8 +6,6 @@
 mod file;
 #[path = "conformance/flavors.rs"]
 mod flavors;
-#[path = "sqlite_store/rate.rs"]
-mod rate;
 #[path = "conformance/suite.rs"]
 mod suite;
 

@@ -155,7 +155,12 @@ impl<C> Shift<'_, C> {
         self.figures.url_taken.add(url_taken);
         self.figures.origin_unknown.add(origin_unknown);
         if unregistered + url_taken + origin_unknown > 0 {
-            tracing::debug!(unregistered, url_taken, origin_unknown, "rows were left out, as the original leaves them out");
+            tracing::debug!(
+                unregistered,
+                url_taken,
+                origin_unknown,
+                "rows were left out, as the original leaves them out"
+            );
         }
     }
 }

@@ -57,13 +57,8 @@ fn what_is_wrong_is_said() {
 #[test]
 fn answers_can_be_read() {
     let date = Date::from_micros(1_000_000_000_123_456);
-    let found = Occurrence {
-        content: id(),
-        revision: id(),
-        date,
-        origin: None,
-        path: Bytes::from_static(b"a\xff"),
-    };
+    let found =
+        Occurrence { content: id(), revision: id(), date, origin: None, path: Bytes::from_static(b"a\xff") };
     let shown = show(Found::Occurrences(vec![found]));
     let expected = json!([{"content": ID, "revision": ID, "date": "2001-09-09T01:46:40.123456Z", "origin": null, "path_hex": "61ff"}]);
     assert_eq!(shown, expected);

@@ -26,10 +26,10 @@ fn stored(found: Result<Found, StoreError>) -> usize {
     ids.len()
 }
 
-/// Runs one of the ignored tests below in a process of its own.
+/// Runs a test in a process of its own, where it plays the part for `file`.
 fn in_another_process(test: &str, file: &Path) -> Output {
     Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", test, "--ignored", "--nocapture"])
+        .args(["--exact", test, "--nocapture"])
         .env(FILE, file)
         .output()
         .unwrap()
@@ -55,10 +55,16 @@ fn away(opened: Result<SqliteStore, StoreError>) -> String {
 
 #[tokio::test]
 async fn written_rows_outlive_a_kill() {
+    if let Some(path) = file_of_parent() {
+        let mut store = SqliteStore::open(&path).unwrap();
+        let before = stored(store.read(&Question::AllEntities(Entity::Content)).await);
+        store.write(&rows(u8::try_from(before).unwrap())).await.unwrap();
+        std::process::abort();
+    }
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("p.db");
     for round in 1..=3 {
-        let output = in_another_process("file::writes_and_aborts", &path);
+        let output = in_another_process("file::written_rows_outlive_a_kill", &path);
         assert!(!output.status.success(), "it was to abort");
         let mut store = SqliteStore::open(&path).unwrap();
         assert_eq!(stored(store.read(&Question::AllEntities(Entity::Content)).await), round);
@@ -66,35 +72,23 @@ async fn written_rows_outlive_a_kill() {
 }
 
 #[tokio::test]
-#[ignore = "the other process of written_rows_outlive_a_kill"]
-async fn writes_and_aborts() {
-    let Some(path) = file_of_parent() else { return };
-    let mut store = SqliteStore::open(&path).unwrap();
-    let before = stored(store.read(&Question::AllEntities(Entity::Content)).await);
-    store.write(&rows(u8::try_from(before).unwrap())).await.unwrap();
-    std::process::abort();
-}
-
-#[tokio::test]
 async fn a_file_has_one_owner() {
+    if let Some(path) = file_of_parent() {
+        assert!(away(SqliteStore::open(&path)).contains("open in another store"));
+        assert!(SqliteReader::open(&path).is_ok(), "reading is free");
+        return;
+    }
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("p.db");
     let mut store = SqliteStore::open(&path).unwrap();
     assert!(away(SqliteStore::open(&path)).contains("open in another store"));
-    let output = in_another_process("file::is_kept_out", &path);
+    let output = in_another_process("file::a_file_has_one_owner", &path);
     assert!(output.status.success(), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("1 passed"), "{output:?}");
     store.write(&rows(1)).await.unwrap();
     drop(store);
     let mut store = SqliteStore::open_with(&path, Options::default()).unwrap();
     assert_eq!(stored(store.read(&Question::AllEntities(Entity::Content)).await), 1);
-}
-
-#[test]
-#[ignore = "the other process of a_file_has_one_owner"]
-fn is_kept_out() {
-    let Some(path) = file_of_parent() else { return };
-    assert!(away(SqliteStore::open(&path)).contains("open in another store"));
-    assert!(SqliteReader::open(&path).is_ok(), "reading is free");
 }
 
 #[test]
