@@ -129,3 +129,34 @@ pub struct Occurrence {
     /// Where in the revision; empty in a store without paths.
     pub path: Bytes,
 }
+
+/// Longest path of [`Rows::Locations`], and longest url of [`Rows::Origins`], in bytes. It is what a btree of PostgreSQL
+/// takes (contract §8.2); every store keeps to it, so that what is stored does not depend on where.
+pub const INDEXED_MAX_BYTES: usize = 2_704;
+
+/// Can every one of `rows` be stored? All stores ask this before they write; what it lets through, only a store's own limits
+/// can refuse. Paths of relations are not looked at: a path that cannot be registered is one that is not registered.
+///
+/// # Errors
+/// [`StoreError::Refused`] about the first row that cannot.
+pub fn check(rows: &Rows) -> Result<(), StoreError> {
+    let fits = |what: &str, len: usize| {
+        if len > INDEXED_MAX_BYTES {
+            let reason = format!("{what} of {len} bytes: the store takes {INDEXED_MAX_BYTES} at most");
+            return Err(StoreError::Refused(reason));
+        }
+        Ok(())
+    };
+    match rows {
+        Rows::Locations(paths) => paths.iter().try_for_each(|path| fits("path", path.len())),
+        Rows::Origins(origins) => origins.iter().try_for_each(|(id, url)| {
+            if url.contains('\0') {
+                return Err(StoreError::Refused(format!(
+                    "url of origin {id} contains a NUL: the store takes none"
+                )));
+            }
+            fits("url", url.len())
+        }),
+        Rows::Contents(_) | Rows::Directories(_) | Rows::Revisions(_) | Rows::Relations(..) => Ok(()),
+    }
+}

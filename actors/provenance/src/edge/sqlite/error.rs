@@ -1,0 +1,29 @@
+//! From SQLite's errors to the store's.
+
+use std::path::Path;
+
+use rusqlite::ErrorCode;
+
+use crate::store::StoreError;
+
+/// Translates; `action` says what was tried.
+///
+/// A damaged file is [`StoreError::Away`] too: the rows are not at fault, and whoever sent them must keep them.
+pub(super) fn explain(path: &Path, action: &str, error: &rusqlite::Error) -> StoreError {
+    let path = path.display();
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
+            StoreError::Away(format!("{action} {path}: another connection has it locked, try again"))
+        }
+        Some(ErrorCode::DiskFull) => {
+            StoreError::Away(format!("{action} {path}: the disk is full, make room and try again"))
+        }
+        Some(ErrorCode::DatabaseCorrupt) => {
+            StoreError::Away(format!("{action} {path}: {error}, restore the file from a backup"))
+        }
+        Some(ErrorCode::TooBig | ErrorCode::ConstraintViolation) => {
+            StoreError::Refused(format!("{action} {path}: {error}, correct the rows"))
+        }
+        _ => StoreError::Away(format!("{action} {path}: {error}")),
+    }
+}

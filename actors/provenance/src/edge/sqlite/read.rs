@@ -1,0 +1,202 @@
+//! Answers, each from one statement, so that it shows one moment whoever writes meanwhile.
+//!
+//! Identifiers travel into a statement as one JSON array of hex digits. `CROSS JOIN` keeps SQLite to the written order:
+//! from the identifiers asked for to the rows, never the other way.
+
+use std::fmt::Write;
+
+use bytes::Bytes;
+use rusqlite::{Connection, Params, Row, params};
+
+use crate::{
+    method::{Entity, Relation},
+    row::{Date, RelationRow, RevisionData, Sha1Git},
+    store::{Found, Occurrence, Question},
+};
+
+/// Where a content is found directly.
+const IN_REVISION: &str = "
+    SELECT found.dst AS revision, location.path AS path
+    FROM content
+    CROSS JOIN content_in_revision AS found ON found.src = content.id
+    CROSS JOIN location ON location.id = found.location
+    WHERE content.sha1 = ?1";
+
+/// Where it is found through directories. SQLite joins blobs as text, byte by byte, hence the cast.
+const THROUGH_DIRECTORY: &str = "
+    SELECT above.dst AS revision,
+           CASE WHEN prefix.path IN (x'', x'2e') THEN suffix.path
+                ELSE CAST(prefix.path || x'2f' || suffix.path AS blob) END AS path
+    FROM content
+    CROSS JOIN content_in_directory AS below ON below.src = content.id
+    CROSS JOIN directory_in_revision AS above ON above.src = below.dst
+    CROSS JOIN location AS suffix ON suffix.id = below.location
+    CROSS JOIN location AS prefix ON prefix.id = above.location
+    WHERE content.sha1 = ?1";
+
+/// Answers `question` as documented there.
+pub(super) fn answer(conn: &Connection, question: &Question) -> rusqlite::Result<Found> {
+    match question {
+        Question::Contents(ids) => dates(conn, Entity::Content, ids),
+        Question::Directories(ids) => dates(conn, Entity::Directory, ids),
+        Question::Revisions(ids) => revisions(conn, ids),
+        Question::Origins(ids) => {
+            let sql = format!("SELECT e.sha1, e.url FROM {}", wanted(Entity::Origin));
+            collect(conn, &sql, [list(ids)], |row| Ok((id(row, 0)?, row.get(1)?))).map(Found::Urls)
+        }
+        Question::AllEntities(entity) => {
+            let sql = format!("SELECT sha1 FROM {}", entity.value());
+            collect(conn, &sql, [], |row| id(row, 0)).map(Found::Ids)
+        }
+        Question::AllLocations => {
+            collect(conn, "SELECT path FROM location", [], |row| Ok(Bytes::from(row.get::<_, Vec<u8>>(0)?)))
+                .map(Found::Paths)
+        }
+        Question::Relations { relation, ids, reverse } => {
+            let from = if *reverse { Start::Destinations } else { Start::Sources };
+            collect(conn, &relations(*relation, from), [list(ids)], relation_row).map(Found::Relations)
+        }
+        Question::AllRelations(relation) => {
+            collect(conn, &relations(*relation, Start::Rows), [], relation_row).map(Found::Relations)
+        }
+        Question::FindFirst(content) => occurrences(conn, IN_REVISION, *content, Some(1)),
+        Question::FindAll { id, limit } => {
+            occurrences(conn, &format!("{IN_REVISION} UNION {THROUGH_DIRECTORY}"), *id, *limit)
+        }
+        Question::Counts => counts(conn),
+    }
+}
+
+fn dates(conn: &Connection, entity: Entity, ids: &[Sha1Git]) -> rusqlite::Result<Found> {
+    let sql = format!("SELECT e.sha1, e.date FROM {} WHERE e.date IS NOT NULL", wanted(entity));
+    collect(conn, &sql, [list(ids)], |row| Ok((id(row, 0)?, in_range(1, row.get(1)?)?))).map(Found::Dates)
+}
+
+fn revisions(conn: &Connection, ids: &[Sha1Git]) -> rusqlite::Result<Found> {
+    let sql = format!(
+        "SELECT e.sha1, e.date, origin.sha1 FROM {} LEFT JOIN origin ON origin.id = e.origin
+         WHERE e.date IS NOT NULL OR e.origin IS NOT NULL",
+        wanted(Entity::Revision)
+    );
+    collect(conn, &sql, [list(ids)], |row| {
+        let origin = row.get::<_, Option<[u8; 20]>>(2)?.map(Sha1Git);
+        Ok((id(row, 0)?, RevisionData { date: date(row, 1)?, origin }))
+    })
+    .map(Found::Revisions)
+}
+
+/// The table of `entity`, as `e`, reduced to the identifiers in the first parameter.
+fn wanted(entity: Entity) -> String {
+    format!("json_each(?1) AS wanted CROSS JOIN {} AS e ON e.sha1 = unhex(wanted.value)", entity.value())
+}
+
+/// Where a walk over a relation starts.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Start {
+    /// At the sources in the first parameter.
+    Sources,
+    /// At the destinations in the first parameter.
+    Destinations,
+    /// At the first row.
+    Rows,
+}
+
+fn relations(relation: Relation, start: Start) -> String {
+    let rows = relation.value();
+    let (src, dst) = (relation.source().value(), relation.destination().value());
+    let walk = match start {
+        Start::Sources => format!(
+            "json_each(?1) AS wanted CROSS JOIN {src} AS s ON s.sha1 = unhex(wanted.value)
+             CROSS JOIN {rows} AS r ON r.src = s.id CROSS JOIN {dst} AS d ON d.id = r.dst"
+        ),
+        Start::Destinations => format!(
+            "json_each(?1) AS wanted CROSS JOIN {dst} AS d ON d.sha1 = unhex(wanted.value)
+             CROSS JOIN {rows} AS r ON r.dst = d.id CROSS JOIN {src} AS s ON s.id = r.src"
+        ),
+        Start::Rows => {
+            format!("{rows} AS r CROSS JOIN {src} AS s ON s.id = r.src CROSS JOIN {dst} AS d ON d.id = r.dst")
+        }
+    };
+    if relation.has_path() {
+        format!("SELECT s.sha1, d.sha1, l.path FROM {walk} CROSS JOIN location AS l ON l.id = r.location")
+    } else {
+        format!("SELECT s.sha1, d.sha1, NULL FROM {walk}")
+    }
+}
+
+fn relation_row(row: &Row<'_>) -> rusqlite::Result<RelationRow> {
+    let path = row.get::<_, Option<Vec<u8>>>(2)?.map(Bytes::from);
+    Ok(RelationRow { src: id(row, 0)?, dst: id(row, 1)?, path })
+}
+
+fn occurrences(
+    conn: &Connection,
+    places: &str,
+    content: Sha1Git,
+    limit: Option<u64>,
+) -> rusqlite::Result<Found> {
+    let sql = format!(
+        "SELECT revision.sha1, revision.date, origin.url, place.path
+         FROM ({places}) AS place
+         CROSS JOIN revision ON revision.id = place.revision
+         LEFT JOIN origin ON origin.id = revision.origin
+         ORDER BY revision.date IS NULL, revision.date, revision.sha1, origin.url IS NULL, origin.url, place.path
+         LIMIT ?2"
+    );
+    // -1 is SQLite's "all".
+    let limit = limit.map_or(-1, |limit| i64::try_from(limit).unwrap_or(i64::MAX));
+    collect(conn, &sql, params![content.0, limit], |row| {
+        Ok(Occurrence {
+            content,
+            revision: id(row, 0)?,
+            date: date(row, 1)?,
+            origin: row.get(2)?,
+            path: Bytes::from(row.get::<_, Vec<u8>>(3)?),
+        })
+    })
+    .map(Found::Occurrences)
+}
+
+fn counts(conn: &Connection) -> rusqlite::Result<Found> {
+    let entities = Entity::ALL.into_iter().map(Entity::value);
+    let tables = entities.chain(["location"]).chain(Relation::ALL.into_iter().map(Relation::value));
+    let selects: Vec<_> = tables.map(|table| format!("SELECT '{table}', count(*) FROM {table}")).collect();
+    collect(conn, &selects.join(" UNION ALL "), [], |row| {
+        Ok((row.get(0)?, row.get::<_, i64>(1)?.cast_unsigned()))
+    })
+    .map(Found::Counts)
+}
+
+fn collect<T, C: FromIterator<T>>(
+    conn: &Connection,
+    sql: &str,
+    params: impl Params,
+    read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
+) -> rusqlite::Result<C> {
+    conn.prepare_cached(sql)?.query_map(params, read)?.collect()
+}
+
+/// A JSON array for `json_each`.
+fn list(ids: &[Sha1Git]) -> String {
+    let mut text = String::with_capacity(2 + ids.len() * 43);
+    text.push('[');
+    for (i, id) in ids.iter().enumerate() {
+        let comma = if i == 0 { "" } else { "," };
+        // Writing to a String does not fail.
+        let _ = write!(text, "{comma}\"{id}\"");
+    }
+    text.push(']');
+    text
+}
+
+fn id(row: &Row<'_>, column: usize) -> rusqlite::Result<Sha1Git> {
+    row.get(column).map(Sha1Git)
+}
+
+fn date(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Date>> {
+    row.get::<_, Option<i64>>(column)?.map(|micros| in_range(column, micros)).transpose()
+}
+
+fn in_range(column: usize, micros: i64) -> rusqlite::Result<Date> {
+    Date::from_micros(micros).ok_or(rusqlite::Error::IntegralValueOutOfRange(column, micros))
+}

@@ -1,0 +1,287 @@
+//! A naive store, written from the contract (§6, §8) and sharing no code with the product: sets, maps and loops.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use orchestrator_provenance::method::{Entity, Relation};
+use orchestrator_provenance::row::{Date, RelationRow, RevisionData, Rows, Sha1Git};
+use orchestrator_provenance::store::{Found, Occurrence, Question, Written};
+
+/// How stores may differ.
+#[derive(Debug, Clone, Copy)]
+pub struct Flavor {
+    /// Are paths kept? If not, rows of relations are read without, and locations are not stored.
+    pub with_path: bool,
+    /// Is there a table of paths? If not, no path is unregistered, and all locations are the paths of all relations.
+    pub locations: bool,
+    /// Is an origin dropped if its url is known under another identifier?
+    pub urls_unique: bool,
+    /// Do years 1 and 9999 keep their microseconds? Others need to within 2^33 s of 1970.
+    pub exact_dates: bool,
+    /// Does a table hold one row for each row of a relation?
+    pub counts_relations: bool,
+}
+
+impl Flavor {
+    /// All of it; others name what they lack.
+    pub const FULL: Self = Self {
+        with_path: true,
+        locations: true,
+        urls_unique: true,
+        exact_dates: true,
+        counts_relations: true,
+    };
+}
+
+type Triple = (Sha1Git, Sha1Git, Option<Vec<u8>>);
+
+/// What a store should hold.
+#[derive(Clone)]
+pub struct Model {
+    flavor: Flavor,
+    contents: BTreeMap<Sha1Git, Option<Date>>,
+    directories: BTreeMap<Sha1Git, Option<Date>>,
+    revisions: BTreeMap<Sha1Git, RevisionData>,
+    origins: BTreeMap<Sha1Git, String>,
+    locations: BTreeSet<Vec<u8>>,
+    relations: BTreeMap<Relation, BTreeSet<Triple>>,
+}
+
+impl Model {
+    pub fn new(flavor: Flavor) -> Self {
+        Self {
+            flavor,
+            contents: BTreeMap::new(),
+            directories: BTreeMap::new(),
+            revisions: BTreeMap::new(),
+            origins: BTreeMap::new(),
+            locations: BTreeSet::new(),
+            relations: Relation::ALL.into_iter().map(|relation| (relation, BTreeSet::new())).collect(),
+        }
+    }
+
+    /// None if a row can never be stored; then nothing is.
+    pub fn write(&mut self, groups: &[Rows]) -> Option<Written> {
+        let mut next = self.clone();
+        let mut written = Written::default();
+        for rows in groups {
+            next.group(rows, &mut written)?;
+        }
+        *self = next;
+        Some(written)
+    }
+
+    fn group(&mut self, rows: &Rows, written: &mut Written) -> Option<()> {
+        match rows {
+            Rows::Contents(rows) => rows.iter().for_each(|row| earliest(&mut self.contents, *row)),
+            Rows::Directories(rows) => rows.iter().for_each(|row| earliest(&mut self.directories, *row)),
+            Rows::Revisions(rows) => rows.iter().for_each(|row| self.revision(*row, written)),
+            Rows::Origins(rows) => {
+                for (id, url) in rows {
+                    if url.contains('\0') || url.len() > 2704 {
+                        return None;
+                    }
+                    let taken = self.origins.iter().any(|(other, known)| other != id && known == url);
+                    if self.origins.contains_key(id) {
+                        continue;
+                    } else if taken && self.flavor.urls_unique {
+                        written.url_taken += 1;
+                    } else {
+                        self.origins.insert(*id, url.clone());
+                    }
+                }
+            }
+            Rows::Locations(paths) => {
+                for path in paths {
+                    if path.len() > 2704 {
+                        return None;
+                    }
+                    if self.flavor.with_path && self.flavor.locations {
+                        self.locations.insert(path.to_vec());
+                    }
+                }
+            }
+            Rows::Relations(relation, rows) => {
+                rows.iter().for_each(|row| self.relation(*relation, row, written));
+            }
+        }
+        Some(())
+    }
+
+    fn revision(&mut self, (id, data): (Sha1Git, RevisionData), written: &mut Written) {
+        let known = self.revisions.entry(id).or_default();
+        known.date = [known.date, data.date].into_iter().flatten().min();
+        match data.origin {
+            Some(origin) if self.origins.contains_key(&origin) => known.origin = Some(origin),
+            Some(_) => written.origin_unknown += 1,
+            None => {}
+        }
+    }
+
+    fn relation(&mut self, relation: Relation, row: &RelationRow, written: &mut Written) {
+        let mut registered =
+            self.is_known(relation.source(), row.src) && self.is_known(relation.destination(), row.dst);
+        let mut path = None;
+        if has_path(relation) && self.flavor.with_path {
+            path = row.path.as_ref().map(|path| path.to_vec());
+            registered &= match &path {
+                Some(path) => !self.flavor.locations || self.locations.contains(path),
+                None => false,
+            };
+        }
+        if registered {
+            self.relations.get_mut(&relation).expect("all are there").insert((row.src, row.dst, path));
+        } else {
+            written.unregistered += 1;
+        }
+    }
+
+    fn ids(&self, entity: Entity) -> BTreeSet<Sha1Git> {
+        match entity {
+            Entity::Content => self.contents.keys().copied().collect(),
+            Entity::Directory => self.directories.keys().copied().collect(),
+            Entity::Revision => self.revisions.keys().copied().collect(),
+            Entity::Origin => self.origins.keys().copied().collect(),
+        }
+    }
+
+    fn is_known(&self, entity: Entity, id: Sha1Git) -> bool {
+        match entity {
+            Entity::Content => self.contents.contains_key(&id),
+            Entity::Directory => self.directories.contains_key(&id),
+            Entity::Revision => self.revisions.contains_key(&id),
+            Entity::Origin => self.origins.contains_key(&id),
+        }
+    }
+
+    pub fn read(&self, question: &Question) -> Found {
+        match question {
+            Question::Contents(ids) => Found::Dates(dated(&self.contents, ids)),
+            Question::Directories(ids) => Found::Dates(dated(&self.directories, ids)),
+            Question::Revisions(ids) => {
+                let mut found = BTreeMap::new();
+                for id in ids {
+                    match self.revisions.get(id) {
+                        Some(data) if data.date.is_some() || data.origin.is_some() => {
+                            found.insert(*id, *data);
+                        }
+                        _ => {}
+                    }
+                }
+                Found::Revisions(found)
+            }
+            Question::Origins(ids) => {
+                Found::Urls(ids.iter().filter_map(|id| Some((*id, self.origins.get(id)?.clone()))).collect())
+            }
+            Question::AllEntities(entity) => Found::Ids(self.ids(*entity)),
+            Question::AllLocations if self.flavor.locations => {
+                Found::Paths(self.locations.iter().map(|path| path.clone().into()).collect())
+            }
+            Question::AllLocations => {
+                let paths = self.relations.values().flatten().filter_map(|(_, _, path)| path.clone());
+                Found::Paths(paths.map(Into::into).collect())
+            }
+            Question::Relations { relation, ids, reverse } => {
+                self.rows(*relation, |src, dst| ids.contains(if *reverse { dst } else { src }))
+            }
+            Question::AllRelations(relation) => self.rows(*relation, |_, _| true),
+            Question::FindFirst(id) => {
+                let mut found = self.sorted(self.direct(*id), *id);
+                found.truncate(1);
+                Found::Occurrences(found)
+            }
+            Question::FindAll { id, limit } => {
+                let mut places = self.direct(*id);
+                places.extend(self.through_directories(*id));
+                let mut found = self.sorted(places, *id);
+                if let Some(limit) = limit {
+                    found.truncate(usize::try_from(*limit).unwrap_or(usize::MAX));
+                }
+                Found::Occurrences(found)
+            }
+            Question::Counts => Found::Counts(self.counts()),
+        }
+    }
+
+    fn rows(&self, relation: Relation, keep: impl Fn(&Sha1Git, &Sha1Git) -> bool) -> Found {
+        let mut found = BTreeSet::new();
+        for (src, dst, path) in &self.relations[&relation] {
+            if keep(src, dst) {
+                found.insert(RelationRow { src: *src, dst: *dst, path: path.clone().map(Into::into) });
+            }
+        }
+        Found::Relations(found)
+    }
+
+    fn direct(&self, id: Sha1Git) -> BTreeSet<(Sha1Git, Vec<u8>)> {
+        let rows = self.relations[&Relation::ContentInRevision].iter().filter(|(src, _, _)| *src == id);
+        rows.map(|(_, revision, path)| (*revision, path.clone().unwrap_or_default())).collect()
+    }
+
+    fn through_directories(&self, id: Sha1Git) -> BTreeSet<(Sha1Git, Vec<u8>)> {
+        let mut found = BTreeSet::new();
+        for (content, below, suffix) in &self.relations[&Relation::ContentInDirectory] {
+            for (directory, revision, prefix) in &self.relations[&Relation::DirectoryInRevision] {
+                if *content != id || below != directory {
+                    continue;
+                }
+                let path = match (prefix, suffix) {
+                    (Some(prefix), Some(suffix)) if prefix.is_empty() || prefix == b"." => suffix.clone(),
+                    (Some(prefix), Some(suffix)) => [prefix, &b"/"[..], suffix].concat(),
+                    _ => Vec::new(),
+                };
+                found.insert((*revision, path));
+            }
+        }
+        found
+    }
+
+    fn sorted(&self, places: BTreeSet<(Sha1Git, Vec<u8>)>, content: Sha1Git) -> Vec<Occurrence> {
+        let mut found = Vec::new();
+        for (revision, path) in places {
+            let data = self.revisions[&revision];
+            let origin = data.origin.map(|origin| self.origins[&origin].clone());
+            found.push(Occurrence { content, revision, date: data.date, origin, path: path.into() });
+        }
+        found.sort_by_key(|o| {
+            let url = o.origin.clone();
+            (o.date.is_none(), o.date, o.revision, url.is_none(), url, o.path.clone())
+        });
+        found
+    }
+
+    fn counts(&self) -> BTreeMap<String, u64> {
+        let mut counts = BTreeMap::new();
+        for (table, entity) in [
+            ("content", Entity::Content),
+            ("directory", Entity::Directory),
+            ("revision", Entity::Revision),
+            ("origin", Entity::Origin),
+        ] {
+            counts.insert(table.to_owned(), self.ids(entity).len() as u64);
+        }
+        counts.insert("location".to_owned(), self.locations.len() as u64);
+        for (table, relation) in [
+            ("content_in_revision", Relation::ContentInRevision),
+            ("content_in_directory", Relation::ContentInDirectory),
+            ("directory_in_revision", Relation::DirectoryInRevision),
+            ("revision_in_origin", Relation::RevisionInOrigin),
+            ("revision_before_revision", Relation::RevisionBeforeRevision),
+        ] {
+            counts.insert(table.to_owned(), self.relations[&relation].len() as u64);
+        }
+        counts
+    }
+}
+
+fn has_path(relation: Relation) -> bool {
+    !matches!(relation, Relation::RevisionInOrigin | Relation::RevisionBeforeRevision)
+}
+
+fn earliest(dates: &mut BTreeMap<Sha1Git, Option<Date>>, (id, date): (Sha1Git, Option<Date>)) {
+    let known = dates.entry(id).or_default();
+    *known = [*known, date].into_iter().flatten().min();
+}
+
+fn dated(dates: &BTreeMap<Sha1Git, Option<Date>>, ids: &[Sha1Git]) -> BTreeMap<Sha1Git, Date> {
+    ids.iter().filter_map(|id| Some((*id, (*dates.get(id)?)?))).collect()
+}
