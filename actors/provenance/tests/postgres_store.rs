@@ -1,6 +1,9 @@
 //! The store in PostgreSQL, on a real server: its schema, its rules in all flavors, other connections, a server that dies.
 
-use std::sync::OnceLock;
+#[path = "conformance/suite.rs"]
+mod suite;
+
+use std::{cell::Cell, sync::OnceLock};
 
 use orchestrator_harness::Postgres;
 use orchestrator_provenance::{
@@ -371,4 +374,39 @@ async fn a_server_that_dies_is_away_and_a_new_connection_works() {
         assert_eq!(everything(&mut store).await, before, "what was written is durable");
         store.write(&site()).await.expect("written");
     }
+}
+
+async fn conforms(flavor: Flavor) {
+    let opened = Cell::new(0);
+    let lacks = suite::Flavor {
+        with_path: flavor.has_paths(),
+        locations: flavor.has_paths(),
+        counts_relations: !flavor.is_denormalized(),
+        ..suite::Flavor::FULL
+    };
+    suite::run(lacks, async || {
+        opened.set(opened.get() + 1);
+        connect(&made(&format!("conforms-{}", opened.get()), flavor).await).await
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn with_path_conforms() {
+    conforms(Flavor::WithPath).await;
+}
+
+#[tokio::test]
+async fn without_path_conforms() {
+    conforms(Flavor::WithoutPath).await;
+}
+
+#[tokio::test]
+async fn with_path_denormalized_conforms() {
+    conforms(Flavor::WithPathDenormalized).await;
+}
+
+#[tokio::test]
+async fn without_path_denormalized_conforms() {
+    conforms(Flavor::WithoutPathDenormalized).await;
 }

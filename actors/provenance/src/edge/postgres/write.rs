@@ -10,7 +10,7 @@ use super::{
 use crate::{
     method::Relation,
     row::{Date, RelationRow, RevisionData, Rows, Sha1Git},
-    store::{StoreError, Written},
+    store::{StoreError, Written, check},
 };
 
 /// What the figure that a statement gives is.
@@ -48,12 +48,13 @@ impl Tally {
 /// The statements that write `groups`.
 pub(super) fn commands(groups: &[Rows], flavor: Flavor) -> Result<Vec<Command<'_>>, StoreError> {
     let mut commands = Vec::with_capacity(groups.len());
+    groups.iter().try_for_each(check)?;
     for group in groups.iter().filter(|group| !group.is_empty()) {
         match group {
             Rows::Contents(rows) => commands.push(dated("content", rows)),
             Rows::Directories(rows) => commands.push(dated("directory", rows)),
             Rows::Revisions(rows) => commands.push(revisions(rows)),
-            Rows::Origins(rows) => commands.extend(origins(rows)?),
+            Rows::Origins(rows) => commands.extend(origins(rows)),
             Rows::Locations(rows) if flavor.has_paths() => {
                 let mut paths: Vec<&[u8]> = rows.iter().map(|path| &path[..]).collect();
                 paths.sort_unstable();
@@ -138,12 +139,7 @@ SELECT count(*) FROM new WHERE unknown"
     }
 }
 
-fn origins(rows: &[(Sha1Git, String)]) -> Result<[Command<'_>; 2], StoreError> {
-    if let Some((id, _)) = rows.iter().find(|(_, url)| url.contains('\0')) {
-        return Err(StoreError::Refused(format!(
-            "the url of origin {id} has a NUL, which no database text can hold"
-        )));
-    }
+fn origins(rows: &[(Sha1Git, String)]) -> [Command<'_>; 2] {
     let mut urls = HashSet::with_capacity(rows.len());
     // Of rows with the same url the first one is stored, so they stay in order.
     let all_differ = rows.iter().all(|(_, url)| urls.insert(url.as_str()));
@@ -157,14 +153,14 @@ fn origins(rows: &[(Sha1Git, String)]) -> Result<[Command<'_>; 2], StoreError> {
         tally: Tally::Ignored,
     };
     // A statement of its own, since it must see what others stored while the first waited for them.
-    let check = Command {
+    let missing = Command {
         sql: "SELECT count(*) FROM unnest($1::bytea[]) AS n (sha1)
 WHERE NOT EXISTS (SELECT FROM origin o WHERE o.sha1 = n.sha1)"
             .to_owned(),
         params: vec![Box::new(ids)],
         tally: Tally::UrlTaken,
     };
-    Ok([write, check])
+    [write, missing]
 }
 
 fn relations(relation: Relation, rows: &[RelationRow], flavor: Flavor) -> Command<'_> {
