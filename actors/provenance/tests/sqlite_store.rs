@@ -2,6 +2,12 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails right there")]
 
+#[path = "sqlite_store/file.rs"]
+mod file;
+#[path = "conformance/flavors.rs"]
+mod flavors;
+#[path = "sqlite_store/rate.rs"]
+mod rate;
 #[path = "conformance/suite.rs"]
 mod suite;
 

@@ -1,6 +1,6 @@
 //! Cases by what they are about. Each ends with every question put to store and model.
 
-pub mod dates;
-pub mod entities;
-pub mod occurrences;
-pub mod relations;
+pub(crate) mod dates;
+pub(crate) mod entities;
+pub(crate) mod occurrences;
+pub(crate) mod relations;

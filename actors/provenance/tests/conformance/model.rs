@@ -8,22 +8,22 @@ use orchestrator_provenance::store::{Found, Occurrence, Question, Written};
 
 /// How stores may differ.
 #[derive(Debug, Clone, Copy)]
-pub struct Flavor {
+pub(crate) struct Flavor {
     /// Are paths kept? If not, rows of relations are read without, and locations are not stored.
-    pub with_path: bool,
+    pub(crate) with_path: bool,
     /// Is there a table of paths? If not, no path is unregistered, and all locations are the paths of all relations.
-    pub locations: bool,
+    pub(crate) locations: bool,
     /// Is an origin dropped if its url is known under another identifier?
-    pub urls_unique: bool,
+    pub(crate) urls_unique: bool,
     /// Do years 1 and 9999 keep their microseconds? Others need to within 2^33 s of 1970.
-    pub exact_dates: bool,
+    pub(crate) exact_dates: bool,
     /// Does a table hold one row for each row of a relation?
-    pub counts_relations: bool,
+    pub(crate) counts_relations: bool,
 }
 
 impl Flavor {
     /// All of it; others name what they lack.
-    pub const FULL: Self = Self {
+    pub(crate) const FULL: Self = Self {
         with_path: true,
         locations: true,
         urls_unique: true,
@@ -36,7 +36,7 @@ type Triple = (Sha1Git, Sha1Git, Option<Vec<u8>>);
 
 /// What a store should hold.
 #[derive(Clone)]
-pub struct Model {
+pub(crate) struct Model {
     flavor: Flavor,
     contents: BTreeMap<Sha1Git, Option<Date>>,
     directories: BTreeMap<Sha1Git, Option<Date>>,
@@ -47,7 +47,7 @@ pub struct Model {
 }
 
 impl Model {
-    pub fn new(flavor: Flavor) -> Self {
+    pub(crate) fn new(flavor: Flavor) -> Self {
         Self {
             flavor,
             contents: BTreeMap::new(),
@@ -60,7 +60,7 @@ impl Model {
     }
 
     /// None if a row can never be stored; then nothing is.
-    pub fn write(&mut self, groups: &[Rows]) -> Option<Written> {
+    pub(crate) fn write(&mut self, groups: &[Rows]) -> Option<Written> {
         let mut next = self.clone();
         let mut written = Written::default();
         for rows in groups {
@@ -153,7 +153,7 @@ impl Model {
         }
     }
 
-    pub fn read(&self, question: &Question) -> Found {
+    pub(crate) fn read(&self, question: &Question) -> Found {
         match question {
             Question::Contents(ids) => Found::Dates(dated(&self.contents, ids)),
             Question::Directories(ids) => Found::Dates(dated(&self.directories, ids)),

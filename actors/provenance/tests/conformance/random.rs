@@ -15,7 +15,7 @@ const PATHS: [&[u8]; 8] = [b"", b".", b"a", b"a/b", b"b", b"\0", b"\xff/\xc3", b
 const URLS: [&str; 4] = ["https://a", "https://b", "https://c", ""];
 
 /// One sequence of writes, each followed by all questions.
-pub async fn sequence<S: Store>(mut pair: Pair<S>, seed: u64) {
+pub(crate) async fn sequence<S: Store>(mut pair: Pair<S>, seed: u64) {
     let mut rng = Rng::with_seed(seed);
     let mut last = Vec::new();
     for _ in 0..WRITES {
@@ -61,7 +61,7 @@ fn group(rng: &mut Rng) -> Rows {
 fn keyed<K: Ord, V>(count: usize, mut row: impl FnMut() -> (K, V)) -> Vec<(K, V)> {
     let rows: BTreeMap<K, V> = (0..count).map(|_| row()).collect();
     let mut rows: Vec<_> = rows.into_iter().collect();
-    if count % 2 == 0 {
+    if count.is_multiple_of(2) {
         rows.reverse();
     }
     rows
@@ -71,7 +71,7 @@ fn date(rng: &mut Rng) -> Option<Date> {
     match rng.u8(..4) {
         0 => None,
         1 => at(rng.i64(-4..4)),
-        2 => at(rng.i64(-(1 << 33)..1 << 33) * 1_000_000 + rng.i64(..1_000_000)),
+        2 => at(rng.i64(-(1 << 33)..1 << 33) * 1_000_000 + rng.i64(0..1_000_000)),
         _ => at(rng.i64(-2..2) * 1_000_000),
     }
 }

@@ -7,22 +7,20 @@ use orchestrator_provenance::method::{Entity, Relation};
 use orchestrator_provenance::row::{Date, RelationRow, RevisionData, Rows, Sha1Git};
 use orchestrator_provenance::store::{Found, Question, Store, StoreError, Written};
 
-use model::Model;
-
 mod cases;
 mod model;
 mod random;
 
-pub use model::Flavor;
+pub(crate) use model::{Flavor, Model};
 
 /// Runs everything. `open` gives an empty store each time.
-pub async fn run<S: Store>(flavor: Flavor, open: impl AsyncFn() -> S) {
+pub(crate) async fn run<S: Store>(flavor: Flavor, open: impl AsyncFn() -> S) {
     run_cases(flavor, &open).await;
     run_random(flavor, &open).await;
 }
 
 /// The cases by name.
-pub async fn run_cases<S: Store>(flavor: Flavor, open: &impl AsyncFn() -> S) {
+pub(crate) async fn run_cases<S: Store>(flavor: Flavor, open: &impl AsyncFn() -> S) {
     let fresh = async |case: &'static str| Pair {
         case,
         flavor,
@@ -49,7 +47,7 @@ pub async fn run_cases<S: Store>(flavor: Flavor, open: &impl AsyncFn() -> S) {
 }
 
 /// Random sequences.
-pub async fn run_random<S: Store>(flavor: Flavor, open: &impl AsyncFn() -> S) {
+pub(crate) async fn run_random<S: Store>(flavor: Flavor, open: &impl AsyncFn() -> S) {
     let number = |name| std::env::var(name).ok().map(|text| text.parse::<u64>().expect("a number"));
     let seeds = match number("ORCHESTRATOR_TEST_SEED") {
         Some(seed) => seed..seed + 1,
@@ -70,11 +68,11 @@ pub async fn run_random<S: Store>(flavor: Flavor, open: &impl AsyncFn() -> S) {
 }
 
 /// A store, and what it should hold.
-pub struct Pair<S> {
-    pub case: &'static str,
-    pub flavor: Flavor,
-    pub store: S,
-    pub model: Model,
+pub(crate) struct Pair<S> {
+    pub(crate) case: &'static str,
+    pub(crate) flavor: Flavor,
+    pub(crate) store: S,
+    pub(crate) model: Model,
     known: Known,
 }
 
@@ -86,14 +84,14 @@ struct Known {
 
 impl<S: Store> Pair<S> {
     /// Writes to both, which must agree on what became of it; then all questions.
-    pub async fn write(&mut self, groups: &[Rows]) -> Option<Written> {
+    pub(crate) async fn write(&mut self, groups: &[Rows]) -> Option<Written> {
         let written = self.write_only(groups).await;
         self.compare().await;
         written
     }
 
     /// Writes to both without looking at what is stored then.
-    pub async fn write_only(&mut self, groups: &[Rows]) -> Option<Written> {
+    pub(crate) async fn write_only(&mut self, groups: &[Rows]) -> Option<Written> {
         groups.iter().for_each(|rows| self.known.note(rows));
         let expected = self.model.write(groups);
         let got = match self.store.write(groups).await {
@@ -106,7 +104,7 @@ impl<S: Store> Pair<S> {
     }
 
     /// One question to both.
-    pub async fn ask(&mut self, question: Question) -> Found {
+    pub(crate) async fn ask(&mut self, question: Question) -> Found {
         let mut expected = self.model.read(&question);
         let mut got = self.store.read(&question).await.expect("an answer");
         if let (Found::Counts(expected), Found::Counts(got)) = (&mut expected, &mut got) {
@@ -127,7 +125,7 @@ impl<S: Store> Pair<S> {
     }
 
     /// Every question.
-    pub async fn compare(&mut self) {
+    pub(crate) async fn compare(&mut self) {
         let unknown = sha1(0xee, 0xee);
         let ids: Vec<_> = self.known.ids.iter().copied().chain([unknown]).collect();
         // Half of them, and one twice.
@@ -176,7 +174,7 @@ impl Known {
 }
 
 /// An identifier of a kind (its first byte) with a number (its last).
-pub fn sha1(kind: u8, number: u8) -> Sha1Git {
+pub(crate) fn sha1(kind: u8, number: u8) -> Sha1Git {
     let mut id = [0; 20];
     id[0] = kind;
     id[19] = number;
@@ -184,51 +182,51 @@ pub fn sha1(kind: u8, number: u8) -> Sha1Git {
 }
 
 /// Content `number`.
-pub fn content(number: u8) -> Sha1Git {
+pub(crate) fn content(number: u8) -> Sha1Git {
     sha1(0xc0, number)
 }
 
 /// Directory `number`.
-pub fn directory(number: u8) -> Sha1Git {
+pub(crate) fn directory(number: u8) -> Sha1Git {
     sha1(0xd0, number)
 }
 
 /// Revision `number`.
-pub fn revision(number: u8) -> Sha1Git {
+pub(crate) fn revision(number: u8) -> Sha1Git {
     sha1(0x00, number)
 }
 
 /// Origin `number`.
-pub fn origin(number: u8) -> Sha1Git {
+pub(crate) fn origin(number: u8) -> Sha1Git {
     sha1(0x0f, number)
 }
 
 /// So many microseconds after 1970.
-pub fn at(micros: i64) -> Option<Date> {
+pub(crate) fn at(micros: i64) -> Option<Date> {
     Some(Date::from_micros(micros).expect("a date in range"))
 }
 
 /// A row of revisions.
-pub fn data(date: Option<Date>, origin: Option<Sha1Git>) -> RevisionData {
+pub(crate) fn data(date: Option<Date>, origin: Option<Sha1Git>) -> RevisionData {
     RevisionData { date, origin }
 }
 
 /// Revisions without anything known of them.
-pub fn bare_revisions(numbers: std::ops::Range<u8>) -> Rows {
+pub(crate) fn bare_revisions(numbers: std::ops::Range<u8>) -> Rows {
     Rows::Revisions(numbers.map(|number| (revision(number), RevisionData::default())).collect())
 }
 
 /// Paths.
-pub fn paths(paths: &[&[u8]]) -> Rows {
+pub(crate) fn paths(paths: &[&[u8]]) -> Rows {
     Rows::Locations(paths.iter().map(|path| Bytes::copy_from_slice(path)).collect())
 }
 
 /// A row with a path.
-pub fn placed(src: Sha1Git, dst: Sha1Git, path: &[u8]) -> RelationRow {
+pub(crate) fn placed(src: Sha1Git, dst: Sha1Git, path: &[u8]) -> RelationRow {
     RelationRow { src, dst, path: Some(Bytes::copy_from_slice(path)) }
 }
 
 /// A row without one.
-pub fn bare(src: Sha1Git, dst: Sha1Git) -> RelationRow {
+pub(crate) fn bare(src: Sha1Git, dst: Sha1Git) -> RelationRow {
     RelationRow { src, dst, path: None }
 }

@@ -5,7 +5,7 @@ use orchestrator_provenance::store::{Found, Question, Store};
 
 use super::super::{Pair, at, bare_revisions, content, data, directory, origin, revision};
 
-pub async fn earliest_date_wins<S: Store>(mut pair: Pair<S>) {
+pub(crate) async fn earliest_date_wins<S: Store>(mut pair: Pair<S>) {
     for dates in [
         [None, at(5), at(5)],
         [at(7), None, at(6)],
@@ -26,7 +26,7 @@ pub async fn earliest_date_wins<S: Store>(mut pair: Pair<S>) {
     assert_eq!(dates.into_values().map(Some).collect::<Vec<_>>(), [at(-1), at(4), at(4)]);
 }
 
-pub async fn revision_date_and_origin_are_apart<S: Store>(mut pair: Pair<S>) {
+pub(crate) async fn revision_date_and_origin_are_apart<S: Store>(mut pair: Pair<S>) {
     let origins = (0..3).map(|number| (origin(number), format!("https://o{number}"))).collect();
     pair.write(&[Rows::Origins(origins)]).await;
     pair.write(&[bare_revisions(0..4)]).await;
@@ -53,7 +53,7 @@ pub async fn revision_date_and_origin_are_apart<S: Store>(mut pair: Pair<S>) {
 }
 
 /// Before 1970, at it, beyond 2038, in years 1 and 9999, to the microsecond.
-pub async fn extremes<S: Store>(mut pair: Pair<S>) {
+pub(crate) async fn extremes<S: Store>(mut pair: Pair<S>) {
     const SECOND: i64 = 1_000_000;
     let mut dates = vec![
         0,

@@ -11,14 +11,14 @@ fn urls(rows: &[(u8, &str)]) -> Rows {
     Rows::Origins(rows.iter().map(|(number, url)| (origin(*number), (*url).to_owned())).collect())
 }
 
-pub async fn empty_store<S: Store>(mut pair: Pair<S>) {
+pub(crate) async fn empty_store<S: Store>(mut pair: Pair<S>) {
     pair.compare().await;
     assert_eq!(pair.write(&[]).await, Some(Written::default()));
     let nothing: Vec<_> = orchestrator_provenance::method::Method::ALL.into_iter().map(Rows::none).collect();
     assert_eq!(pair.write(&nothing).await, Some(Written::default()));
 }
 
-pub async fn first_url_stays<S: Store>(mut pair: Pair<S>) {
+pub(crate) async fn first_url_stays<S: Store>(mut pair: Pair<S>) {
     pair.write(&[urls(&[(1, "https://a"), (2, "https://ä/%20?q='\"")])]).await;
     pair.write(&[urls(&[(1, "https://b"), (2, "https://ä/%20?q='\""), (3, "")])]).await;
     // Not taken: the origin that came with it kept its first.
@@ -29,7 +29,7 @@ pub async fn first_url_stays<S: Store>(mut pair: Pair<S>) {
     assert_eq!(found[&origin(1)], "https://a");
 }
 
-pub async fn taken_url_drops_the_origin<S: Store>(mut pair: Pair<S>) {
+pub(crate) async fn taken_url_drops_the_origin<S: Store>(mut pair: Pair<S>) {
     pair.write(&[urls(&[(1, "https://a")])]).await;
     let rows = [urls(&[(2, "https://a"), (3, "https://c")])];
     for _ in 0..2 {
@@ -43,7 +43,7 @@ pub async fn taken_url_drops_the_origin<S: Store>(mut pair: Pair<S>) {
     assert_eq!(written, Some(Written::default()));
 }
 
-pub async fn unknown_origin_is_none<S: Store>(mut pair: Pair<S>) {
+pub(crate) async fn unknown_origin_is_none<S: Store>(mut pair: Pair<S>) {
     let rows = [Rows::Revisions(vec![
         (revision(1), data(at(1), Some(origin(1)))),
         (revision(2), data(None, Some(origin(1)))),
@@ -57,7 +57,7 @@ pub async fn unknown_origin_is_none<S: Store>(mut pair: Pair<S>) {
 }
 
 /// Any bytes are a path, up to 2.7 kB.
-pub async fn odd_paths<S: Store>(mut pair: Pair<S>) {
+pub(crate) async fn odd_paths<S: Store>(mut pair: Pair<S>) {
     // Bytes that do not compress: an index that compresses its keys would take more of others.
     let mut noise = vec![0; 2_690];
     fastrand::Rng::with_seed(7).fill(&mut noise);
@@ -96,7 +96,7 @@ pub async fn odd_paths<S: Store>(mut pair: Pair<S>) {
     pair.write(&[paths(&odd)]).await;
 }
 
-pub async fn refused_rows_leave_nothing<S: Store>(mut pair: Pair<S>) {
+pub(crate) async fn refused_rows_leave_nothing<S: Store>(mut pair: Pair<S>) {
     pair.write(&[Rows::Contents(vec![(content(1), at(5))]), paths(&[b"a"])]).await;
     let good = || Rows::Contents(vec![(content(1), at(3)), (content(2), at(3))]);
     for bad in [

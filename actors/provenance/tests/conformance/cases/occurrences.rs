@@ -14,7 +14,7 @@ async fn places<S: Store>(pair: &mut Pair<S>, question: Question) -> Vec<(Sha1Gi
 }
 
 /// By date, unknown ones last, then by revision, then by path.
-pub async fn order<S: Store>(mut pair: Pair<S>) {
+pub(crate) async fn order<S: Store>(mut pair: Pair<S>) {
     pair.write(&[
         Rows::Contents(vec![(content(1), at(1))]),
         Rows::Origins(vec![(origin(1), "https://z".into()), (origin(2), "https://a".into())]),
@@ -46,7 +46,7 @@ pub async fn order<S: Store>(mut pair: Pair<S>) {
     assert_eq!(places(&mut pair, Question::FindFirst(content(1))).await, found[..1]);
 }
 
-pub async fn through_directories<S: Store>(mut pair: Pair<S>) {
+pub(crate) async fn through_directories<S: Store>(mut pair: Pair<S>) {
     pair.write(&[
         Rows::Contents(vec![(content(1), None), (content(2), None)]),
         Rows::Directories((0..5).map(|number| (directory(number), None)).collect()),
@@ -95,7 +95,7 @@ pub async fn through_directories<S: Store>(mut pair: Pair<S>) {
 }
 
 /// More identifiers in one question and one batch than a statement has parameters.
-pub async fn many<S: Store>(mut pair: Pair<S>) {
+pub(crate) async fn many<S: Store>(mut pair: Pair<S>) {
     let id = |kind: u8, number: u32| {
         let mut id = super::super::sha1(kind, 0);
         id.0[4..8].copy_from_slice(&number.to_be_bytes());

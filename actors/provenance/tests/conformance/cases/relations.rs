@@ -31,7 +31,7 @@ fn registered() -> Vec<Rows> {
     ]
 }
 
-pub async fn sets<S: Store>(mut pair: Pair<S>) {
+pub(crate) async fn sets<S: Store>(mut pair: Pair<S>) {
     pair.write(&registered()).await;
     for relation in Relation::ALL {
         let rows = |rows: &[(u8, u8, &[u8])]| {
@@ -54,7 +54,7 @@ pub async fn sets<S: Store>(mut pair: Pair<S>) {
     pair.write(&again).await;
 }
 
-pub async fn unregistered_ends<S: Store>(mut pair: Pair<S>) {
+pub(crate) async fn unregistered_ends<S: Store>(mut pair: Pair<S>) {
     pair.write(&registered()).await;
     for relation in Relation::ALL {
         let rows = [Rows::Relations(
@@ -85,7 +85,7 @@ pub async fn unregistered_ends<S: Store>(mut pair: Pair<S>) {
 }
 
 /// Relations of revisions have none, whatever their rows say.
-pub async fn paths_where_none_belong<S: Store>(mut pair: Pair<S>) {
+pub(crate) async fn paths_where_none_belong<S: Store>(mut pair: Pair<S>) {
     pair.write(&registered()).await;
     for relation in [Relation::RevisionInOrigin, Relation::RevisionBeforeRevision] {
         let dst = id(relation.destination(), 2);
@@ -95,7 +95,7 @@ pub async fn paths_where_none_belong<S: Store>(mut pair: Pair<S>) {
 }
 
 /// All groups of one write, in order: what the first registers, the second refers to.
-pub async fn later_groups_see_earlier_ones<S: Store>(mut pair: Pair<S>) {
+pub(crate) async fn later_groups_see_earlier_ones<S: Store>(mut pair: Pair<S>) {
     let relations = || {
         Relation::ALL.into_iter().map(|relation| {
             Rows::Relations(relation, vec![row(relation, 1, 2, b"a"), row(relation, 2, 1, b"")])
