@@ -24,6 +24,8 @@ use crate::{
 use session::Session;
 
 /// A connection to a provenance database. It works while a call waits for it and not in between; dropping it ends it.
+///
+/// Drop it with a call that is given up: the server would keep the locks of that call until the next one goes on with it.
 pub struct PostgresStore {
     session: Session,
     flavor: Flavor,
