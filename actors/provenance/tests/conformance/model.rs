@@ -184,6 +184,7 @@ impl Model {
                 Found::Paths(paths.map(Into::into).collect())
             }
             Question::Relations { relation, ids, reverse } => {
+                let ids: BTreeSet<_> = ids.iter().copied().collect();
                 self.rows(*relation, |src, dst| ids.contains(if *reverse { dst } else { src }))
             }
             Question::AllRelations(relation) => self.rows(*relation, |_, _| true),
