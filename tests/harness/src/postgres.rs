@@ -92,11 +92,18 @@ impl Postgres {
         self.end(Signal::INT);
     }
 
-    /// Ends it as a power cut does.
+    /// Ends it and all of its processes at once, as a power cut does.
     ///
     /// # Panics
     /// If it is not running.
     pub fn kill_nine(&mut self) {
+        let server = Pid::from_child(self.server.as_ref().expect("a running server"));
+        // Stopped, it starts no process and mourns none. Without the kill each would finish the statement in hand.
+        kill_process(server, Signal::STOP).expect("stop the server");
+        for process in children(server) {
+            // One that has just ended is as good.
+            let _ = kill_process(process, Signal::KILL);
+        }
         self.end(Signal::KILL);
     }
 
@@ -213,6 +220,19 @@ fn other_user() -> Option<(u32, u32)> {
     let line = line.expect("the user postgres is missing: apt-get install postgresql");
     let mut ids = line.split(':').skip(2).map(|id| id.parse().expect("a number"));
     Some((ids.next()?, ids.next()?))
+}
+
+/// The processes that `parent` started.
+fn children(parent: Pid) -> Vec<Pid> {
+    let processes = fs::read_dir("/proc").expect("the processes").flatten();
+    let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok().and_then(Pid::from_raw));
+    let parent = parent.as_raw_nonzero().to_string();
+    pids.filter(|pid| {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).unwrap_or_default();
+        // After the name, which may hold anything: state, parent.
+        stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(1)) == Some(&parent)
+    })
+    .collect()
 }
 
 fn free_port() -> io::Result<u16> {
