@@ -19,6 +19,8 @@ pub(crate) struct Flavor {
     pub(crate) exact_dates: bool,
     /// Does a table hold one row for each row of a relation?
     pub(crate) counts_relations: bool,
+    /// How many random sequences are enough: fewer where each question is a round trip.
+    pub(crate) sequences_max: u64,
 }
 
 impl Flavor {
@@ -29,6 +31,7 @@ impl Flavor {
         urls_unique: true,
         exact_dates: true,
         counts_relations: true,
+        sequences_max: u64::MAX,
     };
 }
 
@@ -181,6 +184,7 @@ impl Model {
                 Found::Paths(paths.map(Into::into).collect())
             }
             Question::Relations { relation, ids, reverse } => {
+                let ids: BTreeSet<_> = ids.iter().copied().collect();
                 self.rows(*relation, |src, dst| ids.contains(if *reverse { dst } else { src }))
             }
             Question::AllRelations(relation) => self.rows(*relation, |_, _| true),

@@ -51,7 +51,7 @@ pub(crate) async fn run_random<S: Store>(flavor: Flavor, open: &impl AsyncFn() -
     let number = |name| std::env::var(name).ok().map(|text| text.parse::<u64>().expect("a number"));
     let seeds = match number("ORCHESTRATOR_TEST_SEED") {
         Some(seed) => seed..seed + 1,
-        None => 0..number("ORCHESTRATOR_TEST_SEEDS").unwrap_or(8),
+        None => 0..number("ORCHESTRATOR_TEST_SEEDS").unwrap_or(8).min(flavor.sequences_max),
     };
     for seed in seeds {
         let pair = Pair {

@@ -117,13 +117,12 @@ pub(crate) async fn many<S: Store>(mut pair: Pair<S>) {
         panic!("dates were asked for");
     };
     assert_eq!(dates.len(), MANY as usize);
-    // The model's loops over both would be too slow.
     let question = Question::Relations {
         relation: Relation::ContentInRevision,
         ids: ids(0xc0).collect(),
         reverse: false,
     };
-    let Found::Relations(rows) = pair.store.read(&question).await.expect("an answer") else {
+    let Found::Relations(rows) = pair.ask(question).await else {
         panic!("rows were asked for");
     };
     assert_eq!(rows.len(), MANY as usize);

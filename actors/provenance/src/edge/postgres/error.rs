@@ -1,0 +1,60 @@
+//! From PostgreSQL's errors to the store's.
+
+use std::error::Error as _;
+
+use tokio_postgres::{
+    Error,
+    error::{DbError, Severity, SqlState},
+};
+
+use crate::store::StoreError;
+
+/// Translates; `action` says what was tried.
+pub(super) fn explain(action: &str, error: &Error) -> StoreError {
+    match error.as_db_error() {
+        Some(said) if is_of_the_data(said.code()) => {
+            StoreError::Refused(format!("the database refuses the data while {action}: {}", text(said)))
+        }
+        Some(said) => StoreError::Away(format!(
+            "the database failed while {action}: {}{}",
+            text(said),
+            advice(said.code())
+        )),
+        None => StoreError::Away(format!(
+            "the connection to the database broke while {action}: {}",
+            error.source().map_or_else(|| error.to_string(), |source| format!("{error}: {source}"))
+        )),
+    }
+}
+
+/// Does the server end the connection with this error?
+pub(super) fn is_fatal(error: &Error) -> bool {
+    match error.as_db_error() {
+        Some(said) => matches!(said.parsed_severity(), Some(Severity::Fatal | Severity::Panic)),
+        None => error.is_closed(),
+    }
+}
+
+/// Classes that blame the values: data exceptions, broken constraints, limits (a path beyond that of an index).
+fn is_of_the_data(code: &SqlState) -> bool {
+    // Our upserts break no unique constraint whatever the rows are; a sequence that lags behind its table does.
+    let blames_data = ["22", "23", "54"].iter().any(|class| code.code().starts_with(class));
+    blames_data && *code != SqlState::UNIQUE_VIOLATION
+}
+
+fn advice(code: &SqlState) -> &'static str {
+    match code.code() {
+        "23505" => "; set the sequence of the column beyond its largest value",
+        "25006" => "; name a server that takes writes",
+        "28000" | "28P01" => "; correct the credentials",
+        "3D000" => "; create the database or correct its name",
+        "42501" => "; grant what is missing",
+        "53100" => "; free space on its disk",
+        "53300" => "; raise max_connections or open fewer connections",
+        _ => "",
+    }
+}
+
+fn text(said: &DbError) -> String {
+    format!("{} (SQLSTATE {})", said.message(), said.code().code())
+}

@@ -1,0 +1,136 @@
+//! Questions as queries, and rows as answers (contract §8.1).
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use tokio_postgres::{
+    Row,
+    types::{FromSql, FromSqlOwned},
+};
+
+use super::{
+    flavor::Flavor,
+    layout::{find_all, find_first, pairs},
+    session::{Params, Session},
+};
+use crate::{
+    method::{Entity, Relation},
+    row::{Date, RelationRow, RevisionData, Sha1Git},
+    store::{Found, Occurrence, Question, StoreError},
+};
+
+const ACTION: &str = "answering a question";
+
+pub(super) async fn answer(
+    session: &mut Session,
+    flavor: Flavor,
+    question: &Question,
+) -> Result<Found, StoreError> {
+    let (sql, params) = query(flavor, question);
+    let rows = session.query(ACTION, sql, params).await?;
+    Ok(match question {
+        Question::Contents(_) | Question::Directories(_) => Found::Dates(collect(&rows, pair::<Date>)?),
+        Question::Revisions(_) => Found::Revisions(collect(&rows, |row| {
+            Ok((get(row, 0)?, RevisionData { date: get(row, 1)?, origin: get(row, 2)? }))
+        })?),
+        Question::Origins(_) => Found::Urls(collect(&rows, pair::<String>)?),
+        Question::AllEntities(_) => Found::Ids(collect(&rows, |row| get(row, 0))?),
+        Question::AllLocations => Found::Paths(collect(&rows, |row| bytes(row, 0))?),
+        Question::Relations { .. } | Question::AllRelations(_) => Found::Relations(collect(&rows, |row| {
+            let path = get::<Option<&[u8]>>(row, 2)?.map(Bytes::copy_from_slice);
+            Ok(RelationRow { src: get(row, 0)?, dst: get(row, 1)?, path })
+        })?),
+        Question::FindFirst(_) | Question::FindAll { .. } => Found::Occurrences(collect(&rows, occurrence)?),
+        Question::Counts => Found::Counts(collect::<_, BTreeMap<_, _>>(&rows, |row| {
+            Ok((get(row, 0)?, get::<i64>(row, 1)?.unsigned_abs()))
+        })?),
+    })
+}
+
+fn query(flavor: Flavor, question: &Question) -> (String, Params<'_>) {
+    let among = |text: &str, ids| -> (String, Params<'_>) {
+        let sql =
+            format!("{text} JOIN (SELECT DISTINCT unnest($1::bytea[]) AS id) AS asked ON e.sha1 = asked.id");
+        (sql, vec![Box::new(ids)])
+    };
+    match question {
+        Question::Contents(ids) => {
+            let (sql, params) = among("SELECT e.sha1::bytea, e.date FROM content e", ids);
+            (sql + " WHERE e.date IS NOT NULL", params)
+        }
+        Question::Directories(ids) => {
+            let (sql, params) = among("SELECT e.sha1::bytea, e.date FROM directory e", ids);
+            (sql + " WHERE e.date IS NOT NULL", params)
+        }
+        Question::Revisions(ids) => {
+            let text = "SELECT e.sha1::bytea, e.date, o.sha1::bytea FROM revision e LEFT JOIN origin o ON o.id = e.origin";
+            let (sql, params) = among(text, ids);
+            (sql + " WHERE e.date IS NOT NULL OR o.sha1 IS NOT NULL", params)
+        }
+        Question::Origins(ids) => among("SELECT e.sha1::bytea, e.url FROM origin e", ids),
+        Question::AllEntities(entity) => (format!("SELECT sha1::bytea FROM {}", entity.value()), Vec::new()),
+        Question::AllLocations => ("SELECT path::bytea FROM location".to_owned(), Vec::new()),
+        Question::Relations { relation, ids, reverse } => {
+            let end = if *reverse { "d" } else { "s" };
+            (
+                format!("{} WHERE {end}.sha1 = ANY ($1::bytea[])", rows_of(*relation, flavor)),
+                vec![Box::new(ids)],
+            )
+        }
+        Question::AllRelations(relation) => (rows_of(*relation, flavor), Vec::new()),
+        Question::FindFirst(id) => (find_first(flavor), vec![Box::new(id)]),
+        Question::FindAll { id, limit } => {
+            let limit = limit.map(|limit| i64::try_from(limit).unwrap_or(i64::MAX));
+            (find_all(flavor), vec![Box::new(id), Box::new(limit)])
+        }
+        Question::Counts => (counts(), Vec::new()),
+    }
+}
+
+fn rows_of(relation: Relation, flavor: Flavor) -> String {
+    format!(
+        "SELECT s.sha1::bytea, d.sha1::bytea, l.path::bytea FROM {pairs} AS p JOIN {src} s ON s.id = p.src
+JOIN {dst} d ON d.id = p.dst LEFT JOIN location l ON l.id = p.loc",
+        pairs = pairs(relation, flavor),
+        src = relation.source().value(),
+        dst = relation.destination().value()
+    )
+}
+
+fn counts() -> String {
+    let tables = Entity::ALL.map(Entity::value).into_iter().chain(["location"]);
+    let tables = tables.chain(Relation::ALL.map(Relation::value));
+    let each: Vec<String> = tables.map(|table| format!("SELECT '{table}', count(*) FROM {table}")).collect();
+    each.join(" UNION ALL ")
+}
+
+fn collect<T, C: FromIterator<T>>(
+    rows: &[Row],
+    decode: impl Fn(&Row) -> Result<T, StoreError>,
+) -> Result<C, StoreError> {
+    rows.iter().map(decode).collect()
+}
+
+fn get<'a, T: FromSql<'a>>(row: &'a Row, column: usize) -> Result<T, StoreError> {
+    row.try_get(column).map_err(|error| {
+        StoreError::Refused(format!("the database holds what no program of provenance stores: {error}"))
+    })
+}
+
+fn pair<T: FromSqlOwned>(row: &Row) -> Result<(Sha1Git, T), StoreError> {
+    Ok((get(row, 0)?, get(row, 1)?))
+}
+
+fn bytes(row: &Row, column: usize) -> Result<Bytes, StoreError> {
+    get::<&[u8]>(row, column).map(Bytes::copy_from_slice)
+}
+
+fn occurrence(row: &Row) -> Result<Occurrence, StoreError> {
+    Ok(Occurrence {
+        content: get(row, 0)?,
+        revision: get(row, 1)?,
+        date: get(row, 2)?,
+        origin: get(row, 3)?,
+        path: bytes(row, 4)?,
+    })
+}

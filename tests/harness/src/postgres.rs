@@ -1,0 +1,247 @@
+//! A PostgreSQL server of one's own: on a loopback port, in a temporary directory, durable as a real one.
+
+use std::{
+    fs::{self, File},
+    io,
+    net::TcpListener,
+    os::unix::{fs::chown, process::CommandExt},
+    path::{Path, PathBuf},
+    process::{Child, ChildStdin, Command, Stdio},
+};
+
+use rustix::process::{Pid, Signal, geteuid, kill_process};
+
+use crate::wait_for;
+
+/// Ends the server and removes its directory when standard input ends: when the owner drops it or the test process ends in
+/// whatever way.
+const WATCH: &str = r#"
+cat >/dev/null
+pid=$(head -n 1 "$1/data/postmaster.pid" 2>/dev/null)
+if [ -n "$pid" ] && kill -QUIT "$pid" 2>/dev/null; then
+  for _ in $(seq 200); do kill -0 "$pid" 2>/dev/null || break; sleep 0.05; done
+  kill -KILL "$pid" 2>/dev/null
+fi
+rm -rf "$1"
+"#;
+
+/// A running, stopped or killed server.
+#[derive(Debug)]
+pub struct Postgres {
+    programs: PathBuf,
+    directory: PathBuf,
+    port: u16,
+    server: Option<Child>,
+    watch: Child,
+    watched: Option<ChildStdin>,
+}
+
+impl Postgres {
+    /// Makes a cluster and starts its server.
+    ///
+    /// # Panics
+    /// If PostgreSQL is not installed or does not start.
+    pub fn start() -> Self {
+        let programs = programs();
+        // Not removed when dropped: the watch does that, after the server.
+        let directory = tempfile::Builder::new().prefix("postgres-").tempdir().expect("a directory").keep();
+        let mut watch = Command::new("sh")
+            .args(["-c", WATCH, "watch"])
+            .arg(&directory)
+            .stdin(Stdio::piped())
+            // An interrupt at the terminal is not for it.
+            .process_group(0)
+            .spawn()
+            .expect("sh runs");
+        let watched = watch.stdin.take();
+        let mut made = Self { programs, directory, port: 0, server: None, watch, watched };
+        if let Some((uid, gid)) = other_user() {
+            chown(&made.directory, Some(uid), Some(gid)).expect("give the directory to postgres");
+        }
+        made.make_cluster();
+        made.start_again();
+        made
+    }
+
+    /// Makes an empty database; gives its address.
+    ///
+    /// # Panics
+    /// If it cannot be made.
+    pub fn create_database(&self, name: &str) -> String {
+        let mut command = Command::new(self.programs.join("createdb"));
+        command.args(["-h", "127.0.0.1", "-U", "postgres", "-p", &self.port.to_string(), name]);
+        run(&mut command);
+        format!("postgresql://postgres@127.0.0.1:{}/{name}", self.port)
+    }
+
+    /// Runs a script in a database as another program does; gives what it prints, unaligned.
+    ///
+    /// # Panics
+    /// If a statement fails.
+    pub fn script(&self, dsn: &str, sql: &str) -> String {
+        let mut command = Command::new(self.programs.join("psql"));
+        command.args(["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-d", dsn, "-c", sql]);
+        run(&mut command)
+    }
+
+    /// Stops it as an administrator does: connections are told, nothing is lost.
+    ///
+    /// # Panics
+    /// If it is not running.
+    pub fn stop(&mut self) {
+        self.end(Signal::INT);
+    }
+
+    /// Ends it and all of its processes at once, as a power cut does.
+    ///
+    /// # Panics
+    /// If it is not running.
+    pub fn kill_nine(&mut self) {
+        let server = Pid::from_child(self.server.as_ref().expect("a running server"));
+        // Stopped, it starts no process and mourns none. Without the kill each would finish the statement in hand.
+        kill_process(server, Signal::STOP).expect("stop the server");
+        for process in children(server) {
+            // One that has just ended is as good.
+            let _ = kill_process(process, Signal::KILL);
+        }
+        self.end(Signal::KILL);
+    }
+
+    /// Starts it, after [`Postgres::stop`] or [`Postgres::kill_nine`] at the same address.
+    ///
+    /// # Panics
+    /// If it does not start.
+    pub fn start_again(&mut self) {
+        assert!(self.server.is_none(), "the server is running");
+        // After a kill the old server's processes hold its memory for a moment; a free port may be taken meanwhile.
+        wait_for("a PostgreSQL server", || {
+            if self.port == 0 {
+                self.port = free_port().expect("a free port");
+            }
+            if self.server.is_none() {
+                self.server = Some(self.spawn());
+            }
+            if self.answers() {
+                return Some(());
+            }
+            let server = self.server.as_mut()?;
+            if server.try_wait().expect("its state").is_some() {
+                self.server = None;
+                if self.log().contains("could not bind") && !self.directory.join("used").exists() {
+                    self.port = 0;
+                }
+            }
+            None
+        });
+        fs::write(self.directory.join("used"), "").expect("note that the port is known");
+    }
+
+    /// What the server has logged.
+    pub fn log(&self) -> String {
+        fs::read_to_string(self.directory.join("log")).unwrap_or_default()
+    }
+
+    fn make_cluster(&self) {
+        let mut initdb = self.as_owner("initdb");
+        initdb.args(["-A", "trust", "-E", "UTF8", "--no-locale", "-N", "-U", "postgres"]);
+        run(&mut initdb);
+    }
+
+    fn spawn(&self) -> Child {
+        let log = File::options().create(true).append(true).open(self.directory.join("log")).expect("a log");
+        let mut command = self.as_owner("postgres");
+        command.args(["-p", &self.port.to_string()]);
+        for setting in ["listen_addresses=127.0.0.1", "unix_socket_directories=", "shared_buffers=256MB"] {
+            command.args(["-c", setting]);
+        }
+        command.stdin(Stdio::null()).stdout(log.try_clone().expect("the log")).stderr(log).process_group(0);
+        command.spawn().expect("postgres runs")
+    }
+
+    fn answers(&self) -> bool {
+        let mut command = Command::new(self.programs.join("pg_isready"));
+        command.args(["-q", "-h", "127.0.0.1", "-p", &self.port.to_string()]);
+        command.status().expect("pg_isready runs").success()
+    }
+
+    /// A program of the cluster: the server refuses to run as root.
+    fn as_owner(&self, program: &str) -> Command {
+        let mut command = Command::new(self.programs.join(program));
+        command.arg("-D").arg(self.directory.join("data")).current_dir(&self.directory).env("LC_ALL", "C");
+        if let Some((uid, gid)) = other_user() {
+            command.uid(uid).gid(gid);
+        }
+        command
+    }
+
+    fn end(&mut self, signal: Signal) {
+        let mut server = self.server.take().expect("a running server");
+        kill_process(Pid::from_child(&server), signal).expect("signal the server");
+        server.wait().expect("its end");
+    }
+}
+
+impl Drop for Postgres {
+    fn drop(&mut self) {
+        if let Some(mut server) = self.server.take() {
+            // A test may have killed it by itself.
+            let _ = kill_process(Pid::from_child(&server), Signal::QUIT);
+            let _ = server.wait();
+        }
+        drop(self.watched.take());
+        let _ = self.watch.wait();
+    }
+}
+
+/// Where the server's programs are: the newest version of Debian's layout, else on the path.
+fn programs() -> PathBuf {
+    let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let mut versions: Vec<(u32, PathBuf)> = versions
+        .filter_map(|entry| Some((entry.file_name().to_str()?.parse().ok()?, entry.path().join("bin"))))
+        .collect();
+    versions.sort();
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let on_path = std::env::split_paths(&path);
+    let mut candidates = versions.into_iter().rev().map(|(_, bin)| bin).chain(on_path);
+    candidates.find(|bin| has_server(bin)).expect("PostgreSQL is missing: apt-get install postgresql")
+}
+
+fn has_server(bin: &Path) -> bool {
+    ["initdb", "postgres", "psql"].iter().all(|program| bin.join(program).exists())
+}
+
+/// User and group `postgres` if we are root.
+fn other_user() -> Option<(u32, u32)> {
+    if !geteuid().is_root() {
+        return None;
+    }
+    let users = fs::read_to_string("/etc/passwd").expect("the list of users");
+    let line = users.lines().find(|line| line.starts_with("postgres:"));
+    let line = line.expect("the user postgres is missing: apt-get install postgresql");
+    let mut ids = line.split(':').skip(2).map(|id| id.parse().expect("a number"));
+    Some((ids.next()?, ids.next()?))
+}
+
+/// The processes that `parent` started.
+fn children(parent: Pid) -> Vec<Pid> {
+    let processes = fs::read_dir("/proc").expect("the processes").flatten();
+    let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok().and_then(Pid::from_raw));
+    let parent = parent.as_raw_nonzero().to_string();
+    pids.filter(|pid| {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).unwrap_or_default();
+        // After the name, which may hold anything: state, parent.
+        stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(1)) == Some(&parent)
+    })
+    .collect()
+}
+
+fn free_port() -> io::Result<u16> {
+    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
+}
+
+fn run(command: &mut Command) -> String {
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {said}");
+    String::from_utf8_lossy(&output.stdout).trim_end().to_owned()
+}
