@@ -8,6 +8,7 @@ mod events;
 mod instance;
 pub mod load;
 pub mod original;
+pub mod rabbit;
 mod site;
 mod small_disk;
 mod tree;
