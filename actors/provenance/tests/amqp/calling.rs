@@ -17,7 +17,11 @@ use crate::house::*;
 type Told = oneshot::Receiver<Result<u64, CallError>>;
 
 /// `spec` with a child `client`.
-fn with_client(url: &str, publication: Publication, spec: SupervisorSpec) -> (Outbox<Call>, SupervisorSpec) {
+pub(crate) fn with_client(
+    url: &str,
+    publication: Publication,
+    spec: SupervisorSpec,
+) -> (Outbox<Call>, SupervisorSpec) {
     let (outbox, calls) = inbox(256);
     let broker = Broker::new(url, "test client").unwrap();
     (outbox, spec.child(ChildSpec::worker("client", client(broker, publication, &calls))))
@@ -28,7 +32,7 @@ fn nobody() -> SupervisorSpec {
 }
 
 /// A call with a message of `rows` contents to each of `ranges`.
-fn call(ranges: &[u8], rows: u8) -> (Call, Told) {
+pub(crate) fn call(ranges: &[u8], rows: u8) -> (Call, Told) {
     let (reply, told) = oneshot::channel();
     let message = |&range: &u8| Outgoing {
         exchange: worker(range).exchange,
@@ -39,11 +43,11 @@ fn call(ranges: &[u8], rows: u8) -> (Call, Told) {
     (Call { messages: ranges.iter().map(message).collect(), reply }, told)
 }
 
-async fn told(told: Told) -> Result<u64, CallError> {
+pub(crate) async fn told(told: Told) -> Result<u64, CallError> {
     tokio::time::timeout(DEADLINE, told).await.expect("an end in time").expect("an end")
 }
 
-fn client_figure(tree: &Tree, name: &str) -> i64 {
+pub(crate) fn client_figure(tree: &Tree, name: &str) -> i64 {
     let node = tree.node("client").expect("the child is in the tree");
     node.figures.iter().find(|figure| figure.name == name).map_or(0, |figure| figure.value)
 }
