@@ -186,5 +186,10 @@ fn cross_check(config: &Config) -> Vec<String> {
     if let Some(Err(error)) = config.admin.as_ref().map(AdminConfig::check) {
         wrong.push(error.to_string());
     }
+    #[cfg(feature = "provenance")]
+    if let Some(Err(error)) = config.provenance.as_ref().map(orchestrator_provenance::ProvenanceConfig::check)
+    {
+        wrong.push(error);
+    }
     wrong
 }

@@ -133,7 +133,7 @@ fn stand_in(admin: Option<&str>, original: &DropIn) -> Result<ExitCode> {
 fn check(arguments: &RunArguments) -> ExitCode {
     say(Config::load(&arguments.into()).and_then(|config| {
         topology::check(&config)?;
-        Ok(topology::root(&config, Binding::Required, &Reload::default()).outline(ROOT))
+        Ok(topology::root(&config, Binding::Required, &Reload::default())?.outline(ROOT))
     }))
 }
 

@@ -33,7 +33,7 @@ pub(crate) fn run(
         let mut manager = ServiceManager::from_environment();
         let admin = orchestrator_admin::Reload::default();
         let mut reload = Reload::new(sources, config.clone(), filter, admin.clone());
-        let mut root = Root::start(ROOT, topology::root(config, binding, &admin)).await?;
+        let mut root = Root::start(ROOT, topology::root(config, binding, &admin)?).await?;
         // A tree that did not boot has ended by now: what it lacks is the operator's to give, like a wrong configuration.
         if let Ok(exit) = tokio::time::timeout(Duration::ZERO, root.wait()).await {
             bail!("{exit}");

@@ -14,7 +14,10 @@ pub(crate) const ROOT: &str = "orchestrator";
 /// The tree that `config` describes. The admin endpoint comes first: it is there before the first subsystem starts and
 /// until the last one has stopped.
 /// `reload` asks the endpoint to read its files again.
-pub(crate) fn root(config: &Config, binding: Binding, reload: &Reload) -> SupervisorSpec {
+///
+/// # Errors
+/// What the operator has to change.
+pub(crate) fn root(config: &Config, binding: Binding, reload: &Reload) -> anyhow::Result<SupervisorSpec> {
     let mut root = SupervisorSpec::new(Strategy::OneForOne).limits(Limits::ROOT);
     if let Some(admin) = &config.admin {
         root = root.child(orchestrator_admin::child_spec(admin, binding, about(config, reload)));
@@ -25,9 +28,9 @@ pub(crate) fn root(config: &Config, binding: Binding, reload: &Reload) -> Superv
     }
     #[cfg(feature = "provenance")]
     if let Some(provenance) = &config.provenance {
-        root = root.child(orchestrator_provenance::child_spec(provenance));
+        root = root.child(orchestrator_provenance::child_spec(provenance).map_err(anyhow::Error::msg)?);
     }
-    root
+    Ok(root)
 }
 
 /// What the admin endpoint tells of this program.
@@ -51,7 +54,7 @@ pub(crate) fn check(config: &Config) -> anyhow::Result<()> {
     if let Some(admin) = &config.admin {
         admin.check()?;
     }
-    root(config, Binding::Required, &Reload::default()).validate(ROOT)?;
+    root(config, Binding::Required, &Reload::default())?.validate(ROOT)?;
     Ok(())
 }
 

@@ -135,6 +135,14 @@ fn the_commented_configuration_has_every_key_with_its_default() {
                 .filter_map(|line| line.split_once(" = ").filter(|_| !line.starts_with('#')))
                 .map(|(key, _)| key.to_owned())
                 .collect();
+            // Sections inside a section are keys of it.
+            let inner = format!("[{section}.");
+            in_file.extend(
+                plain
+                    .iter()
+                    .filter_map(|line| line.strip_prefix(&inner)?.strip_suffix(']'))
+                    .map(str::to_owned),
+            );
             in_file.sort();
             assert_eq!(in_file, known, "keys of [{section}]");
         } else if let Some((key, value)) = line.split_once(" = ") {

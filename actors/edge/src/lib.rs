@@ -1,6 +1,8 @@
 //! What all edges share: [`Reconnect`] (tries with backoff, told to the edge's link) and [`Faults`] (where tests make an
 //! edge fail). An edge starts without its peer, stays alive while it is away, and comes back by itself.
 
+#[cfg(feature = "amqp")]
+pub mod amqp;
 mod faults;
 mod reconnect;
 

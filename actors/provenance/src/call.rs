@@ -1,19 +1,22 @@
-//! One call of the client: rows of one method, split by range into messages, each settled by its worker.
+//! One call of the client: rows of one method, split by range into messages, each settled by its worker, here or behind a
+//! broker.
 
 use std::time::Duration;
 
 use futures_util::{StreamExt, stream::FuturesUnordered};
-use orchestrator_supervise::Mailbox;
+use orchestrator_supervise::{Mailbox, Outbox};
 use tokio::sync::{Semaphore, oneshot};
 
 use crate::{
+    edge::amqp::{self, Call, Outgoing},
     messages::{Request, Settled},
-    policy::{Routing, Worker, exchange, split},
+    policy::{Range, Routing, Worker, binding_key, exchange, split},
     range_worker::RangeWorker,
     row::Rows,
+    wire,
 };
 
-/// Rows of all calls together that may be on their way.
+/// Rows of all calls together that may be on their way to the workers of this process.
 const ROWS_MAX: u32 = 200_000;
 /// Pause before a worker whose mailbox is full is tried again.
 const FULL_PAUSE: Duration = Duration::from_millis(5);
@@ -21,21 +24,10 @@ const FULL_PAUSE: Duration = Duration::from_millis(5);
 /// What became of a call's rows.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Receipt {
-    /// How many were sent.
-    pub sent: u64,
     /// How many are stored, repeated ones included.
     pub stored: u64,
-    /// Why the others are not.
+    /// Why others are not.
     pub refused: Vec<String>,
-}
-
-impl Receipt {
-    /// Sums up.
-    pub(crate) fn add(&mut self, other: Self) {
-        self.sent += other.sent;
-        self.stored += other.stored;
-        self.refused.extend(other.refused);
-    }
 }
 
 /// Why nobody can say whether a call's rows are stored. Adding them again changes nothing that is.
@@ -46,43 +38,83 @@ pub enum CallError {
         "the rows were not stored in time: look at the writer in `orchestrator tree`, then add them again"
     )]
     TimedOut,
+    /// The broker, or those behind it.
+    #[error(transparent)]
+    Broker(#[from] amqp::CallError),
+}
+
+/// How a client's rows reach the workers.
+#[derive(Debug)]
+pub(crate) struct Route {
+    pub(crate) routing: Routing,
+    /// Rows of a message at the most.
+    pub(crate) batch: usize,
+    pub(crate) transport: Transport,
+}
+
+/// What carries them.
+#[derive(Debug)]
+pub(crate) enum Transport {
+    /// The workers' mailboxes.
+    Embedded(Workers),
+    /// The publisher.
+    Amqp(Outbox<Call>),
 }
 
 /// The workers of this process, for calls that need no broker.
 #[derive(Debug)]
 pub(crate) struct Workers {
     mailboxes: Vec<Mailbox<RangeWorker>>,
-    routing: Routing,
-    batch: usize,
     room: Semaphore,
 }
 
 impl Workers {
-    pub(crate) fn new(mailboxes: Vec<Mailbox<RangeWorker>>, routing: Routing, batch: usize) -> Self {
-        Self { mailboxes, routing, batch, room: Semaphore::new(ROWS_MAX as usize) }
+    /// All eighty, in the order of the pool.
+    pub(crate) fn new(mailboxes: Vec<Mailbox<RangeWorker>>) -> Self {
+        Self { mailboxes, room: Semaphore::new(ROWS_MAX as usize) }
     }
+}
 
+impl Receipt {
+    /// Sums up.
+    pub(crate) fn add(&mut self, other: Self) {
+        self.stored += other.stored;
+        self.refused.extend(other.refused);
+    }
+}
+
+impl Route {
     /// Has rows stored.
     pub(crate) async fn add(&self, rows: Rows) -> Result<Receipt, CallError> {
-        let sent = rows.len() as u64;
-        let exchange = exchange(rows.method());
-        let room = u32::try_from(rows.len()).unwrap_or(ROWS_MAX).min(ROWS_MAX);
+        let parts = split(rows, self.routing).into_iter();
+        let messages =
+            parts.flat_map(|(range, rows)| pieces(rows, self.batch).map(move |rows| (range, rows)));
+        match &self.transport {
+            Transport::Embedded(workers) => Ok(workers.add(messages.collect()).await),
+            Transport::Amqp(calls) => publish(calls, messages.map(outgoing).collect()).await,
+        }
+    }
+}
+
+impl Workers {
+    async fn add(&self, messages: Vec<(Range, Rows)>) -> Receipt {
+        let rows: usize = messages.iter().map(|(_, rows)| rows.len()).sum();
+        let room = u32::try_from(rows).unwrap_or(ROWS_MAX).min(ROWS_MAX);
         // The semaphore is never closed.
         let _room = self.room.acquire_many(room).await;
-        let messages: FuturesUnordered<_> = split(rows, self.routing)
+        let mut under_way: FuturesUnordered<_> = messages
             .into_iter()
-            .flat_map(|(range, rows)| {
-                let worker = &self.mailboxes[Worker { exchange, range }.index()];
-                pieces(rows, self.batch).map(move |rows| deliver(worker, rows))
+            .map(|(range, rows)| {
+                let worker = Worker { exchange: exchange(rows.method()), range };
+                deliver(&self.mailboxes[worker.index()], rows)
             })
             .collect();
-        let mut receipt = Receipt { sent, ..Receipt::default() };
-        let settled: Vec<Settled> = messages.collect().await;
-        for settled in settled {
-            receipt.stored += u64::from(settled.stored);
-            receipt.refused.extend(settled.refused.into_iter().map(|refusal| refusal.reason));
+        let mut receipt = Receipt::default();
+        while let Some(settled) = under_way.next().await {
+            let refused = settled.refused.into_iter().map(|refusal| refusal.reason).collect();
+            receipt.add(Receipt { stored: u64::from(settled.stored), refused });
         }
-        Ok(receipt)
+        receipt
     }
 }
 
@@ -104,4 +136,26 @@ async fn deliver(worker: &Mailbox<RangeWorker>, rows: Rows) -> Settled {
             tokio::time::sleep(FULL_PAUSE).await;
         }
     }
+}
+
+fn outgoing((range, rows): (Range, Rows)) -> Outgoing {
+    let method = rows.method();
+    Outgoing {
+        exchange: exchange(method),
+        routing_key: binding_key(method, range),
+        // A message has at most `batch` rows.
+        items: rows.len() as u32,
+        body: wire::encode(&rows),
+    }
+}
+
+async fn publish(calls: &Outbox<Call>, messages: Vec<Outgoing>) -> Result<Receipt, CallError> {
+    if messages.is_empty() {
+        return Ok(Receipt::default());
+    }
+    let (reply, answer) = oneshot::channel();
+    let sent = calls.send(Call { messages, reply }).await;
+    sent.map_err(|_closed| amqp::CallError::Stopping)?;
+    let stored = answer.await.unwrap_or(Err(amqp::CallError::Stopping))?;
+    Ok(Receipt { stored, refused: Vec::new() })
 }

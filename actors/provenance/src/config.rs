@@ -5,21 +5,78 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::policy::Routing;
+use crate::{
+    edge::{amqp::Topology, postgres::Flavor},
+    policy::{RangeSet, Routing},
+    store::StoreError,
+};
 
 /// What the provenance storage works on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ProvenanceConfig {
+    /// Ranges whose queues this process consumes, e.g. `0-7` or `0-3,c`; several processes may share a broker's.
+    pub ranges: RangeSet,
     /// Rows that a worker writes together, unless one message has more.
     #[schemars(range(min = 1, max = 10_000))]
     pub batch: u32,
+    /// Messages of each queue that are in hand at the most.
+    #[schemars(range(min = 1, max = 10_000))]
+    pub prefetch: u16,
     /// How a row's range is found; all clients of a store must agree.
     pub routing: Routing,
+    /// How rows reach the workers.
+    pub transport: Transport,
+    /// Calls of the client.
+    pub client: ClientConfig,
+    /// The broker.
+    pub amqp: AmqpConfig,
     /// Where rows are kept.
     pub writer: WriterConfig,
+    /// The PostgreSQL store.
+    pub postgres: PostgresConfig,
     /// The SQLite store.
     pub sqlite: SqliteConfig,
+}
+
+/// How rows reach the workers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Transport {
+    /// Straight to the workers of this process; needs no broker.
+    #[default]
+    Embedded,
+    /// Through RabbitMQ, as the original.
+    Amqp,
+}
+
+/// Section `[provenance.client]`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ClientConfig {
+    /// Rows of a message at the most.
+    #[schemars(range(min = 1, max = 10_000))]
+    pub batch: u32,
+    /// How long a call waits for the next response at least, seconds.
+    #[schemars(range(min = 1, max = 86_400))]
+    pub wait_min_secs: u32,
+    /// How much longer it waits for each batch that its rows fill, seconds.
+    #[schemars(range(min = 0, max = 86_400))]
+    pub wait_per_batch_secs: u32,
+}
+
+/// Section `[provenance.amqp]`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct AmqpConfig {
+    /// The broker; a password of its own belongs into `url_file`.
+    #[schemars(length(min = 1))]
+    pub url: String,
+    /// A file with the url instead, for one with a password.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub url_file: Option<PathBuf>,
+    /// What exchanges and queues are made of; all servers and clients of a broker must agree.
+    pub topology: Topology,
 }
 
 /// Section `[provenance.writer]`.
@@ -37,6 +94,25 @@ pub enum WriterKind {
     /// A file; needs no server.
     #[default]
     Sqlite,
+    /// The original's tables in PostgreSQL; `orchestrator provenance init` makes them.
+    Postgres,
+}
+
+/// Section `[provenance.postgres]`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct PostgresConfig {
+    /// The database; a password belongs into `dsn_file`.
+    #[schemars(length(min = 1))]
+    pub dsn: String,
+    /// A file with the DSN instead, for one with a password.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dsn_file: Option<PathBuf>,
+    /// What `orchestrator provenance init` makes; a store that is there tells its own.
+    pub flavor: Flavor,
+    /// Connections that write at once.
+    #[schemars(range(min = 1, max = 32))]
+    pub pool: u8,
 }
 
 /// Section `[provenance.sqlite]`.
@@ -49,22 +125,110 @@ pub struct SqliteConfig {
 }
 
 impl ProvenanceConfig {
-    /// For a person at a terminal: how to add a first row and ask for it.
-    pub fn greeting(&self) -> String {
-        format!(
-            "  provenance  {}\n          first rows:   orchestrator provenance import FILE.jsonl\n",
-            self.sqlite.path.display()
-        )
+    /// What a schema cannot say; the texts begin with `section.key = value`.
+    ///
+    /// # Errors
+    /// What the operator has to change.
+    pub fn check(&self) -> Result<(), String> {
+        if self.transport == Transport::Embedded && self.ranges != RangeSet::ALL {
+            let ranges = &self.ranges;
+            return Err(format!(
+                "provenance.ranges = {ranges}: without a broker nobody has the other ranges; set transport = \"amqp\", or leave ranges out"
+            ));
+        }
+        if self.amqp.url.contains('@') && !self.amqp.url.contains("//guest:guest@") {
+            return Err("provenance.amqp.url = ...: it seems to hold a password: put it into a file and name that in url_file".to_owned());
+        }
+        let dsn = &self.postgres.dsn;
+        let user_info = dsn.split_once("//").and_then(|(_, rest)| rest.split_once('@')).map(|(user, _)| user);
+        if dsn.contains("password") || user_info.is_some_and(|user| user.contains(':')) {
+            return Err("provenance.postgres.dsn = ...: it seems to hold a password: put it into a file and name that in dsn_file".to_owned());
+        }
+        Ok(())
     }
+
+    /// For a person at a terminal: how to add first rows.
+    pub fn greeting(&self) -> String {
+        let store = match self.writer.kind {
+            WriterKind::Sqlite => self.sqlite.path.display().to_string(),
+            WriterKind::Postgres => self.postgres.endpoint(),
+        };
+        format!("  provenance  {store}\n          first rows:   orchestrator provenance import FILE.jsonl\n")
+    }
+}
+
+impl AmqpConfig {
+    /// The broker's url.
+    ///
+    /// # Errors
+    /// The file that holds it cannot be read.
+    pub fn target(&self) -> Result<String, String> {
+        secret(self.url_file.as_ref(), &self.url, "provenance.amqp.url_file")
+    }
+}
+
+impl PostgresConfig {
+    /// Where the database is, without any password.
+    pub fn endpoint(&self) -> String {
+        self.dsn_file.as_ref().map_or_else(|| self.dsn.clone(), |file| file.display().to_string())
+    }
+
+    /// The DSN.
+    ///
+    /// # Errors
+    /// The file that holds it cannot be read: [`StoreError::Away`], it may come.
+    pub fn target(&self) -> Result<String, StoreError> {
+        secret(self.dsn_file.as_ref(), &self.dsn, "provenance.postgres.dsn_file").map_err(StoreError::Away)
+    }
+}
+
+fn secret(file: Option<&PathBuf>, plain: &str, key: &str) -> Result<String, String> {
+    let Some(file) = file else { return Ok(plain.to_owned()) };
+    let text = std::fs::read_to_string(file);
+    text.map(|text| text.trim().to_owned())
+        .map_err(|error| format!("{key} = {}: cannot be read: {error}", file.display()))
 }
 
 impl Default for ProvenanceConfig {
     fn default() -> Self {
         Self {
+            ranges: RangeSet::ALL,
             batch: 100,
+            prefetch: 100,
             routing: Routing::default(),
+            transport: Transport::default(),
+            client: ClientConfig::default(),
+            amqp: AmqpConfig::default(),
             writer: WriterConfig::default(),
+            postgres: PostgresConfig::default(),
             sqlite: SqliteConfig::default(),
+        }
+    }
+}
+
+impl Default for ClientConfig {
+    fn default() -> Self {
+        Self { batch: 100, wait_min_secs: 60, wait_per_batch_secs: 10 }
+    }
+}
+
+impl Default for AmqpConfig {
+    fn default() -> Self {
+        Self {
+            url: "amqp://guest:guest@127.0.0.1:5672/%2f".to_owned(),
+            url_file: None,
+            topology: Topology::default(),
+        }
+    }
+}
+
+impl Default for PostgresConfig {
+    fn default() -> Self {
+        Self {
+            dsn: "postgresql://postgres@127.0.0.1:5432/provenance".to_owned(),
+            dsn_file: None,
+            flavor: Flavor::default(),
+            pool: 2,
         }
     }
 }

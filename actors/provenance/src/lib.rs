@@ -28,18 +28,24 @@ use std::{
     time::Duration,
 };
 
-use orchestrator_edge::Reconnect;
+use orchestrator_edge::amqp::Broker;
 use orchestrator_supervise::{
-    ChildSpec, Factory, Fault, Limits, Mailbox, Placement, Shutdown, Slot, Strategy, SupervisorSpec, inbox,
-    mailbox,
+    ChildSpec, Factory, Limits, Mailbox, Placement, Shutdown, Slot, Strategy, SupervisorSpec, inbox, mailbox,
 };
 
-pub use config::{ProvenanceConfig, SqliteConfig, WriterConfig, WriterKind};
+pub use config::{
+    AmqpConfig, ClientConfig, PostgresConfig, ProvenanceConfig, SqliteConfig, Transport, WriterConfig,
+    WriterKind,
+};
 
 use crate::{
-    call::Workers,
-    edge::sqlite::{SqliteReader, SqliteStore},
-    policy::Worker,
+    call::{Route, Workers},
+    edge::{
+        amqp::{self, Consumption, Patience, Presence, Publication, Sink},
+        sqlite::SqliteStore,
+        stores,
+    },
+    policy::{Ranges, Worker},
     range_worker::RangeWorker,
     rmq_client::RmqClient,
     store::StoreError,
@@ -51,7 +57,7 @@ const WRITES: usize = Worker::COUNT;
 const READS: usize = 64;
 /// Messages that may wait for a worker beside those that it holds.
 const REQUESTS: usize = 512;
-/// Calls that may wait for the client.
+/// Calls that may wait for the client, and for the publisher.
 const CALLS: usize = 1_024;
 /// How long the workers together may take to store what they hold when the process stops.
 const DRAIN: Duration = Duration::from_secs(20);
@@ -59,13 +65,15 @@ const DRAIN: Duration = Duration::from_secs(20);
 const THREADS: usize = 2;
 
 /// The subsystem's tree. Sinks first: the store, then the workers, then who gives them work.
-pub fn child_spec(config: &ProvenanceConfig) -> ChildSpec {
+///
+/// # Errors
+/// The broker's url cannot be used.
+pub fn child_spec(config: &ProvenanceConfig) -> Result<ChildSpec, String> {
     let (writes, writes_slot) = inbox(WRITES);
     let (reads, reads_slot) = inbox(READS);
     let (mailboxes, slots): (Vec<Mailbox<RangeWorker>>, Vec<Slot<RangeWorker>>) =
         (0..Worker::COUNT).map(|_| mailbox(REQUESTS)).unzip();
     let (client_mailbox, client_slot) = mailbox::<RmqClient>(CALLS);
-
     let batch = config.batch as usize;
     let slots = Mutex::new(slots.into_iter().map(Some).collect::<Vec<_>>());
     let worker = move |index: usize| {
@@ -74,66 +82,82 @@ pub fn child_spec(config: &ProvenanceConfig) -> ChildSpec {
         let slot = slot.expect("the kernel makes each worker of a pool once");
         Factory::actor(slot, move |cx| Ok(RangeWorker::new(writes.clone(), batch, cx)))
     };
-    let workers = Arc::new(Workers::new(mailboxes, config.routing, batch));
-    let client =
-        Factory::actor(client_slot, move |cx| Ok(RmqClient::new(workers.clone(), reads.clone(), cx)));
-
-    let path = config.sqlite.path.clone();
-    let writer = Factory::thread({
-        let (path, slot) = (path.clone(), writes_slot.clone());
-        move |cx| {
-            let link = cx.vitals.link("sqlite", path.display().to_string());
-            let tries = Reconnect::new(link, edge::RETRY);
-            timed(edge::write(&cx, &slot, tries, 1, async || SqliteStore::open(&path)))
-        }
-    })
-    .with_inbox("writes", &writes_slot);
-    let reader = Factory::thread({
-        let slot = reads_slot.clone();
-        move |cx| {
-            let link = cx.vitals.link("sqlite", path.display().to_string());
-            let tries = Reconnect::new(link, edge::RETRY);
-            timed(edge::read(&cx, &slot, tries, async || SqliteReader::open(&path)))
-        }
-    })
-    .with_inbox("questions", &reads_slot);
-
     let label = |index| Worker::at(index).map_or_else(String::new, |worker| worker.to_string());
-    let tree = SupervisorSpec::new(Strategy::RestForOne)
+    let writer = stores::writer(config, &writes_slot);
+    let mut tree = SupervisorSpec::new(Strategy::RestForOne)
         .limits(Limits::LEAF)
         .child(ChildSpec::worker("writer", writer).shutdown(Shutdown::After(DRAIN)))
-        .child(ChildSpec::worker("reader", reader))
+        .child(ChildSpec::worker("reader", stores::reader(config, &reads_slot)))
         .child(
             ChildSpec::pool("worker", Worker::COUNT, worker)
                 .worker_labels(label)
                 .placement(Placement::Spread(THREADS))
                 .shutdown(Shutdown::After(DRAIN)),
-        )
-        .child(ChildSpec::worker("client", client).console(client_mailbox.recipient()));
-    ChildSpec::supervisor("provenance", tree).placement(Placement::Dedicated)
+        );
+    let transport = match config.transport {
+        Transport::Embedded => call::Transport::Embedded(Workers::new(mailboxes)),
+        Transport::Amqp => {
+            let url = config.amqp.target()?;
+            let broker = |name| Broker::new(&url, name).map_err(|error| error.to_string());
+            let consumer =
+                amqp::factory(broker("orchestrator provenance server")?, consumption(config, mailboxes));
+            let (calls, calls_slot) = inbox(CALLS);
+            let publisher =
+                amqp::client(broker("orchestrator provenance client")?, publication(config), &calls_slot);
+            tree = tree
+                .child(ChildSpec::worker("amqp", consumer).pausable().shutdown(Shutdown::After(DRAIN)))
+                .child(ChildSpec::worker("publisher", publisher));
+            call::Transport::Amqp(calls)
+        }
+    };
+    let route = Arc::new(Route { routing: config.routing, batch: config.client.batch as usize, transport });
+    let client = Factory::actor(client_slot, move |cx| Ok(RmqClient::new(route.clone(), reads.clone(), cx)));
+    tree = tree.child(ChildSpec::worker("client", client).console(client_mailbox.recipient()));
+    Ok(ChildSpec::supervisor("provenance", tree).placement(Placement::Dedicated))
 }
 
-/// Runs a future on this thread, with timers.
-fn timed(future: impl Future<Output = Result<(), Fault>>) -> Result<(), Fault> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
-    runtime
-        .map_err(|error| Fault::new(format!("cannot start the thread's timers: {error}")))?
-        .block_on(future)
+fn consumption(config: &ProvenanceConfig, mailboxes: Vec<Mailbox<RangeWorker>>) -> Consumption {
+    let workers: Vec<_> = Ranges::new(config.ranges).workers().collect();
+    let sink: Sink = Arc::new(move |worker: Worker, request| {
+        mailboxes[worker.index()].tell(request).map_err(|refused| refused.message)
+    });
+    Consumption {
+        presence: Arc::new(Presence::new(workers.iter().copied())),
+        workers,
+        topology: config.amqp.topology,
+        prefetch: config.prefetch,
+        // A little less than the child has, so that it closes by itself.
+        drain: DRAIN - Duration::from_secs(1),
+        sink,
+    }
+}
+
+fn publication(config: &ProvenanceConfig) -> Publication {
+    let client = &config.client;
+    let patience = Patience {
+        batch_size: client.batch,
+        wait_per_batch: Duration::from_secs(client.wait_per_batch_secs.into()),
+        wait_min: Duration::from_secs(client.wait_min_secs.into()),
+    };
+    Publication { topology: config.amqp.topology, patience, ..Publication::default() }
 }
 
 /// Makes the directory that is missing, and finds what keeps the store from opening.
 ///
 /// # Errors
-/// Another instance has the file, a newer or another program wrote it, or it cannot be made.
+/// Another instance has the file, a newer or another program wrote it, or it cannot be made. A server that is away is none:
+/// it is waited for.
 pub fn preflight(config: &ProvenanceConfig) -> Result<(), StoreError> {
+    if config.writer.kind != WriterKind::Sqlite {
+        return Ok(());
+    }
     let path = &config.sqlite.path;
     if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
         std::fs::create_dir_all(parent).map_err(|error| {
-            let text = format!(
-                "cannot create directory {}: {error}: create it, or set provenance.sqlite.path",
-                parent.display()
-            );
-            StoreError::Away(text)
+            let parent = parent.display();
+            StoreError::Away(format!(
+                "cannot create directory {parent}: {error}: create it, or set provenance.sqlite.path"
+            ))
         })?;
     }
     SqliteStore::open(path).map(drop)

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
 use crate::{
-    call::{CallError, Receipt, Workers},
+    call::{CallError, Receipt, Route},
     json::{JsonRow, show},
     messages::ReadRequest,
     method::Entity,
@@ -42,7 +42,7 @@ impl Message for AddRows {
 /// The actor.
 #[derive(Debug)]
 pub(crate) struct RmqClient {
-    workers: Arc<Workers>,
+    route: Arc<Route>,
     reads: Outbox<ReadRequest>,
     calls: Figure,
     rows: Figure,
@@ -52,10 +52,10 @@ pub(crate) struct RmqClient {
 impl Child for RmqClient {}
 
 impl RmqClient {
-    pub(crate) fn new(workers: Arc<Workers>, reads: Outbox<ReadRequest>, cx: &StartCx) -> Self {
+    pub(crate) fn new(route: Arc<Route>, reads: Outbox<ReadRequest>, cx: &StartCx) -> Self {
         let declare = |name, unit| cx.vitals.declare(name, unit, FigureKind::Counter);
         Self {
-            workers,
+            route,
             reads,
             calls: declare("calls", "calls"),
             rows: declare("acked", "rows"),
@@ -78,11 +78,11 @@ impl RmqClient {
         rows: Vec<Rows>,
         mut bad: Vec<Bad>,
     ) -> Answer<Self, ConsoleReply> {
-        let workers = self.workers.clone();
+        let route = self.route.clone();
         let call = async move {
             let mut total = Receipt::default();
             for rows in rows {
-                total.add(workers.add(rows).await?);
+                total.add(route.add(rows).await?);
             }
             Ok(total)
         };
@@ -117,8 +117,8 @@ fn found(answer: Asked) -> Result<Found, ConsoleError> {
 
 impl Handle<AddRows> for RmqClient {
     fn handle(&mut self, AddRows { rows, reply }: AddRows, cx: &mut ChildCx<'_, Self>) -> Answer<Self, ()> {
-        let workers = self.workers.clone();
-        cx.spawn(async move { workers.add(rows).await }, move |client, outcome, _| {
+        let route = self.route.clone();
+        cx.spawn(async move { route.add(rows).await }, move |client, outcome, _| {
             client.count(&outcome);
             // Whoever asked may have given up.
             let _ = reply.send(outcome);

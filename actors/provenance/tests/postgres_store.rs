@@ -14,7 +14,7 @@ use orchestrator_provenance::{
     edge::postgres::{Flavor, PostgresStore, init},
     method::{Entity, Relation},
     row::{Date, RelationRow, RevisionData, Rows, Sha1Git},
-    store::{Found, Occurrence, Question, Store, StoreError, Written},
+    store::{Ask, Found, Occurrence, Question, Store, StoreError, Written},
 };
 
 /// One server for all tests; each has databases of its own.

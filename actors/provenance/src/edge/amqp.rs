@@ -1,1 +1,25 @@
-//! The broker: exchanges, queues and channels as the original declares them (contract §1).
+//! RabbitMQ: the exchanges and queues of the contract (§1), the child that consumes them for the workers, and the child
+//! that publishes to them for callers.
+//!
+//! Order is what this edge is about (contract §7): a message is acknowledged to the broker once all its rows are stored,
+//! or safe among the dead letters, on the channel that delivered it; only then its client is told. Whatever breaks in
+//! between, the broker delivers the message again, its rows are stored again, which changes nothing, and the client gets
+//! one answer or none, never two.
+
+mod call;
+mod consumer;
+mod dead_letter;
+mod desk;
+mod ledger;
+mod line;
+mod presence;
+mod publisher;
+mod topology;
+mod worker_channel;
+
+pub use call::{Call, CallError, Outgoing, Patience};
+pub use consumer::{Consumption, Sink, factory};
+pub use dead_letter::DEAD_LETTER;
+pub use presence::Presence;
+pub use publisher::{Publication, client};
+pub use topology::{Topology, declare_worker};

@@ -19,7 +19,7 @@ pub use schema::init;
 
 use crate::{
     row::Rows,
-    store::{Found, Question, Store, StoreError, Written},
+    store::{Ask, Found, Question, Store, StoreError, Written},
 };
 use session::Session;
 
@@ -66,6 +66,12 @@ impl fmt::Debug for PostgresStore {
     }
 }
 
+impl Ask for PostgresStore {
+    async fn read(&mut self, question: &Question) -> Result<Found, StoreError> {
+        read::answer(&mut self.session, self.flavor, question).await
+    }
+}
+
 impl Store for PostgresStore {
     async fn write(&mut self, groups: &[Rows]) -> Result<Written, StoreError> {
         let mut written = Written::default();
@@ -81,9 +87,5 @@ impl Store for PostgresStore {
             tally.count(figure.unwrap_or_default(), &mut written);
         }
         Ok(written)
-    }
-
-    async fn read(&mut self, question: &Question) -> Result<Found, StoreError> {
-        read::answer(&mut self.session, self.flavor, question).await
     }
 }

@@ -1,6 +1,6 @@
 //! What every store must do, whatever holds its rows: cases by name, and random sequences against the [`Model`].
 //!
-//! `ORCHESTRATOR_TEST_SEEDS` sets how many sequences run, `ORCHESTRATOR_TEST_SEED` repeats one of them.
+//! `ORCHESTRATOR_STORE_SEEDS` sets how many sequences run, `ORCHESTRATOR_TEST_SEED` repeats one of them.
 
 use bytes::Bytes;
 use orchestrator_provenance::method::{Entity, Relation};
@@ -51,7 +51,7 @@ pub(crate) async fn run_random<S: Store>(flavor: Flavor, open: &impl AsyncFn() -
     let number = |name| std::env::var(name).ok().map(|text| text.parse::<u64>().expect("a number"));
     let seeds = match number("ORCHESTRATOR_TEST_SEED") {
         Some(seed) => seed..seed + 1,
-        None => 0..number("ORCHESTRATOR_TEST_SEEDS").unwrap_or(8).min(flavor.sequences_max),
+        None => 0..number("ORCHESTRATOR_STORE_SEEDS").unwrap_or(8).min(flavor.sequences_max),
     };
     for seed in seeds {
         let pair = Pair {

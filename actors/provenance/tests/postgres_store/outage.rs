@@ -5,7 +5,7 @@ use orchestrator_provenance::{
     edge::postgres::{Flavor, PostgresStore, init},
     method::Entity,
     row::Rows,
-    store::{Found, Question, Store, StoreError},
+    store::{Ask, Found, Question, Store, StoreError},
 };
 
 use super::{at, connect, everything, id, site};

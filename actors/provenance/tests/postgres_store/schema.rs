@@ -4,7 +4,7 @@ use orchestrator_provenance::{
     edge::postgres::{Flavor, PostgresStore, init},
     method::Relation,
     row::{RelationRow, Rows},
-    store::{Question, Store, StoreError},
+    store::{Ask, Question, Store, StoreError},
 };
 
 use super::{connect, id, made, server, site};

@@ -1,0 +1,214 @@
+//! The connection that every user of an AMQP broker starts from: with a name, a heartbeat and a time-out, without lapin's
+//! own recovery (it replays channels in an order that fails when queues died with the broker), and without the password in
+//! any text.
+
+use std::{fmt, time::Duration};
+
+use futures_util::{Stream, StreamExt, stream::BoxStream};
+use lapin::{Channel, Connection, ConnectionProperties, Event, uri::AMQPScheme, uri::AMQPUri};
+use tokio::time::timeout;
+
+/// Heartbeat that is proposed; the broker may ask for a shorter one. A dead peer is noticed after about twice as long.
+const HEARTBEAT_S: u16 = 10;
+
+/// A broker that takes longer to let us in counts as away.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// The longest wait for the answer to a request (declare, consume, confirm ..) before its connection is given up.
+pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// A connection that does not close in time is dropped.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Where a broker is and who we are there.
+#[derive(Clone)]
+pub struct Broker {
+    uri: AMQPUri,
+    name: String,
+    endpoint: String,
+}
+
+/// Why there is no connection, or why it was given up.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AmqpError {
+    /// The url cannot be used: no try will help.
+    #[error(
+        "{0}: write amqp://USER:PASSWORD@HOST:PORT/VHOST, for example amqp://guest:guest@localhost:5672/%2f"
+    )]
+    Url(String),
+    /// The broker does not let us in.
+    #[error(
+        "cannot connect to the broker at {endpoint}: {reason}: see that it runs, and that host, port, user, password and virtual host are right"
+    )]
+    Connect {
+        /// Which broker.
+        endpoint: String,
+        /// What it, or the system, said.
+        reason: String,
+    },
+    /// The broker refuses or does not answer a request.
+    #[error("cannot {what}: {reason}")]
+    Request {
+        /// What was asked.
+        what: String,
+        /// What the broker said.
+        reason: String,
+    },
+    /// The connection broke.
+    #[error("the connection to the broker is lost: {0}")]
+    Lost(String),
+}
+
+impl AmqpError {
+    /// May another try succeed?
+    pub fn is_retryable(&self) -> bool {
+        !matches!(self, Self::Url(_))
+    }
+}
+
+impl Broker {
+    /// Reads `url`; `name` is what the broker's operators see of the connection.
+    ///
+    /// # Errors
+    /// [`AmqpError::Url`].
+    pub fn new(url: &str, name: impl Into<String>) -> Result<Self, AmqpError> {
+        let mut uri: AMQPUri = url.parse().map_err(|_: String| {
+            // The parser's own text may quote what was typed, the password included.
+            AmqpError::Url("the broker's url cannot be read".to_owned())
+        })?;
+        if uri.scheme != AMQPScheme::AMQP {
+            return Err(AmqpError::Url("amqps needs TLS, which this build does not have".to_owned()));
+        }
+        uri.query.heartbeat.get_or_insert(HEARTBEAT_S);
+        let endpoint = format!("{}:{}/{}", uri.authority.host, uri.authority.port, uri.vhost);
+        Ok(Self { uri, name: name.into(), endpoint })
+    }
+
+    /// Host, port and virtual host, for people to read: no user, no password.
+    pub fn endpoint(&self) -> &str {
+        &self.endpoint
+    }
+
+    /// Connects.
+    ///
+    /// # Errors
+    /// [`AmqpError::Connect`].
+    pub async fn connect(&self) -> Result<Session, AmqpError> {
+        let failed = |reason| AmqpError::Connect { endpoint: self.endpoint.clone(), reason };
+        let properties = ConnectionProperties::default().with_connection_name(self.name.as_str().into());
+        let connection =
+            match timeout(CONNECT_TIMEOUT, Connection::connect_uri(self.uri.clone(), properties)).await {
+                Ok(Ok(connection)) => connection,
+                Ok(Err(error)) => return Err(failed(self.redact(&error.to_string()))),
+                Err(_) => return Err(failed(format!("no answer within {CONNECT_TIMEOUT:?}"))),
+            };
+        let events = connection.events_listener().boxed();
+        Ok(Session { connection, events })
+    }
+
+    /// `text` without the password, should anybody have put it there.
+    fn redact(&self, text: &str) -> String {
+        let password = self.uri.authority.userinfo.password.as_str();
+        // One that is a word of the protocol, or nothing, hides nothing.
+        if password.is_empty() || password == "guest" {
+            text.to_owned()
+        } else {
+            text.replace(password, "***")
+        }
+    }
+}
+
+impl fmt::Debug for Broker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Broker")
+            .field("endpoint", &self.endpoint)
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}
+
+/// One connection. Dropped, it closes; what was not acknowledged on it is delivered again.
+pub struct Session {
+    connection: Connection,
+    events: BoxStream<'static, Event>,
+}
+
+impl Session {
+    /// Opens a channel.
+    ///
+    /// # Errors
+    /// [`AmqpError::Request`].
+    pub async fn channel(&self) -> Result<Channel, AmqpError> {
+        answer("open a channel", self.connection.create_channel()).await
+    }
+
+    /// Waits until the connection is lost, and tells why. May be dropped and called again.
+    pub async fn lost(&mut self) -> AmqpError {
+        lost(&self.connection, &mut self.events).await
+    }
+
+    /// Takes leave of the broker.
+    pub async fn close(self) {
+        // Whether it says goodbye or not: the connection ends with this value.
+        let _ = timeout(CLOSE_TIMEOUT, self.connection.close(200, "stopped".into())).await;
+    }
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Session").field("connection", self.connection.status()).finish_non_exhaustive()
+    }
+}
+
+async fn lost(connection: &Connection, events: &mut (impl Stream<Item = Event> + Unpin)) -> AmqpError {
+    // An event from before the listener was there is missed, the status is not.
+    while connection.status().connected() {
+        match events.next().await {
+            Some(Event::Error(error)) => return AmqpError::Lost(error.to_string()),
+            Some(_) => {}
+            None => break,
+        }
+    }
+    AmqpError::Lost("it is closed".to_owned())
+}
+
+/// Waits for the broker's answer to a request, but not for ever: a broker that died says nothing.
+///
+/// # Errors
+/// [`AmqpError::Request`]; `what` completes "cannot ..".
+pub async fn answer<T>(what: &str, request: impl Future<Output = lapin::Result<T>>) -> Result<T, AmqpError> {
+    let reason = match timeout(ANSWER_TIMEOUT, request).await {
+        Ok(Ok(value)) => return Ok(value),
+        Ok(Err(error)) => error.to_string(),
+        Err(_) => format!("no answer from the broker within {ANSWER_TIMEOUT:?}"),
+    };
+    Err(AmqpError::Request { what: what.to_owned(), reason })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_broker_shows_neither_user_nor_password() {
+        let broker = Broker::new("amqp://ada:se%2Fcret@h:1234/%2f", "test").expect("a url");
+        assert_eq!(broker.endpoint(), "h:1234//");
+        assert!(!format!("{broker:?}").contains("cret"));
+        assert_eq!(broker.redact("no se/cret here"), "no *** here");
+    }
+
+    #[test]
+    fn a_url_that_cannot_be_used_says_what_to_write_and_not_what_was_written() {
+        for (url, said) in [
+            ("amqps://ada:secret@h/%2f", "amqps needs TLS"),
+            ("http://ada:secret@h/", "cannot be read"),
+            ("ada:secret", "cannot be read"),
+        ] {
+            let error = Broker::new(url, "test").expect_err("not a url of ours");
+            let text = error.to_string();
+            assert!(text.contains(said) && text.contains("amqp://USER"), "{text}");
+            assert!(!text.contains("secret"), "{text}");
+            assert!(!error.is_retryable());
+        }
+    }
+}

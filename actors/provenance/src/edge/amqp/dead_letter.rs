@@ -1,0 +1,101 @@
+//! Where what can never be stored goes: nothing is thrown away, and nothing is tried for ever.
+
+use bytes::Bytes;
+use lapin::{
+    BasicProperties, Channel, ExchangeKind,
+    options::{
+        BasicPublishOptions, ConfirmSelectOptions, ExchangeDeclareOptions, QueueBindOptions,
+        QueueDeclareOptions,
+    },
+    types::{AMQPValue, FieldTable, ShortString},
+};
+use orchestrator_edge::amqp::{AmqpError, Session, answer};
+
+/// The durable fanout exchange, and the durable queue behind it, that get what can never be stored. A message there has the
+/// body of the request with only the items at fault, or the whole body if it cannot be read, the request's correlation id,
+/// and the headers `x-reason`, `x-exchange` and `x-routing-key`: published again with these, it is tried again.
+pub const DEAD_LETTER: &str = "orchestrator.provenance.dead_letter";
+
+/// A header longer than this is cut: one frame holds all of them.
+const REASON_BYTES_MAX: usize = 2000;
+
+const PERSISTENT: u8 = 2;
+
+/// Items of one request that can never be stored.
+#[derive(Debug)]
+pub(super) struct DeadLetter {
+    pub(super) body: Bytes,
+    pub(super) reason: String,
+    pub(super) exchange: ShortString,
+    pub(super) routing_key: ShortString,
+    pub(super) correlation_id: Option<ShortString>,
+}
+
+/// The channel that dead letters take; each is confirmed.
+#[derive(Debug)]
+pub(super) struct DeadLetters {
+    channel: Channel,
+}
+
+impl DeadLetters {
+    /// Declares exchange and queue, and asks for confirms.
+    pub(super) async fn open(session: &Session) -> Result<Self, AmqpError> {
+        let channel = session.channel().await?;
+        let exchange = ExchangeDeclareOptions { durable: true, ..ExchangeDeclareOptions::default() };
+        let kind = ExchangeKind::Fanout;
+        let declare = channel.exchange_declare(DEAD_LETTER.into(), kind, exchange, FieldTable::default());
+        answer(&format!("declare the exchange {DEAD_LETTER}"), declare).await?;
+        let queue = QueueDeclareOptions { durable: true, ..QueueDeclareOptions::default() };
+        let declare = channel.queue_declare(DEAD_LETTER.into(), queue, FieldTable::default());
+        answer(&format!("declare the queue {DEAD_LETTER}"), declare).await?;
+        let bind = channel.queue_bind(
+            DEAD_LETTER.into(),
+            DEAD_LETTER.into(),
+            "".into(),
+            QueueBindOptions::default(),
+            FieldTable::default(),
+        );
+        answer(&format!("bind the queue {DEAD_LETTER}"), bind).await?;
+        answer("ask for confirms", channel.confirm_select(ConfirmSelectOptions::default())).await?;
+        Ok(Self { channel })
+    }
+
+    /// Publishes `letter`; returns when the broker has it on disk.
+    ///
+    /// # Errors
+    /// The broker does not say so: the request must not be acknowledged.
+    pub(super) async fn publish(&self, letter: DeadLetter) -> Result<(), AmqpError> {
+        tracing::warn!(
+            routing_key = letter.routing_key.as_str(),
+            reason = letter.reason,
+            "rows that can never be stored become a dead letter"
+        );
+        let mut reason = letter.reason;
+        reason.truncate(reason.floor_char_boundary(REASON_BYTES_MAX));
+        let mut headers = FieldTable::default();
+        let text = |text: &str| AMQPValue::LongString(text.into());
+        headers.insert("x-reason".into(), text(&reason));
+        headers.insert("x-exchange".into(), text(letter.exchange.as_str()));
+        headers.insert("x-routing-key".into(), text(letter.routing_key.as_str()));
+        let mut properties = BasicProperties::default()
+            .with_content_type("application/msgpack".into())
+            .with_delivery_mode(PERSISTENT)
+            .with_headers(headers);
+        if let Some(id) = letter.correlation_id {
+            properties = properties.with_correlation_id(id);
+        }
+        // Mandatory: an exchange whose queue somebody deleted would confirm what it throws away.
+        let options = BasicPublishOptions { mandatory: true, ..BasicPublishOptions::default() };
+        let publish = async {
+            let publish =
+                self.channel.basic_publish(DEAD_LETTER.into(), "".into(), options, &letter.body, properties);
+            publish.await?.await
+        };
+        let confirmation = answer("publish a dead letter", publish).await?;
+        if confirmation.is_ack() && confirmation.take_message().is_none() {
+            return Ok(());
+        }
+        let reason = format!("the broker does not take it: see the queue {DEAD_LETTER}");
+        Err(AmqpError::Request { what: "publish a dead letter".to_owned(), reason })
+    }
+}

@@ -1,0 +1,86 @@
+//! A client's connection: what it publishes by, and where responses come in.
+
+use lapin::{
+    BasicProperties, Channel, Confirmation, Consumer, ExchangeKind,
+    options::{
+        BasicConsumeOptions, BasicPublishOptions, BasicQosOptions, ConfirmSelectOptions, QueueDeclareOptions,
+    },
+    types::{FieldTable, ShortString},
+};
+use orchestrator_edge::amqp::{AmqpError, Broker, Session, answer};
+
+use super::{call::Outgoing, topology::Topology};
+use crate::method::Exchange;
+
+/// Responses that the broker sends ahead of their acknowledgement.
+const PREFETCH: u16 = 100;
+
+const PERSISTENT: u8 = 2;
+
+/// One connection: the channel, and the queue that responses come by.
+pub(super) struct Line {
+    pub(super) session: Session,
+    pub(super) channel: Channel,
+    pub(super) responses: Consumer,
+    pub(super) reply_to: ShortString,
+}
+
+impl Line {
+    /// Connects, declares the exchanges (or a message to one that no server has declared yet would cost the channel), and
+    /// consumes a queue of its own.
+    pub(super) async fn open(broker: Broker, topology: Topology) -> Result<Self, AmqpError> {
+        let session = broker.connect().await?;
+        let channel = session.channel().await?;
+        for exchange in Exchange::ALL {
+            let options = topology.exchange();
+            let name = exchange.name().into();
+            let declare =
+                channel.exchange_declare(name, ExchangeKind::Direct, options, FieldTable::default());
+            answer(&format!("declare the exchange {}", exchange.name()), declare).await?;
+        }
+        let exclusive = QueueDeclareOptions { exclusive: true, ..QueueDeclareOptions::default() };
+        let declare = channel.queue_declare("".into(), exclusive, FieldTable::default());
+        let reply_to = answer("declare a queue for responses", declare).await?.name().clone();
+        let qos = channel.basic_qos(PREFETCH, BasicQosOptions { global: false });
+        answer("limit the responses in hand", qos).await?;
+        let options = BasicConsumeOptions::default();
+        let consume = channel.basic_consume(reply_to.clone(), "".into(), options, FieldTable::default());
+        let responses = answer("consume responses", consume).await?;
+        answer("ask for confirms", channel.confirm_select(ConfirmSelectOptions::default())).await?;
+        Ok(Self { session, channel, responses, reply_to })
+    }
+}
+
+/// A message that the broker has decided about.
+pub(super) struct Sent {
+    pub(super) id: String,
+    pub(super) confirmation: Confirmation,
+}
+
+/// Publishes one message and waits for its confirm.
+pub(super) fn publish(
+    channel: &Channel,
+    reply_to: &ShortString,
+    topology: Topology,
+    id: String,
+    message: Outgoing,
+) -> impl Future<Output = Result<Sent, AmqpError>> + use<> {
+    let mut properties = BasicProperties::default()
+        .with_content_type("application/msgpack".into())
+        .with_correlation_id(id.as_str().into())
+        .with_reply_to(reply_to.clone());
+    if topology == Topology::Quorum {
+        properties = properties.with_delivery_mode(PERSISTENT);
+    }
+    let channel = channel.clone();
+    async move {
+        let Outgoing { exchange, routing_key, body, .. } = message;
+        let publish = async {
+            let options = BasicPublishOptions { mandatory: true, ..BasicPublishOptions::default() };
+            let (exchange, key) = (exchange.name().into(), routing_key.as_str().into());
+            channel.basic_publish(exchange, key, options, &body, properties).await?.await
+        };
+        let confirmation = answer("publish a request", publish).await?;
+        Ok(Sent { id, confirmation })
+    }
+}

@@ -1,0 +1,257 @@
+//! The child that publishes calls and gathers their responses: any number of calls at a time, over one connection.
+
+use std::time::Duration;
+
+use futures_util::{FutureExt, StreamExt, stream::FuturesUnordered};
+use lapin::{Channel, Consumer, message::Delivery, options::BasicAckOptions};
+use orchestrator_edge::{
+    Reconnect,
+    amqp::{AmqpError, Broker, answer},
+};
+use orchestrator_supervise::{Backoff, Factory, Figure, FigureKind, Inbox, InboxSlot, StartCx, Vitals};
+use tokio::time::{Instant, sleep, sleep_until};
+
+use super::{
+    call::{Call, CallError, Patience},
+    desk::Desk,
+    line::{Line, Sent, publish},
+    topology::Topology,
+};
+use crate::wire;
+
+/// How calls are published.
+#[derive(Debug, Clone, Copy)]
+pub struct Publication {
+    /// What the servers' exchanges and queues are made of.
+    pub topology: Topology,
+    /// How long calls wait for responses.
+    pub patience: Patience,
+    /// How many messages await their confirm at the most.
+    pub window: usize,
+    /// While the open calls' bodies have so many bytes, no further call is taken on.
+    pub bytes_max: usize,
+    /// How long a stop waits for the calls under way.
+    pub drain: Duration,
+}
+
+impl Default for Publication {
+    fn default() -> Self {
+        Self {
+            topology: Topology::Transient,
+            patience: Patience::default(),
+            window: 256,
+            bytes_max: 64 * 1024 * 1024,
+            drain: Duration::from_secs(4),
+        }
+    }
+}
+
+/// The child that publishes the calls of `calls` to `broker`. It starts without the broker and comes back by itself; calls
+/// under way go on when it is back.
+pub fn client(broker: Broker, publication: Publication, calls: &InboxSlot<Call>) -> Factory {
+    let slot = calls.clone();
+    let task = Factory::task(move |cx: StartCx| {
+        let (broker, calls) = (broker.clone(), slot.open());
+        async move {
+            let figures = Figures::declare(&cx.vitals);
+            let desk = Desk::new(publication.patience);
+            let mut client = Client { broker, publication, calls, cx, desk, figures, ended: false };
+            let link = client.cx.vitals.link("amqp", client.broker.endpoint());
+            client.run(Reconnect::new(link, Backoff::DEFAULT)).await;
+            Ok(())
+        }
+    });
+    task.with_inbox("calls", calls)
+}
+
+struct Client {
+    broker: Broker,
+    publication: Publication,
+    calls: Inbox<Call>,
+    cx: StartCx,
+    desk: Desk,
+    figures: Figures,
+    /// No further call comes.
+    ended: bool,
+}
+
+impl Client {
+    async fn run(&mut self, mut reconnect: Reconnect) {
+        let stop = self.cx.stop.clone();
+        let drain = self.publication.drain;
+        let too_late = async {
+            stop.cancelled().await;
+            sleep(drain).await;
+        };
+        tokio::select! {
+            biased;
+            () = self.serve(&mut reconnect) => {}
+            () = too_late => {}
+        }
+        self.desk.fail_all(&CallError::Stopping);
+        self.count();
+    }
+
+    /// Serves until no call is left after a stop.
+    async fn serve(&mut self, reconnect: &mut Reconnect) {
+        loop {
+            let Some(opened) =
+                self.meanwhile(Line::open(self.broker.clone(), self.publication.topology)).await
+            else {
+                return;
+            };
+            let error = match opened {
+                Ok(mut line) => {
+                    reconnect.succeeded();
+                    match self.converse(&mut line).await {
+                        Ok(()) => return line.session.close().await,
+                        Err(error) => error,
+                    }
+                }
+                Err(error) => error,
+            };
+            self.figures.resent.add(self.desk.start_again() as u64);
+            let delay = reconnect.failed(error.to_string());
+            if self.meanwhile(sleep(delay)).await.is_none() {
+                return;
+            }
+        }
+    }
+
+    /// Takes calls on, and lets those fail that are over-due, until `other` is done; none when there is nothing left to do.
+    async fn meanwhile<T>(&mut self, other: impl Future<Output = T>) -> Option<T> {
+        tokio::pin!(other);
+        loop {
+            self.count();
+            if self.ended && self.desk.is_empty() {
+                return None;
+            }
+            tokio::select! {
+                biased;
+                done = &mut other => return Some(done),
+                () = self.tend() => {}
+            }
+        }
+    }
+
+    /// Waits for the next call to take on or to give up.
+    async fn tend(&mut self) {
+        let deadline = self.desk.next_deadline();
+        let takes = !self.ended && self.desk.bytes() < self.publication.bytes_max;
+        tokio::select! {
+            biased;
+            () = sleep_until(deadline.unwrap_or_else(Instant::now)), if deadline.is_some() => {
+                self.figures.timed_out.add(self.desk.expire(Instant::now()) as u64);
+            }
+            call = self.calls.next(&self.cx), if takes => match call {
+                Some(call) => {
+                    self.figures.calls.add(1);
+                    self.desk.admit(call, Instant::now());
+                }
+                None => self.ended = true,
+            },
+            () = std::future::pending() => {}
+        }
+    }
+
+    /// Publishes and gathers over one connection, until no call is left after a stop.
+    async fn converse(&mut self, line: &mut Line) -> Result<(), AmqpError> {
+        let mut sending = FuturesUnordered::new();
+        loop {
+            while sending.len() < self.publication.window {
+                let Some((id, message)) = self.desk.next_to_send() else { break };
+                sending.push(publish(&line.channel, &line.reply_to, self.publication.topology, id, message));
+            }
+            self.count();
+            if self.ended && self.desk.is_empty() {
+                return Ok(());
+            }
+            tokio::select! {
+                biased;
+                error = line.session.lost() => return Err(error),
+                Some(sent) = sending.next(), if !sending.is_empty() => self.confirmed(sent?),
+                response = line.responses.next() => match response {
+                    Some(Ok(first)) => self.gather(first, &line.channel, &mut line.responses).await?,
+                    Some(Err(error)) => return Err(AmqpError::Lost(error.to_string())),
+                    None => return Err(AmqpError::Lost("the queue for responses is gone".to_owned())),
+                },
+                () = self.tend() => {}
+            }
+        }
+    }
+
+    fn confirmed(&mut self, Sent { id, confirmation }: Sent) {
+        self.figures.published.add(1);
+        let taken = confirmation.is_ack();
+        // A returned message tells itself whose it is: it may come with the confirm of another one.
+        if let Some(returned) = confirmation.take_message() {
+            let returned = returned.delivery;
+            let id = returned.properties.correlation_id().as_ref().map_or("", |id| id.as_str());
+            self.figures.unroutable.add(1);
+            self.desk.unroutable(id, returned.routing_key.as_str(), &returned.data, Instant::now());
+        } else if !taken {
+            self.desk.refused(&id);
+        }
+    }
+
+    /// Counts `first` and the responses behind it, then acknowledges them together: they are all of one consumer, and read
+    /// in order.
+    async fn gather(
+        &mut self,
+        first: Delivery,
+        channel: &Channel,
+        more: &mut Consumer,
+    ) -> Result<(), AmqpError> {
+        let (mut response, mut last) = (first, None);
+        loop {
+            self.figures.responses.add(1);
+            let id = response.properties.correlation_id().as_ref().map_or("", |id| id.as_str());
+            match wire::decode_ack(&response.data) {
+                Ok(stored) => self.desk.respond(id, stored, Instant::now()),
+                Err(error) => tracing::warn!("a response is passed over: {error}"),
+            }
+            last = last.max(Some(response.delivery_tag));
+            match more.next().now_or_never().flatten() {
+                Some(Ok(next)) => response = next,
+                Some(Err(error)) => return Err(AmqpError::Lost(error.to_string())),
+                None => break,
+            }
+        }
+        let Some(tag) = last else { return Ok(()) };
+        answer("acknowledge responses", channel.basic_ack(tag, BasicAckOptions { multiple: true })).await
+    }
+
+    fn count(&self) {
+        self.figures.calls_open.set(self.desk.calls() as u64);
+        self.figures.bytes_in_flight.set(self.desk.bytes() as u64);
+    }
+}
+
+/// The child's figures.
+struct Figures {
+    calls: Figure,
+    published: Figure,
+    responses: Figure,
+    unroutable: Figure,
+    timed_out: Figure,
+    resent: Figure,
+    calls_open: Figure,
+    bytes_in_flight: Figure,
+}
+
+impl Figures {
+    fn declare(vitals: &Vitals) -> Self {
+        let counter = |name, unit| vitals.declare(name, unit, FigureKind::Counter);
+        let gauge = |name, unit| vitals.declare(name, unit, FigureKind::Gauge);
+        Self {
+            calls: counter("calls", "calls"),
+            published: counter("published", "messages"),
+            responses: counter("responses", "messages"),
+            unroutable: counter("unroutable", "messages"),
+            timed_out: counter("timed_out", "calls"),
+            resent: counter("resent", "calls"),
+            calls_open: gauge("calls_open", "calls"),
+            bytes_in_flight: gauge("in_flight", "bytes"),
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! A RabbitMQ of one's own: on loopback, in a directory of its own, with an epmd of its own. Nothing else is touched.
+
+use std::{
+    fs,
+    net::{TcpListener, TcpStream},
+    os::unix::process::CommandExt,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use rustix::process::{Pid, Signal, kill_process_group};
+
+/// The script of the package itself: the one in /usr/sbin changes the user.
+const SERVER: &str = "/usr/lib/rabbitmq/bin/rabbitmq-server";
+
+/// The broker's own start takes about 12 s on an idle machine.
+const START_DEADLINE: Duration = Duration::from_secs(180);
+
+/// Ends what [`Rabbit`] started as soon as its standard input is closed: on drop, or when the test's process is gone,
+/// however it ended. (A broker that all tests of a binary share lives in a static, which is never dropped.)
+const GUARD: &str = r#"
+cat >/dev/null
+for try in 1 2 3 4 5 6 7 8 9 10; do
+  [ -s pid ] && kill -9 "$(cat pid)" 2>/dev/null
+  epmd -kill >/dev/null 2>&1 && break
+  sleep 0.2
+done
+cd / && rm -rf "$BASE"
+"#;
+
+/// A private broker. Dropped, it is gone with all its files.
+#[derive(Debug)]
+pub struct Rabbit {
+    base: PathBuf,
+    ports: [u16; 3],
+    server: Option<Child>,
+    guard: Child,
+}
+
+impl Rabbit {
+    /// Starts a broker and waits until it takes connections.
+    ///
+    /// # Panics
+    /// If it is not installed, or does not start.
+    pub fn start() -> Self {
+        assert!(
+            Path::new(SERVER).exists(),
+            "{SERVER} is missing: install rabbitmq-server (apt-get install --no-install-recommends rabbitmq-server)"
+        );
+        let base = tempfile::Builder::new().prefix("rabbit-").tempdir().expect("temporary directory").keep();
+        for dir in ["mnesia", "log", "home"] {
+            fs::create_dir(base.join(dir)).expect("a directory for the broker");
+        }
+        fs::write(base.join("enabled_plugins"), "[].\n").expect("the list of plugins");
+        let ports = free_ports();
+        let guard = command(&base, ports, "sh")
+            .args(["-c", GUARD])
+            .env("BASE", &base)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .process_group(0)
+            .spawn()
+            .expect("sh runs");
+        let mut rabbit = Self { base, ports, server: None, guard };
+        rabbit.start_again();
+        rabbit
+    }
+
+    /// Where the broker's own virtual host is.
+    pub fn url(&self) -> String {
+        self.url_of("%2f")
+    }
+
+    /// Where the virtual host `name` is.
+    pub fn url_of(&self, name: &str) -> String {
+        format!("amqp://guest:guest@127.0.0.1:{}/{name}", self.ports[0])
+    }
+
+    /// Makes the virtual host `name`, so that tests do not see each other, and tells where it is. It outlives a restart.
+    ///
+    /// # Panics
+    /// If the broker refuses.
+    pub fn vhost(&self, name: &str) -> String {
+        self.ctl(&["eval", &format!(
+            "rabbit_vhost:add(<<\"{name}\">>, <<\"test\">>), rabbit_auth_backend_internal:set_permissions(<<\"guest\">>, <<\"{name}\">>, <<\".*\">>, <<\".*\">>, <<\".*\">>, <<\"test\">>)."
+        )]);
+        self.url_of(name)
+    }
+
+    /// Runs `rabbitmqctl --quiet` and gives what it prints.
+    ///
+    /// # Panics
+    /// If it fails.
+    pub fn ctl(&self, arguments: &[&str]) -> String {
+        let output = command(&self.base, self.ports, "/usr/lib/rabbitmq/bin/rabbitmqctl")
+            .arg("--quiet")
+            .args(arguments)
+            .output()
+            .expect("rabbitmqctl runs");
+        let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert!(output.status.success(), "rabbitmqctl {arguments:?} failed: {out}{err}");
+        out.into_owned()
+    }
+
+    /// Asks the broker to end, and waits for it.
+    pub fn stop(&mut self) {
+        self.end(Signal::TERM);
+    }
+
+    /// Ends the broker as a power cut would.
+    pub fn kill_nine(&mut self) {
+        self.end(Signal::KILL);
+    }
+
+    /// Starts a broker that was stopped or killed, on the same ports and the same files.
+    ///
+    /// # Panics
+    /// If it does not take connections in time.
+    pub fn start_again(&mut self) {
+        let log = fs::File::options().create(true).append(true).open(self.base.join("out"));
+        let log = log.expect("a file for the broker's output");
+        let server = command(&self.base, self.ports, SERVER)
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().expect("a second handle"))
+            .stderr(log)
+            .process_group(0)
+            .spawn()
+            .expect("the broker's script runs");
+        let server = self.server.insert(server);
+        let give_up = Instant::now() + START_DEADLINE;
+        while TcpStream::connect(("127.0.0.1", self.ports[0])).is_err() {
+            let ended = server.try_wait().expect("a child").is_some();
+            let said = || fs::read_to_string(self.base.join("out")).unwrap_or_default();
+            assert!(!ended && Instant::now() < give_up, "the broker does not start: {}", said());
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    fn end(&mut self, signal: Signal) {
+        let Some(mut server) = self.server.take() else { return };
+        let group = i32::try_from(server.id()).ok().and_then(Pid::from_raw).expect("a process");
+        kill_process_group(group, signal).expect("the broker runs");
+        server.wait().expect("a child");
+        let gone = || TcpStream::connect(("127.0.0.1", self.ports[0])).is_err();
+        crate::eventually("the broker is gone", gone);
+    }
+}
+
+impl Drop for Rabbit {
+    fn drop(&mut self) {
+        drop(self.guard.stdin.take());
+        // What cannot be waited for now is ended by the guard all the same.
+        let _ = self.guard.wait();
+        if let Some(mut server) = self.server.take() {
+            let _ = server.wait();
+        }
+    }
+}
+
+/// `program` in the broker's world.
+fn command(base: &Path, [amqp, distribution, epmd]: [u16; 3], program: &str) -> Command {
+    let mut command = Command::new(program);
+    command
+        .current_dir(base)
+        .env("HOME", base.join("home")) // holds the Erlang cookie
+        .env("LANG", "C.UTF-8")
+        .env("RABBITMQ_NODENAME", format!("t{amqp}@localhost"))
+        .env("RABBITMQ_NODE_IP_ADDRESS", "127.0.0.1")
+        .env("RABBITMQ_NODE_PORT", amqp.to_string())
+        .env("RABBITMQ_DIST_PORT", distribution.to_string())
+        .env("RABBITMQ_MNESIA_BASE", base.join("mnesia"))
+        .env("RABBITMQ_LOG_BASE", base.join("log"))
+        .env("RABBITMQ_CONFIG_FILE", base.join("rabbitmq"))
+        .env("RABBITMQ_ENABLED_PLUGINS_FILE", base.join("enabled_plugins"))
+        .env("RABBITMQ_PID_FILE", base.join("pid"))
+        .env("ERL_EPMD_PORT", epmd.to_string())
+        .env("ERL_EPMD_ADDRESS", "127.0.0.1")
+        .env("RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS", "-kernel inet_dist_use_interface {127,0,0,1} +sbwt none");
+    command
+}
+
+/// Three ports of loopback that nobody has now.
+fn free_ports() -> [u16; 3] {
+    let held = [(); 3].map(|()| TcpListener::bind(("127.0.0.1", 0)).expect("a free port"));
+    held.map(|listener| listener.local_addr().expect("an address").port())
+}
