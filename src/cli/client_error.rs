@@ -42,6 +42,9 @@ pub(crate) enum ClientError {
     /// The result could not be written.
     #[error("cannot write the result: {0}")]
     Output(#[from] std::io::Error),
+    /// What needs no instance went wrong.
+    #[error("{0}")]
+    Local(String),
     /// The client itself could not be set up.
     #[error("cannot set up the client: {0}")]
     Setup(std::io::Error),
@@ -67,7 +70,10 @@ impl ClientError {
             },
             // A reader that went away has seen enough.
             ClientError::Output(error) if error.kind() == std::io::ErrorKind::BrokenPipe => ExitCode::Ok,
-            ClientError::Foreign { .. } | ClientError::Output(_) | ClientError::Setup(_) => ExitCode::Failure,
+            ClientError::Foreign { .. }
+            | ClientError::Output(_)
+            | ClientError::Local(_)
+            | ClientError::Setup(_) => ExitCode::Failure,
         }
     }
 }

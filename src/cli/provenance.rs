@@ -18,6 +18,13 @@ pub(crate) enum ProvenanceCommand {
     ///
     /// Example: orchestrator provenance import rows.jsonl
     Import(ImportArguments),
+    #[cfg(feature = "provenance")]
+    /// Make the tables in an empty PostgreSQL database, as the original's schema version 1 has them
+    ///
+    /// What is there already is left as it is; a database of another flavor or version is refused.
+    ///
+    /// Example: orchestrator provenance init --dsn postgresql://postgres@localhost/provenance
+    Init(InitArguments),
     /// Show what is stored about contents, directories, revisions or origins
     ///
     /// Example: orchestrator provenance get origin 3acef14580ea7fd42840ee905c5ce2b0ef9e8175
@@ -63,10 +70,45 @@ pub(crate) enum ProvenanceCommand {
     },
 }
 
+/// A database to be made ready.
+#[cfg(feature = "provenance")]
+#[derive(Debug, Clone, clap::Args)]
+#[group(skip)]
+pub(crate) struct InitArguments {
+    /// The database
+    #[arg(long, value_name = "DSN", required_unless_present = "dsn_file")]
+    dsn: Option<String>,
+    /// A file with the DSN, for one with a password
+    #[arg(long, value_name = "FILE", conflicts_with = "dsn")]
+    dsn_file: Option<std::path::PathBuf>,
+    /// with-path, without-path, with-path-denormalized or without-path-denormalized
+    #[arg(long, default_value = "with-path")]
+    flavor: orchestrator_provenance::edge::postgres::Flavor,
+}
+
+/// Makes the tables. Talks to the database, not to a running instance.
+#[cfg(feature = "provenance")]
+async fn init(arguments: &InitArguments) -> Result<String, ClientError> {
+    let InitArguments { dsn, dsn_file, flavor } = arguments;
+    let dsn = match (dsn, dsn_file) {
+        (Some(dsn), _) => dsn.clone(),
+        (None, Some(file)) => std::fs::read_to_string(file)
+            .map_err(|error| ClientError::Usage(format!("cannot read {}: {error}", file.display())))?,
+        (None, None) => {
+            return Err(ClientError::Usage("name a database with --dsn or --dsn-file".to_owned()));
+        }
+    };
+    let made = orchestrator_provenance::edge::postgres::init(dsn.trim(), *flavor).await;
+    made.map_err(|error| ClientError::Local(error.to_string()))?;
+    Ok(format!("the tables of flavor {flavor} are there\n"))
+}
+
 /// Asks the console and gives what is to be printed; an import goes on by itself.
 pub(crate) async fn run(command: &ProvenanceCommand, client: &Client) -> Result<String, ClientError> {
     let (verb, args, form) = match command {
         ProvenanceCommand::Import(_) => return Ok(String::new()),
+        #[cfg(feature = "provenance")]
+        ProvenanceCommand::Init(arguments) => return init(arguments).await,
         ProvenanceCommand::Get { kind, ids, form } => ("get", json!({ "kind": kind, "ids": ids }), form),
         ProvenanceCommand::FindFirst { id, form } => ("find-first", json!({ "id": id }), form),
         ProvenanceCommand::FindAll { id, limit, form } => {

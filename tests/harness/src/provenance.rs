@@ -1,0 +1,83 @@
+//! A site that runs provenance only, and what is done with it from outside.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use serde_json::{Value, json};
+
+use crate::{Instance, Site, eventually};
+
+/// A site of its own for one store, with the settings of each start.
+#[derive(Debug)]
+pub struct ProvenanceSite {
+    site: Site,
+    settings: Vec<String>,
+}
+
+impl ProvenanceSite {
+    /// For the binary at `binary`: the embedded transport and an SQLite file in the site's directory.
+    pub fn new(binary: impl Into<PathBuf>) -> Self {
+        let site = Site::new(binary);
+        let file = site.path().join("provenance.db");
+        let socket = site.admin_socket();
+        let this = Self { site, settings: Vec::new() };
+        this.set("admin.listen=\"\"")
+            .set(&format!("provenance.sqlite.path={}", file.display()))
+            .set(&format!("admin.unix_socket={}", socket.display()))
+    }
+
+    /// Adds `--set SECTION.KEY=VALUE` to every start.
+    #[must_use]
+    pub fn set(mut self, assignment: &str) -> Self {
+        self.settings.extend(["--set".to_owned(), assignment.to_owned()]);
+        self
+    }
+
+    /// The directory and the command line.
+    pub fn site(&self) -> &Site {
+        &self.site
+    }
+
+    /// Starts an instance and waits until its endpoint answers.
+    pub fn start(&self) -> Instance {
+        let mut command = self.site.bare_command();
+        command.args(["run", "--only", "provenance"]).args(&self.settings);
+        let instance = Instance::spawn(command);
+        eventually("the endpoint to answer", || self.site.cli(&["tree"]).0 == 0);
+        instance
+    }
+
+    /// Writes a file of lines to import.
+    pub fn file(&self, lines: impl IntoIterator<Item = Value>) -> String {
+        let text: String = lines.into_iter().map(|line| format!("{line}\n")).collect();
+        let path = self.site.path().join("rows.jsonl");
+        fs::write(&path, text).expect("write a file of rows");
+        path.display().to_string()
+    }
+
+    /// `orchestrator provenance ...`, which must succeed.
+    pub fn ask(&self, arguments: &[&str]) -> Value {
+        let (code, out, err) = self.site.cli(&[&["provenance"], arguments, &["--json"]].concat());
+        assert_eq!(code, 0, "{arguments:?}: {err}{}", self.site.log());
+        serde_json::from_str(&out).expect("JSON")
+    }
+
+    /// Rows of a table.
+    pub fn count(&self, table: &str) -> u64 {
+        self.ask(&["stats"])[table].as_u64().expect("a count")
+    }
+
+    /// Lines of `file` that an import which was cut short knows to be stored.
+    pub fn confirmed(&self, file: &str) -> u64 {
+        let place = fs::read_to_string(Path::new(&format!("{file}.import-place"))).unwrap_or_default();
+        let place: Value = serde_json::from_str(&place).unwrap_or(json!({ "line": 0 }));
+        place["line"].as_u64().expect("a line")
+    }
+}
+
+/// An identifier of a kind and a number, in hex digits.
+pub fn sha1_of(kind: u8, number: u32) -> String {
+    format!("{:02x}{kind:02x}{number:036x}", number % 256)
+}
