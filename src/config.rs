@@ -187,9 +187,6 @@ fn cross_check(config: &Config) -> Vec<String> {
         wrong.push(error.to_string());
     }
     #[cfg(feature = "provenance")]
-    if let Some(Err(error)) = config.provenance.as_ref().map(orchestrator_provenance::ProvenanceConfig::check)
-    {
-        wrong.push(error);
-    }
+    wrong.extend(config.provenance.iter().flat_map(orchestrator_provenance::ProvenanceConfig::check));
     wrong
 }

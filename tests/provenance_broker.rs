@@ -41,7 +41,7 @@ impl House {
     }
 
     fn serving(&self) {
-        let consumed = || self.site.site().figure("provenance/amqp", "queues_consumed");
+        let consumed = || self.site.site().figure("provenance/amqp", "consumed");
         eventually("all queues to be consumed", || consumed() == 160);
     }
 

@@ -43,6 +43,7 @@ pub(crate) enum ClientError {
     #[error("cannot write the result: {0}")]
     Output(#[from] std::io::Error),
     /// What needs no instance went wrong.
+    #[cfg(feature = "provenance")]
     #[error("{0}")]
     Local(String),
     /// The client itself could not be set up.
@@ -70,10 +71,9 @@ impl ClientError {
             },
             // A reader that went away has seen enough.
             ClientError::Output(error) if error.kind() == std::io::ErrorKind::BrokenPipe => ExitCode::Ok,
-            ClientError::Foreign { .. }
-            | ClientError::Output(_)
-            | ClientError::Local(_)
-            | ClientError::Setup(_) => ExitCode::Failure,
+            #[cfg(feature = "provenance")]
+            ClientError::Local(_) => ExitCode::Failure,
+            ClientError::Foreign { .. } | ClientError::Output(_) | ClientError::Setup(_) => ExitCode::Failure,
         }
     }
 }

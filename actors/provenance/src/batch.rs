@@ -43,7 +43,7 @@ impl Batch {
             }
             messages.push((rows.len(), reply));
         }
-        let todo = if rows.is_empty() { Vec::new() } else { vec![0..rows.len()] };
+        let todo = Vec::from_iter((!rows.is_empty()).then_some(0..rows.len()));
         Some(Self { rows, messages, todo, refused: Vec::new(), refusals: 0 })
     }
 

@@ -125,26 +125,24 @@ pub struct SqliteConfig {
 }
 
 impl ProvenanceConfig {
-    /// What a schema cannot say; the texts begin with `section.key = value`.
-    ///
-    /// # Errors
-    /// What the operator has to change.
-    pub fn check(&self) -> Result<(), String> {
+    /// What a schema cannot say: everything that the operator has to change. The texts begin with `section.key = value`.
+    pub fn check(&self) -> Vec<String> {
+        let mut wrong = Vec::new();
         if self.transport == Transport::Embedded && self.ranges != RangeSet::ALL {
-            let ranges = &self.ranges;
-            return Err(format!(
-                "provenance.ranges = {ranges}: without a broker nobody has the other ranges; set transport = \"amqp\", or leave ranges out"
+            wrong.push(format!(
+                "provenance.ranges = {}: without a broker nobody has the other ranges; set transport = \"amqp\", or leave ranges out",
+                self.ranges
             ));
         }
         if self.amqp.url.contains('@') && !self.amqp.url.contains("//guest:guest@") {
-            return Err("provenance.amqp.url = ...: it seems to hold a password: put it into a file and name that in url_file".to_owned());
+            wrong.push(hide("provenance.amqp.url", "url_file"));
         }
         let dsn = &self.postgres.dsn;
-        let user_info = dsn.split_once("//").and_then(|(_, rest)| rest.split_once('@')).map(|(user, _)| user);
-        if dsn.contains("password") || user_info.is_some_and(|user| user.contains(':')) {
-            return Err("provenance.postgres.dsn = ...: it seems to hold a password: put it into a file and name that in dsn_file".to_owned());
+        let user = dsn.split_once("//").and_then(|(_, rest)| rest.split_once('@')).map(|(user, _)| user);
+        if dsn.contains("password") || user.is_some_and(|user| user.contains(':')) {
+            wrong.push(hide("provenance.postgres.dsn", "dsn_file"));
         }
-        Ok(())
+        wrong
     }
 
     /// For a person at a terminal: how to add first rows.
@@ -180,6 +178,10 @@ impl PostgresConfig {
     pub fn target(&self) -> Result<String, StoreError> {
         secret(self.dsn_file.as_ref(), &self.dsn, "provenance.postgres.dsn_file").map_err(StoreError::Away)
     }
+}
+
+fn hide(key: &str, file_key: &str) -> String {
+    format!("{key} = ..: it may hold a password: put it into a file and name that in {file_key}")
 }
 
 fn secret(file: Option<&PathBuf>, plain: &str, key: &str) -> Result<String, String> {

@@ -188,7 +188,7 @@ fn path(text: Option<String>, hex: Option<String>) -> Result<Option<Bytes>, Stri
 }
 
 fn unhex(hex: &str) -> Option<Bytes> {
-    if hex.len() % 2 != 0 || !hex.is_ascii() {
+    if !hex.len().is_multiple_of(2) || !hex.is_ascii() {
         return None;
     }
     (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).ok()).collect()

@@ -1,3 +1,5 @@
+//! Messages in batches, and bad rows among good ones.
+
 use bytes::Bytes;
 use proptest::prelude::*;
 

@@ -1,3 +1,5 @@
+//! Requests that share a transaction.
+
 use super::*;
 use crate::row::Sha1Git;
 

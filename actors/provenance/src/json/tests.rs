@@ -1,3 +1,5 @@
+//! Rows as people write them, and what is said of those that are none.
+
 use serde_json::json;
 
 use super::*;

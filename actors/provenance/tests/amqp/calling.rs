@@ -198,7 +198,7 @@ fn many_calls_at_a_time_are_all_answered_exactly() {
         assert_eq!((messages, figure(&tree, "redelivered")), (3200, 0));
         eventually("the figures are told", || {
             figure(&tree, "responses") == 3200
-                && (client_figure(&tree, "calls_open"), client_figure(&tree, "in_flight")) == (0, 0)
+                && (client_figure(&tree, "open"), client_figure(&tree, "in_flight")) == (0, 0)
         })
         .await;
     });

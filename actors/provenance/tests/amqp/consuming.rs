@@ -17,7 +17,7 @@ fn all_queues_are_declared_as_the_contract_says_and_each_has_its_consumer() {
     TestTree::run(spec, async |tree| {
         all_consumed(&presence).await;
         eventually("the link is up", || link(&tree).contains("up")).await;
-        assert_eq!(figure(&tree, "queues_consumed"), 160);
+        assert_eq!(figure(&tree, "consumed"), 160);
         let list = |what: &[&str]| {
             let mut arguments = vec![what[0], "--no-table-headers", "-p", "topology"];
             arguments.extend(&what[1..]);

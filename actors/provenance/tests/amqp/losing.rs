@@ -24,7 +24,7 @@ fn a_broker_that_was_killed_is_come_back_to_and_everything_is_declared_again() {
         let (_, old) = house.request().await;
         rabbit.kill_nine();
         eventually("the link is down", || link(&tree).contains("down")).await;
-        assert_eq!((house.presence.missing().len(), figure(&tree, "queues_consumed")), (48, 0));
+        assert_eq!((house.presence.missing().len(), figure(&tree, "consumed")), (48, 0));
         assert!(old.reply.is_closed(), "the tag of the lost channel is forgotten");
         rabbit.start_again();
         all_consumed(&house.presence).await;

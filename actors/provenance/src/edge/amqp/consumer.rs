@@ -161,7 +161,7 @@ impl Figures {
             responses: counter("responses", "messages"),
             dead_lettered: counter("dead_lettered", "messages"),
             redelivered: counter("redelivered", "messages"),
-            queues_consumed: vitals.declare("queues_consumed", "queues", FigureKind::Gauge),
+            queues_consumed: vitals.declare("consumed", "queues", FigureKind::Gauge),
         }
     }
 }

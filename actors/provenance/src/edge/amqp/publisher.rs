@@ -250,7 +250,7 @@ impl Figures {
             unroutable: counter("unroutable", "messages"),
             timed_out: counter("timed_out", "calls"),
             resent: counter("resent", "calls"),
-            calls_open: gauge("calls_open", "calls"),
+            calls_open: gauge("open", "calls"),
             bytes_in_flight: gauge("in_flight", "bytes"),
         }
     }
