@@ -7,6 +7,7 @@
 
 use std::path::{Path, PathBuf};
 
+use anyhow::Result;
 use clap::Subcommand;
 use orchestrator_admin::AdminConfig;
 
@@ -14,6 +15,8 @@ use crate::config::Config;
 
 #[cfg(feature = "queue")]
 mod nixpkgs_update_supervisor;
+#[cfg(feature = "provenance")]
+mod swh_provenance_server;
 
 /// The programs that can be replaced.
 #[derive(Debug, Clone, Subcommand)]
@@ -21,17 +24,25 @@ pub(crate) enum DropIn {
     /// nixpkgs-update's supervisor.py
     #[cfg(feature = "queue")]
     NixpkgsUpdateSupervisor(nixpkgs_update_supervisor::Arguments),
+    /// The server of Software Heritage's provenance storage, configured by the file that SWH_CONFIG_FILENAME names
+    #[cfg(feature = "provenance")]
+    SwhProvenanceServer(swh_provenance_server::Arguments),
 }
 
 impl DropIn {
     /// The configuration that does what the original would do with these arguments.
-    pub(crate) fn config(&self, admin: Option<&str>) -> Config {
+    ///
+    /// # Errors
+    /// The original's own configuration file cannot be used.
+    pub(crate) fn config(&self, admin: Option<&str>) -> Result<Config> {
         let mut config = Config { admin: Some(quiet_admin(admin)), ..Config::default() };
         match self {
             #[cfg(feature = "queue")]
             DropIn::NixpkgsUpdateSupervisor(arguments) => config.queue = Some(arguments.config()),
+            #[cfg(feature = "provenance")]
+            DropIn::SwhProvenanceServer(arguments) => config.provenance = Some(arguments.config()?),
         }
-        config
+        Ok(config)
     }
 }
 

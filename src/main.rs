@@ -4,7 +4,7 @@
 mod cli;
 mod config;
 // Only subsystems have originals. Without any, this is the command line of instances elsewhere, and an admin endpoint.
-#[cfg(feature = "queue")]
+#[cfg(any(feature = "queue", feature = "provenance"))]
 mod dropin;
 mod redaction;
 mod reload;
@@ -20,7 +20,7 @@ use anyhow::Result;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use orchestrator_admin::{Binding, Reload};
 
-#[cfg(feature = "queue")]
+#[cfg(any(feature = "queue", feature = "provenance"))]
 use crate::dropin::DropIn;
 use crate::{
     cli::{ClientCommand, Target, exit_code::ExitCode},
@@ -69,7 +69,7 @@ enum Command {
         #[arg(value_enum)]
         shell: clap_complete::Shell,
     },
-    #[cfg(feature = "queue")]
+    #[cfg(any(feature = "queue", feature = "provenance"))]
     /// Run in place of another program, with its command line
     ///
     /// Example: orchestrator as nixpkgs-update-supervisor queue.db fetchers/ worker.sock
@@ -110,7 +110,7 @@ fn main() -> std::process::ExitCode {
         Some(Command::Completions { shell }) => completions(shell),
         Some(Command::Config(ConfigCommand::Print(run))) => say(Config::explained(&Sources::from(&run))),
         Some(Command::Config(ConfigCommand::Schema)) => say(Ok(Config::schema())),
-        #[cfg(feature = "queue")]
+        #[cfg(any(feature = "queue", feature = "provenance"))]
         Some(Command::As { admin, original }) => report(stand_in(admin.as_deref(), &original)),
     };
     code.into()
@@ -125,9 +125,9 @@ fn start(arguments: &RunArguments) -> ExitCode {
     report(run::run(&config, Some(sources), Binding::Required, &greeting(&config)))
 }
 
-#[cfg(feature = "queue")]
+#[cfg(any(feature = "queue", feature = "provenance"))]
 fn stand_in(admin: Option<&str>, original: &DropIn) -> Result<ExitCode> {
-    run::run(&original.config(admin), None, Binding::Optional, "")
+    run::run(&original.config(admin)?, None, Binding::Optional, "")
 }
 
 fn check(arguments: &RunArguments) -> ExitCode {

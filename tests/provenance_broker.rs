@@ -15,6 +15,7 @@ const ROUNDS: &str = "ORCHESTRATOR_PROVENANCE_KILL_ROUNDS";
 struct House {
     rabbit: Rabbit,
     postgres: Postgres,
+    dsn: String,
     site: ProvenanceSite,
     rows: String,
 }
@@ -31,7 +32,7 @@ impl House {
         let (code, _, err) = site.site().cli(&["provenance", "init", "--dsn", &dsn, "--flavor", flavor]);
         assert_eq!(code, 0, "{err}");
         let rows = site.file((0..ROWS).map(|number| json!({"add": "content", "id": sha1_of(0, number)})));
-        Self { rabbit, postgres, site, rows }
+        Self { rabbit, postgres, dsn, site, rows }
     }
 
     fn start(&self) -> Instance {
@@ -94,6 +95,32 @@ fn rows_come_through_the_broker_into_postgresql() {
     assert!(instance.terminate().success(), "{}", house.site.site().log());
 }
 
+/// In place of the original's server: its variable, its file, nothing else.
+#[test]
+fn the_originals_configuration_file_is_enough() {
+    let house = House::new("without-path");
+    let site = house.site.site();
+    let file = site.path().join("swh.yml");
+    let stand_in = |text: &str| {
+        std::fs::write(&file, text).expect("write a file");
+        let mut command = site.bare_command();
+        command.args(["as", "swh-provenance-server"]);
+        command.env("SWH_CONFIG_FILENAME", &file).env("RUNTIME_DIRECTORY", site.path());
+        Instance::spawn(command)
+    };
+    assert_eq!(stand_in("provenance: {}\n").wait().code(), Some(78));
+    assert!(site.log().contains("Missing 'provenance.rabbitmq' configuration"), "{}", site.log());
+    let (url, dsn) = (house.rabbit.url(), &house.dsn);
+    let instance = stand_in(&format!(
+        "provenance:\n  rabbitmq:\n    url: {url}\n    storage_config: {{cls: postgresql, db: '{dsn}'}}\n"
+    ));
+    eventually("the endpoint to answer", || site.cli(&["tree"]).0 == 0);
+    house.serving();
+    house.site.ask(&["import", &house.rows]);
+    assert_eq!(house.site.count("content"), u64::from(ROWS));
+    assert!(instance.terminate().success(), "{}", site.log());
+}
+
 #[test]
 fn a_kill_of_the_server_the_broker_or_the_database_loses_nothing() {
     seeds(ROUNDS, 2, |seed| {
@@ -102,7 +129,7 @@ fn a_kill_of_the_server_the_broker_or_the_database_loses_nothing() {
         let mut instance = house.start();
         let first = dice.below(3);
         for kind in (0..3).map(|turn| (first + turn) % 3) {
-            let House { rabbit, postgres, site, rows } = &mut house;
+            let House { rabbit, postgres, site, rows, .. } = &mut house;
             match kind {
                 0 => {
                     import_into(site, rows, &mut dice, || instance.kill_nine());

@@ -22,7 +22,10 @@ const ARROWS: &[(&str, &[&str])] = &[
         &["orchestrator-admin", "orchestrator-provenance", "orchestrator-queue", "orchestrator-supervise"],
     ),
     ("orchestrator-harness", &[]),
-    ("orchestrator-bench", &["orchestrator-harness"]),
+    (
+        "orchestrator-bench",
+        &["orchestrator-edge", "orchestrator-harness", "orchestrator-provenance", "orchestrator-supervise"],
+    ),
 ];
 
 /// Clients of the outside, and words of the standard library that open sockets: only files under an `edge/` name them.

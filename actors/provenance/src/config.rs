@@ -168,7 +168,18 @@ impl AmqpConfig {
 impl PostgresConfig {
     /// Where the database is, without any password.
     pub fn endpoint(&self) -> String {
-        self.dsn_file.as_ref().map_or_else(|| self.dsn.clone(), |file| file.display().to_string())
+        if let Some(file) = &self.dsn_file {
+            return file.display().to_string();
+        }
+        match self.dsn.split_once("//") {
+            Some((scheme, rest)) => format!("{scheme}//{}", rest.rsplit('@').next().unwrap_or_default()),
+            None => {
+                let known =
+                    |part: &&str| ["host", "port", "dbname", "user"].iter().any(|key| part.starts_with(key));
+                let shown = self.dsn.split_whitespace().filter(known);
+                shown.collect::<Vec<_>>().join(" ")
+            }
+        }
     }
 
     /// The DSN.

@@ -1,7 +1,8 @@
-//! Benches of the queue: see README.md beside this crate.
+//! Benches: see README.md beside this crate.
 
 mod calibration;
 mod load;
+mod provenance;
 mod subject;
 
 use std::{
@@ -52,6 +53,11 @@ enum Bench {
     /// Deleting a file, READY meanwhile
     Delete {
         #[arg(long, default_value_t = 333_000)]
+        rows: usize,
+    },
+    /// Provenance rows through a real broker into a real database; not part of `all`
+    Provenance {
+        #[arg(long, default_value_t = 750_000)]
         rows: usize,
     },
     /// Restart to the first answer, and memory
@@ -106,6 +112,7 @@ impl Arguments {
             Bench::Workers { workers } => self.workers(workers, false, commits),
             Bench::Oneshot => self.workers(8, true, commits),
             Bench::Ingest { rows } => self.ingest(rows),
+            Bench::Provenance { rows } => provenance::run(&self.binary, rows),
             Bench::Nojobs { rows } => self.nojobs(rows),
             Bench::Delete { rows } => self.delete(rows),
             Bench::Restart { rows } => self.restart(rows),
