@@ -8,7 +8,7 @@ use orchestrator_edge::{
     Reconnect,
     amqp::{AmqpError, Broker, answer},
 };
-use orchestrator_supervise::{Backoff, Factory, Figure, FigureKind, Inbox, InboxSlot, StartCx, Vitals};
+use orchestrator_supervise::{Factory, Figure, FigureKind, Inbox, InboxSlot, StartCx, Vitals};
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::{
@@ -17,7 +17,7 @@ use super::{
     line::{Line, Sent, publish},
     topology::Topology,
 };
-use crate::wire;
+use crate::{edge::RETRY, wire};
 
 /// How calls are published.
 #[derive(Debug, Clone, Copy)]
@@ -57,7 +57,7 @@ pub fn client(broker: Broker, publication: Publication, calls: &InboxSlot<Call>)
             let desk = Desk::new(publication.patience);
             let mut client = Client { broker, publication, calls, cx, desk, figures, ended: false };
             let link = client.cx.vitals.link("amqp", client.broker.endpoint());
-            client.run(Reconnect::new(link, Backoff::DEFAULT)).await;
+            client.run(Reconnect::new(link, RETRY)).await;
             Ok(())
         }
     });
@@ -156,11 +156,14 @@ impl Client {
 
     /// Publishes and gathers over one connection, until no call is left after a stop.
     async fn converse(&mut self, line: &mut Line) -> Result<(), AmqpError> {
+        let Line { session, channel, responses, reply_to } = line;
+        let lost = session.lost();
+        tokio::pin!(lost);
         let mut sending = FuturesUnordered::new();
         loop {
             while sending.len() < self.publication.window {
                 let Some((id, message)) = self.desk.next_to_send() else { break };
-                sending.push(publish(&line.channel, &line.reply_to, self.publication.topology, id, message));
+                sending.push(publish(channel, reply_to, self.publication.topology, id, message));
             }
             self.count();
             if self.ended && self.desk.is_empty() {
@@ -168,10 +171,10 @@ impl Client {
             }
             tokio::select! {
                 biased;
-                error = line.session.lost() => return Err(error),
+                error = &mut lost => return Err(error),
                 Some(sent) = sending.next(), if !sending.is_empty() => self.confirmed(sent?),
-                response = line.responses.next() => match response {
-                    Some(Ok(first)) => self.gather(first, &line.channel, &mut line.responses).await?,
+                response = responses.next() => match response {
+                    Some(Ok(first)) => self.gather(first, channel, responses).await?,
                     Some(Err(error)) => return Err(AmqpError::Lost(error.to_string())),
                     None => return Err(AmqpError::Lost("the queue for responses is gone".to_owned())),
                 },
