@@ -34,8 +34,8 @@ use orchestrator_supervise::{
 };
 
 pub use config::{
-    AmqpConfig, ClientConfig, PostgresConfig, ProvenanceConfig, SqliteConfig, Transport, WriterConfig,
-    WriterKind,
+    AmqpConfig, ClientConfig, ExchangeRanges, PostgresConfig, ProvenanceConfig, SqliteConfig, Transport,
+    WriterConfig, WriterKind,
 };
 
 use crate::{
@@ -45,7 +45,7 @@ use crate::{
         sqlite::SqliteStore,
         stores,
     },
-    policy::{Ranges, Worker},
+    policy::Worker,
     range_worker::RangeWorker,
     rmq_client::RmqClient,
     store::StoreError,
@@ -117,7 +117,7 @@ pub fn child_spec(config: &ProvenanceConfig) -> Result<ChildSpec, String> {
 }
 
 fn consumption(config: &ProvenanceConfig, mailboxes: Vec<Mailbox<RangeWorker>>) -> Consumption {
-    let workers: Vec<_> = Ranges::new(config.ranges).workers().collect();
+    let workers: Vec<_> = config.workers().collect();
     let sink: Sink = Arc::new(move |worker: Worker, request| {
         mailboxes[worker.index()].tell(request).map_err(|refused| refused.message)
     });
