@@ -3,6 +3,7 @@
 use std::{
     fs,
     path::{Path, PathBuf},
+    process::Command,
 };
 
 use serde_json::{Value, json};
@@ -40,11 +41,16 @@ impl ProvenanceSite {
         &self.site
     }
 
-    /// Starts an instance and waits until its endpoint answers.
-    pub fn start(&self) -> Instance {
+    /// The command that runs provenance on this site, without starting it.
+    pub fn command(&self) -> Command {
         let mut command = self.site.bare_command();
         command.args(["run", "--only", "provenance"]).args(&self.settings);
-        let instance = Instance::spawn(command);
+        command
+    }
+
+    /// Starts an instance and waits until its endpoint answers.
+    pub fn start(&self) -> Instance {
+        let instance = Instance::spawn(self.command());
         eventually("the endpoint to answer", || self.site.cli(&["tree"]).0 == 0);
         instance
     }
