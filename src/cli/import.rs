@@ -11,11 +11,16 @@ use std::{
 };
 
 use clap::Args;
-use orchestrator_admin::wire::{BODY_LIMIT, ErrorBody, ErrorKind, console_url};
+use orchestrator_admin::wire::{BODY_LIMIT, ErrorBody, ErrorKind};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::cli::{client::Client, client_error::ClientError, output::Form, provenance::CONSOLE};
+use crate::cli::{
+    client::Client,
+    client_error::ClientError,
+    output::Form,
+    storage::{Storage, SwhConfig, Wishes},
+};
 
 /// Bytes of lines in one piece; the body is a little longer.
 const PIECE_BYTES: usize = BODY_LIMIT - 8_192;
@@ -23,6 +28,8 @@ const PIECE_BYTES: usize = BODY_LIMIT - 8_192;
 const LINE_MAX: usize = 32_768;
 /// Between two looks at the progress.
 const PROGRESS_EVERY: Duration = Duration::from_millis(200);
+/// Pauses before a piece is sent again: the first, and the longest.
+const AGAIN: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(5)];
 /// Bad lines that are named; the rest is counted.
 const NAMED_MAX: u64 = 20;
 
@@ -35,6 +42,10 @@ pub(crate) struct ImportArguments {
     /// Go on where an import of this file was cut short
     #[arg(long)]
     resume: bool,
+    #[command(flatten)]
+    wishes: Wishes,
+    #[command(flatten)]
+    swh: SwhConfig,
     #[command(flatten)]
     form: Form,
 }
@@ -58,7 +69,7 @@ struct Added {
 
 #[derive(Debug, Deserialize)]
 struct Bad {
-    index: Option<usize>,
+    index: usize,
     reason: String,
 }
 
@@ -71,7 +82,7 @@ struct Piece {
 
 struct Import<'a> {
     arguments: &'a ImportArguments,
-    client: &'a Client,
+    storage: &'a Storage<'a>,
     input: Box<dyn BufRead>,
     begun: Instant,
     shown: Instant,
@@ -88,7 +99,18 @@ pub(crate) async fn run(
     client: &Client,
     out: &mut dyn Write,
 ) -> Result<(), ClientError> {
-    let mut import = Import::open(arguments, client)?;
+    let storage = Storage::open(client, &arguments.swh, &arguments.wishes).await?;
+    let imported = all(arguments, &storage, out).await;
+    storage.close().await;
+    imported
+}
+
+async fn all(
+    arguments: &ImportArguments,
+    storage: &Storage<'_>,
+    out: &mut dyn Write,
+) -> Result<(), ClientError> {
+    let mut import = Import::open(arguments, storage)?;
     while let Some(piece) = import.read()? {
         import.send(piece).await?;
         import.note()?;
@@ -110,7 +132,7 @@ fn usage(file: &Path, error: impl std::fmt::Display) -> ClientError {
 }
 
 impl<'a> Import<'a> {
-    fn open(arguments: &'a ImportArguments, client: &'a Client) -> Result<Self, ClientError> {
+    fn open(arguments: &'a ImportArguments, storage: &'a Storage<'a>) -> Result<Self, ClientError> {
         let file = &arguments.file;
         let (mut place, mut size) = (Place::default(), None);
         let input: Box<dyn BufRead> = if file.as_os_str() == "-" {
@@ -140,7 +162,7 @@ impl<'a> Import<'a> {
         let now = Instant::now();
         Ok(Self {
             arguments,
-            client,
+            storage,
             input,
             begun: now,
             shown: now,
@@ -188,14 +210,65 @@ impl<'a> Import<'a> {
         if piece.rows.is_empty() {
             return Ok(());
         }
-        let answer = self.client.post(&console_url(CONSOLE, "add"), &json!({ "rows": piece.rows })).await?;
-        let added: Added =
-            serde_json::from_value(answer).map_err(|error| self.client.foreign(error.to_string()))?;
+        let mut args = json!({ "rows": piece.rows });
+        if let Some(batch) = self.arguments.wishes.batch {
+            args["batch"] = batch.into();
+        }
+        let added = self.confirm(&piece, &args).await?;
         self.stored += added.stored;
         for Bad { index, reason } in added.bad {
-            self.complain(index.and_then(|index| piece.lines.get(index).copied()), &reason);
+            self.complain(piece.lines.get(index).copied(), &reason);
         }
         Ok(())
+    }
+
+    /// Has a piece stored: again and again, as long as it may take, since storing it twice changes nothing.
+    async fn confirm(&self, piece: &Piece, args: &Value) -> Result<Added, ClientError> {
+        let (begun, waits) = (Instant::now(), self.storage.waits());
+        let [mut pause, longest] = AGAIN;
+        loop {
+            let error = match self.storage.ask("add", args).await {
+                Ok(answer) => match serde_json::from_value(answer) {
+                    Ok(added) => return Ok(added),
+                    Err(error) => ClientError::Local(format!("unexpected answer: {error}")),
+                },
+                Err(error) => error,
+            };
+            let left = waits.map(|waits| waits.of(piece.rows.len()).saturating_sub(begun.elapsed()));
+            match left.filter(|_| self.storage.is_hasty() && self.may_pass(&error)) {
+                Some(left) if !left.is_zero() => tokio::time::sleep(pause.min(left)).await,
+                _ => {
+                    return Err(self.unconfirmed(
+                        piece,
+                        error,
+                        left.filter(Duration::is_zero).map(|_| begun.elapsed()),
+                    ));
+                }
+            }
+            pause = (pause * 2).min(longest);
+        }
+    }
+
+    /// Is it trouble that may pass? An instance that was never reached is not waited for.
+    fn may_pass(&self, error: &ClientError) -> bool {
+        match error {
+            ClientError::Slow { .. } => true,
+            ClientError::Unreachable { .. } => self.stored > 0,
+            ClientError::Answered(body) => {
+                matches!(body.error, ErrorKind::Refused | ErrorKind::TimedOut | ErrorKind::Unavailable)
+            }
+            _ => false,
+        }
+    }
+
+    fn unconfirmed(&self, piece: &Piece, error: ClientError, waited: Option<Duration>) -> ClientError {
+        ClientError::Unconfirmed {
+            file: self.arguments.file.display().to_string(),
+            first: piece.lines.first().copied().unwrap_or_default(),
+            last: self.place.line,
+            waited,
+            error: Box::new(error),
+        }
     }
 
     fn complain(&mut self, line: Option<u64>, reason: &str) {

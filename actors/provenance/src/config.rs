@@ -81,6 +81,9 @@ pub struct ClientConfig {
     /// Rows of a message at the most.
     #[schemars(range(min = 1, max = 10_000))]
     pub batch: u32,
+    /// Responses that the broker sends ahead of their acknowledgement.
+    #[schemars(range(min = 1, max = 10_000))]
+    pub prefetch: u16,
     /// How long a call waits for the next response at least, seconds.
     #[schemars(range(min = 1, max = 86_400))]
     pub wait_min_secs: u32,
@@ -272,7 +275,7 @@ impl Default for ProvenanceConfig {
 
 impl Default for ClientConfig {
     fn default() -> Self {
-        Self { batch: 100, wait_min_secs: 60, wait_per_batch_secs: 10 }
+        Self { batch: 100, prefetch: 100, wait_min_secs: 60, wait_per_batch_secs: 10 }
     }
 }
 

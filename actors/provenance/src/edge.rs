@@ -4,6 +4,7 @@ pub mod amqp;
 pub mod postgres;
 mod reader;
 pub mod sqlite;
+pub mod statsd;
 pub(crate) mod stores;
 mod writer;
 

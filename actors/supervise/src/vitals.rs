@@ -20,6 +20,7 @@ use crate::{
     intake::Intake,
     link::{Link, LinkEntry, LinkReporter},
     state::State,
+    timing::Timing,
 };
 
 /// The last exit of a child.
@@ -51,6 +52,7 @@ pub struct Vitals {
     gauges: Mutex<Vec<(&'static str, Arc<Gauge>)>>,
     link: Mutex<Option<Arc<LinkEntry>>>,
     figures: Mutex<Vec<Figure>>,
+    timings: Mutex<Vec<Timing>>,
     pulse: OnceLock<Arc<Pulse>>,
 }
 
@@ -72,6 +74,7 @@ impl Vitals {
             gauges: Mutex::new(Vec::new()),
             link: Mutex::new(None),
             figures: Mutex::new(Vec::new()),
+            timings: Mutex::new(Vec::new()),
             pulse: OnceLock::new(),
         })
     }
@@ -140,6 +143,11 @@ impl Vitals {
         lock(&self.figures).clone()
     }
 
+    /// The declared histograms of durations.
+    pub fn timings(&self) -> Vec<Timing> {
+        lock(&self.timings).clone()
+    }
+
     /// The edge's connection: kind, endpoint and state, if the child is an edge.
     pub fn link_state(&self) -> Option<(&'static str, String, Link)> {
         let entry = lock(&self.link).clone()?;
@@ -173,6 +181,18 @@ impl Vitals {
         let figure = Figure::new(name, unit, kind);
         figures.push(figure.clone());
         figure
+    }
+
+    /// Declares a histogram of durations; the same name and label give the same one, so that it goes on over restarts. All
+    /// of one name have the same label, with values of their own: each is a series of one metric.
+    pub fn declare_timing(&self, name: &'static str, label: (&'static str, &'static str)) -> Timing {
+        let mut timings = lock(&self.timings);
+        if let Some(known) = timings.iter().find(|known| known.name() == name && known.label() == label) {
+            return known.clone();
+        }
+        let timing = Timing::new(name, label);
+        timings.push(timing.clone());
+        timing
     }
 
     /// Names the work in hand until the guard is dropped, so that a stuck child shows what it is stuck in.

@@ -41,7 +41,7 @@ impl ProvenanceSite {
         &self.site
     }
 
-    /// What starts an instance.
+    /// The command that runs provenance on this site, without starting it.
     pub fn command(&self) -> Command {
         let mut command = self.site.bare_command();
         command.args(["run", "--only", "provenance"]).args(&self.settings);
