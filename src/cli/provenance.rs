@@ -71,6 +71,19 @@ pub(crate) enum ProvenanceCommand {
         #[command(flatten)]
         swh: SwhConfig,
     },
+    /// Show rows that can never be stored and why, the latest first
+    ///
+    /// With the embedded transport; a broker keeps them in its queue orchestrator.provenance.dead_letter. Their lines can be
+    /// corrected and imported again.
+    ///
+    /// Example: orchestrator provenance dead-letters --limit 10
+    DeadLetters {
+        /// At most so many, 200 if left out
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=200))]
+        limit: Option<u32>,
+        #[command(flatten)]
+        form: Form,
+    },
     /// Show how many rows each table has
     ///
     /// Example: orchestrator provenance stats
@@ -128,6 +141,9 @@ pub(crate) async fn run(command: &ProvenanceCommand, client: &Client) -> Result<
         ProvenanceCommand::FindAll { id, limit, form, swh } => {
             ("find-all", json!({ "id": id, "limit": limit }), form, swh)
         }
+        ProvenanceCommand::DeadLetters { limit, form } => {
+            ("dead-letters", json!({ "limit": limit }), form, &SwhConfig::default())
+        }
         ProvenanceCommand::Stats { form, swh } => ("stats", json!({}), form, swh),
     };
     let storage = Storage::open(client, swh, &Wishes::default()).await?;
@@ -160,6 +176,11 @@ fn line(key: Option<&String>, value: &Value) -> Vec<String> {
             let path = fields.get("path").or_else(|| fields.get("path_hex"));
             let known = ["date", "revision", "origin"].iter().map(|name| fields.get(*name));
             cells.extend(known.chain([path]).map(|value| value.map_or_else(|| "-".to_owned(), plain)));
+        }
+        Value::Object(fields) if fields.contains_key("reason") => {
+            cells.extend(
+                ["times", "line", "reason"].map(|name| fields.get(name).map_or_else(String::new, plain)),
+            );
         }
         Value::Object(fields) => cells.extend(fields.values().map(plain)),
         other => cells.push(plain(other)),

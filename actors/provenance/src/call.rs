@@ -9,7 +9,8 @@ use tokio::sync::{Semaphore, oneshot};
 
 use crate::{
     edge::amqp::{self, Call, Outgoing},
-    messages::{Refusal, Request, Settled},
+    json,
+    messages::{DeadLetter, DeadLetters, Refusal, Request, Settled},
     policy::{Range, Routing, Worker, binding_key, deal, exchange, ranges},
     range_worker::RangeWorker,
     row::Rows,
@@ -72,13 +73,14 @@ pub(crate) enum Transport {
 #[derive(Debug)]
 pub(crate) struct Workers {
     mailboxes: Vec<Mailbox<RangeWorker>>,
+    letters: Outbox<DeadLetters>,
     room: Semaphore,
 }
 
 impl Workers {
-    /// All eighty, in the order of the pool.
-    pub(crate) fn new(mailboxes: Vec<Mailbox<RangeWorker>>) -> Self {
-        Self { mailboxes, room: Semaphore::new(ROWS_MAX as usize) }
+    /// All eighty, in the order of the pool, and who keeps what can never be stored.
+    pub(crate) fn new(mailboxes: Vec<Mailbox<RangeWorker>>, letters: Outbox<DeadLetters>) -> Self {
+        Self { mailboxes, letters, room: Semaphore::new(ROWS_MAX as usize) }
     }
 }
 
@@ -105,7 +107,15 @@ impl Route {
 
     /// Are the workers in this process?
     pub(crate) fn is_embedded(&self) -> bool {
-        matches!(self.transport, Transport::Embedded(_))
+        self.letters().is_some()
+    }
+
+    /// Who keeps what the workers of this process can never store; a broker keeps it itself.
+    pub(crate) fn letters(&self) -> Option<&Outbox<DeadLetters>> {
+        match &self.transport {
+            Transport::Embedded(workers) => Some(&workers.letters),
+            Transport::Amqp(_) => None,
+        }
     }
 
     /// What to say of a call that was given up.
@@ -126,7 +136,9 @@ impl Workers {
             .into_iter()
             .map(async |Piece { range, start, rows }| {
                 let worker = Worker { exchange: exchange(rows.method()), range };
-                (range, start, deliver(&self.mailboxes[worker.index()], rows).await)
+                let settled = deliver(&self.mailboxes[worker.index()], &rows).await;
+                self.bury(&rows, &settled.refused).await;
+                (range, start, settled)
             })
             .collect();
         let (mut receipt, mut places) = (Receipt::default(), None);
@@ -141,6 +153,27 @@ impl Workers {
         // Messages are settled in any order.
         receipt.refused.sort_by_key(|refusal| refusal.index);
         receipt
+    }
+
+    /// Has kept what of `rows` can never be stored, before anybody is told.
+    async fn bury(&self, rows: &Rows, refused: &[Refusal]) {
+        if refused.is_empty() {
+            return;
+        }
+        let letter = |Refusal { index, reason }: &Refusal| {
+            let at = *index as usize;
+            let lines = json::lines(&rows.part(at..at + 1)).into_iter();
+            lines.map(|line| DeadLetter::new(line, reason.clone())).next()
+        };
+        let letters: Vec<_> = refused.iter().filter_map(letter).collect();
+        loop {
+            let (reply, kept) = oneshot::channel();
+            // The inbox closes with the process only; a keeper that is restarted drops the reply.
+            let sent = self.letters.send(DeadLetters::Keep { letters: letters.clone(), reply }).await;
+            if sent.is_err() || kept.await.is_ok() {
+                return;
+            }
+        }
     }
 }
 
@@ -162,7 +195,7 @@ fn pieces(range: Range, rows: Rows, batch: usize) -> impl Iterator<Item = Piece>
 }
 
 /// Has one message settled, however often its worker is restarted.
-async fn deliver(worker: &Mailbox<RangeWorker>, rows: Rows) -> Settled {
+async fn deliver(worker: &Mailbox<RangeWorker>, rows: &Rows) -> Settled {
     loop {
         let (reply, answer) = oneshot::channel();
         let request = Request { rows: rows.clone(), reply };

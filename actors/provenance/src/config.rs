@@ -30,6 +30,8 @@ pub struct ProvenanceConfig {
     pub routing: Routing,
     /// How rows reach the workers.
     pub transport: Transport,
+    /// The file that keeps rows which can never be stored, with the embedded transport; a broker keeps them itself.
+    pub dead_letters: PathBuf,
     /// Calls of the client.
     pub client: ClientConfig,
     /// The broker.
@@ -264,6 +266,7 @@ impl Default for ProvenanceConfig {
             prefetch: 100,
             routing: Routing::default(),
             transport: Transport::default(),
+            dead_letters: "var/provenance-dead-letters.db".into(),
             client: ClientConfig::default(),
             amqp: AmqpConfig::default(),
             writer: WriterConfig::default(),

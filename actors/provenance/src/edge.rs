@@ -1,6 +1,7 @@
 //! Everything that talks to the outside.
 
 pub mod amqp;
+pub(crate) mod dead_letters;
 pub mod postgres;
 mod reader;
 pub mod sqlite;

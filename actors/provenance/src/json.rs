@@ -194,6 +194,36 @@ fn unhex(hex: &str) -> Option<Bytes> {
     (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).ok()).collect()
 }
 
+/// Rows as they are imported, one value each: what [`JsonRow::read`] reads.
+pub fn lines(rows: &Rows) -> Vec<Value> {
+    let dated = |add: &str, rows: &[(Sha1Git, Option<Date>)]| -> Vec<Value> {
+        let line = |(id, date): &(Sha1Git, Option<Date>)| json!({ "add": add, "id": id.to_string(), "date": date.map(text) });
+        rows.iter().map(line).collect()
+    };
+    match rows {
+        Rows::Contents(rows) => dated("content", rows),
+        Rows::Directories(rows) => dated("directory", rows),
+        Rows::Revisions(rows) => rows
+            .iter()
+            .map(|(id, RevisionData { date, origin })| {
+                let origin = origin.map(|origin| origin.to_string());
+                json!({ "add": "revision", "id": id.to_string(), "date": date.map(text), "origin": origin })
+            })
+            .collect(),
+        Rows::Origins(rows) => rows
+            .iter()
+            .map(|(id, url)| json!({ "add": "origin", "id": id.to_string(), "url": url }))
+            .collect(),
+        Rows::Locations(paths) => paths.iter().map(|path| added("location", shown_path(path))).collect(),
+        Rows::Relations(of, rows) => rows.iter().map(|row| added(of.value(), relation(row))).collect(),
+    }
+}
+
+fn added(add: &str, mut line: Map<String, Value>) -> Value {
+    line.insert("add".to_owned(), json!(add));
+    Value::Object(line)
+}
+
 /// An answer for people and scripts.
 pub fn show(found: Found) -> Value {
     match found {
@@ -205,7 +235,7 @@ pub fn show(found: Found) -> Value {
         Found::Urls(urls) => object(urls, Value::String),
         Found::Ids(ids) => ids.into_iter().map(|id| Value::String(id.to_string())).collect(),
         Found::Paths(paths) => paths.iter().map(|path| Value::Object(shown_path(path))).collect(),
-        Found::Relations(rows) => rows.iter().map(relation).collect(),
+        Found::Relations(rows) => rows.iter().map(|row| Value::Object(relation(row))).collect(),
         Found::Occurrences(occurrences) => occurrences.iter().map(occurrence).collect(),
         Found::Counts(counts) => json!(counts),
     }
@@ -215,11 +245,11 @@ fn object<T>(map: BTreeMap<Sha1Git, T>, show: impl Fn(T) -> Value) -> Value {
     Value::Object(map.into_iter().map(|(id, value)| (id.to_string(), show(value))).collect())
 }
 
-fn relation(row: &RelationRow) -> Value {
+fn relation(row: &RelationRow) -> Map<String, Value> {
     let mut shown = row.path.as_ref().map(shown_path).unwrap_or_default();
     shown.insert("src".to_owned(), json!(row.src.to_string()));
     shown.insert("dst".to_owned(), json!(row.dst.to_string()));
-    Value::Object(shown)
+    shown
 }
 
 fn occurrence(found: &Occurrence) -> Value {

@@ -27,6 +27,7 @@ mod verbs;
 pub mod wire;
 
 use std::{
+    path::Path,
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -61,6 +62,8 @@ use crate::{
 const WRITES: usize = Worker::COUNT;
 /// Messages that may wait for a worker beside those that it holds.
 const REQUESTS: usize = 512;
+/// Dead letters that may wait.
+const LETTERS: usize = 64;
 /// How long the workers together may take to store what they hold when the process stops.
 const DRAIN: Duration = Duration::from_secs(20);
 /// Threads that the workers are spread over.
@@ -81,7 +84,12 @@ pub fn child_spec(config: &ProvenanceConfig) -> Result<ChildSpec, String> {
         .child(ChildSpec::worker("reader", stores::reader(config, &reads_slot)))
         .child(workers);
     let workers = match config.transport {
-        Transport::Embedded => Some(Workers::new(mailboxes)),
+        Transport::Embedded => {
+            let (letters, slot) = inbox(LETTERS);
+            let keeper = edge::dead_letters::factory(&config.dead_letters, &slot);
+            tree = tree.child(ChildSpec::worker("dead_letters", keeper));
+            Some(Workers::new(mailboxes, letters))
+        }
         Transport::Amqp => {
             let broker = client_side::broker(config, "orchestrator provenance server")?;
             let consumer = amqp::factory(broker, consumption(config, mailboxes));
@@ -136,17 +144,20 @@ fn consumption(config: &ProvenanceConfig, mailboxes: Vec<Mailbox<RangeWorker>>) 
 /// Another instance has the file, a newer or another program wrote it, or it cannot be made. A server that is away is none:
 /// it is waited for.
 pub fn preflight(config: &ProvenanceConfig) -> Result<(), StoreError> {
-    if config.writer.kind != WriterKind::Sqlite {
-        return Ok(());
+    if config.transport == Transport::Embedded {
+        create_parent(&config.dead_letters, "provenance.dead_letters")?;
     }
-    let path = &config.sqlite.path;
-    if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-        std::fs::create_dir_all(parent).map_err(|error| {
-            let parent = parent.display();
-            StoreError::Away(format!(
-                "cannot create directory {parent}: {error}: create it, or set provenance.sqlite.path"
-            ))
-        })?;
+    if config.writer.kind == WriterKind::Sqlite {
+        create_parent(&config.sqlite.path, "provenance.sqlite.path")?;
+        SqliteStore::open(&config.sqlite.path)?;
     }
-    SqliteStore::open(path).map(drop)
+    Ok(())
+}
+
+fn create_parent(path: &Path, key: &str) -> Result<(), StoreError> {
+    let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) else { return Ok(()) };
+    std::fs::create_dir_all(parent).map_err(|error| {
+        let parent = parent.display();
+        StoreError::Away(format!("cannot create directory {parent}: {error}: create it, or set {key}"))
+    })
 }

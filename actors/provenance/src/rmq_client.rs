@@ -12,15 +12,16 @@ use tokio::sync::oneshot;
 
 use crate::{
     call::{CallError, Receipt, Route},
+    edge::amqp::DEAD_LETTER,
     json::show,
-    messages::{ReadRequest, Refusal},
+    messages::{DeadLetter, DeadLetters, ReadRequest, Refusal},
     row::Rows,
     stopwatch::{Sample, Stopwatch},
     store::{Found, Question, StoreError},
     verbs::{self, Addition, Bad, Group},
 };
 
-const VERBS: &str = "add, get, find-first, find-all, stats";
+const VERBS: &str = "add, get, find-first, find-all, stats, dead-letters";
 /// How long a call of the endpoint's console may take: a little less than that waits.
 pub(crate) const CONSOLE_LIMIT: Duration = Duration::from_millis(1_800);
 /// The methods that it has, by their names in the original's interface; `stats` is ours.
@@ -136,6 +137,18 @@ impl RmqClient {
         })
     }
 
+    fn list_dead_letters(&self, cx: &mut ChildCx<'_, Self>, limit: u32) -> Answer<Self, ConsoleReply> {
+        let Some(letters) = self.route.letters() else {
+            let text = format!("the broker keeps them: see its queue {DEAD_LETTER}");
+            return Answer::now(Err(ConsoleError::Refused(text)));
+        };
+        let (reply, answer) = oneshot::channel();
+        if let Err(refused) = letters.tell(DeadLetters::List { limit, reply }) {
+            return Answer::now(Err(ConsoleError::Refused(refused.to_string())));
+        }
+        cx.atomically(tokio::time::timeout(self.limit, answer), |_, answer, _| listed(answer))
+    }
+
     fn ask(&self, cx: &mut ChildCx<'_, Self>, question: Question) -> Answer<Self, ConsoleReply> {
         let lap = self.stopwatch.start(question.method());
         let (reply, answer) = oneshot::channel();
@@ -147,6 +160,20 @@ impl RmqClient {
             found(answer).map(show)
         })
     }
+}
+
+type Listed = Result<
+    Result<Result<Vec<DeadLetter>, StoreError>, oneshot::error::RecvError>,
+    tokio::time::error::Elapsed,
+>;
+
+fn listed(answer: Listed) -> ConsoleReply {
+    let refused = |text: &str| ConsoleError::Refused(text.to_owned());
+    let letters = answer
+        .map_err(|_| refused("the file of dead letters did not answer in time: ask again, or for less"))?
+        .map_err(|_| refused("the child that keeps dead letters was restarted: ask again"))?
+        .map_err(|error| refused(&error.to_string()))?;
+    Ok(json!(letters))
 }
 
 type Asked =
@@ -190,6 +217,12 @@ impl Handle<ConsoleRequest> for RmqClient {
             "find-first" => verbs::find(args).map(|(id, _)| Question::FindFirst(id)),
             "find-all" => verbs::find(args).map(|(id, limit)| Question::FindAll { id, limit }),
             "stats" => Ok(Question::Counts),
+            "dead-letters" => {
+                return match verbs::dead_letters(args) {
+                    Ok(limit) => self.list_dead_letters(cx, limit),
+                    Err(error) => Answer::now(Err(error)),
+                };
+            }
             _ => Err(ConsoleError::UnknownVerb(VERBS.to_owned())),
         };
         match asked {

@@ -13,6 +13,8 @@ use crate::{
 
 /// Identifiers in one `get`.
 const IDS_MAX: usize = 1_000;
+/// Dead letters in one answer: their paths are long.
+const LETTERS_MAX: u32 = 200;
 /// Rows of a message at the most, as in the configuration.
 const BATCH_MAX: usize = 10_000;
 
@@ -35,6 +37,12 @@ struct GetArgs {
 struct FindArgs {
     id: String,
     limit: Option<u64>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LimitArgs {
+    limit: Option<u32>,
 }
 
 /// What `add` is to add.
@@ -116,6 +124,15 @@ pub(crate) fn get(args: Value) -> Result<Question, ConsoleError> {
 pub(crate) fn find(args: Value) -> Result<(Sha1Git, Option<u64>), ConsoleError> {
     let FindArgs { id, limit } = arguments(args)?;
     Ok((id.parse().map_err(|error| bad(format!("{id}: {error}")))?, limit))
+}
+
+/// How many dead letters are asked for.
+pub(crate) fn dead_letters(args: Value) -> Result<u32, ConsoleError> {
+    let LimitArgs { limit } = arguments(args)?;
+    match limit.unwrap_or(LETTERS_MAX) {
+        limit @ 1..=LETTERS_MAX => Ok(limit),
+        limit => Err(bad(format!("{limit} dead letters: ask for 1 to {LETTERS_MAX}"))),
+    }
 }
 
 fn bad(text: impl ToString) -> ConsoleError {

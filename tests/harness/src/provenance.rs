@@ -24,8 +24,10 @@ impl ProvenanceSite {
         let file = site.path().join("provenance.db");
         let socket = site.admin_socket();
         let this = Self { site, settings: Vec::new() };
+        let letters = this.site.path().join("dead-letters.db");
         this.set("admin.listen=\"\"")
             .set(&format!("provenance.sqlite.path={}", file.display()))
+            .set(&format!("provenance.dead_letters={}", letters.display()))
             .set(&format!("admin.unix_socket={}", socket.display()))
     }
 

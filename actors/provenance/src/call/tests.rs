@@ -1,10 +1,12 @@
-//! Calls to the workers of this process: which rows are refused is told by their places in the call.
+//! Calls to the workers of this process: which rows are refused is told by their places in the call, after they were kept.
+
+use std::path::Path;
 
 use orchestrator_supervise::{ChildSpec, Factory, Strategy, SupervisorSpec, inbox, testing::TestTree};
 use proptest::{collection::vec, prelude::*};
 
 use super::*;
-use crate::{messages::WriteRequest, range_workers, row::Sha1Git, store::StoreError};
+use crate::{edge::dead_letters, messages::WriteRequest, range_workers, row::Sha1Git, store::StoreError};
 
 /// Workers over a store that refuses contents whose last byte is odd.
 fn workers() -> (Workers, SupervisorSpec) {
@@ -23,7 +25,11 @@ fn workers() -> (Workers, SupervisorSpec) {
     });
     let (mailboxes, pool) = range_workers(10, &writes);
     let store = ChildSpec::worker("store", factory.with_inbox("writes", &slot));
-    (Workers::new(mailboxes), SupervisorSpec::new(Strategy::RestForOne).child(store).child(pool))
+    let (letters, slot) = inbox(8);
+    let letters_child =
+        ChildSpec::worker("dead_letters", dead_letters::factory(Path::new(":memory:"), &slot));
+    let tree = SupervisorSpec::new(Strategy::RestForOne).child(store).child(pool).child(letters_child);
+    (Workers::new(mailboxes, letters), tree)
 }
 
 proptest! {
