@@ -3,11 +3,12 @@
 
 use std::{
     fs,
+    net::UdpSocket,
     time::{Duration, Instant},
 };
 
 use orchestrator_harness::{
-    Instance, Postgres, ProvenanceSite, Rabbit, Site, eventually, load::Dice, sha1_of,
+    Instance, Postgres, ProvenanceSite, Rabbit, Site, eventually, http, load::Dice, sha1_of,
 };
 use serde_json::{Value, json};
 
@@ -39,6 +40,12 @@ fn ask(site: &Site, arguments: &[&str]) -> Value {
     let (code, out, err) = site.cli(&[&["provenance"], arguments, &["--json"]].concat());
     assert_eq!(code, 0, "{arguments:?}: {err}{}", site.log());
     serde_json::from_str(&out).expect("JSON")
+}
+
+/// Short enough for the rule, and, as nothing in it repeats, too long for PostgreSQL's index.
+fn dense() -> String {
+    let mut dice = Dice::new(7);
+    (0..2_700).map(|_| char::from(33 + dice.below(90) as u8)).collect()
 }
 
 /// Server and client by the original's files, and no admin endpoint anywhere.
@@ -112,18 +119,29 @@ fn the_originals_client_file_leads_through_its_broker_to_its_store() {
     for words in ["lines 1 to 5 of ", "within 1s", "orchestrator.provenance.dead_letter", "--resume"] {
         assert!(err.contains(words), "{words}: {err}");
     }
-    prefetch_is_as_configured(&rabbit, &dsn);
+    an_instance_behind_a_broker(&rabbit, &dsn);
 }
 
-/// A running instance takes its client's prefetch from the configuration.
-fn prefetch_is_as_configured(rabbit: &Rabbit, dsn: &str) {
+/// A running instance behind a broker: its client's prefetch is as configured, opening and closing are timed where they
+/// happen, and a row that its store refuses, of which no client is told, leads to the dead letters.
+fn an_instance_behind_a_broker(rabbit: &Rabbit, dsn: &str) {
+    let statsd = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+    statsd.set_read_timeout(Some(Duration::from_secs(20))).expect("a time-out");
+    let told = || {
+        let mut packet = [0; 512];
+        let length = statsd.recv(&mut packet).expect("a packet");
+        let text = String::from_utf8_lossy(&packet[..length]);
+        text.rsplit_once("method:").map(|(_, method)| method.to_owned())
+    };
     let house = site()
         .set("provenance.transport=amqp")
         .set(&format!("provenance.amqp.url={}", rabbit.vhost("prefetch")))
         .set("provenance.client.prefetch=7")
         .set("provenance.writer.kind=postgres")
         .set(&format!("provenance.postgres.dsn={dsn}"));
-    let instance = house.start();
+    let mut command = house.command();
+    command.env("STATSD_PORT", statsd.local_addr().expect("an address").port().to_string());
+    let instance = Instance::spawn(command);
     let of_callbacks = || {
         let consumers = rabbit.ctl(&["list_consumers", "-p", "prefetch", "queue_name", "prefetch_count"]);
         let callbacks = consumers.lines().filter(|line| line.starts_with("amq.gen-"));
@@ -131,7 +149,21 @@ fn prefetch_is_as_configured(rabbit: &Rabbit, dsn: &str) {
     };
     eventually("the client's queue", || !of_callbacks().is_empty());
     assert_eq!(of_callbacks(), ["7"]);
+    assert_eq!(told().as_deref(), Some("open"));
+    let metrics = http(&house.site().admin_socket(), "GET", "/metrics", &[], "").body;
+    let opened = r#"orchestrator_provenance_call_duration_seconds_count{path="orchestrator/provenance/publisher",method="open"} 1"#;
+    assert!(metrics.lines().any(|line| line == opened), "{metrics}");
+    eventually("all queues to be consumed", || house.site().figure("provenance/amqp", "consumed") == 160);
+    let rows =
+        house.file([json!({"add": "location", "path": "a"}), json!({"add": "location", "path": dense()})]);
+    let (code, _, err) = house.site().cli(&["provenance", "import", &rows]);
+    assert_eq!(code, REFUSED, "{err}");
+    assert!(err.contains("lines 1 to 2 of ") && err.contains("orchestrator.provenance.dead_letter"), "{err}");
+    let dead = || house.site().figure("provenance/amqp", "dead_lettered");
+    eventually("the dead letter", || dead() == 1);
+    assert_eq!(told().as_deref(), Some("location_add"));
     assert!(instance.terminate().success(), "{}", house.site().log());
+    assert_eq!(told().as_deref(), Some("close"));
 }
 
 #[test]
@@ -143,15 +175,12 @@ fn an_import_waits_as_told_and_names_what_only_the_store_refuses() {
     let instance = house.start();
     let site = house.site();
 
-    // Short enough for the rule, and, as nothing in it repeats, too long for the index.
-    let mut dice = Dice::new(7);
-    let dense: String = (0..2_700).map(|_| char::from(33 + dice.below(90) as u8)).collect();
     let rows = house.file([
         json!({"add": "origin", "url": "https://a/1"}),
         json!({"add": "content", "id": CONTENT}),
-        json!({"add": "origin", "url": dense}),
+        json!({"add": "origin", "url": dense()}),
         json!({"add": "location", "path": "a"}),
-        json!({"add": "location", "path": dense}),
+        json!({"add": "location", "path": dense()}),
     ]);
     let (code, out, err) = site.cli(&["provenance", "import", &rows, "--batch", "2"]);
     assert_eq!(code, REFUSED, "{err}");

@@ -3,6 +3,8 @@
 //! A line that cannot be stored is named and left out; all others are stored. Where the import stands is noted beside the
 //! file after each piece, for `--resume`.
 
+mod piece;
+
 use std::{
     fs::File,
     io::{BufRead, BufReader, IsTerminal, Seek, SeekFrom, Write},
@@ -13,8 +15,9 @@ use std::{
 use clap::Args;
 use orchestrator_admin::wire::{BODY_LIMIT, ErrorBody, ErrorKind};
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::json;
 
+use self::piece::{Bad, Piece};
 use crate::cli::{
     client::Client,
     client_error::ClientError,
@@ -28,8 +31,6 @@ const PIECE_BYTES: usize = BODY_LIMIT - 8_192;
 const LINE_MAX: usize = 32_768;
 /// Between two looks at the progress.
 const PROGRESS_EVERY: Duration = Duration::from_millis(200);
-/// Pauses before a piece is sent again: the first, and the longest.
-const AGAIN: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(5)];
 /// Bad lines that are named; the rest is counted.
 const NAMED_MAX: u64 = 20;
 
@@ -57,27 +58,6 @@ struct Place {
     offset: u64,
     /// Lines of the file.
     line: u64,
-}
-
-/// What the console says of a piece.
-#[derive(Debug, Deserialize)]
-struct Added {
-    stored: u64,
-    /// Rows of the piece that cannot be read or stored, by position where that is known.
-    bad: Vec<Bad>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Bad {
-    index: usize,
-    reason: String,
-}
-
-/// Rows of a piece, and the line that each comes from.
-#[derive(Default)]
-struct Piece {
-    rows: Vec<Value>,
-    lines: Vec<u64>,
 }
 
 struct Import<'a> {
@@ -210,65 +190,13 @@ impl<'a> Import<'a> {
         if piece.rows.is_empty() {
             return Ok(());
         }
-        let mut args = json!({ "rows": piece.rows });
-        if let Some(batch) = self.arguments.wishes.batch {
-            args["batch"] = batch.into();
-        }
-        let added = self.confirm(&piece, &args).await?;
+        let (file, batch) = (self.arguments.file.display().to_string(), self.arguments.wishes.batch);
+        let added = piece.confirm(self.storage, &file, batch, self.stored > 0).await?;
         self.stored += added.stored;
         for Bad { index, reason } in added.bad {
-            self.complain(piece.lines.get(index).copied(), &reason);
+            self.complain(index.and_then(|index| piece.lines.get(index).copied()), &reason);
         }
         Ok(())
-    }
-
-    /// Has a piece stored: again and again, as long as it may take, since storing it twice changes nothing.
-    async fn confirm(&self, piece: &Piece, args: &Value) -> Result<Added, ClientError> {
-        let (begun, waits) = (Instant::now(), self.storage.waits());
-        let [mut pause, longest] = AGAIN;
-        loop {
-            let error = match self.storage.ask("add", args).await {
-                Ok(answer) => match serde_json::from_value(answer) {
-                    Ok(added) => return Ok(added),
-                    Err(error) => ClientError::Local(format!("unexpected answer: {error}")),
-                },
-                Err(error) => error,
-            };
-            let left = waits.map(|waits| waits.of(piece.rows.len()).saturating_sub(begun.elapsed()));
-            match left.filter(|_| self.storage.is_hasty() && self.may_pass(&error)) {
-                Some(left) if !left.is_zero() => tokio::time::sleep(pause.min(left)).await,
-                _ => {
-                    return Err(self.unconfirmed(
-                        piece,
-                        error,
-                        left.filter(Duration::is_zero).map(|_| begun.elapsed()),
-                    ));
-                }
-            }
-            pause = (pause * 2).min(longest);
-        }
-    }
-
-    /// Is it trouble that may pass? An instance that was never reached is not waited for.
-    fn may_pass(&self, error: &ClientError) -> bool {
-        match error {
-            ClientError::Slow { .. } => true,
-            ClientError::Unreachable { .. } => self.stored > 0,
-            ClientError::Answered(body) => {
-                matches!(body.error, ErrorKind::Refused | ErrorKind::TimedOut | ErrorKind::Unavailable)
-            }
-            _ => false,
-        }
-    }
-
-    fn unconfirmed(&self, piece: &Piece, error: ClientError, waited: Option<Duration>) -> ClientError {
-        ClientError::Unconfirmed {
-            file: self.arguments.file.display().to_string(),
-            first: piece.lines.first().copied().unwrap_or_default(),
-            last: self.place.line,
-            waited,
-            error: Box::new(error),
-        }
     }
 
     fn complain(&mut self, line: Option<u64>, reason: &str) {

@@ -16,8 +16,8 @@ const CONSOLE: &str = "provenance/client";
 #[derive(Debug, Clone, Default, Args)]
 #[group(skip)]
 pub(crate) struct SwhConfig {
-    /// Ask no running instance: act as the original's client with this YAML file of its, writing through its broker and
-    /// reading from its store
+    /// Ask no running instance: act as the original's client would with this YAML file, writing through its broker and reading
+    /// from its store
     #[cfg(feature = "provenance")]
     #[arg(long, value_name = "FILE", conflicts_with_all = ["url", "socket", "token_file"])]
     pub(super) swh_config: Option<std::path::PathBuf>,
@@ -30,20 +30,21 @@ pub(crate) struct Wishes {
     /// Rows of a message at the most [default: provenance.client.batch, or the file's batch_size]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(super) batch: Option<u32>,
-    /// How long a piece of the file may take at least, seconds: a running instance answers within two, so the piece, which
-    /// does no harm, is sent again until then [default: once; with --swh-config the file's wait_min]
+    /// Seconds that a piece of the file may take: a running instance answers within two, so a piece that is not confirmed is
+    /// sent again until then [default: it is sent once; with --swh-config the file's wait_min]
     #[arg(long, value_name = "S", value_parser = clap::value_parser!(u32).range(1..=86_400))]
     wait_min_secs: Option<u32>,
-    /// How long it may take for each batch that its rows fill, seconds, if that is longer [default: as --wait-min-secs]
+    /// Seconds for each batch that the rows of a piece fill, if that is longer [default: 0; with --swh-config the file's
+    /// wait_per_batch]
     #[arg(long, value_name = "S", value_parser = clap::value_parser!(u32).range(..=86_400))]
     wait_per_batch_secs: Option<u32>,
-    /// Responses in hand [default: the file's prefetch_count]; only with --swh-config, since an instance has one channel for
-    /// all its callers, with provenance.client.prefetch
+    /// Responses in hand, with --swh-config only: a running instance has one channel for all its callers, and
+    /// provenance.client.prefetch [default: the file's prefetch_count]
     #[cfg(feature = "provenance")]
     #[arg(long, value_name = "N", requires = "swh_config", value_parser = clap::value_parser!(u16).range(1..=10_000))]
     prefetch: Option<u16>,
-    /// How a row's range is found: first_byte or first_hex_digit, which the file does not say; all clients of a broker must
-    /// agree, and an instance has provenance.routing
+    /// How a row's range is found, which the file does not say, with --swh-config only: a running instance has
+    /// provenance.routing. All clients of a broker must agree: first_byte or first_hex_digit [default: first_byte]
     #[cfg(feature = "provenance")]
     #[arg(long, value_name = "ROUTING", requires = "swh_config", value_parser = routing)]
     routing: Option<orchestrator_provenance::policy::Routing>,
@@ -141,3 +142,14 @@ fn routing(text: &str) -> Result<orchestrator_provenance::policy::Routing, Strin
 
 #[cfg(feature = "provenance")]
 mod own;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_wait_grows_with_the_rows_from_a_minimum() {
+        let waits = Waits { batch: 100, min: Duration::from_secs(20), per_batch: Duration::from_secs(10) };
+        assert_eq!([1, 200, 250].map(|rows| waits.of(rows).as_secs()), [20, 20, 25]);
+    }
+}
