@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use jiff::Timestamp;
+use jiff::{
+    SignedDuration, Timestamp,
+    civil::{self, DateTime},
+};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -12,6 +15,8 @@ use crate::{
     row::{Date, RelationRow, RevisionData, Rows, Sha1Git},
     store::{Found, Occurrence},
 };
+
+const EPOCH: DateTime = civil::datetime(1970, 1, 1, 0, 0, 0, 0);
 
 /// One row as it is imported, `{"add": "content", "id": "..", "date": ".."}`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -101,9 +106,15 @@ impl TryFrom<String> for JsonDate {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
-        let instant: Timestamp =
-            text.parse().map_err(|_| format!("{text} is no date: write it like 2005-03-18T01:58:31Z"))?;
-        let date = Date::from_micros(instant.as_microsecond());
+        let instant = text.parse().map(|instant: Timestamp| instant.as_microsecond());
+        // The last day of year 9999 is beyond the other type's range, since it is the next year somewhere on Earth.
+        let micros = instant.ok().or_else(|| {
+            let wall: DateTime = text.strip_suffix('Z')?.parse().ok()?;
+            i64::try_from(wall.duration_since(EPOCH).as_micros()).ok()
+        });
+        let micros =
+            micros.ok_or_else(|| format!("{text} is no date: write it like 2005-03-18T01:58:31Z"))?;
+        let date = Date::from_micros(micros);
         date.map(Self).ok_or_else(|| format!("{text} is out of range: dates are in the years 1 to 9999"))
     }
 }
@@ -270,8 +281,9 @@ fn shown_path(path: &Bytes) -> Map<String, Value> {
 }
 
 fn text(date: Date) -> String {
-    // The range of dates is within jiff's.
-    Timestamp::from_microsecond(date.micros()).map(|instant| instant.to_string()).unwrap_or_default()
+    // The range of dates is that of the type.
+    let wall = EPOCH.checked_add(SignedDuration::from_micros(date.micros()));
+    wall.map(|wall| format!("{wall}Z")).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -91,6 +91,8 @@ fn answers_can_be_read() {
     let shown = show(Found::Occurrences(vec![found]));
     let expected = json!([{"content": ID, "revision": ID, "date": "2001-09-09T01:46:40.123456Z", "origin": null, "path_hex": "61ff"}]);
     assert_eq!(shown, expected);
-    let extremes = BTreeMap::from([(id(), Date::MIN)]);
-    assert_eq!(show(Found::Dates(extremes)), json!({ID: "0001-01-01T00:00:00Z"}));
+    for (date, written) in [(Date::MIN, "0001-01-01T00:00:00Z"), (Date::MAX, "9999-12-31T23:59:59.999999Z")] {
+        assert_eq!(show(Found::Dates(BTreeMap::from([(id(), date)]))), json!({ ID: written }));
+        assert_eq!(JsonDate::try_from(written.to_owned()), Ok(JsonDate(date)));
+    }
 }
