@@ -35,6 +35,8 @@ pub struct ProvenanceConfig {
     pub writer: WriterConfig,
     /// The PostgreSQL store.
     pub postgres: PostgresConfig,
+    /// The MongoDB store.
+    pub mongodb: MongoConfig,
     /// The SQLite store.
     pub sqlite: SqliteConfig,
 }
@@ -96,6 +98,8 @@ pub enum WriterKind {
     Sqlite,
     /// The original's tables in PostgreSQL; `orchestrator provenance init` makes them.
     Postgres,
+    /// The original's documents in MongoDB; nothing has to be made first.
+    Mongodb,
 }
 
 /// Section `[provenance.postgres]`.
@@ -113,6 +117,21 @@ pub struct PostgresConfig {
     /// Connections that write at once.
     #[schemars(range(min = 1, max = 32))]
     pub pool: u8,
+}
+
+/// Section `[provenance.mongodb]`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct MongoConfig {
+    /// The server or the replica set; a password belongs into `uri_file`.
+    #[schemars(length(min = 1))]
+    pub uri: String,
+    /// A file with the URI instead, for one with a password.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub uri_file: Option<PathBuf>,
+    /// The database, whatever the URI names.
+    #[schemars(length(min = 1))]
+    pub database: String,
 }
 
 /// Section `[provenance.sqlite]`.
@@ -138,9 +157,11 @@ impl ProvenanceConfig {
             wrong.push(hide("provenance.amqp.url", "url_file"));
         }
         let dsn = &self.postgres.dsn;
-        let user = dsn.split_once("//").and_then(|(_, rest)| rest.split_once('@')).map(|(user, _)| user);
-        if dsn.contains("password") || user.is_some_and(|user| user.contains(':')) {
+        if dsn.contains("password") || names_password(dsn) {
             wrong.push(hide("provenance.postgres.dsn", "dsn_file"));
+        }
+        if names_password(&self.mongodb.uri) {
+            wrong.push(hide("provenance.mongodb.uri", "uri_file"));
         }
         wrong
     }
@@ -150,6 +171,7 @@ impl ProvenanceConfig {
         let store = match self.writer.kind {
             WriterKind::Sqlite => self.sqlite.path.display().to_string(),
             WriterKind::Postgres => self.postgres.endpoint(),
+            WriterKind::Mongodb => self.mongodb.endpoint(),
         };
         format!("  provenance  {store}\n          first rows:   orchestrator provenance import FILE.jsonl\n")
     }
@@ -171,8 +193,8 @@ impl PostgresConfig {
         if let Some(file) = &self.dsn_file {
             return file.display().to_string();
         }
-        match self.dsn.split_once("//") {
-            Some((scheme, rest)) => format!("{scheme}//{}", rest.rsplit('@').next().unwrap_or_default()),
+        match without_user(&self.dsn) {
+            Some(url) => url,
             None => {
                 let known =
                     |part: &&str| ["host", "port", "dbname", "user"].iter().any(|key| part.starts_with(key));
@@ -189,6 +211,39 @@ impl PostgresConfig {
     pub fn target(&self) -> Result<String, StoreError> {
         secret(self.dsn_file.as_ref(), &self.dsn, "provenance.postgres.dsn_file").map_err(StoreError::Away)
     }
+}
+
+impl MongoConfig {
+    /// Where the database is, without any password.
+    pub fn endpoint(&self) -> String {
+        if let Some(file) = &self.uri_file {
+            return file.display().to_string();
+        }
+        let uri = without_user(&self.uri).unwrap_or_default();
+        let hosts: Vec<&str> = uri.splitn(4, '/').take(3).collect();
+        let hosts = hosts.join("/");
+        format!("{}/{}", hosts.split('?').next().unwrap_or_default(), self.database)
+    }
+
+    /// The URI.
+    ///
+    /// # Errors
+    /// The file that holds it cannot be read: [`StoreError::Away`], it may come.
+    pub fn target(&self) -> Result<String, StoreError> {
+        secret(self.uri_file.as_ref(), &self.uri, "provenance.mongodb.uri_file").map_err(StoreError::Away)
+    }
+}
+
+/// Does a url name a user with a password?
+fn names_password(url: &str) -> bool {
+    let user = url.split_once("//").and_then(|(_, rest)| rest.split_once('@')).map(|(user, _)| user);
+    user.is_some_and(|user| user.contains(':'))
+}
+
+/// A url without user and password; None if it is none.
+fn without_user(url: &str) -> Option<String> {
+    let (scheme, rest) = url.split_once("//")?;
+    Some(format!("{scheme}//{}", rest.rsplit('@').next().unwrap_or_default()))
 }
 
 fn hide(key: &str, file_key: &str) -> String {
@@ -214,6 +269,7 @@ impl Default for ProvenanceConfig {
             amqp: AmqpConfig::default(),
             writer: WriterConfig::default(),
             postgres: PostgresConfig::default(),
+            mongodb: MongoConfig::default(),
             sqlite: SqliteConfig::default(),
         }
     }
@@ -242,6 +298,16 @@ impl Default for PostgresConfig {
             dsn_file: None,
             flavor: Flavor::default(),
             pool: 2,
+        }
+    }
+}
+
+impl Default for MongoConfig {
+    fn default() -> Self {
+        Self {
+            uri: "mongodb://127.0.0.1:27017".to_owned(),
+            uri_file: None,
+            database: "provenance".to_owned(),
         }
     }
 }

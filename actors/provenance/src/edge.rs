@@ -1,6 +1,7 @@
 //! Everything that talks to the outside.
 
 pub mod amqp;
+pub mod mongodb;
 pub mod postgres;
 mod reader;
 pub mod sqlite;

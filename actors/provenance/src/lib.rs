@@ -34,8 +34,8 @@ use orchestrator_supervise::{
 };
 
 pub use config::{
-    AmqpConfig, ClientConfig, PostgresConfig, ProvenanceConfig, SqliteConfig, Transport, WriterConfig,
-    WriterKind,
+    AmqpConfig, ClientConfig, MongoConfig, PostgresConfig, ProvenanceConfig, SqliteConfig, Transport,
+    WriterConfig, WriterKind,
 };
 
 use crate::{
@@ -83,11 +83,11 @@ pub fn child_spec(config: &ProvenanceConfig) -> Result<ChildSpec, String> {
         Factory::actor(slot, move |cx| Ok(RangeWorker::new(writes.clone(), batch, cx)))
     };
     let label = |index| Worker::at(index).map_or_else(String::new, |worker| worker.to_string());
-    let writer = stores::writer(config, &writes_slot);
+    let (writer, reader) = stores::factories(config, &writes_slot, &reads_slot);
     let mut tree = SupervisorSpec::new(Strategy::RestForOne)
         .limits(Limits::LEAF)
         .child(ChildSpec::worker("writer", writer).shutdown(Shutdown::After(DRAIN)))
-        .child(ChildSpec::worker("reader", stores::reader(config, &reads_slot)))
+        .child(ChildSpec::worker("reader", reader))
         .child(
             ChildSpec::pool("worker", Worker::COUNT, worker)
                 .worker_labels(label)
