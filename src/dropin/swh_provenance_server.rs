@@ -1,7 +1,9 @@
 //! The server of Software Heritage's provenance storage: no arguments, its configuration in the YAML file that
 //! `SWH_CONFIG_FILENAME` names (contract §5).
 
-use std::{collections::BTreeMap, path::Path};
+mod mongo_address;
+
+use std::{collections::BTreeMap, fmt, path::Path};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -38,6 +40,7 @@ struct Rabbitmq {
 struct Storage {
     cls: Option<String>,
     db: Option<Database>,
+    engine: Option<String>,
 }
 
 /// A connection string, or its parts.
@@ -51,8 +54,21 @@ enum Database {
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
 enum Part {
+    Truth(bool),
     Number(u32),
     Text(String),
+    Texts(Vec<String>),
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Truth(truth) => truth.fmt(f),
+            Self::Number(number) => number.fmt(f),
+            Self::Text(text) => f.write_str(text),
+            Self::Texts(texts) => f.write_str(&texts.join(",")),
+        }
+    }
 }
 
 impl Arguments {
@@ -74,16 +90,28 @@ fn translate(text: &str) -> Result<ProvenanceConfig> {
     let provenance = file.provenance.with_context(|| missing("provenance"))?;
     let rabbitmq = provenance.rabbitmq.with_context(|| missing("provenance.rabbitmq"))?;
     let storage = rabbitmq.storage_config.with_context(|| missing("provenance.rabbitmq.storage_config"))?;
-    match storage.cls.as_deref() {
-        Some("postgresql") => {}
-        Some("mongodb") => bail!("storage_config.cls mongodb is not supported yet: use postgresql"),
-        other => bail!("storage_config.cls is {}: use postgresql", other.unwrap_or("missing")),
-    }
+    let database = || storage.db.with_context(|| missing("provenance.rabbitmq.storage_config.db"));
     let mut config = ProvenanceConfig { transport: Transport::Amqp, ..ProvenanceConfig::default() };
     config.amqp.url = rabbitmq.url.with_context(|| missing("provenance.rabbitmq.url"))?;
-    config.writer.kind = WriterKind::Postgres;
-    config.postgres.dsn =
-        dsn(storage.db.with_context(|| missing("provenance.rabbitmq.storage_config.db"))?);
+    match storage.cls.as_deref() {
+        Some("postgresql") => {
+            config.writer.kind = WriterKind::Postgres;
+            config.postgres.dsn = dsn(database()?);
+        }
+        Some("mongodb") => {
+            if storage.engine.as_deref().is_some_and(|engine| engine != "pymongo") {
+                bail!("storage_config.engine is not pymongo: there is no other that keeps rows");
+            }
+            let Database::Parts(parts) = database()? else {
+                bail!("storage_config.db of cls mongodb is a text: give its parts, dbname, host, port, ..");
+            };
+            config.writer.kind = WriterKind::Mongodb;
+            (config.mongodb.uri, config.mongodb.database) = mongo_address::of(parts)?;
+        }
+        other => {
+            bail!("storage_config.cls is {}: use postgresql or mongodb", other.unwrap_or("missing"));
+        }
+    }
     config.batch = rabbitmq.batch_size.unwrap_or(config.batch);
     config.prefetch = rabbitmq.prefetch_count.unwrap_or(config.prefetch);
     if config.batch == 0 || config.prefetch == 0 {
@@ -98,10 +126,7 @@ fn dsn(database: Database) -> String {
         Database::Dsn(dsn) => dsn,
         Database::Parts(parts) => {
             let quoted = |(key, part): (String, Part)| {
-                let value = match part {
-                    Part::Number(number) => number.to_string(),
-                    Part::Text(text) => text.replace('\\', "\\\\").replace('\'', "\\'"),
-                };
+                let value = part.to_string().replace('\\', "\\\\").replace('\'', "\\'");
                 format!("{key}='{value}'")
             };
             parts.into_iter().map(quoted).collect::<Vec<_>>().join(" ")
@@ -135,6 +160,17 @@ provenance:
     }
 
     #[test]
+    fn the_originals_file_with_mongodb() {
+        let text = WHOLE.replace(
+            "{cls: postgresql, db: 'host=db dbname=provenance'}",
+            "{cls: mongodb, db: {dbname: swh, host: db, port: 27018}}",
+        );
+        let config = translate(&text).unwrap();
+        assert_eq!((config.transport, config.writer.kind), (Transport::Amqp, WriterKind::Mongodb));
+        assert_eq!((&*config.mongodb.uri, &*config.mongodb.database), ("mongodb://db:27018", "swh"));
+    }
+
+    #[test]
     fn what_is_missing_is_said_as_the_original_says_it() {
         for (text, words) in [
             ("other: 1", "Missing 'provenance' configuration"),
@@ -149,6 +185,12 @@ provenance:
             ),
             ("provenance: {rabbitmq: {url: x, storage_config: {cls: postgresql}}}", "storage_config.db"),
             ("provenance: {rabbitmq: {url: x, storage_config: {cls: remote, db: x}}}", "cls is remote"),
+            (
+                "provenance: {rabbitmq: {url: x, storage_config: {cls: mongodb, engine: mongomock, db: {dbname: p}}}}",
+                "engine is not pymongo",
+            ),
+            ("provenance: {rabbitmq: {url: x, storage_config: {cls: mongodb, db: x}}}", "is a text"),
+            ("provenance: {rabbitmq: {url: x, storage_config: {cls: mongodb, db: {}}}}", "no dbname"),
             ("provenance: [", "line"),
         ] {
             let error = translate(text).unwrap_err().to_string();

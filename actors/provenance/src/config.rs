@@ -160,7 +160,8 @@ impl ProvenanceConfig {
         if dsn.contains("password") || names_password(dsn) {
             wrong.push(hide("provenance.postgres.dsn", "dsn_file"));
         }
-        if names_password(&self.mongodb.uri) {
+        // An option may hold one: tlsCertificateKeyFilePassword.
+        if names_password(&self.mongodb.uri) || self.mongodb.uri.contains("assword") {
             wrong.push(hide("provenance.mongodb.uri", "uri_file"));
         }
         wrong
