@@ -105,7 +105,7 @@ fn each_key_of_the_commented_configuration_has_its_default() {
         };
         let (silent, spelled) = (shown(""), shown(line));
         // Keys whose default cannot be written: no socket, no file.
-        let unset = ["unix_socket", "url_file", "dsn_file"].contains(&key);
+        let unset = ["unix_socket", "url_file", "dsn_file", "uri_file"].contains(&key);
         assert_eq!(silent.is_none(), unset, "{key} has a default to show");
         assert!(silent.is_none() || silent == spelled, "{section} {line}: the default is {silent:?}");
         keys += 1;

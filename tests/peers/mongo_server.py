@@ -174,15 +174,6 @@ class Server:
         documents = [{"name": name, "type": "collection"} for name in database.list_collection_names()]
         return self.batch(f"{database.name}.$cmd.listCollections", documents, None)
 
-    def do_dropdatabase(self, request, sections, database):
-        for name in database.list_collection_names():
-            self.do_drop(request, sections, database[name])
-
-    def do_drop(self, request, sections, collection):
-        ids = list(collection._store._documents)
-        collection.drop()
-        self.journal.note_documents(collection, ids)
-
     def do_insert(self, request, sections, collection):
         def insert(document):
             key = collection.insert_one(document).inserted_id

@@ -1,15 +1,17 @@
 //! Section `[provenance]` of the configuration.
 
+mod stores;
+
 use std::path::PathBuf;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    edge::{amqp::Topology, postgres::Flavor},
+    edge::amqp::Topology,
     policy::{RangeSet, Routing},
-    store::StoreError,
 };
+pub use stores::{MongoConfig, PostgresConfig, SqliteConfig};
 
 /// What the provenance storage works on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -102,47 +104,6 @@ pub enum WriterKind {
     Mongodb,
 }
 
-/// Section `[provenance.postgres]`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct PostgresConfig {
-    /// The database; a password belongs into `dsn_file`.
-    #[schemars(length(min = 1))]
-    pub dsn: String,
-    /// A file with the DSN instead, for one with a password.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub dsn_file: Option<PathBuf>,
-    /// What `orchestrator provenance init` makes; a store that is there tells its own.
-    pub flavor: Flavor,
-    /// Connections that write at once.
-    #[schemars(range(min = 1, max = 32))]
-    pub pool: u8,
-}
-
-/// Section `[provenance.mongodb]`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct MongoConfig {
-    /// The server or the replica set; a password belongs into `uri_file`.
-    #[schemars(length(min = 1))]
-    pub uri: String,
-    /// A file with the URI instead, for one with a password.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub uri_file: Option<PathBuf>,
-    /// The database, whatever the URI names.
-    #[schemars(length(min = 1))]
-    pub database: String,
-}
-
-/// Section `[provenance.sqlite]`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct SqliteConfig {
-    /// The file; created if it is missing.
-    #[schemars(length(min = 1))]
-    pub path: PathBuf,
-}
-
 impl ProvenanceConfig {
     /// What a schema cannot say: everything that the operator has to change. The texts begin with `section.key = value`.
     pub fn check(&self) -> Vec<String> {
@@ -156,12 +117,10 @@ impl ProvenanceConfig {
         if self.amqp.url.contains('@') && !self.amqp.url.contains("//guest:guest@") {
             wrong.push(hide("provenance.amqp.url", "url_file"));
         }
-        let dsn = &self.postgres.dsn;
-        if dsn.contains("password") || names_password(dsn) {
+        if self.postgres.names_password() {
             wrong.push(hide("provenance.postgres.dsn", "dsn_file"));
         }
-        // An option may hold one: tlsCertificateKeyFilePassword.
-        if names_password(&self.mongodb.uri) || self.mongodb.uri.contains("assword") {
+        if self.mongodb.names_password() {
             wrong.push(hide("provenance.mongodb.uri", "uri_file"));
         }
         wrong
@@ -186,65 +145,6 @@ impl AmqpConfig {
     pub fn target(&self) -> Result<String, String> {
         secret(self.url_file.as_ref(), &self.url, "provenance.amqp.url_file")
     }
-}
-
-impl PostgresConfig {
-    /// Where the database is, without any password.
-    pub fn endpoint(&self) -> String {
-        if let Some(file) = &self.dsn_file {
-            return file.display().to_string();
-        }
-        match without_user(&self.dsn) {
-            Some(url) => url,
-            None => {
-                let known =
-                    |part: &&str| ["host", "port", "dbname", "user"].iter().any(|key| part.starts_with(key));
-                let shown = self.dsn.split_whitespace().filter(known);
-                shown.collect::<Vec<_>>().join(" ")
-            }
-        }
-    }
-
-    /// The DSN.
-    ///
-    /// # Errors
-    /// The file that holds it cannot be read: [`StoreError::Away`], it may come.
-    pub fn target(&self) -> Result<String, StoreError> {
-        secret(self.dsn_file.as_ref(), &self.dsn, "provenance.postgres.dsn_file").map_err(StoreError::Away)
-    }
-}
-
-impl MongoConfig {
-    /// Where the database is, without any password.
-    pub fn endpoint(&self) -> String {
-        if let Some(file) = &self.uri_file {
-            return file.display().to_string();
-        }
-        let uri = without_user(&self.uri).unwrap_or_default();
-        let hosts: Vec<&str> = uri.splitn(4, '/').take(3).collect();
-        let hosts = hosts.join("/");
-        format!("{}/{}", hosts.split('?').next().unwrap_or_default(), self.database)
-    }
-
-    /// The URI.
-    ///
-    /// # Errors
-    /// The file that holds it cannot be read: [`StoreError::Away`], it may come.
-    pub fn target(&self) -> Result<String, StoreError> {
-        secret(self.uri_file.as_ref(), &self.uri, "provenance.mongodb.uri_file").map_err(StoreError::Away)
-    }
-}
-
-/// Does a url name a user with a password?
-fn names_password(url: &str) -> bool {
-    let user = url.split_once("//").and_then(|(_, rest)| rest.split_once('@')).map(|(user, _)| user);
-    user.is_some_and(|user| user.contains(':'))
-}
-
-/// A url without user and password; None if it is none.
-fn without_user(url: &str) -> Option<String> {
-    let (scheme, rest) = url.split_once("//")?;
-    Some(format!("{scheme}//{}", rest.rsplit('@').next().unwrap_or_default()))
 }
 
 fn hide(key: &str, file_key: &str) -> String {
@@ -289,32 +189,5 @@ impl Default for AmqpConfig {
             url_file: None,
             topology: Topology::default(),
         }
-    }
-}
-
-impl Default for PostgresConfig {
-    fn default() -> Self {
-        Self {
-            dsn: "postgresql://postgres@127.0.0.1:5432/provenance".to_owned(),
-            dsn_file: None,
-            flavor: Flavor::default(),
-            pool: 2,
-        }
-    }
-}
-
-impl Default for MongoConfig {
-    fn default() -> Self {
-        Self {
-            uri: "mongodb://127.0.0.1:27017".to_owned(),
-            uri_file: None,
-            database: "provenance".to_owned(),
-        }
-    }
-}
-
-impl Default for SqliteConfig {
-    fn default() -> Self {
-        Self { path: "var/provenance.db".into() }
     }
 }

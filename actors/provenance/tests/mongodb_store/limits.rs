@@ -3,13 +3,13 @@
 use mongodb::bson::doc;
 use orchestrator_harness::MongoDb;
 use orchestrator_provenance::edge::mongodb::MongoStore;
-use orchestrator_provenance::method::Relation;
+use orchestrator_provenance::method::{Entity, Relation};
 use orchestrator_provenance::row::Rows;
 use orchestrator_provenance::store::{Ask, Found, Question, Store, StoreError};
 
 use super::{
     collection, connect, documents_of,
-    suite::{bare_revisions, content, placed, revision},
+    suite::{bare_revisions, content, origin, placed, revision},
 };
 
 #[tokio::test]
@@ -73,6 +73,27 @@ async fn a_database_with_twins_gets_no_index_and_is_used() {
     let indexes = async |name| collection(&server, "p", name).await.list_index_names().await.unwrap();
     assert!(!indexes("origin").await.contains(&"sha1_1".to_owned()));
     assert!(indexes("content").await.contains(&"sha1_1".to_owned()));
+}
+
+/// What another's index does not take is refused after some tries: an insertion that lost a race would be there by then.
+#[tokio::test]
+async fn a_unique_index_of_somebody_else_refuses_its_rows() {
+    let server = MongoDb::start();
+    let origins = collection(&server, "p", "origin").await;
+    let index = mongodb::IndexModel::builder()
+        .keys(doc! { "url": 1 })
+        .options(mongodb::options::IndexOptions::builder().unique(true).build())
+        .build();
+    origins.create_index(index).await.unwrap();
+    let mut store = connect(&server, "p").await;
+    let row = |number: u8, url: &str| (origin(number), url.to_owned());
+    store.write(&[Rows::Origins(vec![row(1, "https://a")])]).await.unwrap();
+    let rows = vec![row(2, "https://a"), row(3, "https://b")];
+    let refused = store.write(&[Rows::Origins(rows.clone())]).await.unwrap_err();
+    assert!(matches!(&refused, StoreError::Refused(_)), "{refused}");
+    store.write(&[Rows::Origins(rows[1..].to_vec())]).await.unwrap();
+    let found = store.read(&Question::AllEntities(Entity::Origin)).await.unwrap();
+    assert_eq!(found, Found::Ids([origin(1), origin(3)].into()));
 }
 
 #[tokio::test]

@@ -140,3 +140,46 @@ fn encoded(entries: Vec<Document>) -> Result<Vec<RawDocumentBuf>, StoreError> {
     };
     entries.iter().map(encode).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use mongodb::bson::doc;
+
+    use super::*;
+
+    fn error(index: i32, code: i32) -> Document {
+        doc! { "index": index, "code": code, "errmsg": "because" }
+    }
+
+    #[test]
+    fn positions_are_those_of_all_updates() {
+        let mut outcome = Outcome::default();
+        let answer = doc! { "ok": 1, "n": 3, "upserted": [{ "index": 0, "_id": 7 }, { "index": 2, "_id": 8 }],
+        "writeErrors": [error(1, DUPLICATE_KEY)] };
+        outcome.add(&answer, 10).unwrap();
+        assert_eq!(outcome.inserted, [10, 12].into());
+        assert_eq!(outcome.duplicates.iter().map(|(at, _)| *at).collect::<Vec<_>>(), [11]);
+    }
+
+    #[test]
+    fn a_row_is_to_blame_only_while_the_server_is_well() {
+        let said = |errors: &[i32]| {
+            let errors: Vec<Document> = errors.iter().map(|code| error(0, *code)).collect();
+            Outcome::default().add(&doc! { "ok": 1, "writeErrors": errors }, 0).unwrap_err()
+        };
+        const TOO_LARGE: i32 = 17_419;
+        const NOT_PRIMARY: i32 = 10_107;
+        assert!(matches!(said(&[TOO_LARGE]), StoreError::Refused(_)));
+        for errors in [&[NOT_PRIMARY][..], &[TOO_LARGE, NOT_PRIMARY], &[8_000]] {
+            assert!(matches!(said(errors), StoreError::Away(_)), "{errors:?}");
+        }
+    }
+
+    /// Done, but not durable: that is told to nobody as stored.
+    #[test]
+    fn what_no_majority_has_is_tried_again() {
+        let answer = doc! { "ok": 1, "n": 1, "writeConcernError": { "code": 64, "errmsg": "waiting for replication timed out" } };
+        let away = Outcome::default().add(&answer, 0).unwrap_err();
+        assert!(matches!(&away, StoreError::Away(reason) if reason.contains("durable")), "{away}");
+    }
+}
