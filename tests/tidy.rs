@@ -32,6 +32,7 @@ const ARROWS: &[(&str, &[&str])] = &[
 const CLIENTS: &[&str] = &[
     "lapin::",
     "mongodb::",
+    "bson::",
     "redis::",
     "zeromq::",
     "tokio_postgres::",

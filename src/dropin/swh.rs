@@ -1,7 +1,9 @@
 //! Software Heritage's provenance storage by the original's YAML files (contract §5, §7): the server, which has no arguments
 //! and the file that `SWH_CONFIG_FILENAME` names, and the client, which a command of ours acts as.
 
-use std::{collections::BTreeMap, path::Path};
+mod mongo_address;
+
+use std::{collections::BTreeMap, fmt, path::Path};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -53,6 +55,7 @@ struct Client {
 struct Storage {
     cls: Option<String>,
     db: Option<Database>,
+    engine: Option<String>,
 }
 
 /// A connection string, or its parts.
@@ -66,8 +69,21 @@ enum Database {
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
 enum Part {
+    Truth(bool),
     Number(u32),
     Text(String),
+    Texts(Vec<String>),
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Truth(truth) => truth.fmt(f),
+            Self::Number(number) => number.fmt(f),
+            Self::Text(text) => f.write_str(text),
+            Self::Texts(texts) => f.write_str(&texts.join(",")),
+        }
+    }
 }
 
 impl Arguments {
@@ -146,13 +162,23 @@ fn translate(text: &str) -> Result<ProvenanceConfig> {
 fn store(config: &mut ProvenanceConfig, storage: Option<Storage>, section: &str) -> Result<()> {
     let missing = |what: &str| missing(&format!("{section}.storage_config{what}"));
     let storage = storage.with_context(|| missing(""))?;
+    let database = || storage.db.with_context(|| missing(".db"));
     match storage.cls.as_deref() {
         Some("postgresql") => {
             config.writer.kind = WriterKind::Postgres;
-            config.postgres.dsn = dsn(storage.db.with_context(|| missing(".db"))?);
+            config.postgres.dsn = dsn(database()?);
         }
-        Some("mongodb") => bail!("storage_config.cls mongodb is not supported yet: use postgresql"),
-        other => bail!("storage_config.cls is {}: use postgresql", other.unwrap_or("missing")),
+        Some("mongodb") => {
+            if storage.engine.as_deref().is_some_and(|engine| engine != "pymongo") {
+                bail!("storage_config.engine is not pymongo: there is no other that keeps rows");
+            }
+            let Database::Parts(parts) = database()? else {
+                bail!("storage_config.db of cls mongodb is a text: give its parts, dbname, host, port, ..");
+            };
+            config.writer.kind = WriterKind::Mongodb;
+            (config.mongodb.uri, config.mongodb.database) = mongo_address::of(parts)?;
+        }
+        other => bail!("storage_config.cls is {}: use postgresql or mongodb", other.unwrap_or("missing")),
     }
     Ok(())
 }
@@ -163,10 +189,7 @@ fn dsn(database: Database) -> String {
         Database::Dsn(dsn) => dsn,
         Database::Parts(parts) => {
             let quoted = |(key, part): (String, Part)| {
-                let value = match part {
-                    Part::Number(number) => number.to_string(),
-                    Part::Text(text) => text.replace('\\', "\\\\").replace('\'', "\\'"),
-                };
+                let value = part.to_string().replace('\\', "\\\\").replace('\'', "\\'");
                 format!("{key}='{value}'")
             };
             parts.into_iter().map(quoted).collect::<Vec<_>>().join(" ")
@@ -238,6 +261,17 @@ provenance:
     }
 
     #[test]
+    fn the_originals_file_with_mongodb() {
+        let text = WHOLE.replace(
+            "{cls: postgresql, db: 'host=db dbname=provenance'}",
+            "{cls: mongodb, db: {dbname: swh, host: db, port: 27018}}",
+        );
+        let config = translate(&text).unwrap();
+        assert_eq!((config.transport, config.writer.kind), (Transport::Amqp, WriterKind::Mongodb));
+        assert_eq!((&*config.mongodb.uri, &*config.mongodb.database), ("mongodb://db:27018", "swh"));
+    }
+
+    #[test]
     fn what_is_missing_is_said_as_the_original_says_it() {
         for (text, words) in [
             ("other: 1", "Missing 'provenance' configuration"),
@@ -252,6 +286,12 @@ provenance:
             ),
             ("provenance: {rabbitmq: {url: x, storage_config: {cls: postgresql}}}", "storage_config.db"),
             ("provenance: {rabbitmq: {url: x, storage_config: {cls: remote, db: x}}}", "cls is remote"),
+            (
+                "provenance: {rabbitmq: {url: x, storage_config: {cls: mongodb, engine: mongomock, db: {dbname: p}}}}",
+                "engine is not pymongo",
+            ),
+            ("provenance: {rabbitmq: {url: x, storage_config: {cls: mongodb, db: x}}}", "is a text"),
+            ("provenance: {rabbitmq: {url: x, storage_config: {cls: mongodb, db: {}}}}", "no dbname"),
             ("provenance: [", "line"),
         ] {
             let error = translate(text).unwrap_err().to_string();

@@ -1,16 +1,18 @@
 //! Section `[provenance]` of the configuration.
 
+mod stores;
+
 use std::path::PathBuf;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    edge::{amqp::Topology, postgres::Flavor},
+    edge::amqp::Topology,
     method::Exchange,
     policy::{RangeSet, Ranges, Routing, Worker},
-    store::StoreError,
 };
+pub use stores::{MongoConfig, PostgresConfig, SqliteConfig};
 
 /// What the provenance storage works on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -40,6 +42,8 @@ pub struct ProvenanceConfig {
     pub writer: WriterConfig,
     /// The PostgreSQL store.
     pub postgres: PostgresConfig,
+    /// The MongoDB store.
+    pub mongodb: MongoConfig,
     /// The SQLite store.
     pub sqlite: SqliteConfig,
 }
@@ -125,32 +129,8 @@ pub enum WriterKind {
     Sqlite,
     /// The original's tables in PostgreSQL; `orchestrator provenance init` makes them.
     Postgres,
-}
-
-/// Section `[provenance.postgres]`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct PostgresConfig {
-    /// The database; a password belongs into `dsn_file`.
-    #[schemars(length(min = 1))]
-    pub dsn: String,
-    /// A file with the DSN instead, for one with a password.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub dsn_file: Option<PathBuf>,
-    /// What `orchestrator provenance init` makes; a store that is there tells its own.
-    pub flavor: Flavor,
-    /// Connections that write at once.
-    #[schemars(range(min = 1, max = 32))]
-    pub pool: u8,
-}
-
-/// Section `[provenance.sqlite]`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct SqliteConfig {
-    /// The file; created if it is missing.
-    #[schemars(length(min = 1))]
-    pub path: PathBuf,
+    /// The original's documents in MongoDB; nothing has to be made first.
+    Mongodb,
 }
 
 impl ProvenanceConfig {
@@ -178,10 +158,11 @@ impl ProvenanceConfig {
         if self.amqp.url.contains('@') && !self.amqp.url.contains("//guest:guest@") {
             wrong.push(hide("provenance.amqp.url", "url_file"));
         }
-        let dsn = &self.postgres.dsn;
-        let user = dsn.split_once("//").and_then(|(_, rest)| rest.split_once('@')).map(|(user, _)| user);
-        if dsn.contains("password") || user.is_some_and(|user| user.contains(':')) {
+        if self.postgres.names_password() {
             wrong.push(hide("provenance.postgres.dsn", "dsn_file"));
+        }
+        if self.mongodb.names_password() {
+            wrong.push(hide("provenance.mongodb.uri", "uri_file"));
         }
         wrong
     }
@@ -197,6 +178,7 @@ impl ProvenanceConfig {
         let store = match self.writer.kind {
             WriterKind::Sqlite => self.sqlite.path.display().to_string(),
             WriterKind::Postgres => self.postgres.endpoint(),
+            WriterKind::Mongodb => self.mongodb.endpoint(),
         };
         format!("  provenance  {store}\n          first rows:   orchestrator provenance import FILE.jsonl\n")
     }
@@ -217,32 +199,6 @@ impl AmqpConfig {
     /// The file that holds it cannot be read.
     pub fn target(&self) -> Result<String, String> {
         secret(self.url_file.as_ref(), &self.url, "provenance.amqp.url_file")
-    }
-}
-
-impl PostgresConfig {
-    /// Where the database is, without any password.
-    pub fn endpoint(&self) -> String {
-        if let Some(file) = &self.dsn_file {
-            return file.display().to_string();
-        }
-        match self.dsn.split_once("//") {
-            Some((scheme, rest)) => format!("{scheme}//{}", rest.rsplit('@').next().unwrap_or_default()),
-            None => {
-                let known =
-                    |part: &&str| ["host", "port", "dbname", "user"].iter().any(|key| part.starts_with(key));
-                let shown = self.dsn.split_whitespace().filter(known);
-                shown.collect::<Vec<_>>().join(" ")
-            }
-        }
-    }
-
-    /// The DSN.
-    ///
-    /// # Errors
-    /// The file that holds it cannot be read: [`StoreError::Away`], it may come.
-    pub fn target(&self) -> Result<String, StoreError> {
-        secret(self.dsn_file.as_ref(), &self.dsn, "provenance.postgres.dsn_file").map_err(StoreError::Away)
     }
 }
 
@@ -271,6 +227,7 @@ impl Default for ProvenanceConfig {
             amqp: AmqpConfig::default(),
             writer: WriterConfig::default(),
             postgres: PostgresConfig::default(),
+            mongodb: MongoConfig::default(),
             sqlite: SqliteConfig::default(),
         }
     }
@@ -289,23 +246,6 @@ impl Default for AmqpConfig {
             url_file: None,
             topology: Topology::default(),
         }
-    }
-}
-
-impl Default for PostgresConfig {
-    fn default() -> Self {
-        Self {
-            dsn: "postgresql://postgres@127.0.0.1:5432/provenance".to_owned(),
-            dsn_file: None,
-            flavor: Flavor::default(),
-            pool: 2,
-        }
-    }
-}
-
-impl Default for SqliteConfig {
-    fn default() -> Self {
-        Self { path: "var/provenance.db".into() }
     }
 }
 

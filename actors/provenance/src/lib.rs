@@ -39,8 +39,8 @@ use orchestrator_supervise::{
 
 pub use client_side::client_spec;
 pub use config::{
-    AmqpConfig, ClientConfig, ExchangeRanges, PostgresConfig, ProvenanceConfig, SqliteConfig, Transport,
-    WriterConfig, WriterKind,
+    AmqpConfig, ClientConfig, ExchangeRanges, MongoConfig, PostgresConfig, ProvenanceConfig, SqliteConfig,
+    Transport, WriterConfig, WriterKind,
 };
 
 use crate::{

@@ -21,6 +21,8 @@ pub(crate) struct Flavor {
     pub(crate) counts_relations: bool,
     /// How many random sequences are enough: fewer where each question is a round trip.
     pub(crate) sequences_max: u64,
+    /// How many rows are many: fewer where a script stands in for the server.
+    pub(crate) many: u32,
 }
 
 impl Flavor {
@@ -32,6 +34,7 @@ impl Flavor {
         exact_dates: true,
         counts_relations: true,
         sequences_max: u64::MAX,
+        many: 40_000,
     };
 }
 

@@ -101,8 +101,8 @@ pub(crate) async fn many<S: Store>(mut pair: Pair<S>) {
         id.0[4..8].copy_from_slice(&number.to_be_bytes());
         id
     };
-    const MANY: u32 = 40_000;
-    let ids = |kind: u8| (0..MANY).map(move |number| id(kind, number));
+    let many = pair.flavor.many;
+    let ids = |kind: u8| (0..many).map(move |number| id(kind, number));
     pair.write_only(&[
         Rows::Contents(ids(0xc0).zip((0..).map(at)).collect()),
         bare_revisions(0..1),
@@ -116,7 +116,7 @@ pub(crate) async fn many<S: Store>(mut pair: Pair<S>) {
     let Found::Dates(dates) = pair.ask(Question::Contents(ids(0xc0).collect())).await else {
         panic!("dates were asked for");
     };
-    assert_eq!(dates.len(), MANY as usize);
+    assert_eq!(dates.len(), many as usize);
     let question = Question::Relations {
         relation: Relation::ContentInRevision,
         ids: ids(0xc0).collect(),
@@ -125,6 +125,6 @@ pub(crate) async fn many<S: Store>(mut pair: Pair<S>) {
     let Found::Relations(rows) = pair.ask(question).await else {
         panic!("rows were asked for");
     };
-    assert_eq!(rows.len(), MANY as usize);
+    assert_eq!(rows.len(), many as usize);
     pair.ask(Question::Counts).await;
 }

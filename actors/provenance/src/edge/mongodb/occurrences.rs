@@ -1,0 +1,110 @@
+//! Where a content appears: what other stores join is put together here.
+
+use std::collections::{BTreeSet, HashMap};
+
+use bytes::Bytes;
+use mongodb::bson::{RawDocument, doc, oid::ObjectId};
+
+use super::{
+    layout::{binary, date, each_row, field, identifier, key, sha1},
+    read::{by_key, urls},
+    session::Session,
+};
+use crate::{
+    method::{Entity, Relation},
+    row::{RevisionData, Sha1Git},
+    store::{Occurrence, StoreError},
+};
+
+/// `_id`s, of revisions or directories, and paths in them.
+type Places = BTreeSet<(ObjectId, Bytes)>;
+
+/// Where `content` appears first, as in [`Question::FindFirst`](crate::store::Question).
+pub(super) async fn first(session: &Session, content: Sha1Git) -> Result<Vec<Occurrence>, StoreError> {
+    let (direct, _) = places(session, content).await?;
+    sorted(session, content, direct, Some(1)).await
+}
+
+/// Everywhere that `content` appears, as in [`Question::FindAll`](crate::store::Question).
+pub(super) async fn all(
+    session: &Session,
+    content: Sha1Git,
+    limit: Option<u64>,
+) -> Result<Vec<Occurrence>, StoreError> {
+    let (mut found, inside) = places(session, content).await?;
+    let mut paths: HashMap<ObjectId, Vec<&Bytes>> = HashMap::new();
+    for (directory, path) in &inside {
+        paths.entry(*directory).or_default().push(path);
+    }
+    let fields = doc! { field(Relation::DirectoryInRevision): 1 };
+    by_key(session, Entity::Directory, paths.keys().copied(), fields, |document| {
+        let suffixes = &paths[&key(document)?];
+        let mut above = Places::new();
+        take(document, Relation::DirectoryInRevision, &mut above)?;
+        for (revision, prefix) in above {
+            found.extend(suffixes.iter().map(|suffix| (revision, joined(&prefix, suffix))));
+        }
+        Ok(())
+    })
+    .await?;
+    sorted(session, content, found, limit).await
+}
+
+fn joined(prefix: &Bytes, suffix: &Bytes) -> Bytes {
+    match &prefix[..] {
+        b"" | b"." => suffix.clone(),
+        prefix => [prefix, b"/", suffix].concat().into(),
+    }
+}
+
+/// The revisions and the directories that a content is in.
+async fn places(session: &Session, content: Sha1Git) -> Result<(Places, Places), StoreError> {
+    let (mut revisions, mut directories) = (Places::new(), Places::new());
+    let fields = doc! { field(Relation::ContentInRevision): 1, field(Relation::ContentInDirectory): 1 };
+    session
+        .find(Entity::Content, doc! { "sha1": binary(&content.0) }, fields, |document| {
+            take(document, Relation::ContentInRevision, &mut revisions)?;
+            take(document, Relation::ContentInDirectory, &mut directories)
+        })
+        .await?;
+    Ok((revisions, directories))
+}
+
+fn take(document: &RawDocument, relation: Relation, places: &mut Places) -> Result<(), StoreError> {
+    each_row(document, relation, |id, path| places.extend(path.map(|path| (id, path))))
+}
+
+async fn sorted(
+    session: &Session,
+    content: Sha1Git,
+    places: Places,
+    limit: Option<u64>,
+) -> Result<Vec<Occurrence>, StoreError> {
+    let mut revisions: HashMap<ObjectId, (Sha1Git, RevisionData)> = HashMap::new();
+    let fields = doc! { "sha1": 1, "ts": 1, "preferred": 1 };
+    by_key(session, Entity::Revision, places.iter().map(|place| place.0), fields, |found| {
+        let data = RevisionData { date: date(found)?, origin: identifier(found, "preferred")? };
+        revisions.insert(key(found)?, (sha1(found)?, data));
+        Ok(())
+    })
+    .await?;
+    let origins: BTreeSet<Sha1Git> = revisions.values().filter_map(|(_, data)| data.origin).collect();
+    let urls = urls(session, &origins.into_iter().collect::<Vec<_>>()).await?;
+    let mut found: Vec<Occurrence> = places
+        .into_iter()
+        .filter_map(|(revision, path)| {
+            let (revision, data) = *revisions.get(&revision)?;
+            let origin = data.origin.and_then(|origin| urls.get(&origin).cloned());
+            Some(Occurrence { content, revision, date: data.date, origin, path })
+        })
+        .collect();
+    found.sort_by(|a, b| order(a).cmp(&order(b)));
+    found.truncate(limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX)));
+    Ok(found)
+}
+
+/// Unknown dates and urls come last.
+fn order(found: &Occurrence) -> impl Ord + '_ {
+    let Occurrence { revision, date, origin, path, .. } = found;
+    (date.is_none(), *date, *revision, origin.is_none(), origin.as_deref(), &path[..])
+}

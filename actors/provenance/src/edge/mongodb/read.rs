@@ -1,0 +1,227 @@
+//! Questions as queries, and documents as answers (contract §8.1).
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use bytes::Bytes;
+use mongodb::bson::{Bson, Document, RawDocument, doc, oid::ObjectId};
+
+use super::{
+    layout::{binaries, date, each_row, field, identifier, key, relations_of, sha1},
+    occurrences,
+    session::Session,
+};
+use crate::{
+    method::{Entity, Relation},
+    row::{RelationRow, RevisionData, Sha1Git},
+    store::{Found, Question, StoreError},
+};
+
+/// Identifiers in one query at the most; a query is a document, of 16 MiB at the most.
+pub(super) const IDS_MAX: usize = 10_000;
+/// Destinations in one query for their sources at the most: each is looked for in every source.
+const DESTINATIONS_MAX: usize = 500;
+
+/// Answers `question` as documented there. Only relations have paths here, so all locations are theirs.
+pub(super) async fn answer(session: &Session, question: &Question) -> Result<Found, StoreError> {
+    match question {
+        Question::Contents(ids) => dates(session, Entity::Content, ids).await,
+        Question::Directories(ids) => dates(session, Entity::Directory, ids).await,
+        Question::Revisions(ids) => revisions(session, ids).await,
+        Question::Origins(ids) => urls(session, ids).await.map(Found::Urls),
+        Question::AllEntities(entity) => {
+            let mut ids = BTreeSet::new();
+            session
+                .find(*entity, doc! {}, doc! { "_id": 0, "sha1": 1 }, |found| {
+                    ids.insert(sha1(found)?);
+                    Ok(())
+                })
+                .await?;
+            Ok(Found::Ids(ids))
+        }
+        Question::AllLocations => locations(session).await,
+        Question::Relations { relation, ids, reverse: false } => {
+            let mut rows = Vec::new();
+            for ids in ids.chunks(IDS_MAX) {
+                let filter = doc! { "sha1": { "$in": binaries(ids) } };
+                gather(session, *relation, filter, &doc! { field(*relation): 1 }, &mut rows).await?;
+            }
+            resolved(session, *relation, rows).await
+        }
+        Question::Relations { relation, ids, reverse: true } => reverse(session, *relation, ids).await,
+        Question::AllRelations(relation) => {
+            let mut rows = Vec::new();
+            gather(session, *relation, doc! {}, &doc! { field(*relation): 1 }, &mut rows).await?;
+            resolved(session, *relation, rows).await
+        }
+        Question::FindFirst(id) => occurrences::first(session, *id).await.map(Found::Occurrences),
+        Question::FindAll { id, limit } => {
+            occurrences::all(session, *id, *limit).await.map(Found::Occurrences)
+        }
+        Question::Counts => {
+            // Rows of relations are no documents: nothing short of reading all of them counts them.
+            let mut counts = BTreeMap::new();
+            for entity in Entity::ALL {
+                counts.insert(entity.value().to_owned(), session.count(entity).await?);
+            }
+            Ok(Found::Counts(counts))
+        }
+    }
+}
+
+/// The `_id` of each of `ids` that is stored.
+pub(super) async fn keys(
+    session: &Session,
+    entity: Entity,
+    ids: &BTreeSet<Sha1Git>,
+) -> Result<HashMap<Sha1Git, ObjectId>, StoreError> {
+    let mut found = HashMap::with_capacity(ids.len());
+    let ids: Vec<&Sha1Git> = ids.iter().collect();
+    for ids in ids.chunks(IDS_MAX) {
+        let filter = doc! { "sha1": { "$in": binaries(ids.iter().copied()) } };
+        session
+            .find(entity, filter, doc! { "sha1": 1 }, |document| {
+                found.insert(sha1(document)?, key(document)?);
+                Ok(())
+            })
+            .await?;
+    }
+    Ok(found)
+}
+
+/// Calls `each` with the fields `fields` of the documents of `entity` that have these `_id`s.
+pub(super) async fn by_key(
+    session: &Session,
+    entity: Entity,
+    keys: impl IntoIterator<Item = ObjectId>,
+    fields: Document,
+    mut each: impl FnMut(&RawDocument) -> Result<(), StoreError>,
+) -> Result<(), StoreError> {
+    let keys: Vec<Bson> = keys.into_iter().collect::<BTreeSet<_>>().into_iter().map(Bson::ObjectId).collect();
+    for keys in keys.chunks(IDS_MAX) {
+        let filter = doc! { "_id": { "$in": keys } };
+        session.find(entity, filter, fields.clone(), &mut each).await?;
+    }
+    Ok(())
+}
+
+/// Urls of origins.
+pub(super) async fn urls(
+    session: &Session,
+    ids: &[Sha1Git],
+) -> Result<BTreeMap<Sha1Git, String>, StoreError> {
+    let mut urls = BTreeMap::new();
+    for ids in ids.chunks(IDS_MAX) {
+        let filter = doc! { "sha1": { "$in": binaries(ids) } };
+        session
+            .find(Entity::Origin, filter, doc! { "_id": 0, "sha1": 1, "url": 1 }, |found| {
+                if let Ok(url) = found.get_str("url") {
+                    urls.insert(sha1(found)?, url.to_owned());
+                }
+                Ok(())
+            })
+            .await?;
+    }
+    Ok(urls)
+}
+
+async fn dates(session: &Session, entity: Entity, ids: &[Sha1Git]) -> Result<Found, StoreError> {
+    let mut dates = BTreeMap::new();
+    for ids in ids.chunks(IDS_MAX) {
+        let filter = doc! { "sha1": { "$in": binaries(ids) }, "ts": { "$ne": null } };
+        session
+            .find(entity, filter, doc! { "_id": 0, "sha1": 1, "ts": 1 }, |found| {
+                if let Some(date) = date(found)? {
+                    dates.insert(sha1(found)?, date);
+                }
+                Ok(())
+            })
+            .await?;
+    }
+    Ok(Found::Dates(dates))
+}
+
+async fn revisions(session: &Session, ids: &[Sha1Git]) -> Result<Found, StoreError> {
+    let mut revisions = BTreeMap::new();
+    for ids in ids.chunks(IDS_MAX) {
+        let filter = doc! { "sha1": { "$in": binaries(ids) }, "$or": [{ "ts": { "$ne": null } }, { "preferred": { "$ne": null } }] };
+        session
+            .find(Entity::Revision, filter, doc! { "_id": 0, "sha1": 1, "ts": 1, "preferred": 1 }, |found| {
+                let data = RevisionData { date: date(found)?, origin: identifier(found, "preferred")? };
+                revisions.insert(sha1(found)?, data);
+                Ok(())
+            })
+            .await?;
+    }
+    Ok(Found::Revisions(revisions))
+}
+
+async fn locations(session: &Session) -> Result<Found, StoreError> {
+    let mut paths = BTreeSet::new();
+    for entity in [Entity::Content, Entity::Directory] {
+        let mut fields = doc! { "_id": 0 };
+        fields.extend(relations_of(entity).map(|relation| (field(relation).to_owned(), Bson::from(1))));
+        session
+            .find(entity, doc! {}, fields, |found| {
+                relations_of(entity)
+                    .try_for_each(|relation| each_row(found, relation, |_, path| paths.extend(path)))
+            })
+            .await?;
+    }
+    Ok(Found::Paths(paths))
+}
+
+/// Rows of a relation whose destinations are known by their `_id`.
+type Rows = Vec<(Sha1Git, ObjectId, Option<Bytes>)>;
+
+/// Adds the rows in the sources that `filter` takes, as far as `fields` shows them.
+async fn gather(
+    session: &Session,
+    relation: Relation,
+    filter: Document,
+    fields: &Document,
+    rows: &mut Rows,
+) -> Result<(), StoreError> {
+    let mut fields = fields.clone();
+    fields.extend(doc! { "_id": 0, "sha1": 1 });
+    session
+        .find(relation.source(), filter, fields, |found| {
+            let src = sha1(found)?;
+            each_row(found, relation, |dst, path| rows.push((src, dst, path)))
+        })
+        .await
+}
+
+async fn reverse(session: &Session, relation: Relation, ids: &[Sha1Git]) -> Result<Found, StoreError> {
+    let wanted = keys(session, relation.destination(), &ids.iter().copied().collect()).await?;
+    let wanted: Vec<ObjectId> = wanted.into_values().collect();
+    let name = field(relation);
+    let mut rows = Vec::new();
+    for some in wanted.chunks(DESTINATIONS_MAX) {
+        let (filter, fields) = if relation.has_path() {
+            let names = || some.iter().map(|key| format!("{name}.{}", key.to_hex()));
+            let any: Vec<Document> = names().map(|name| doc! { name: { "$exists": true } }).collect();
+            (doc! { "$or": any }, names().map(|name| (name, Bson::from(1))).collect())
+        } else {
+            (doc! { name: { "$in": some } }, doc! { name: 1 })
+        };
+        let begin = rows.len();
+        gather(session, relation, filter, &fields, &mut rows).await?;
+        // An array is shown as a whole.
+        let fresh = rows.split_off(begin);
+        rows.extend(fresh.into_iter().filter(|(_, dst, _)| some.contains(dst)));
+    }
+    resolved(session, relation, rows).await
+}
+
+async fn resolved(session: &Session, relation: Relation, rows: Rows) -> Result<Found, StoreError> {
+    let mut ids: HashMap<ObjectId, Sha1Git> = HashMap::new();
+    let keys = rows.iter().map(|(_, dst, _)| *dst);
+    by_key(session, relation.destination(), keys, doc! { "sha1": 1 }, |found| {
+        ids.insert(key(found)?, sha1(found)?);
+        Ok(())
+    })
+    .await?;
+    let rows = rows.into_iter();
+    let rows = rows.filter_map(|(src, dst, path)| Some(RelationRow { src, dst: *ids.get(&dst)?, path }));
+    Ok(Found::Relations(rows.collect()))
+}
