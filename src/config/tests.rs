@@ -84,7 +84,7 @@ fn an_unknown_key_in_a_file_is_named_with_file_and_line() {
 fn the_commented_configuration_shows_the_defaults() {
     let text = include_str!("../../config/orchestrator.toml");
     // Keys whose default cannot be written.
-    let files = ["unix_socket", "url_file", "dsn_file"];
+    let files = ["unix_socket", "url_file", "dsn_file", "uri_file"];
     let exchanges = ["content", "directory", "revision", "origin", "location"];
     let unset = |line: &str| {
         line.split_once(" = ").is_some_and(|(key, _)| files.contains(&key) || exchanges.contains(&key))

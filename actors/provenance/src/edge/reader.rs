@@ -53,16 +53,15 @@ struct Desk<'a> {
 impl Desk<'_> {
     /// Answers questions until the store is away; none when asked to stop.
     async fn serve<S: Ask>(&mut self, mut store: S) -> Option<()> {
-        let mut worked = false;
         loop {
-            let request = match self.unanswered.take() {
-                Some(request) => request,
-                None => self.inbox.next(self.cx).await?,
+            let (request, again) = match self.unanswered.take() {
+                Some(request) => (request, true),
+                None => (self.inbox.next(self.cx).await?, false),
             };
             let _in_hand = self.cx.vitals.hold("question");
             let answer = store.read(&request.question).await;
             let away = matches!(answer, Err(StoreError::Away(_)));
-            if away && worked {
+            if away && !again {
                 // The connection may have broken long ago, unnoticed: a new one decides.
                 self.unanswered = Some(request);
                 return Some(());
@@ -73,7 +72,6 @@ impl Desk<'_> {
                 return Some(());
             }
             self.answered.add(1);
-            worked = true;
         }
     }
 
