@@ -30,7 +30,8 @@ use std::{
 
 use orchestrator_edge::amqp::Broker;
 use orchestrator_supervise::{
-    ChildSpec, Factory, Limits, Mailbox, Placement, Shutdown, Slot, Strategy, SupervisorSpec, inbox, mailbox,
+    ChildSpec, Factory, Limits, Mailbox, Outbox, Placement, Recipient, Shutdown, Slot, Strategy,
+    SupervisorSpec, inbox, mailbox,
 };
 
 pub use config::{
@@ -45,9 +46,10 @@ use crate::{
         sqlite::SqliteStore,
         stores,
     },
+    messages::ReadRequest,
     policy::{Ranges, Worker},
     range_worker::RangeWorker,
-    rmq_client::RmqClient,
+    rmq_client::{AddRows, RmqClient},
     store::StoreError,
 };
 
@@ -64,11 +66,28 @@ const DRAIN: Duration = Duration::from_secs(20);
 /// Threads that the workers are spread over.
 const THREADS: usize = 2;
 
-/// The subsystem's tree. Sinks first: the store, then the workers, then who gives them work.
+/// How other code of this process reaches the subsystem.
+#[derive(Debug, Clone)]
+pub struct Entrance {
+    /// The client: rows to be stored.
+    pub add: Recipient<AddRows>,
+    /// The reader: questions.
+    pub ask: Outbox<ReadRequest>,
+}
+
+/// The subsystem's tree, reached by its console only. As [`with_entrance`].
 ///
 /// # Errors
 /// The broker's url cannot be used.
 pub fn child_spec(config: &ProvenanceConfig) -> Result<ChildSpec, String> {
+    with_entrance(config).map(|(tree, _)| tree)
+}
+
+/// The subsystem's tree and the way into it. Sinks first: the store, then the workers, then who gives them work.
+///
+/// # Errors
+/// The broker's url cannot be used.
+pub fn with_entrance(config: &ProvenanceConfig) -> Result<(ChildSpec, Entrance), String> {
     let (writes, writes_slot) = inbox(WRITES);
     let (reads, reads_slot) = inbox(READS);
     let (mailboxes, slots): (Vec<Mailbox<RangeWorker>>, Vec<Slot<RangeWorker>>) =
@@ -111,9 +130,10 @@ pub fn child_spec(config: &ProvenanceConfig) -> Result<ChildSpec, String> {
         }
     };
     let route = Arc::new(Route { routing: config.routing, batch: config.client.batch as usize, transport });
+    let entrance = Entrance { add: client_mailbox.recipient(), ask: reads.clone() };
     let client = Factory::actor(client_slot, move |cx| Ok(RmqClient::new(route.clone(), reads.clone(), cx)));
     tree = tree.child(ChildSpec::worker("client", client).console(client_mailbox.recipient()));
-    Ok(ChildSpec::supervisor("provenance", tree).placement(Placement::Dedicated))
+    Ok((ChildSpec::supervisor("provenance", tree).placement(Placement::Dedicated), entrance))
 }
 
 fn consumption(config: &ProvenanceConfig, mailboxes: Vec<Mailbox<RangeWorker>>) -> Consumption {
