@@ -21,7 +21,7 @@ pub use admin::{HttpReply, http, http_tcp, try_http, try_raw};
 pub use database::Database;
 pub use events::{EventReader, Told};
 pub use instance::Instance;
-pub use postgres::Postgres;
+pub use postgres::{Postgres, psql};
 pub use provenance::{ProvenanceSite, sha1_of};
 pub use rabbit::Rabbit;
 pub use site::Site;
