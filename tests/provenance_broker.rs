@@ -5,6 +5,8 @@
 mod caller;
 #[path = "provenance_broker/house.rs"]
 mod house;
+#[path = "provenance_broker/poison.rs"]
+mod poison;
 #[path = "provenance_broker/trouble.rs"]
 mod trouble;
 

@@ -114,6 +114,7 @@ fn check(dsn: &str, ledger: &Ledger, goes_on: &AtomicBool) {
         if last {
             return;
         }
+        std::thread::sleep(Duration::from_millis(5));
     }
 }
 
@@ -129,7 +130,7 @@ fn a_server_that_is_killed_loses_nothing_and_answers_for_nothing_twice() {
     let mut house = House::new("killed", "with-path");
     let mut instance = Some(house.home.start());
     seeds(ROUNDS, 2, |seed| {
-        round(&mut house, seed, false, |_, home, ledger| {
+        round(&mut house, seed, false, |_, home, _| {
             instance.take().expect("an instance").kill_nine();
             instance = Some(home.start());
         });
@@ -143,7 +144,7 @@ fn a_server_that_is_told_to_stop_ends_in_time_and_answers_for_everything() {
     let mut house = House::new("stopped", "with-path");
     let mut instance = Some(house.home.start());
     seeds(ROUNDS, 2, |seed| {
-        let messages = round(&mut house, seed, false, |_, home, ledger| {
+        let messages = round(&mut house, seed, false, |_, home, _| {
             let (begun, stopped) = (Instant::now(), instance.take().expect("an instance"));
             let status = stopped.terminate();
             assert!(status.success() && begun.elapsed() < GRACE, "{status} after {:?}", begun.elapsed());
@@ -198,7 +199,7 @@ fn a_broker_that_was_killed_is_come_back_to_with_all_that_it_accepted() {
     let mut house = house.set("provenance.amqp.topology=quorum");
     let instance = house.home.start();
     seeds(ROUNDS, 2, |seed| {
-        let messages = round(&mut house, seed, true, |servers, home, ledger| {
+        let messages = round(&mut house, seed, true, |servers, home, _| {
             servers.rabbit.kill_nine();
             let begun = Instant::now();
             eventually("the server to notice", || home.figure("amqp", "consumed") == 0);
