@@ -218,7 +218,7 @@ impl Maker {
         let mut calls: Phase = Vec::new();
         for n in 0..many {
             // Several messages of one queue: their order is kept.
-            let origins = (0..later / 20).map(|_| origin(self.rng.usize(..origins)));
+            let origins = (0..(later / 20).max(150)).map(|_| origin(self.rng.usize(..origins)));
             let rows = origins.map(|origin| (revision(n), RevisionData { date: None, origin }));
             calls.push(Rows::Revisions(rows.collect()));
         }
