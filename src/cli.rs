@@ -10,6 +10,7 @@ mod import;
 mod output;
 mod provenance;
 mod queue;
+mod storage;
 mod tail;
 mod target;
 #[cfg(test)]
@@ -119,7 +120,8 @@ fn answer(command: &ClientCommand, target: &Target, out: &mut dyn Write) -> Resu
     let client = Client::new(target.address(|name| std::env::var_os(name))?, target.token()?);
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(ClientError::Setup)?;
-    runtime.block_on(async {
+    // A system, since a command may run a tree of its own.
+    actix_rt::System::with_tokio_rt(move || runtime).block_on(async {
         if let ClientCommand::Top(arguments) = command {
             return top::run(arguments, &client, out).await;
         }

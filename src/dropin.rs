@@ -16,7 +16,7 @@ use crate::config::Config;
 #[cfg(feature = "queue")]
 mod nixpkgs_update_supervisor;
 #[cfg(feature = "provenance")]
-mod swh_provenance_server;
+pub(crate) mod swh;
 
 /// The programs that can be replaced.
 #[derive(Debug, Clone, Subcommand)]
@@ -26,7 +26,7 @@ pub(crate) enum DropIn {
     NixpkgsUpdateSupervisor(nixpkgs_update_supervisor::Arguments),
     /// The server of Software Heritage's provenance storage, configured by the file that SWH_CONFIG_FILENAME names
     #[cfg(feature = "provenance")]
-    SwhProvenanceServer(swh_provenance_server::Arguments),
+    SwhProvenanceServer(swh::Arguments),
 }
 
 impl DropIn {

@@ -11,6 +11,7 @@ mod reload;
 mod run;
 mod service_manager;
 mod signals;
+mod startup;
 mod telemetry;
 mod topology;
 

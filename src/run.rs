@@ -12,6 +12,7 @@ use crate::{
     reload::Reload,
     service_manager::ServiceManager,
     signals::{Signal, Signals},
+    startup::Startup,
     telemetry,
     topology::{self, ROOT},
 };
@@ -45,7 +46,6 @@ pub(crate) fn run(
         if !greeting.is_empty() {
             greet(greeting);
         }
-        manager.ready();
         Ok(supervise(&mut root, &mut signals, &mut manager, &mut reload).await)
     })
 }
@@ -58,9 +58,11 @@ async fn supervise(
 ) -> ExitCode {
     let tree = root.tree().clone();
     let mut stopping = false;
+    let mut startup = Startup::begin();
     loop {
         tokio::select! {
             exit = root.wait() => return conclude(&exit),
+            () = startup.tick(), if !stopping => startup.look(&tree, manager),
             () = manager.tick() => manager.alive(&tree),
             signal = signals.next() => match signal {
                 Signal::Stop(signal) if stopping => {
@@ -77,7 +79,9 @@ async fn supervise(
                 Signal::Reload => {
                     manager.reloading();
                     reload.carry_out();
-                    manager.ready();
+                    if startup.is_over() {
+                        manager.ready();
+                    }
                 }
             }
         }

@@ -27,9 +27,23 @@ impl ServiceManager {
         Self { watchdog, ticks }
     }
 
-    /// Everything has started.
+    /// Everything is at work.
     pub(crate) fn ready(&self) {
         tell(&[NotifyState::Ready]);
+    }
+
+    /// It takes long: what for, in one line, and how much longer to wait before it counts as failed.
+    pub(crate) fn still_starting(&self, waits_for: &str, patience: Duration) {
+        let patience = u32::try_from(patience.as_micros()).unwrap_or(u32::MAX);
+        tell(&[
+            NotifyState::Status(&format!("waits for {waits_for}")),
+            NotifyState::ExtendTimeoutUsec(patience),
+        ]);
+    }
+
+    /// What [`Self::still_starting`] told is over.
+    pub(crate) fn nothing_to_tell(&self) {
+        tell(&[NotifyState::Status("")]);
     }
 
     /// The configuration is being read again; [`Self::ready`] ends that.

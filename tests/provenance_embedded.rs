@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use orchestrator_harness::{ProvenanceSite, eventually, load::Dice, load::seeds, sha1_of};
+use orchestrator_harness::{Postgres, ProvenanceSite, eventually, load::Dice, load::seeds, sha1_of};
 use serde_json::{Value, json};
 
 const CONTENT: &str = "20329687bb9c1231a7e05afe86160343ad49b494";
@@ -70,6 +70,37 @@ fn lines_that_cannot_be_stored_are_named_and_the_others_are_stored() {
         assert!(err.contains(words), "{words}: {err}");
     }
     assert_eq!(site.count("location"), 2);
+}
+
+/// PostgreSQL's index refuses a path that the common bound lets through, when it does not compress: nobody can know before.
+#[test]
+fn a_row_that_the_store_refuses_is_named_and_kept() {
+    let postgres = Postgres::start();
+    let dsn = postgres.create_database("provenance");
+    let site = site().set("provenance.writer.kind=postgres").set(&format!("provenance.postgres.dsn={dsn}"));
+    assert_eq!(site.site().cli(&["provenance", "init", "--dsn", &dsn]).0, 0);
+    let instance = site.start();
+    let mut dice = Dice::new(7);
+    let odd: String = (0..2_704).map(|_| format!("{:02x}", dice.below(256))).collect();
+    let lines = [
+        json!({"add": "location", "path": "a"}),
+        json!({"add": "location", "path_hex": odd}),
+        json!({"add": "location", "path": "b"}),
+    ];
+    let rows = site.file(lines.clone());
+    for times in [1, 2] {
+        let (code, out, err) = site.site().cli(&["provenance", "import", &rows, "--json"]);
+        assert!(code == 5 && err.contains("line 2: "), "{code} {out}{err}");
+        let kept = site.ask(&["dead-letters"]);
+        assert_eq!((kept.as_array().map(Vec::len), &kept[0]["times"]), (Some(1), &json!(times)), "{kept}");
+        assert_eq!(kept[0]["line"], lines[1]);
+        assert!(kept[0]["reason"].as_str().is_some_and(|reason| reason.contains("index")), "{kept}");
+    }
+    assert_eq!((site.count("location"), site.site().figure("provenance/dead_letters", "kept")), (2, 2));
+    instance.kill_nine();
+    let instance = site.start();
+    assert_eq!(site.ask(&["dead-letters", "--limit", "5"])[0]["line"], lines[1]);
+    assert!(instance.terminate().success());
 }
 
 /// Rows that were confirmed are there after any kill, and an import that goes on where it was cut misses none.

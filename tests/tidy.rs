@@ -44,6 +44,7 @@ const CLIENTS: &[&str] = &[
     "UnixStream",
     "TcpListener",
     "TcpStream",
+    "UdpSocket",
 ];
 
 /// Where clients may be named besides edges: the two exceptions of the rule.

@@ -1,8 +1,19 @@
 //! What can go wrong with a client command, and the exit code that says so to a script.
 
+use std::time::Duration;
+
 use orchestrator_admin::wire::{ErrorBody, ErrorKind};
 
 use crate::cli::exit_code::ExitCode;
+
+fn after(waited: Option<Duration>) -> String {
+    waited.map(|waited| format!(" after {:.1} s", waited.as_secs_f64())).unwrap_or_default()
+}
+
+/// Standard input cannot be resumed.
+fn on(file: &str) -> &'static str {
+    if file == "-" { "" } else { ": --resume goes on from there" }
+}
 
 /// Why a command has no result.
 #[derive(Debug, thiserror::Error)]
@@ -42,8 +53,25 @@ pub(crate) enum ClientError {
     /// The result could not be written.
     #[error("cannot write the result: {0}")]
     Output(#[from] std::io::Error),
-    /// What needs no instance went wrong.
+    /// A piece of a file that was imported.
+    #[error("lines {first} to {last} of {file} are not confirmed{}: {error}; what comes before is done with{}", after(*waited), on(file))]
+    Unconfirmed {
+        /// The file.
+        file: String,
+        /// Its first line that may not be stored.
+        first: u64,
+        /// The last one that was sent.
+        last: u64,
+        /// How long it was waited for, when that was as long as it was to be.
+        waited: Option<Duration>,
+        /// What was said last.
+        error: Box<ClientError>,
+    },
+    /// The original's file, or what it names.
     #[cfg(feature = "provenance")]
+    #[error("{0}")]
+    Config(String),
+    /// What needs no instance went wrong.
     #[error("{0}")]
     Local(String),
     /// The client itself could not be set up.
@@ -56,6 +84,10 @@ impl ClientError {
     pub(crate) fn exit_code(&self) -> ExitCode {
         match self {
             ClientError::Usage(_) => ExitCode::Usage,
+            #[cfg(feature = "provenance")]
+            ClientError::Config(_) => ExitCode::Config,
+            ClientError::Unconfirmed { waited: Some(_), .. } => ExitCode::TimedOut,
+            ClientError::Unconfirmed { error, .. } => error.exit_code(),
             ClientError::Unreachable { .. } => ExitCode::Unreachable,
             ClientError::Slow { .. } => ExitCode::TimedOut,
             ClientError::Answered(body) => match body.error {
@@ -71,9 +103,10 @@ impl ClientError {
             },
             // A reader that went away has seen enough.
             ClientError::Output(error) if error.kind() == std::io::ErrorKind::BrokenPipe => ExitCode::Ok,
-            #[cfg(feature = "provenance")]
-            ClientError::Local(_) => ExitCode::Failure,
-            ClientError::Foreign { .. } | ClientError::Output(_) | ClientError::Setup(_) => ExitCode::Failure,
+            ClientError::Local(_)
+            | ClientError::Foreign { .. }
+            | ClientError::Output(_)
+            | ClientError::Setup(_) => ExitCode::Failure,
         }
     }
 }

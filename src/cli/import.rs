@@ -3,6 +3,8 @@
 //! A line that cannot be stored is named and left out; all others are stored. Where the import stands is noted beside the
 //! file after each piece, for `--resume`.
 
+mod piece;
+
 use std::{
     fs::File,
     io::{BufRead, BufReader, IsTerminal, Seek, SeekFrom, Write},
@@ -11,11 +13,17 @@ use std::{
 };
 
 use clap::Args;
-use orchestrator_admin::wire::{BODY_LIMIT, ErrorBody, ErrorKind, console_url};
+use orchestrator_admin::wire::{BODY_LIMIT, ErrorBody, ErrorKind};
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::cli::{client::Client, client_error::ClientError, output::Form, provenance::CONSOLE};
+use self::piece::{Bad, Piece};
+use crate::cli::{
+    client::Client,
+    client_error::ClientError,
+    output::Form,
+    storage::{Storage, SwhConfig, Wishes},
+};
 
 /// Bytes of lines in one piece; the body is a little longer.
 const PIECE_BYTES: usize = BODY_LIMIT - 8_192;
@@ -36,6 +44,10 @@ pub(crate) struct ImportArguments {
     #[arg(long)]
     resume: bool,
     #[command(flatten)]
+    wishes: Wishes,
+    #[command(flatten)]
+    swh: SwhConfig,
+    #[command(flatten)]
     form: Form,
 }
 
@@ -48,30 +60,9 @@ struct Place {
     line: u64,
 }
 
-/// What the console says of a piece.
-#[derive(Debug, Deserialize)]
-struct Added {
-    stored: u64,
-    /// Rows of the piece that cannot be read or stored, by position where that is known.
-    bad: Vec<Bad>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Bad {
-    index: Option<usize>,
-    reason: String,
-}
-
-/// Rows of a piece, and the line that each comes from.
-#[derive(Default)]
-struct Piece {
-    rows: Vec<Value>,
-    lines: Vec<u64>,
-}
-
 struct Import<'a> {
     arguments: &'a ImportArguments,
-    client: &'a Client,
+    storage: &'a Storage<'a>,
     input: Box<dyn BufRead>,
     begun: Instant,
     shown: Instant,
@@ -88,7 +79,18 @@ pub(crate) async fn run(
     client: &Client,
     out: &mut dyn Write,
 ) -> Result<(), ClientError> {
-    let mut import = Import::open(arguments, client)?;
+    let storage = Storage::open(client, &arguments.swh, &arguments.wishes).await?;
+    let imported = all(arguments, &storage, out).await;
+    storage.close().await;
+    imported
+}
+
+async fn all(
+    arguments: &ImportArguments,
+    storage: &Storage<'_>,
+    out: &mut dyn Write,
+) -> Result<(), ClientError> {
+    let mut import = Import::open(arguments, storage)?;
     while let Some(piece) = import.read()? {
         import.send(piece).await?;
         import.note()?;
@@ -110,7 +112,7 @@ fn usage(file: &Path, error: impl std::fmt::Display) -> ClientError {
 }
 
 impl<'a> Import<'a> {
-    fn open(arguments: &'a ImportArguments, client: &'a Client) -> Result<Self, ClientError> {
+    fn open(arguments: &'a ImportArguments, storage: &'a Storage<'a>) -> Result<Self, ClientError> {
         let file = &arguments.file;
         let (mut place, mut size) = (Place::default(), None);
         let input: Box<dyn BufRead> = if file.as_os_str() == "-" {
@@ -140,7 +142,7 @@ impl<'a> Import<'a> {
         let now = Instant::now();
         Ok(Self {
             arguments,
-            client,
+            storage,
             input,
             begun: now,
             shown: now,
@@ -188,9 +190,8 @@ impl<'a> Import<'a> {
         if piece.rows.is_empty() {
             return Ok(());
         }
-        let answer = self.client.post(&console_url(CONSOLE, "add"), &json!({ "rows": piece.rows })).await?;
-        let added: Added =
-            serde_json::from_value(answer).map_err(|error| self.client.foreign(error.to_string()))?;
+        let (file, batch) = (self.arguments.file.display().to_string(), self.arguments.wishes.batch);
+        let added = piece.confirm(self.storage, &file, batch, self.stored > 0).await?;
         self.stored += added.stored;
         for Bad { index, reason } in added.bad {
             self.complain(index.and_then(|index| piece.lines.get(index).copied()), &reason);

@@ -1,13 +1,17 @@
-//! `orchestrator provenance ..`: verbs of the provenance client's console. With `import.rs`, all that the CLI knows of it.
+//! `orchestrator provenance ..`: verbs of the provenance client's console. With `import.rs` and `storage.rs`, all that the
+//! CLI knows of it.
 
 use clap::Subcommand;
-use orchestrator_admin::{columns::align, wire::console_url};
+use orchestrator_admin::columns::align;
 use serde_json::{Value, json};
 
-use crate::cli::{client::Client, client_error::ClientError, import::ImportArguments, output::Form};
-
-/// The child that answers.
-pub(super) const CONSOLE: &str = "provenance/client";
+use crate::cli::{
+    client::Client,
+    client_error::ClientError,
+    import::ImportArguments,
+    output::Form,
+    storage::{Storage, SwhConfig, Wishes},
+};
 
 /// Add provenance rows and ask for them.
 #[derive(Debug, Clone, Subcommand)]
@@ -37,6 +41,8 @@ pub(crate) enum ProvenanceCommand {
         ids: Vec<String>,
         #[command(flatten)]
         form: Form,
+        #[command(flatten)]
+        swh: SwhConfig,
     },
     /// Show where a content appeared first
     ///
@@ -47,6 +53,8 @@ pub(crate) enum ProvenanceCommand {
         id: String,
         #[command(flatten)]
         form: Form,
+        #[command(flatten)]
+        swh: SwhConfig,
     },
     /// Show everywhere that a content appears, earliest first
     ///
@@ -60,6 +68,21 @@ pub(crate) enum ProvenanceCommand {
         limit: Option<u64>,
         #[command(flatten)]
         form: Form,
+        #[command(flatten)]
+        swh: SwhConfig,
+    },
+    /// Show rows that can never be stored and why, the latest first
+    ///
+    /// With the embedded transport; a broker keeps them in its queue orchestrator.provenance.dead_letter. Their lines can be
+    /// corrected and imported again.
+    ///
+    /// Example: orchestrator provenance dead-letters --limit 10
+    DeadLetters {
+        /// At most so many, 200 if left out
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=200))]
+        limit: Option<u32>,
+        #[command(flatten)]
+        form: Form,
     },
     /// Show how many rows each table has
     ///
@@ -67,6 +90,8 @@ pub(crate) enum ProvenanceCommand {
     Stats {
         #[command(flatten)]
         form: Form,
+        #[command(flatten)]
+        swh: SwhConfig,
     },
 }
 
@@ -103,20 +128,28 @@ async fn init(arguments: &InitArguments) -> Result<String, ClientError> {
     Ok(format!("the tables of flavor {flavor} are there\n"))
 }
 
-/// Asks the console and gives what is to be printed; an import goes on by itself.
+/// Asks and gives what is to be printed; an import goes on by itself.
 pub(crate) async fn run(command: &ProvenanceCommand, client: &Client) -> Result<String, ClientError> {
-    let (verb, args, form) = match command {
+    let (verb, args, form, swh) = match command {
         ProvenanceCommand::Import(_) => return Ok(String::new()),
         #[cfg(feature = "provenance")]
         ProvenanceCommand::Init(arguments) => return init(arguments).await,
-        ProvenanceCommand::Get { kind, ids, form } => ("get", json!({ "kind": kind, "ids": ids }), form),
-        ProvenanceCommand::FindFirst { id, form } => ("find-first", json!({ "id": id }), form),
-        ProvenanceCommand::FindAll { id, limit, form } => {
-            ("find-all", json!({ "id": id, "limit": limit }), form)
+        ProvenanceCommand::Get { kind, ids, form, swh } => {
+            ("get", json!({ "kind": kind, "ids": ids }), form, swh)
         }
-        ProvenanceCommand::Stats { form } => ("stats", json!({}), form),
+        ProvenanceCommand::FindFirst { id, form, swh } => ("find-first", json!({ "id": id }), form, swh),
+        ProvenanceCommand::FindAll { id, limit, form, swh } => {
+            ("find-all", json!({ "id": id, "limit": limit }), form, swh)
+        }
+        ProvenanceCommand::DeadLetters { limit, form } => {
+            ("dead-letters", json!({ "limit": limit }), form, &SwhConfig::default())
+        }
+        ProvenanceCommand::Stats { form, swh } => ("stats", json!({}), form, swh),
     };
-    let answer = client.post(&console_url(CONSOLE, verb), &args).await?;
+    let storage = Storage::open(client, swh, &Wishes::default()).await?;
+    let answer = storage.ask(verb, &args).await;
+    storage.close().await;
+    let answer = answer?;
     Ok(if form.json { form.print(&answer) } else { table(&answer) })
 }
 
@@ -143,6 +176,11 @@ fn line(key: Option<&String>, value: &Value) -> Vec<String> {
             let path = fields.get("path").or_else(|| fields.get("path_hex"));
             let known = ["date", "revision", "origin"].iter().map(|name| fields.get(*name));
             cells.extend(known.chain([path]).map(|value| value.map_or_else(|| "-".to_owned(), plain)));
+        }
+        Value::Object(fields) if fields.contains_key("reason") => {
+            cells.extend(
+                ["times", "line", "reason"].map(|name| fields.get(name).map_or_else(String::new, plain)),
+            );
         }
         Value::Object(fields) => cells.extend(fields.values().map(plain)),
         other => cells.push(plain(other)),

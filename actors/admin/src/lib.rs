@@ -52,4 +52,5 @@ pub use about::About;
 pub use config::AdminConfig;
 pub use endpoint::{Binding, child_spec};
 pub use error::AdminError;
+pub use readiness::culprits;
 pub use tokens::Reload;

@@ -105,8 +105,13 @@ fn mailbox(out: &mut Exposition, node: &NodeSnapshot, mailbox: &MailboxSnapshot)
 }
 
 fn histograms(out: &mut Exposition, tree: &Tree, node: &NodeSnapshot) {
-    let gauges = tree.vitals(&node.path).map(|vitals| vitals.gauges()).unwrap_or_default();
-    for (mailbox, gauge) in gauges {
+    let Some(vitals) = tree.vitals(&node.path) else { return };
+    for timing in vitals.timings() {
+        let name = timing_name(&node.path, timing.name());
+        let help = format!("Declared by the child as `{}`.", timing.name());
+        out.histogram(&name, &help, &[("path", &node.path), timing.label()], timing.histogram());
+    }
+    for (mailbox, gauge) in vitals.gauges() {
         for stats in gauge.message_stats() {
             let labels = [("path", node.path.as_str()), ("mailbox", mailbox), ("message", stats.name)];
             let help = "Time between sending and handling.";
@@ -131,9 +136,19 @@ fn figure(out: &mut Exposition, node: &NodeSnapshot, figure: &FigureSnapshot) {
     out.add(kind, &name, &help, &[("path", &node.path)], figure.value);
 }
 
+/// `orchestrator_<subsystem>_<name>_seconds`.
+fn timing_name(path: &str, name: &str) -> String {
+    format!("orchestrator_{}_{}_seconds", subsystem(path), name_part(name))
+}
+
+/// The first segment below the root.
+fn subsystem(path: &str) -> String {
+    name_part(path.split('/').nth(1).unwrap_or("root"))
+}
+
 /// `orchestrator_<subsystem>_<name>_<unit>[_total]`; a unit that the name ends in is not repeated.
 fn figure_name(path: &str, figure: &FigureSnapshot) -> String {
-    let subsystem = name_part(path.split('/').nth(1).unwrap_or("root"));
+    let subsystem = subsystem(path);
     let mut name = name_part(&figure.name);
     if figure.kind == FigureKind::Counter {
         name = name.strip_suffix("_total").map(str::to_owned).unwrap_or(name);
@@ -148,6 +163,12 @@ fn figure_name(path: &str, figure: &FigureSnapshot) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn timings_are_named_after_their_subsystem_and_in_seconds() {
+        let name = timing_name("o/provenance/client", "call_duration");
+        assert_eq!(name, "orchestrator_provenance_call_duration_seconds");
+    }
 
     #[test]
     fn figures_are_named_after_their_subsystem() {

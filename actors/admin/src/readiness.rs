@@ -8,7 +8,7 @@
 
 use std::fmt;
 
-use orchestrator_supervise::NodeSnapshot;
+use orchestrator_supervise::{NodeSnapshot, Tree};
 
 /// What is said of one child.
 #[derive(Debug, PartialEq, Eq)]
@@ -29,6 +29,14 @@ impl fmt::Display for Verdict<'_> {
             }
         }
     }
+}
+
+/// What keeps the process from being ready, `{path}: {reason}` each; `own` is the path of the endpoint, which may be away
+/// without anybody missing it.
+pub fn culprits(tree: &Tree, own: &str) -> Vec<String> {
+    let root = tree.snapshot().root;
+    let verdicts = judge(&root, own);
+    verdicts.iter().filter_map(|v| v.culprit.as_ref().map(|reason| format!("{}: {reason}", v.path))).collect()
 }
 
 /// A verdict for every child; `own` is the path of the endpoint.

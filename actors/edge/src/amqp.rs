@@ -4,7 +4,7 @@
 
 use std::{fmt, time::Duration};
 
-use futures_util::{Stream, StreamExt, stream::BoxStream};
+use futures_util::StreamExt;
 use lapin::{Channel, Connection, ConnectionProperties, Event, uri::AMQPScheme, uri::AMQPUri};
 use tokio::time::timeout;
 
@@ -102,8 +102,7 @@ impl Broker {
                 Ok(Err(error)) => return Err(failed(self.redact(&error.to_string()))),
                 Err(_) => return Err(failed(format!("no answer within {CONNECT_TIMEOUT:?}"))),
             };
-        let events = connection.events_listener().boxed();
-        Ok(Session { connection, events })
+        Ok(Session { connection })
     }
 
     /// `text` without the password, should anybody have put it there.
@@ -130,7 +129,6 @@ impl fmt::Debug for Broker {
 /// One connection. Dropped, it closes; what was not acknowledged on it is delivered again.
 pub struct Session {
     connection: Connection,
-    events: BoxStream<'static, Event>,
 }
 
 impl Session {
@@ -143,8 +141,18 @@ impl Session {
     }
 
     /// Waits until the connection is lost, and tells why. May be dropped and called again.
-    pub async fn lost(&mut self) -> AmqpError {
-        lost(&self.connection, &mut self.events).await
+    pub async fn lost(&self) -> AmqpError {
+        let mut events = self.connection.events_listener();
+        let mut reason = "it is closed".to_owned();
+        // An event from before the listener was there is missed, the status is not; and an error may be one channel's.
+        while self.connection.status().connected() {
+            match events.next().await {
+                Some(Event::Error(error)) => reason = error.to_string(),
+                Some(_) => {}
+                None => break,
+            }
+        }
+        AmqpError::Lost(reason)
     }
 
     /// Takes leave of the broker.
@@ -158,18 +166,6 @@ impl fmt::Debug for Session {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Session").field("connection", self.connection.status()).finish_non_exhaustive()
     }
-}
-
-async fn lost(connection: &Connection, events: &mut (impl Stream<Item = Event> + Unpin)) -> AmqpError {
-    // An event from before the listener was there is missed, the status is not.
-    while connection.status().connected() {
-        match events.next().await {
-            Some(Event::Error(error)) => return AmqpError::Lost(error.to_string()),
-            Some(_) => {}
-            None => break,
-        }
-    }
-    AmqpError::Lost("it is closed".to_owned())
 }
 
 /// Waits for the broker's answer to a request, but not for ever: a broker that died says nothing.

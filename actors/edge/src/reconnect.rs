@@ -40,4 +40,15 @@ impl Reconnect {
         }
         delay
     }
+
+    /// Was the peer there when it was last heard of?
+    pub fn is_up(&self) -> bool {
+        self.link.is_up()
+    }
+
+    /// The peer is there, but not all of what is needed of it; `reason` says what is missing and what to do. It is looked at
+    /// again after `again`.
+    pub fn incomplete(&mut self, reason: impl Into<String>, again: Duration) {
+        self.link.down(reason, again);
+    }
 }

@@ -9,8 +9,9 @@ use tokio::sync::{Semaphore, oneshot};
 
 use crate::{
     edge::amqp::{self, Call, Outgoing},
-    messages::{Request, Settled},
-    policy::{Range, Routing, Worker, binding_key, exchange, split},
+    json,
+    messages::{DeadLetter, DeadLetters, Refusal, Request, Settled},
+    policy::{Range, Routing, Worker, binding_key, deal, exchange, ranges},
     range_worker::RangeWorker,
     row::Rows,
     wire,
@@ -26,8 +27,9 @@ const FULL_PAUSE: Duration = Duration::from_millis(5);
 pub struct Receipt {
     /// How many are stored, repeated ones included.
     pub stored: u64,
-    /// Why others are not.
-    pub refused: Vec<String>,
+    /// The others: positions among the call's rows. Those refused behind a broker are not known here, and no response tells
+    /// of them: such a call is not answered in time.
+    pub refused: Vec<Refusal>,
 }
 
 /// Why nobody can say whether a call's rows are stored. Adding them again changes nothing that is.
@@ -38,6 +40,12 @@ pub enum CallError {
         "the rows were not stored in time: look at the writer in `orchestrator tree`, then add them again"
     )]
     TimedOut,
+    /// It took too long, and the workers are behind a broker.
+    #[error(
+        "the rows were not acknowledged in time: see that the servers run and keep up, then add them again; a row that can never be stored is never acknowledged, the queue {queue} has it with the reason",
+        queue = amqp::DEAD_LETTER
+    )]
+    Unanswered,
     /// The broker, or those behind it.
     #[error(transparent)]
     Broker(#[from] amqp::CallError),
@@ -65,66 +73,129 @@ pub(crate) enum Transport {
 #[derive(Debug)]
 pub(crate) struct Workers {
     mailboxes: Vec<Mailbox<RangeWorker>>,
+    letters: Outbox<DeadLetters>,
     room: Semaphore,
 }
 
 impl Workers {
-    /// All eighty, in the order of the pool.
-    pub(crate) fn new(mailboxes: Vec<Mailbox<RangeWorker>>) -> Self {
-        Self { mailboxes, room: Semaphore::new(ROWS_MAX as usize) }
+    /// All eighty, in the order of the pool, and who keeps what can never be stored.
+    pub(crate) fn new(mailboxes: Vec<Mailbox<RangeWorker>>, letters: Outbox<DeadLetters>) -> Self {
+        Self { mailboxes, letters, room: Semaphore::new(ROWS_MAX as usize) }
     }
 }
 
-impl Receipt {
-    /// Sums up.
-    pub(crate) fn add(&mut self, other: Self) {
-        self.stored += other.stored;
-        self.refused.extend(other.refused);
-    }
+/// One message, and where its rows stand.
+#[derive(Debug)]
+struct Piece {
+    range: Range,
+    /// Position of its first row among the rows of its range.
+    start: usize,
+    rows: Rows,
 }
 
 impl Route {
-    /// Has rows stored.
-    pub(crate) async fn add(&self, rows: Rows) -> Result<Receipt, CallError> {
-        let parts = split(rows, self.routing).into_iter();
-        let messages =
-            parts.flat_map(|(range, rows)| pieces(rows, self.batch).map(move |rows| (range, rows)));
+    /// Has rows stored, in messages of at most `batch` rows, if that is not to be as configured.
+    pub(crate) async fn add(&self, rows: Rows, batch: Option<usize>) -> Result<Receipt, CallError> {
+        let (batch, ranges) = (batch.unwrap_or(self.batch), ranges(&rows, self.routing));
+        let parts = deal(rows, &ranges).into_iter();
+        let messages = parts.flat_map(|(range, rows)| pieces(range, rows, batch));
         match &self.transport {
-            Transport::Embedded(workers) => Ok(workers.add(messages.collect()).await),
+            Transport::Embedded(workers) => Ok(workers.add(messages.collect(), &ranges).await),
             Transport::Amqp(calls) => publish(calls, messages.map(outgoing).collect()).await,
+        }
+    }
+
+    /// Are the workers in this process?
+    pub(crate) fn is_embedded(&self) -> bool {
+        self.letters().is_some()
+    }
+
+    /// Who keeps what the workers of this process can never store; a broker keeps it itself.
+    pub(crate) fn letters(&self) -> Option<&Outbox<DeadLetters>> {
+        match &self.transport {
+            Transport::Embedded(workers) => Some(&workers.letters),
+            Transport::Amqp(_) => None,
+        }
+    }
+
+    /// What to say of a call that was given up.
+    pub(crate) fn overdue(&self) -> CallError {
+        match self.transport {
+            Transport::Embedded(_) => CallError::TimedOut,
+            Transport::Amqp(_) => CallError::Unanswered,
         }
     }
 }
 
 impl Workers {
-    async fn add(&self, messages: Vec<(Range, Rows)>) -> Receipt {
-        let rows: usize = messages.iter().map(|(_, rows)| rows.len()).sum();
-        let room = u32::try_from(rows).unwrap_or(ROWS_MAX).min(ROWS_MAX);
+    async fn add(&self, messages: Vec<Piece>, ranges: &[Range]) -> Receipt {
+        let room = u32::try_from(ranges.len()).unwrap_or(ROWS_MAX).min(ROWS_MAX);
         // The semaphore is never closed.
         let _room = self.room.acquire_many(room).await;
         let mut under_way: FuturesUnordered<_> = messages
             .into_iter()
-            .map(|(range, rows)| {
+            .map(async |Piece { range, start, rows }| {
                 let worker = Worker { exchange: exchange(rows.method()), range };
-                deliver(&self.mailboxes[worker.index()], rows)
+                let settled = deliver(&self.mailboxes[worker.index()], &rows).await;
+                self.bury(&rows, &settled.refused).await;
+                (range, start, settled)
             })
             .collect();
-        let mut receipt = Receipt::default();
-        while let Some(settled) = under_way.next().await {
-            let refused = settled.refused.into_iter().map(|refusal| refusal.reason).collect();
-            receipt.add(Receipt { stored: u64::from(settled.stored), refused });
+        let (mut receipt, mut places) = (Receipt::default(), None);
+        while let Some((range, start, settled)) = under_way.next().await {
+            receipt.stored += u64::from(settled.stored);
+            for Refusal { index, reason } in settled.refused {
+                let places = places.get_or_insert_with(|| places_of(ranges));
+                let index = places[range.index()][start + index as usize];
+                receipt.refused.push(Refusal { index, reason });
+            }
         }
+        // Messages are settled in any order.
+        receipt.refused.sort_by_key(|refusal| refusal.index);
         receipt
+    }
+
+    /// Has kept what of `rows` can never be stored, before anybody is told.
+    async fn bury(&self, rows: &Rows, refused: &[Refusal]) {
+        if refused.is_empty() {
+            return;
+        }
+        let letter = |Refusal { index, reason }: &Refusal| {
+            let at = *index as usize;
+            let lines = json::lines(&rows.part(at..at + 1)).into_iter();
+            lines.map(|line| DeadLetter::new(line, reason.clone())).next()
+        };
+        let letters: Vec<_> = refused.iter().filter_map(letter).collect();
+        loop {
+            let (reply, kept) = oneshot::channel();
+            // The inbox closes with the process only; a keeper that is restarted drops the reply.
+            let sent = self.letters.send(DeadLetters::Keep { letters: letters.clone(), reply }).await;
+            if sent.is_err() || kept.await.is_ok() {
+                return;
+            }
+        }
     }
 }
 
+/// Where the rows of each range stand among all.
+fn places_of(ranges: &[Range]) -> [Vec<u32>; Range::COUNT] {
+    let mut places: [Vec<u32>; Range::COUNT] = Default::default();
+    for (place, range) in (0..).zip(ranges) {
+        places[range.index()].push(place);
+    }
+    places
+}
+
 /// Messages of at most `batch` rows.
-fn pieces(rows: Rows, batch: usize) -> impl Iterator<Item = Rows> {
-    (0..rows.len()).step_by(batch).map(move |start| rows.part(start..rows.len().min(start + batch)))
+fn pieces(range: Range, rows: Rows, batch: usize) -> impl Iterator<Item = Piece> {
+    (0..rows.len()).step_by(batch.max(1)).map(move |start| {
+        let rows = rows.part(start..rows.len().min(start + batch.max(1)));
+        Piece { range, start, rows }
+    })
 }
 
 /// Has one message settled, however often its worker is restarted.
-async fn deliver(worker: &Mailbox<RangeWorker>, rows: Rows) -> Settled {
+async fn deliver(worker: &Mailbox<RangeWorker>, rows: &Rows) -> Settled {
     loop {
         let (reply, answer) = oneshot::channel();
         let request = Request { rows: rows.clone(), reply };
@@ -138,7 +209,7 @@ async fn deliver(worker: &Mailbox<RangeWorker>, rows: Rows) -> Settled {
     }
 }
 
-fn outgoing((range, rows): (Range, Rows)) -> Outgoing {
+fn outgoing(Piece { range, rows, .. }: Piece) -> Outgoing {
     let method = rows.method();
     Outgoing {
         exchange: exchange(method),
@@ -159,3 +230,6 @@ async fn publish(calls: &Outbox<Call>, messages: Vec<Outgoing>) -> Result<Receip
     let stored = answer.await.unwrap_or(Err(amqp::CallError::Stopping))?;
     Ok(Receipt { stored, refused: Vec::new() })
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     edge::{amqp::Topology, postgres::Flavor},
-    policy::{RangeSet, Routing},
+    method::Exchange,
+    policy::{RangeSet, Ranges, Routing, Worker},
     store::StoreError,
 };
 
@@ -17,6 +18,8 @@ use crate::{
 pub struct ProvenanceConfig {
     /// Ranges whose queues this process consumes, e.g. `0-7` or `0-3,c`; several processes may share a broker's.
     pub ranges: RangeSet,
+    /// Other ranges of single exchanges.
+    pub exchange_ranges: ExchangeRanges,
     /// Rows that a worker writes together, unless one message has more.
     #[schemars(range(min = 1, max = 10_000))]
     pub batch: u32,
@@ -27,6 +30,8 @@ pub struct ProvenanceConfig {
     pub routing: Routing,
     /// How rows reach the workers.
     pub transport: Transport,
+    /// The file that keeps rows which can never be stored, with the embedded transport; a broker keeps them itself.
+    pub dead_letters: PathBuf,
     /// Calls of the client.
     pub client: ClientConfig,
     /// The broker.
@@ -37,6 +42,27 @@ pub struct ProvenanceConfig {
     pub postgres: PostgresConfig,
     /// The SQLite store.
     pub sqlite: SqliteConfig,
+}
+
+/// Section `[provenance.exchange_ranges]`: what is not named has the ranges of all; `none` leaves an exchange to other processes.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ExchangeRanges {
+    /// Contents and their relations.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub content: Option<RangeSet>,
+    /// Directories and their relation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub directory: Option<RangeSet>,
+    /// Revisions and their relations.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub revision: Option<RangeSet>,
+    /// Origins.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub origin: Option<RangeSet>,
+    /// Locations.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub location: Option<RangeSet>,
 }
 
 /// How rows reach the workers.
@@ -57,6 +83,9 @@ pub struct ClientConfig {
     /// Rows of a message at the most.
     #[schemars(range(min = 1, max = 10_000))]
     pub batch: u32,
+    /// Responses that the broker sends ahead of their acknowledgement.
+    #[schemars(range(min = 1, max = 10_000))]
+    pub prefetch: u16,
     /// How long a call waits for the next response at least, seconds.
     #[schemars(range(min = 1, max = 86_400))]
     pub wait_min_secs: u32,
@@ -128,9 +157,21 @@ impl ProvenanceConfig {
     /// What a schema cannot say: everything that the operator has to change. The texts begin with `section.key = value`.
     pub fn check(&self) -> Vec<String> {
         let mut wrong = Vec::new();
-        if self.transport == Transport::Embedded && self.ranges != RangeSet::ALL {
+        if self.transport == Transport::Embedded {
+            let elsewhere =
+                "without a broker nobody has the other ranges; set transport = \"amqp\", or leave";
+            if self.ranges != RangeSet::ALL {
+                wrong.push(format!("provenance.ranges = {}: {elsewhere} ranges out", self.ranges));
+            }
+            for (exchange, ranges) in self.exchange_ranges.set() {
+                let key = format!("provenance.exchange_ranges.{}", exchange.name());
+                if ranges != RangeSet::ALL {
+                    wrong.push(format!("{key} = {ranges}: {elsewhere} it out"));
+                }
+            }
+        } else if self.workers().next().is_none() {
             wrong.push(format!(
-                "provenance.ranges = {}: without a broker nobody has the other ranges; set transport = \"amqp\", or leave ranges out",
+                "provenance.ranges = {}: no range of any exchange is left for this process: name some",
                 self.ranges
             ));
         }
@@ -145,6 +186,12 @@ impl ProvenanceConfig {
         wrong
     }
 
+    /// The workers of this process, in the order of the pool.
+    pub fn workers(&self) -> impl Iterator<Item = Worker> {
+        let ranges = Ranges::new(self.ranges);
+        self.exchange_ranges.set().fold(ranges, |all, (exchange, own)| all.with(exchange, own)).workers()
+    }
+
     /// For a person at a terminal: how to add first rows.
     pub fn greeting(&self) -> String {
         let store = match self.writer.kind {
@@ -152,6 +199,14 @@ impl ProvenanceConfig {
             WriterKind::Postgres => self.postgres.endpoint(),
         };
         format!("  provenance  {store}\n          first rows:   orchestrator provenance import FILE.jsonl\n")
+    }
+}
+
+impl ExchangeRanges {
+    fn set(&self) -> impl Iterator<Item = (Exchange, RangeSet)> {
+        let Self { content, directory, revision, origin, location } = *self;
+        let all = [content, directory, revision, origin, location];
+        Exchange::ALL.into_iter().zip(all).filter_map(|(exchange, ranges)| Some((exchange, ranges?)))
     }
 }
 
@@ -206,10 +261,12 @@ impl Default for ProvenanceConfig {
     fn default() -> Self {
         Self {
             ranges: RangeSet::ALL,
+            exchange_ranges: ExchangeRanges::default(),
             batch: 100,
             prefetch: 100,
             routing: Routing::default(),
             transport: Transport::default(),
+            dead_letters: "var/provenance-dead-letters.db".into(),
             client: ClientConfig::default(),
             amqp: AmqpConfig::default(),
             writer: WriterConfig::default(),
@@ -221,7 +278,7 @@ impl Default for ProvenanceConfig {
 
 impl Default for ClientConfig {
     fn default() -> Self {
-        Self { batch: 100, wait_min_secs: 60, wait_per_batch_secs: 10 }
+        Self { batch: 100, prefetch: 100, wait_min_secs: 60, wait_per_batch_secs: 10 }
     }
 }
 
@@ -249,5 +306,24 @@ impl Default for PostgresConfig {
 impl Default for SqliteConfig {
     fn default() -> Self {
         Self { path: "var/provenance.db".into() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_exchange_may_have_ranges_of_its_own() {
+        let mut config = ProvenanceConfig { transport: Transport::Amqp, ..ProvenanceConfig::default() };
+        assert_eq!((config.workers().count(), config.check()), (Worker::COUNT, Vec::new()));
+        config.ranges = "0-7".parse().unwrap();
+        config.exchange_ranges.content = Some("8-9".parse().unwrap());
+        config.exchange_ranges.origin = Some(RangeSet::NONE);
+        let names: Vec<_> = config.workers().map(|worker| worker.to_string()).collect();
+        assert_eq!((names.len(), names[..3].join(" ").as_str()), (26, "content_8 content_9 directory_0"));
+        assert!(!names.contains(&"origin_0".to_owned()) && config.check().is_empty());
+        config.transport = Transport::Embedded;
+        assert_eq!(config.check().len(), 3);
     }
 }

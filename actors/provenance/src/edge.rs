@@ -1,9 +1,11 @@
 //! Everything that talks to the outside.
 
 pub mod amqp;
+pub(crate) mod dead_letters;
 pub mod postgres;
 mod reader;
 pub mod sqlite;
+pub mod statsd;
 pub(crate) mod stores;
 mod writer;
 
@@ -11,7 +13,7 @@ use std::time::Duration;
 
 use orchestrator_supervise::{Backoff, StartCx};
 
-/// Waits before a store that is away is tried again.
+/// Waits before a store or a broker that is away is tried again (contract §5: the original's wait is five seconds).
 const RETRY: Backoff = Backoff { first: Duration::from_millis(50), max: Duration::from_secs(5) };
 
 /// Waits; false when asked to stop meanwhile.

@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use jiff::Timestamp;
+use jiff::{
+    SignedDuration, Timestamp,
+    civil::{self, DateTime},
+};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -12,6 +15,8 @@ use crate::{
     row::{Date, RelationRow, RevisionData, Rows, Sha1Git},
     store::{Found, Occurrence},
 };
+
+const EPOCH: DateTime = civil::datetime(1970, 1, 1, 0, 0, 0, 0);
 
 /// One row as it is imported, `{"add": "content", "id": "..", "date": ".."}`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -101,9 +106,15 @@ impl TryFrom<String> for JsonDate {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
-        let instant: Timestamp =
-            text.parse().map_err(|_| format!("{text} is no date: write it like 2005-03-18T01:58:31Z"))?;
-        let date = Date::from_micros(instant.as_microsecond());
+        let instant = text.parse().map(|instant: Timestamp| instant.as_microsecond());
+        // The last day of year 9999 is beyond the other type's range, since it is the next year somewhere on Earth.
+        let micros = instant.ok().or_else(|| {
+            let wall: DateTime = text.strip_suffix('Z')?.parse().ok()?;
+            i64::try_from(wall.duration_since(EPOCH).as_micros()).ok()
+        });
+        let micros =
+            micros.ok_or_else(|| format!("{text} is no date: write it like 2005-03-18T01:58:31Z"))?;
+        let date = Date::from_micros(micros);
         date.map(Self).ok_or_else(|| format!("{text} is out of range: dates are in the years 1 to 9999"))
     }
 }
@@ -194,6 +205,36 @@ fn unhex(hex: &str) -> Option<Bytes> {
     (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).ok()).collect()
 }
 
+/// Rows as they are imported, one value each: what [`JsonRow::read`] reads.
+pub fn lines(rows: &Rows) -> Vec<Value> {
+    let dated = |add: &str, rows: &[(Sha1Git, Option<Date>)]| -> Vec<Value> {
+        let line = |(id, date): &(Sha1Git, Option<Date>)| json!({ "add": add, "id": id.to_string(), "date": date.map(text) });
+        rows.iter().map(line).collect()
+    };
+    match rows {
+        Rows::Contents(rows) => dated("content", rows),
+        Rows::Directories(rows) => dated("directory", rows),
+        Rows::Revisions(rows) => rows
+            .iter()
+            .map(|(id, RevisionData { date, origin })| {
+                let origin = origin.map(|origin| origin.to_string());
+                json!({ "add": "revision", "id": id.to_string(), "date": date.map(text), "origin": origin })
+            })
+            .collect(),
+        Rows::Origins(rows) => rows
+            .iter()
+            .map(|(id, url)| json!({ "add": "origin", "id": id.to_string(), "url": url }))
+            .collect(),
+        Rows::Locations(paths) => paths.iter().map(|path| added("location", shown_path(path))).collect(),
+        Rows::Relations(of, rows) => rows.iter().map(|row| added(of.value(), relation(row))).collect(),
+    }
+}
+
+fn added(add: &str, mut line: Map<String, Value>) -> Value {
+    line.insert("add".to_owned(), json!(add));
+    Value::Object(line)
+}
+
 /// An answer for people and scripts.
 pub fn show(found: Found) -> Value {
     match found {
@@ -205,7 +246,7 @@ pub fn show(found: Found) -> Value {
         Found::Urls(urls) => object(urls, Value::String),
         Found::Ids(ids) => ids.into_iter().map(|id| Value::String(id.to_string())).collect(),
         Found::Paths(paths) => paths.iter().map(|path| Value::Object(shown_path(path))).collect(),
-        Found::Relations(rows) => rows.iter().map(relation).collect(),
+        Found::Relations(rows) => rows.iter().map(|row| Value::Object(relation(row))).collect(),
         Found::Occurrences(occurrences) => occurrences.iter().map(occurrence).collect(),
         Found::Counts(counts) => json!(counts),
     }
@@ -215,11 +256,11 @@ fn object<T>(map: BTreeMap<Sha1Git, T>, show: impl Fn(T) -> Value) -> Value {
     Value::Object(map.into_iter().map(|(id, value)| (id.to_string(), show(value))).collect())
 }
 
-fn relation(row: &RelationRow) -> Value {
+fn relation(row: &RelationRow) -> Map<String, Value> {
     let mut shown = row.path.as_ref().map(shown_path).unwrap_or_default();
     shown.insert("src".to_owned(), json!(row.src.to_string()));
     shown.insert("dst".to_owned(), json!(row.dst.to_string()));
-    Value::Object(shown)
+    shown
 }
 
 fn occurrence(found: &Occurrence) -> Value {
@@ -240,8 +281,9 @@ fn shown_path(path: &Bytes) -> Map<String, Value> {
 }
 
 fn text(date: Date) -> String {
-    // The range of dates is within jiff's.
-    Timestamp::from_microsecond(date.micros()).map(|instant| instant.to_string()).unwrap_or_default()
+    // The range of dates is that of the type.
+    let wall = EPOCH.checked_add(SignedDuration::from_micros(date.micros()));
+    wall.map(|wall| format!("{wall}Z")).unwrap_or_default()
 }
 
 #[cfg(test)]

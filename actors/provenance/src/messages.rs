@@ -1,5 +1,7 @@
 //! What the parts of the subsystem tell each other.
 
+use serde::Serialize;
+use serde_json::Value;
 use tokio::sync::oneshot;
 
 use crate::{
@@ -50,4 +52,43 @@ pub struct ReadRequest {
     pub question: Question,
     /// The answer. Dropped = the reader was restarted: ask again.
     pub reply: oneshot::Sender<Result<Found, StoreError>>,
+}
+
+/// A row that can never be stored, as it is kept where there is no broker.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct DeadLetter {
+    /// The row as it is imported: see [`json`](crate::json).
+    pub line: Value,
+    /// Why.
+    pub reason: String,
+    /// When it came last, seconds since 1970.
+    pub last_at: i64,
+    /// How often it came.
+    pub times: u32,
+}
+
+impl DeadLetter {
+    /// One that is new.
+    pub fn new(line: Value, reason: String) -> Self {
+        Self { line, reason, last_at: 0, times: 1 }
+    }
+}
+
+/// To the child that keeps dead letters. A dropped reply = it was restarted: ask again.
+#[derive(Debug)]
+pub enum DeadLetters {
+    /// Keep them.
+    Keep {
+        /// Which.
+        letters: Vec<DeadLetter>,
+        /// Told once they are durable.
+        reply: oneshot::Sender<()>,
+    },
+    /// Show them.
+    List {
+        /// At most so many, the latest first.
+        limit: u32,
+        /// The answer.
+        reply: oneshot::Sender<Result<Vec<DeadLetter>, StoreError>>,
+    },
 }

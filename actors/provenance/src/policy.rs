@@ -10,6 +10,7 @@ mod worker;
 
 pub use range::{NotARange, Range, RangeSet, RangeSetError};
 pub use routing::{Routing, split};
+pub(crate) use routing::{deal, ranges};
 pub use worker::{Ranges, Worker};
 
 use crate::method::{Exchange, Method, Relation};

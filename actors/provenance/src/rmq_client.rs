@@ -7,24 +7,39 @@ use orchestrator_supervise::{
     Answer, Child, ChildCx, ConsoleError, ConsoleReply, ConsoleRequest, Figure, FigureKind, Handle, Message,
     Outbox, StartCx,
 };
-use serde::{Deserialize, Serialize, de::DeserializeOwned};
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::sync::oneshot;
 
 use crate::{
     call::{CallError, Receipt, Route},
-    json::{JsonRow, show},
-    messages::ReadRequest,
-    method::Entity,
-    row::{Rows, Sha1Git},
-    store::{Found, Question, StoreError, check},
+    edge::amqp::DEAD_LETTER,
+    json::show,
+    messages::{DeadLetter, DeadLetters, ReadRequest, Refusal},
+    row::Rows,
+    stopwatch::{Sample, Stopwatch},
+    store::{Found, Question, StoreError},
+    verbs::{self, Addition, Bad, Group},
 };
 
-const VERBS: &str = "add, get, find-first, find-all, stats";
-/// How long an operator's call may take: a little less than the console waits.
-const CONSOLE_LIMIT: Duration = Duration::from_millis(1_800);
-/// Identifiers in one `get`.
-const IDS_MAX: usize = 1_000;
+const VERBS: &str = "add, get, find-first, find-all, stats, dead-letters";
+/// How long a call of the endpoint's console may take: a little less than that waits.
+pub(crate) const CONSOLE_LIMIT: Duration = Duration::from_millis(1_800);
+/// The methods that it has, by their names in the original's interface; `stats` is ours.
+const METHODS: [&str; 13] = [
+    "content_add",
+    "directory_add",
+    "revision_add",
+    "origin_add",
+    "location_add",
+    "relation_add",
+    "content_get",
+    "directory_get",
+    "revision_get",
+    "origin_get",
+    "content_find_first",
+    "content_find_all",
+    "stats",
+];
 
 /// Rows of one method to be stored.
 #[derive(Debug)]
@@ -44,64 +59,121 @@ impl Message for AddRows {
 pub(crate) struct RmqClient {
     route: Arc<Route>,
     reads: Outbox<ReadRequest>,
+    /// How long an operator's call may take.
+    limit: Duration,
+    stopwatch: Stopwatch,
     calls: Figure,
     rows: Figure,
     failed: Figure,
 }
 
-impl Child for RmqClient {}
+impl Child for RmqClient {
+    fn started(&mut self, _cx: &mut ChildCx<'_, Self>) {
+        self.time_here("open");
+    }
+
+    fn stopped(&mut self) {
+        self.time_here("close");
+    }
+}
 
 impl RmqClient {
-    pub(crate) fn new(route: Arc<Route>, reads: Outbox<ReadRequest>, cx: &StartCx) -> Self {
+    pub(crate) fn new(
+        route: Arc<Route>,
+        reads: Outbox<ReadRequest>,
+        limit: Duration,
+        statsd: Option<Outbox<Sample>>,
+        cx: &StartCx,
+    ) -> Self {
         let declare = |name, unit| cx.vitals.declare(name, unit, FigureKind::Counter);
         Self {
             route,
             reads,
+            limit,
+            stopwatch: Stopwatch::new(&cx.vitals, statsd, METHODS),
             calls: declare("calls", "calls"),
             rows: declare("acked", "rows"),
             failed: declare("failed_calls", "calls"),
         }
     }
 
-    fn count(&self, outcome: &Result<Receipt, CallError>) {
+    fn count(&self, stored: Result<u64, &CallError>) {
         self.calls.add(1);
-        match outcome {
-            Ok(receipt) => self.rows.add(receipt.stored),
+        match stored {
+            Ok(stored) => self.rows.add(stored),
             Err(_) => self.failed.add(1),
         }
     }
 
-    /// Adds an operator's rows: origins first, relations last, since a row is dropped that names what is not there.
-    fn add(
-        &self,
-        cx: &mut ChildCx<'_, Self>,
-        rows: Vec<Rows>,
-        mut bad: Vec<Bad>,
-    ) -> Answer<Self, ConsoleReply> {
-        let route = self.route.clone();
+    /// Opening and closing take the publisher's time, who times them itself; without a broker they are done at once.
+    fn time_here(&self, method: &'static str) {
+        if self.route.is_embedded() {
+            drop(self.stopwatch.start(method));
+        }
+    }
+
+    /// Adds an operator's rows.
+    fn add(&self, cx: &mut ChildCx<'_, Self>, addition: Addition) -> Answer<Self, ConsoleReply> {
+        let Addition { groups, mut bad, batch } = addition;
+        let (route, stopwatch) = (self.route.clone(), self.stopwatch.clone());
         let call = async move {
-            let mut total = Receipt::default();
-            for rows in rows {
-                total.add(route.add(rows).await?);
+            let (mut stored, mut refused) = (0, Vec::new());
+            for Group { rows, places } in groups {
+                let _lap = stopwatch.start(rows.method().name());
+                let receipt = route.add(rows, batch).await?;
+                stored += receipt.stored;
+                let named = |Refusal { index, reason }| Bad { index: places[index as usize], reason };
+                refused.extend(receipt.refused.into_iter().map(named));
             }
-            Ok(total)
+            Ok((stored, refused))
         };
-        cx.atomically(tokio::time::timeout(CONSOLE_LIMIT, call), move |client, outcome, _| {
-            let outcome = outcome.unwrap_or(Err(CallError::TimedOut));
-            client.count(&outcome);
-            let receipt = outcome.map_err(|error| ConsoleError::Refused(error.to_string()))?;
-            bad.extend(receipt.refused.into_iter().map(|reason| Bad { index: None, reason }));
-            Ok(json!({ "stored": receipt.stored, "bad": bad }))
+        cx.atomically(tokio::time::timeout(self.limit, call), move |client, outcome, _| {
+            let outcome = outcome.unwrap_or_else(|_elapsed| Err(client.route.overdue()));
+            client.count(outcome.as_ref().map(|(stored, _)| *stored));
+            let (stored, refused) = outcome.map_err(|error| ConsoleError::Refused(error.to_string()))?;
+            bad.extend(refused);
+            bad.sort_by_key(|bad| bad.index);
+            Ok(json!({ "stored": stored, "bad": bad }))
         })
     }
 
+    fn list_dead_letters(&self, cx: &mut ChildCx<'_, Self>, limit: u32) -> Answer<Self, ConsoleReply> {
+        let Some(letters) = self.route.letters() else {
+            let text = format!("the broker keeps them: see its queue {DEAD_LETTER}");
+            return Answer::now(Err(ConsoleError::Refused(text)));
+        };
+        let (reply, answer) = oneshot::channel();
+        if let Err(refused) = letters.tell(DeadLetters::List { limit, reply }) {
+            return Answer::now(Err(ConsoleError::Refused(refused.to_string())));
+        }
+        cx.atomically(tokio::time::timeout(self.limit, answer), |_, answer, _| listed(answer))
+    }
+
     fn ask(&self, cx: &mut ChildCx<'_, Self>, question: Question) -> Answer<Self, ConsoleReply> {
+        let lap = self.stopwatch.start(question.method());
         let (reply, answer) = oneshot::channel();
         if let Err(refused) = self.reads.tell(ReadRequest { question, reply }) {
             return Answer::now(Err(ConsoleError::Refused(refused.to_string())));
         }
-        cx.atomically(tokio::time::timeout(CONSOLE_LIMIT, answer), |_, answer, _| found(answer).map(show))
+        cx.atomically(tokio::time::timeout(self.limit, answer), |_, answer, _| {
+            drop(lap);
+            found(answer).map(show)
+        })
     }
+}
+
+type Listed = Result<
+    Result<Result<Vec<DeadLetter>, StoreError>, oneshot::error::RecvError>,
+    tokio::time::error::Elapsed,
+>;
+
+fn listed(answer: Listed) -> ConsoleReply {
+    let refused = |text: &str| ConsoleError::Refused(text.to_owned());
+    let letters = answer
+        .map_err(|_| refused("the file of dead letters did not answer in time: ask again, or for less"))?
+        .map_err(|_| refused("the child that keeps dead letters was restarted: ask again"))?
+        .map_err(|error| refused(&error.to_string()))?;
+    Ok(json!(letters))
 }
 
 type Asked =
@@ -117,9 +189,13 @@ fn found(answer: Asked) -> Result<Found, ConsoleError> {
 
 impl Handle<AddRows> for RmqClient {
     fn handle(&mut self, AddRows { rows, reply }: AddRows, cx: &mut ChildCx<'_, Self>) -> Answer<Self, ()> {
-        let route = self.route.clone();
-        cx.spawn(async move { route.add(rows).await }, move |client, outcome, _| {
-            client.count(&outcome);
+        let (route, lap) = (self.route.clone(), self.stopwatch.start(rows.method().name()));
+        let call = async move {
+            let _lap = lap;
+            route.add(rows, None).await
+        };
+        cx.spawn(call, move |client, outcome, _| {
+            client.count(outcome.as_ref().map(|receipt| receipt.stored));
             // Whoever asked may have given up.
             let _ = reply.send(outcome);
         });
@@ -127,40 +203,26 @@ impl Handle<AddRows> for RmqClient {
     }
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct AddArgs {
-    rows: Vec<Value>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct GetArgs {
-    kind: String,
-    ids: Vec<String>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct FindArgs {
-    id: String,
-    limit: Option<u64>,
-}
-
 impl Handle<ConsoleRequest> for RmqClient {
     fn handle(&mut self, request: ConsoleRequest, cx: &mut ChildCx<'_, Self>) -> Answer<Self, ConsoleReply> {
         let args = request.args;
         let asked = match request.verb.as_str() {
             "add" => {
-                return match rows(args) {
-                    Ok((rows, bad)) => self.add(cx, rows, bad),
+                return match verbs::add(args) {
+                    Ok(addition) => self.add(cx, addition),
                     Err(error) => Answer::now(Err(error)),
                 };
             }
-            "get" => get(args),
-            "find-first" => find(args).map(|(id, _)| Question::FindFirst(id)),
-            "find-all" => find(args).map(|(id, limit)| Question::FindAll { id, limit }),
+            "get" => verbs::get(args),
+            "find-first" => verbs::find(args).map(|(id, _)| Question::FindFirst(id)),
+            "find-all" => verbs::find(args).map(|(id, limit)| Question::FindAll { id, limit }),
             "stats" => Ok(Question::Counts),
+            "dead-letters" => {
+                return match verbs::dead_letters(args) {
+                    Ok(limit) => self.list_dead_letters(cx, limit),
+                    Err(error) => Answer::now(Err(error)),
+                };
+            }
             _ => Err(ConsoleError::UnknownVerb(VERBS.to_owned())),
         };
         match asked {
@@ -168,64 +230,4 @@ impl Handle<ConsoleRequest> for RmqClient {
             Err(error) => Answer::now(Err(error)),
         }
     }
-}
-
-fn bad(text: impl ToString) -> ConsoleError {
-    ConsoleError::BadArguments(text.to_string())
-}
-
-fn arguments<T: DeserializeOwned>(args: Value) -> Result<T, ConsoleError> {
-    serde_json::from_value(args).map_err(bad)
-}
-
-/// A row that is left out, by its position where that is known.
-#[derive(Debug, Serialize)]
-struct Bad {
-    index: Option<usize>,
-    reason: String,
-}
-
-/// Rows by method, in the order in which methods need each other, and those that cannot be read or stored.
-fn rows(args: Value) -> Result<(Vec<Rows>, Vec<Bad>), ConsoleError> {
-    let (mut groups, mut bad) = (Vec::<Rows>::new(), Vec::new());
-    for (index, value) in arguments::<AddArgs>(args)?.rows.into_iter().enumerate() {
-        let checked = |row: Rows| check(&row).map(|()| row).map_err(|error| error.to_string());
-        match JsonRow::read(value).and_then(JsonRow::into_rows).and_then(checked) {
-            Err(reason) => bad.push(Bad { index: Some(index), reason }),
-            Ok(row) => match groups.iter_mut().find(|group| group.method() == row.method()) {
-                // The methods are the same, so there is nothing to be given back.
-                Some(group) => drop(group.append(row)),
-                None => groups.push(row),
-            },
-        }
-    }
-    groups.sort_by_key(|rows| match rows {
-        Rows::Origins(_) => 0,
-        Rows::Relations(..) => 2,
-        _ => 1,
-    });
-    Ok((groups, bad))
-}
-
-fn get(args: Value) -> Result<Question, ConsoleError> {
-    let GetArgs { kind, ids } = arguments(args)?;
-    if ids.len() > IDS_MAX {
-        return Err(bad(format!("{} identifiers: ask for {IDS_MAX} at most", ids.len())));
-    }
-    let ids = ids.iter().map(|id| id.parse().map_err(|error| bad(format!("{id}: {error}"))));
-    let ids: Vec<Sha1Git> = ids.collect::<Result<_, _>>()?;
-    let entity = Entity::ALL.into_iter().find(|entity| entity.value() == kind);
-    match entity
-        .ok_or_else(|| bad(format!("{kind} is no kind: use content, directory, revision or origin")))?
-    {
-        Entity::Content => Ok(Question::Contents(ids)),
-        Entity::Directory => Ok(Question::Directories(ids)),
-        Entity::Revision => Ok(Question::Revisions(ids)),
-        Entity::Origin => Ok(Question::Origins(ids)),
-    }
-}
-
-fn find(args: Value) -> Result<(Sha1Git, Option<u64>), ConsoleError> {
-    let FindArgs { id, limit } = arguments(args)?;
-    Ok((id.parse().map_err(|error| bad(format!("{id}: {error}")))?, limit))
 }

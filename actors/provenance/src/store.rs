@@ -97,6 +97,25 @@ pub enum Question {
     Counts,
 }
 
+impl Question {
+    /// The method of the original's interface that asks it; `stats` is ours.
+    pub fn method(&self) -> &'static str {
+        match self {
+            Self::Contents(_) => "content_get",
+            Self::Directories(_) => "directory_get",
+            Self::Revisions(_) => "revision_get",
+            Self::Origins(_) => "origin_get",
+            Self::AllEntities(_) => "entity_get_all",
+            Self::AllLocations => "location_get_all",
+            Self::Relations { .. } => "relation_get",
+            Self::AllRelations(_) => "relation_get_all",
+            Self::FindFirst(_) => "content_find_first",
+            Self::FindAll { .. } => "content_find_all",
+            Self::Counts => "stats",
+        }
+    }
+}
+
 /// An answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Found {

@@ -7,7 +7,10 @@ use std::{
 
 use tokio::sync::mpsc;
 
-use crate::{Link, State, Vitals, console::ConsoleRequest, mailbox::Recipient, order::Order, snapshot::*};
+use crate::{
+    Link, State, Timing, Vitals, console::ConsoleRequest, histogram::Histogram, mailbox::Recipient,
+    order::Order, snapshot::*,
+};
 
 /// From here on work in hand, or a silent arbiter, counts as stuck.
 const STUCK_AFTER: Duration = Duration::from_secs(1);
@@ -73,14 +76,30 @@ impl Node {
                     value: figure.get(),
                 })
                 .collect(),
+            timings: vitals.timings().iter().map(timing).collect(),
             children,
             path,
         }
     }
 }
 
+fn timing(timing: &Timing) -> TimingSnapshot {
+    let (label, value) = timing.label();
+    TimingSnapshot {
+        name: timing.name().to_owned(),
+        label: label.to_owned(),
+        value: value.to_owned(),
+        count: timing.histogram().count(),
+        us: quantiles(timing.histogram()),
+    }
+}
+
+/// p50, p95, p99, microseconds.
+fn quantiles(histogram: &Histogram) -> [u64; 3] {
+    [0.5, 0.95, 0.99].map(|q| histogram.quantile_us(q))
+}
+
 fn mailbox(name: &str, gauge: &crate::gauge::Gauge) -> MailboxSnapshot {
-    let quantiles = |h: &crate::histogram::Histogram| [0.5, 0.95, 0.99].map(|q| h.quantile_us(q));
     MailboxSnapshot {
         name: name.to_owned(),
         depth: gauge.depth(),

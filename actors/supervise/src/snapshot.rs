@@ -68,6 +68,9 @@ pub struct NodeSnapshot {
     pub note: Option<NoteSnapshot>,
     /// The declared figures.
     pub figures: Vec<FigureSnapshot>,
+    /// The declared histograms of durations; none from an instance that is older than they are.
+    #[serde(default)]
+    pub timings: Vec<TimingSnapshot>,
     /// In start order.
     pub children: Vec<NodeSnapshot>,
 }
@@ -167,6 +170,21 @@ pub struct FigureSnapshot {
     pub kind: FigureKind,
     /// Its value.
     pub value: i64,
+}
+
+/// Durations of one kind, microseconds; upper bounds of power-of-two buckets.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TimingSnapshot {
+    /// Its name within the child.
+    pub name: String,
+    /// The label's name.
+    pub label: String,
+    /// The label's value.
+    pub value: String,
+    /// Durations recorded.
+    pub count: u64,
+    /// p50, p95, p99.
+    pub us: [u64; 3],
 }
 
 impl NodeSnapshot {

@@ -20,6 +20,7 @@ use crate::{
     intake::Intake,
     link::{Link, LinkEntry, LinkReporter},
     state::State,
+    timing::Timing,
 };
 
 /// The last exit of a child.
@@ -64,6 +65,7 @@ pub struct Vitals {
     link: Mutex<Option<Arc<LinkEntry>>>,
     figures: Mutex<Vec<Figure>>,
     note: Mutex<Option<Note>>,
+    timings: Mutex<Vec<Timing>>,
     pulse: OnceLock<Arc<Pulse>>,
 }
 
@@ -86,6 +88,7 @@ impl Vitals {
             link: Mutex::new(None),
             figures: Mutex::new(Vec::new()),
             note: Mutex::new(None),
+            timings: Mutex::new(Vec::new()),
             pulse: OnceLock::new(),
         })
     }
@@ -154,6 +157,11 @@ impl Vitals {
         lock(&self.figures).clone()
     }
 
+    /// The declared histograms of durations.
+    pub fn timings(&self) -> Vec<Timing> {
+        lock(&self.timings).clone()
+    }
+
     /// The edge's connection: kind, endpoint and state, if the child is an edge.
     pub fn link_state(&self) -> Option<(&'static str, String, Link)> {
         let entry = lock(&self.link).clone()?;
@@ -200,6 +208,18 @@ impl Vitals {
         let mut text = text.into();
         text.truncate(text.floor_char_boundary(NOTE_BYTES_MAX));
         *lock(&self.note) = Some(Note { text, at_ms: now_ms() });
+    }
+
+    /// Declares a histogram of durations; the same name and label give the same one, so that it goes on over restarts. All
+    /// of one name have the same label, with values of their own: each is a series of one metric.
+    pub fn declare_timing(&self, name: &'static str, label: (&'static str, &'static str)) -> Timing {
+        let mut timings = lock(&self.timings);
+        if let Some(known) = timings.iter().find(|known| known.name() == name && known.label() == label) {
+            return known.clone();
+        }
+        let timing = Timing::new(name, label);
+        timings.push(timing.clone());
+        timing
     }
 
     /// Names the work in hand until the guard is dropped, so that a stuck child shows what it is stuck in.

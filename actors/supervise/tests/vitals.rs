@@ -9,7 +9,8 @@ mod probe;
 use std::time::Duration;
 
 use orchestrator_supervise::{
-    ChildSpec, EventKind, EventLog, FigureKind, Restart, Strategy, SupervisorSpec, TreeSnapshot, Verb,
+    ChildSpec, EventKind, EventLog, FigureKind, NodeSnapshot, Restart, Strategy, SupervisorSpec,
+    TreeSnapshot, Verb,
     testing::{TestTree, event_after, eventually},
 };
 use probe::*;
@@ -123,6 +124,30 @@ fn the_last_note_survives_a_restart_and_is_one_short_text() {
         command(&tree, "a", Verb::Restart).await;
         let note = tree.node("a").unwrap().note.unwrap();
         assert_eq!((note.text, note.at_ms > 0), ("é".repeat(150), true));
+    });
+}
+
+#[test]
+fn timings_are_kept_apart_by_label_and_survive_restarts() {
+    let (mailbox, child) = noting("a", &Journal::default());
+    TestTree::run(spec(child), async |tree| {
+        for round in 1..4 {
+            let count = act(|_, cx| {
+                let get = cx.vitals().declare_timing("call_duration", ("method", "get"));
+                let add = cx.vitals().declare_timing("call_duration", ("method", "add"));
+                get.record(Duration::from_micros(900));
+                [1, 900].iter().for_each(|us| add.record(Duration::from_micros(*us)));
+            });
+            mailbox.ask(count, LONG).await.unwrap();
+            let shown = tree.node("a").unwrap().timings;
+            let shown: Vec<_> = shown.iter().map(|one| (one.value.as_str(), one.count, one.us)).collect();
+            assert_eq!(shown, [("get", round, [1024; 3]), ("add", 2 * round, [1, 1024, 1024])]);
+            command(&tree, "a", Verb::Restart).await;
+        }
+        // An older instance's tree has none.
+        let mut old = serde_json::to_value(tree.node("a").unwrap()).unwrap();
+        old.as_object_mut().unwrap().remove("timings").unwrap();
+        assert!(serde_json::from_value::<NodeSnapshot>(old).unwrap().timings.is_empty());
     });
 }
 

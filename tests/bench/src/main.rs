@@ -159,6 +159,8 @@ impl Arguments {
     }
 
     fn ingest(&self, rows: usize) -> Result<Value> {
+        let base = std::env::temp_dir();
+        let mut raw = vec![calibration::raw_rows(&base, rows)?];
         let mut subject = self.subject()?;
         subject.start()?;
         subject.first_answer();
@@ -173,10 +175,14 @@ impl Arguments {
             Ok((seconds, asker.join().expect("the asker does not panic")))
         })?;
         latencies.sort_by(f64::total_cmp);
+        raw.push(calibration::raw_rows(&base, rows)?);
+        let (raw, rate) = (calibration::median(raw), rows as f64 / seconds);
         Ok(json!({
             "bench": "ingest",
             "rows": rows,
-            "rows_per_s": (rows as f64 / seconds).round(),
+            "rows_per_s": rate.round(),
+            "raw_rows_per_s": raw.round(),
+            "rows_per_raw_row": (rate / raw * 100.0).round() / 100.0,
             "ready_p99_ms": quantile(&latencies, 0.99),
             "ready_max_ms": quantile(&latencies, 1.0),
             "peak_mib": subject.memory_mib("VmHWM")?.round(),

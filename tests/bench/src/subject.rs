@@ -76,9 +76,8 @@ impl Subject {
 
     /// Writes a complete fetcher file of `rows` lines beside the input directory and moves it in.
     pub(crate) fn publish(&self, name: &str, rows: usize) -> Result<()> {
-        let text: String = (0..rows)
-            .map(|i| format!("python3Packages.package-{i} {i}.0.1 {i}.1.0 https://example.org/{i}\n"))
-            .collect();
+        let text: String =
+            (0..rows).map(|i| format!("{} {}\n", row::attr_path(i), row::payload(i))).collect();
         let part = self.path("staged");
         std::fs::write(&part, text)?;
         std::fs::rename(part, self.path("fetchers").join(name))?;
@@ -117,5 +116,16 @@ impl Drop for Subject {
     fn drop(&mut self) {
         // It may have ended already.
         let _ = self.kill();
+    }
+}
+
+/// What the lines of a file say.
+pub(crate) mod row {
+    pub(crate) fn attr_path(i: usize) -> String {
+        format!("python3Packages.package-{i}")
+    }
+
+    pub(crate) fn payload(i: usize) -> String {
+        format!("{i}.0.1 {i}.1.0 https://example.org/{i}")
     }
 }

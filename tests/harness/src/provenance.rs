@@ -3,6 +3,7 @@
 use std::{
     fs,
     path::{Path, PathBuf},
+    process::Command,
 };
 
 use serde_json::{Value, json};
@@ -23,8 +24,10 @@ impl ProvenanceSite {
         let file = site.path().join("provenance.db");
         let socket = site.admin_socket();
         let this = Self { site, settings: Vec::new() };
+        let letters = this.site.path().join("dead-letters.db");
         this.set("admin.listen=\"\"")
             .set(&format!("provenance.sqlite.path={}", file.display()))
+            .set(&format!("provenance.dead_letters={}", letters.display()))
             .set(&format!("admin.unix_socket={}", socket.display()))
     }
 
@@ -40,11 +43,16 @@ impl ProvenanceSite {
         &self.site
     }
 
-    /// Starts an instance and waits until its endpoint answers.
-    pub fn start(&self) -> Instance {
+    /// The command that runs provenance on this site, without starting it.
+    pub fn command(&self) -> Command {
         let mut command = self.site.bare_command();
         command.args(["run", "--only", "provenance"]).args(&self.settings);
-        let instance = Instance::spawn(command);
+        command
+    }
+
+    /// Starts an instance and waits until its endpoint answers.
+    pub fn start(&self) -> Instance {
+        let instance = Instance::spawn(self.command());
         eventually("the endpoint to answer", || self.site.cli(&["tree"]).0 == 0);
         instance
     }

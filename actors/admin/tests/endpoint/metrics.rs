@@ -29,6 +29,11 @@ fn the_text_is_strictly_right_and_says_what_is_known() {
         assert_eq!(value(&format!("orchestrator_link_up{{{store},kind=\"fake\"}}")), 0.0);
         assert_eq!(value(r#"orchestrator_link_up{path="test/admin",kind="http"}"#), 1.0);
         assert_eq!(value(&format!("orchestrator_demo_hand_outs_jobs_total{{{store}}}")), 3.0);
+        let get = format!(r#"{store},method="get""#);
+        let calls = "orchestrator_demo_call_duration_seconds";
+        assert_eq!(value(&format!("{calls}_bucket{{{get},le=\"0.001024\"}}")), 0.0);
+        assert_eq!(value(&format!("{calls}_bucket{{{get},le=\"0.004096\"}}")), 1.0);
+        assert_eq!(value(&format!("{calls}_count{{{get}}}")), 1.0);
         let nap = format!(r#"{mailbox},message="Nap""#);
         assert_eq!(value(&format!("orchestrator_message_handling_seconds_count{{{nap}}}")), 1.0);
         assert_eq!(

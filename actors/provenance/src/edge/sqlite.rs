@@ -12,5 +12,6 @@ mod schema;
 mod store;
 mod write;
 
+pub(super) use error::explain;
 pub use open::{Options, Synchronous};
 pub use store::{SqliteReader, SqliteStore};

@@ -77,7 +77,7 @@ fn tries(cx: &StartCx, kind: &'static str, endpoint: String) -> Reconnect {
 }
 
 /// Runs a future on this thread, with timers.
-fn timed(future: impl Future<Output = Result<(), Fault>>) -> Result<(), Fault> {
+pub(super) fn timed(future: impl Future<Output = Result<(), Fault>>) -> Result<(), Fault> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
     runtime
         .map_err(|error| Fault::new(format!("cannot start the thread's timers: {error}")))?

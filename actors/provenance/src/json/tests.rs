@@ -38,6 +38,33 @@ fn every_kind_of_row() {
 }
 
 #[test]
+fn what_is_written_is_read_again() {
+    let path = |path: &'static [u8]| Bytes::from_static(path);
+    let mut all = vec![
+        Rows::Contents(vec![(id(), Date::from_micros(-1)), (Sha1Git([0; 20]), None)]),
+        Rows::Directories(vec![(id(), Some(Date::MIN)), (Sha1Git([1; 20]), Some(Date::MAX))]),
+        Rows::Revisions(vec![
+            (id(), RevisionData { date: Date::from_micros(7), origin: Some(Sha1Git([2; 20])) }),
+            (id(), RevisionData::default()),
+        ]),
+        Rows::Origins(vec![(id(), "https://a\0".to_owned())]),
+        Rows::Locations(vec![path(b""), path(b"a/b"), path(b"\xff\0")]),
+    ];
+    all.extend(Relation::ALL.map(|relation| {
+        let path = relation.has_path().then(|| path(b"\xfe"));
+        Rows::Relations(relation, vec![RelationRow { src: id(), dst: Sha1Git([3; 20]), path }])
+    }));
+    for rows in all {
+        let mut read = Rows::none(rows.method());
+        for line in lines(&rows) {
+            let row = JsonRow::read(line).and_then(JsonRow::into_rows).unwrap();
+            assert!(read.append(row).is_ok());
+        }
+        assert_eq!(read, rows);
+    }
+}
+
+#[test]
 fn what_is_wrong_is_said() {
     for (value, words) in [
         (json!({"add": "content", "id": "2032"}), "40 hex digits"),
@@ -64,6 +91,8 @@ fn answers_can_be_read() {
     let shown = show(Found::Occurrences(vec![found]));
     let expected = json!([{"content": ID, "revision": ID, "date": "2001-09-09T01:46:40.123456Z", "origin": null, "path_hex": "61ff"}]);
     assert_eq!(shown, expected);
-    let extremes = BTreeMap::from([(id(), Date::MIN)]);
-    assert_eq!(show(Found::Dates(extremes)), json!({ID: "0001-01-01T00:00:00Z"}));
+    for (date, written) in [(Date::MIN, "0001-01-01T00:00:00Z"), (Date::MAX, "9999-12-31T23:59:59.999999Z")] {
+        assert_eq!(show(Found::Dates(BTreeMap::from([(id(), date)]))), json!({ ID: written }));
+        assert_eq!(JsonDate::try_from(written.to_owned()), Ok(JsonDate(date)));
+    }
 }

@@ -75,10 +75,13 @@ impl FromStr for Range {
     }
 }
 
-/// Some of the ranges. Written as in `0-7,c`.
+/// Some of the ranges. Written as in `0-7,c`, or `none`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, serde::Serialize, serde::Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct RangeSet(u16);
+
+/// The empty set, as it is written.
+const NONE: &str = "none";
 
 impl RangeSet {
     /// None of them.
@@ -118,6 +121,9 @@ impl FromIterator<Range> for RangeSet {
 
 impl fmt::Display for RangeSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_empty() {
+            return f.write_str(NONE);
+        }
         let ranges: Vec<Range> = self.iter().collect();
         for (nth, run) in ranges.chunk_by(|a, b| a.0 + 1 == b.0).enumerate() {
             let comma = if nth > 0 { "," } else { "" };
@@ -140,7 +146,7 @@ impl fmt::Debug for RangeSet {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RangeSetError {
     /// Nothing there.
-    #[error("no range is named: write hex digits and spans of them, for example 0-7,c")]
+    #[error("no range is named: write hex digits and spans of them, for example 0-7,c, or none")]
     Empty,
     /// Neither a digit nor a span.
     #[error("{0:?} is no range: write lower-case hex digits and spans of them, for example 0-7,c")]
@@ -156,6 +162,9 @@ impl FromStr for RangeSet {
     fn from_str(text: &str) -> Result<Self, RangeSetError> {
         if text.trim().is_empty() {
             return Err(RangeSetError::Empty);
+        }
+        if text.trim() == NONE {
+            return Ok(Self::NONE);
         }
         let mut set = 0;
         for part in text.split(',').map(str::trim) {
@@ -194,8 +203,8 @@ impl schemars::JsonSchema for RangeSet {
     fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
         schemars::json_schema!({
             "type": "string",
-            "description": "hex digits and spans of them, for example 0-7,c",
-            "pattern": "^ *[0-9a-f](-[0-9a-f])? *(, *[0-9a-f](-[0-9a-f])? *)*$",
+            "description": "hex digits and spans of them, for example 0-7,c, or none",
+            "pattern": "^ *(none|[0-9a-f](-[0-9a-f])? *(, *[0-9a-f](-[0-9a-f])? *)*)$",
         })
     }
 }

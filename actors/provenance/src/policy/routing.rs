@@ -52,27 +52,38 @@ impl Routing {
 /// The rows of each range, ranges in order, rows of a range in the order given. No rows, no range.
 #[must_use]
 pub fn split(rows: Rows, routing: Routing) -> Vec<(Range, Rows)> {
+    let ranges = ranges(&rows, routing);
+    deal(rows, &ranges)
+}
+
+/// The range of each row.
+pub(crate) fn ranges(rows: &Rows, routing: Routing) -> Vec<Range> {
     let by_id = |id: &Sha1Git| routing.range_of_id(id);
     match rows {
-        Rows::Contents(rows) => deal(rows, |row| by_id(&row.0), Rows::Contents),
-        Rows::Directories(rows) => deal(rows, |row| by_id(&row.0), Rows::Directories),
-        Rows::Revisions(rows) => deal(rows, |row| by_id(&row.0), Rows::Revisions),
-        Rows::Origins(rows) => deal(rows, |row| by_id(&row.0), Rows::Origins),
-        Rows::Locations(rows) => deal(rows, |path| routing.range_of_path(path), Rows::Locations),
-        Rows::Relations(relation, rows) => {
-            deal(rows, |row| by_id(&row.src), |rows| Rows::Relations(relation, rows))
-        }
+        Rows::Contents(rows) | Rows::Directories(rows) => rows.iter().map(|row| by_id(&row.0)).collect(),
+        Rows::Revisions(rows) => rows.iter().map(|row| by_id(&row.0)).collect(),
+        Rows::Origins(rows) => rows.iter().map(|row| by_id(&row.0)).collect(),
+        Rows::Locations(rows) => rows.iter().map(|path| routing.range_of_path(path)).collect(),
+        Rows::Relations(_, rows) => rows.iter().map(|row| by_id(&row.src)).collect(),
     }
 }
 
-fn deal<T>(
-    rows: Vec<T>,
-    range_of: impl Fn(&T) -> Range,
-    wrap: impl Fn(Vec<T>) -> Rows,
-) -> Vec<(Range, Rows)> {
+/// As [`split`], with the range of each row at hand.
+pub(crate) fn deal(rows: Rows, ranges: &[Range]) -> Vec<(Range, Rows)> {
+    match rows {
+        Rows::Contents(rows) => deal_as(rows, ranges, Rows::Contents),
+        Rows::Directories(rows) => deal_as(rows, ranges, Rows::Directories),
+        Rows::Revisions(rows) => deal_as(rows, ranges, Rows::Revisions),
+        Rows::Origins(rows) => deal_as(rows, ranges, Rows::Origins),
+        Rows::Locations(rows) => deal_as(rows, ranges, Rows::Locations),
+        Rows::Relations(relation, rows) => deal_as(rows, ranges, |rows| Rows::Relations(relation, rows)),
+    }
+}
+
+fn deal_as<T>(rows: Vec<T>, ranges: &[Range], wrap: impl Fn(Vec<T>) -> Rows) -> Vec<(Range, Rows)> {
     let mut dealt: [Vec<T>; Range::COUNT] = Default::default();
-    for row in rows {
-        dealt[range_of(&row).index()].push(row);
+    for (row, range) in rows.into_iter().zip(ranges) {
+        dealt[range.index()].push(row);
     }
     let filled = Range::ALL.into_iter().zip(dealt).filter(|(_, rows)| !rows.is_empty());
     filled.map(|(range, rows)| (range, wrap(rows))).collect()

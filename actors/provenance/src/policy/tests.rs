@@ -174,7 +174,7 @@ fn range_sets_are_read_as_people_write_them() {
         assert_eq!(set.to_string(), canonical);
     }
     assert_eq!("0-f".parse(), Ok(RangeSet::ALL));
-    assert!(RangeSet::NONE.is_empty() && RangeSet::NONE.to_string().is_empty());
+    assert!(RangeSet::NONE.is_empty() && RangeSet::NONE.to_string() == "none");
     assert_eq!(Range::new(15), Some(Range::ALL[15]));
     assert_eq!(Range::new(16), None);
 }
@@ -182,7 +182,7 @@ fn range_sets_are_read_as_people_write_them() {
 #[test]
 fn what_names_no_ranges_is_told_so() {
     for (text, expected) in [
-        ("", "no range is named: write hex digits and spans of them, for example 0-7,c"),
+        ("", "no range is named: write hex digits and spans of them, for example 0-7,c, or none"),
         ("7-0", "the span 7-0 runs backwards: write 0-7"),
         ("0,,1", "\"\" is no range: write lower-case hex digits and spans of them, for example 0-7,c"),
         ("0-F", "\"0-F\" is no range: write lower-case hex digits and spans of them, for example 0-7,c"),

@@ -72,8 +72,8 @@ impl Ranges {
     }
 
     /// The workers, in the order of the pool.
-    pub fn workers(&self) -> impl Iterator<Item = Worker> {
-        Worker::all().filter(|worker| self.of(worker.exchange).contains(worker.range))
+    pub fn workers(self) -> impl Iterator<Item = Worker> {
+        Worker::all().filter(move |worker| self.of(worker.exchange).contains(worker.range))
     }
 }
 

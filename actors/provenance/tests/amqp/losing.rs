@@ -3,6 +3,10 @@
 use std::sync::Arc;
 
 use futures_util::future::join_all;
+use lapin::{
+    options::{QueueDeclareOptions, QueueDeleteOptions},
+    types::FieldTable,
+};
 use orchestrator_harness::Rabbit;
 use orchestrator_provenance::edge::amqp::{Publication, Sink};
 use orchestrator_supervise::testing::TestTree;
@@ -50,6 +54,35 @@ fn it_starts_without_a_broker_and_says_what_to_do() {
         assert!(link.contains("127.0.0.1:1") && link.contains("see that it runs"), "{link}");
         assert!(!link.contains("secret"), "{link}");
         assert_eq!(presence.missing().len(), 3);
+    });
+}
+
+#[test]
+fn a_queue_that_cannot_be_declared_keeps_no_other_worker_and_is_named() {
+    let url = rabbit().vhost("flags");
+    let (house, spec) = by_hand(&url, (0..16).map(worker).collect());
+    TestTree::run(spec, async |tree| {
+        let client = Client::connect(&url).await;
+        all_consumed(&house.presence).await;
+        // Its worker declares it again, but somebody was faster, with another flag.
+        let (queue, durable) = (
+            "content_add.unknown.3",
+            QueueDeclareOptions { durable: true, ..QueueDeclareOptions::default() },
+        );
+        client.channel.queue_delete(queue.into(), QueueDeleteOptions::default()).await.unwrap();
+        client.channel.queue_declare(queue.into(), durable, FieldTable::default()).await.unwrap();
+        let named = "of 48 queues have no consumer: content_add.unknown.[3]";
+        eventually("the link names it", || link(&tree).contains(named)).await;
+        let text = link(&tree);
+        assert!(text.contains("content_3: ") && text.contains("see the setting topology"), "{text}");
+        client.send("content_add.unknown.4", "other", &contents(1)).await;
+        house.request().await;
+        client.channel.queue_delete(queue.into(), QueueDeleteOptions::default()).await.unwrap();
+        all_consumed(&house.presence).await;
+        eventually("the link is up again", || link(&tree).contains("\"up\"")).await;
+        client.send(queue, "this", &contents(1)).await;
+        house.request().await;
+        assert_eq!(tree.node("amqp").unwrap().incarnation, 1);
     });
 }
 

@@ -40,7 +40,8 @@ pub enum CallError {
     Refused,
     /// No response came in time.
     #[error(
-        "{received} of {expected} items are stored, and no further response came within {waited:?}: see that the servers run and keep up, then try again"
+        "{received} of {expected} items are stored, and no further response came within {waited:?}: see that the servers run and keep up, then try again; a row that can never be stored is never acknowledged, the queue {queue} has it with the reason",
+        queue = super::DEAD_LETTER
     )]
     TimedOut {
         /// Items that responses told of.

@@ -1,25 +1,38 @@
 //! The child that consumes the queues of all workers of this process, over one connection.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    fmt,
+    sync::{Arc, Mutex, MutexGuard},
+    time::{Duration, Instant},
+};
 
-use futures_util::{StreamExt, TryStreamExt, stream, stream::FuturesUnordered};
+use futures_util::{StreamExt, stream::FuturesUnordered};
 use orchestrator_edge::{
     Reconnect,
     amqp::{AmqpError, Broker, Session},
 };
-use orchestrator_supervise::{Backoff, Factory, Figure, FigureKind, StartCx, Vitals};
-use tokio::time::sleep;
+use orchestrator_supervise::{Factory, Figure, FigureKind, StartCx, StopToken, Vitals};
+use tokio::{
+    sync::{Semaphore, watch},
+    time::sleep,
+};
 
 use super::{
     dead_letter::DeadLetters, presence::Presence, topology::Topology, worker_channel::WorkerChannel,
 };
 use crate::{
+    edge::RETRY,
     messages::Request,
     policy::{Worker, binding_keys},
 };
 
 /// How many channels are opened side by side: the broker answers each in turn.
 const OPENING_MAX: usize = 16;
+/// After so long, the queues that have no consumer are named; starting goes on (contract §5: the original gives up then).
+const PATIENCE: Duration = Duration::from_secs(60);
+/// A worker that lost its channel and is back after so long is no news.
+const GRACE: Duration = Duration::from_secs(1);
 
 /// Hands a request to its worker; gives it back when the worker has no place for it.
 pub type Sink = Arc<dyn Fn(Worker, Request) -> Result<(), Request> + Send + Sync>;
@@ -49,10 +62,18 @@ pub fn factory(broker: Broker, consumption: Consumption) -> Factory {
     Factory::task(move |cx: StartCx| {
         let (broker, consumption) = (broker.clone(), consumption.clone());
         async move {
-            let mut reconnect = Reconnect::new(cx.vitals.link("amqp", broker.endpoint()), Backoff::DEFAULT);
+            let mut reconnect = Reconnect::new(cx.vitals.link("amqp", broker.endpoint()), RETRY);
             let figures = Figures::declare(&cx.vitals);
+            let mut away_since = Instant::now();
             while let Err(error) = serve(&broker, &consumption, &figures, &mut reconnect, &cx).await {
-                let delay = reconnect.failed(error.to_string());
+                if reconnect.is_up() {
+                    away_since = Instant::now();
+                }
+                let mut reason = error.to_string();
+                if away_since.elapsed() > PATIENCE {
+                    reason = format!("{reason}; {}", consumption.presence.describe_missing());
+                }
+                let delay = reconnect.failed(reason);
                 tokio::select! {
                     biased;
                     () = cx.stop.cancelled() => break,
@@ -64,7 +85,7 @@ pub fn factory(broker: Broker, consumption: Consumption) -> Factory {
     })
 }
 
-/// Connects and consumes until `cx` stops, or the connection or anything that was asked of it fails.
+/// Connects and consumes until `cx` stops, the connection fails, or dead letters are not taken.
 async fn serve(
     broker: &Broker,
     consumption: &Consumption,
@@ -78,17 +99,12 @@ async fn serve(
         () = cx.stop.cancelled() => return Ok(()),
         opened = open(broker, consumption, figures, cx) => opened,
     };
-    let (mut session, house, channels) = opened?;
-    reconnect.succeeded();
-    figures.queues_consumed.set(consumption.presence.consumed() as u64);
+    let (session, house) = opened?;
+    let opening = Semaphore::new(OPENING_MAX);
+    let workers = consumption.workers.iter();
     let mut running: FuturesUnordered<_> =
-        channels.into_iter().map(|channel| channel.run(&house, &cx.stop)).collect();
-    let all = async {
-        while let Some(ended) = running.next().await {
-            ended?;
-        }
-        Ok(())
-    };
+        workers.map(|&worker| attend(&session, &house, &opening, worker, &cx.stop)).collect();
+    let all = async { while running.next().await.is_some() {} };
     let too_late = async {
         cx.stop.cancelled().await;
         sleep(consumption.drain).await;
@@ -96,8 +112,10 @@ async fn serve(
     let served = tokio::select! {
         biased;
         error = session.lost() => Err(error),
+        error = house.doomed() => Err(error),
+        () = house.report(reconnect) => Ok(()),
         // The children of this future have a fair order of their own; tokio's budget would only wake it up in vain.
-        served = tokio::task::unconstrained(all) => served,
+        () = tokio::task::unconstrained(all) => Ok(()),
         () = too_late => {
             tracing::warn!("stopped with messages in hand: the broker delivers them again");
             Ok(())
@@ -114,18 +132,52 @@ async fn open(
     consumption: &Consumption,
     figures: &Figures,
     cx: &StartCx,
-) -> Result<(Session, House, Vec<WorkerChannel>), AmqpError> {
+) -> Result<(Session, House), AmqpError> {
     let session = broker.connect().await?;
     let dead_letters = DeadLetters::open(&session).await?;
     let Consumption { topology, prefetch, sink, presence, .. } = consumption.clone();
     let (figures, vitals) = (figures.clone(), cx.vitals.clone());
-    let house = House { topology, prefetch, sink, presence, dead_letters, figures, vitals };
-    let channels = stream::iter(&consumption.workers)
-        .map(|&worker| WorkerChannel::open(&session, &house, worker))
-        .buffer_unordered(OPENING_MAX)
-        .try_collect()
-        .await?;
-    Ok((session, house, channels))
+    let (troubles, doom) = (Mutex::default(), watch::Sender::default());
+    Ok((session, House { topology, prefetch, sink, presence, dead_letters, figures, vitals, troubles, doom }))
+}
+
+/// Has a worker's queues consumed until `stop`, for as long as the connection lasts. What keeps it from that, say a queue
+/// that another program declared with other flags, keeps no other worker: it is tried again and again.
+async fn attend(session: &Session, house: &House, opening: &Semaphore, worker: Worker, stop: &StopToken) {
+    let mut failures = 0;
+    loop {
+        let open = async {
+            // It is never closed.
+            let _turn = opening.acquire().await;
+            WorkerChannel::open(session, house, worker).await
+        };
+        let opened = tokio::select! {
+            biased;
+            () = stop.cancelled() => return,
+            opened = open => opened,
+        };
+        let begun = Instant::now();
+        let ended = match opened {
+            Ok(channel) => {
+                house.troubles().remove(&worker);
+                channel.run(house, stop).await
+            }
+            Err(error) => Err(error),
+        };
+        let Err(error) = ended else { return };
+        if begun.elapsed() > RETRY.max {
+            failures = 0;
+        }
+        house.troubles().insert(worker, error.to_string());
+        house.presence.left(binding_keys(worker.exchange, worker.range));
+        let delay = RETRY.delay(failures, fastrand::f64());
+        failures = failures.saturating_add(1);
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => return,
+            () = sleep(delay) => {}
+        }
+    }
 }
 
 /// What all channels of a connection share.
@@ -137,6 +189,55 @@ pub(super) struct House {
     pub(super) dead_letters: DeadLetters,
     pub(super) figures: Figures,
     pub(super) vitals: Arc<Vitals>,
+    /// Workers whose queues are not consumed, and why.
+    troubles: Mutex<BTreeMap<Worker, String>>,
+    /// Why the connection has to be given up although it works.
+    doom: watch::Sender<Option<AmqpError>>,
+}
+
+impl House {
+    /// Has the connection given up.
+    pub(super) fn give_up(&self, error: AmqpError) {
+        self.doom.send_replace(Some(error));
+    }
+
+    async fn doomed(&self) -> AmqpError {
+        let mut doom = self.doom.subscribe();
+        let doomed = doom.wait_for(Option::is_some).await;
+        // The sender is ours, and what was waited for is there.
+        doomed.ok().and_then(|error| error.clone()).unwrap_or_else(|| AmqpError::Lost("given up".to_owned()))
+    }
+
+    fn troubles(&self) -> MutexGuard<'_, BTreeMap<Worker, String>> {
+        // A map of texts is whole whenever the lock is free.
+        self.troubles.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Tells the link whether all queues are consumed, and if not for a while, which are not and why. Never ends.
+    async fn report(&self, reconnect: &mut Reconnect) {
+        let mut incomplete_since = Instant::now();
+        loop {
+            let consumed = self.presence.consumed();
+            self.figures.queues_consumed.set(consumed as u64);
+            if self.presence.missing().is_empty() {
+                reconnect.succeeded();
+                self.presence.changed().await;
+                incomplete_since = Instant::now();
+                continue;
+            }
+            let trouble =
+                self.troubles().iter().next().map(|(worker, reason)| format!("{worker}: {reason}; "));
+            let patience = if trouble.is_some() { GRACE } else { PATIENCE };
+            if incomplete_since.elapsed() < patience {
+                let rest = patience.saturating_sub(incomplete_since.elapsed());
+                let _ = tokio::time::timeout(rest, self.presence.changed()).await;
+                continue;
+            }
+            let missing = self.presence.describe_missing();
+            reconnect.incomplete(format!("{}{missing}", trouble.unwrap_or_default()), PATIENCE);
+            let _ = tokio::time::timeout(PATIENCE, self.presence.changed()).await;
+        }
+    }
 }
 
 /// The child's figures.

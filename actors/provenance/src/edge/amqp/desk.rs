@@ -80,7 +80,10 @@ impl Desk {
     /// The next message to send, and its call's correlation id.
     pub(super) fn next_to_send(&mut self) -> Option<(String, Outgoing)> {
         while let Some((id, index)) = self.to_send.pop_front() {
-            // A call that has ended meanwhile sends nothing more.
+            // A call that has ended meanwhile, or that nobody waits for any more, sends nothing more.
+            if self.open.get(&id).is_some_and(|open| open.call.reply.is_closed()) {
+                self.end(&id, Err(CallError::Stopping));
+            }
             if let Some(open) = self.open.get(&id) {
                 return Some((id, open.call.messages[index].clone()));
             }
@@ -251,6 +254,17 @@ mod tests {
         assert_eq!(sent(&mut desk), ids);
         desk.respond(&ids[0], 1, now);
         assert_eq!(shaken.try_recv(), Ok(Ok(1)));
+    }
+
+    #[test]
+    fn a_call_that_nobody_waits_for_sends_nothing_more() {
+        let (mut desk, now) = (Desk::new(Patience::default()), Instant::now());
+        let mut held = admit(&mut desk, &[1], now);
+        drop(admit(&mut desk, &[1, 1], now));
+        let ids = sent(&mut desk);
+        assert_eq!((ids.len(), desk.calls(), desk.bytes()), (1, 1, 5));
+        desk.respond(&ids[0], 1, now);
+        assert_eq!(held.try_recv(), Ok(Ok(1)));
     }
 
     #[test]

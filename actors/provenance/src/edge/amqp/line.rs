@@ -12,9 +12,6 @@ use orchestrator_edge::amqp::{AmqpError, Broker, Session, answer};
 use super::{call::Outgoing, topology::Topology};
 use crate::method::Exchange;
 
-/// Responses that the broker sends ahead of their acknowledgement.
-const PREFETCH: u16 = 100;
-
 const PERSISTENT: u8 = 2;
 
 /// One connection: the channel, and the queue that responses come by.
@@ -27,8 +24,8 @@ pub(super) struct Line {
 
 impl Line {
     /// Connects, declares the exchanges (or a message to one that no server has declared yet would cost the channel), and
-    /// consumes a queue of its own.
-    pub(super) async fn open(broker: Broker, topology: Topology) -> Result<Self, AmqpError> {
+    /// consumes a queue of its own, with `prefetch` responses ahead of their acknowledgement.
+    pub(super) async fn open(broker: Broker, topology: Topology, prefetch: u16) -> Result<Self, AmqpError> {
         let session = broker.connect().await?;
         let channel = session.channel().await?;
         for exchange in Exchange::ALL {
@@ -41,7 +38,7 @@ impl Line {
         let exclusive = QueueDeclareOptions { exclusive: true, ..QueueDeclareOptions::default() };
         let declare = channel.queue_declare("".into(), exclusive, FieldTable::default());
         let reply_to = answer("declare a queue for responses", declare).await?.name().clone();
-        let qos = channel.basic_qos(PREFETCH, BasicQosOptions { global: false });
+        let qos = channel.basic_qos(prefetch, BasicQosOptions { global: false });
         answer("limit the responses in hand", qos).await?;
         let options = BasicConsumeOptions::default();
         let consume = channel.basic_consume(reply_to.clone(), "".into(), options, FieldTable::default());

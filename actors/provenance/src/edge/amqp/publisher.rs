@@ -1,6 +1,6 @@
 //! The child that publishes calls and gathers their responses: any number of calls at a time, over one connection.
 
-use std::time::Duration;
+use std::{cell::Cell, time::Duration};
 
 use futures_util::{FutureExt, StreamExt, stream::FuturesUnordered};
 use lapin::{Channel, Consumer, message::Delivery, options::BasicAckOptions};
@@ -8,7 +8,7 @@ use orchestrator_edge::{
     Reconnect,
     amqp::{AmqpError, Broker, answer},
 };
-use orchestrator_supervise::{Backoff, Factory, Figure, FigureKind, Inbox, InboxSlot, StartCx, Vitals};
+use orchestrator_supervise::{Factory, Figure, FigureKind, Inbox, InboxSlot, Outbox, StartCx, Vitals};
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::{
@@ -17,21 +17,33 @@ use super::{
     line::{Line, Sent, publish},
     topology::Topology,
 };
-use crate::wire;
+use crate::{
+    edge::RETRY,
+    stopwatch::{Sample, Stopwatch},
+    wire,
+};
+
+/// Methods of the client that this child carries out.
+const OPEN: &str = "open";
+const CLOSE: &str = "close";
 
 /// How calls are published.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Publication {
     /// What the servers' exchanges and queues are made of.
     pub topology: Topology,
     /// How long calls wait for responses.
     pub patience: Patience,
+    /// How many responses the broker sends ahead of their acknowledgement.
+    pub prefetch: u16,
     /// How many messages await their confirm at the most.
     pub window: usize,
     /// While the open calls' bodies have so many bytes, no further call is taken on.
     pub bytes_max: usize,
     /// How long a stop waits for the calls under way.
     pub drain: Duration,
+    /// Who else is told how long opening and closing take.
+    pub statsd: Option<Outbox<Sample>>,
 }
 
 impl Default for Publication {
@@ -39,9 +51,11 @@ impl Default for Publication {
         Self {
             topology: Topology::Transient,
             patience: Patience::default(),
+            prefetch: 100,
             window: 256,
             bytes_max: 64 * 1024 * 1024,
             drain: Duration::from_secs(4),
+            statsd: None,
         }
     }
 }
@@ -51,13 +65,15 @@ impl Default for Publication {
 pub fn client(broker: Broker, publication: Publication, calls: &InboxSlot<Call>) -> Factory {
     let slot = calls.clone();
     let task = Factory::task(move |cx: StartCx| {
-        let (broker, calls) = (broker.clone(), slot.open());
+        let (broker, publication, calls) = (broker.clone(), publication.clone(), slot.open());
         async move {
             let figures = Figures::declare(&cx.vitals);
             let desk = Desk::new(publication.patience);
-            let mut client = Client { broker, publication, calls, cx, desk, figures, ended: false };
+            let stopwatch = Stopwatch::new(&cx.vitals, publication.statsd.clone(), [OPEN, CLOSE]);
+            let mut client =
+                Client { broker, publication, calls, cx, desk, figures, stopwatch, ended: false };
             let link = client.cx.vitals.link("amqp", client.broker.endpoint());
-            client.run(Reconnect::new(link, Backoff::DEFAULT)).await;
+            client.run(Reconnect::new(link, RETRY)).await;
             Ok(())
         }
     });
@@ -71,6 +87,7 @@ struct Client {
     cx: StartCx,
     desk: Desk,
     figures: Figures,
+    stopwatch: Stopwatch,
     /// No further call comes.
     ended: bool,
 }
@@ -79,8 +96,10 @@ impl Client {
     async fn run(&mut self, mut reconnect: Reconnect) {
         let stop = self.cx.stop.clone();
         let drain = self.publication.drain;
+        let (stopwatch, closing) = (self.stopwatch.clone(), Cell::new(None));
         let too_late = async {
             stop.cancelled().await;
+            closing.set(Some(stopwatch.start(CLOSE)));
             sleep(drain).await;
         };
         tokio::select! {
@@ -89,23 +108,28 @@ impl Client {
             () = too_late => {}
         }
         self.desk.fail_all(&CallError::Stopping);
+        drop(closing);
         self.count();
     }
 
     /// Serves until no call is left after a stop.
     async fn serve(&mut self, reconnect: &mut Reconnect) {
+        let mut since = std::time::Instant::now();
         loop {
-            let Some(opened) =
-                self.meanwhile(Line::open(self.broker.clone(), self.publication.topology)).await
-            else {
+            let open = Line::open(self.broker.clone(), self.publication.topology, self.publication.prefetch);
+            let Some(opened) = self.meanwhile(open).await else {
                 return;
             };
             let error = match opened {
                 Ok(mut line) => {
+                    drop(self.stopwatch.start_at(OPEN, since));
                     reconnect.succeeded();
                     match self.converse(&mut line).await {
                         Ok(()) => return line.session.close().await,
-                        Err(error) => error,
+                        Err(error) => {
+                            since = std::time::Instant::now();
+                            error
+                        }
                     }
                 }
                 Err(error) => error,
@@ -156,11 +180,14 @@ impl Client {
 
     /// Publishes and gathers over one connection, until no call is left after a stop.
     async fn converse(&mut self, line: &mut Line) -> Result<(), AmqpError> {
+        let Line { session, channel, responses, reply_to } = line;
+        let lost = session.lost();
+        tokio::pin!(lost);
         let mut sending = FuturesUnordered::new();
         loop {
             while sending.len() < self.publication.window {
                 let Some((id, message)) = self.desk.next_to_send() else { break };
-                sending.push(publish(&line.channel, &line.reply_to, self.publication.topology, id, message));
+                sending.push(publish(channel, reply_to, self.publication.topology, id, message));
             }
             self.count();
             if self.ended && self.desk.is_empty() {
@@ -168,10 +195,10 @@ impl Client {
             }
             tokio::select! {
                 biased;
-                error = line.session.lost() => return Err(error),
+                error = &mut lost => return Err(error),
                 Some(sent) = sending.next(), if !sending.is_empty() => self.confirmed(sent?),
-                response = line.responses.next() => match response {
-                    Some(Ok(first)) => self.gather(first, &line.channel, &mut line.responses).await?,
+                response = responses.next() => match response {
+                    Some(Ok(first)) => self.gather(first, channel, responses).await?,
                     Some(Err(error)) => return Err(AmqpError::Lost(error.to_string())),
                     None => return Err(AmqpError::Lost("the queue for responses is gone".to_owned())),
                 },

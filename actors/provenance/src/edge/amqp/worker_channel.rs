@@ -211,7 +211,8 @@ impl WorkerChannel {
             }
             next = self.in_hand.next().now_or_never().flatten();
         }
-        self.bury(&done, house).await?;
+        // All workers share the channel that dead letters take: it needs a new connection.
+        self.bury(&done, house).await.inspect_err(|error| house.give_up(error.clone()))?;
         done.iter().for_each(|(in_hand, _)| in_hand.tell_of_trouble(house));
         self.give_back(&lost, house).await?;
         self.acknowledge(&done, house).await?;

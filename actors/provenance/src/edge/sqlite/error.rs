@@ -9,7 +9,7 @@ use crate::store::StoreError;
 /// Translates; `action` says what was tried.
 ///
 /// A damaged file is [`StoreError::Away`] too: the rows are not at fault, and whoever sent them must keep them.
-pub(super) fn explain(path: &Path, action: &str, error: &rusqlite::Error) -> StoreError {
+pub(in crate::edge) fn explain(path: &Path, action: &str, error: &rusqlite::Error) -> StoreError {
     let path = path.display();
     match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {

@@ -1,0 +1,64 @@
+//! Calls to the workers of this process: which rows are refused is told by their places in the call, after they were kept.
+
+use std::path::Path;
+
+use orchestrator_supervise::{ChildSpec, Factory, Strategy, SupervisorSpec, inbox, testing::TestTree};
+use proptest::{collection::vec, prelude::*};
+
+use super::*;
+use crate::{edge::dead_letters, messages::WriteRequest, range_workers, row::Sha1Git, store::StoreError};
+
+/// Workers over a store that refuses contents whose last byte is odd.
+fn workers() -> (Workers, SupervisorSpec) {
+    let (writes, slot) = inbox::<WriteRequest>(80);
+    let store = slot.clone();
+    let factory = Factory::task(move |cx| {
+        let mut requests = store.open();
+        async move {
+            while let Some(WriteRequest { rows, reply }) = requests.next(&cx).await {
+                let Rows::Contents(rows) = rows else { panic!("contents") };
+                let odd = rows.iter().any(|(id, _)| id.0[19] % 2 == 1);
+                let _ = reply.send(if odd { Err(StoreError::Refused("odd".to_owned())) } else { Ok(()) });
+            }
+            Ok(())
+        }
+    });
+    let (mailboxes, pool) = range_workers(10, &writes);
+    let store = ChildSpec::worker("store", factory.with_inbox("writes", &slot));
+    let (letters, slot) = inbox(8);
+    let letters_child =
+        ChildSpec::worker("dead_letters", dead_letters::factory(Path::new(":memory:"), &slot));
+    let tree = SupervisorSpec::new(Strategy::RestForOne).child(store).child(pool).child(letters_child);
+    (Workers::new(mailboxes, letters), tree)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(12))]
+
+    #[test]
+    fn refused_rows_are_told_by_their_places(
+        ends in vec((any::<u8>(), any::<u8>()), 0..60),
+        batch in 1_usize..8,
+        routing in prop::sample::select(vec![Routing::FirstByte, Routing::FirstHexDigit]),
+    ) {
+        // The place itself is in the identifier, so that none is repeated.
+        let id = |(place, &(first, last)): (usize, &(u8, u8))| {
+            let mut id = Sha1Git([place as u8; 20]);
+            (id.0[0], id.0[19]) = (first, last);
+            (id, None)
+        };
+        let rows = Rows::Contents(ends.iter().enumerate().map(id).collect());
+        let odd = ends.iter().enumerate().filter(|(_, (_, last))| last % 2 == 1);
+        let odd: Vec<_> = odd.map(|(place, _)| place as u32).collect();
+        let (workers, spec) = workers();
+        let mut receipt = None;
+        TestTree::run(spec, async |_tree| {
+            let route = Route { routing, batch: 100, transport: Transport::Embedded(workers) };
+            receipt = Some(route.add(rows, Some(batch)).await);
+        });
+        let receipt = receipt.expect("it ran").expect("a receipt");
+        prop_assert_eq!(receipt.stored, (ends.len() - odd.len()) as u64);
+        prop_assert!(receipt.refused.iter().all(|refusal| refusal.reason == "odd"));
+        prop_assert_eq!(receipt.refused.iter().map(|refusal| refusal.index).collect::<Vec<_>>(), odd);
+    }
+}

@@ -1,0 +1,34 @@
+//! What operators' arguments become.
+
+use serde_json::json;
+
+use super::*;
+
+#[test]
+fn rows_are_sorted_by_need_and_keep_their_places() {
+    let id = "20329687bb9c1231a7e05afe86160343ad49b494";
+    let addition = add(json!({ "batch": 7, "rows": [
+        { "add": "content_in_revision", "src": id, "dst": id, "path": "a" },
+        { "add": "content", "id": id },
+        { "add": "origin", "url": "https://nul\0" },
+        { "add": "origin", "url": "https://a/b" },
+        "what",
+        { "add": "content", "id": id },
+    ] }))
+    .unwrap();
+    let places: Vec<_> = addition.groups.iter().map(|group| group.places.as_slice()).collect();
+    assert_eq!(places, [&[3][..], &[1, 5], &[0]]);
+    assert_eq!(addition.groups[1].rows.len(), 2);
+    assert_eq!(addition.bad.iter().map(|bad| bad.index).collect::<Vec<_>>(), [2, 4]);
+    assert_eq!(addition.batch, Some(7));
+}
+
+#[test]
+fn other_arguments_are_refused() {
+    for args in
+        [json!({ "rows": [], "batch": 0 }), json!({ "rows": [], "batch": 10_001 }), json!({ "row": [] })]
+    {
+        assert!(matches!(add(args.clone()), Err(ConsoleError::BadArguments(_))), "{args}");
+    }
+    assert_eq!(add(json!({ "rows": [] })).unwrap().batch, None);
+}
