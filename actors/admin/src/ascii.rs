@@ -1,6 +1,8 @@
 //! The tree as text, one line a child. Pure: the same snapshot gives the same text, for endpoint and CLI alike.
 
-use orchestrator_supervise::{ExitSnapshot, LinkSnapshot, MailboxSnapshot, NodeSnapshot, TreeSnapshot};
+use orchestrator_supervise::{
+    ExitSnapshot, LinkSnapshot, MailboxSnapshot, NodeSnapshot, NoteSnapshot, TreeSnapshot,
+};
 
 use crate::columns::align;
 
@@ -80,6 +82,7 @@ impl Painter {
             notes.push(format!("{refused} refused"));
         }
         notes.extend(node.last_exit.as_ref().and_then(|exit| self.last_exit(exit)));
+        notes.extend(node.note.as_ref().map(|note| self.set_aside(note)));
         notes.join("; ")
     }
 
@@ -116,6 +119,13 @@ impl Painter {
         };
         let lost = exit.in_hand.as_ref().map(|name| format!(" in {name}")).unwrap_or_default();
         Some(format!("last exit{ago}{lost}: {}", exit.reason))
+    }
+
+    fn set_aside(&self, note: &NoteSnapshot) -> String {
+        match self.ages {
+            Ages::Show => format!("{} ago: {}", self.since(note.at_ms), note.text),
+            Ages::Hide => note.text.clone(),
+        }
     }
 
     fn since(&self, ms: u64) -> String {

@@ -3,7 +3,7 @@
 
 pub use orchestrator_supervise::{
     Event, EventKind, ExitSnapshot, FigureSnapshot, InHandSnapshot, LinkSnapshot, MailboxSnapshot,
-    MessageSnapshot, NodeSnapshot, TreeSnapshot,
+    MessageSnapshot, NodeSnapshot, NoteSnapshot, TreeSnapshot,
 };
 use serde::{Deserialize, Serialize};
 

@@ -87,6 +87,11 @@ impl Batch {
         false
     }
 
+    /// Why the last of the refused rows was.
+    pub(crate) fn last_refusal(&self) -> Option<&str> {
+        self.refused.last().map(|(_, reason)| reason.as_str())
+    }
+
     /// Tells every message what became of it. Gives the number of rows stored and refused.
     pub(crate) fn settle(self) -> (usize, usize) {
         let counts = (self.rows.len() - self.refused.len(), self.refused.len());

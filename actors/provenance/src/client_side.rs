@@ -5,8 +5,8 @@ use std::{sync::Arc, time::Duration};
 
 use orchestrator_edge::amqp::Broker;
 use orchestrator_supervise::{
-    ChildSpec, ConsoleRequest, Factory, Limits, Outbox, Placement, Recipient, Strategy, SupervisorSpec,
-    inbox, mailbox,
+    ChildSpec, ConsoleRequest, Factory, Limits, Mailbox, Outbox, Placement, Recipient, Strategy,
+    SupervisorSpec, inbox, mailbox,
 };
 
 use crate::{
@@ -38,8 +38,8 @@ pub fn client_spec(config: &ProvenanceConfig) -> Result<(Recipient<ConsoleReques
     let (reads, reads_slot) = inbox(READS);
     let reader = ChildSpec::worker("reader", stores::reader(config, &reads_slot));
     let tree = SupervisorSpec::new(Strategy::RestForOne).limits(Limits::LEAF).child(reader);
-    let (console, tree) = attach(tree, config, None, reads, UNLIMITED)?;
-    Ok((console, ChildSpec::supervisor("provenance", tree).placement(Placement::Dedicated)))
+    let (client, tree) = attach(tree, config, None, reads, UNLIMITED)?;
+    Ok((client.recipient(), ChildSpec::supervisor("provenance", tree).placement(Placement::Dedicated)))
 }
 
 /// `tree` with the client's side: straight to `workers`, or without them to the broker. An operator's call may take `limit`.
@@ -49,7 +49,7 @@ pub(crate) fn attach(
     workers: Option<Workers>,
     reads: Outbox<ReadRequest>,
     limit: Duration,
-) -> Result<(Recipient<ConsoleRequest>, SupervisorSpec), String> {
+) -> Result<(Mailbox<RmqClient>, SupervisorSpec), String> {
     let mut statsd = None;
     if let Some(target) = Statsd::from_variables(|name| std::env::var(name).ok())? {
         let (samples, child) = target.child_spec();
@@ -71,8 +71,8 @@ pub(crate) fn attach(
     let client = Factory::actor(slot, move |cx| {
         Ok(RmqClient::new(route.clone(), reads.clone(), limit, statsd.clone(), cx))
     });
-    let console = mailbox.recipient();
-    Ok((console.clone(), tree.child(ChildSpec::worker("client", client).console(console))))
+    let child = ChildSpec::worker("client", client).console(mailbox.recipient());
+    Ok((mailbox, tree.child(child)))
 }
 
 /// The broker, as it lists this connection.

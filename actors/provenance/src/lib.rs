@@ -33,8 +33,8 @@ use std::{
 };
 
 use orchestrator_supervise::{
-    ChildSpec, Factory, Limits, Mailbox, Outbox, Placement, Shutdown, Slot, Strategy, SupervisorSpec, inbox,
-    mailbox,
+    ChildSpec, Factory, Limits, Mailbox, Outbox, Placement, Recipient, Shutdown, Slot, Strategy,
+    SupervisorSpec, inbox, mailbox,
 };
 
 pub use client_side::client_spec;
@@ -51,10 +51,10 @@ use crate::{
         sqlite::SqliteStore,
         stores,
     },
-    messages::WriteRequest,
+    messages::{ReadRequest, WriteRequest},
     policy::Worker,
     range_worker::RangeWorker,
-    rmq_client::CONSOLE_LIMIT,
+    rmq_client::{AddRows, CONSOLE_LIMIT},
     store::StoreError,
 };
 
@@ -69,11 +69,28 @@ const DRAIN: Duration = Duration::from_secs(20);
 /// Threads that the workers are spread over.
 const THREADS: usize = 2;
 
-/// The subsystem's tree. Sinks first: the store, then the workers, then who gives them work.
+/// How other code of this process reaches the subsystem.
+#[derive(Debug, Clone)]
+pub struct Entrance {
+    /// The client: rows to be stored.
+    pub add: Recipient<AddRows>,
+    /// The reader: questions.
+    pub ask: Outbox<ReadRequest>,
+}
+
+/// The subsystem's tree, reached by its console only. As [`with_entrance`].
 ///
 /// # Errors
 /// The broker's url cannot be used, or a variable of statsd.
 pub fn child_spec(config: &ProvenanceConfig) -> Result<ChildSpec, String> {
+    with_entrance(config).map(|(tree, _)| tree)
+}
+
+/// The subsystem's tree and the way into it. Sinks first: the store, then the workers, then who gives them work.
+///
+/// # Errors
+/// The broker's url cannot be used, or a variable of statsd.
+pub fn with_entrance(config: &ProvenanceConfig) -> Result<(ChildSpec, Entrance), String> {
     let (writes, writes_slot) = inbox(WRITES);
     let (reads, reads_slot) = inbox(READS);
     let (mailboxes, workers) = range_workers(config.batch as usize, &writes);
@@ -98,8 +115,9 @@ pub fn child_spec(config: &ProvenanceConfig) -> Result<ChildSpec, String> {
             None
         }
     };
-    let (_console, tree) = client_side::attach(tree, config, workers, reads, CONSOLE_LIMIT)?;
-    Ok(ChildSpec::supervisor("provenance", tree).placement(Placement::Dedicated))
+    let (client, tree) = client_side::attach(tree, config, workers, reads.clone(), CONSOLE_LIMIT)?;
+    let entrance = Entrance { add: client.recipient(), ask: reads };
+    Ok((ChildSpec::supervisor("provenance", tree).placement(Placement::Dedicated), entrance))
 }
 
 /// The pool of eighty, each with its mailbox.

@@ -4,10 +4,10 @@
 //! It gathers what is there, resolves conflicts, and has the batch written; while that goes on, more gathers. A message is
 //! settled when each of its rows is stored or refused for good, never before.
 
-use std::{collections::VecDeque, time::Duration};
+use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use orchestrator_supervise::{
-    Answer, Backoff, Child, ChildCx, Figure, FigureKind, Handle, Message, Outbox, StartCx,
+    Answer, Backoff, Child, ChildCx, Figure, FigureKind, Handle, Message, Outbox, StartCx, Vitals,
 };
 use tokio::sync::oneshot;
 
@@ -43,6 +43,7 @@ pub(crate) struct RangeWorker {
 
 #[derive(Debug)]
 struct Figures {
+    vitals: Arc<Vitals>,
     waiting: Figure,
     stored: Figure,
     refused: Figure,
@@ -53,6 +54,7 @@ impl RangeWorker {
     /// A worker that writes batches of `limit` rows (or one larger message).
     pub(crate) fn new(writes: Outbox<WriteRequest>, limit: usize, cx: &StartCx) -> Self {
         let figures = Figures {
+            vitals: cx.vitals.clone(),
             waiting: cx.vitals.declare("waiting", "rows", FigureKind::Gauge),
             stored: cx.vitals.declare("stored", "rows", FigureKind::Counter),
             refused: cx.vitals.declare("refused", "rows", FigureKind::Counter),
@@ -105,6 +107,9 @@ impl RangeWorker {
     fn settle(&mut self) {
         if let Some(batch) = self.in_hand.take() {
             self.rows -= batch.len();
+            if let Some(reason) = batch.last_refusal() {
+                self.figures.vitals.note(format!("row refused: {reason}"));
+            }
             let (stored, refused) = batch.settle();
             self.figures.waiting.set(self.rows as u64);
             self.figures.stored.add(stored as u64);

@@ -6,6 +6,8 @@
 mod calling;
 #[path = "amqp/consuming.rs"]
 mod consuming;
+#[path = "amqp/fuzzing.rs"]
+mod fuzzing;
 #[path = "amqp/house.rs"]
 mod house;
 #[path = "amqp/losing.rs"]

@@ -65,6 +65,7 @@ impl Node {
                 .map(|(name, span)| InHandSnapshot { name: name.to_owned(), for_ms: millis(span) }),
             stale: vitals.stale(),
             link: vitals.link_state().map(|(kind, endpoint, link)| link_snapshot(kind, endpoint, link)),
+            note: vitals.last_note().map(|note| NoteSnapshot { text: note.text, at_ms: note.at_ms }),
             figures: vitals
                 .figures()
                 .iter()

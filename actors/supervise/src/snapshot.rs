@@ -64,6 +64,8 @@ pub struct NodeSnapshot {
     pub stale: u64,
     /// The connection, if it is an edge.
     pub link: Option<LinkSnapshot>,
+    /// What it last set aside, or gave up on.
+    pub note: Option<NoteSnapshot>,
     /// The declared figures.
     pub figures: Vec<FigureSnapshot>,
     /// The declared histograms of durations; none from an instance that is older than they are.
@@ -146,6 +148,15 @@ pub struct LinkSnapshot {
     pub reason: Option<String>,
     /// Milliseconds until the next try, while down.
     pub retry_in_ms: Option<u64>,
+}
+
+/// What a child last set aside, or gave up on, while it went on with the rest.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NoteSnapshot {
+    /// What and why.
+    pub text: String,
+    /// Milliseconds since 1970.
+    pub at_ms: u64,
 }
 
 /// A declared figure.

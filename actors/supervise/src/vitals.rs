@@ -34,6 +34,18 @@ pub struct LastExit {
     pub in_hand: Option<&'static str>,
 }
 
+/// What a child has last set aside, or given up on, while it went on with the rest.
+#[derive(Debug, Clone)]
+pub struct Note {
+    /// What and why.
+    pub text: String,
+    /// When, milliseconds since 1970.
+    pub at_ms: u64,
+}
+
+/// Longer notes are cut: they are shown in a line of the tree.
+const NOTE_BYTES_MAX: usize = 300;
+
 /// Everything known of one child.
 #[derive(Debug)]
 pub struct Vitals {
@@ -52,6 +64,7 @@ pub struct Vitals {
     gauges: Mutex<Vec<(&'static str, Arc<Gauge>)>>,
     link: Mutex<Option<Arc<LinkEntry>>>,
     figures: Mutex<Vec<Figure>>,
+    note: Mutex<Option<Note>>,
     timings: Mutex<Vec<Timing>>,
     pulse: OnceLock<Arc<Pulse>>,
 }
@@ -74,6 +87,7 @@ impl Vitals {
             gauges: Mutex::new(Vec::new()),
             link: Mutex::new(None),
             figures: Mutex::new(Vec::new()),
+            note: Mutex::new(None),
             timings: Mutex::new(Vec::new()),
             pulse: OnceLock::new(),
         })
@@ -155,6 +169,11 @@ impl Vitals {
         Some((entry.kind, entry.endpoint.clone(), state))
     }
 
+    /// What it last set aside.
+    pub fn last_note(&self) -> Option<Note> {
+        lock(&self.note).clone()
+    }
+
     /// How long the child's arbiter has not run its heartbeat.
     pub fn arbiter_silence(&self) -> std::time::Duration {
         self.pulse.get().map(|pulse| pulse.silence()).unwrap_or_default()
@@ -181,6 +200,14 @@ impl Vitals {
         let figure = Figure::new(name, unit, kind);
         figures.push(figure.clone());
         figure
+    }
+
+    /// Notes what was set aside and why, for who looks at the tree; the last note stays, over restarts too. Count it as well:
+    /// a figure tells how often.
+    pub fn note(&self, text: impl Into<String>) {
+        let mut text = text.into();
+        text.truncate(text.floor_char_boundary(NOTE_BYTES_MAX));
+        *lock(&self.note) = Some(Note { text, at_ms: now_ms() });
     }
 
     /// Declares a histogram of durations; the same name and label give the same one, so that it goes on over restarts. All

@@ -112,6 +112,22 @@ fn figures_survive_restarts() {
 }
 
 #[test]
+fn the_last_note_survives_a_restart_and_is_one_short_text() {
+    let (mailbox, child) = noting("a", &Journal::default());
+    TestTree::run(spec(child), async |tree| {
+        assert_eq!(tree.node("a").unwrap().note, None);
+        let note = act(|_, cx| {
+            cx.vitals().note("the first");
+            cx.vitals().note("é".repeat(1_000));
+        });
+        mailbox.ask(note, LONG).await.unwrap();
+        command(&tree, "a", Verb::Restart).await;
+        let note = tree.node("a").unwrap().note.unwrap();
+        assert_eq!((note.text, note.at_ms > 0), ("é".repeat(150), true));
+    });
+}
+
+#[test]
 fn timings_are_kept_apart_by_label_and_survive_restarts() {
     let (mailbox, child) = noting("a", &Journal::default());
     TestTree::run(spec(child), async |tree| {

@@ -23,7 +23,7 @@ pub use database::Database;
 pub use events::{EventReader, Told};
 pub use instance::Instance;
 pub use mongodb::MongoDb;
-pub use postgres::Postgres;
+pub use postgres::{Postgres, psql};
 pub use provenance::{ProvenanceSite, sha1_of};
 pub use rabbit::Rabbit;
 pub use site::Site;

@@ -79,9 +79,7 @@ impl Postgres {
     /// # Panics
     /// If a statement fails.
     pub fn script(&self, dsn: &str, sql: &str) -> String {
-        let mut command = Command::new(self.programs.join("psql"));
-        command.args(["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-d", dsn, "-c", sql]);
-        run(&mut command)
+        psql(dsn, sql).unwrap_or_else(|said| panic!("{sql}: {said}"))
     }
 
     /// Stops it as an administrator does: connections are told, nothing is lost.
@@ -178,6 +176,20 @@ impl Postgres {
         let mut server = self.server.take().expect("a running server");
         kill_process(Pid::from_child(&server), signal).expect("signal the server");
         server.wait().expect("its end");
+    }
+}
+
+/// As [`Postgres::script`], where the server may be away.
+///
+/// # Errors
+/// What psql says.
+pub fn psql(dsn: &str, sql: &str) -> Result<String, String> {
+    let mut command = Command::new(programs().join("psql"));
+    command.args(["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-d", dsn, "-c", sql]);
+    let output = command.output().expect("psql runs");
+    match output.status.success() {
+        true => Ok(String::from_utf8_lossy(&output.stdout).trim_end().to_owned()),
+        false => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
     }
 }
 

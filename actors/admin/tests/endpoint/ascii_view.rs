@@ -28,7 +28,12 @@ fn snapshot() -> TreeSnapshot {
                 "attempts": attempts, "retry_in_ms": retry })
     };
     let queue = vec![
-        node("o/queue/queue_store", "actor", "running", json!({ "mailboxes": [mailbox("mailbox", 0, 0)] })),
+        node(
+            "o/queue/queue_store",
+            "actor",
+            "running",
+            json!({ "mailboxes": [mailbox("mailbox", 0, 0)], "note": { "text": "a row is refused: too long", "at_ms": 1_191_000 } }),
+        ),
         node(
             "o/queue/sqlite",
             "thread",
@@ -72,7 +77,7 @@ fn golden_without_ages() {
 CHILD                     KIND        STATE        INC  RESTARTS  MAILBOX             LINK AND TROUBLE
 o                         supervisor  running        1         0
 ├─ queue                  supervisor  running        1         0
-│  ├─ queue_store         actor       running        1         0  0/1024
+│  ├─ queue_store         actor       running        1         0  0/1024              a row is refused: too long
 │  ├─ sqlite              thread      running        3         2  1024/1024 requests  stuck in commit group; 7 refused; last exit in PushJobs: panicked: index out of bounds
 │  ├─ watcher (fetchers)  actor       paused         1         0                      inotify down: no such directory
 │  ├─ inotify             task        backing_off    1         0                      inotify connecting (try 3)
@@ -88,7 +93,7 @@ fn golden_with_ages() {
 CHILD                     KIND        STATE        INC  RESTARTS    AGE  MAILBOX             LINK AND TROUBLE
 o                         supervisor  running        1         0  3m12s
 ├─ queue                  supervisor  running        1         0  3m12s
-│  ├─ queue_store         actor       running        1         0  3m12s  0/1024
+│  ├─ queue_store         actor       running        1         0  3m12s  0/1024              1s ago: a row is refused: too long
 │  ├─ sqlite              thread      running        3         2  3m12s  1024/1024 requests  stuck in commit group for 12s; 7 refused; last exit 2m22s ago in PushJobs: panicked: index out of bounds
 │  ├─ watcher (fetchers)  actor       paused         1         0  3m12s                      inotify down: no such directory (again in 4s)
 │  ├─ inotify             task        backing_off    1         0                             inotify connecting (try 3)

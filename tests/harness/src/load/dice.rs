@@ -51,7 +51,7 @@ impl Dice {
 
 /// Runs `test` for the seeds 1, 2, .. (as many as `variable` says, or `default`), or only for `ORCHESTRATOR_SEED`. A
 /// failing seed is printed.
-pub fn seeds(variable: &str, default: u64, test: impl Fn(u64)) {
+pub fn seeds(variable: &str, default: u64, mut test: impl FnMut(u64)) {
     let only = std::env::var("ORCHESTRATOR_SEED").ok().and_then(|text| text.parse().ok());
     let seeds = only.map_or(1..=rounds(variable, default), |seed: u64| seed..=seed);
     for seed in seeds {

@@ -248,6 +248,8 @@ pub(super) struct Figures {
     pub(super) acked: Figure,
     pub(super) responses: Figure,
     pub(super) dead_lettered: Figure,
+    pub(super) unreadable: Figure,
+    pub(super) malformed: Figure,
     pub(super) redelivered: Figure,
     pub(super) queues_consumed: Figure,
 }
@@ -261,6 +263,8 @@ impl Figures {
             acked: counter("acked", "messages"),
             responses: counter("responses", "messages"),
             dead_lettered: counter("dead_lettered", "messages"),
+            unreadable: counter("unreadable", "messages"),
+            malformed: counter("malformed", "rows"),
             redelivered: counter("redelivered", "messages"),
             queues_consumed: vitals.declare("consumed", "queues", FigureKind::Gauge),
         }

@@ -213,6 +213,7 @@ impl WorkerChannel {
         }
         // All workers share the channel that dead letters take: it needs a new connection.
         self.bury(&done, house).await.inspect_err(|error| house.give_up(error.clone()))?;
+        done.iter().for_each(|(in_hand, _)| in_hand.tell_of_trouble(house));
         self.give_back(&lost, house).await?;
         self.acknowledge(&done, house).await?;
         self.respond(&done, house).await
@@ -275,6 +276,22 @@ impl WorkerChannel {
 }
 
 impl InHand {
+    /// What was found wrong with it here is counted and shown. What the store refuses is its worker's to tell.
+    fn tell_of_trouble(&self, house: &House) {
+        let (reason, what) = match (&self.unreadable, self.malformed.last()) {
+            (Some(reason), _) => {
+                house.figures.unreadable.add(1);
+                (reason.clone(), "message")
+            }
+            (None, Some(last)) => {
+                house.figures.malformed.add(self.malformed.len() as u64);
+                (last.reason.to_string(), "row")
+            }
+            (None, None) => return,
+        };
+        house.vitals.note(format!("{what} of {} refused: {reason}", self.routing_key));
+    }
+
     /// What of the message can never be stored: a letter for each reason.
     fn dead_letters(&self, settled: &Settled) -> Vec<DeadLetter> {
         let letter = |body: Bytes, reason: &str| DeadLetter {

@@ -1,0 +1,176 @@
+//! A load of all ten methods through the client into a store, every row of which is then compared with an independent
+//! model, as the store's reader tells it and as its database does.
+//!
+//! `ORCHESTRATOR_PROVENANCE_ROWS` sets how many rows of each method are sent.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails right there")]
+
+#[path = "load/asking.rs"]
+mod asking;
+#[path = "load/dump.rs"]
+mod dump;
+#[path = "load/expected.rs"]
+mod expected;
+#[path = "load/rows.rs"]
+mod rows;
+
+use std::{sync::OnceLock, time::Instant};
+
+use futures_util::{StreamExt, stream};
+use orchestrator_harness::{Postgres, Rabbit, rounds};
+use orchestrator_provenance::{
+    Entrance, ProvenanceConfig, Transport, WriterKind,
+    edge::postgres::{Flavor, init},
+    rmq_client::AddRows,
+    row::Rows,
+    with_entrance,
+};
+use orchestrator_supervise::{
+    Strategy, SupervisorSpec, Tree,
+    testing::{TestTree, eventually},
+};
+use tokio::sync::oneshot;
+
+use expected::{Held, Model};
+use rows::Load;
+
+/// Calls that are under way at once.
+const CALLS: usize = 12;
+
+/// How stores differ.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Kind {
+    /// Are paths of relations kept?
+    with_path: bool,
+    /// Is there a table of paths?
+    locations: bool,
+    /// Has each url one origin?
+    urls_unique: bool,
+    /// Are dates near the years 1 and 9999 exact?
+    exact_dates: bool,
+}
+
+impl Kind {
+    const FULL: Self = Self { with_path: true, locations: true, urls_unique: true, exact_dates: true };
+}
+
+/// Runs the load into the store of `config`; `dump` tells what its database holds.
+fn stores_every_row(name: &str, config: &ProvenanceConfig, kind: Kind, dump: impl FnOnce() -> Held) {
+    let count = rounds("ORCHESTRATOR_PROVENANCE_ROWS", 3_000) as usize;
+    let seed = rounds("ORCHESTRATOR_SEED", 1);
+    eprintln!("{name}: {count} rows of each method, ORCHESTRATOR_SEED={seed}");
+    let Load { phases, contested } = rows::load(seed, count, kind);
+    let contested: Vec<_> = contested.into_iter().map(|(url, ids)| (url, ids.map(|id| id.0))).collect();
+    let mut model = Model::new(kind);
+    for (_, calls) in &phases {
+        calls.iter().for_each(|call| model.take(call));
+    }
+    let (tree, entrance) = with_entrance(config).unwrap();
+    TestTree::run(SupervisorSpec::new(Strategy::OneForOne).child(tree), async |tree| {
+        if config.transport == Transport::Amqp {
+            // The client says at once that a queue is missing, rather than to wait for a server.
+            eventually("all queues are consumed", || figure(&tree, "provenance/amqp", "consumed") == 160)
+                .await;
+        }
+        let begun = Instant::now();
+        for (name, calls) in phases {
+            add_all(&entrance, name, calls).await;
+        }
+        let stored = begun.elapsed();
+        let mut expected = model.held;
+        if kind.urls_unique {
+            expected.settle_contested(&contested);
+        }
+        let mut told = asking::everything(&entrance).await;
+        let mut dumped = dump();
+        if kind.urls_unique {
+            told.settle_contested(&contested);
+            dumped.settle_contested(&contested);
+        }
+        told.assert_equals(&expected, "the reader");
+        dumped.assert_equals(&expected, "the database");
+        let sent = 10 * count;
+        let rate = sent as f64 / stored.as_secs_f64();
+        eprintln!(
+            "{name}: {sent} rows sent in {stored:?} ({rate:.0}/s), {} held, compared after {:?}",
+            expected.len(),
+            begun.elapsed()
+        );
+        calm(&tree);
+    });
+}
+
+async fn add_all(entrance: &Entrance, name: &str, calls: Vec<Rows>) {
+    let ended = stream::iter(calls).map(async |rows| {
+        let sent = rows.len() as u64;
+        let (reply, receipt) = oneshot::channel();
+        entrance.add.tell(AddRows { rows, reply }).expect("room in the mailbox");
+        let receipt = receipt.await.expect("a client").unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert_eq!((receipt.stored, receipt.refused), (sent, Vec::new()), "{name}");
+    });
+    ended.buffer_unordered(CALLS).for_each(async |()| {}).await;
+}
+
+/// Nothing was restarted, and what the load holds of the kinds that are left out was counted.
+fn calm(tree: &Tree) {
+    tree.snapshot().root.walk(&mut |node| assert_eq!(node.restarts, 0, "{}", node.path));
+    for name in ["unregistered", "url_taken", "origin_unknown"] {
+        assert!(figure(tree, "provenance/writer", name) > 0, "{name}");
+    }
+}
+
+fn figure(tree: &Tree, path: &str, name: &str) -> i64 {
+    let node = tree.node(path).unwrap();
+    node.figures.iter().find(|figure| figure.name == name).map_or(0, |figure| figure.value)
+}
+
+fn rabbit() -> &'static Rabbit {
+    static RABBIT: OnceLock<Rabbit> = OnceLock::new();
+    RABBIT.get_or_init(Rabbit::start)
+}
+
+fn server() -> &'static Postgres {
+    static SERVER: OnceLock<Postgres> = OnceLock::new();
+    SERVER.get_or_init(Postgres::start)
+}
+
+/// Over a real broker into a real PostgreSQL.
+fn through_rabbitmq_into_postgresql(flavor: Flavor) {
+    let dsn = server().create_database(flavor.name());
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(init(&dsn, flavor)).unwrap();
+    let mut config = ProvenanceConfig { transport: Transport::Amqp, ..ProvenanceConfig::default() };
+    config.amqp.url = rabbit().vhost(flavor.name());
+    config.writer.kind = WriterKind::Postgres;
+    config.postgres.dsn = dsn.clone();
+    let kind = Kind { with_path: flavor.has_paths(), locations: flavor.has_paths(), ..Kind::FULL };
+    stores_every_row(flavor.name(), &config, kind, || dump::postgres(server(), &dsn, flavor));
+}
+
+#[test]
+fn with_path() {
+    through_rabbitmq_into_postgresql(Flavor::WithPath);
+}
+
+#[test]
+fn without_path() {
+    through_rabbitmq_into_postgresql(Flavor::WithoutPath);
+}
+
+#[test]
+fn with_path_denormalized() {
+    through_rabbitmq_into_postgresql(Flavor::WithPathDenormalized);
+}
+
+#[test]
+fn without_path_denormalized() {
+    through_rabbitmq_into_postgresql(Flavor::WithoutPathDenormalized);
+}
+
+#[test]
+fn embedded_into_sqlite() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut config = ProvenanceConfig::default();
+    config.sqlite.path = dir.path().join("provenance.db");
+    stores_every_row("sqlite", &config, Kind::FULL, || dump::sqlite(&config.sqlite.path));
+}

@@ -1,0 +1,171 @@
+//! The real binary between a real broker and a real database. The tests take turns at one pair of servers; each has a
+//! virtual host, a database and a site of its own.
+
+use std::{
+    collections::BTreeMap,
+    ops::{Deref, DerefMut},
+    sync::{Mutex, MutexGuard},
+};
+
+use orchestrator_harness::{Instance, Postgres, ProvenanceSite, Rabbit, eventually, psql};
+
+use crate::caller::Item;
+
+/// Items that are asked for in one statement: a command line has its limit.
+const ASKED: usize = 1_000;
+
+pub(crate) struct Servers {
+    pub(crate) rabbit: Rabbit,
+    pub(crate) postgres: Postgres,
+}
+
+impl Servers {
+    fn start() -> Self {
+        Self { rabbit: Rabbit::start(), postgres: Postgres::start() }
+    }
+}
+
+/// The servers that tests take turns at.
+static SHARED: Mutex<Option<Servers>> = Mutex::new(None);
+
+/// Servers for one test at a time.
+pub(crate) enum Hold {
+    Shared(MutexGuard<'static, Option<Servers>>),
+    Own(Box<Servers>),
+}
+
+impl Deref for Hold {
+    type Target = Servers;
+
+    fn deref(&self) -> &Servers {
+        match self {
+            Self::Shared(servers) => servers.as_ref().expect("they are started"),
+            Self::Own(servers) => servers,
+        }
+    }
+}
+
+impl DerefMut for Hold {
+    fn deref_mut(&mut self) -> &mut Servers {
+        match self {
+            Self::Shared(servers) => servers.as_mut().expect("they are started"),
+            Self::Own(servers) => servers,
+        }
+    }
+}
+
+/// What a test has for itself.
+pub(crate) struct Home {
+    pub(crate) dsn: String,
+    pub(crate) url: String,
+    vhost: String,
+    pub(crate) site: ProvenanceSite,
+}
+
+/// All of it together.
+pub(crate) struct House {
+    pub(crate) servers: Hold,
+    pub(crate) home: Home,
+}
+
+impl House {
+    /// With the servers of all tests.
+    pub(crate) fn new(name: &str, flavor: &str) -> Self {
+        let mut shared = SHARED.lock().unwrap_or_else(|poisoned| {
+            // A test failed, who knows with which of them down.
+            let mut shared = poisoned.into_inner();
+            *shared = None;
+            SHARED.clear_poison();
+            shared
+        });
+        shared.get_or_insert_with(Servers::start);
+        Self::with(Hold::Shared(shared), name, flavor)
+    }
+
+    /// With servers of its own: what is done with them takes long.
+    pub(crate) fn of_its_own(name: &str, flavor: &str) -> Self {
+        Self::with(Hold::Own(Box::new(Servers::start())), name, flavor)
+    }
+
+    fn with(servers: Hold, name: &str, flavor: &str) -> Self {
+        let dsn = servers.postgres.create_database(name);
+        let url = servers.rabbit.vhost(name);
+        let site = ProvenanceSite::new(env!("CARGO_BIN_EXE_orchestrator"))
+            .set("provenance.transport=amqp")
+            .set(&format!("provenance.amqp.url={url}"))
+            .set("provenance.writer.kind=postgres")
+            .set(&format!("provenance.postgres.dsn={dsn}"));
+        let (code, _, err) = site.site().cli(&["provenance", "init", "--dsn", &dsn, "--flavor", flavor]);
+        assert_eq!(code, 0, "{err}");
+        Self { servers, home: Home { dsn, url, vhost: name.to_owned(), site } }
+    }
+
+    /// Adds `--set SECTION.KEY=VALUE` to every start.
+    pub(crate) fn set(mut self, assignment: &str) -> Self {
+        self.home.site = self.home.site.set(assignment);
+        self
+    }
+
+    /// Messages on the broker that are not acknowledged, by queue.
+    pub(crate) fn waiting(&self) -> BTreeMap<String, u64> {
+        let vhost = &self.home.vhost;
+        let arguments = ["list_queues", "-p", vhost, "--no-table-headers", "name", "messages"];
+        let listed = self.servers.rabbit.ctl(&arguments);
+        let read = |line: &str| {
+            let (queue, count) = line.split_once('\t')?;
+            let count = count.trim().parse().expect("a number");
+            (count > 0).then(|| (queue.to_owned(), count))
+        };
+        listed.lines().filter_map(read).collect()
+    }
+
+    /// Nothing is left on the broker, responses and dead letters included.
+    pub(crate) fn emptied(&self) {
+        eventually("empty queues", || self.waiting().is_empty());
+    }
+}
+
+impl Home {
+    pub(crate) fn start(&self) -> Instance {
+        let instance = self.site.start();
+        self.serving();
+        instance
+    }
+
+    /// Each queue has its consumer.
+    pub(crate) fn serving(&self) {
+        eventually("all queues to be consumed", || self.figure("amqp", "consumed") == 160);
+    }
+
+    pub(crate) fn figure(&self, child: &str, name: &str) -> u64 {
+        self.site.site().figure(&format!("provenance/{child}"), name)
+    }
+
+    /// The state of a child's connection.
+    pub(crate) fn link(&self, child: &str) -> String {
+        self.site.site().link(&format!("provenance/{child}")).state
+    }
+}
+
+/// Those of `items` that the database does not hold.
+///
+/// # Errors
+/// It is away.
+pub(crate) fn missing(dsn: &str, items: &[Item]) -> Result<u64, String> {
+    let mut missing = 0;
+    let mut tables: BTreeMap<_, Vec<&Item>> = BTreeMap::new();
+    items.iter().for_each(|item| tables.entry((item.table, item.column)).or_default().push(item));
+    for ((table, column), items) in tables {
+        for items in items.chunks(ASKED) {
+            let hex = |item: &&Item| item.key.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+            let keys: Vec<String> = items.iter().map(hex).collect();
+            let sql = format!(
+                "SELECT count(*) FROM unnest('{{{}}}'::text[]) AS n (key)
+                 WHERE NOT EXISTS (SELECT FROM {table} t WHERE t.{column} = decode(n.key, 'hex'))",
+                keys.join(",")
+            );
+            missing += psql(dsn, &sql)?.parse::<u64>().expect("a count");
+        }
+    }
+    Ok(missing)
+}
