@@ -132,6 +132,12 @@ impl Held {
         }
     }
 
+    /// Where there is no table of paths, all paths of relations are the locations.
+    pub(crate) fn register_paths(&mut self) {
+        let rows = self.relations.values().flatten();
+        self.locations = rows.filter_map(|(_, _, path)| path.clone()).collect();
+    }
+
     /// Every row of both, with the first ones that differ.
     pub(crate) fn assert_equals(&self, expected: &Self, by: &str) {
         same(&self.contents, &expected.contents, by, "content");
