@@ -3,6 +3,7 @@
 mod calibration;
 mod load;
 mod provenance;
+mod stall;
 mod subject;
 
 use std::{
@@ -15,7 +16,7 @@ use anyhow::Result;
 use clap::{Parser, Subcommand};
 use serde_json::{Value, json};
 
-use crate::subject::Subject;
+use crate::{stall::Watch, subject::Subject};
 
 #[derive(Parser)]
 struct Arguments {
@@ -165,6 +166,7 @@ impl Arguments {
         subject.start()?;
         subject.first_answer();
         let done = AtomicBool::new(false);
+        let watch = Watch::begin(&base)?;
         let (seconds, mut latencies) = std::thread::scope(|scope| -> Result<_> {
             let asker = scope.spawn(|| asks(&subject, &done));
             // The file is there before the clock starts; the rename is the beginning.
@@ -174,6 +176,7 @@ impl Arguments {
             done.store(true, Relaxed);
             Ok((seconds, asker.join().expect("the asker does not panic")))
         })?;
+        let stalls = watch.end()?;
         latencies.sort_by(f64::total_cmp);
         raw.push(calibration::raw_rows(&base, rows)?);
         let (raw, rate) = (calibration::median(raw), rows as f64 / seconds);
@@ -185,6 +188,8 @@ impl Arguments {
             "rows_per_raw_row": (rate / raw * 100.0).round() / 100.0,
             "ready_p99_ms": quantile(&latencies, 0.99),
             "ready_max_ms": quantile(&latencies, 1.0),
+            "machine_sync_max_ms": stalls.sync_max_ms,
+            "machine_sleep_max_ms": stalls.sleep_max_ms,
             "peak_mib": subject.memory_mib("VmHWM")?.round(),
         }))
     }
@@ -220,6 +225,7 @@ impl Arguments {
         subject.publish("bench.2.txt", rows)?;
         subject.await_rows(2, i64::try_from(rows)? + 100_000);
         let done = AtomicBool::new(false);
+        let watch = Watch::begin(&std::env::temp_dir())?;
         let (seconds, mut latencies) = std::thread::scope(|scope| -> Result<_> {
             let asker = scope.spawn(|| asks(&subject, &done));
             let begun = Instant::now();
@@ -229,10 +235,12 @@ impl Arguments {
             done.store(true, Relaxed);
             Ok((seconds, asker.join().expect("the asker does not panic")))
         })?;
+        let stalls = watch.end()?;
         latencies.sort_by(f64::total_cmp);
         Ok(json!({
             "bench": "delete", "rows": rows, "seconds": seconds,
             "ready_p99_ms": quantile(&latencies, 0.99), "ready_max_ms": quantile(&latencies, 1.0),
+            "machine_sync_max_ms": stalls.sync_max_ms, "machine_sleep_max_ms": stalls.sleep_max_ms,
         }))
     }
 
