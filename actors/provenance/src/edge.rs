@@ -2,6 +2,7 @@
 
 pub mod amqp;
 pub(crate) mod dead_letters;
+mod left_out;
 pub mod mongodb;
 pub mod postgres;
 mod reader;

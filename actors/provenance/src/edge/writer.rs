@@ -10,7 +10,7 @@ use orchestrator_supervise::{Fault, Figure, FigureKind, Inbox, InboxSlot, StartC
 use tokio::sync::Mutex;
 
 use crate::{
-    edge::pause,
+    edge::{left_out::LeftOut, pause},
     group::Group,
     messages::WriteRequest,
     store::{Store, StoreError, Written},
@@ -26,6 +26,7 @@ struct Shift<'a, C> {
     tries: RefCell<Reconnect>,
     connect: C,
     figures: Figures,
+    left_out: RefCell<LeftOut>,
 }
 
 struct Figures {
@@ -60,7 +61,14 @@ pub(crate) async fn run<S: Store>(
         busy: declare("busy", "milliseconds"),
     };
     let inbox = Mutex::new(slot.open());
-    let shift = Rc::new(Shift { cx, inbox, tries: RefCell::new(tries), connect, figures });
+    let shift = Rc::new(Shift {
+        cx,
+        inbox,
+        tries: RefCell::new(tries),
+        connect,
+        figures,
+        left_out: RefCell::default(),
+    });
     try_join_all((0..lanes).map(|_| lane(shift.clone()))).await.map(drop)
 }
 
@@ -154,8 +162,9 @@ impl<C> Shift<'_, C> {
         self.figures.unregistered.add(unregistered);
         self.figures.url_taken.add(url_taken);
         self.figures.origin_unknown.add(origin_unknown);
-        if unregistered + url_taken + origin_unknown > 0 {
-            tracing::debug!(
+        if let Some(rows) = self.left_out.borrow_mut().add(written, Instant::now()) {
+            let Written { unregistered, url_taken, origin_unknown } = rows;
+            tracing::info!(
                 unregistered,
                 url_taken,
                 origin_unknown,
