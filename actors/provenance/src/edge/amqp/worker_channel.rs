@@ -140,7 +140,8 @@ impl WorkerChannel {
                 self.offer(house);
             }
         }
-        Ok(())
+        // Its answer says that the broker has read all responses: without, a slow one may get the acknowledgements only.
+        answer("close a channel", self.channel.close(200, "stopped".into())).await
     }
 
     /// Ends the consumers. What the broker sent and nobody took yet goes back when the channel closes.
