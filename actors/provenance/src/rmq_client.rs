@@ -14,10 +14,10 @@ use crate::{
     call::{CallError, Receipt, Route},
     edge::amqp::DEAD_LETTER,
     json::show,
-    messages::{DeadLetter, DeadLetters, ReadRequest, Refusal},
+    messages::{DeadLetters, ReadRequest, Refusal},
     row::Rows,
     stopwatch::{Sample, Stopwatch},
-    store::{Found, Question, StoreError},
+    store::{Question, StoreError},
     verbs::{self, Addition, Bad, Group},
 };
 
@@ -146,7 +146,10 @@ impl RmqClient {
         if let Err(refused) = letters.tell(DeadLetters::List { limit, reply }) {
             return Answer::now(Err(ConsoleError::Refused(refused.to_string())));
         }
-        cx.atomically(tokio::time::timeout(self.limit, answer), |_, answer, _| listed(answer))
+        cx.atomically(tokio::time::timeout(self.limit, answer), |_, answer, _| {
+            answered(answer, "the file of dead letters", "keeper of dead letters")
+                .map(|letters| json!(letters))
+        })
     }
 
     fn ask(&self, cx: &mut ChildCx<'_, Self>, question: Question) -> Answer<Self, ConsoleReply> {
@@ -157,34 +160,22 @@ impl RmqClient {
         }
         cx.atomically(tokio::time::timeout(self.limit, answer), |_, answer, _| {
             drop(lap);
-            found(answer).map(show)
+            answered(answer, "the store", "reader").map(show)
         })
     }
 }
 
-type Listed = Result<
-    Result<Result<Vec<DeadLetter>, StoreError>, oneshot::error::RecvError>,
-    tokio::time::error::Elapsed,
->;
+type Asked<T> = Result<Result<Result<T, StoreError>, oneshot::error::RecvError>, tokio::time::error::Elapsed>;
 
-fn listed(answer: Listed) -> ConsoleReply {
-    let refused = |text: &str| ConsoleError::Refused(text.to_owned());
-    let letters = answer
-        .map_err(|_| refused("the file of dead letters did not answer in time: ask again, or for less"))?
-        .map_err(|_| refused("the child that keeps dead letters was restarted: ask again"))?
-        .map_err(|error| refused(&error.to_string()))?;
-    Ok(json!(letters))
-}
-
-type Asked =
-    Result<Result<Result<Found, StoreError>, oneshot::error::RecvError>, tokio::time::error::Elapsed>;
-
-fn found(answer: Asked) -> Result<Found, ConsoleError> {
-    let refused = |text: &str| ConsoleError::Refused(text.to_owned());
+/// What `child` answered about `what`, or why it did not.
+fn answered<T>(answer: Asked<T>, what: &str, child: &str) -> Result<T, ConsoleError> {
     answer
-        .map_err(|_| refused("the store did not answer in time: ask again, or for less"))?
-        .map_err(|_| refused("the reader was restarted before it answered: ask again"))?
-        .map_err(|error| refused(&error.to_string()))
+        .map_err(|_| format!("{what} did not answer in time: ask again, or for less"))
+        .and_then(|answer| {
+            answer.map_err(|_| format!("the {child} was restarted before it answered: ask again"))
+        })
+        .and_then(|answer| answer.map_err(|error| error.to_string()))
+        .map_err(ConsoleError::Refused)
 }
 
 impl Handle<AddRows> for RmqClient {

@@ -64,7 +64,7 @@ struct Desk<'a> {
     cx: &'a StartCx,
     inbox: Inbox<DeadLetters>,
     kept: Figure,
-    /// Not kept yet: the file was away.
+    /// Not carried out yet: the file was away.
     waiting: Option<DeadLetters>,
 }
 
@@ -92,9 +92,13 @@ impl Desk<'_> {
                         return Err(error);
                     }
                 },
-                DeadLetters::List { limit, reply } => {
-                    let _ = reply.send(Ok(list(conn, limit)?));
-                }
+                DeadLetters::List { limit, reply } => match list(conn, limit) {
+                    Ok(letters) => drop(reply.send(Ok(letters))),
+                    Err(error) => {
+                        self.waiting = Some(DeadLetters::List { limit, reply });
+                        return Err(error);
+                    }
+                },
             }
         }
     }
