@@ -17,6 +17,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("orchestrator-admin", &["orchestrator-supervise"]),
     ("orchestrator-queue", &["orchestrator-edge", "orchestrator-supervise"]),
     ("orchestrator-provenance", &["orchestrator-edge", "orchestrator-supervise"]),
+    ("orchestrator-ingester", &["orchestrator-edge", "orchestrator-supervise"]),
     (
         "orchestrator",
         &["orchestrator-admin", "orchestrator-provenance", "orchestrator-queue", "orchestrator-supervise"],

@@ -1,0 +1,1 @@
+//! Whatever talks to the outside.

@@ -1,0 +1,24 @@
+//! What one event takes from one stream.
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+
+/// One item of a stream: the parts of one message, unchanged. Cloning it copies no frame.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Item {
+    /// The type that workers choose their parser by, e.g. `STINS` (spec §9).
+    pub typ: Cow<'static, str>,
+    /// The parts, in order.
+    pub frames: Vec<Bytes>,
+    /// The number that the source gave the frame, counted from 0 in each series; None where the protocol has none, and for the messages that
+    /// start and end a series.
+    pub number: Option<u64>,
+}
+
+impl Item {
+    /// Bytes of all parts.
+    pub fn bytes(&self) -> usize {
+        self.frames.iter().map(Bytes::len).sum()
+    }
+}

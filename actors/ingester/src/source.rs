@@ -1,0 +1,116 @@
+//! Where items come from. Public: a protocol of your own is a [`Source`] and a line in a [`Registry`].
+
+use std::{collections::BTreeMap, fmt, sync::Arc};
+
+use futures_util::stream::LocalBoxStream;
+use orchestrator_supervise::{Figure, FigureKind, LinkReporter, Vitals};
+use serde::{Deserialize, Serialize};
+
+use crate::item::Item;
+
+/// The items of one run, in order. Dropping it closes what it holds, with all that is buffered in it.
+pub type Items = LocalBoxStream<'static, Result<Item, SourceError>>;
+
+/// A source of one stream.
+///
+/// For each mapping that uses the stream there is one run: `run`, then `finish` if all events of the mapping were ingested,
+/// then `stop` exactly once, on every way out: restart, error, end, shutdown.
+pub trait Source {
+    /// Connects, and gives the items. What is not polled is not read, so that a sender is slowed where its protocol allows that.
+    /// An error ends the run; a peer that is away is none: it is waited for, and `cx.link` tells of it.
+    fn run(&mut self, cx: SourceCx) -> Items;
+
+    /// All events of the mapping were ingested.
+    fn finish(&mut self) {}
+
+    /// The run has ended, and its items are dropped.
+    fn stop(&mut self) {}
+}
+
+/// What a run is given.
+#[derive(Debug, Clone)]
+pub struct SourceCx {
+    /// Name of the stream.
+    pub stream: Arc<str>,
+    /// Where it tells of its connection.
+    pub link: LinkReporter,
+    /// What it counts.
+    pub counts: SourceCounts,
+}
+
+/// What sources count, for tree and metrics. They go on over runs.
+#[derive(Debug, Clone)]
+pub struct SourceCounts {
+    /// Messages that are invalid in their protocol and were thrown away.
+    pub invalid: Figure,
+    /// Items lost since nobody took them in time (sources that cannot be slowed).
+    pub lost: Figure,
+    /// Valid messages that are no items, thrown away: before the start, after the end, a second start.
+    pub outside: Figure,
+}
+
+impl SourceCounts {
+    /// Declares the figures in `vitals`.
+    pub fn declare(vitals: &Vitals) -> Self {
+        let counter = |name| vitals.declare(name, "messages", FigureKind::Counter);
+        Self {
+            invalid: counter("invalid_messages"),
+            lost: counter("lost_items"),
+            outside: counter("messages_outside_scans"),
+        }
+    }
+}
+
+/// Why a run ended early. The text says what to do.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct SourceError(pub String);
+
+/// Where a stream's items come from, as configured.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Place {
+    /// The address of a source that is dialled, e.g. `tcp://detector:9999`.
+    pub upstream_url: Option<String>,
+    /// The address that a source which is dialled listens at, e.g. `0.0.0.0:8000`.
+    pub listen: Option<String>,
+    /// A file to be played.
+    pub file: Option<String>,
+}
+
+/// Makes the source of one stream.
+pub type MakeSource = Arc<dyn Fn(&Place) -> Result<Box<dyn Source>, SourceError> + Send + Sync>;
+
+/// The known protocols, by the names they are configured with.
+#[derive(Clone, Default)]
+pub struct Registry {
+    kinds: BTreeMap<String, MakeSource>,
+}
+
+impl Registry {
+    /// Adds or replaces the protocol `name`. `make` fails, with what to do, if the place does not fit.
+    #[must_use]
+    pub fn with(
+        mut self,
+        name: &str,
+        make: impl Fn(&Place) -> Result<Box<dyn Source>, SourceError> + Send + Sync + 'static,
+    ) -> Self {
+        self.kinds.insert(name.to_owned(), Arc::new(make));
+        self
+    }
+
+    /// The protocol `name`.
+    pub fn get(&self, name: &str) -> Option<&MakeSource> {
+        self.kinds.get(name)
+    }
+
+    /// All names.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.kinds.keys().map(String::as_str)
+    }
+}
+
+impl fmt::Debug for Registry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.kinds.keys()).finish()
+    }
+}
