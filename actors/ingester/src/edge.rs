@@ -1,1 +1,3 @@
 //! Whatever talks to the outside.
+
+pub mod zmtp_stream;
