@@ -126,6 +126,11 @@ impl<R: AsyncRead + Unpin> MessageReader<R> {
         Self { read, decoder: Decoder::for_handshake(limits, block_bytes), pongs: BytesMut::new() }
     }
 
+    /// What it reads from, and the bytes and state so far.
+    pub fn into_parts(self) -> (R, Decoder) {
+        (self.read, self.decoder)
+    }
+
     /// The next message or command; None after the peer closed between two messages. What was read before an error came first.
     /// May be dropped and called again: nothing is lost.
     ///
