@@ -95,6 +95,11 @@ fn a_finished_mapping_leaves_workers_connected_and_an_unfinished_one_those_it_di
         house.connected("idle").await;
         house.send("used", &message(0, 10)).await;
         assert_eq!(used.next().await, Some(parts(&message(0, 10))));
+        // With a ping the kernel confirms what has come.
+        used.ping([1; 16]).await;
+        let mut pings = house.pings.open();
+        timeout(PATIENCE, pings.recv()).await.expect("in time");
+        eventually("all is out", || house.peer("used").is_some_and(|peer| peer.queued_bytes == 0)).await;
         house.egress.purge(true);
         house.send("used", &message(1, 10)).await;
         assert_eq!(used.next().await, Some(parts(&message(1, 10))), "over the same connection");
