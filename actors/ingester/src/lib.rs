@@ -122,7 +122,8 @@ fn branch(config: &IngesterConfig, registry: &Registry) -> Result<SupervisorSpec
     let dump = Dump::new(dump_outbox);
     let (commands, commands_slot) = inbox(COMMANDS);
     let (ingester, ingester_slot) = mailbox::<Ingester>(NOTICES);
-    let (accept, accept_slot) = mailbox::<Accept>(NOTICES);
+    let (_, accept_slot) = mailbox::<Accept>(1);
+    let (pings, pings_slot) = inbox(NOTICES);
     let identity = Arc::new(Identity {
         name: name.clone(),
         url: config.url(),
@@ -130,7 +131,7 @@ fn branch(config: &IngesterConfig, registry: &Registry) -> Result<SupervisorSpec
         build: build_meta(&config.build_meta_file),
     });
     let redis = redis::factory(place.clone(), commands_slot, ingester.recipient(), Arc::new(Position::default()));
-    let workers = egress::factory(config.address()?, egress.clone(), accept.recipient());
+    let workers = egress::factory(config.address()?, egress.clone(), pings);
     let (shared, dump_path) = (scan.clone(), config.dump_path.clone());
     let dump_outbox = dump.outbox().clone();
     let following = Factory::actor(ingester_slot, move |cx: &StartCx| {
@@ -146,7 +147,9 @@ fn branch(config: &IngesterConfig, registry: &Registry) -> Result<SupervisorSpec
         Ok(Ingester::new(identity.clone(), house, cx))
     });
     let seen = ingester.recipient();
-    let accepting = Factory::actor(accept_slot, move |cx| Ok(Accept::new(seen.clone(), &cx.vitals)));
+    let pings = pings_slot.clone();
+    let accepting = Factory::actor(accept_slot, move |cx| Ok(Accept::new(pings.clone(), seen.clone(), &cx.vitals)))
+        .with_inbox("pings", &pings_slot);
     let tools = Tools { scan, egress: egress.clone(), dump: dump.clone(), on_gap: config.on_gap };
     Ok(SupervisorSpec::new(Strategy::RestForOne)
         .child(ChildSpec::worker("spill", egress::spill_factory(egress)))
