@@ -76,9 +76,14 @@ impl<'a> Object<'a> {
 
     /// The member `name`; of repeated ones the last, as the original's parser has it.
     pub(crate) fn get(&self, name: &str) -> Option<Raw<'a>> {
-        let is_it = |key: Raw<'a>| match key.text().get(1..key.text().len() - 1) {
-            Some(inner) if !inner.contains('\\') => inner == name,
-            _ => key.string().is_some_and(|key| key == name),
+        let is_it = |key: Raw<'a>| {
+            let (written, plain) = (key.text().as_bytes(), name.len() + 2);
+            if written.len() == plain {
+                &written[1..=name.len()] == name.as_bytes()
+            } else {
+                // What is written with escapes is longer.
+                written.len() > plain && written.contains(&b'\\') && key.string().is_some_and(|key| key == name)
+            }
         };
         self.0.iter().rev().find(|(key, _)| is_it(*key)).map(|(_, value)| *value)
     }
@@ -225,14 +230,17 @@ impl<'a> Scan<'a> {
     fn string(&mut self) -> Result<(), Malformed> {
         self.expect(b'"')?;
         loop {
-            match self.peek().ok_or(Malformed)? {
+            let rest = &self.text.as_bytes()[self.at..];
+            let special = |byte: &u8| matches!(byte, b'"' | b'\\' | 0..0x20);
+            let plain = rest.iter().position(special).ok_or(Malformed)?;
+            self.at += plain;
+            match rest[plain] {
                 b'"' => {
                     self.at += 1;
                     return Ok(());
                 }
                 b'\\' => self.escape()?,
-                0..0x20 => return Err(Malformed),
-                _ => self.at += 1,
+                _ => return Err(Malformed),
             }
         }
     }
