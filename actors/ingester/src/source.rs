@@ -81,6 +81,8 @@ pub struct Place {
     pub listen: Option<String>,
     /// A file to be played.
     pub file: Option<String>,
+    /// How fast it is played.
+    pub pace: Option<String>,
 }
 
 /// Makes the source of one stream.

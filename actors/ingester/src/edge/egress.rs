@@ -140,7 +140,7 @@ pub struct Egress {
 /// # Errors
 /// They cannot; the text says what to do.
 pub fn probe(address: SocketAddr) -> Result<(), String> {
-    listener::listen(address).map(drop).map_err(|error| error.to_string())
+    listener::probe(address).map_err(|error| error.to_string())
 }
 
 #[derive(Debug)]

@@ -31,15 +31,26 @@ pub(super) fn listen(address: SocketAddr) -> io::Result<TcpListener> {
         socket.bind(address)?;
         socket.listen(BACKLOG)
     };
-    try_listen().map_err(|error| {
-        let what = match error.kind() {
-            io::ErrorKind::AddrInUse => "the port is taken: stop what listens there, or choose another port",
-            io::ErrorKind::AddrNotAvailable => "no such address here: choose one of this machine, or 0.0.0.0",
-            io::ErrorKind::PermissionDenied => "not allowed: choose a port above 1023",
-            _ => "it failed: look at the address",
-        };
-        io::Error::new(error.kind(), format!("cannot listen for workers at {address}: {what} ({error})"))
-    })
+    try_listen().map_err(|error| explained(&error, address))
+}
+
+/// Finds out whether workers can be listened for at `address`; needs no runtime.
+///
+/// # Errors
+/// As [`listen`].
+pub(super) fn probe(address: SocketAddr) -> io::Result<()> {
+    // The standard library sets the same SO_REUSEADDR.
+    std::net::TcpListener::bind(address).map(drop).map_err(|error| explained(&error, address))
+}
+
+fn explained(error: &io::Error, address: SocketAddr) -> io::Error {
+    let what = match error.kind() {
+        io::ErrorKind::AddrInUse => "the port is taken: stop what listens there, or choose another port",
+        io::ErrorKind::AddrNotAvailable => "no such address here: choose one of this machine, or 0.0.0.0",
+        io::ErrorKind::PermissionDenied => "not allowed: choose a port above 1023",
+        _ => "it failed: look at the address",
+    };
+    io::Error::new(error.kind(), format!("cannot listen for workers at {address}: {what} ({error})"))
 }
 
 #[cfg(test)]

@@ -1,0 +1,8 @@
+//! Where items come from.
+
+use crate::source::Registry;
+
+/// All protocols.
+pub fn standard() -> Registry {
+    Registry::default()
+}
