@@ -54,6 +54,10 @@ pub(crate) struct Config {
     #[cfg(feature = "provenance")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) provenance: Option<orchestrator_provenance::ProvenanceConfig>,
+    /// Ingesters, each with its streams.
+    #[cfg(feature = "ingester")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) ingester: Vec<orchestrator_ingester::IngesterConfig>,
 }
 
 /// Names of the subsystems compiled in, as used for sections and `--only`.
@@ -62,6 +66,8 @@ pub(crate) const SUBSYSTEMS: &[&str] = &[
     "queue",
     #[cfg(feature = "provenance")]
     "provenance",
+    #[cfg(feature = "ingester")]
+    "ingester",
 ];
 
 /// Names of subsystems that exist but that this build leaves out. Each is the name of the feature, too.
@@ -70,6 +76,8 @@ const ABSENT: &[&str] = &[
     "queue",
     #[cfg(not(feature = "provenance"))]
     "provenance",
+    #[cfg(not(feature = "ingester"))]
+    "ingester",
 ];
 
 /// Where the configuration comes from.
@@ -150,6 +158,10 @@ impl Config {
         if self.provenance.is_some() {
             return true;
         }
+        #[cfg(feature = "ingester")]
+        if !self.ingester.is_empty() {
+            return true;
+        }
         false
     }
 
@@ -172,6 +184,15 @@ impl Config {
         } else {
             self.provenance = None;
         }
+        #[cfg(feature = "ingester")]
+        if only == "ingester" {
+            if self.ingester.is_empty() {
+                let text = "there is no [[ingester]] to run: configure one with its streams".to_owned();
+                return Err(Refusal { place: "--only ingester".to_owned(), key: String::new(), text });
+            }
+        } else {
+            self.ingester.clear();
+        }
         Ok(())
     }
 }
@@ -188,5 +209,7 @@ fn cross_check(config: &Config) -> Vec<String> {
     }
     #[cfg(feature = "provenance")]
     wrong.extend(config.provenance.iter().flat_map(orchestrator_provenance::ProvenanceConfig::check));
+    #[cfg(feature = "ingester")]
+    wrong.extend(orchestrator_ingester::check(&config.ingester));
     wrong
 }

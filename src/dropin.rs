@@ -13,6 +13,8 @@ use orchestrator_admin::AdminConfig;
 
 use crate::config::Config;
 
+#[cfg(feature = "ingester")]
+mod dranspose;
 #[cfg(feature = "queue")]
 mod nixpkgs_update_supervisor;
 #[cfg(feature = "provenance")]
@@ -27,6 +29,12 @@ pub(crate) enum DropIn {
     /// The server of Software Heritage's provenance storage, configured by the file that SWH_CONFIG_FILENAME names
     #[cfg(feature = "provenance")]
     SwhProvenanceServer(swh::Arguments),
+    /// An ingester of dranspose, as `dranspose ingester`
+    #[cfg(feature = "ingester")]
+    DransposeIngester(dranspose::Arguments),
+    /// dranspose's ingester for Sardana, as `dranspose http_ingester`
+    #[cfg(feature = "ingester")]
+    DransposeHttpIngester(dranspose::HttpArguments),
 }
 
 impl DropIn {
@@ -41,6 +49,10 @@ impl DropIn {
             DropIn::NixpkgsUpdateSupervisor(arguments) => config.queue = Some(arguments.config()),
             #[cfg(feature = "provenance")]
             DropIn::SwhProvenanceServer(arguments) => config.provenance = Some(arguments.config()?),
+            #[cfg(feature = "ingester")]
+            DropIn::DransposeIngester(arguments) => config.ingester = vec![arguments.config()?],
+            #[cfg(feature = "ingester")]
+            DropIn::DransposeHttpIngester(arguments) => config.ingester = vec![arguments.config()?],
         }
         Ok(config)
     }

@@ -30,6 +30,10 @@ pub(crate) fn root(config: &Config, binding: Binding, reload: &Reload) -> anyhow
     if let Some(provenance) = &config.provenance {
         root = root.child(orchestrator_provenance::child_spec(provenance).map_err(anyhow::Error::msg)?);
     }
+    #[cfg(feature = "ingester")]
+    if !config.ingester.is_empty() {
+        root = root.child(orchestrator_ingester::child_spec(&config.ingester).map_err(anyhow::Error::msg)?);
+    }
     Ok(root)
 }
 
@@ -72,5 +76,7 @@ pub(crate) fn preflight(config: &Config) -> anyhow::Result<()> {
     if let Some(provenance) = &config.provenance {
         orchestrator_provenance::preflight(provenance)?;
     }
+    #[cfg(feature = "ingester")]
+    orchestrator_ingester::preflight(&config.ingester).map_err(anyhow::Error::msg)?;
     Ok(())
 }

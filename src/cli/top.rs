@@ -10,7 +10,7 @@ use clap::{Args, ValueEnum};
 use orchestrator_admin::{
     ascii::span,
     columns::align,
-    wire::{NodeSnapshot, TreeSnapshot, tree_url},
+    wire::{FigureKind, FigureSnapshot, NodeSnapshot, TreeSnapshot, tree_url},
 };
 use serde::Serialize;
 
@@ -69,7 +69,11 @@ struct Row {
     rate: f64,
     /// The slowest message type's handling time, p99 in microseconds.
     p99_us: u64,
+    /// The connection; in a peer's row the figures that the child keeps of it, counters by the second.
     link: String,
+    /// Whose row it is, where a child keeps figures of several peers, e.g. `worker w1`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    peer: Option<String>,
 }
 
 fn interval(text: &str) -> Result<f64, String> {
@@ -135,8 +139,14 @@ impl TopArguments {
 fn table(uptime_ms: u64, rows: &[Row]) -> String {
     let head = ["CHILD", "STATE", "RESTARTS", "DEPTH", "RATE/S", "P99", "LINK"];
     let mut cells = vec![head.map(str::to_owned).to_vec()];
-    cells.extend(rows.iter().map(|row| {
-        vec![
+    cells.extend(rows.iter().map(|row| match &row.peer {
+        Some(peer) => {
+            let mut cells = vec![format!("  {peer}")];
+            cells.resize(6, String::new());
+            cells.push(row.link.clone());
+            cells
+        }
+        None => vec![
             row.path.clone(),
             row.state.clone(),
             row.restarts.to_string(),
@@ -144,7 +154,7 @@ fn table(uptime_ms: u64, rows: &[Row]) -> String {
             format!("{:.1}", row.rate),
             if row.p99_us == 0 { String::new() } else { micros(row.p99_us) },
             row.link.clone(),
-        ]
+        ],
     }));
     format!("up {}\n{}", span(uptime_ms), align(&cells, &RIGHT))
 }
@@ -164,7 +174,8 @@ fn rows(before: &TreeSnapshot, now: &TreeSnapshot) -> Vec<Row> {
     let same_process = now.uptime_ms >= before.uptime_ms;
     let mut rows = Vec::new();
     now.root.walk(&mut |node| {
-        let former = before.root.find(&node.path).filter(|_| same_process).map_or(0, handled);
+        let then = before.root.find(&node.path).filter(|_| same_process);
+        let former = then.map_or(0, handled);
         rows.push(Row {
             path: node.path.clone(),
             state: if node.stuck { "stuck".to_owned() } else { node.state.clone() },
@@ -173,9 +184,44 @@ fn rows(before: &TreeSnapshot, now: &TreeSnapshot) -> Vec<Row> {
             rate: handled(node).saturating_sub(former) as f64 / seconds,
             p99_us: slowest(node),
             link: node.link.as_ref().map_or_else(String::new, |link| format!("{} {}", link.kind, link.state)),
+            peer: None,
         });
+        rows.extend(peers(then, node, seconds));
     });
     rows
+}
+
+/// A row for each peer that `node` keeps figures of.
+fn peers(then: Option<&NodeSnapshot>, node: &NodeSnapshot, seconds: f64) -> Vec<Row> {
+    let mut peers: Vec<(String, Vec<String>)> = Vec::new();
+    for figure in &node.figures {
+        let Some(label) = &figure.label else { continue };
+        let same = |one: &&FigureSnapshot| one.name == figure.name && one.label == figure.label;
+        let former = then.and_then(|then| then.figures.iter().find(same)).map_or(0, |one| one.value);
+        let told = match figure.kind {
+            FigureKind::Gauge => format!("{} {}", figure.name, figure.value),
+            FigureKind::Counter => {
+                let rate = figure.value.saturating_sub(former) as f64 / seconds;
+                format!("{} {rate:.1}/s", figure.name)
+            }
+        };
+        let name = format!("{} {}", label.name, label.value);
+        match peers.iter_mut().find(|(peer, _)| *peer == name) {
+            Some((_, figures)) => figures.push(told),
+            None => peers.push((name, vec![told])),
+        }
+    }
+    let row = |(peer, figures): (String, Vec<String>)| Row {
+        path: node.path.clone(),
+        state: node.state.clone(),
+        restarts: 0,
+        depth: 0,
+        rate: 0.0,
+        p99_us: 0,
+        link: figures.join(", "),
+        peer: Some(peer),
+    };
+    peers.into_iter().map(row).collect()
 }
 
 fn handled(node: &NodeSnapshot) -> u64 {

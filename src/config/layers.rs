@@ -129,6 +129,7 @@ pub(super) fn locate(complaint: &str, merged: &Value) -> Refusal {
             text: complaint.to_owned(),
         };
     };
-    let steps: Vec<_> = key.split('.').map(|key| Step::Key(key.to_owned())).collect();
+    let step = |key: &str| key.parse().map_or_else(|_| Step::Key(key.to_owned()), Step::Index);
+    let steps: Vec<_> = key.split('.').map(step).collect();
     Refusal { place: place(merged, &steps), key: dotted(merged, &steps), text: text.to_owned() }
 }

@@ -133,7 +133,9 @@ fn figure(out: &mut Exposition, node: &NodeSnapshot, figure: &FigureSnapshot) {
         FigureKind::Counter => Kind::Counter,
         FigureKind::Gauge => Kind::Gauge,
     };
-    out.add(kind, &name, &help, &[("path", &node.path)], figure.value);
+    let mut labels = vec![("path", node.path.as_str())];
+    labels.extend(figure.label.as_ref().map(|label| (label.name.as_str(), label.value.as_str())));
+    out.add(kind, &name, &help, &labels, figure.value);
 }
 
 /// `orchestrator_<subsystem>_<name>_seconds`.
@@ -173,7 +175,10 @@ mod tests {
     #[test]
     fn figures_are_named_after_their_subsystem() {
         let named = |path: &str, name: &str, unit: &str, kind| {
-            figure_name(path, &FigureSnapshot { name: name.into(), unit: unit.into(), kind, value: 0 })
+            figure_name(
+                path,
+                &FigureSnapshot { name: name.into(), unit: unit.into(), kind, label: None, value: 0 },
+            )
         };
         let cases = [
             (

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | it is stuck | |
 //! | it does not run | it is paused (an operator's wish), or it is transient or temporary and has ended |
-//! | its link is not up | it is paused, or it is the endpoint that is just answering |
+//! | its link is not up | it is idle (not wanted at present), it is paused, or it is the endpoint that is just answering |
 
 use std::fmt;
 
@@ -70,7 +70,10 @@ fn trouble(node: &NodeSnapshot, own: &str) -> Option<String> {
         let exit = node.last_exit.as_ref().map(|exit| format!(", last exit {}", exit.reason));
         return Some(format!("{state}{}", exit.unwrap_or_default()));
     }
-    let link = node.link.as_ref().filter(|link| link.state != "up" && node.path != own)?;
+    let link = node
+        .link
+        .as_ref()
+        .filter(|link| !matches!(link.state.as_str(), "up" | "idle") && node.path != own)?;
     let reason = link.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
     Some(format!("{} to {} is {}{reason}", link.kind, link.endpoint, link.state))
 }

@@ -1,1 +1,4 @@
 //! Whatever talks to the outside.
+
+pub mod dump;
+pub mod redis;

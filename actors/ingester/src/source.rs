@@ -20,6 +20,12 @@ pub trait Source {
     /// An error ends the run; a peer that is away is none: it is waited for, and `cx.link` tells of it.
     fn run(&mut self, cx: SourceCx) -> Items;
 
+    /// Does the sender wait when its items are not taken? Where it does not (publish and subscribe), items that there is no room for
+    /// are lost and counted, and a mapping is begun only once the source is connected.
+    fn can_wait(&self) -> bool {
+        true
+    }
+
     /// All events of the mapping were ingested.
     fn finish(&mut self) {}
 

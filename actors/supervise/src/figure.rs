@@ -23,12 +23,21 @@ pub struct Figure {
     pub(crate) name: &'static str,
     pub(crate) unit: &'static str,
     pub(crate) kind: FigureKind,
+    pub(crate) label: Option<(&'static str, Arc<str>)>,
     pub(crate) value: Arc<AtomicI64>,
 }
 
 impl Figure {
     pub(crate) fn new(name: &'static str, unit: &'static str, kind: FigureKind) -> Self {
-        Self { name, unit, kind, value: Arc::new(AtomicI64::new(0)) }
+        Self { name, unit, kind, label: None, value: Arc::new(AtomicI64::new(0)) }
+    }
+
+    pub(crate) fn labelled(self, label: &'static str, value: &str) -> Self {
+        Self { label: Some((label, value.into())), ..self }
+    }
+
+    pub(crate) fn is(&self, name: &str, label: Option<(&str, &str)>) -> bool {
+        self.name == name && self.label.as_ref().map(|(label, value)| (*label, &**value)) == label
     }
 
     /// Adds to the value.

@@ -68,7 +68,7 @@ pub use timing::Timing;
 pub use tokio_util::sync::CancellationToken as StopToken;
 pub use tree::{CONSOLE_TIMEOUT, CommandError, ConsoleCallError, Origin, Outcome, Tree};
 pub use validate::SpecError;
-pub use vitals::{LastExit, Note, Vitals};
+pub use vitals::{LABELS_MAX, LastExit, Note, OTHERS, Vitals};
 
 /// The example of the contract is compiled and run with the tests.
 #[cfg(doctest)]

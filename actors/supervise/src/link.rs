@@ -10,6 +10,8 @@ use crate::event::{EventKind, EventLog, now_ms};
 /// Where an edge stands with its peer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Link {
+    /// Not wanted at present, and closed: a source between two scans.
+    Idle,
     /// Not connected yet.
     Connecting {
         /// Tries so far.
@@ -104,6 +106,11 @@ impl LinkReporter {
             tracing::warn!(path = &*self.path, kind = self.entry.kind, reason, "link down");
             self.events.push(&self.path, EventKind::LinkDown { reason });
         }
+    }
+
+    /// The connection is not wanted at present, and closed.
+    pub fn idle(&self) {
+        *self.entry.state() = Link::Idle;
     }
 
     /// A try is under way.

@@ -73,6 +73,10 @@ impl Node {
                     name: figure.name.to_owned(),
                     unit: figure.unit.to_owned(),
                     kind: figure.kind,
+                    label: figure.label.as_ref().map(|(name, value)| LabelSnapshot {
+                        name: (*name).to_owned(),
+                        value: value.to_string(),
+                    }),
                     value: figure.get(),
                 })
                 .collect(),
@@ -132,6 +136,7 @@ fn link_snapshot(kind: &str, endpoint: String, link: Link) -> LinkSnapshot {
         retry_in_ms: None,
     };
     match link {
+        Link::Idle => snapshot.state = "idle".to_owned(),
         Link::Connecting { attempt } => {
             snapshot.state = "connecting".to_owned();
             snapshot.attempts = Some(attempt);

@@ -138,7 +138,7 @@ pub struct LinkSnapshot {
     pub kind: String,
     /// Without credentials.
     pub endpoint: String,
-    /// connecting, up or down.
+    /// idle, connecting, up or down.
     pub state: String,
     /// Tries so far, while connecting.
     pub attempts: Option<u32>,
@@ -168,8 +168,20 @@ pub struct FigureSnapshot {
     pub unit: String,
     /// counter or gauge.
     pub kind: FigureKind,
+    /// Whose it is, where a child has the same figure for several peers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<LabelSnapshot>,
     /// Its value.
     pub value: i64,
+}
+
+/// What tells one figure from others of its name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LabelSnapshot {
+    /// e.g. `worker`.
+    pub name: String,
+    /// e.g. the worker's name.
+    pub value: String,
 }
 
 /// Durations of one kind, microseconds; upper bounds of power-of-two buckets.

@@ -46,6 +46,11 @@ pub struct Note {
 /// Longer notes are cut: they are shown in a line of the tree.
 const NOTE_BYTES_MAX: usize = 300;
 
+/// Peers that a figure is kept apart for.
+pub const LABELS_MAX: usize = 256;
+/// The value of the label under which all further peers are counted.
+pub const OTHERS: &str = "other";
+
 /// Everything known of one child.
 #[derive(Debug)]
 pub struct Vitals {
@@ -194,12 +199,47 @@ impl Vitals {
     /// Declares a figure; the same name gives the same figure, so that counters go on over restarts.
     pub fn declare(&self, name: &'static str, unit: &'static str, kind: FigureKind) -> Figure {
         let mut figures = lock(&self.figures);
-        if let Some(known) = figures.iter().find(|figure| figure.name == name) {
+        if let Some(known) = figures.iter().find(|figure| figure.is(name, None)) {
             return known.clone();
         }
         let figure = Figure::new(name, unit, kind);
         figures.push(figure.clone());
         figure
+    }
+
+    /// Declares a figure of one peer: as [`Vitals::declare`], kept apart by the label's value. What peers call themselves is
+    /// without bound, so that all beyond [`LABELS_MAX`] of a name share the value [`OTHERS`].
+    pub fn declare_of(
+        &self,
+        name: &'static str,
+        unit: &'static str,
+        kind: FigureKind,
+        label: (&'static str, &str),
+    ) -> Figure {
+        let mut figures = lock(&self.figures);
+        let mut value = label.1;
+        for _ in 0..2 {
+            if let Some(known) = figures.iter().find(|figure| figure.is(name, Some((label.0, value)))) {
+                return known.clone();
+            }
+            let apart = |one: &&Figure| {
+                one.name == name && one.label.as_ref().is_some_and(|(_, value)| &**value != OTHERS)
+            };
+            if figures.iter().filter(apart).count() < LABELS_MAX {
+                break;
+            }
+            value = OTHERS;
+        }
+        let figure = Figure::new(name, unit, kind).labelled(label.0, value);
+        figures.push(figure.clone());
+        figure
+    }
+
+    /// Drops all figures of one peer that is gone for good, so that another one may have its place.
+    pub fn retire(&self, label: (&str, &str)) {
+        let of =
+            |figure: &Figure| figure.label.as_ref().is_some_and(|(name, value)| (*name, &**value) == label);
+        lock(&self.figures).retain(|figure| !of(figure));
     }
 
     /// Notes what was set aside and why, for who looks at the tree; the last note stays, over restarts too. Count it as well:

@@ -9,8 +9,8 @@ mod probe;
 use std::time::Duration;
 
 use orchestrator_supervise::{
-    ChildSpec, EventKind, EventLog, FigureKind, NodeSnapshot, Restart, Strategy, SupervisorSpec,
-    TreeSnapshot, Verb,
+    ChildSpec, EventKind, EventLog, FigureKind, FigureSnapshot, LABELS_MAX, NodeSnapshot, OTHERS, Restart,
+    Strategy, SupervisorSpec, TreeSnapshot, Verb,
     testing::{TestTree, event_after, eventually},
 };
 use probe::*;
@@ -148,6 +148,48 @@ fn timings_are_kept_apart_by_label_and_survive_restarts() {
         let mut old = serde_json::to_value(tree.node("a").unwrap()).unwrap();
         old.as_object_mut().unwrap().remove("timings").unwrap();
         assert!(serde_json::from_value::<NodeSnapshot>(old).unwrap().timings.is_empty());
+    });
+}
+
+#[test]
+fn figures_of_peers_are_kept_apart_up_to_a_bound() {
+    let (mailbox, child) = noting("a", &Journal::default());
+    TestTree::run(spec(child), async |tree| {
+        let count = act(|_, cx| {
+            let of = |peer: &str| {
+                cx.vitals().declare_of("events", "events", FigureKind::Counter, ("worker", peer))
+            };
+            (0..LABELS_MAX).for_each(|n| of(&format!("w{n}")).add(1));
+            of("late").add(3);
+            of("later").add(4);
+            of("w7").add(1);
+            cx.vitals().retire(("worker", "w9"));
+            of("later").add(5);
+        });
+        mailbox.ask(count, LONG).await.unwrap();
+        let figures = tree.node("a").unwrap().figures;
+        let value = |peer: &str| {
+            let of = |one: &&FigureSnapshot| one.label.as_ref().is_some_and(|label| label.value == peer);
+            figures.iter().find(of).map(|one| one.value)
+        };
+        assert_eq!(figures.len(), LABELS_MAX + 1);
+        assert_eq!([value("w7"), value("w8"), value("w9")], [Some(2), Some(1), None]);
+        assert_eq!([value(OTHERS), value("late"), value("later")], [Some(7), None, Some(5)]);
+    });
+}
+
+#[test]
+fn an_idle_link_is_neither_up_nor_trouble() {
+    let (mailbox, child) = noting("a", &Journal::default());
+    TestTree::run(spec(child), async |tree| {
+        let rest = act(|_, cx| {
+            let link = cx.vitals().link("zmq", "detector:9999");
+            link.down("connection refused", Duration::from_secs(1));
+            link.idle();
+        });
+        mailbox.ask(rest, LONG).await.unwrap();
+        let link = tree.node("a").unwrap().link.unwrap();
+        assert_eq!((link.state.as_str(), link.reason), ("idle", None));
     });
 }
 

@@ -1,0 +1,72 @@
+//! The actor Assign: reads which workers the events of a mapping go to, and hands my part of it on. A new mapping is a new
+//! incarnation.
+
+use std::sync::Arc;
+
+use orchestrator_supervise::{Child, ChildCx, Figure, FigureKind, Outbox, Vitals};
+
+use crate::{
+    assignment::{Assignment, Reader},
+    edge::redis::{Place, follow_assigned},
+    scan::Scan,
+};
+
+/// Events handed on at once.
+const CHUNK: usize = 1_024;
+
+/// Reads assignments.
+pub(crate) struct Assign {
+    scan: Arc<Scan>,
+    redis: Place,
+    work: Outbox<Vec<Assignment>>,
+    assigned: Figure,
+    invalid: Figure,
+}
+
+impl Assign {
+    pub(crate) fn new(scan: Arc<Scan>, redis: Place, work: Outbox<Vec<Assignment>>, vitals: &Vitals) -> Self {
+        let counter = |name, unit| vitals.declare(name, unit, FigureKind::Counter);
+        Self {
+            scan,
+            redis,
+            work,
+            assigned: counter("assigned_events", "events"),
+            invalid: counter("invalid_assignments", "entries"),
+        }
+    }
+}
+
+impl Child for Assign {
+    fn started(&mut self, cx: &mut ChildCx<'_, Self>) {
+        let mapping = self.scan.mapping();
+        let link = cx.vitals().link("redis", self.redis.endpoint());
+        let Some(uuid) = mapping.uuid.filter(|_| !mapping.active.is_empty()) else { return link.idle() };
+        let streams = mapping.active.iter().map(|stream| self.scan.streams[*stream].name.clone()).collect();
+        let mut reader = Reader::new(streams);
+        let (redis, work) = (self.redis.clone(), self.work.clone());
+        let (assigned, invalid) = (self.assigned.clone(), self.invalid.clone());
+        let reading = async move {
+            let take = async |entry: Vec<u8>| match reader.read(&entry) {
+                Ok(events) => {
+                    assigned.add(events.len() as u64);
+                    hand_on(events, &work).await;
+                }
+                Err(error) => {
+                    invalid.add(1);
+                    tracing::warn!(%uuid, %error, "an entry of the assignments is none: its events are not sent");
+                }
+            };
+            follow_assigned(&redis, uuid, link, take).await;
+        };
+        cx.spawn(reading, |_, (), _| {});
+    }
+}
+
+/// Waits where the one who takes them is behind: so what waits is bounded.
+async fn hand_on(mut events: Vec<Assignment>, work: &Outbox<Vec<Assignment>>) {
+    while !events.is_empty() {
+        let rest = events.split_off(events.len().min(CHUNK));
+        // Refused only when the process ends.
+        let _ = work.send(std::mem::replace(&mut events, rest)).await;
+    }
+}

@@ -1,0 +1,64 @@
+//! What the children of an ingester tell each other.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use orchestrator_supervise::Message;
+use tokio::sync::oneshot;
+use uuid::Uuid;
+
+use crate::{roster::Roster, updates::ControllerUpdate};
+
+/// A worker let itself be heard.
+#[derive(Debug)]
+pub struct PingArrived {
+    /// The identity of its socket.
+    pub worker: Arc<str>,
+    /// The process.
+    pub service_uuid: Uuid,
+}
+
+impl Message for PingArrived {
+    type Result = ();
+}
+
+/// Who is connected has changed, or was heard of again.
+#[derive(Debug)]
+pub struct WorkersSeen {
+    /// All that are connected.
+    pub workers: Roster,
+    /// One of them is new or gone: others wait to read of it.
+    pub changed: bool,
+}
+
+impl Message for WorkersSeen {
+    type Result = ();
+}
+
+/// Entries of the `updates` stream, in order.
+#[derive(Debug)]
+pub struct UpdatesArrived(pub Vec<ControllerUpdate>);
+
+impl Message for UpdatesArrived {
+    type Result = ();
+}
+
+/// A command to Redis; the answer says why it failed.
+#[derive(Debug)]
+pub struct RedisCommand {
+    /// What to do.
+    pub action: RedisAction,
+    /// Where the answer goes.
+    pub reply: oneshot::Sender<Result<Option<Bytes>, String>>,
+}
+
+/// What is asked of Redis. Keys are those of spec §2.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RedisAction {
+    /// Publishes the configuration key, for ten seconds; answers with what was there before.
+    Publish(Vec<u8>),
+    /// Reads a version of a parameter; no answer if it is not there.
+    Parameter(String, Uuid),
+    /// Says that this ingester has finished a mapping.
+    Finished(Uuid),
+}

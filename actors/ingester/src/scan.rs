@@ -1,0 +1,158 @@
+//! What the children of one ingester know together: the mapping that is followed, and how far it has come. It outlives all of
+//! them.
+
+use std::sync::{
+    Arc, Mutex, MutexGuard,
+    atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+};
+
+use tokio::sync::{Notify, watch};
+use uuid::Uuid;
+
+use crate::backlog::Backlog;
+
+/// Bytes of one stream that may wait for their events.
+const BACKLOG_BYTES: usize = 16 << 20;
+
+/// The mapping that is followed, or was last.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Mapping {
+    /// Its uuid; None before the first.
+    pub uuid: Option<Uuid>,
+    /// Positions of the streams that it uses.
+    pub active: Vec<usize>,
+    /// The file that its events are dumped to.
+    pub dump: Option<String>,
+    /// Number of the mapping in this process, from 1.
+    pub number: u64,
+    /// The controller has said that it is finished.
+    pub finished: bool,
+    /// So had the mapping before it been.
+    pub former_finished: bool,
+}
+
+/// A stream of this ingester.
+#[derive(Debug)]
+pub struct Stream {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its items that wait for their events.
+    pub backlog: Backlog,
+    /// Its source misses what is sent while it is not connected.
+    pub misses: bool,
+    /// Its source is connected.
+    connected: AtomicBool,
+    /// Number of the last mapping whose events were all ingested.
+    finished: watch::Sender<u64>,
+}
+
+/// Shared by all children of one ingester.
+#[derive(Debug)]
+pub struct Scan {
+    /// In the order of the configuration, which is the order of a message's frames.
+    pub streams: Vec<Stream>,
+    mapping: Mutex<Mapping>,
+    events: AtomicU64,
+    /// The mapping whose events have begun to leave.
+    begun: AtomicU64,
+    /// A source was connected.
+    connected: Notify,
+}
+
+impl Scan {
+    /// For these streams, each with whether its source misses what is sent while it is not connected.
+    pub fn new<'a>(streams: impl IntoIterator<Item = (&'a str, bool)>) -> Self {
+        let stream = |(name, misses): (&str, bool)| Stream {
+            name: name.into(),
+            backlog: Backlog::new(BACKLOG_BYTES),
+            misses,
+            connected: AtomicBool::new(false),
+            finished: watch::Sender::default(),
+        };
+        Self {
+            streams: streams.into_iter().map(stream).collect(),
+            mapping: Mutex::default(),
+            events: AtomicU64::new(0),
+            begun: AtomicU64::new(0),
+            connected: Notify::new(),
+        }
+    }
+
+    /// The mapping that is followed.
+    pub fn mapping(&self) -> Mapping {
+        self.lock().clone()
+    }
+
+    /// The next mapping.
+    pub fn follow(&self, uuid: Uuid, active: Vec<usize>, dump: Option<String>) {
+        let mut mapping = self.lock();
+        *mapping = Mapping {
+            uuid: Some(uuid),
+            active,
+            dump,
+            number: mapping.number + 1,
+            finished: false,
+            former_finished: mapping.finished,
+        };
+    }
+
+    /// The controller has said that the mapping is finished.
+    pub fn finish(&self) {
+        let mut mapping = self.lock();
+        mapping.finished = true;
+        for stream in &mapping.active {
+            self.streams[*stream].finished.send_replace(mapping.number);
+        }
+    }
+
+    /// Waits until all events of mapping `number` were ingested.
+    pub async fn finished(&self, stream: usize, number: u64) {
+        // The sender lives in self, so waiting cannot fail.
+        let _ = self.streams[stream].finished.subscribe().wait_for(|finished| *finished == number).await;
+    }
+
+    /// Notes that an event of mapping `number` is about to leave.
+    pub fn begin(&self, number: u64) {
+        self.begun.store(number, Relaxed);
+    }
+
+    /// Has an event of mapping `number` left already?
+    pub fn has_begun(&self, number: u64) -> bool {
+        self.begun.load(Relaxed) == number
+    }
+
+    /// Counts an event that was handed over.
+    pub fn count_event(&self) {
+        self.events.fetch_add(1, Relaxed);
+    }
+
+    /// Events handed over since the process started, over all mappings.
+    pub fn events(&self) -> u64 {
+        self.events.load(Relaxed)
+    }
+
+    /// Tells whether the source of `stream` is connected.
+    pub fn set_connected(&self, stream: usize, connected: bool) {
+        self.streams[stream].connected.store(connected, Relaxed);
+        self.connected.notify_waiters();
+    }
+
+    /// Waits until no active source would miss what is sent from now on.
+    pub async fn ready(&self) {
+        loop {
+            let changed = self.connected.notified();
+            let misses = |stream: &usize| {
+                let stream = &self.streams[*stream];
+                stream.misses && !stream.connected.load(Relaxed)
+            };
+            if !self.lock().active.iter().any(misses) {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Mapping> {
+        self.mapping.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}

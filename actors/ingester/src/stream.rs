@@ -1,0 +1,208 @@
+//! A stream's child: runs its source while a mapping uses it, and keeps what came until its event takes it. A new mapping is a
+//! new incarnation, and a run of its own.
+
+use std::{sync::Arc, time::Duration};
+
+use futures_util::StreamExt;
+use orchestrator_supervise::{Factory, Fault, Figure, FigureKind, StartCx, Vitals};
+use tokio::time::{Instant, MissedTickBehavior, interval};
+
+use crate::{
+    item::Item,
+    protocol::gaps::{Gaps, Step},
+    scan::{Scan, Stream},
+    source::{MakeSource, Place, Source, SourceCounts, SourceCx},
+};
+
+/// How often the gauges are set.
+const GAUGES: Duration = Duration::from_millis(500);
+/// How often it is looked whether a source that others wait for is connected.
+const CONNECTED: Duration = Duration::from_millis(10);
+/// Gaps are logged at most that often; they are counted always.
+const GAP_LOG: Duration = Duration::from_secs(10);
+
+/// One stream as configured.
+#[derive(Clone)]
+pub(crate) struct StreamSpec {
+    pub(crate) scan: Arc<Scan>,
+    pub(crate) position: usize,
+    pub(crate) make: MakeSource,
+    pub(crate) place: Place,
+    /// Address or file, for the tree.
+    pub(crate) endpoint: String,
+}
+
+impl StreamSpec {
+    /// The child.
+    pub(crate) fn factory(self) -> Factory {
+        Factory::task(move |cx: StartCx| {
+            let spec = self.clone();
+            async move { spec.run(&cx).await }
+        })
+    }
+
+    async fn run(&self, cx: &StartCx) -> Result<(), Fault> {
+        let mapping = self.scan.mapping();
+        let link = cx.vitals.link("source", self.endpoint.clone());
+        link.idle();
+        self.scan.set_connected(self.position, false);
+        if mapping.active.contains(&self.position) {
+            let source = (self.make)(&self.place).map_err(|error| Fault::from_error(&error))?;
+            let source_cx = SourceCx {
+                stream: self.stream().name.clone(),
+                link: link.clone(),
+                counts: SourceCounts::declare(&cx.vitals),
+            };
+            let mut run = Run {
+                stream: self.stream(),
+                counts: Counts::declare(&cx.vitals),
+                gaps: Gaps::default(),
+                told: None,
+                source: Stopped(source),
+            };
+            let mut items = run.source.0.run(source_cx);
+            let mut gauges = interval(GAUGES);
+            let mut look = interval(CONNECTED);
+            [&mut gauges, &mut look].map(|one| one.set_missed_tick_behavior(MissedTickBehavior::Delay));
+            let (mut finished, mut connected, mut ended) = (false, false, false);
+            loop {
+                tokio::select! {
+                    biased;
+                    () = cx.stop.cancelled() => break,
+                    () = self.scan.finished(self.position, mapping.number), if !finished => {
+                        finished = true;
+                        run.source.0.finish();
+                    }
+                    _ = look.tick(), if !connected && run.stream.misses => {
+                        connected = link.is_up();
+                        self.scan.set_connected(self.position, connected);
+                    }
+                    _ = gauges.tick() => run.gauges(),
+                    item = items.next(), if !ended => match item {
+                        Some(Ok(item)) => run.take(item, cx).await,
+                        Some(Err(error)) => {
+                            ended = true;
+                            cx.vitals.note(format!("the source has ended: {error}"));
+                            tracing::error!(path = cx.vitals.path(), %error, "the source has ended: no more items until the next mapping");
+                        }
+                        None => {
+                            ended = true;
+                            tracing::info!(path = cx.vitals.path(), "the source has ended");
+                        }
+                    }
+                }
+            }
+            // What is buffered goes before the source is told that its run is over.
+            drop(items);
+        }
+        link.idle();
+        self.scan.set_connected(self.position, false);
+        cx.stop.cancelled().await;
+        Ok(())
+    }
+
+    fn stream(&self) -> &Stream {
+        &self.scan.streams[self.position]
+    }
+}
+
+/// Tells the source that its run is over, exactly once, however that came.
+struct Stopped(Box<dyn Source>);
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
+}
+
+/// One run.
+struct Run<'a> {
+    stream: &'a Stream,
+    counts: Counts,
+    gaps: Gaps,
+    told: Option<Instant>,
+    source: Stopped,
+}
+
+impl Run<'_> {
+    async fn take(&mut self, item: Item, cx: &StartCx) {
+        self.counts.items.add(1);
+        self.counts.bytes.add(item.bytes() as u64);
+        self.look_for_gap(&item, cx);
+        if self.stream.misses {
+            // It cannot be slowed: who sends does not wait for anybody.
+            if self.stream.backlog.offer(item).is_err() {
+                self.counts.lost.add(1);
+            }
+            return;
+        }
+        tokio::select! {
+            () = self.stream.backlog.push(item) => {}
+            () = cx.stop.cancelled() => {}
+        }
+    }
+
+    fn look_for_gap(&mut self, item: &Item, cx: &StartCx) {
+        let Some(number) = item.number else {
+            // Each series has numbers of its own.
+            self.gaps = Gaps::default();
+            return;
+        };
+        let text = match self.gaps.step(number) {
+            Step::Ok => return,
+            Step::Gap { missing } => {
+                self.counts.missing.add(missing);
+                format!("{missing} frames are missing before frame {number}")
+            }
+            Step::Repeat | Step::Backwards => {
+                self.counts.backwards.add(1);
+                format!("frame {number} came again or late")
+            }
+        };
+        self.counts.gaps.add(1);
+        if self.told.is_none_or(|told| told.elapsed() >= GAP_LOG) {
+            self.told = Some(Instant::now());
+            tracing::warn!(path = cx.vitals.path(), stream = &*self.stream.name, text);
+            cx.vitals.note(text);
+        }
+    }
+
+    fn gauges(&self) {
+        let backlog = &self.stream.backlog;
+        self.counts.waiting_bytes.set(backlog.bytes() as u64);
+        self.counts.waiting_items.set(backlog.items() as u64);
+        let oldest = backlog.oldest().unwrap_or_default();
+        self.counts.oldest.set(u64::try_from(oldest.as_millis()).unwrap_or(u64::MAX));
+    }
+}
+
+/// What a stream counts.
+struct Counts {
+    items: Figure,
+    bytes: Figure,
+    lost: Figure,
+    gaps: Figure,
+    missing: Figure,
+    backwards: Figure,
+    waiting_bytes: Figure,
+    waiting_items: Figure,
+    oldest: Figure,
+}
+
+impl Counts {
+    fn declare(vitals: &Vitals) -> Self {
+        let counter = |name, unit| vitals.declare(name, unit, FigureKind::Counter);
+        let gauge = |name, unit| vitals.declare(name, unit, FigureKind::Gauge);
+        Self {
+            items: counter("items", "items"),
+            bytes: counter("received", "bytes"),
+            lost: SourceCounts::declare(vitals).lost,
+            gaps: counter("gaps", "gaps"),
+            missing: counter("missing_frames", "frames"),
+            backwards: counter("backward_frames", "frames"),
+            waiting_bytes: gauge("waiting", "bytes"),
+            waiting_items: gauge("waiting_items", "items"),
+            oldest: gauge("oldest_item", "ms"),
+        }
+    }
+}

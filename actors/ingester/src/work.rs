@@ -1,0 +1,99 @@
+//! The actor Work: takes one item of each stream of an event and sends them to its workers, in the order of the events. A new
+//! mapping is a new incarnation.
+
+mod pump;
+
+use std::sync::Arc;
+
+use orchestrator_supervise::{Child, ChildCx, Figure, FigureKind, InboxSlot, Vitals};
+
+use self::pump::Pump;
+use crate::{
+    assignment::Assignment,
+    config::OnGap,
+    edge::{
+        dump::{Dump, DumpCommand},
+        egress::Egress,
+    },
+    scan::Scan,
+};
+
+/// What Work works with.
+#[derive(Clone)]
+pub(crate) struct Tools {
+    pub(crate) scan: Arc<Scan>,
+    pub(crate) egress: Egress,
+    pub(crate) dump: Dump,
+    pub(crate) on_gap: OnGap,
+}
+
+/// What it counts.
+#[derive(Debug, Clone)]
+pub(crate) struct Counts {
+    pub(crate) events: Figure,
+    pub(crate) bytes: Figure,
+    pub(crate) wait_assignment: Figure,
+    pub(crate) wait_source: Figure,
+    pub(crate) wait_egress: Figure,
+    pub(crate) holes: Figure,
+    pub(crate) late: Figure,
+    pub(crate) not_dumped: Figure,
+    pub(crate) broken: Figure,
+}
+
+impl Counts {
+    fn declare(vitals: &Vitals) -> Self {
+        let counter = |name, unit| vitals.declare(name, unit, FigureKind::Counter);
+        Self {
+            events: counter("events", "events"),
+            bytes: counter("event", "bytes"),
+            wait_assignment: counter("wait_for_assignment", "us"),
+            wait_source: counter("wait_for_source", "us"),
+            wait_egress: counter("wait_for_workers", "us"),
+            holes: counter("holes", "events"),
+            late: counter("late_items", "items"),
+            not_dumped: counter("events_not_dumped", "events"),
+            broken: counter("broken_scans", "scans"),
+        }
+    }
+}
+
+/// Sends events.
+pub(crate) struct Work {
+    tools: Tools,
+    assignments: InboxSlot<Vec<Assignment>>,
+    counts: Counts,
+}
+
+impl Work {
+    pub(crate) fn new(tools: Tools, assignments: InboxSlot<Vec<Assignment>>, vitals: &Vitals) -> Self {
+        Self { tools, assignments, counts: Counts::declare(vitals) }
+    }
+}
+
+impl Child for Work {
+    /// Nothing of the former mapping is left when this returns: its queues are purged, what waited for its events is thrown away.
+    fn started(&mut self, cx: &mut ChildCx<'_, Self>) {
+        let mapping = self.tools.scan.mapping();
+        self.tools.egress.purge(mapping.former_finished);
+        self.tools.scan.streams.iter().for_each(|stream| stream.backlog.clear());
+        if mapping.uuid.is_none() {
+            return;
+        }
+        // Which events have left cannot be known any more, and a frame too many would shift all that follow.
+        if self.tools.scan.has_begun(mapping.number) {
+            self.counts.broken.add(1);
+            let text = "the scan was interrupted: the rest of its events is not sent; set a new mapping";
+            tracing::error!(path = cx.vitals().path(), text);
+            cx.vitals().note(text);
+            return;
+        }
+        let (tools, counts, assignments) = (self.tools.clone(), self.counts.clone(), self.assignments.clone());
+        let pumping = async move {
+            // The dump is told first: it closes the former file, too.
+            let _ = tools.dump.outbox().send(DumpCommand::Open(mapping.dump.clone())).await;
+            Pump::new(tools, mapping, counts).run(assignments.open()).await;
+        };
+        cx.spawn(pumping, |_, (), _| {});
+    }
+}
