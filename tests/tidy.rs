@@ -20,7 +20,13 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("orchestrator-ingester", &["orchestrator-edge", "orchestrator-supervise"]),
     (
         "orchestrator",
-        &["orchestrator-admin", "orchestrator-ingester", "orchestrator-provenance", "orchestrator-queue", "orchestrator-supervise"],
+        &[
+            "orchestrator-admin",
+            "orchestrator-ingester",
+            "orchestrator-provenance",
+            "orchestrator-queue",
+            "orchestrator-supervise",
+        ],
     ),
     ("orchestrator-harness", &[]),
     (

@@ -92,7 +92,11 @@ impl Variables {
         self.0.get(name).filter(|value| !value.is_empty()).cloned()
     }
 
-    fn config(&self, stream: Option<&str>, source: impl Fn(String) -> StreamConfig) -> Result<IngesterConfig> {
+    fn config(
+        &self,
+        stream: Option<&str>,
+        source: impl Fn(String) -> StreamConfig,
+    ) -> Result<IngesterConfig> {
         let streams = match (stream, self.get("INGESTER_STREAMS")) {
             (Some(stream), _) => vec![stream.to_owned()],
             (None, Some(list)) => serde_json::from_str(&list)
@@ -106,7 +110,10 @@ impl Variables {
             name: self.get("INGESTER_NAME").unwrap_or_default(),
             listen: format!("0.0.0.0:{port}"),
             advertise: url.trim_end_matches('/').to_owned(),
-            redis_url: self.get("REDIS_URL").or_else(|| self.get("SERVICE_REDIS_DSN")).unwrap_or(default.redis_url.clone()),
+            redis_url: self
+                .get("REDIS_URL")
+                .or_else(|| self.get("SERVICE_REDIS_DSN"))
+                .unwrap_or(default.redis_url.clone()),
             dump_path: self.get("DUMP_PATH"),
             build_meta_file: self.get("BUILD_META_FILE").map_or(default.build_meta_file.clone(), Into::into),
             stream: streams.into_iter().map(source).collect(),
@@ -152,7 +159,10 @@ mod tests {
         let names: Vec<_> = config.stream.iter().map(|stream| stream.name.as_str()).collect();
         assert_eq!((config.name().as_str(), names), ("mine", vec!["a", "b"]));
         assert_eq!((config.listen.as_str(), config.url().as_str()), ("0.0.0.0:10010", "tcp://node7:10010"));
-        assert_eq!((config.redis_url.as_str(), config.dump_path.as_deref()), ("redis://r:1/2", Some("/d/x.cbors")));
+        assert_eq!(
+            (config.redis_url.as_str(), config.dump_path.as_deref()),
+            ("redis://r:1/2", Some("/d/x.cbors"))
+        );
     }
 
     #[test]
@@ -160,7 +170,9 @@ mod tests {
         let told = |list: &[(&str, &str)]| format!("{:#}", variables(list).config(None, stream).unwrap_err());
         assert!(told(&[]).contains("INGESTER_STREAMS"));
         assert!(told(&[("INGESTER_STREAMS", "eiger")]).contains("JSON list"));
-        assert!(told(&[("INGESTER_STREAMS", "[]"), ("INGESTER_URL", "http://x")]).contains("tcp://host:port"));
+        assert!(
+            told(&[("INGESTER_STREAMS", "[]"), ("INGESTER_URL", "http://x")]).contains("tcp://host:port")
+        );
         assert_eq!(class_name("dranspose.ingesters:ZmqPullSingleIngester"), "ZmqPullSingleIngester");
     }
 }

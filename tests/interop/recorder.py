@@ -22,8 +22,8 @@ class Recorder:
     """Notes each event; sends the reducer its number."""
 
     def __init__(self, parameters=None, context=None, state=None, **_):
-        self.name = state.name if state is not None else "replayed"
-        self.mapping = str(state.mapping_uuid) if state is not None else ""
+        self.name = state.name
+        self.mapping = str(state.mapping_uuid)
 
     def process_event(self, event, parameters=None, tick=False, *_, **__):
         streams = {

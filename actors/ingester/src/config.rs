@@ -159,9 +159,9 @@ impl IngesterConfig {
     pub(crate) fn redis(&self) -> Result<String, String> {
         match &self.redis_url_file {
             None => Ok(self.redis_url.clone()),
-            Some(path) => std::fs::read_to_string(path)
-                .map(|url| url.trim().to_owned())
-                .map_err(|error| format!("{}: {error}: make it readable, or unset redis_url_file", path.display())),
+            Some(path) => std::fs::read_to_string(path).map(|url| url.trim().to_owned()).map_err(|error| {
+                format!("{}: {error}: make it readable, or unset redis_url_file", path.display())
+            }),
         }
     }
 
@@ -170,7 +170,9 @@ impl IngesterConfig {
     pub fn check(all: &[Self], registry: &Registry) -> Vec<String> {
         let mut wrong = Vec::new();
         for (i, one) in all.iter().enumerate() {
-            let mut say = |key: &str, value: &str, text: &str| wrong.push(format!("ingester.{i}.{key} = {value}: {text}"));
+            let mut say = |key: &str, value: &str, text: &str| {
+                wrong.push(format!("ingester.{i}.{key} = {value}: {text}"))
+            };
             if let Err(text) = check_name(&one.name()) {
                 say("name", &one.name(), &text);
             }
@@ -188,7 +190,11 @@ impl IngesterConfig {
                 say("advertise", &one.advertise, "workers know tcp only: write tcp://host:port");
             }
             if one.stream.is_empty() {
-                say("stream", "[]", "an ingester needs a stream: add [[ingester.stream]] with name and source");
+                say(
+                    "stream",
+                    "[]",
+                    "an ingester needs a stream: add [[ingester.stream]] with name and source",
+                );
             }
             one.check_streams(&mut say, registry);
         }
@@ -198,12 +204,20 @@ impl IngesterConfig {
     fn check_streams(&self, say: &mut impl FnMut(&str, &str, &str), registry: &Registry) {
         for (i, stream) in self.stream.iter().enumerate() {
             if self.stream[..i].iter().any(|other| other.name == stream.name) {
-                say(&format!("stream.{i}.name"), &stream.name, "another stream has this name: give each its own");
+                say(
+                    &format!("stream.{i}.name"),
+                    &stream.name,
+                    "another stream has this name: give each its own",
+                );
             }
             match registry.get(&stream.source) {
                 None => {
                     let known = registry.names().collect::<Vec<_>>().join(", ");
-                    say(&format!("stream.{i}.source"), &stream.source, &format!("no such source: there are {known}"));
+                    say(
+                        &format!("stream.{i}.source"),
+                        &stream.source,
+                        &format!("no such source: there are {known}"),
+                    );
                 }
                 Some(make) => {
                     if let Err(error) = make(&stream.place()) {

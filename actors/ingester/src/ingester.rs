@@ -6,7 +6,8 @@ mod steps;
 use std::{sync::Arc, time::Duration};
 
 use orchestrator_supervise::{
-    Answer, Child, ChildCx, ConsoleError, ConsoleReply, ConsoleRequest, Fault, Figure, FigureKind, Handle, StartCx,
+    Answer, Child, ChildCx, ConsoleError, ConsoleReply, ConsoleRequest, Fault, Figure, FigureKind, Handle,
+    StartCx,
 };
 use serde_json::{Value, json};
 use tokio::sync::oneshot;

@@ -32,7 +32,8 @@ pub mod zmtp;
 use std::{path::Path, sync::Arc, time::Duration};
 
 use orchestrator_supervise::{
-    ChildSpec, Factory, Limits, OnRestart, Placement, Shutdown, StartCx, Strategy, SupervisorSpec, inbox, mailbox,
+    ChildSpec, Factory, Limits, OnRestart, Placement, Shutdown, StartCx, Strategy, SupervisorSpec, inbox,
+    mailbox,
 };
 use uuid::Uuid;
 
@@ -89,7 +90,8 @@ pub fn child_spec_with(all: &[IngesterConfig], registry: &Registry) -> Result<Ch
     for config in all {
         let branch = branch(config, registry)?;
         let id = segment(&config.name());
-        tree = tree.child(ChildSpec::supervisor(id, branch).label(config.name()).placement(Placement::Dedicated));
+        tree = tree
+            .child(ChildSpec::supervisor(id, branch).label(config.name()).placement(Placement::Dedicated));
     }
     Ok(ChildSpec::supervisor("ingester", tree))
 }
@@ -129,7 +131,8 @@ fn branch(config: &IngesterConfig, registry: &Registry) -> Result<SupervisorSpec
         service_uuid,
         build: build_meta(&config.build_meta_file),
     });
-    let redis = redis::factory(place.clone(), commands_slot, ingester.recipient(), Arc::new(Position::default()));
+    let redis =
+        redis::factory(place.clone(), commands_slot, ingester.recipient(), Arc::new(Position::default()));
     let workers = egress::factory(config.address()?, egress.clone(), accept.recipient());
     let (shared, dump_path) = (scan.clone(), config.dump_path.clone());
     let dump_outbox = dump.outbox().clone();
@@ -176,7 +179,8 @@ fn scan_branch(place: Place, tools: Tools, streams: Vec<StreamSpec>) -> Supervis
     for stream in streams {
         let id = format!("stream_{}", stream.position);
         let label = stream.scan.streams[stream.position].name.to_string();
-        tree = tree.child(ChildSpec::worker(id, stream.factory()).label(label).shutdown(Shutdown::After(STOP)));
+        tree =
+            tree.child(ChildSpec::worker(id, stream.factory()).label(label).shutdown(Shutdown::After(STOP)));
     }
     tree
 }
@@ -185,17 +189,14 @@ fn scan_branch(place: Place, tools: Tools, streams: Vec<StreamSpec>) -> Supervis
 fn streams(config: &IngesterConfig, registry: &Registry) -> Result<(Arc<Scan>, Vec<StreamSpec>), String> {
     let mut makes = Vec::new();
     for stream in &config.stream {
-        let make = registry.get(&stream.source).ok_or_else(|| format!("no such source: {}", stream.source))?;
+        let make =
+            registry.get(&stream.source).ok_or_else(|| format!("no such source: {}", stream.source))?;
         let source = make(&stream.place()).map_err(|error| error.to_string())?;
         makes.push((stream, make.clone(), !source.can_wait()));
     }
     let scan = Arc::new(Scan::new(makes.iter().map(|(stream, _, misses)| (stream.name.as_str(), *misses))));
-    let spec = |(position, (stream, make, _)): (usize, (&StreamConfig, source::MakeSource, bool))| StreamSpec {
-        scan: scan.clone(),
-        position,
-        make,
-        place: stream.place(),
-        endpoint: stream.endpoint(),
+    let spec = |(position, (stream, make, _)): (usize, (&StreamConfig, source::MakeSource, bool))| {
+        StreamSpec { scan: scan.clone(), position, make, place: stream.place(), endpoint: stream.endpoint() }
     };
     let specs = makes.into_iter().enumerate().map(spec).collect();
     Ok((scan, specs))

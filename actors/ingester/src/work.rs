@@ -88,7 +88,8 @@ impl Child for Work {
             cx.vitals().note(text);
             return;
         }
-        let (tools, counts, assignments) = (self.tools.clone(), self.counts.clone(), self.assignments.clone());
+        let (tools, counts, assignments) =
+            (self.tools.clone(), self.counts.clone(), self.assignments.clone());
         let pumping = async move {
             // The dump is told first: it closes the former file, too.
             let _ = tools.dump.outbox().send(DumpCommand::Open(mapping.dump.clone())).await;

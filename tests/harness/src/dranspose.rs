@@ -104,11 +104,13 @@ struct Nursery {
 fn ask(order: &Value) -> Value {
     static NURSERY: OnceLock<Mutex<Nursery>> = OnceLock::new();
     // What it answers is whole even if a test panicked in between.
-    let mut nursery = NURSERY.get_or_init(|| Mutex::new(nursery())).lock().unwrap_or_else(PoisonError::into_inner);
+    let mut nursery =
+        NURSERY.get_or_init(|| Mutex::new(nursery())).lock().unwrap_or_else(PoisonError::into_inner);
     writeln!(nursery.orders, "{order}").expect("the nursery takes orders");
     let mut line = String::new();
     nursery.answers.read_line(&mut line).expect("the nursery answers");
-    serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: the nursery answers {order} with {line:?}"))
+    serde_json::from_str(&line)
+        .unwrap_or_else(|error| panic!("{error}: the nursery answers {order} with {line:?}"))
 }
 
 fn nursery() -> Nursery {

@@ -18,7 +18,8 @@ use crate::{eventually, wait_for};
 const SERVER: &str = "/usr/bin/redis-server";
 
 /// Ends the server as soon as standard input is closed: on drop, or when the test's process is gone, however it ended.
-const GUARD: &str = r#"cat >/dev/null; [ -s pid ] && kill -9 "$(cat pid)" 2>/dev/null; cd / && rm -rf "$BASE""#;
+const GUARD: &str =
+    r#"cat >/dev/null; [ -s pid ] && kill -9 "$(cat pid)" 2>/dev/null; cd / && rm -rf "$BASE""#;
 
 /// A running, stopped or killed server. Dropped, it is gone with its directory.
 #[derive(Debug)]
@@ -158,7 +159,11 @@ impl Redis {
         entries
             .map(|entry| {
                 let (id, fields) = (entry[0].as_str().expect("an id"), &entry[1]);
-                assert_eq!((&fields[0], &fields[2]), (&json!("data"), &Value::Null), "the one field of {key}");
+                assert_eq!(
+                    (&fields[0], &fields[2]),
+                    (&json!("data"), &Value::Null),
+                    "the one field of {key}"
+                );
                 let data = fields[1].as_str().and_then(|text| serde_json::from_str(text).ok());
                 (id.to_owned(), data.unwrap_or_else(|| panic!("no JSON in {key}: {fields}")))
             })
@@ -223,7 +228,9 @@ impl Wire {
                 json!(String::from_utf8_lossy(&bytes[..bytes.len() - 2]))
             }
             '*' if rest == "-1" => Value::Null,
-            '*' => (0..rest.parse::<usize>().ok()?).map(|_| self.answer()).collect::<Option<Vec<_>>>()?.into(),
+            '*' => {
+                (0..rest.parse::<usize>().ok()?).map(|_| self.answer()).collect::<Option<Vec<_>>>()?.into()
+            }
             _ => return None,
         })
     }

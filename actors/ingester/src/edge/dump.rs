@@ -172,7 +172,9 @@ impl Writer {
 
     fn failed(&self, path: &str, error: &std::io::Error) {
         self.errors.add(1);
-        let text = format!("dump {path}: {error}: the rest of this mapping is not dumped; make room, or set another dump_prefix");
+        let text = format!(
+            "dump {path}: {error}: the rest of this mapping is not dumped; make room, or set another dump_prefix"
+        );
         tracing::error!(path = self.cx.vitals.path(), text);
         self.cx.vitals.note(text);
     }

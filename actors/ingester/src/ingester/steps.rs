@@ -72,7 +72,10 @@ impl House {
         for node in nodes {
             let Some(name) = node.label.filter(|_| node.id.starts_with("stream_")) else { continue };
             let figures = node.figures.into_iter().filter(|figure| figure.label.is_none());
-            streams.insert(name, figures.map(|figure| (figure.name, json!(figure.value))).collect::<Map<_, _>>().into());
+            streams.insert(
+                name,
+                figures.map(|figure| (figure.name, json!(figure.value))).collect::<Map<_, _>>().into(),
+            );
         }
         json!({ "streams": streams })
     }
@@ -151,8 +154,12 @@ impl Ledger {
 
     async fn fetch(&mut self, house: &House) {
         self.parameters.keep_only(&self.wanted);
-        let missing: Vec<_> =
-            self.parameters.missing(&self.wanted).into_iter().map(|(name, uuid)| (name.to_owned(), uuid)).collect();
+        let missing: Vec<_> = self
+            .parameters
+            .missing(&self.wanted)
+            .into_iter()
+            .map(|(name, uuid)| (name.to_owned(), uuid))
+            .collect();
         for (name, uuid) in missing {
             match house.redis(RedisAction::Parameter(name.clone(), uuid)).await {
                 Ok(Some(value)) => self.parameters.hold(&name, uuid, value),

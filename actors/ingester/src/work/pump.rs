@@ -107,7 +107,8 @@ impl Pump {
         if self.mapping.dump.is_none() {
             return;
         }
-        let named = |((stream, _), item): (&(usize, Vec<WorkerName>), &Item)| (self.name(*stream), item.clone());
+        let named =
+            |((stream, _), item): (&(usize, Vec<WorkerName>), &Item)| (self.name(*stream), item.clone());
         let items = assignment.streams.iter().zip(items).map(named).collect();
         if !self.tools.dump.offer(DumpEvent { event: assignment.event, items, created_at }) {
             self.counts.not_dumped.add(1);
@@ -125,7 +126,8 @@ impl Pump {
                 let item: &Item = &items[at];
                 Part { stream: name, typ: &item.typ, length: item.frames.len() }
             };
-            let parts: Vec<_> = streams.iter().copied().zip(names.iter().map(|name| &**name)).map(part).collect();
+            let parts: Vec<_> =
+                streams.iter().copied().zip(names.iter().map(|name| &**name)).map(part).collect();
             let header = self.headers.write(assignment.event, &parts, created_at);
             let frames = streams.iter().flat_map(|at| items[*at].frames.iter().cloned()).collect();
             let message = Arc::new(Message { header, frames });

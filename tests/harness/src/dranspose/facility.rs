@@ -48,10 +48,30 @@ impl Facility {
             directory,
         };
         facility.start_controller();
+        facility.start_reducer();
+        facility
+    }
+
+    fn start_reducer(&mut self) {
         let (own, url) = (free_port().to_string(), format!("tcp://127.0.0.1:{}", free_port()));
         let program = ["dranspose", "reducer", "-p", &own, "-c", "recorder:Counter"];
-        facility.reducer = Some(facility.part("reducer", &program, &[("REDUCER_URL", &url)]));
-        facility
+        self.reducer = Some(self.part("reducer", &program, &[("REDUCER_URL", &url)]));
+    }
+
+    /// Kills controller, reducer and workers, and starts them again, but no ingester: none of them survives the loss of Redis.
+    pub fn start_all_again(&mut self) {
+        let names: Vec<_> = self.workers.keys().cloned().collect();
+        (self.controller, self.reducer) = (None, None);
+        self.workers.clear();
+        // A controller that was killed holds its lock for ten seconds.
+        let stale = self.redis.command(&["KEYS", "dranspose:*er:*config"]);
+        let stale = stale.as_array().into_iter().flatten().filter_map(Value::as_str);
+        for key in stale.filter(|key| !key.contains(":ingester:")).chain(["dranspose:controller_lock"]) {
+            self.redis.command(&["DEL", key]);
+        }
+        self.start_controller();
+        self.start_reducer();
+        self.workers(&names.iter().map(String::as_str).collect::<Vec<_>>());
     }
 
     /// A place for a test's own files.
@@ -94,6 +114,8 @@ impl Facility {
 
     /// Starts workers, and waits until the controller knows that they and all ingesters know each other.
     pub fn workers(&mut self, names: &[&str]) {
+        // A worker that finds no reducer looks again after a second; what it has for it meanwhile is lost, and the scan never ends.
+        eventually("the reducer", || self.redis.text("dranspose:reducer:reducer:config").is_some());
         for name in names {
             let program = ["dranspose", "worker", "-n", name, "-c", "recorder:Recorder"];
             let worker = self.part(name, &program, &[]);
@@ -129,26 +151,39 @@ impl Facility {
 
     /// Waits until the controller knows that all workers and all ingesters, and none besides, know each other.
     pub fn ready(&self) {
-        self.answers();
+        eventually("the controller to answer", || TcpStream::connect(("127.0.0.1", self.port)).is_ok());
         wait_for("ingesters and workers to know each other", || {
-            let config = self.get("config");
-            let list = |what: &Value, field: &str| -> BTreeSet<String> {
-                let all = what.as_array().into_iter().flatten();
-                all.filter_map(|one| one[field].as_str()).map(str::to_owned).collect()
+            let (ingesters, workers) = (self.all("ingester"), self.all("worker"));
+            let list = |all: &[Value], field: &str| -> BTreeSet<String> {
+                all.iter().filter_map(|one| one[field].as_str()).map(str::to_owned).collect()
             };
-            let (ingesters, workers) = (&config["ingesters"], &config["workers"]);
-            let uuids = (list(ingesters, "service_uuid"), list(workers, "service_uuid"));
-            let heard = |one: &Value| {
+            let uuids = (list(&ingesters, "service_uuid"), list(&workers, "service_uuid"));
+            let hears = |one: &Value| {
                 let heard = one["connected_workers"].as_object();
                 heard.is_some_and(|heard| uuids.1.iter().all(|uuid| heard.contains_key(uuid)))
             };
-            let complete = config["reducer"].is_object()
-                && list(ingesters, "name") == self.ingesters
-                && list(workers, "name").iter().eq(self.workers.keys())
-                && ingesters.as_array()?.iter().all(heard)
-                && workers.as_array()?.iter().all(|one| list(&one["ingesters"], "service_uuid") == uuids.0);
-            complete.then_some(())
+            let dials = |one: &Value| {
+                let known = one["ingesters"].as_array();
+                known.is_some_and(|known| list(known, "service_uuid") == uuids.0)
+            };
+            let complete = list(&ingesters, "name") == self.ingesters
+                && list(&workers, "name").iter().eq(self.workers.keys())
+                && ingesters.iter().all(hears)
+                && workers.iter().all(dials);
+            // The controller's view is up to half a second old.
+            let seen = complete.then(|| self.get("config"))?;
+            let same = |kind: &str| list(seen[kind].as_array().map_or(&[], Vec::as_slice), "service_uuid");
+            let current = seen["reducer"].is_object() && (same("ingesters"), same("workers")) == uuids;
+            current.then_some(())
         });
+    }
+
+    /// What all ingesters, or workers, tell of themselves.
+    fn all(&self, kind: &str) -> Vec<Value> {
+        let keys = self.redis.command(&["KEYS", &format!("dranspose:{kind}:*:config")]);
+        let keys = keys.as_array().into_iter().flatten().filter_map(Value::as_str);
+        keys.filter_map(|key| self.redis.text(key).and_then(|text| serde_json::from_str(&text).ok()))
+            .collect()
     }
 
     /// Posts a map: it is taken by all when this returns.
@@ -175,6 +210,25 @@ impl Facility {
         assert_eq!(self.request("POST", &format!("parameter/{parameter}"), value).status, 200);
     }
 
+    /// Waits until all parts hold the controller's parameters.
+    ///
+    /// # Panics
+    /// If they do not in time.
+    pub fn agreed(&self) {
+        eventually("all parts to have the parameters", || {
+            let config = self.get("config");
+            let parts = ["ingesters", "workers"]
+                .iter()
+                .flat_map(|kind| config[kind].as_array().into_iter().flatten());
+            parts.chain([&config["reducer"]]).all(|part| part["parameters_hash"] == config["parameters_hash"])
+        });
+    }
+
+    /// Where the programs are that the parts run.
+    pub fn programs(&self) -> PathBuf {
+        programs()
+    }
+
     /// Asks the controller.
     pub fn get(&self, what: &str) -> Value {
         self.request("GET", what, "").json()
@@ -185,16 +239,14 @@ impl Facility {
         http_tcp(address, method, &format!("/api/v1/{what}"), &["Content-Type: application/json"], body)
     }
 
-    fn answers(&self) {
-        eventually("the controller to answer", || TcpStream::connect(("127.0.0.1", self.port)).is_ok());
-    }
-
     /// Waits until all events of the scan have been worked on and all parts have said that they are done with it.
     pub fn finished(&self, scan: &Scan) {
         // Redis answers for less than the controller.
         wait_for("the controller to end the scan", || {
             let updates = self.redis.entries("dranspose:controller:updates");
-            updates.iter().find(|(_, update)| update["mapping_uuid"] == *scan.uuid && update["finished"] == true)?;
+            updates
+                .iter()
+                .find(|(_, update)| update["mapping_uuid"] == *scan.uuid && update["finished"] == true)?;
             (self.redis.entries(&format!("dranspose:ready:{}", scan.uuid)).iter())
                 .filter(|(_, report)| report["state"] == "finished" && report["source"] == "ingester")
                 .map(|_| ())

@@ -6,6 +6,8 @@ use std::{
     process::{Command, Stdio},
 };
 
+use rustix::process::Signal;
+
 use super::Part;
 use crate::{Instance, free_port};
 
@@ -138,6 +140,14 @@ impl Ingester {
         match self.process {
             Process::Ours(instance) => instance.terminate().success(),
             Process::Python(part) => part.terminate() == 0,
+        }
+    }
+
+    /// Sends a signal.
+    pub fn signal(&self, signal: Signal) {
+        match &self.process {
+            Process::Ours(instance) => instance.signal(signal),
+            Process::Python(part) => part.signal(signal),
         }
     }
 

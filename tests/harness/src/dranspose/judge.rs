@@ -26,7 +26,8 @@ pub struct Judged {
 pub fn judge(facility: &Facility, scan: &Scan, sent: &[Sent<'_>], whole: bool) -> Judged {
     let assigned = facility.assigned(scan);
     assert!(!whole || assigned.len() == scan.map.events(), "{} events were assigned", assigned.len());
-    let mut next: BTreeMap<_, _> = sent.iter().map(|(stream, typ, items)| (*stream, (*typ, items.iter()))).collect();
+    let mut next: BTreeMap<_, _> =
+        sent.iter().map(|(stream, typ, items)| (*stream, (*typ, items.iter()))).collect();
     let mut wanted: BTreeMap<String, Vec<Value>> = BTreeMap::new();
     let streams: Vec<_> = scan.map.streams().collect();
     for (number, event) in assigned.iter().enumerate() {
@@ -34,7 +35,11 @@ pub fn judge(facility: &Facility, scan: &Scan, sent: &[Sent<'_>], whole: bool) -
         let mut of_workers: BTreeMap<String, BTreeMap<&str, Value>> = BTreeMap::new();
         for stream in &streams {
             let workers = &event["assignments"][stream];
-            assert_eq!(workers.is_null(), is_hole(scan, stream, number), "event {number} of {stream}: {workers}");
+            assert_eq!(
+                workers.is_null(),
+                is_hole(scan, stream, number),
+                "event {number} of {stream}: {workers}"
+            );
             let Some(workers) = workers.as_array() else { continue };
             let (typ, items) = next.get_mut(stream).expect("a source for each stream");
             // Nothing was sent for it yet: then nobody can have it.
@@ -53,7 +58,12 @@ pub fn judge(facility: &Facility, scan: &Scan, sent: &[Sent<'_>], whole: bool) -
     for worker in facility.worker_names() {
         let (is, must) = (facility.recorded(worker, scan), wanted.remove(worker).unwrap_or_default());
         let agree = is.iter().zip(&must).take_while(|(is, must)| is == must).count();
-        assert!(agree == is.len(), "{worker}, event {agree} in its order:\n{}\nis not\n{:?}", is[agree], must.get(agree));
+        assert!(
+            agree == is.len(),
+            "{worker}, event {agree} in its order:\n{}\nis not\n{:?}",
+            is[agree],
+            must.get(agree)
+        );
         assert!(!whole || is.len() == must.len(), "{worker} has {} of {} events", is.len(), must.len());
         had += is.len();
     }

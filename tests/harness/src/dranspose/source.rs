@@ -95,7 +95,11 @@ impl Source {
 
     fn start(kind: &str) -> Self {
         let mut command = Command::new(super::python());
-        command.arg(super::programs().join("source.py")).arg(kind).stdin(Stdio::piped()).stdout(Stdio::piped());
+        command
+            .arg(super::programs().join("source.py"))
+            .arg(kind)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped());
         let mut process = command.spawn().expect("Python starts");
         let (orders, output) = (process.stdin.take(), process.stdout.take().expect("piped"));
         let (told, answers) = channel();

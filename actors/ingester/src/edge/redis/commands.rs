@@ -60,7 +60,14 @@ async fn ask(
     match action {
         RedisAction::Publish(json) => {
             let mut commands = pipe();
-            commands.cmd("GET").arg(key(place)).cmd("SETEX").arg(key(place)).arg(TTL_SECS).arg(json.as_slice()).ignore();
+            commands
+                .cmd("GET")
+                .arg(key(place))
+                .cmd("SETEX")
+                .arg(key(place))
+                .arg(TTL_SECS)
+                .arg(json.as_slice())
+                .ignore();
             let (before,): (Option<Vec<u8>>,) = commands.query_async(redis).await?;
             Ok(before.map(Bytes::from))
         }
