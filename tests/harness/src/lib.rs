@@ -4,6 +4,7 @@
 
 mod admin;
 mod database;
+pub mod dranspose;
 mod events;
 mod instance;
 pub mod load;
@@ -12,6 +13,7 @@ pub mod original;
 mod postgres;
 mod provenance;
 mod rabbit;
+mod redis;
 mod site;
 mod small_disk;
 mod tree;
@@ -26,6 +28,7 @@ pub use mongodb::MongoDb;
 pub use postgres::{Postgres, psql};
 pub use provenance::{ProvenanceSite, sha1_of};
 pub use rabbit::Rabbit;
+pub use redis::{Redis, free_port};
 pub use site::Site;
 pub use small_disk::SmallDisk;
 pub use tree::Link;
