@@ -100,14 +100,16 @@ fn each_key_of_the_commented_configuration_has_its_default() {
             section = line;
             continue;
         }
-        // An example: a stream has no defaults.
-        if section == "[[ingester.stream]]" {
+        // Examples: names and streams have no defaults.
+        if section == "[[ingester.stream]]" || (section == "[[ingester]]" && line.starts_with("name")) {
             continue;
         }
         let (key, _) = line.split_once(" = ").expect("a key and its value");
         let shown = |body: &str| {
-            let needed = if section == "[[ingester]]" { STREAM } else { "" };
-            fs::write(file.path(), format!("{section}\n{body}\n{needed}")).expect("write a configuration");
+            let (name, stream) =
+                if section == "[[ingester]]" { ("name = \"i\"\n", STREAM) } else { ("", "") };
+            fs::write(file.path(), format!("{section}\n{name}{body}\n{stream}"))
+                .expect("write a configuration");
             let printed: toml::Table =
                 toml::from_str(&print(&["--config", &file.path().display().to_string()], &[])).expect("TOML");
             let mut names = section.trim_matches(['[', ']']).split('.');

@@ -98,6 +98,7 @@ fn the_commented_configuration_shows_the_defaults() {
     let mut shown: Config = toml::from_str(&text.join("\n")).unwrap();
     // A stream has no defaults: what is shown of it is an example.
     assert_eq!(shown.ingester[0].stream.drain(..).count(), 1);
+    assert_eq!(std::mem::take(&mut shown.ingester[0].name), "eiger-ingester");
     let defaults = Config {
         telemetry: super::TelemetryConfig::default(),
         admin: Some(orchestrator_admin::AdminConfig::default()),
