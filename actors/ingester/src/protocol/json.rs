@@ -82,7 +82,9 @@ impl<'a> Object<'a> {
                 &written[1..=name.len()] == name.as_bytes()
             } else {
                 // What is written with escapes is longer.
-                written.len() > plain && written.contains(&b'\\') && key.string().is_some_and(|key| key == name)
+                written.len() > plain
+                    && written.contains(&b'\\')
+                    && key.string().is_some_and(|key| key == name)
             }
         };
         self.0.iter().rev().find(|(key, _)| is_it(*key)).map(|(_, value)| *value)
