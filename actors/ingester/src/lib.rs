@@ -70,7 +70,7 @@ const DUMP_STOP: Duration = Duration::from_secs(10);
 
 /// What a schema cannot say of the sections: everything that the operator has to change.
 pub fn check(all: &[IngesterConfig]) -> Vec<String> {
-    IngesterConfig::check(all, &edge::sources::standard())
+    IngesterConfig::check(all, &Registry::standard())
 }
 
 /// The subsystem's tree: a branch for each ingester.
@@ -78,7 +78,7 @@ pub fn check(all: &[IngesterConfig]) -> Vec<String> {
 /// # Errors
 /// What the operator has to change.
 pub fn child_spec(all: &[IngesterConfig]) -> Result<ChildSpec, String> {
-    child_spec_with(all, &edge::sources::standard())
+    child_spec_with(all, &Registry::standard())
 }
 
 /// As [`child_spec`], with protocols of your own.

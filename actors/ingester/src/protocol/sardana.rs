@@ -90,6 +90,11 @@ impl Post {
     }
 }
 
+/// Is it what `/v1/custom_data` takes, to throw it away?
+pub fn is_object(body: &[u8]) -> bool {
+    Object::parse(body).is_some()
+}
+
 /// The machine of one scan. Unlike elsewhere a second start within it is an item, too (found by running the original).
 #[derive(Debug, Default)]
 pub struct Sardana {

@@ -328,7 +328,8 @@ def sardana():
            start(type="other"), start(), [data, JSON, js(timestamp=3)], [data, JSON, js(timestamp="4.5", type="RecordData", x=[1, 2.0, None])],
            [data, JSON, js(timestamp="x")], [data, JSON, js(timestamp=float("inf"))], [data, JSON, js(timestamp=True, z=1e20, a=1e-7)],
            [data, JSON, b'{"timestamp": 1, "b": 1, "a": 2, "b": 3, "big": 123456789012345678901234567890}'], [b"/v1/custom_data", JSON, b"[1]"],
-           [b"/v1/other", JSON, b"{}"], [data, JSON, b'"x"'], [end, JSON, js(type="RecordEnd", more=[{}])], [data, JSON, js(timestamp=9)], start()]
+           [b"/v1/other", JSON, b"{}"], [b"/v1/custom_data", JSON, js(type="mine")], [data, b"", js(timestamp=7)], [data, b"Application/JSON", js(timestamp=8)], [data, b"application/json-seq", js(timestamp=8)],
+            [data, JSON, b'"x"'], [end, JSON, js(type="RecordEnd", more=[{}])], [data, JSON, js(timestamp=9)], start()]
     return {"plain": plain, "odd": odd}
 
 
@@ -347,7 +348,7 @@ async def http_case(case, messages):
     def post():
         for path, kind, body in messages:
             connection = http.client.HTTPConnection("127.0.0.1", port)
-            connection.request("POST", path.decode(), body, {"content-type": kind.decode()})
+            connection.request("POST", path.decode(), body, {"content-type": kind.decode()} if kind else {})
             answer = connection.getresponse()
             text = answer.read()
             codes.append([answer.status, text.decode() if answer.status == 200 else ""])
