@@ -79,12 +79,12 @@ fn an_unknown_key_in_a_file_is_named_with_file_and_line() {
 }
 
 /// `tests/configuration.rs` checks that the file has every key; here, that it has their defaults.
-#[cfg(all(feature = "queue", feature = "provenance"))]
+#[cfg(all(feature = "queue", feature = "provenance", feature = "ingester"))]
 #[test]
 fn the_commented_configuration_shows_the_defaults() {
     let text = include_str!("../../config/orchestrator.toml");
     // Keys whose default cannot be written.
-    let files = ["unix_socket", "url_file", "dsn_file", "uri_file"];
+    let files = ["unix_socket", "url_file", "dsn_file", "uri_file", "redis_url_file", "dump_path"];
     let exchanges = ["content", "directory", "revision", "origin", "location"];
     let unset = |line: &str| {
         line.split_once(" = ").is_some_and(|(key, _)| files.contains(&key) || exchanges.contains(&key))
@@ -95,12 +95,16 @@ fn the_commented_configuration_shows_the_defaults() {
         _ => line.to_owned(),
     };
     let text: Vec<_> = text.lines().map(plain).collect();
-    let shown: Config = toml::from_str(&text.join("\n")).unwrap();
+    let mut shown: Config = toml::from_str(&text.join("\n")).unwrap();
+    // A stream has no defaults: what is shown of it is an example.
+    assert_eq!(shown.ingester[0].stream.drain(..).count(), 1);
+    assert_eq!(std::mem::take(&mut shown.ingester[0].name), "eiger-ingester");
     let defaults = Config {
         telemetry: super::TelemetryConfig::default(),
         admin: Some(orchestrator_admin::AdminConfig::default()),
         queue: Some(orchestrator_queue::QueueConfig::default()),
         provenance: Some(orchestrator_provenance::ProvenanceConfig::default()),
+        ingester: vec![orchestrator_ingester::IngesterConfig::default()],
     };
     assert_eq!(shown, defaults);
 }

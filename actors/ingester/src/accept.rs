@@ -2,12 +2,10 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use orchestrator_supervise::{Answer, Child, ChildCx, Figure, FigureKind, Handle, Recipient, Vitals};
+use orchestrator_supervise::{Child, ChildCx, Figure, FigureKind, Inbox, InboxSlot, Recipient, Vitals};
+use uuid::Uuid;
 
-use crate::{
-    messages::{PingArrived, WorkersSeen},
-    roster::Roster,
-};
+use crate::{edge::egress::Ping, messages::WorkersSeen, roster::Roster};
 
 /// How often the ingester hears of all workers, and who is silent is forgotten.
 const LOOK: Duration = Duration::from_secs(1);
@@ -15,14 +13,26 @@ const LOOK: Duration = Duration::from_secs(1);
 /// Hears workers and tells the ingester of them.
 pub(crate) struct Accept {
     roster: Roster,
+    pings: InboxSlot<Ping>,
     ingester: Recipient<WorkersSeen>,
     connected: Figure,
 }
 
 impl Accept {
-    pub(crate) fn new(ingester: Recipient<WorkersSeen>, vitals: &Vitals) -> Self {
+    pub(crate) fn new(pings: InboxSlot<Ping>, ingester: Recipient<WorkersSeen>, vitals: &Vitals) -> Self {
         let connected = vitals.declare("connected_workers", "workers", FigureKind::Gauge);
-        Self { roster: Roster::default(), ingester, connected }
+        Self { roster: Roster::default(), pings, ingester, connected }
+    }
+
+    fn listen(mut pings: Inbox<Ping>, cx: &mut ChildCx<'_, Self>) {
+        let next = async move { (pings.recv().await, pings) };
+        cx.spawn(next, |accept, (ping, pings), cx| {
+            let Some(ping) = ping else { return };
+            if accept.roster.heard(ping.worker, Uuid::from_bytes(ping.service_uuid), now()) {
+                accept.tell(true);
+            }
+            Self::listen(pings, cx);
+        });
     }
 
     fn tell(&self, changed: bool) {
@@ -34,19 +44,11 @@ impl Accept {
 
 impl Child for Accept {
     fn started(&mut self, cx: &mut ChildCx<'_, Self>) {
+        Self::listen(self.pings.open(), cx);
         cx.every(LOOK, |accept, _| {
             let changed = accept.roster.forget(now());
             accept.tell(changed);
         });
-    }
-}
-
-impl Handle<PingArrived> for Accept {
-    fn handle(&mut self, ping: PingArrived, _cx: &mut ChildCx<'_, Self>) -> Answer<Self, ()> {
-        if self.roster.heard(ping.worker, ping.service_uuid, now()) {
-            self.tell(true);
-        }
-        Answer::done()
     }
 }
 

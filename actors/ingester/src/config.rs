@@ -16,8 +16,9 @@ use crate::{
 /// An ingester: what it takes frames from, and where workers find it. There may be several.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
+#[schemars(extend("required" = ["name"]))]
 pub struct IngesterConfig {
-    /// Its name in Redis, without a colon; empty: its streams' names joined by `_`, and `-ingester`.
+    /// Its name in Redis, without a colon; empty (drop-in only): its streams' names joined by `_`, and `-ingester`.
     pub name: String,
     /// Where workers connect to, address and port.
     #[schemars(length(min = 1))]
@@ -46,13 +47,14 @@ pub struct IngesterConfig {
     pub on_gap: OnGap,
     /// A JSON file that says which build runs, published for people; passed over if it is missing.
     pub build_meta_file: PathBuf,
-    /// Its streams, in the order in which a message has them.
+    /// Its streams; a message has them in the order of their names.
     pub stream: Vec<StreamConfig>,
 }
 
 /// A stream `[[ingester.stream]]`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
+#[schemars(extend("required" = ["name", "source"]))]
 pub struct StreamConfig {
     /// Its name, as mappings have it.
     #[schemars(length(min = 1))]

@@ -1,4 +1,7 @@
 //! Whatever talks to the outside.
 
 pub mod dump;
+pub mod egress;
 pub mod redis;
+pub mod sources;
+pub mod zmtp_stream;

@@ -70,7 +70,7 @@ const DUMP_STOP: Duration = Duration::from_secs(10);
 
 /// What a schema cannot say of the sections: everything that the operator has to change.
 pub fn check(all: &[IngesterConfig]) -> Vec<String> {
-    IngesterConfig::check(all, &edge::sources::standard())
+    IngesterConfig::check(all, &Registry::standard())
 }
 
 /// The subsystem's tree: a branch for each ingester.
@@ -78,7 +78,7 @@ pub fn check(all: &[IngesterConfig]) -> Vec<String> {
 /// # Errors
 /// What the operator has to change.
 pub fn child_spec(all: &[IngesterConfig]) -> Result<ChildSpec, String> {
-    child_spec_with(all, &edge::sources::standard())
+    child_spec_with(all, &Registry::standard())
 }
 
 /// As [`child_spec`], with protocols of your own.
@@ -124,7 +124,8 @@ fn branch(config: &IngesterConfig, registry: &Registry) -> Result<SupervisorSpec
     let dump = Dump::new(dump_outbox);
     let (commands, commands_slot) = inbox(COMMANDS);
     let (ingester, ingester_slot) = mailbox::<Ingester>(NOTICES);
-    let (accept, accept_slot) = mailbox::<Accept>(NOTICES);
+    let (_, accept_slot) = mailbox::<Accept>(1);
+    let (pings, pings_slot) = inbox(NOTICES);
     let identity = Arc::new(Identity {
         name: name.clone(),
         url: config.url(),
@@ -133,7 +134,7 @@ fn branch(config: &IngesterConfig, registry: &Registry) -> Result<SupervisorSpec
     });
     let redis =
         redis::factory(place.clone(), commands_slot, ingester.recipient(), Arc::new(Position::default()));
-    let workers = egress::factory(config.address()?, egress.clone(), accept.recipient());
+    let workers = egress::factory(config.address()?, egress.clone(), pings);
     let (shared, dump_path) = (scan.clone(), config.dump_path.clone());
     let dump_outbox = dump.outbox().clone();
     let following = Factory::actor(ingester_slot, move |cx: &StartCx| {
@@ -149,7 +150,10 @@ fn branch(config: &IngesterConfig, registry: &Registry) -> Result<SupervisorSpec
         Ok(Ingester::new(identity.clone(), house, cx))
     });
     let seen = ingester.recipient();
-    let accepting = Factory::actor(accept_slot, move |cx| Ok(Accept::new(seen.clone(), &cx.vitals)));
+    let pings = pings_slot.clone();
+    let accepting =
+        Factory::actor(accept_slot, move |cx| Ok(Accept::new(pings.clone(), seen.clone(), &cx.vitals)))
+            .with_inbox("pings", &pings_slot);
     let tools = Tools { scan, egress: egress.clone(), dump: dump.clone(), on_gap: config.on_gap };
     Ok(SupervisorSpec::new(Strategy::RestForOne)
         .child(ChildSpec::worker("spill", egress::spill_factory(egress)))

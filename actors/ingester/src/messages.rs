@@ -1,26 +1,11 @@
 //! What the children of an ingester tell each other.
 
-use std::sync::Arc;
-
 use bytes::Bytes;
 use orchestrator_supervise::Message;
 use tokio::sync::oneshot;
 use uuid::Uuid;
 
 use crate::{roster::Roster, updates::ControllerUpdate};
-
-/// A worker let itself be heard.
-#[derive(Debug)]
-pub struct PingArrived {
-    /// The identity of its socket.
-    pub worker: Arc<str>,
-    /// The process.
-    pub service_uuid: Uuid,
-}
-
-impl Message for PingArrived {
-    type Result = ();
-}
 
 /// Who is connected has changed, or was heard of again.
 #[derive(Debug)]

@@ -53,16 +53,19 @@ pub struct SourceCounts {
     pub lost: Figure,
     /// Valid messages that are no items, thrown away: before the start, after the end, a second start.
     pub outside: Figure,
+    /// Connections that were lost, or could not be kept, and were made anew within a run.
+    pub reconnects: Figure,
 }
 
 impl SourceCounts {
     /// Declares the figures in `vitals`.
     pub fn declare(vitals: &Vitals) -> Self {
-        let counter = |name| vitals.declare(name, "messages", FigureKind::Counter);
+        let counter = |name, unit| vitals.declare(name, unit, FigureKind::Counter);
         Self {
-            invalid: counter("invalid_messages"),
-            lost: counter("lost_items"),
-            outside: counter("messages_outside_scans"),
+            invalid: counter("invalid_messages", "messages"),
+            lost: counter("lost_items", "messages"),
+            outside: counter("messages_outside_scans", "messages"),
+            reconnects: counter("source_reconnects", "connections"),
         }
     }
 }
@@ -79,8 +82,10 @@ pub struct Place {
     pub upstream_url: Option<String>,
     /// The address that a source which is dialled listens at, e.g. `0.0.0.0:8000`.
     pub listen: Option<String>,
-    /// A file to be played.
+    /// A file to be played: a dump, or a raw capture.
     pub file: Option<String>,
+    /// How fast a file is played: `recorded`, or a rate such as `1000/s`; as fast as it is taken if it is not given.
+    pub pace: Option<String>,
 }
 
 /// Makes the source of one stream.

@@ -3,21 +3,23 @@
 
 use std::{sync::Arc, time::Duration};
 
-use futures_util::StreamExt;
-use orchestrator_supervise::{Factory, Fault, Figure, FigureKind, StartCx, Vitals};
+use futures_util::{FutureExt, StreamExt};
+use orchestrator_supervise::{Factory, Fault, Figure, FigureKind, LinkReporter, StartCx, Vitals};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use crate::{
     item::Item,
     protocol::gaps::{Gaps, Step},
     scan::{Scan, Stream},
-    source::{MakeSource, Place, Source, SourceCounts, SourceCx},
+    source::{MakeSource, Place, Source, SourceCounts, SourceCx, SourceError},
 };
 
 /// How often the gauges are set.
 const GAUGES: Duration = Duration::from_millis(500);
 /// How often it is looked whether a source that others wait for is connected.
 const CONNECTED: Duration = Duration::from_millis(10);
+/// Items after which others of the arbiter have their turn.
+const TURN: usize = 64;
 /// Gaps are logged at most that often; they are counted always.
 const GAP_LOG: Duration = Duration::from_secs(10);
 
@@ -48,57 +50,58 @@ impl StreamSpec {
         self.scan.set_connected(self.position, false);
         if mapping.active.contains(&self.position) {
             let source = (self.make)(&self.place).map_err(|error| Fault::from_error(&error))?;
-            let source_cx = SourceCx {
-                stream: self.stream().name.clone(),
-                link: link.clone(),
-                counts: SourceCounts::declare(&cx.vitals),
-            };
-            let mut run = Run {
+            let run = Run {
                 stream: self.stream(),
                 counts: Counts::declare(&cx.vitals),
                 gaps: Gaps::default(),
                 told: None,
                 source: Stopped(source),
+                cx,
             };
-            let mut items = run.source.0.run(source_cx);
-            let mut gauges = interval(GAUGES);
-            let mut look = interval(CONNECTED);
-            [&mut gauges, &mut look].map(|one| one.set_missed_tick_behavior(MissedTickBehavior::Delay));
-            let (mut finished, mut connected, mut ended) = (false, false, false);
-            loop {
-                tokio::select! {
-                    biased;
-                    () = cx.stop.cancelled() => break,
-                    () = self.scan.finished(self.position, mapping.number), if !finished => {
-                        finished = true;
-                        run.source.0.finish();
-                    }
-                    _ = look.tick(), if !connected && run.stream.misses => {
-                        connected = link.is_up();
-                        self.scan.set_connected(self.position, connected);
-                    }
-                    _ = gauges.tick() => run.gauges(),
-                    item = items.next(), if !ended => match item {
-                        Some(Ok(item)) => run.take(item, cx).await,
-                        Some(Err(error)) => {
-                            ended = true;
-                            cx.vitals.note(format!("the source has ended: {error}"));
-                            tracing::error!(path = cx.vitals.path(), %error, "the source has ended: no more items until the next mapping");
-                        }
-                        None => {
-                            ended = true;
-                            tracing::info!(path = cx.vitals.path(), "the source has ended");
-                        }
-                    }
-                }
-            }
-            // What is buffered goes before the source is told that its run is over.
-            drop(items);
+            self.follow(run, &link, mapping.number).await;
         }
         link.idle();
         self.scan.set_connected(self.position, false);
         cx.stop.cancelled().await;
         Ok(())
+    }
+
+    /// Takes items until the stop.
+    async fn follow(&self, mut run: Run<'_>, link: &LinkReporter, mapping: u64) {
+        let (cx, stream) = (run.cx, run.stream);
+        let counts = SourceCounts::declare(&cx.vitals);
+        let source = SourceCx { stream: stream.name.clone(), link: link.clone(), counts };
+        let mut items = run.source.0.run(source);
+        let (mut gauges, mut look) = (interval(GAUGES), interval(CONNECTED));
+        gauges.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut finished = std::pin::pin!(self.scan.finished(self.position, mapping).fuse());
+        let mut stop = std::pin::pin!(cx.stop.cancelled());
+        let (mut connected, mut ended) = (false, false);
+        loop {
+            tokio::select! {
+                biased;
+                () = &mut stop => break,
+                () = &mut finished => run.source.0.finish(),
+                _ = look.tick(), if !connected && stream.misses => {
+                    connected = link.is_up();
+                    self.scan.set_connected(self.position, connected);
+                }
+                _ = gauges.tick() => run.gauges(),
+                mut item = items.next(), if !ended => {
+                    // What has come with it is taken without looking at all the rest each time.
+                    for left in (0..TURN).rev() {
+                        ended = run.take(item).await;
+                        let more = if ended || left == 0 { None } else { items.next().now_or_never() };
+                        let Some(next) = more else { break };
+                        item = next;
+                    }
+                    tokio::task::yield_now().await;
+                }
+            }
+        }
+        // What is buffered goes before the source is told that its run is over.
+        drop(items);
     }
 
     fn stream(&self) -> &Stream {
@@ -122,27 +125,44 @@ struct Run<'a> {
     gaps: Gaps,
     told: Option<Instant>,
     source: Stopped,
+    cx: &'a StartCx,
 }
 
 impl Run<'_> {
-    async fn take(&mut self, item: Item, cx: &StartCx) {
-        self.counts.items.add(1);
-        self.counts.bytes.add(item.bytes() as u64);
-        self.look_for_gap(&item, cx);
-        if self.stream.misses {
-            // It cannot be slowed: who sends does not wait for anybody.
-            if self.stream.backlog.offer(item).is_err() {
-                self.counts.lost.add(1);
+    /// Takes what the source gave. Was it the last?
+    async fn take(&mut self, given: Option<Result<Item, SourceError>>) -> bool {
+        match given {
+            Some(Ok(item)) => {
+                self.counts.items.add(1);
+                self.counts.bytes.add(item.bytes() as u64);
+                self.look_for_gap(&item);
+                self.keep(item).await;
+                return false;
             }
+            Some(Err(error)) => {
+                let text = format!("the source has ended until the next mapping: {error}");
+                tracing::error!(path = self.cx.vitals.path(), text);
+                self.cx.vitals.note(text);
+            }
+            None => tracing::info!(path = self.cx.vitals.path(), "the source has ended"),
+        }
+        true
+    }
+
+    async fn keep(&mut self, item: Item) {
+        let Err(item) = self.stream.backlog.offer(item) else { return };
+        if self.stream.misses {
+            // It cannot be slowed: who sends waits for nobody.
+            self.counts.lost.add(1);
             return;
         }
         tokio::select! {
             () = self.stream.backlog.push(item) => {}
-            () = cx.stop.cancelled() => {}
+            () = self.cx.stop.cancelled() => {}
         }
     }
 
-    fn look_for_gap(&mut self, item: &Item, cx: &StartCx) {
+    fn look_for_gap(&mut self, item: &Item) {
         let Some(number) = item.number else {
             // Each series has numbers of its own.
             self.gaps = Gaps::default();
@@ -162,8 +182,8 @@ impl Run<'_> {
         self.counts.gaps.add(1);
         if self.told.is_none_or(|told| told.elapsed() >= GAP_LOG) {
             self.told = Some(Instant::now());
-            tracing::warn!(path = cx.vitals.path(), stream = &*self.stream.name, text);
-            cx.vitals.note(text);
+            tracing::warn!(path = self.cx.vitals.path(), stream = &*self.stream.name, text);
+            self.cx.vitals.note(text);
         }
     }
 

@@ -1,0 +1,252 @@
+//! Towards the workers: a ZMTP ROUTER of our own.
+//!
+//! [`Egress`] holds a queue for each worker, known or not yet connected; it is made once and outlives the children. [`factory`] is the
+//! child that listens, and moves queues into connections; [`spill_factory`] the one that keeps on disk what is over a worker's budget.
+//! No worker is ever waited for in favour of another: who reads nothing fills its own queue only.
+//!
+//! Order is kept for each worker over memory, disk and connections. What a connection has not written whole goes out again, whole, over
+//! the worker's next one. What the kernel took is out: as with any ROUTER it is lost when the connection is.
+
+mod connection;
+mod house;
+mod kernel_queue;
+mod listener;
+mod peers;
+#[cfg(test)]
+mod properties;
+mod queue;
+mod seats;
+mod spill;
+mod spill_file;
+mod staging;
+
+use std::{
+    net::SocketAddr,
+    path::PathBuf,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use tokio::sync::Notify;
+
+pub use house::factory;
+pub use spill::spill_factory;
+
+use self::{
+    peers::{Offer, Peers},
+    queue::wire_bytes,
+};
+
+/// Frames up to this length are copied once a peer has a backlog: they are slices of the block that they were read into, and would pin it.
+const SMALL_FRAME: usize = 64 * 1024;
+
+/// A peer with more waiting than this, bytes, has a backlog.
+const BACKLOG: usize = 1 << 20;
+
+/// What the egress may hold.
+#[derive(Debug, Clone)]
+pub struct EgressLimits {
+    /// Memory for what waits for one worker, bytes. A single message over it is taken where nothing else waits.
+    pub bytes_per_peer: usize,
+    /// Disk for what is over that, bytes in all; 0 for none.
+    pub spill_bytes: u64,
+    /// Where spilled messages are kept, in files without a name.
+    pub spill_dir: PathBuf,
+    /// Length of such a file, bytes; it is given back once it is read.
+    pub segment_bytes: u64,
+    /// The most connections at a time; None: what the limit on open files sensibly allows.
+    pub connections_max: Option<usize>,
+    /// How long a handshake may take.
+    pub handshake_deadline: Duration,
+}
+
+impl Default for EgressLimits {
+    fn default() -> Self {
+        Self {
+            bytes_per_peer: 64 << 20,
+            spill_bytes: 0,
+            spill_dir: std::env::temp_dir(),
+            segment_bytes: 64 << 20,
+            connections_max: None,
+            handshake_deadline: Duration::from_secs(5),
+        }
+    }
+}
+
+/// One message to workers. Shared by the queues of all that get it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Message {
+    /// Its first part, the JSON header (spec §4).
+    pub header: Bytes,
+    /// The other parts: the frames of all streams, in the header's order.
+    pub frames: Vec<Bytes>,
+}
+
+impl Message {
+    /// Bytes on the wire.
+    pub fn wire_bytes(&self) -> usize {
+        wire_bytes(std::iter::once(self.header.len()).chain(self.frames.iter().map(Bytes::len)))
+    }
+
+    fn parts(&self) -> Vec<Bytes> {
+        std::iter::once(&self.header).chain(&self.frames).cloned().collect()
+    }
+}
+
+/// A sign of life (spec §4).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ping {
+    /// The worker's name: the identity of its connection.
+    pub worker: Arc<str>,
+    /// Of this run of the worker.
+    pub service_uuid: [u8; 16],
+}
+
+/// Neither memory nor disk may take more for this worker now: wait for [`Egress::room`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the worker's queue is full: wait until it has room")]
+pub struct Full;
+
+/// What is known of one worker.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PeerState {
+    /// Its name.
+    pub worker: Arc<str>,
+    /// Whether it has a connection.
+    pub connected: bool,
+    /// Memory that its messages take, bytes, with what goes to disk.
+    pub queued_bytes: usize,
+    /// Messages that wait, those on disk included.
+    pub queued_messages: usize,
+    /// On disk, bytes.
+    pub spilled_bytes: u64,
+    /// Messages that went out, in all mappings since it was first known.
+    pub events_out: u64,
+    /// Bytes that went out.
+    pub bytes_out: u64,
+    /// How long the oldest message that is in memory has waited.
+    pub oldest_age: Option<Duration>,
+}
+
+/// The workers' queues. Cheap to clone; clones share them.
+#[derive(Debug, Clone)]
+pub struct Egress {
+    inner: Arc<Inner>,
+}
+
+/// Finds out whether workers can be listened for at `address`.
+///
+/// # Errors
+/// They cannot; the text says what to do.
+pub fn probe(address: SocketAddr) -> Result<(), String> {
+    listener::probe(address).map_err(|error| error.to_string())
+}
+
+#[derive(Debug)]
+struct Inner {
+    limits: EgressLimits,
+    made: Instant,
+    peers: Mutex<Peers>,
+    /// Somebody who was refused may find room now.
+    room: Notify,
+    /// There is work for the disk.
+    disk: Notify,
+}
+
+impl Egress {
+    /// No queues yet.
+    pub fn new(limits: EgressLimits) -> Self {
+        let peers = Mutex::new(Peers::new(&limits));
+        let inner = Inner { limits, made: Instant::now(), peers, room: Notify::new(), disk: Notify::new() };
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// Queues `message` for `worker`, behind all that is queued for it. A worker that is not connected is waited for.
+    ///
+    /// # Errors
+    /// [`Full`]: it was not queued.
+    pub fn try_send(&self, worker: &str, message: &Arc<Message>) -> Result<(), Full> {
+        let at_ms = self.now_ms();
+        match self.lock().offer(worker, message, at_ms) {
+            Offer::Taken => Ok(()),
+            Offer::TakenForDisk => {
+                self.inner.disk.notify_one();
+                Ok(())
+            }
+            Offer::Refused => Err(Full),
+        }
+    }
+
+    /// Waits until what `worker` was last refused would be taken, or [`Egress::purge`] is called.
+    pub async fn room(&self, worker: &str) {
+        let _waiting = Waiting::new(self);
+        loop {
+            let mut notified = std::pin::pin!(self.inner.room.notified());
+            // Asked for before looking, so that nothing is missed between.
+            notified.as_mut().enable();
+            if self.lock().has_room(worker) {
+                return;
+            }
+            notified.await;
+        }
+    }
+
+    /// A new mapping begins: all that waits is dropped, and workers without a connection are forgotten. When this returns nothing of
+    /// the old mapping is sent any more.
+    ///
+    /// A connection that may still carry some of it is reset, and the worker dials again: if anything waited for the worker, or was
+    /// written in part, or is in the kernel's hands; and, where the old mapping was not `finished`, if it was sent anything at all,
+    /// since what the worker's socket has received cannot be told from what it has read.
+    pub fn purge(&self, finished: bool) {
+        self.lock().purge(finished);
+        self.inner.room.notify_waiters();
+        self.inner.disk.notify_one();
+    }
+
+    /// All workers that are known, in no order.
+    pub fn peers(&self) -> Vec<PeerState> {
+        let now_ms = self.now_ms();
+        self.lock().states(now_ms)
+    }
+
+    /// Where workers are listened for; None before the child of [`factory`] is up for the first time. With port 0 it tells which it is.
+    pub fn listening_at(&self) -> Option<SocketAddr> {
+        self.lock().listening_at
+    }
+
+    fn now_ms(&self) -> u64 {
+        u64::try_from(self.inner.made.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Peers> {
+        // What runs under the lock leaves whole data behind, a panic too.
+        self.inner.peers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells who waits for room and the disk's thread, as far as `news` says.
+    fn tell(&self, news: peers::News) {
+        if news.room {
+            self.inner.room.notify_waiters();
+        }
+        if news.disk {
+            self.inner.disk.notify_one();
+        }
+    }
+}
+
+/// Counts who waits for room, so that nobody is told where nobody waits.
+struct Waiting<'a>(&'a Egress);
+
+impl<'a> Waiting<'a> {
+    fn new(egress: &'a Egress) -> Self {
+        egress.lock().waiting += 1;
+        Self(egress)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.lock().waiting -= 1;
+    }
+}

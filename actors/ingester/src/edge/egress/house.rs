@@ -1,0 +1,161 @@
+//! The child that owns the port and every connection: dropping its one future ends them all.
+
+use std::{io, net::SocketAddr, panic::AssertUnwindSafe, sync::Arc, time::Duration};
+
+use futures_util::{FutureExt, StreamExt, stream::FuturesUnordered};
+use orchestrator_supervise::{Factory, Fault, Figure, FigureKind, Outbox, StartCx, Vitals};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    task::yield_now,
+    time::{Instant, MissedTickBehavior, interval, sleep_until},
+};
+
+use super::{
+    Egress, Ping,
+    connection::{End, Shared, serve},
+    listener::listen,
+    seats::{Seats, connection_limit, raise_descriptor_limit},
+};
+
+/// How long accepting rests at the most when the system is out of descriptors or memory.
+const ACCEPT_REST: Duration = Duration::from_millis(50);
+
+/// How often sums over all peers are shown anew.
+const SHOW_EVERY: Duration = Duration::from_millis(250);
+
+/// The child that listens for workers at `listen_at` and serves them from `egress`. Good pings go to `pings`; where that is full they are
+/// dropped. It fails if the port is taken. Stopped, it ends at once, as the original does: queues stay for the next start.
+pub fn factory(listen_at: SocketAddr, egress: Egress, pings: Outbox<Ping>) -> Factory {
+    Factory::task(move |cx: StartCx| {
+        let (egress, pings) = (egress.clone(), pings.clone());
+        async move {
+            let link = cx.vitals.link("worker port", listen_at.to_string());
+            let listener = listen(listen_at).map_err(|error| Fault::from_error(&error))?;
+            egress.lock().listening_at = listener.local_addr().ok();
+            link.up();
+            let house = House::new(listener, egress, pings, &cx.vitals);
+            // The children of this future have a fair order of their own; tokio's budget would only wake it up in vain.
+            tokio::select! {
+                biased;
+                () = cx.stop.cancelled() => {}
+                () = tokio::task::unconstrained(house.run()) => {}
+            }
+            Ok(())
+        }
+    })
+}
+
+struct Figures {
+    connections: Figure,
+    sent_away: Figure,
+    refused: Figure,
+    resets: Figure,
+    queued_bytes: Figure,
+    spilled_bytes: Figure,
+}
+
+struct House {
+    listener: TcpListener,
+    connections_max: usize,
+    shared: Arc<Shared>,
+    figures: Figures,
+}
+
+impl House {
+    fn new(listener: TcpListener, egress: Egress, pings: Outbox<Ping>, vitals: &Vitals) -> Self {
+        let counter = |name, unit| vitals.declare(name, unit, FigureKind::Counter);
+        let gauge = |name, unit| vitals.declare(name, unit, FigureKind::Gauge);
+        let connections_max = egress.inner.limits.connections_max.unwrap_or_else(|| {
+            raise_descriptor_limit();
+            connection_limit()
+        });
+        let figures = Figures {
+            connections: gauge("connections", "connections"),
+            sent_away: counter("connections_sent_away", "connections"),
+            refused: counter("handshakes_refused", "connections"),
+            resets: counter("connections_reset", "connections"),
+            queued_bytes: gauge("egress_queued_bytes", "bytes"),
+            spilled_bytes: gauge("spilled_bytes", "bytes"),
+        };
+        let bad_pings = counter("bad_pings", "messages");
+        Self { listener, connections_max, shared: Arc::new(Shared { egress, pings, bad_pings }), figures }
+    }
+
+    async fn run(self) {
+        let mut seats = Seats::default();
+        let mut connections = FuturesUnordered::new();
+        let mut resting = None;
+        let mut resets = self.shared.egress.lock().resets;
+        let mut show = interval(SHOW_EVERY);
+        show.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            self.figures.connections.set(seats.len() as u64);
+            // One more than the limit may come in; then one has to be gone before the next.
+            let may_accept = resting.is_none() && seats.len() <= self.connections_max;
+            tokio::select! {
+                biased;
+                _ = show.tick() => self.show(&mut resets),
+                Some((id, end)) = connections.next(), if !connections.is_empty() => {
+                    seats.leave(id);
+                    resting = None;
+                    self.note_end(id, end);
+                }
+                () = sleep_until(resting.unwrap_or_else(Instant::now)), if resting.is_some() => resting = None,
+                accepted = self.listener.accept(), if may_accept => {
+                    match accepted {
+                        Ok((stream, _)) => {
+                            connections.push(self.admit(stream, &mut seats));
+                            if seats.len() > self.connections_max {
+                                self.figures.sent_away.add(u64::from(seats.send_away()));
+                            }
+                        }
+                        // Its peer gave up while it waited.
+                        Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
+                        Err(error) => {
+                            tracing::warn!(%error, "cannot accept a worker: closing the connection that matters least");
+                            self.figures.sent_away.add(u64::from(seats.send_away()));
+                            // Until that one is gone, or something else has given back what is missing.
+                            resting = Some(Instant::now() + ACCEPT_REST);
+                        }
+                    }
+                    // Whoever else runs on this arbiter has a turn, too, however many are dialling.
+                    yield_now().await;
+                }
+            }
+        }
+    }
+
+    fn admit(
+        &self,
+        stream: TcpStream,
+        seats: &mut Seats,
+    ) -> impl Future<Output = (u64, Option<End>)> + use<> {
+        let (id, seat) = seats.take();
+        let shared = self.shared.clone();
+        // A panic ends its own connection only.
+        async move {
+            let end = AssertUnwindSafe(serve(stream, &seat, &shared)).catch_unwind().await;
+            (id, end.ok())
+        }
+    }
+
+    fn note_end(&self, id: u64, end: Option<End>) {
+        match end {
+            Some(End::Refused(error)) => {
+                self.figures.refused.add(1);
+                tracing::debug!(connection = id, "worker connection refused: {error}");
+            }
+            Some(end) => tracing::info!(connection = id, "worker connection ended: {end}"),
+            None => tracing::error!(connection = id, "worker connection panicked"),
+        }
+    }
+
+    fn show(&self, resets: &mut u64) {
+        let peers = self.shared.egress.lock();
+        let totals = peers.totals();
+        self.figures.queued_bytes.set(totals.queued_bytes);
+        self.figures.spilled_bytes.set(totals.spilled_bytes);
+        self.figures.resets.add(peers.resets - *resets);
+        *resets = peers.resets;
+    }
+}

@@ -1,0 +1,387 @@
+//! All peers: their queues, their connections, and what the disk has to do for them.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    net::SocketAddr,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use tokio::{net::TcpStream, sync::Notify};
+
+use super::{
+    BACKLOG, EgressLimits, Message, PeerState, SMALL_FRAME, kernel_queue,
+    queue::{Entry, PeerQueue, Place, Shares},
+    spill_file::{RECORD_HEAD, SpillFile},
+    staging::Staging,
+};
+
+/// What became of a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Offer {
+    Taken,
+    TakenForDisk,
+    Refused,
+}
+
+/// Who has to be told after a change.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct News {
+    pub(super) room: bool,
+    pub(super) disk: bool,
+}
+
+/// One connection, as queues see it.
+#[derive(Debug)]
+pub(super) struct Line {
+    pub(super) id: u64,
+    pub(super) stream: Arc<TcpStream>,
+    /// There is something to write.
+    pub(super) wake: Arc<Notify>,
+    /// The connection is to end: it was replaced or reset.
+    pub(super) end: Arc<Notify>,
+}
+
+#[derive(Debug)]
+struct Attached {
+    line: Line,
+    /// Something of the present mapping was given to it.
+    used: bool,
+}
+
+#[derive(Debug)]
+struct Peer {
+    name: Arc<str>,
+    queue: PeerQueue,
+    file: Arc<Mutex<SpillFile>>,
+    attached: Option<Attached>,
+    /// The cost of the message that was refused last.
+    refused: Option<usize>,
+    /// It is in the list of who has work for the disk.
+    listed: bool,
+    /// The present mapping sends to it.
+    addressed: bool,
+    events_out: u64,
+    bytes_out: u64,
+}
+
+/// Work for the disk: at first the writing, then the reading.
+#[derive(Debug)]
+pub(super) struct DiskJob {
+    pub(super) peer: Arc<str>,
+    pub(super) epoch: u64,
+    pub(super) file: Arc<Mutex<SpillFile>>,
+    pub(super) write: Option<Vec<Entry>>,
+    pub(super) read: Option<usize>,
+}
+
+/// Sums over all peers.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Totals {
+    pub(super) queued_bytes: u64,
+    pub(super) spilled_bytes: u64,
+}
+
+/// No more is written to disk in one go, bytes.
+const WRITE_BATCH: usize = 4 << 20;
+
+#[derive(Debug)]
+pub(super) struct Peers {
+    map: HashMap<Arc<str>, Peer>,
+    shares: Shares,
+    spill_bytes: u64,
+    /// Counts mappings: what the disk's thread brings back for an older one is dropped.
+    epoch: u64,
+    /// Bytes on disk, and bytes on their way there as they will be on disk.
+    disk_bytes: u64,
+    to_disk_bytes: u64,
+    /// The disk takes nothing for now.
+    pub(super) failing: bool,
+    listed: VecDeque<Arc<str>>,
+    next_line: u64,
+    pub(super) waiting: usize,
+    pub(super) listening_at: Option<SocketAddr>,
+    /// Connections that were reset at a change of mappings.
+    pub(super) resets: u64,
+}
+
+fn record_bytes(entry: &Entry) -> u64 {
+    (entry.wire + RECORD_HEAD) as u64
+}
+
+impl Peers {
+    pub(super) fn new(limits: &EgressLimits) -> Self {
+        Self {
+            map: HashMap::new(),
+            shares: Shares::new(limits.bytes_per_peer, limits.spill_bytes > 0),
+            spill_bytes: limits.spill_bytes,
+            epoch: 0,
+            disk_bytes: 0,
+            to_disk_bytes: 0,
+            failing: false,
+            listed: VecDeque::new(),
+            next_line: 0,
+            waiting: 0,
+            listening_at: None,
+            resets: 0,
+        }
+    }
+
+    fn disk_takes(&self, bytes: usize) -> bool {
+        !self.failing && self.disk_bytes + self.to_disk_bytes + bytes as u64 <= self.spill_bytes
+    }
+
+    /// Queues a message, or remembers what was refused.
+    pub(super) fn offer(&mut self, worker: &str, message: &Arc<Message>, at_ms: u64) -> Offer {
+        let entry = Entry::new(message.clone(), at_ms);
+        let disk = self.disk_takes(entry.wire + RECORD_HEAD);
+        let peer = match self.map.get_mut(worker) {
+            Some(peer) => peer,
+            None => self.map.entry(worker.into()).or_insert_with(|| Peer::new(worker.into())),
+        };
+        peer.addressed = true;
+        match peer.queue.place(entry.cost(), self.shares, disk) {
+            Place::Front => {
+                let backlog = peer.queue.memory() > BACKLOG;
+                peer.queue.push_front_share(if backlog { entry.compact(SMALL_FRAME) } else { entry });
+                if let Some(attached) = &peer.attached {
+                    attached.line.wake.notify_one();
+                }
+                Offer::Taken
+            }
+            Place::Disk => {
+                self.to_disk_bytes += record_bytes(&entry);
+                peer.queue.push_to_disk(entry.compact(SMALL_FRAME));
+                let listed = list(&mut self.listed, peer, self.shares);
+                if listed { Offer::TakenForDisk } else { Offer::Taken }
+            }
+            Place::Nowhere => {
+                peer.refused = Some(entry.cost());
+                Offer::Refused
+            }
+        }
+    }
+
+    pub(super) fn has_room(&self, worker: &str) -> bool {
+        let Some(peer) = self.map.get(worker) else { return true };
+        peer.refused.is_none_or(|cost| {
+            let disk = self.disk_takes(cost);
+            peer.queue.place(cost, self.shares, disk) != Place::Nowhere
+        })
+    }
+
+    /// A connection with this identity is ready; it takes over from an older one, which ends. Gives its id.
+    pub(super) fn attach(
+        &mut self,
+        name: &Arc<str>,
+        stream: Arc<TcpStream>,
+        wake: Arc<Notify>,
+        end: Arc<Notify>,
+    ) -> u64 {
+        let id = self.next_line;
+        self.next_line += 1;
+        let peer = self.map.entry(name.clone()).or_insert_with(|| Peer::new(name.clone()));
+        let line = Line { id, stream, wake, end };
+        if let Some(old) = peer.attached.replace(Attached { line, used: false }) {
+            old.line.end.notify_one();
+        }
+        peer.queue.unstage();
+        id
+    }
+
+    /// The connection is gone, if it is still the peer's.
+    pub(super) fn detach(&mut self, name: &str, id: u64) {
+        let Some(peer) = self.map.get_mut(name).filter(|peer| peer.is_attached(id)) else { return };
+        peer.attached = None;
+        peer.queue.unstage();
+        // Strangers leave nothing behind.
+        if peer.queue.is_empty() && !peer.addressed {
+            self.map.remove(name);
+        }
+    }
+
+    /// Stages what waits for the peer of the connection `id`. None: the connection was replaced or reset.
+    pub(super) fn stage(&mut self, name: &str, id: u64, staging: &mut Staging) -> Option<()> {
+        let peer = self.map.get_mut(name).filter(|peer| peer.is_attached(id))?;
+        let mut used = false;
+        while staging.has_room()
+            && let Some(entry) = peer.queue.stage()
+        {
+            staging.add(entry);
+            used = true;
+        }
+        staging.close();
+        if let Some(attached) = &mut peer.attached {
+            attached.used |= used;
+        }
+        Some(())
+    }
+
+    /// The connection `id` has written `bytes`, with which `messages` are out. None: the connection was replaced or reset.
+    pub(super) fn sent(&mut self, name: &str, id: u64, messages: usize, bytes: usize) -> Option<News> {
+        let peer = self.map.get_mut(name).filter(|peer| peer.is_attached(id))?;
+        peer.events_out += messages as u64;
+        peer.bytes_out += bytes as u64;
+        if messages == 0 {
+            return Some(News::default());
+        }
+        peer.queue.sent(messages);
+        let disk = self.settle(name);
+        Some(News { room: self.waiting > 0, disk })
+    }
+
+    /// Moves on what the peer has behind its front; true if the disk has to do something now.
+    fn settle(&mut self, name: &str) -> bool {
+        let Some(peer) = self.map.get_mut(name) else { return false };
+        if peer.queue.is_direct() {
+            return false;
+        }
+        let before = peer.queue.to_disk_record_bytes();
+        peer.queue.settle(self.shares);
+        self.to_disk_bytes -= before - peer.queue.to_disk_record_bytes();
+        if let Some(attached) = &peer.attached {
+            attached.line.wake.notify_one();
+        }
+        list(&mut self.listed, peer, self.shares)
+    }
+
+    /// The next work for the disk.
+    pub(super) fn next_job(&mut self) -> Option<DiskJob> {
+        loop {
+            let name = self.listed.pop_front()?;
+            let Some(peer) = self.map.get_mut(&name) else { continue };
+            peer.listed = false;
+            let write = peer.queue.begin_write(WRITE_BATCH);
+            let read = peer.queue.begin_read(self.shares);
+            if write.is_some() || read.is_some() {
+                return Some(DiskJob { peer: name, epoch: self.epoch, file: peer.file.clone(), write, read });
+            }
+        }
+    }
+
+    /// What was to be written is written, `bytes` on disk; None: it failed, and nothing of it is there.
+    pub(super) fn written(&mut self, peer: &str, epoch: u64, bytes: Option<u64>) -> News {
+        self.failing = bytes.is_none();
+        let Some(known) = self.map.get_mut(peer).filter(|_| epoch == self.epoch) else {
+            return News::default();
+        };
+        known.queue.end_write(bytes);
+        if let Some(bytes) = bytes {
+            self.disk_bytes += bytes;
+            self.to_disk_bytes -= bytes;
+        }
+        // After a failure the thread comes back by itself, a while later.
+        let disk = self.settle(peer) && bytes.is_some();
+        News { room: self.waiting > 0, disk }
+    }
+
+    /// What was to be read is read, from `bytes` on disk; empty if that failed.
+    pub(super) fn read_back(&mut self, peer: &str, epoch: u64, entries: Vec<Entry>, bytes: u64) -> News {
+        let Some(known) = self.map.get_mut(peer).filter(|_| epoch == self.epoch) else {
+            return News::default();
+        };
+        let failed = entries.is_empty();
+        known.queue.end_read(entries, bytes);
+        self.disk_bytes -= bytes;
+        if let Some(attached) = &known.attached {
+            attached.line.wake.notify_one();
+        }
+        let disk = self.settle(peer) && !failed;
+        News { room: self.waiting > 0, disk }
+    }
+
+    /// The disk's thread begins anew, after a while or a crash: everything that wants the disk is listed, and new records are tried.
+    pub(super) fn retry_disk(&mut self, anew: bool) -> News {
+        self.failing = false;
+        self.listed.clear();
+        for peer in self.map.values_mut() {
+            if anew {
+                peer.queue.abandon_disk_work();
+            }
+            peer.listed = false;
+            list(&mut self.listed, peer, self.shares);
+        }
+        News { room: self.waiting > 0, disk: false }
+    }
+
+    pub(super) fn purge(&mut self, finished: bool) {
+        self.epoch += 1;
+        self.disk_bytes = 0;
+        self.to_disk_bytes = 0;
+        self.listed.clear();
+        let mut unsent = kernel_queue::Unsent::default();
+        let resets = &mut self.resets;
+        self.map.retain(|_, peer| {
+            let waited = !peer.queue.is_empty();
+            let Some(mut attached) = peer.attached.take() else { return false };
+            let used = std::mem::take(&mut attached.used);
+            if waited || used && (!finished || unsent.of(&attached.line.stream)) {
+                *resets += 1;
+                reset(&attached.line);
+                return false;
+            }
+            let (events_out, bytes_out) = (peer.events_out, peer.bytes_out);
+            *peer = Peer { events_out, bytes_out, attached: Some(attached), ..Peer::new(peer.name.clone()) };
+            true
+        });
+    }
+
+    pub(super) fn totals(&self) -> Totals {
+        let queued_bytes = self.map.values().map(|peer| peer.queue.memory() as u64).sum();
+        Totals { queued_bytes, spilled_bytes: self.disk_bytes }
+    }
+
+    pub(super) fn states(&self, now_ms: u64) -> Vec<PeerState> {
+        let state = |peer: &Peer| PeerState {
+            worker: peer.name.clone(),
+            connected: peer.attached.is_some(),
+            queued_bytes: peer.queue.memory(),
+            queued_messages: peer.queue.messages(),
+            spilled_bytes: peer.queue.disk_bytes(),
+            events_out: peer.events_out,
+            bytes_out: peer.bytes_out,
+            oldest_age: peer.queue.oldest_ms().map(|at| Duration::from_millis(now_ms.saturating_sub(at))),
+        };
+        self.map.values().map(state).collect()
+    }
+}
+
+impl Peer {
+    fn new(name: Arc<str>) -> Self {
+        Self {
+            name,
+            queue: PeerQueue::default(),
+            file: Arc::default(),
+            attached: None,
+            refused: None,
+            listed: false,
+            addressed: false,
+            events_out: 0,
+            bytes_out: 0,
+        }
+    }
+
+    fn is_attached(&self, id: u64) -> bool {
+        self.attached.as_ref().is_some_and(|attached| attached.line.id == id)
+    }
+}
+
+/// Lists a peer that wants the disk; true if it was not listed.
+fn list(listed: &mut VecDeque<Arc<str>>, peer: &mut Peer, shares: Shares) -> bool {
+    let wanted = !peer.listed && peer.queue.wants_disk(shares);
+    if wanted {
+        peer.listed = true;
+        listed.push_back(peer.name.clone());
+    }
+    wanted
+}
+
+/// Ends a connection at once, with all that the kernel has of it: the peer gets a reset, and nothing after it.
+fn reset(line: &Line) {
+    // To close the socket would do the same, but whoever is polled with it holds it for a moment longer.
+    if let Err(error) = rustix::net::connect_unspec(&line.stream) {
+        tracing::warn!(%error, "cannot reset a worker's connection at once: it is reset when it is closed");
+    }
+    let _ = rustix::net::sockopt::set_socket_linger(&line.stream, Some(Duration::ZERO));
+    line.end.notify_one();
+}

@@ -1,0 +1,165 @@
+//! The queue of a peer against the simplest model of it: one list.
+
+use std::{collections::VecDeque, sync::Arc};
+
+use bytes::Bytes;
+use proptest::prelude::*;
+
+use super::{
+    Message,
+    queue::{Body, Entry, PeerQueue, Place, Shares},
+    spill_file::RECORD_HEAD,
+};
+
+#[derive(Debug, Clone, Copy)]
+enum Step {
+    /// A message of so many bytes is given.
+    Give(usize),
+    /// The connection takes so many in hand, and writes so many of them whole.
+    Write(usize, usize),
+    /// The connection is lost.
+    Lose,
+    /// The disk's thread takes work.
+    Begin,
+    /// It reports; false: the write failed.
+    End(bool),
+    /// It was lost in the middle of its work, and begins anew.
+    Crash,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        8 => (0..3_000_usize).prop_map(Step::Give),
+        4 => (0..8_usize, 0..8_usize).prop_map(|(stage, send)| Step::Write(stage, send)),
+        1 => Just(Step::Lose),
+        4 => Just(Step::Begin),
+        4 => prop::bool::weighted(0.8).prop_map(Step::End),
+        1 => Just(Step::Crash),
+    ]
+}
+
+/// A message that bears its number.
+fn entry(number: u64, len: usize) -> Entry {
+    let header = Bytes::from(number.to_be_bytes().to_vec());
+    Entry::new(Arc::new(Message { header, frames: vec![Bytes::from(vec![0; len])] }), number)
+}
+
+/// The queue with a disk, the model beside it, and what is under way.
+#[derive(Default)]
+struct World {
+    queue: PeerQueue,
+    model: VecDeque<u64>,
+    disk: VecDeque<Entry>,
+    writing: Option<Vec<Entry>>,
+    reading: Option<usize>,
+    staged: VecDeque<u64>,
+    next: u64,
+}
+
+const SHARES: Shares = Shares { front: 6_000, to_disk: 5_000 };
+
+fn record(entry: &Entry) -> u64 {
+    (entry.wire + RECORD_HEAD) as u64
+}
+
+impl World {
+    fn step(&mut self, step: Step) {
+        match step {
+            Step::Give(len) => {
+                let entry = entry(self.next, len);
+                match self.queue.place(entry.cost(), SHARES, true) {
+                    Place::Front => self.queue.push_front_share(entry.compact(1_000)),
+                    Place::Disk => self.queue.push_to_disk(entry.compact(1_000)),
+                    Place::Nowhere => return,
+                }
+                self.model.push_back(self.next);
+                self.next += 1;
+            }
+            Step::Write(stage, send) => {
+                for _ in 0..stage {
+                    self.staged.extend(self.queue.stage().map(|entry| entry.at_ms));
+                }
+                let send = send.min(self.staged.len());
+                for sent in self.staged.drain(..send) {
+                    assert_eq!(Some(sent), self.model.pop_front(), "in order, each once");
+                }
+                self.queue.sent(send);
+            }
+            Step::Lose => {
+                self.staged.clear();
+                self.queue.unstage();
+            }
+            Step::Begin if self.writing.is_none() && self.reading.is_none() => {
+                self.writing = self.queue.begin_write(2_000);
+                self.reading = self.queue.begin_read(SHARES);
+            }
+            Step::Begin => {}
+            Step::End(well) => self.end(well),
+            Step::Crash => {
+                self.writing = None;
+                self.reading = None;
+                self.queue.abandon_disk_work();
+            }
+        }
+        self.queue.settle(SHARES);
+        self.check();
+    }
+
+    fn end(&mut self, well: bool) {
+        if let Some(entries) = self.writing.take() {
+            self.queue.end_write(well.then(|| entries.iter().map(record).sum()));
+            if well {
+                self.disk.extend(entries);
+            }
+        } else if let Some(bytes) = self.reading.take() {
+            let mut taken = 0;
+            let mut entries = Vec::new();
+            while let Some(entry) = self.disk.pop_front() {
+                taken += record(&entry);
+                entries.push(entry);
+                if taken > bytes as u64 || !well {
+                    break;
+                }
+            }
+            self.queue.end_read(entries, taken);
+        }
+    }
+
+    fn check(&self) {
+        assert_eq!(self.queue.messages(), self.model.len());
+        assert_eq!(self.queue.is_empty(), self.model.is_empty());
+        assert_eq!(self.queue.disk_bytes(), self.disk.iter().map(record).sum::<u64>());
+        // Each share may be exceeded by one message, which was alone in it or was read back.
+        assert!(self.queue.memory() <= SHARES.front + SHARES.to_disk + 2 * 3_200, "{}", self.queue.memory());
+    }
+}
+
+proptest! {
+    #[test]
+    fn messages_leave_in_order_each_once(steps in prop::collection::vec(step(), 0..300)) {
+        let mut world = World::default();
+        steps.into_iter().for_each(|step| world.step(step));
+        // What is left comes out, too.
+        while !world.model.is_empty() {
+            let before = world.model.len();
+            for step in [Step::Write(9, 9), Step::Begin, Step::End(true), Step::End(true), Step::Write(9, 9)] {
+                world.step(step);
+            }
+            prop_assert!(world.model.len() < before || world.queue.disk_bytes() > 0, "it goes on");
+        }
+    }
+
+    #[test]
+    fn a_compact_copy_has_the_same_bytes(lens in prop::collection::vec(0..3_000_usize, 0..5)) {
+        let frames: Vec<Bytes> = lens.iter().map(|&len| Bytes::from(vec![len as u8; len])).collect();
+        let message = Message { header: Bytes::from_static(b"{}"), frames };
+        let given = Entry::new(Arc::new(message.clone()), 0);
+        let mut wire = Vec::new();
+        crate::zmtp::encode_message(&message.parts(), &mut wire);
+        prop_assert_eq!(wire.len(), given.wire);
+        match given.compact(1_000).body {
+            Body::Wire(copy) => prop_assert_eq!(&copy[..], &wire[..]),
+            Body::Shared(copy) => prop_assert_eq!(&*copy, &message),
+        }
+    }
+}

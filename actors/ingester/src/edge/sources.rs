@@ -1,0 +1,159 @@
+//! The sources: what each protocol's items come through, and the registry of all that are shipped.
+
+mod address;
+mod dial;
+mod pandabox;
+mod replay;
+mod sardana;
+mod tally;
+mod zmq;
+
+use crate::{
+    protocol::{
+        Machine, Recognise, albaem::Albaem, contrast::Contrast, eiger_legacy::EigerLegacy, lecroy::Lecroy,
+        pcap::Pcap, stins::Stins, xspress::Xspress,
+    },
+    source::{Place, Registry, Source, SourceError},
+    zmtp::SocketType,
+};
+
+pub use address::Address;
+pub use pandabox::PandaBoxSource;
+pub use replay::ReplaySource;
+pub use sardana::SardanaSource;
+pub use zmq::ZmqSource;
+
+/// Makes the recogniser of one run.
+pub type MakeRecogniser = fn() -> Box<dyn Recognise>;
+
+/// A protocol over ZeroMQ.
+struct ZmqProtocol {
+    /// Our name of it, and the original's class.
+    names: [&'static str; 2],
+    socket: SocketType,
+    recogniser: MakeRecogniser,
+}
+
+/// In the order in which a raw capture of an unknown protocol is tried: those that ask for more come first.
+const ZMQ: [ZmqProtocol; 7] = [
+    ZmqProtocol {
+        names: ["stins", "ZmqPullSingleIngester"],
+        socket: SocketType::Pull,
+        recogniser: || Box::new(Machine::new(Stins)),
+    },
+    ZmqProtocol {
+        names: ["eiger_legacy", "ZmqPullEigerLegacyIngester"],
+        socket: SocketType::Pull,
+        recogniser: || Box::new(Machine::new(EigerLegacy)),
+    },
+    ZmqProtocol {
+        names: ["pcap", "ZmqSubPCAPIngester"],
+        socket: SocketType::Sub,
+        recogniser: || Box::new(Pcap::default()),
+    },
+    ZmqProtocol {
+        names: ["albaem", "ZmqSubAlbaemIngester"],
+        socket: SocketType::Sub,
+        recogniser: || Box::new(Machine::new(Albaem)),
+    },
+    ZmqProtocol {
+        names: ["xspress", "ZmqSubXspressIngester"],
+        socket: SocketType::Sub,
+        recogniser: || Box::new(Xspress::default()),
+    },
+    ZmqProtocol {
+        names: ["contrast", "ZmqSubContrastIngester"],
+        socket: SocketType::Sub,
+        recogniser: || Box::new(Machine::new(Contrast)),
+    },
+    ZmqProtocol {
+        names: ["lecroy", "ZmqSubLecroyIngester"],
+        socket: SocketType::Sub,
+        recogniser: || Box::new(Lecroy::default()),
+    },
+];
+
+impl Registry {
+    /// All protocols that are shipped, by our names and by the class names of the original. A ZeroMQ protocol with a `file` in place of
+    /// an `upstream_url` plays a raw capture of its messages.
+    pub fn standard() -> Self {
+        let mut registry = Self::default();
+        for ZmqProtocol { names, socket, recogniser } in ZMQ {
+            for name in names {
+                registry = registry.with(name, move |place| zmq_or_file(place, socket, recogniser));
+            }
+        }
+        for name in ["pandabox", "TcpPcapIngester"] {
+            registry = registry.with(name, |place| {
+                let source = PandaBoxSource::new(address(place)?);
+                Ok(Box::new(source) as Box<dyn Source>)
+            });
+        }
+        for name in ["sardana", "HttpSardanaIngester"] {
+            registry = registry.with(name, |place| {
+                unfit(place.upstream_url.as_deref(), "upstream_url", "Sardana dials us: give `listen`")?;
+                unfit(
+                    place.file.as_deref(),
+                    "file",
+                    "only messages over ZeroMQ and dumps are played: give `listen`",
+                )?;
+                unfit_pace(place)?;
+                let listen = wanted(place.listen.as_deref(), "listen", "0.0.0.0:8000")?;
+                Ok(Box::new(SardanaSource::new(listen)?) as Box<dyn Source>)
+            });
+        }
+        registry.with("replay", |place| {
+            unfit(place.upstream_url.as_deref(), "upstream_url", "a replay reads a file: give `file`")?;
+            unfit(place.listen.as_deref(), "listen", "a replay reads a file: give `file`")?;
+            let file = wanted(place.file.as_deref(), "file", "/data/scan.cbors")?;
+            Ok(Box::new(ReplaySource::new(file, place.pace.as_deref(), None)?) as Box<dyn Source>)
+        })
+    }
+}
+
+fn zmq_or_file(
+    place: &Place,
+    socket: SocketType,
+    recogniser: MakeRecogniser,
+) -> Result<Box<dyn Source>, SourceError> {
+    let Some(file) = &place.file else {
+        return Ok(Box::new(ZmqSource::new(address(place)?, socket, recogniser)));
+    };
+    unfit(place.upstream_url.as_deref(), "upstream_url", "give it or `file`, not both")?;
+    unfit(place.listen.as_deref(), "listen", "a file is played: leave it out")?;
+    Ok(Box::new(ReplaySource::new(file, place.pace.as_deref(), Some(recogniser))?))
+}
+
+/// The address of a source that is dialled.
+fn address(place: &Place) -> Result<Address, SourceError> {
+    unfit(place.listen.as_deref(), "listen", "the source is dialled: give `upstream_url`")?;
+    unfit(
+        place.file.as_deref(),
+        "file",
+        "only messages over ZeroMQ and dumps are played: give `upstream_url`",
+    )?;
+    unfit_pace(place)?;
+    Address::parse(wanted(place.upstream_url.as_deref(), "upstream_url", "tcp://detector:9999")?)
+}
+
+fn wanted<'a>(given: Option<&'a str>, name: &str, example: &str) -> Result<&'a str, SourceError> {
+    given.ok_or_else(|| {
+        SourceError(format!("{name} is missing: give the source's place, e.g. {name} = \"{example}\""))
+    })
+}
+
+fn unfit(given: Option<&str>, name: &str, advice: &str) -> Result<(), SourceError> {
+    match given {
+        Some(given) => Err(SourceError(format!("{name} = {given}: does not fit this protocol: {advice}"))),
+        None => Ok(()),
+    }
+}
+
+fn unfit_pace(place: &Place) -> Result<(), SourceError> {
+    unfit(place.pace.as_deref(), "pace", "only a `file` has a pace: leave it out")
+}
+
+/// Recognisers of all protocols of which there may be raw captures.
+fn all_recognisers() -> Vec<Box<dyn Recognise>> {
+    ZMQ.iter().map(|protocol| (protocol.recogniser)()).collect()
+}

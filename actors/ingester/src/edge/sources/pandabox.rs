@@ -1,0 +1,120 @@
+//! PandABox over TCP (spec §9): a connection for each run. One that is lost is made anew; an arm that was under way is not to be had again.
+
+use std::collections::VecDeque;
+
+use bytes::BytesMut;
+use futures_util::stream::{StreamExt, unfold};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+    time::timeout,
+};
+
+use crate::{
+    edge::sources::{
+        address::Address,
+        dial::{Dialler, PATIENCE},
+        tally::Tally,
+    },
+    item::Item,
+    protocol::pandabox::{HELLO, PandaBox},
+    source::{Items, Source, SourceCx},
+};
+
+/// What is read at once, bytes.
+const BLOCK: usize = 64 << 10;
+
+/// A PandABox.
+#[derive(Debug)]
+pub struct PandaBoxSource {
+    address: Address,
+}
+
+impl PandaBoxSource {
+    /// Its data port is at `address`.
+    pub fn new(address: Address) -> Self {
+        Self { address }
+    }
+}
+
+impl Source for PandaBoxSource {
+    fn run(&mut self, cx: SourceCx) -> Items {
+        let run = Run {
+            dialler: Dialler::new(self.address.clone(), &cx),
+            wire: None,
+            items: VecDeque::new(),
+            tally: Tally::new(cx),
+        };
+        unfold(run, |mut run| async move { Some((Ok(run.next().await), run)) }).boxed_local()
+    }
+}
+
+struct Run {
+    dialler: Dialler,
+    wire: Option<Wire>,
+    items: VecDeque<Item>,
+    tally: Tally,
+}
+
+/// One connection, and what is known of it.
+struct Wire {
+    stream: TcpStream,
+    panda: PandaBox,
+    block: BytesMut,
+}
+
+impl Run {
+    async fn next(&mut self) -> Item {
+        loop {
+            if let Some(item) = self.items.pop_front() {
+                return item;
+            }
+            let Some(wire) = &mut self.wire else {
+                let (wire, items) = self.dialler.dial(open).await;
+                (self.wire, self.items) = (Some(wire), items);
+                continue;
+            };
+            let Err(reason) = wire.read(&mut self.items).await else {
+                self.tally.outside(wire.panda.take_outside());
+                continue;
+            };
+            if wire.panda.is_armed() {
+                self.tally
+                    .invalid(&format!("the connection was lost within an arm, whose rest is lost: {reason}"));
+            }
+            self.wire = None;
+            self.dialler.lost(&reason).await;
+        }
+    }
+}
+
+impl Wire {
+    async fn read(&mut self, items: &mut VecDeque<Item>) -> Result<(), String> {
+        self.block.clear();
+        self.block.reserve(BLOCK);
+        match self.stream.read_buf(&mut self.block).await {
+            Ok(0) => Err("the PandABox closed the connection".to_owned()),
+            Ok(_) => self.panda.feed(&self.block, items),
+            Err(error) => Err(format!("the connection failed: {error}")),
+        }
+    }
+}
+
+async fn open(mut stream: TcpStream) -> Result<(Wire, VecDeque<Item>), String> {
+    stream.write_all(HELLO).await.map_err(|error| format!("it takes nothing: {error}: is it a PandABox?"))?;
+    let mut wire = Wire { stream, panda: PandaBox::default(), block: BytesMut::new() };
+    let mut items = VecDeque::new();
+    let greeting = async {
+        while !wire.panda.is_welcome() {
+            wire.read(&mut items).await?;
+        }
+        Ok(())
+    };
+    match timeout(PATIENCE, greeting).await {
+        Ok(greeted) => greeted.map(|()| (wire, items)),
+        Err(_elapsed) => Err(format!(
+            "it does not greet within {} s: is this a PandABox's data port (8889)?",
+            PATIENCE.as_secs()
+        )),
+    }
+}

@@ -1,0 +1,157 @@
+//! The HTTP server behind it, on a thread of its own that ends when it is dropped.
+
+use std::{
+    io,
+    net::{SocketAddr, TcpListener},
+    sync::{Arc, Mutex, MutexGuard, mpsc as blocking},
+    thread,
+    time::Duration,
+};
+
+use actix_web::{
+    App, HttpRequest, HttpResponse, HttpServer,
+    dev::ServerHandle,
+    http::{KeepAlive, StatusCode, header},
+    rt::System,
+    web::{self, Bytes, Data, PayloadConfig},
+};
+use orchestrator_supervise::Figure;
+use tokio::sync::mpsc;
+
+use crate::{
+    protocol::sardana::{Post, is_object},
+    source::SourceCx,
+};
+
+/// Longest body, bytes.
+const BODY_MAX: usize = 64 << 20;
+/// Connections at once.
+const CONNECTIONS_MAX: usize = 256;
+/// A client that has not sent its request line and headers by then is cut off.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// An accepted post and its frame.
+pub(super) type Posted = (Post, Bytes);
+
+/// Where posts go: the run that is there, if any.
+#[derive(Debug, Default)]
+struct Desk(Mutex<Option<(mpsc::Sender<Posted>, Figure)>>);
+
+impl Desk {
+    fn lock(&self) -> MutexGuard<'_, Option<(mpsc::Sender<Posted>, Figure)>> {
+        // A sender and a figure: nothing that a panic could leave half done.
+        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+/// The running server.
+#[derive(Debug)]
+pub(super) struct Server {
+    desk: Arc<Desk>,
+    handle: ServerHandle,
+}
+
+impl Server {
+    /// Listens at `address`.
+    pub(super) fn start(address: SocketAddr) -> io::Result<Self> {
+        let listener = TcpListener::bind(address)?;
+        let desk = Arc::<Desk>::default();
+        let (started, wait) = blocking::sync_channel(1);
+        let shared = Data::from(desk.clone());
+        let serve = move || {
+            System::new().block_on(async move {
+                match build(listener, shared) {
+                    Ok(server) => {
+                        let _ = started.send(Ok(server.handle()));
+                        if let Err(error) = server.await {
+                            tracing::error!("the HTTP server for Sardana ended: {error}: restart this child");
+                        }
+                    }
+                    Err(error) => drop(started.send(Err(error))),
+                }
+            });
+        };
+        thread::Builder::new().name("sardana".to_owned()).spawn(serve)?;
+        // It answers as soon as its threads are there.
+        let handle = wait.recv().map_err(|_| io::Error::other("the server did not start"))??;
+        Ok(Self { desk, handle })
+    }
+
+    /// Posts go to `sender` from now on; when its receiver is gone they are answered and thrown away.
+    pub(super) fn switch(&self, cx: &SourceCx, sender: mpsc::Sender<Posted>) {
+        *self.desk.lock() = Some((sender, cx.counts.outside.clone()));
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // The order is given at once; its end need not be waited for.
+        drop(self.handle.stop(false));
+    }
+}
+
+fn build(listener: TcpListener, desk: Data<Desk>) -> io::Result<actix_web::dev::Server> {
+    let app = move || {
+        App::new()
+            .app_data(desk.clone())
+            .app_data(PayloadConfig::new(BODY_MAX))
+            .route("/v1/custom_data", web::post().to(custom))
+            .route("/v1/{post}", web::post().to(post))
+    };
+    let server = HttpServer::new(app)
+        .workers(1)
+        .worker_max_blocking_threads(1)
+        .disable_signals()
+        .max_connections(CONNECTIONS_MAX)
+        .client_request_timeout(REQUEST_TIMEOUT)
+        .keep_alive(KeepAlive::Timeout(Duration::from_secs(30)))
+        .shutdown_timeout(0)
+        .listen(listener)?;
+    Ok(server.run())
+}
+
+async fn post(request: HttpRequest, body: Bytes, desk: Data<Desk>) -> HttpResponse {
+    let Some(post) = Post::of_path(request.path()) else {
+        return HttpResponse::NotFound().finish();
+    };
+    if !is_json(&request) {
+        return refused("send JSON, with content-type: application/json");
+    }
+    let frame = match post.frame(&body) {
+        Ok(frame) => frame,
+        Err(advice) => return refused(advice),
+    };
+    let target = desk.lock().clone();
+    if let Some((sender, outside)) = target {
+        // A full queue holds the request: the sender is slowed. Without a run the post is thrown away.
+        if sender.send((post, frame)).await.is_err() {
+            outside.add(1);
+        }
+    }
+    accepted()
+}
+
+async fn custom(request: HttpRequest, body: Bytes) -> HttpResponse {
+    if is_json(&request) && is_object(&body) {
+        return accepted();
+    }
+    refused("send a JSON object, with content-type: application/json")
+}
+
+/// As the original's framework: JSON by its name, or no name at all.
+fn is_json(request: &HttpRequest) -> bool {
+    let Some(kind) = request.headers().get(header::CONTENT_TYPE) else {
+        return true;
+    };
+    let kind =
+        kind.to_str().unwrap_or_default().split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    kind == "application/json" || (kind.starts_with("application/") && kind.ends_with("+json"))
+}
+
+fn accepted() -> HttpResponse {
+    HttpResponse::Ok().content_type("application/json").body("null")
+}
+
+fn refused(advice: &str) -> HttpResponse {
+    HttpResponse::build(StatusCode::UNPROCESSABLE_ENTITY).json(serde_json::json!({ "detail": advice }))
+}

@@ -1,0 +1,123 @@
+//! Sources over ZeroMQ: a PULL or SUB socket that connects (spec §9). A PULL is slowed by not being read; what a SUB's peer
+//! drops, it drops.
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+use futures_util::stream::{StreamExt, unfold};
+use tokio::{io::AsyncWriteExt, net::TcpStream};
+
+use crate::{
+    edge::{
+        sources::{
+            MakeRecogniser,
+            address::Address,
+            dial::{Dialler, PATIENCE},
+            tally::Tally,
+        },
+        zmtp_stream::{Connection, Local, handshake},
+    },
+    item::Item,
+    protocol::Recognise,
+    source::{Items, Source, SourceCx},
+    zmtp::{FrameLimits, SocketType, subscription},
+};
+
+/// What is read at once where messages are small, bytes.
+const BLOCK: usize = 256 << 10;
+/// What a message may have at the most, unless [`ZmqSource::limits`] says otherwise.
+const LIMITS: FrameLimits = FrameLimits { frame_max: 1 << 30, message_max: 1 << 30, parts_max: 4096 };
+
+/// A source that pushes or publishes.
+#[derive(Debug)]
+pub struct ZmqSource {
+    address: Address,
+    socket: SocketType,
+    recogniser: MakeRecogniser,
+    limits: FrameLimits,
+}
+
+impl ZmqSource {
+    /// Connects a `socket`, PULL or SUB, to `address`. Frames and messages may have 1 GiB.
+    pub fn new(address: Address, socket: SocketType, recogniser: MakeRecogniser) -> Self {
+        Self { address, socket, recogniser, limits: LIMITS }
+    }
+
+    /// Other limits. A peer that announces more is cut off, and dialled again.
+    #[must_use]
+    pub fn limits(self, limits: FrameLimits) -> Self {
+        Self { limits, ..self }
+    }
+}
+
+impl Source for ZmqSource {
+    fn run(&mut self, cx: SourceCx) -> Items {
+        let run = Run {
+            dialler: Dialler::new(self.address.clone(), &cx),
+            local: Local {
+                socket_type: self.socket,
+                identity: Bytes::new(),
+                limits: self.limits,
+                block_bytes: BLOCK,
+                deadline: PATIENCE,
+            },
+            connection: None,
+            recogniser: (self.recogniser)(),
+            items: VecDeque::new(),
+            tally: Tally::new(cx),
+        };
+        unfold(run, |mut run| async move { Some((Ok(run.next().await), run)) }).boxed_local()
+    }
+
+    fn can_wait(&self) -> bool {
+        self.socket != SocketType::Sub
+    }
+}
+
+/// One run. Its recogniser outlives connections: a series goes on where the connection broke.
+struct Run {
+    dialler: Dialler,
+    local: Local,
+    connection: Option<Connection>,
+    recogniser: Box<dyn Recognise>,
+    items: VecDeque<Item>,
+    tally: Tally,
+}
+
+impl Run {
+    async fn next(&mut self) -> Item {
+        loop {
+            if let Some(item) = self.items.pop_front() {
+                return item;
+            }
+            let Some(connection) = &mut self.connection else {
+                let local = &self.local;
+                self.connection = Some(self.dialler.dial(async |stream| open(stream, local).await).await);
+                continue;
+            };
+            let reason = match connection.reader.next_message(&mut connection.writer).await {
+                Ok(Some(message)) => {
+                    let verdict = self.recogniser.feed(message, &mut self.items);
+                    self.tally.count(verdict);
+                    continue;
+                }
+                Ok(None) => "the source closed the connection".to_owned(),
+                Err(error) => error.to_string(),
+            };
+            self.connection = None;
+            self.dialler.lost(&reason).await;
+        }
+    }
+}
+
+/// Greets the source, and subscribes to everything.
+async fn open(stream: TcpStream, local: &Local) -> Result<Connection, String> {
+    let mut connection = handshake(stream, local).await.map_err(|error| error.to_string())?;
+    if local.socket_type == SocketType::Sub {
+        let subscribed = connection.writer.write_all(&subscription(b"")).await;
+        subscribed.map_err(|error| {
+            format!("it does not take the subscription: {error}: see that the source runs")
+        })?;
+    }
+    Ok(connection)
+}

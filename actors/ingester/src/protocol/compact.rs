@@ -1,0 +1,104 @@
+//! Writes JSON the way the original's models are written out: compact, members in order, floats shortest with `.0` kept, what is
+//! no number `null` (found by running it; `tests/golden/pcap-odd.cbors`).
+
+use std::{borrow::Cow, collections::HashMap, fmt::Write};
+
+use crate::protocol::json::Raw;
+
+/// Members in the order of their first mention, each with its last value, as a Python dict has them.
+pub(crate) fn unique<'a>(members: &[(Raw<'a>, Raw<'a>)]) -> Vec<(Cow<'a, str>, Raw<'a>)> {
+    let mut places: HashMap<Cow<'a, str>, usize> = HashMap::with_capacity(members.len());
+    let mut out: Vec<(Cow<'a, str>, Raw<'a>)> = Vec::with_capacity(members.len());
+    for (key, value) in members {
+        let key = key.string().unwrap_or_default();
+        match places.get(&key) {
+            Some(place) => out[*place].1 = *value,
+            None => {
+                places.insert(key.clone(), out.len());
+                out.push((key, *value));
+            }
+        }
+    }
+    out
+}
+
+/// Appends `,"key":`.
+pub(crate) fn key(name: &str, out: &mut String) {
+    out.push(',');
+    string(name, out);
+    out.push(':');
+}
+
+/// Appends a string with its quotes.
+pub(crate) fn string(text: &str, out: &mut String) {
+    // Writing a string to a string cannot fail.
+    out.push_str(&serde_json::to_string(text).unwrap_or_default());
+}
+
+/// Appends a float with the fewest digits that mean it; what is no number is `null`. Where it turns to exponents is the original's.
+pub(crate) fn float(value: f64, out: &mut String) {
+    if !value.is_finite() {
+        out.push_str("null");
+        return;
+    }
+    let shortest = format!("{value:e}");
+    let (mantissa, exponent) = shortest.split_once('e').unwrap_or((&shortest, "0"));
+    let (sign, mantissa) = mantissa.strip_prefix('-').map_or(("", mantissa), |rest| ("-", rest));
+    let digits = mantissa.replace('.', "");
+    // Digits before the point.
+    let whole = exponent.parse::<i32>().unwrap_or_default() + 1;
+    out.push_str(sign);
+    match usize::try_from(whole) {
+        Ok(whole @ 1..=16) if digits.len() <= whole => {
+            let _ = write!(out, "{digits:0<whole$}.0");
+        }
+        Ok(whole @ 1..=16) => {
+            let _ = write!(out, "{}.{}", &digits[..whole], &digits[whole..]);
+        }
+        _ if (-4..=0).contains(&whole) => {
+            let _ = write!(out, "0.{}{digits}", "0".repeat(whole.unsigned_abs() as usize));
+        }
+        _ => out.push_str(&shortest[sign.len()..]),
+    }
+}
+
+/// Appends any value. Its depth was bounded when it was read.
+pub(crate) fn value(raw: Raw<'_>, out: &mut String) {
+    match raw.lead() {
+        b'"' => string(&raw.string().unwrap_or_default(), out),
+        b'[' => {
+            out.push('[');
+            for (at, element) in raw.elements().into_iter().flatten().enumerate() {
+                if at > 0 {
+                    out.push(',');
+                }
+                value(element, out);
+            }
+            out.push(']');
+        }
+        b'{' => {
+            out.push('{');
+            for (at, (name, member)) in unique(&raw.members().unwrap_or_default()).iter().enumerate() {
+                if at > 0 {
+                    out.push(',');
+                }
+                string(name, out);
+                out.push(':');
+                value(*member, out);
+            }
+            out.push('}');
+        }
+        b'-' | b'0'..=b'9' => number(raw.text(), out),
+        b'N' | b'I' => out.push_str("null"),
+        _ => out.push_str(raw.text()),
+    }
+}
+
+fn number(text: &str, out: &mut String) {
+    if text.contains(['.', 'e', 'E', 'I']) {
+        float(text.parse().unwrap_or(f64::NAN), out);
+    } else {
+        // Integers of any size stay as they are; there is only one zero.
+        out.push_str(if text == "-0" { "0" } else { text });
+    }
+}

@@ -1,0 +1,338 @@
+//! A JSON reader that keeps values as text, looked at only where a protocol asks. It takes what the original's parser takes
+//! (found by running it): also `NaN`, `Infinity` and `-Infinity`, which Python writes, and not more than [`DEPTH`] levels.
+
+use std::borrow::Cow;
+
+/// Deepest nesting.
+const DEPTH: usize = 200;
+/// Longest text that is looked at, in bytes: a header, or the lists of one PandABox message.
+const TEXT_MAX: usize = 64 << 20;
+
+/// A value's text, checked, with nothing around it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Raw<'a>(&'a str);
+
+impl<'a> Raw<'a> {
+    /// The text as it came.
+    pub(crate) fn text(self) -> &'a str {
+        self.0
+    }
+
+    /// First byte: tells the type.
+    pub(crate) fn lead(self) -> u8 {
+        self.0.as_bytes()[0]
+    }
+
+    /// A string's characters; None if it is no string.
+    pub(crate) fn string(self) -> Option<Cow<'a, str>> {
+        let inner = self.0.strip_prefix('"')?.strip_suffix('"')?;
+        Some(if inner.contains('\\') { Cow::Owned(unescape(inner)) } else { Cow::Borrowed(inner) })
+    }
+
+    /// An array's elements; None if it is no array.
+    pub(crate) fn elements(self) -> Option<Elements<'a>> {
+        (self.lead() == b'[').then(|| Elements { scan: Scan { text: self.0, at: 1 } })
+    }
+
+    /// An object's members in order, repeated keys too; None if it is no object.
+    pub(crate) fn members(self) -> Option<Vec<(Raw<'a>, Raw<'a>)>> {
+        Scan { text: self.0, at: 0 }.members().ok()
+    }
+}
+
+/// Elements of an array that was checked.
+#[derive(Debug, Clone)]
+pub(crate) struct Elements<'a> {
+    scan: Scan<'a>,
+}
+
+impl<'a> Iterator for Elements<'a> {
+    type Item = Raw<'a>;
+
+    fn next(&mut self) -> Option<Raw<'a>> {
+        self.scan.space();
+        self.scan.eat(b',');
+        self.scan.space();
+        (self.scan.peek() != Some(b']')).then(|| self.scan.value(0).ok()).flatten()
+    }
+}
+
+/// The members of an object, in order.
+#[derive(Debug)]
+pub(crate) struct Object<'a>(Vec<(Raw<'a>, Raw<'a>)>);
+
+impl<'a> Object<'a> {
+    /// Reads `bytes` as one object; None if it is anything else.
+    pub(crate) fn parse(bytes: &'a [u8]) -> Option<Self> {
+        if bytes.len() > TEXT_MAX {
+            return None;
+        }
+        let mut scan = Scan { text: std::str::from_utf8(bytes).ok()?, at: 0 };
+        scan.space();
+        let members = scan.members().ok()?;
+        scan.space();
+        (scan.at == bytes.len()).then_some(Self(members))
+    }
+
+    /// The member `name`; of repeated ones the last, as the original's parser has it.
+    pub(crate) fn get(&self, name: &str) -> Option<Raw<'a>> {
+        let is_it = |key: Raw<'a>| {
+            let (written, plain) = (key.text().as_bytes(), name.len() + 2);
+            if written.len() == plain {
+                &written[1..=name.len()] == name.as_bytes()
+            } else {
+                // What is written with escapes is longer.
+                written.len() > plain
+                    && written.contains(&b'\\')
+                    && key.string().is_some_and(|key| key == name)
+            }
+        };
+        self.0.iter().rev().find(|(key, _)| is_it(*key)).map(|(_, value)| *value)
+    }
+
+    /// All members.
+    pub(crate) fn members(&self) -> &[(Raw<'a>, Raw<'a>)] {
+        &self.0
+    }
+}
+
+/// What is not JSON.
+#[derive(Debug, Clone, Copy)]
+struct Malformed;
+
+#[derive(Debug, Clone)]
+struct Scan<'a> {
+    text: &'a str,
+    at: usize,
+}
+
+impl<'a> Scan<'a> {
+    fn peek(&self) -> Option<u8> {
+        self.text.as_bytes().get(self.at).copied()
+    }
+
+    fn eat(&mut self, byte: u8) -> bool {
+        let found = self.peek() == Some(byte);
+        self.at += usize::from(found);
+        found
+    }
+
+    fn expect(&mut self, byte: u8) -> Result<(), Malformed> {
+        if self.eat(byte) { Ok(()) } else { Err(Malformed) }
+    }
+
+    fn space(&mut self) {
+        while matches!(self.peek(), Some(b' ' | b'\n' | b'\r' | b'\t')) {
+            self.at += 1;
+        }
+    }
+
+    fn word(&mut self, word: &str) -> Result<(), Malformed> {
+        if !self.text.as_bytes()[self.at..].starts_with(word.as_bytes()) {
+            return Err(Malformed);
+        }
+        self.at += word.len();
+        Ok(())
+    }
+
+    fn value(&mut self, depth: usize) -> Result<Raw<'a>, Malformed> {
+        let from = self.at;
+        match self.peek().ok_or(Malformed)? {
+            b'"' => self.string()?,
+            b'{' => self.object(depth + 1, &mut |_, _| ())?,
+            b'[' => self.array(depth + 1)?,
+            b't' => self.word("true")?,
+            b'f' => self.word("false")?,
+            b'n' => self.word("null")?,
+            b'N' => self.word("NaN")?,
+            b'I' => self.word("Infinity")?,
+            _ => self.number()?,
+        }
+        Ok(Raw(&self.text[from..self.at]))
+    }
+
+    fn members(&mut self) -> Result<Vec<(Raw<'a>, Raw<'a>)>, Malformed> {
+        let mut members = Vec::with_capacity(8);
+        self.object(1, &mut |key, value| members.push((key, value)))?;
+        Ok(members)
+    }
+
+    fn object(&mut self, depth: usize, take: &mut dyn FnMut(Raw<'a>, Raw<'a>)) -> Result<(), Malformed> {
+        self.expect(b'{')?;
+        if depth > DEPTH {
+            return Err(Malformed);
+        }
+        self.space();
+        if self.eat(b'}') {
+            return Ok(());
+        }
+        loop {
+            let from = self.at;
+            self.string()?;
+            let key = Raw(&self.text[from..self.at]);
+            self.space();
+            self.expect(b':')?;
+            self.space();
+            take(key, self.value(depth)?);
+            self.space();
+            if self.eat(b'}') {
+                return Ok(());
+            }
+            self.expect(b',')?;
+            self.space();
+        }
+    }
+
+    fn array(&mut self, depth: usize) -> Result<(), Malformed> {
+        self.expect(b'[')?;
+        if depth > DEPTH {
+            return Err(Malformed);
+        }
+        self.space();
+        if self.eat(b']') {
+            return Ok(());
+        }
+        loop {
+            self.value(depth)?;
+            self.space();
+            if self.eat(b']') {
+                return Ok(());
+            }
+            self.expect(b',')?;
+            self.space();
+        }
+    }
+
+    fn number(&mut self) -> Result<(), Malformed> {
+        if self.eat(b'-') && self.peek() == Some(b'I') {
+            return self.word("Infinity");
+        }
+        if !self.eat(b'0') {
+            self.digits()?;
+        }
+        if self.eat(b'.') {
+            self.digits()?;
+        }
+        if matches!(self.peek(), Some(b'e' | b'E')) {
+            self.at += 1;
+            let _sign = self.eat(b'+') || self.eat(b'-');
+            self.digits()?;
+        }
+        Ok(())
+    }
+
+    fn digits(&mut self) -> Result<(), Malformed> {
+        let from = self.at;
+        while self.peek().is_some_and(|byte| byte.is_ascii_digit()) {
+            self.at += 1;
+        }
+        if self.at == from { Err(Malformed) } else { Ok(()) }
+    }
+
+    fn string(&mut self) -> Result<(), Malformed> {
+        self.expect(b'"')?;
+        loop {
+            let rest = &self.text.as_bytes()[self.at..];
+            let special = |byte: &u8| matches!(byte, b'"' | b'\\' | 0..0x20);
+            let plain = rest.iter().position(special).ok_or(Malformed)?;
+            self.at += plain;
+            match rest[plain] {
+                b'"' => {
+                    self.at += 1;
+                    return Ok(());
+                }
+                b'\\' => self.escape()?,
+                _ => return Err(Malformed),
+            }
+        }
+    }
+
+    fn escape(&mut self) -> Result<(), Malformed> {
+        self.expect(b'\\')?;
+        let escaped = self.peek().ok_or(Malformed)?;
+        self.at += 1;
+        match escaped {
+            b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => Ok(()),
+            b'u' => match self.code()? {
+                0xd800..0xdc00 => {
+                    self.word("\\u")?;
+                    if (0xdc00..0xe000).contains(&self.code()?) { Ok(()) } else { Err(Malformed) }
+                }
+                0xdc00..0xe000 => Err(Malformed),
+                _ => Ok(()),
+            },
+            _ => Err(Malformed),
+        }
+    }
+
+    fn code(&mut self) -> Result<u32, Malformed> {
+        let digits = self.text.as_bytes().get(self.at..self.at + 4).ok_or(Malformed)?;
+        self.at += 4;
+        digits.iter().try_fold(0, |code, digit| {
+            let digit = char::from(*digit).to_digit(16).ok_or(Malformed)?;
+            Ok(code * 16 + digit)
+        })
+    }
+}
+
+/// The characters behind escapes that were checked.
+fn unescape(inner: &str) -> String {
+    let mut out = String::with_capacity(inner.len());
+    let mut scan = Scan { text: inner, at: 0 };
+    while scan.at < inner.len() {
+        let next = inner[scan.at..].find('\\').map_or(inner.len(), |found| scan.at + found);
+        out.push_str(&inner[scan.at..next]);
+        scan.at = (next + 2).min(inner.len());
+        match inner.as_bytes().get(next + 1) {
+            Some(b'b') => out.push('\u{8}'),
+            Some(b'f') => out.push('\u{c}'),
+            Some(b'n') => out.push('\n'),
+            Some(b'r') => out.push('\r'),
+            Some(b't') => out.push('\t'),
+            Some(b'u') => {
+                let mut code = scan.code().unwrap_or_default();
+                if (0xd800..0xdc00).contains(&code) {
+                    scan.at += 2;
+                    let low = scan.code().unwrap_or_default();
+                    code = 0x1_0000 + ((code - 0xd800) << 10) + low.saturating_sub(0xdc00);
+                }
+                out.push(char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER));
+            }
+            Some(other) => out.push(char::from(*other)),
+            None => {}
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn strings_are_read_as_written(text in any::<String>()) {
+            let written = serde_json::to_string(&[&text]).unwrap();
+            let escaped: String = written.chars().map(|c| match c {
+                c if c.is_ascii() => c.to_string(),
+                c => c.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")).collect(),
+            }).collect();
+            for written in [written, escaped] {
+                let wrapped = format!("{{\"x\":{written}}}");
+                let object = Object::parse(wrapped.as_bytes()).unwrap();
+                let read = object.get("x").unwrap().elements().unwrap().next().unwrap().string().unwrap();
+                prop_assert_eq!(&*read, &*text);
+            }
+        }
+
+        #[test]
+        fn any_text_is_read_or_refused(text in "[\\[\\]{}\",:0-9eE.+a-u\\\\ -]{0,40}") {
+            let ours = Object::parse(text.as_bytes()).is_some();
+            let theirs = serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(&text);
+            // serde_json refuses numbers beyond a float's range; nothing else that is told apart here.
+            prop_assert!(ours == theirs.is_ok() || theirs.is_err_and(|e| e.to_string().contains("out of range")), "{}", text);
+        }
+    }
+}

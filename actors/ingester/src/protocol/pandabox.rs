@@ -1,0 +1,109 @@
+//! PandABox's own TCP protocol, port 8889 (spec §9). `TcpPcapIngester`. Bytes in, lines out: every line of an arm is an item.
+
+use std::collections::VecDeque;
+
+use bytes::{Bytes, BytesMut};
+
+use crate::item::Item;
+
+const TYP: &str = "PCAP_RAW";
+/// What the client sends first.
+pub const HELLO: &[u8] = b"\n";
+/// What the box answers.
+const WELCOME: &[u8] = b"OK\n";
+const ARM: &[u8] = b"arm_time: ";
+const END: &[u8] = b"END";
+/// Longest line, bytes.
+const LINE_MAX: usize = 1 << 20;
+/// Longest header of an arm, bytes.
+const HEADER_MAX: usize = 16 << 20;
+
+/// Makes items of the bytes of one connection.
+#[derive(Debug, Default)]
+pub struct PandaBox {
+    unread: BytesMut,
+    phase: Phase,
+    outside: u64,
+}
+
+#[derive(Debug, Default)]
+enum Phase {
+    #[default]
+    Welcome,
+    WaitArm,
+    /// The header so far.
+    Header(BytesMut),
+    Armed,
+}
+
+impl PandaBox {
+    /// Takes what came over the connection and appends the items in it to `out`.
+    ///
+    /// # Errors
+    /// It is no PandABox, or a line is too long; the text says what to do. The connection is of no use any more.
+    pub fn feed(&mut self, bytes: &[u8], out: &mut VecDeque<Item>) -> Result<(), String> {
+        let mut from = self.unread.len();
+        self.unread.extend_from_slice(bytes);
+        while let Some(at) = self.unread[from..].iter().position(|byte| *byte == b'\n') {
+            let line = self.unread.split_to(from + at + 1);
+            from = 0;
+            self.line(&line, out)?;
+        }
+        if self.unread.len() > LINE_MAX {
+            return Err(format!(
+                "a line longer than {LINE_MAX} bytes: is this a PandABox's data port (8889)?"
+            ));
+        }
+        Ok(())
+    }
+
+    /// Has the box answered, so that it is one?
+    pub fn is_welcome(&self) -> bool {
+        !matches!(self.phase, Phase::Welcome)
+    }
+
+    /// Is it inside an arm, whose rest would be lost with the connection?
+    pub fn is_armed(&self) -> bool {
+        matches!(self.phase, Phase::Armed | Phase::Header(_))
+    }
+
+    /// Lines thrown away since this was asked: between arms.
+    pub fn take_outside(&mut self) -> u64 {
+        std::mem::take(&mut self.outside)
+    }
+
+    fn line(&mut self, line: &[u8], out: &mut VecDeque<Item>) -> Result<(), String> {
+        // Copied, since a few bytes would keep the whole read buffer.
+        let item = |line| Item { typ: TYP.into(), frames: vec![Bytes::copy_from_slice(line)], number: None };
+        match &mut self.phase {
+            Phase::Welcome if line == WELCOME => self.phase = Phase::WaitArm,
+            Phase::Welcome => {
+                let shown = String::from_utf8_lossy(&line[..line.len().min(80)]).into_owned();
+                return Err(format!(
+                    "it answers {shown:?} where a PandABox says OK: is this its data port (8889)?"
+                ));
+            }
+            Phase::WaitArm if line.starts_with(ARM) => self.phase = Phase::Header(line.into()),
+            Phase::WaitArm => self.outside += 1,
+            Phase::Header(header) => {
+                header.extend_from_slice(line);
+                if header.len() > HEADER_MAX {
+                    return Err(format!(
+                        "a header longer than {HEADER_MAX} bytes: is this a PandABox's data port (8889)?"
+                    ));
+                }
+                if line.trim_ascii().is_empty() {
+                    out.push_back(item(header));
+                    self.phase = Phase::Armed;
+                }
+            }
+            Phase::Armed => {
+                out.push_back(item(line));
+                if line.starts_with(END) {
+                    self.phase = Phase::WaitArm;
+                }
+            }
+        }
+        Ok(())
+    }
+}

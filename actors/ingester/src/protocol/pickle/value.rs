@@ -1,0 +1,147 @@
+//! What lies on the stack of a pickle, and what is told of it.
+
+use std::{cell::RefCell, ops::Deref, rc::Rc};
+
+use crate::protocol::pickle::callable::{Callable, Dtype};
+
+/// A value as far as it is told.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Value {
+    /// `None`.
+    None,
+    /// A truth value.
+    Bool(bool),
+    /// An integer of up to 64 bits.
+    Int(i64),
+    /// A wider integer; is it within a float's range?
+    Wide(bool),
+    /// A float.
+    Float(f64),
+    /// A number of an opaque type that Python turns into any other.
+    Number,
+    /// Text.
+    Text(String),
+    /// Bytes, up to a few thousand.
+    Bytes(Vec<u8>),
+    /// A bytearray, as above.
+    ByteArray(Vec<u8>),
+    /// Anything else.
+    Opaque,
+}
+
+/// Text that is shared instead of copied.
+#[derive(Debug, Clone)]
+pub(super) enum Text<'a> {
+    Read(&'a str),
+    Made(Rc<str>),
+}
+
+impl Deref for Text<'_> {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        match self {
+            Self::Read(text) => text,
+            Self::Made(text) => text,
+        }
+    }
+}
+
+/// Bytes that are shared instead of copied.
+#[derive(Debug, Clone)]
+pub(super) enum Blob<'a> {
+    Read(&'a [u8]),
+    Made(Rc<[u8]>),
+}
+
+impl Deref for Blob<'_> {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::Read(bytes) => bytes,
+            Self::Made(bytes) => bytes,
+        }
+    }
+}
+
+/// A value on the stack. Cloning one copies nothing.
+#[derive(Debug, Clone)]
+pub(super) enum Thing<'a> {
+    None,
+    Bool(bool),
+    Int(i64),
+    Wide(bool),
+    Float(f64),
+    Number,
+    Text(Text<'a>),
+    Bytes(Blob<'a>),
+    ByteArray(Blob<'a>),
+    /// A short tuple; others are opaque.
+    Tuple(Rc<[Thing<'a>]>),
+    Dict(Rc<RefCell<Dict>>),
+    /// A list or a set: cannot be a key.
+    Unhashable,
+    Callable(Callable),
+    Dtype(Dtype),
+    Array,
+    Opaque,
+}
+
+impl<'a> Thing<'a> {
+    /// A tuple. Those in it that hold tuples themselves become opaque, so that nothing nests deeply.
+    pub(super) fn tuple(mut things: Vec<Thing<'a>>) -> Self {
+        if things.len() > super::machine::TUPLE_MAX {
+            return Self::Opaque;
+        }
+        for thing in &mut things {
+            if matches!(thing, Self::Tuple(inner) if inner.iter().any(|one| matches!(one, Self::Tuple(_)))) {
+                *thing = Self::Opaque;
+            }
+        }
+        Self::Tuple(things.into())
+    }
+
+    pub(super) fn is_hashable(&self) -> bool {
+        !matches!(self, Self::Dict(_) | Self::Unhashable | Self::ByteArray(_) | Self::Array)
+    }
+
+    /// What is told of it.
+    fn value(&self) -> Value {
+        // Longer bytes are no number that anybody wrote.
+        let short = |bytes: &[u8]| bytes[..bytes.len().min(4096)].to_vec();
+        match self {
+            Self::None => Value::None,
+            Self::Bool(truth) => Value::Bool(*truth),
+            Self::Int(int) => Value::Int(*int),
+            Self::Wide(float) => Value::Wide(*float),
+            Self::Float(float) => Value::Float(*float),
+            Self::Number => Value::Number,
+            Self::Text(text) => Value::Text(text.to_string()),
+            Self::Bytes(bytes) => Value::Bytes(short(bytes)),
+            Self::ByteArray(bytes) => Value::ByteArray(short(bytes)),
+            _ => Value::Opaque,
+        }
+    }
+}
+
+/// A dict; of its members only those that are asked for.
+#[derive(Debug, Default)]
+pub(super) struct Dict {
+    pub(super) members: Vec<(&'static str, Value)>,
+    pub(super) foreign_keys: bool,
+}
+
+impl Dict {
+    pub(super) fn insert(&mut self, key: &Thing<'_>, value: &Thing<'_>, wanted: &'static [&'static str]) {
+        let Thing::Text(key) = key else {
+            self.foreign_keys = true;
+            return;
+        };
+        let Some(name) = wanted.iter().find(|name| **name == &**key) else {
+            return;
+        };
+        self.members.retain(|(known, _)| known != name);
+        self.members.push((name, value.value()));
+    }
+}

@@ -1,0 +1,137 @@
+//! Xspress3 (spec §9). `ZmqSubXspressIngester`. An image is one message of three parts, or, in the old form, three messages in
+//! a row, whose parts become one item.
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+
+use crate::{
+    item::Item,
+    protocol::{
+        json::Object,
+        machine::{Kind, Numbers, Recognise, Verdict, invalid, no_parts},
+    },
+};
+
+const TYP: &str = "xspress";
+/// Messages that follow the header of an image in the old form: data and metadata.
+const FOLLOWING: u8 = 2;
+
+/// Makes items of an Xspress3's messages.
+#[derive(Debug, Default)]
+pub struct Xspress {
+    phase: Phase,
+    numbers: Numbers,
+}
+
+#[derive(Debug, Default)]
+enum Phase {
+    #[default]
+    WaitStart,
+    Running,
+    /// Inside an image of the old form: what came of it, its number, and how many messages are missing.
+    Gathering {
+        parts: Vec<Bytes>,
+        number: Option<u64>,
+        missing: u8,
+    },
+    Done,
+}
+
+/// What a message is by its first part. The caller knows where it stands.
+pub fn classify(parts: &[Bytes]) -> Kind {
+    let kind = parts.first().and_then(|part| Object::parse(part)).and_then(|header| kind(&header));
+    kind.unwrap_or_else(|| Kind::Invalid(invalid(TYP, parts)))
+}
+
+fn kind(header: &Object<'_>) -> Option<Kind> {
+    let name = match header.get("htype") {
+        Some(raw) => Some(raw.string()?),
+        None => None,
+    };
+    match name.as_deref() {
+        Some("image") => image(header),
+        Some("header") => start(header),
+        Some("series_end") => Some(Kind::End),
+        Some(_) => None,
+        // Without a type: what it has most fields of.
+        None => image(header).or_else(|| start(header)).or(Some(Kind::End)),
+    }
+}
+
+fn image(header: &Object<'_>) -> Option<Kind> {
+    let exptime =
+        header.absent_or("exptime", |raw| raw.text() == "null" || crate::protocol::lax::float(raw).is_some());
+    let compression = header.absent_or("compression", |raw| raw.text() == "null" || raw.lead() == b'"');
+    let fits = header.has_ints("shape") && header.has_string("type") && exptime && compression;
+    let frame = header.int("frame")?;
+    fits.then_some(Kind::Data(Some(frame)))
+}
+
+fn start(header: &Object<'_>) -> Option<Kind> {
+    header.has_string("filename").then_some(Kind::Start)
+}
+
+impl Xspress {
+    fn running(&mut self, message: Vec<Bytes>, out: &mut VecDeque<Item>) -> Verdict {
+        let item = |frames, number| Item { typ: TYP.into(), frames, number };
+        match classify(&message) {
+            Kind::Data(number) => {
+                let number = self.numbers.relative(number);
+                if message.len() == 3 {
+                    out.push_back(item(message, number));
+                } else {
+                    self.phase = Phase::Gathering { parts: message, number, missing: FOLLOWING };
+                }
+                Verdict::Taken
+            }
+            Kind::End => {
+                self.phase = Phase::Done;
+                out.push_back(item(message, None));
+                Verdict::Taken
+            }
+            Kind::Start | Kind::Nothing => Verdict::Outside,
+            Kind::Invalid(reason) => Verdict::Invalid(reason),
+        }
+    }
+
+    fn waiting(&mut self, message: Vec<Bytes>, out: &mut VecDeque<Item>) -> Verdict {
+        match classify(&message) {
+            // A start never has more parts; images that come before it may.
+            Kind::Start if message.len() == 1 => {
+                self.phase = Phase::Running;
+                out.push_back(Item { typ: TYP.into(), frames: message, number: None });
+                Verdict::Taken
+            }
+            Kind::Start => Verdict::Invalid(format!(
+                "a start of {} parts: an xspress start has one: check what the sender writes",
+                message.len()
+            )),
+            Kind::Invalid(reason) if message.len() == 1 => Verdict::Invalid(reason),
+            _ => Verdict::Outside,
+        }
+    }
+}
+
+impl Recognise for Xspress {
+    fn feed(&mut self, message: Vec<Bytes>, out: &mut VecDeque<Item>) -> Verdict {
+        if message.is_empty() && !matches!(self.phase, Phase::Done) {
+            return Verdict::Invalid(no_parts(TYP));
+        }
+        match &mut self.phase {
+            Phase::WaitStart => self.waiting(message, out),
+            Phase::Running => self.running(message, out),
+            Phase::Gathering { parts, number, missing } => {
+                parts.extend(message);
+                *missing -= 1;
+                if *missing == 0 {
+                    let (frames, number) = (std::mem::take(parts), *number);
+                    out.push_back(Item { typ: TYP.into(), frames, number });
+                    self.phase = Phase::Running;
+                }
+                Verdict::Taken
+            }
+            Phase::Done => Verdict::Outside,
+        }
+    }
+}

@@ -1,0 +1,277 @@
+//! Commands: READY, ERROR, PING, PONG; and subscriptions, which are messages in 3.0.
+
+use bytes::{BufMut, Bytes, BytesMut};
+
+use crate::zmtp::{FrameHeader, ZmtpError};
+
+/// Longest command that is taken, bytes.
+pub const COMMAND_BYTES_MAX: usize = 64 * 1024;
+
+/// Longest identity (RFC 28), bytes.
+pub const IDENTITY_BYTES_MAX: usize = 255;
+
+/// More bytes of a PING's context are not allowed (RFC 37).
+const PING_CONTEXT_MAX: usize = 16;
+
+/// What our sockets are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SocketType {
+    /// Towards workers, which are DEALERs.
+    Router,
+    /// From a PUSH.
+    Pull,
+    /// From a PUB.
+    Sub,
+}
+
+impl SocketType {
+    /// Its name on the wire.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Router => "ROUTER",
+            Self::Pull => "PULL",
+            Self::Sub => "SUB",
+        }
+    }
+
+    /// The types that may be on the other side (RFC 28 to 30); the first is the usual one.
+    fn peers(self) -> &'static [&'static str] {
+        match self {
+            Self::Router => &["DEALER", "REQ", "ROUTER"],
+            Self::Pull => &["PUSH"],
+            Self::Sub => &["PUB", "XPUB"],
+        }
+    }
+}
+
+/// What a peer's READY tells.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Ready {
+    /// Its socket type.
+    pub socket_type: String,
+    /// Its identity; empty if it has none.
+    pub identity: Bytes,
+}
+
+impl Ready {
+    /// The frame of our own READY. An identity that is empty is left out.
+    pub fn encode(socket_type: SocketType, identity: &[u8]) -> Bytes {
+        let mut body = BytesMut::new();
+        body.put_slice(b"\x05READY");
+        put_property(&mut body, "Socket-Type", socket_type.name().as_bytes());
+        if !identity.is_empty() {
+            put_property(&mut body, "Identity", identity);
+        }
+        command_frame(&body)
+    }
+
+    /// Whether a socket of this type may talk to ours.
+    ///
+    /// # Errors
+    /// It may not.
+    pub fn check_fits(&self, ours: SocketType) -> Result<(), ZmtpError> {
+        if ours.peers().contains(&self.socket_type.as_str()) {
+            return Ok(());
+        }
+        Err(ZmtpError::SocketType {
+            ours: ours.name(),
+            theirs: self.socket_type.escape_debug().to_string(),
+            expected: ours.peers()[0],
+        })
+    }
+
+    fn decode(mut properties: Bytes) -> Result<Self, ZmtpError> {
+        let mut ready = Self::default();
+        while !properties.is_empty() {
+            let name = take_short(&mut properties)?;
+            if properties.len() < 4 {
+                return Err(ZmtpError::Malformed("a property of READY has no length"));
+            }
+            let length =
+                properties.split_to(4).iter().fold(0_usize, |sum, &byte| sum << 8 | usize::from(byte));
+            if properties.len() < length {
+                return Err(ZmtpError::Malformed("a property of READY is cut off"));
+            }
+            let value = properties.split_to(length);
+            // Names are case-insensitive; unknown ones are for applications.
+            if name.eq_ignore_ascii_case(b"Socket-Type") {
+                ready.socket_type = String::from_utf8_lossy(&value).into_owned();
+            } else if name.eq_ignore_ascii_case(b"Identity") {
+                if value.len() > IDENTITY_BYTES_MAX {
+                    return Err(ZmtpError::Malformed("an identity is longer than 255 bytes"));
+                }
+                ready.identity = value;
+            }
+        }
+        if ready.socket_type.is_empty() {
+            return Err(ZmtpError::Malformed("READY has no socket type"));
+        }
+        Ok(ready)
+    }
+}
+
+/// A command of a peer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Command {
+    /// It is ready for messages.
+    Ready(Ready),
+    /// It gives up, and why.
+    Error(String),
+    /// It wants a PONG with these bytes ([`Command::pong`]).
+    Ping(Bytes),
+    /// It answers a PING.
+    Pong(Bytes),
+    /// Something that does not concern us, e.g. SUBSCRIBE of a peer that does not keep to 3.0: to be ignored.
+    Other(Bytes),
+}
+
+impl Command {
+    /// Reads a command frame's body.
+    ///
+    /// # Errors
+    /// It is cut off or has impossible lengths.
+    pub fn decode(mut body: Bytes) -> Result<Self, ZmtpError> {
+        let name = take_short(&mut body)?;
+        Ok(match &name[..] {
+            b"READY" => Self::Ready(Ready::decode(body)?),
+            b"ERROR" => {
+                let reason = take_short(&mut body)?;
+                Self::Error(String::from_utf8_lossy(&reason).escape_debug().to_string())
+            }
+            b"PING" => {
+                // Two bytes say how long the peer will wait; whoever answers at once need not know.
+                if body.len() < 2 || body.len() > 2 + PING_CONTEXT_MAX {
+                    return Err(ZmtpError::Malformed("a PING has an impossible length"));
+                }
+                Self::Ping(body.split_off(2))
+            }
+            b"PONG" => Self::Pong(body),
+            _ => Self::Other(name),
+        })
+    }
+
+    /// The frame of the PONG that answers a PING.
+    pub fn pong(context: &[u8]) -> Bytes {
+        command_frame(&[b"\x04PONG", context].concat())
+    }
+
+    /// The frame of an ERROR command: tells the peer why it is refused. The reason is cut at 255 bytes.
+    pub fn error(reason: &str) -> Bytes {
+        let reason = &reason[..reason.floor_char_boundary(255)];
+        let mut body = BytesMut::new();
+        body.put_slice(b"\x05ERROR");
+        put_short(&mut body, reason.as_bytes());
+        command_frame(&body)
+    }
+}
+
+/// The frame that subscribes a SUB to all messages that begin with `prefix`, in the form of 3.0: a message.
+pub fn subscription(prefix: &[u8]) -> Bytes {
+    let mut frame = BytesMut::new();
+    frame.put_slice(&FrameHeader::message(prefix.len() + 1, false));
+    frame.put_u8(1);
+    frame.put_slice(prefix);
+    frame.freeze()
+}
+
+fn command_frame(body: &[u8]) -> Bytes {
+    let mut frame = BytesMut::new();
+    frame.put_slice(&FrameHeader::command(body.len()));
+    frame.put_slice(body);
+    frame.freeze()
+}
+
+/// A name or reason: one byte of length, then the text. Ours are short.
+fn put_short(body: &mut BytesMut, text: &[u8]) {
+    body.put_u8(u8::try_from(text.len()).unwrap_or(u8::MAX));
+    body.put_slice(&text[..text.len().min(255)]);
+}
+
+fn put_property(body: &mut BytesMut, name: &str, value: &[u8]) {
+    put_short(body, name.as_bytes());
+    body.put_u32(u32::try_from(value.len()).unwrap_or(u32::MAX));
+    body.put_slice(value);
+}
+
+fn take_short(body: &mut Bytes) -> Result<Bytes, ZmtpError> {
+    match body.first().map(|&length| usize::from(length)) {
+        Some(length) if body.len() > length => Ok(body.split_to(length + 1).slice(1..)),
+        _ => Err(ZmtpError::Malformed("a command is cut off")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn decode(body: &'static [u8]) -> Result<Command, ZmtpError> {
+        Command::decode(Bytes::from_static(body))
+    }
+
+    #[test]
+    fn a_ready_of_libzmq_is_read() {
+        let ready =
+            decode(b"\x05READY\x0bSocket-Type\0\0\0\x06DEALER\x08Identity\0\0\0\x02w1").expect("a READY");
+        assert_eq!(
+            ready,
+            Command::Ready(Ready { socket_type: "DEALER".into(), identity: Bytes::from_static(b"w1") })
+        );
+    }
+
+    #[test]
+    fn our_ready_is_as_libzmq_writes_it() {
+        assert_eq!(
+            &Ready::encode(SocketType::Router, b"")[..],
+            b"\x04\x1c\x05READY\x0bSocket-Type\0\0\0\x06ROUTER"
+        );
+        assert_eq!(
+            &Ready::encode(SocketType::Sub, b"me")[..],
+            b"\x04\x28\x05READY\x0bSocket-Type\0\0\0\x03SUB\x08Identity\0\0\0\x02me"
+        );
+    }
+
+    #[test]
+    fn impossible_commands_are_refused() {
+        for body in [
+            &b""[..],
+            b"\x05READ",
+            b"\x05READY\x0bSocket-Type",
+            b"\x05READY\x0bSocket-Type\xff\xff\xff\xffDEALER",
+            b"\x05READY\x08Identity\0\0\0\0",
+            b"\x05ERROR",
+            b"\x04PING\x01",
+            b"\x04PING\x00\x0012345678901234567",
+        ] {
+            assert!(decode(body).is_err(), "{}", body.escape_ascii());
+        }
+        let mut long = BytesMut::from(&b"\x05READY"[..]);
+        put_property(&mut long, "Identity", &[b'a'; 256]);
+        assert!(Command::decode(long.freeze()).is_err());
+    }
+
+    #[test]
+    fn a_ping_is_answered_with_its_context() {
+        assert_eq!(decode(b"\x04PING\x00\x0ahello"), Ok(Command::Ping(Bytes::from_static(b"hello"))));
+        assert_eq!(&Command::pong(b"hello")[..], b"\x04\x0a\x04PONGhello");
+    }
+
+    #[test]
+    fn types_that_do_not_fit_are_named() {
+        let ready = Ready { socket_type: "PUB".into(), identity: Bytes::new() };
+        let error = ready.check_fits(SocketType::Router).expect_err("a PUB for a ROUTER");
+        assert_eq!(error.to_string(), "a PUB socket cannot talk to our ROUTER: connect a DEALER there");
+        assert_eq!(ready.check_fits(SocketType::Sub), Ok(()));
+    }
+
+    #[test]
+    fn subscriptions_are_messages() {
+        assert_eq!(&subscription(b"")[..], b"\x00\x01\x01");
+        assert_eq!(&subscription(b"ab")[..], b"\x00\x03\x01ab");
+    }
+
+    #[test]
+    fn errors_carry_their_reason() {
+        assert_eq!(&Command::error("no")[..], b"\x04\x09\x05ERROR\x02no");
+        assert_eq!(decode(b"\x05ERROR\x02no"), Ok(Command::Error("no".into())));
+    }
+}

@@ -1,0 +1,260 @@
+//! Frames and messages: the decoder that a reader feeds, and headers for a writer.
+
+use std::ops::Deref;
+
+use bytes::{Buf, BufMut, Bytes, BytesMut, buf::Limit};
+
+use crate::zmtp::{COMMAND_BYTES_MAX, ZmtpError};
+
+const MORE: u8 = 1;
+const LONG: u8 = 2;
+const COMMAND: u8 = 4;
+
+/// Free space below which a block is not worth another read.
+const WORTH_A_READ: usize = 4096;
+
+/// What a peer may send. A header over a limit is an error before anything is reserved for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FrameLimits {
+    /// Longest frame, bytes.
+    pub frame_max: usize,
+    /// All parts of a message together, bytes.
+    pub message_max: usize,
+    /// Parts of a message.
+    pub parts_max: usize,
+}
+
+/// What has come.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Incoming {
+    /// A whole message: its parts in order, one at least.
+    Message(Vec<Bytes>),
+    /// The body of a command frame, for [`Command::decode`](crate::zmtp::Command::decode).
+    Command(Bytes),
+}
+
+/// A frame's header in front of `len` bytes.
+#[derive(Debug, Clone, Copy)]
+pub struct FrameHeader {
+    bytes: [u8; 9],
+    len: u8,
+}
+
+impl FrameHeader {
+    /// Longest header, bytes.
+    pub const BYTES_MAX: usize = 9;
+
+    /// Of a message's part; `more` parts follow.
+    pub fn message(len: usize, more: bool) -> Self {
+        Self::new(len, if more { MORE } else { 0 })
+    }
+
+    /// Of a command.
+    pub fn command(len: usize) -> Self {
+        Self::new(len, COMMAND)
+    }
+
+    fn new(len: usize, flags: u8) -> Self {
+        let mut bytes = [0; 9];
+        if let Ok(short) = u8::try_from(len) {
+            bytes[..2].copy_from_slice(&[flags, short]);
+            return Self { bytes, len: 2 };
+        }
+        bytes[0] = flags | LONG;
+        bytes[1..].copy_from_slice(&(len as u64).to_be_bytes());
+        Self { bytes, len: 9 }
+    }
+}
+
+impl Deref for FrameHeader {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.len)]
+    }
+}
+
+/// Appends a whole message to `out`, its parts copied.
+pub fn encode_message(parts: &[Bytes], out: &mut impl BufMut) {
+    for (index, part) in parts.iter().enumerate() {
+        out.put_slice(&FrameHeader::message(part.len(), index + 1 < parts.len()));
+        out.put_slice(part);
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Header {
+    flags: u8,
+    len: usize,
+}
+
+/// Makes messages of bytes. Read into [`Decoder::space`], then call [`Decoder::next`] until it gives None.
+///
+/// Small frames are slices of the block that they were read into, so they cost no copy, but keep the whole block alive. A frame that is
+/// longer than what has come of it, and long, gets a buffer of exactly its size, and `space` ends with it: the kernel copies straight
+/// to where the frame stays.
+#[derive(Debug)]
+pub struct Decoder {
+    limits: FrameLimits,
+    /// Whether messages may come yet.
+    open: bool,
+    block_bytes: usize,
+    block: BytesMut,
+    /// The header of the frame that is coming; its bytes are taken off the block.
+    header: Option<Header>,
+    /// The body of a long frame that is coming. Its capacity is the frame's length.
+    body: Option<Vec<u8>>,
+    parts: Vec<Bytes>,
+    bytes: usize,
+}
+
+impl Decoder {
+    /// `block_bytes`: how much is read at once where messages are small; nothing is reserved before the first read.
+    pub fn new(limits: FrameLimits, block_bytes: usize) -> Self {
+        Self {
+            limits,
+            open: true,
+            block_bytes: block_bytes.max(64),
+            block: BytesMut::new(),
+            header: None,
+            body: None,
+            parts: Vec::new(),
+            bytes: 0,
+        }
+    }
+
+    /// As [`Decoder::new`], but takes only commands until [`Decoder::open`]: before the handshake a peer is owed no more memory than that.
+    pub fn for_handshake(limits: FrameLimits, block_bytes: usize) -> Self {
+        Self { open: false, ..Self::new(limits, block_bytes) }
+    }
+
+    /// The handshake is over: messages may come.
+    pub fn open(&mut self) {
+        self.open = true;
+    }
+
+    /// Whether it is between two messages, with nothing of the next one there.
+    pub fn is_idle(&self) -> bool {
+        self.header.is_none() && self.block.is_empty() && self.parts.is_empty()
+    }
+
+    /// Bytes of the frame under way that have not come yet; None between frames or inside of a header.
+    pub fn missing(&self) -> Option<usize> {
+        let header = self.header?;
+        Some(header.len - self.body.as_ref().map_or(self.block.len(), Vec::len))
+    }
+
+    /// Where the next bytes go. Never empty once [`Decoder::next`] has given None.
+    pub fn space(&mut self) -> Limit<&mut (dyn BufMut + Send)> {
+        let missing = self.missing().unwrap_or(0);
+        if let Some(body) = &mut self.body {
+            return (body as &mut (dyn BufMut + Send)).limit(missing);
+        }
+        let wanted = missing.max(WORTH_A_READ.min(self.block_bytes));
+        if self.block.capacity() - self.block.len() < wanted {
+            self.block.reserve(wanted.max(self.block_bytes));
+        }
+        let free = self.block.capacity() - self.block.len();
+        (&mut self.block as &mut (dyn BufMut + Send)).limit(free)
+    }
+
+    /// The next whole message or command; None if more must be read.
+    ///
+    /// # Errors
+    /// The peer does not keep to ZMTP or to the limits. The connection cannot go on.
+    #[expect(clippy::should_implement_trait, reason = "it gives more after a None")]
+    pub fn next(&mut self) -> Result<Option<Incoming>, ZmtpError> {
+        loop {
+            let header = match self.header {
+                Some(header) => header,
+                None => match self.take_header()? {
+                    Some(header) => header,
+                    None => return Ok(None),
+                },
+            };
+            let Some(frame) = self.take_body(header)? else { return Ok(None) };
+            self.header = None;
+            if header.flags & COMMAND != 0 {
+                return Ok(Some(Incoming::Command(frame)));
+            }
+            self.bytes += frame.len();
+            self.parts.push(frame);
+            if header.flags & MORE == 0 {
+                self.bytes = 0;
+                return Ok(Some(Incoming::Message(std::mem::take(&mut self.parts))));
+            }
+        }
+    }
+
+    fn take_header(&mut self) -> Result<Option<Header>, ZmtpError> {
+        let Some(&flags) = self.block.first() else { return Ok(None) };
+        if flags & !(MORE | LONG | COMMAND) != 0 {
+            return Err(ZmtpError::Malformed("a frame has reserved flags"));
+        }
+        if flags & COMMAND != 0 && flags & MORE != 0 {
+            return Err(ZmtpError::Malformed("a command says that more follows"));
+        }
+        let (announced, size) = if flags & LONG == 0 {
+            let Some(&short) = self.block.get(1) else { return Ok(None) };
+            (u64::from(short), 2)
+        } else {
+            let Some(long) = self.block.get(1..9) else { return Ok(None) };
+            (long.iter().fold(0, |sum, &byte| sum << 8 | u64::from(byte)), 9)
+        };
+        let len = self.check(flags, announced)?;
+        self.block.advance(size);
+        let header = Header { flags, len };
+        self.header = Some(header);
+        Ok(Some(header))
+    }
+
+    fn check(&self, flags: u8, announced: u64) -> Result<usize, ZmtpError> {
+        let command = flags & COMMAND != 0;
+        let limit = if command { COMMAND_BYTES_MAX } else { self.limits.frame_max };
+        if !command && !self.open {
+            return Err(ZmtpError::TooEarly);
+        }
+        let too_long = ZmtpError::FrameTooLong { bytes: announced, limit: limit as u64 };
+        let len = usize::try_from(announced).ok().filter(|&len| len <= limit).ok_or(too_long)?;
+        if command {
+            return Ok(len);
+        }
+        let bytes = self.bytes.saturating_add(len);
+        if bytes > self.limits.message_max {
+            let limit = self.limits.message_max as u64;
+            return Err(ZmtpError::MessageTooLong { bytes: bytes as u64, limit });
+        }
+        if self.parts.len() >= self.limits.parts_max {
+            return Err(ZmtpError::TooManyParts(self.limits.parts_max));
+        }
+        Ok(len)
+    }
+
+    fn take_body(&mut self, header: Header) -> Result<Option<Bytes>, ZmtpError> {
+        if let Some(body) = self.body.take_if(|body| body.len() == header.len) {
+            return Ok(Some(Bytes::from(body)));
+        }
+        if self.body.is_some() {
+            return Ok(None);
+        }
+        if self.block.len() >= header.len {
+            return Ok(Some(self.block.split_to(header.len).freeze()));
+        }
+        // What fits a quarter of a block is not worth a buffer of its own.
+        if header.len > self.block_bytes / 4 {
+            let mut body = Vec::new();
+            // Memory that is not there must not abort the process: a `BytesMut` would.
+            body.try_reserve_exact(header.len).map_err(|_| ZmtpError::NoMemory(header.len))?;
+            body.extend_from_slice(&self.block);
+            self.block.clear();
+            self.body = Some(body);
+        }
+        Ok(None)
+    }
+
+    /// Bytes that are reserved for what is coming.
+    #[cfg(test)]
+    pub(super) fn reserved(&self) -> usize {
+        self.block.capacity() + self.body.as_ref().map_or(0, Vec::capacity)
+    }
+}

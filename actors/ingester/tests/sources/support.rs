@@ -1,0 +1,96 @@
+//! A source under test: in a child, whose vitals have link and figures.
+
+use std::{sync::Arc, time::Duration};
+
+use futures_util::StreamExt;
+use orchestrator_ingester::{
+    item::Item,
+    source::{Items, Place, Registry, Source, SourceCounts, SourceCx, SourceError},
+};
+use orchestrator_supervise::{ChildSpec, Factory, Link, Strategy, SupervisorSpec, Vitals, testing::TestTree};
+
+/// Far beyond what any step needs on a busy machine.
+pub(crate) const DEADLINE: Duration = Duration::from_secs(20);
+
+/// What a test looks at.
+pub(crate) struct Bench {
+    pub(crate) vitals: Arc<Vitals>,
+    pub(crate) counts: SourceCounts,
+}
+
+impl Bench {
+    pub(crate) fn cx(&self, stream: &str) -> SourceCx {
+        let link = self.vitals.link("source", "in a test");
+        SourceCx { stream: stream.into(), link, counts: self.counts.clone() }
+    }
+
+    pub(crate) fn is_up(&self) -> bool {
+        matches!(self.vitals.link_state(), Some((_, _, Link::Up { .. })))
+    }
+
+    /// Why the link is down, if it is.
+    pub(crate) fn down(&self) -> Option<String> {
+        match self.vitals.link_state() {
+            Some((_, _, Link::Down { reason, .. })) => Some(reason),
+            _ => None,
+        }
+    }
+}
+
+/// Runs `test` with a child's vitals.
+pub(crate) fn bench<Fut: Future<Output = ()>>(test: impl FnOnce(Bench) -> Fut) {
+    let (sender, mut vitals) = tokio::sync::mpsc::unbounded_channel();
+    let child = Factory::task(move |cx| {
+        let _ = sender.send(cx.vitals.clone());
+        async move {
+            cx.stop.cancelled().await;
+            Ok(())
+        }
+    });
+    let spec = SupervisorSpec::new(Strategy::OneForOne).child(ChildSpec::worker("source", child));
+    TestTree::run(spec, |_tree| async move {
+        let vitals = vitals.recv().await.expect("the child starts");
+        test(Bench { counts: SourceCounts::declare(&vitals), vitals }).await;
+    });
+}
+
+/// A source by its name in the registry.
+pub(crate) fn make(name: &str, place: &Place) -> Result<Box<dyn Source>, SourceError> {
+    Registry::standard().get(name).expect("a known name")(place)
+}
+
+pub(crate) fn upstream(port: u16) -> Place {
+    Place { upstream_url: Some(format!("tcp://127.0.0.1:{port}")), ..Place::default() }
+}
+
+pub(crate) async fn in_time<T>(what: &str, future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(DEADLINE, future).await.unwrap_or_else(|_| panic!("gave up waiting for {what}"))
+}
+
+/// The next item.
+pub(crate) async fn item(items: &mut Items) -> Item {
+    in_time("an item", items.next()).await.expect("no end").expect("no error")
+}
+
+/// The next `count` items.
+pub(crate) async fn take(items: &mut Items, count: usize) -> Vec<Item> {
+    let mut taken = Vec::new();
+    for _ in 0..count {
+        taken.push(item(items).await);
+    }
+    taken
+}
+
+/// Polls the items, of which there is none, until `condition` holds.
+pub(crate) async fn until(items: &mut Items, what: &str, mut condition: impl FnMut() -> bool) {
+    let waiting = async {
+        while !condition() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    tokio::select! {
+        biased;
+        item = items.next() => panic!("an item while waiting for {what}: {item:?}"),
+        () = in_time(what, waiting) => {}
+    }
+}
