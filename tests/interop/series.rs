@@ -1,5 +1,10 @@
 //! Scans as they are every day, and what sources send besides.
 
+use std::{
+    fs,
+    panic::{AssertUnwindSafe, catch_unwind},
+};
+
 use orchestrator_harness::dranspose::{
     Facility, Item, Map, Source, Spec, garbage, header, image, item, judge, run_program, series, series_end,
 };
@@ -195,4 +200,37 @@ fn a_source_that_publishes() {
         facility.finished(&scan);
         judge(&facility, &scan, &[("xspress", "xspress", &sent)], true);
     }
+}
+
+/// Each of these tests is worth what its judge sees.
+#[test]
+fn the_judge_sees_what_is_wrong() {
+    let mut house = House::new();
+    let scan = house.facility.post(&Map::each("eiger", 9));
+    let sent = house.source.send(&series("judged", 9, 50));
+    house.finish(&scan, &sent);
+    let file = house.facility.path().join("w1.jsonl");
+    let noted = fs::read_to_string(&file).expect("what w1 noted");
+    let lines: Vec<_> = noted.lines().map(str::to_owned).collect();
+    assert!(lines.len() >= 3, "w1 has the start, the end, and an event");
+    let last = lines.len() - 1;
+    let wrongs: [(&str, &dyn Fn(&mut Vec<String>)); 6] = [
+        ("one is lost", &|lines| drop(lines.remove(1))),
+        ("the last is lost", &|lines| drop(lines.pop())),
+        ("one came twice", &|lines| lines.insert(1, lines[1].clone())),
+        ("one too many", &|lines| lines.push(lines[1].clone())),
+        ("the order", &|lines| lines.swap(0, last)),
+        ("a byte", &|lines| lines[1] = lines[1].replacen("[50, \"", "[50, \"0", 1)),
+    ];
+    for (what, wrong) in wrongs {
+        let mut lines = lines.clone();
+        wrong(&mut lines);
+        fs::write(&file, lines.join("\n") + "\n").expect("write it");
+        let judged = catch_unwind(AssertUnwindSafe(|| house.finish(&scan, &sent)));
+        assert!(judged.is_err(), "not seen: {what}");
+    }
+    fs::write(&file, noted).expect("write it");
+    house.finish(&scan, &sent);
+    let less = catch_unwind(AssertUnwindSafe(|| house.finish(&scan, &sent[1..])));
+    assert!(less.is_err(), "not seen: the source sent something else");
 }

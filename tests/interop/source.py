@@ -1,4 +1,4 @@
-"""A detector: binds a socket of ZeroMQ and sends what it is told. Usage: source.py push|pub. It tells its port first.
+"""A detector: binds a socket of ZeroMQ and sends what it is told. Usage: source.py push|pub PORT|*. It tells its port first.
 
 Orders and answers are lines of JSON:
   {"send": [[part...], ...]}   part: a text, or {"len": n, "seed": s}  ->  {"sent": [[[length, sha1], ...], ...]}
@@ -46,8 +46,9 @@ def main():
     if not push:
         socket.setsockopt(zmq.XPUB_VERBOSE, 1)
         socket.setsockopt(zmq.SNDHWM, 0)
-    port = socket.bind_to_random_port("tcp://127.0.0.1")
-    print(json.dumps({"port": port}), flush=True)
+    socket.bind(f"tcp://127.0.0.1:{sys.argv[2]}")
+    port = socket.getsockopt_string(zmq.LAST_ENDPOINT).rsplit(":", 1)[1]
+    print(json.dumps({"port": int(port)}), flush=True)
     for line in sys.stdin:
         order = json.loads(line)
         answer = {}

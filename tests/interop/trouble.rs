@@ -1,7 +1,7 @@
 //! Processes that are killed, or end and come back: the next scan is whole.
 
 use orchestrator_harness::{
-    dranspose::{Map, judge, series},
+    dranspose::{Map, Source, judge, series},
     eventually,
 };
 
@@ -31,6 +31,22 @@ fn a_worker_is_killed_in_the_middle_of_a_scan() {
     // It comes back with its name.
     house.facility.workers(&["w2"]);
     house.scan(20, 100);
+}
+
+/// A worker is killed and started again at once, with its name: the old one is still known, for ten seconds.
+#[test]
+fn a_worker_is_back_at_once() {
+    let mut house = House::new();
+    for _ in 0..2 {
+        house.scan(10, 100);
+        house.facility.replace_worker("w2");
+    }
+    let scan = house.facility.post(&Map::each("eiger", 30));
+    let all = series("replaced", 30, 3000);
+    house.source.send(&all[..10]);
+    house.facility.begun(&scan, 10);
+    house.facility.replace_worker("w2");
+    house.scan(10, 100);
 }
 
 /// No frame meets the dead worker here.
@@ -89,4 +105,41 @@ fn the_ingester_is_killed_in_the_middle_of_a_scan() {
     house.facility.stop_scan();
     house.facility.finished(&scan);
     house.scan(10, 100);
+}
+
+/// It ends in order in the middle of a scan: it does not wait for frames.
+#[test]
+fn the_ingester_ends_in_the_middle_of_a_scan() {
+    let mut house = House::new();
+    let scan = house.facility.post(&Map::each("eiger", 50));
+    house.source.send(&series("ended", 50, 3000)[..20]);
+    house.facility.begun(&scan, 20);
+    assert!(house.ingester.terminate(), "an orderly end");
+    house.spec = house.spec.elsewhere();
+    house.ingester = house.facility.ingester(&house.spec);
+    house.facility.ready();
+    house.scan(10, 100);
+}
+
+/// The source is not there when the map is taken, and goes away between scans.
+#[test]
+fn the_source_comes_and_goes() {
+    let mut house = House::new();
+    house.scan(5, 100);
+    let url = house.source.url();
+    drop(house.source);
+    let scan = house.facility.post(&Map::each("eiger", 5));
+    house.source = Source::push_at(&url);
+    let sent = house.source.send(&series("late", 5, 100));
+    house.facility.finished(&scan);
+    judge(&house.facility, &scan, &[("eiger", "STINS", &sent)], true);
+    // In mid-scan: what it had not sent it sends when it is back.
+    let scan = house.facility.post(&Map::each("eiger", 20));
+    let all = series("broken", 20, 100);
+    let mut sent = house.source.send(&all[..10]);
+    house.facility.begun(&scan, 11);
+    drop(house.source);
+    house.source = Source::push_at(&url);
+    sent.extend(house.source.send(&all[10..]));
+    house.finish(&scan, &sent);
 }

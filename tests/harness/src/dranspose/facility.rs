@@ -116,12 +116,16 @@ impl Facility {
     pub fn workers(&mut self, names: &[&str]) {
         // A worker that finds no reducer looks again after a second; what it has for it meanwhile is lost, and the scan never ends.
         eventually("the reducer", || self.redis.text("dranspose:reducer:reducer:config").is_some());
+        self.start_workers(names);
+        self.ready();
+    }
+
+    fn start_workers(&mut self, names: &[&str]) {
         for name in names {
             let program = ["dranspose", "worker", "-n", name, "-c", "recorder:Recorder"];
             let worker = self.part(name, &program, &[]);
             self.workers.insert((*name).to_owned(), worker);
         }
-        self.ready();
     }
 
     /// Starts a debug worker, and waits as for the others; the port where it tells its last events.
@@ -142,6 +146,20 @@ impl Facility {
     pub fn kill_worker(&mut self, name: &str) {
         self.workers.remove(name).expect("a worker").kill_nine();
         self.redis.command(&["DEL", &format!("dranspose:worker:{name}:config")]);
+    }
+
+    /// Kills a worker and starts another one with its name at once.
+    ///
+    /// # Panics
+    /// If there is no such worker.
+    pub fn replace_worker(&mut self, name: &str) {
+        self.workers.remove(name).expect("a worker").kill_nine();
+        let before = self.redis.text(&format!("dranspose:worker:{name}:config"));
+        self.start_workers(&[name]);
+        eventually("the new worker's key", || {
+            self.redis.text(&format!("dranspose:worker:{name}:config")) != before
+        });
+        self.ready();
     }
 
     /// Takes note that an ingester has gone for good.

@@ -85,19 +85,24 @@ pub struct Source {
 impl Source {
     /// One that hands each message to one ingester, and waits while there is none.
     pub fn push() -> Self {
-        Self::start("push")
+        Self::start("push", "*")
+    }
+
+    /// As [`Source::push`], where another one was: at its [`Source::url`].
+    pub fn push_at(url: &str) -> Self {
+        Self::start("push", url.rsplit(':').next().expect("a port"))
     }
 
     /// One that tells all that listen, and does not wait.
     pub fn publish() -> Self {
-        Self::start("pub")
+        Self::start("pub", "*")
     }
 
-    fn start(kind: &str) -> Self {
+    fn start(kind: &str, port: &str) -> Self {
         let mut command = Command::new(super::python());
         command
             .arg(super::programs().join("source.py"))
-            .arg(kind)
+            .args([kind, port])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped());
         let mut process = command.spawn().expect("Python starts");
