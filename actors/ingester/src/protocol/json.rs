@@ -31,7 +31,7 @@ impl<'a> Raw<'a> {
 
     /// An array's elements; None if it is no array.
     pub(crate) fn elements(self) -> Option<Elements<'a>> {
-        (self.lead() == b'[').then(|| Elements { scan: Scan { text: self.0, at: 1 } })
+        (self.lead() == b'[').then_some(Elements { scan: Scan { text: self.0, at: 1 } })
     }
 
     /// An object's members in order, repeated keys too; None if it is no object.

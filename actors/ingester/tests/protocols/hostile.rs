@@ -6,7 +6,7 @@ use bytes::Bytes;
 use orchestrator_ingester::protocol::{Recognise, pandabox::PandaBox, pickle::read_dict, sardana::Post};
 use proptest::prelude::*;
 
-use super::golden::{ZMQ_CASES, messages, recogniser};
+use crate::captures::{ZMQ_CASES, messages, recogniser};
 
 /// Feeds messages and gives what was made of them, in bytes.
 fn feed(recogniser: &mut dyn Recognise, messages: Vec<Vec<Bytes>>) -> usize {

@@ -10,7 +10,7 @@ use orchestrator_ingester::{
 };
 
 use crate::{
-    golden::{ZMQ_CASES, compare, path},
+    captures::{ZMQ_CASES, compare, path},
     support::{DEADLINE, bench, make},
 };
 
