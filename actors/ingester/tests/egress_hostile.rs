@@ -152,7 +152,8 @@ fn a_port_that_is_taken_fails_the_start_and_says_what_to_do() {
         let (outbox, _pings) = inbox(1);
         let second = orchestrator_ingester::edge::egress::factory(house.port, house.egress.clone(), outbox);
         let spec = SupervisorSpec::new(Strategy::OneForOne).child(ChildSpec::worker("second", second));
-        let error = Root::start("other", spec).await.expect_err("the port is taken");
-        assert!(format!("{error:?}").contains("the port is taken: stop what listens there"), "{error:?}");
+        let mut root = Root::start("other", spec).await.expect("a valid specification");
+        let exit = root.wait().await.to_string();
+        assert!(exit.contains("the port is taken: stop what listens there"), "{exit}");
     });
 }

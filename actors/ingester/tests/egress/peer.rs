@@ -1,5 +1,7 @@
 //! A worker's side of the port, byte by byte, and the tree under test.
 
+#![allow(dead_code, reason = "each test uses a part of it")]
+
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use bytes::Bytes;

@@ -6,6 +6,7 @@ use futures_util::{FutureExt, StreamExt, stream::FuturesUnordered};
 use orchestrator_supervise::{Factory, Fault, Figure, FigureKind, Outbox, StartCx, Vitals};
 use tokio::{
     net::{TcpListener, TcpStream},
+    task::yield_now,
     time::{Instant, MissedTickBehavior, interval, sleep_until},
 };
 
@@ -100,21 +101,25 @@ impl House {
                     self.note_end(id, end);
                 }
                 () = sleep_until(resting.unwrap_or_else(Instant::now)), if resting.is_some() => resting = None,
-                accepted = self.listener.accept(), if may_accept => match accepted {
-                    Ok((stream, _)) => {
-                        connections.push(self.admit(stream, &mut seats));
-                        if seats.len() > self.connections_max {
+                accepted = self.listener.accept(), if may_accept => {
+                    match accepted {
+                        Ok((stream, _)) => {
+                            connections.push(self.admit(stream, &mut seats));
+                            if seats.len() > self.connections_max {
+                                self.figures.sent_away.add(u64::from(seats.send_away()));
+                            }
+                        }
+                        // Its peer gave up while it waited.
+                        Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
+                        Err(error) => {
+                            tracing::warn!(%error, "cannot accept a worker: closing the connection that matters least");
                             self.figures.sent_away.add(u64::from(seats.send_away()));
+                            // Until that one is gone, or something else has given back what is missing.
+                            resting = Some(Instant::now() + ACCEPT_REST);
                         }
                     }
-                    // Its peer gave up while it waited.
-                    Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
-                    Err(error) => {
-                        tracing::warn!(%error, "cannot accept a worker: closing the connection that matters least");
-                        self.figures.sent_away.add(u64::from(seats.send_away()));
-                        // Until that one is gone, or something else has given back what is missing.
-                        resting = Some(Instant::now() + ACCEPT_REST);
-                    }
+                    // Whoever else runs on this arbiter has a turn, too, however many are dialling.
+                    yield_now().await;
                 }
             }
         }
