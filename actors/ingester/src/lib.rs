@@ -176,10 +176,10 @@ fn scan_branch(place: Place, tools: Tools, streams: Vec<StreamSpec>) -> Supervis
     let assign = Factory::actor(assign_slot, move |cx| {
         Ok(Assign::new(scan.clone(), place.clone(), assignments.clone(), &cx.vitals))
     });
-    let work = ChildSpec::worker("work", work.with_inbox("assignments", &slot)).on_restart(OnRestart::Purge);
+    let work = ChildSpec::worker("work", work.with_inbox("assignments", &slot));
     let mut tree = SupervisorSpec::new(Strategy::OneForAll)
-        .child(work.shutdown(Shutdown::Kill))
-        .child(ChildSpec::worker("assign", assign).shutdown(Shutdown::Kill));
+        .child(work.on_restart(OnRestart::Purge).shutdown(Shutdown::After(STOP)))
+        .child(ChildSpec::worker("assign", assign).shutdown(Shutdown::After(STOP)));
     for stream in streams {
         let id = format!("stream_{}", stream.position);
         let label = stream.scan.streams[stream.position].name.to_string();

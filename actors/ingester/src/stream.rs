@@ -4,7 +4,7 @@
 use std::{sync::Arc, time::Duration};
 
 use futures_util::{FutureExt, StreamExt};
-use orchestrator_supervise::{Factory, Fault, Figure, FigureKind, LinkReporter, StartCx, Vitals};
+use orchestrator_supervise::{Factory, Fault, Figure, FigureKind, StartCx, Vitals};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use crate::{
@@ -48,17 +48,21 @@ impl StreamSpec {
         let link = cx.vitals.link("source", self.endpoint.clone());
         link.idle();
         self.scan.set_connected(self.position, false);
+        // Also where this mapping does without the stream: what it counts is shown from the start.
+        let (counts, source_counts) = (Counts::declare(&cx.vitals), SourceCounts::declare(&cx.vitals));
         if mapping.active.contains(&self.position) {
             let source = (self.make)(&self.place).map_err(|error| Fault::from_error(&error))?;
             let run = Run {
                 stream: self.stream(),
-                counts: Counts::declare(&cx.vitals),
+                counts,
                 gaps: Gaps::default(),
                 told: None,
                 source: Stopped(source),
                 cx,
             };
-            self.follow(run, &link, mapping.number).await;
+            let source =
+                SourceCx { stream: self.stream().name.clone(), link: link.clone(), counts: source_counts };
+            self.follow(run, source, mapping.number).await;
         }
         link.idle();
         self.scan.set_connected(self.position, false);
@@ -67,10 +71,8 @@ impl StreamSpec {
     }
 
     /// Takes items until the stop.
-    async fn follow(&self, mut run: Run<'_>, link: &LinkReporter, mapping: u64) {
-        let (cx, stream) = (run.cx, run.stream);
-        let counts = SourceCounts::declare(&cx.vitals);
-        let source = SourceCx { stream: stream.name.clone(), link: link.clone(), counts };
+    async fn follow(&self, mut run: Run<'_>, source: SourceCx, mapping: u64) {
+        let (cx, stream, link) = (run.cx, run.stream, source.link.clone());
         let mut items = run.source.0.run(source);
         let (mut gauges, mut look) = (interval(GAUGES), interval(CONNECTED));
         gauges.set_missed_tick_behavior(MissedTickBehavior::Delay);

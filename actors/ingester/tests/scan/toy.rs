@@ -1,0 +1,236 @@
+//! A protocol of the test's own, as somebody outside of the crate would write one, and what it takes to see it work: a private
+//! Redis, the controller's part, and workers on the `zeromq` crate.
+
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering::SeqCst},
+    },
+    time::Duration,
+};
+
+use bytes::Bytes;
+use futures_util::{StreamExt, stream};
+use orchestrator_harness::Redis;
+use orchestrator_ingester::{
+    IngesterConfig, StreamConfig, child_spec_with,
+    item::Item,
+    source::{Items, Registry, Source, SourceCx, SourceError},
+};
+use orchestrator_supervise::{
+    Limits, Strategy, SupervisorSpec, Tree,
+    testing::{TestTree, eventually},
+};
+use serde_json::{Value, json};
+use uuid::Uuid;
+use zeromq::{DealerSocket, Socket, SocketOptions, SocketRecv, SocketSend};
+
+/// What a run gives: items by number, then an end, an error, or nothing more.
+#[derive(Debug, Clone)]
+pub(crate) enum Script {
+    /// Numbers of the frames (None: a message without one), after which nothing comes.
+    Waits(Vec<Option<u64>>),
+    /// The stream ends.
+    Ends,
+    /// The run fails.
+    Fails,
+    /// The run panics.
+    Panics,
+}
+
+/// What has become of all runs of a toy.
+#[derive(Debug, Default)]
+pub(crate) struct Runs {
+    pub(crate) script: Mutex<Vec<Script>>,
+    pub(crate) begun: AtomicUsize,
+    pub(crate) finished: AtomicUsize,
+    pub(crate) stopped: AtomicUsize,
+}
+
+struct Toy(Arc<Runs>);
+
+impl Source for Toy {
+    fn run(&mut self, cx: SourceCx) -> Items {
+        self.0.begun.fetch_add(1, SeqCst);
+        cx.link.up();
+        let script = {
+            let mut scripts = self.0.script.lock().expect("no panic under it");
+            if scripts.len() > 1 { scripts.remove(0) } else { scripts[0].clone() }
+        };
+        match script {
+            Script::Waits(numbers) => {
+                let name = cx.stream.clone();
+                let item = move |number: Option<u64>| {
+                    let text = format!("{name} {}", number.map_or("start".to_owned(), |n| n.to_string()));
+                    Ok(Item { typ: "TOY".into(), frames: vec![Bytes::from(text)], number })
+                };
+                stream::iter(numbers).map(item).chain(stream::pending()).boxed_local()
+            }
+            Script::Ends => stream::empty().boxed_local(),
+            Script::Fails => {
+                stream::iter([Err(SourceError("the toy is broken: mend it".to_owned()))]).boxed_local()
+            }
+            Script::Panics => stream::once(async { panic!("the toy fell down") }).boxed_local(),
+        }
+    }
+
+    fn finish(&mut self) {
+        self.0.finished.fetch_add(1, SeqCst);
+    }
+
+    fn stop(&mut self) {
+        self.0.stopped.fetch_add(1, SeqCst);
+    }
+}
+
+/// An ingester of toys, and everything around it.
+pub(crate) struct Playground {
+    pub(crate) redis: Redis,
+    pub(crate) runs: Arc<Runs>,
+    pub(crate) port: u16,
+    pub(crate) tree: Tree,
+}
+
+impl Playground {
+    /// Runs `test` on an ingester `toys` with these streams; every run of each plays the next script, the last one for ever.
+    pub(crate) fn run<Fut: Future<Output = ()>>(
+        streams: &[&str],
+        scripts: Vec<Script>,
+        change: impl FnOnce(&mut IngesterConfig),
+        test: impl FnOnce(Playground) -> Fut,
+    ) -> Arc<Runs> {
+        let runs = Arc::new(Runs { script: Mutex::new(scripts), ..Runs::default() });
+        let redis = Redis::start();
+        let port = orchestrator_harness::free_port();
+        let stream = |name: &&str| StreamConfig {
+            name: (*name).to_owned(),
+            source: "toy".to_owned(),
+            ..StreamConfig::default()
+        };
+        let mut config = IngesterConfig {
+            name: "toys".to_owned(),
+            listen: format!("127.0.0.1:{port}"),
+            redis_url: redis.url(),
+            stream: streams.iter().map(stream).collect(),
+            ..IngesterConfig::default()
+        };
+        change(&mut config);
+        let shared = runs.clone();
+        let registry = Registry::default().with("toy", move |_| Ok(Box::new(Toy(shared.clone()))));
+        let ingester = child_spec_with(&[config], &registry).expect("a valid configuration");
+        let spec = SupervisorSpec::new(Strategy::OneForOne).limits(Limits::LEAF).child(ingester);
+        let handed = runs.clone();
+        TestTree::run(spec, |tree| {
+            let playground = Playground { redis, runs: handed, port, tree };
+            async move {
+                playground.registered().await;
+                test(playground).await;
+            }
+        });
+        runs
+    }
+
+    async fn registered(&self) {
+        eventually("the ingester is in Redis", || self.presence().is_some()).await;
+        // Its first look at the updates is over: what is written from now on is read.
+        eventually("Redis is up", || {
+            self.tree
+                .node("ingester/toys/redis")
+                .and_then(|node| node.link)
+                .is_some_and(|link| link.state == "up")
+        })
+        .await;
+    }
+
+    /// What the ingester publishes.
+    pub(crate) fn presence(&self) -> Option<Value> {
+        serde_json::from_str(&self.redis.text("dranspose:ingester:toys:config")?).ok()
+    }
+
+    /// Writes an update without waiting for anything.
+    pub(crate) fn update(&self, update: &Value) {
+        self.redis.command(&["XADD", "dranspose:controller:updates", "*", "data", &update.to_string()]);
+    }
+
+    /// Begins a mapping and waits until it is taken.
+    pub(crate) async fn begin(&self, streams: &[&str]) -> Uuid {
+        let uuid = Uuid::new_v4();
+        self.update(&json!({
+            "mapping_uuid": uuid, "parameters_version": {}, "target_parameters_hash": null,
+            "active_streams": streams, "finished": false,
+        }));
+        self.taken(uuid).await;
+        uuid
+    }
+
+    /// Waits until the ingester says that it follows `uuid`.
+    pub(crate) async fn taken(&self, uuid: Uuid) {
+        let text = uuid.to_string();
+        let taken = || self.presence().is_some_and(|presence| presence["mapping_uuid"] == text.as_str());
+        eventually("the mapping is taken", taken).await;
+    }
+
+    /// Assigns events: number, and of each stream its workers.
+    pub(crate) fn assign(&self, mapping: Uuid, events: &[(u64, Value)]) {
+        let entry: Vec<_> = events
+            .iter()
+            .map(|(number, assignments)| json!({"event_number": number, "assignments": assignments}))
+            .collect();
+        let key = format!("dranspose:assigned:{mapping}");
+        self.redis.command(&["XADD", &key, "*", "data", &json!(entry).to_string()]);
+    }
+
+    /// Says that all is done, and waits for the answer.
+    pub(crate) async fn finish(&self, mapping: Uuid) {
+        self.update(&json!({
+            "mapping_uuid": mapping, "parameters_version": {}, "target_parameters_hash": null,
+            "active_streams": [], "finished": true,
+        }));
+        let expected = json!({"state": "finished", "source": "ingester", "ingester": "toys"});
+        let key = format!("dranspose:ready:{mapping}");
+        eventually("finished is answered", || {
+            self.redis.entries(&key).iter().any(|(_, answer)| *answer == expected)
+        })
+        .await;
+    }
+
+    /// A worker that has let itself be heard.
+    pub(crate) async fn worker(&self, name: &str) -> Worker {
+        let mut options = SocketOptions::default();
+        options.peer_identity(name.parse().expect("an identity"));
+        let mut socket = DealerSocket::with_options(options);
+        socket.connect(&format!("tcp://127.0.0.1:{}", self.port)).await.expect("the ingester listens");
+        socket.send(Uuid::new_v4().as_bytes().to_vec().into()).await.expect("a ping");
+        Worker { socket }
+    }
+}
+
+/// A worker.
+pub(crate) struct Worker {
+    socket: DealerSocket,
+}
+
+impl Worker {
+    /// The next message: its event, and the text of each part by stream.
+    pub(crate) async fn event(&mut self) -> (u64, Vec<(String, Vec<String>)>) {
+        let received = tokio::time::timeout(Duration::from_secs(20), self.socket.recv()).await;
+        let mut parts = received.expect("a message in time").expect("no error").into_vec().into_iter();
+        let header: Value = serde_json::from_slice(&parts.next().expect("a header")).expect("JSON");
+        let streams = header["streams"].as_object().expect("streams").iter().map(|(stream, told)| {
+            assert_eq!(told["typ"], "TOY");
+            let length = told["length"].as_u64().expect("a length") as usize;
+            let texts = parts.by_ref().take(length).map(|part| String::from_utf8_lossy(&part).into_owned());
+            (stream.clone(), texts.collect())
+        });
+        let event = (header["event_number"].as_u64().expect("a number"), streams.collect());
+        assert_eq!(parts.next(), None, "more parts than the header tells");
+        event
+    }
+
+    /// The next message, which has one stream with at most one part: its event and the part's text.
+    pub(crate) async fn single(&mut self) -> (u64, String) {
+        let (event, mut streams) = self.event().await;
+        assert_eq!(streams.len(), 1);
+        (event, streams.remove(0).1.concat())
+    }
+}
