@@ -5,6 +5,8 @@
 //! With `ORCHESTRATOR_INTEROP_INGESTER=python` the same tests run with dranspose's own ingester, to see that they judge
 //! rightly. There some fail, for faults of that ingester that ours must not have; each such test says so.
 
+#[path = "interop/backlog.rs"]
+mod backlog;
 #[path = "interop/control.rs"]
 mod control;
 #[path = "interop/dump.rs"]

@@ -14,8 +14,8 @@ use crate::House;
 #[test]
 fn a_worker_is_killed_in_the_middle_of_a_scan() {
     let mut house = House::new();
-    // Two workers that take turns, known from the second event on.
-    let turns = (0..40).map(|event| Map::one(event % 2)).collect();
+    // Both are assigned to all of their events from the second event on.
+    let turns = (0..40).map(|event| Map::own(["w1", "w2"][event % 2], event % 2)).collect();
     let scan = house.facility.post(&Map::default().and("eiger", turns));
     let all = series("killed", 40, 3000);
     let mut sent = house.source.send(&all[..10]);
@@ -23,8 +23,8 @@ fn a_worker_is_killed_in_the_middle_of_a_scan() {
     house.facility.begun(&scan, 11);
     house.facility.kill_worker("w2");
     sent.extend(house.source.send(&all[10..]));
-    // Start, every second image, end.
-    eventually("the other worker to have its events", || house.facility.recorded("w1", &scan).len() == 22);
+    // The start and every second image. Whether the end is still assigned depends on whom the controller believes to be there.
+    eventually("the other worker to have its events", || house.facility.recorded("w1", &scan).len() >= 21);
     judge(&house.facility, &scan, &[("eiger", "STINS", &sent)], false);
     house.facility.ready();
     house.scan(10, 100);

@@ -123,7 +123,8 @@ impl Facility {
     fn start_workers(&mut self, names: &[&str]) {
         for name in names {
             let program = ["dranspose", "worker", "-n", name, "-c", "recorder:Recorder"];
-            let worker = self.part(name, &program, &[]);
+            let tags = json!(["generic", name]).to_string();
+            let worker = self.part(name, &program, &[("WORKER_TAGS", &tags)]);
             self.workers.insert((*name).to_owned(), worker);
         }
     }

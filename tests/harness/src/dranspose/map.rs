@@ -29,7 +29,12 @@ impl Map {
         json!([{"tags": ["generic"], "constraint": constraint}])
     }
 
-    /// The frame is for two workers.
+    /// The frame is for a certain worker: each of a [`super::Facility`] has its name as a tag. A number stands for one worker only.
+    pub fn own(worker: &str, constraint: usize) -> Value {
+        json!([{"tags": [worker], "constraint": constraint}])
+    }
+
+    /// The frame is for two workers, or twice for the same.
     pub fn two(first: usize, second: usize) -> Value {
         json!([{"tags": ["generic"], "constraint": first}, {"tags": ["generic"], "constraint": second}])
     }
