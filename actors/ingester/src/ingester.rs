@@ -63,7 +63,7 @@ impl Ingester {
             published: false,
             fetching: false,
             mappings: counter("mappings", "mappings"),
-            foreign: counter("foreign_publications", "keys"),
+            foreign: counter("foreign_publications", ""),
         }
     }
 

@@ -49,13 +49,13 @@ impl Counts {
         Self {
             events: counter("events", "events"),
             bytes: counter("event", "bytes"),
-            wait_assignment: counter("wait_for_assignment", "us"),
-            wait_source: counter("wait_for_source", "us"),
-            wait_egress: counter("wait_for_workers", "us"),
+            wait_assignment: counter("wait_for_assignment", "microseconds"),
+            wait_source: counter("wait_for_source", "microseconds"),
+            wait_egress: counter("wait_for_workers", "microseconds"),
             held_up: vitals.declare("held_up_by_workers", "", FigureKind::Gauge),
-            holes: counter("holes", "events"),
+            holes: counter("holes", ""),
             late: counter("late_items", "items"),
-            not_dumped: counter("events_not_dumped", "events"),
+            not_dumped: counter("events_not_dumped", ""),
             broken: counter("broken_scans", "scans"),
         }
     }
