@@ -18,8 +18,10 @@ use orchestrator_ingester::{
     },
 };
 
+/// A file of the captures kept here, or of a folder with others (`golden/at_random.py`).
 pub(crate) fn path(name: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
+    let kept = || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
+    std::env::var_os("ORCHESTRATOR_GOLDEN").map_or_else(kept, PathBuf::from).join(name)
 }
 
 fn entries(name: &str) -> Vec<Entry> {

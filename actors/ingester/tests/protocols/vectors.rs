@@ -56,7 +56,7 @@ fn ours(protocol: &str, part: Bytes) -> Option<&'static str> {
 }
 
 #[test]
-fn messages_are_taken_for_what_the_original_takes_them_for() {
+fn messages_are_the_originals_kinds() {
     let text = fs::read_to_string(path("vectors.json")).expect("vectors");
     let vectors: Vec<(String, String, Option<String>)> = serde_json::from_str(&text).expect("JSON");
     assert!(vectors.len() > 1000, "only {} vectors", vectors.len());

@@ -1,7 +1,7 @@
 //! The few callables whose results are told: what Python and numpy write scalars with. No other is anything but opaque, and none
 //! is ever called.
 
-use std::rc::Rc;
+use std::{cell::Cell, rc::Rc};
 
 use crate::protocol::{
     lax,
@@ -65,29 +65,28 @@ pub(super) fn call<'a>(callable: &Thing<'a>, arguments: &Thing<'a>) -> Thing<'a>
         }
         (Callable::Decimal, [Thing::Text(text)]) => lax::float_text(text).map_or(Thing::Opaque, Thing::Float),
         (Callable::NumpyDtype, [Thing::Text(code), ..]) => dtype(code),
-        (Callable::NumpyScalar, [Thing::Dtype(dtype), Thing::Bytes(bytes)]) => scalar(*dtype, bytes),
-        (Callable::NumpyReconstruct, _) => Thing::Array,
+        (Callable::NumpyScalar, [Thing::Dtype(dtype), Thing::Bytes(bytes)]) => scalar(dtype.get(), bytes),
+        (Callable::NumpyReconstruct, _) => Thing::Array(Rc::default()),
         (
             Callable::NumpyFromBuffer,
             [Thing::Bytes(bytes) | Thing::ByteArray(bytes), Thing::Dtype(dtype), ..],
-        ) => array(*dtype, bytes),
-        (Callable::NumpyFromBuffer, _) => Thing::Array,
+        ) => Thing::Array(Rc::new(Cell::new(number(dtype.get(), bytes)))),
+        (Callable::NumpyFromBuffer, _) => Thing::Array(Rc::default()),
         _ => Thing::Opaque,
     }
 }
 
-/// What giving `state` to `thing` makes of it.
-pub(super) fn build<'a>(thing: &Thing<'a>, state: &Thing<'a>) -> Option<Thing<'a>> {
-    match (thing, state) {
-        (Thing::Dtype(dtype), Thing::Tuple(state)) => {
-            let big_endian = matches!(state.get(1), Some(Thing::Text(order)) if &**order == ">");
-            Some(Thing::Dtype(Dtype { big_endian, ..*dtype }))
+/// Gives `state` to `thing`, wherever else it lies.
+pub(super) fn build(thing: &Thing<'_>, state: &Thing<'_>) {
+    let Thing::Tuple(state) = state else { return };
+    match (thing, &state[..]) {
+        (Thing::Dtype(dtype), [_, Thing::Text(order), ..]) => {
+            dtype.set(Dtype { big_endian: &**order == ">", ..dtype.get() });
         }
-        (Thing::Array, Thing::Tuple(state)) => match &state[..] {
-            [_, _, Thing::Dtype(dtype), _, Thing::Bytes(bytes)] => Some(array(*dtype, bytes)),
-            _ => None,
-        },
-        _ => None,
+        (Thing::Array(value), [_, _, Thing::Dtype(dtype), _, Thing::Bytes(bytes)]) => {
+            value.set(number(dtype.get(), bytes));
+        }
+        _ => {}
     }
 }
 
@@ -105,16 +104,17 @@ fn dtype<'a>(code: &str) -> Thing<'a> {
     let mut rest = code.trim_start_matches(['<', '>', '=', '|']).chars();
     let kind = rest.next().and_then(|kind| u8::try_from(kind).ok());
     match (kind, rest.as_str().parse()) {
-        (Some(kind), Ok(size)) => Thing::Dtype(Dtype { kind, size, big_endian }),
+        (Some(kind), Ok(size)) => Thing::Dtype(Rc::new(Cell::new(Dtype { kind, size, big_endian }))),
         _ => Thing::Opaque,
     }
 }
 
-/// An array of one element is a number, too; others are arrays.
-fn array<'a>(dtype: Dtype, bytes: &[u8]) -> Thing<'a> {
-    match dtype.kind {
-        b'b' | b'i' | b'u' | b'f' if bytes.len() == dtype.size => scalar(dtype, bytes),
-        _ => Thing::Array,
+/// An array of one element is a number, too.
+fn number(dtype: Dtype, bytes: &[u8]) -> Option<f64> {
+    match scalar(dtype, bytes) {
+        Thing::Float(float) if bytes.len() == dtype.size => Some(float),
+        Thing::Bool(truth) => Some(truth.into()),
+        _ => None,
     }
 }
 

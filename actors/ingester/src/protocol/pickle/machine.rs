@@ -226,7 +226,8 @@ impl<'a> Machine<'a> {
             b'b' => {
                 let state = self.pop()?;
                 let thing = self.pop()?;
-                callable::build(&thing, &state).unwrap_or(thing)
+                callable::build(&thing, &state);
+                thing
             }
             0x92 => {
                 for _argument in ["keywords", "positional", "class"] {

@@ -87,7 +87,7 @@ fn long<'a>(bytes: &[u8]) -> Thing<'a> {
     Thing::Int(i64::from_le_bytes(whole))
 }
 
-/// Protocol 0's text: Latin-1 with `\uXXXX` and `\UXXXXXXXX`.
+/// Protocol 0's text: Latin-1 with `\u` and four hexadecimal digits, or `\U` and eight.
 fn unicode(line: &[u8]) -> Text<'_> {
     if let (true, false, Ok(text)) = (line.is_ascii(), line.contains(&b'\\'), std::str::from_utf8(line)) {
         return Text::Read(text);

@@ -1,6 +1,10 @@
 //! What lies on the stack of a pickle, and what is told of it.
 
-use std::{cell::RefCell, ops::Deref, rc::Rc};
+use std::{
+    cell::{Cell, RefCell},
+    ops::Deref,
+    rc::Rc,
+};
 
 use crate::protocol::pickle::callable::{Callable, Dtype};
 
@@ -86,8 +90,9 @@ pub(super) enum Thing<'a> {
     /// A list or a set: cannot be a key.
     Unhashable,
     Callable(Callable),
-    Dtype(Dtype),
-    Array,
+    Dtype(Rc<Cell<Dtype>>),
+    /// What it is as a number, if it has one element.
+    Array(Rc<Cell<Option<f64>>>),
     Opaque,
 }
 
@@ -106,7 +111,7 @@ impl<'a> Thing<'a> {
     }
 
     pub(super) fn is_hashable(&self) -> bool {
-        !matches!(self, Self::Dict(_) | Self::Unhashable | Self::ByteArray(_) | Self::Array)
+        !matches!(self, Self::Dict(_) | Self::Unhashable | Self::ByteArray(_) | Self::Array(_))
     }
 
     /// What is told of it.
@@ -119,6 +124,7 @@ impl<'a> Thing<'a> {
             Self::Wide(float) => Value::Wide(*float),
             Self::Float(float) => Value::Float(*float),
             Self::Number => Value::Number,
+            Self::Array(value) => value.get().map_or(Value::Opaque, Value::Float),
             Self::Text(text) => Value::Text(text[..text.floor_char_boundary(TOLD_MAX)].to_owned()),
             Self::Bytes(bytes) => Value::Bytes(short(bytes)),
             Self::ByteArray(bytes) => Value::ByteArray(short(bytes)),
