@@ -7,6 +7,7 @@ mod event_stream;
 pub(crate) mod exit_code;
 mod graph;
 mod import;
+mod ingester;
 mod output;
 mod provenance;
 mod queue;
@@ -27,7 +28,7 @@ use orchestrator_admin::{
 
 pub(crate) use self::target::Target;
 use self::{
-    client::Client, client_error::ClientError, exit_code::ExitCode, output::Form,
+    client::Client, client_error::ClientError, exit_code::ExitCode, ingester::IngesterCommand, output::Form,
     provenance::ProvenanceCommand, queue::QueueCommand, tail::TailArguments, top::TopArguments,
 };
 
@@ -81,6 +82,9 @@ pub(crate) enum ClientCommand {
     /// Look into the queue and steer it
     #[command(subcommand)]
     Queue(QueueCommand),
+    /// Look into the ingesters
+    #[command(subcommand)]
+    Ingester(IngesterCommand),
     /// Add provenance rows and ask for them
     #[command(subcommand)]
     Provenance(ProvenanceCommand),
@@ -148,6 +152,7 @@ async fn dispatch(command: &ClientCommand, client: &Client) -> Result<String, Cl
         ClientCommand::Pause(args) => steer("pause", args, client).await,
         ClientCommand::Resume(args) => steer("resume", args, client).await,
         ClientCommand::Queue(command) => queue::run(command, client).await,
+        ClientCommand::Ingester(command) => ingester::run(command, client).await,
         ClientCommand::Provenance(command) => provenance::run(command, client).await,
         // They go on and on: `answer` runs them.
         ClientCommand::Top(_) | ClientCommand::Tail(_) => Ok(String::new()),

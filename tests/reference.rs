@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, fs};
 
-use orchestrator_harness::{Site, eventually, http};
+use orchestrator_harness::{IngesterSite, Site, ZmtpPeer, eventually, http};
 
 fn page(name: &str) -> String {
     let path = format!("{}/deploy/{name}", env!("CARGO_MANIFEST_DIR"));
@@ -41,10 +41,15 @@ fn every_metric_is_in_the_table_and_the_other_way_round() {
         let instance = site.start();
         (site, instance)
     });
+    // A worker has figures of its own; the detector is never there.
+    let ingester = IngesterSite::new(env!("CARGO_BIN_EXE_orchestrator"), "tcp://127.0.0.1:1", "");
+    let _ingesting = ingester.start();
+    let _worker = ZmtpPeer::dial(ingester.port, "DEALER", "w1").expect("it listens");
     let table = listed(&page("REFERENCE.md"), "Metrics");
-    let metrics = || -> String {
-        sites.iter().map(|(site, _)| http(&site.admin_socket(), "GET", "/metrics", &[], "").body).collect()
-    };
+    let sockets: Vec<_> =
+        sites.iter().map(|(site, _)| site).chain([&ingester.site]).map(Site::admin_socket).collect();
+    let metrics =
+        || -> String { sockets.iter().map(|socket| http(socket, "GET", "/metrics", &[], "").body).collect() };
     let names = |types: &str| -> BTreeSet<String> {
         types
             .lines()

@@ -71,7 +71,8 @@ fn child(out: &mut Exposition, node: &NodeSnapshot) {
         let help = "Restarts that the supervisor may still spend in the running period.";
         gauge("orchestrator_supervisor_budget_left", help, child.budget_left.into());
     }
-    if let Some(link) = &node.link {
+    // A connection that nobody wants at present is no outage.
+    if let Some(link) = node.link.as_ref().filter(|link| link.state != "idle") {
         let labels = [path[0], ("kind", link.kind.as_str())];
         let up = u8::from(link.state == "up");
         out.add(Kind::Gauge, "orchestrator_link_up", "1 while the edge's connection is up.", &labels, up);

@@ -31,7 +31,7 @@ impl Assign {
             redis,
             work,
             assigned: counter("assigned_events", "events"),
-            invalid: counter("invalid_assignments", "entries"),
+            invalid: counter("invalid_assignments", ""),
         }
     }
 }

@@ -63,7 +63,7 @@ impl Ingester {
             published: false,
             fetching: false,
             mappings: counter("mappings", "mappings"),
-            foreign: counter("foreign_publications", "keys"),
+            foreign: counter("foreign_publications", ""),
         }
     }
 
@@ -129,7 +129,7 @@ impl Ingester {
 
     fn status(&mut self) -> Value {
         let presence: Value = serde_json::from_slice(&self.presence()).unwrap_or_default();
-        json!({ "presence": presence, "behind": self.ledger.is_behind() })
+        json!({ "presence": presence, "behind": self.ledger.is_behind(), "workers": self.house.peers() })
     }
 }
 

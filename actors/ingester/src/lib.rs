@@ -136,12 +136,13 @@ fn branch(config: &IngesterConfig, registry: &Registry) -> Result<SupervisorSpec
         redis::factory(place.clone(), commands_slot, ingester.recipient(), Arc::new(Position::default()));
     let workers = egress::factory(config.address()?, egress.clone(), pings);
     let (shared, dump_path) = (scan.clone(), config.dump_path.clone());
-    let dump_outbox = dump.outbox().clone();
+    let (dump_outbox, sending) = (dump.outbox().clone(), egress.clone());
     let following = Factory::actor(ingester_slot, move |cx: &StartCx| {
         let house = House {
             scan: shared.clone(),
             redis: commands.clone(),
             dump: dump_outbox.clone(),
+            egress: sending.clone(),
             dump_path: dump_path.clone(),
             name: name.clone(),
             tree: cx.tree.clone(),

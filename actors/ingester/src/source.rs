@@ -63,9 +63,9 @@ impl SourceCounts {
         let counter = |name, unit| vitals.declare(name, unit, FigureKind::Counter);
         Self {
             invalid: counter("invalid_messages", "messages"),
-            lost: counter("lost_items", "messages"),
-            outside: counter("messages_outside_scans", "messages"),
-            reconnects: counter("source_reconnects", "connections"),
+            lost: counter("lost_items", "items"),
+            outside: counter("outside_scans", "messages"),
+            reconnects: counter("source_reconnects", ""),
         }
     }
 }

@@ -224,7 +224,7 @@ impl Counts {
             backwards: counter("backward_frames", "frames"),
             waiting_bytes: gauge("waiting", "bytes"),
             waiting_items: gauge("waiting_items", "items"),
-            oldest: gauge("oldest_item", "ms"),
+            oldest: gauge("oldest_item", "milliseconds"),
         }
     }
 }

@@ -35,6 +35,8 @@ pub(crate) struct Counts {
     pub(crate) wait_assignment: Figure,
     pub(crate) wait_source: Figure,
     pub(crate) wait_egress: Figure,
+    /// 1 while a worker has no room for what is its own, in memory or on disk.
+    pub(crate) held_up: Figure,
     pub(crate) holes: Figure,
     pub(crate) late: Figure,
     pub(crate) not_dumped: Figure,
@@ -47,12 +49,13 @@ impl Counts {
         Self {
             events: counter("events", "events"),
             bytes: counter("event", "bytes"),
-            wait_assignment: counter("wait_for_assignment", "us"),
-            wait_source: counter("wait_for_source", "us"),
-            wait_egress: counter("wait_for_workers", "us"),
-            holes: counter("holes", "events"),
+            wait_assignment: counter("wait_for_assignment", "microseconds"),
+            wait_source: counter("wait_for_source", "microseconds"),
+            wait_egress: counter("wait_for_workers", "microseconds"),
+            held_up: vitals.declare("held_up_by_workers", "", FigureKind::Gauge),
+            holes: counter("holes", ""),
             late: counter("late_items", "items"),
-            not_dumped: counter("events_not_dumped", "events"),
+            not_dumped: counter("events_not_dumped", ""),
             broken: counter("broken_scans", "scans"),
         }
     }
@@ -75,6 +78,7 @@ impl Child for Work {
     /// Nothing of the former mapping is left when this returns: its queues are purged, what waited for its events is thrown away.
     fn started(&mut self, cx: &mut ChildCx<'_, Self>) {
         let mapping = self.tools.scan.mapping();
+        self.counts.held_up.set(0);
         self.tools.egress.purge(mapping.former_finished);
         self.tools.scan.streams.iter().for_each(|stream| stream.backlog.clear());
         if mapping.uuid.is_none() {

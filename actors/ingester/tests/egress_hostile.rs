@@ -107,7 +107,8 @@ fn half_handshakes_are_closed() {
 
 #[test]
 fn a_crowd_of_strangers_keeps_no_worker_out() {
-    let limits = EgressLimits { connections_max: Some(100), ..EgressLimits::default() };
+    let handshake_deadline = Duration::from_secs(120);
+    let limits = EgressLimits { connections_max: Some(100), handshake_deadline, ..EgressLimits::default() };
     House::run(limits, |house| async move {
         let mut workers = Vec::new();
         for number in 0..5 {

@@ -109,3 +109,44 @@ fn a_finished_mapping_leaves_workers_connected_and_an_unfinished_one_those_it_di
         assert_eq!(idle.next().await, Some(parts(&message(2, 10))));
     });
 }
+
+#[test]
+fn mapping_after_mapping_begins_at_its_first_message_whatever_the_last_one_left() {
+    House::run(limits(64 << 10, 64 << 20), |house| async move {
+        let mut dice = fastrand::Rng::with_seed(3);
+        for mapping in 0..40 {
+            let first = mapping * 1_000_000;
+            let mut worker = Worker::dial_with(house.port, "w", Some(16 << 10)).await;
+            house.connected("w").await;
+            let count = dice.u64(1..600);
+            let read = dice.u64(0..count);
+            let sender = async {
+                for number in 0..count {
+                    house.send("w", &message(first + number, 1_000 + (number % 7) as usize * 1_500)).await;
+                }
+            };
+            let receiver = async {
+                for number in 0..read {
+                    let expected = message(first + number, 1_000 + (number % 7) as usize * 1_500);
+                    assert_eq!(
+                        worker.next().await,
+                        Some(parts(&expected)),
+                        "message {number} of mapping {mapping}"
+                    );
+                }
+            };
+            tokio::join!(sender, receiver);
+            house.egress.purge(dice.bool());
+            // What the worker's side had is all that may still come; a connection that was done may stay.
+            let stays = house.peer("w").is_some_and(|peer| peer.connected);
+            let mut came = read;
+            while !stays && worker.next().await.is_some() {
+                came += 1;
+            }
+            assert!(came <= count, "{came} of {count} messages");
+            drop(worker);
+            eventually("the connection is gone", || house.peer("w").is_none_or(|peer| !peer.connected)).await;
+        }
+        eventually("nothing is on disk", || house.figure("egress", "spilled_bytes") == 0).await;
+    });
+}

@@ -1,5 +1,7 @@
 //! Our recognisers against what dranspose's own ingesters made of the same messages (`golden/make.py`).
 
+#[path = "protocols/captures.rs"]
+mod captures;
 #[path = "protocols/golden.rs"]
 mod golden;
 #[path = "protocols/hostile.rs"]

@@ -6,6 +6,7 @@ mod toy;
 use std::sync::atomic::Ordering::SeqCst;
 
 use bytes::Bytes;
+use orchestrator_harness::Controller;
 use orchestrator_ingester::{
     OnGap,
     protocol::cbors::{Entry, Reader},
@@ -84,7 +85,7 @@ fn without_active_streams_all_are_active() {
         let mut worker = play.worker("w").await;
         let mapping = Uuid::new_v4();
         // The form of 0.0.4.
-        play.update(
+        play.controller().update(
             &json!({"mapping_uuid": mapping, "parameters_version": {}, "target_parameters_hash": null}),
         );
         play.taken(mapping).await;
@@ -98,11 +99,8 @@ fn a_nudge_in_the_same_transaction_takes_no_stream_away() {
     Playground::run(&["a"], vec![frames(0..3)], kept, async |play| {
         let mut worker = play.worker("w").await;
         let mapping = Uuid::new_v4();
-        let update = |streams: &[&str]| {
-            json!({"mapping_uuid": mapping, "parameters_version": {}, "target_parameters_hash": null,
-                "active_streams": streams, "finished": false})
-            .to_string()
-        };
+        let update =
+            |streams: &[&str]| Controller::update_of(&mapping.to_string(), streams, false).to_string();
         let add = |text| ["XADD", "dranspose:controller:updates", "*", "data", text];
         let [begin, nudge] = [update(&["a"]), update(&[])];
         play.redis.transaction(&[&add(&begin), &add(&nudge)]);
@@ -119,7 +117,8 @@ fn parameters_of_an_update_hold_for_the_mapping_that_it_begins() {
         let (mapping, version) = (Uuid::new_v4(), Uuid::new_v4());
         let prefix = directory.path().join("run7-").display().to_string();
         play.redis.command(&["SET", &format!("dranspose:parameters:dump_prefix:{version}"), &prefix]);
-        play.update(&json!({"mapping_uuid": mapping, "parameters_version": {"dump_prefix": version},
+        play.controller()
+            .update(&json!({"mapping_uuid": mapping, "parameters_version": {"dump_prefix": version},
             "target_parameters_hash": null, "active_streams": ["a"], "finished": false}));
         play.taken(mapping).await;
         play.assign(mapping, &[(0, json!({"a": []})), (1, json!({"a": ["nobody"]}))]);

@@ -1,8 +1,7 @@
 //! Each source over real sockets and files: the items are those that the original makes of the same messages.
 
-#[path = "protocols/golden.rs"]
-#[allow(dead_code, reason = "the tests in it run with tests/protocols.rs")]
-mod golden;
+#[path = "protocols/captures.rs"]
+mod captures;
 #[path = "sources/pandabox.rs"]
 mod pandabox;
 #[path = "sources/registry.rs"]

@@ -3,6 +3,7 @@
 //! Nothing here waits a fixed time: [`eventually`] waits for a condition, with a deadline far beyond what any needs.
 
 mod admin;
+mod controller;
 mod database;
 pub mod dranspose;
 mod events;
@@ -19,8 +20,10 @@ mod small_disk;
 mod tree;
 mod validity;
 mod worker;
+mod zmtp;
 
 pub use admin::{HttpReply, http, http_tcp, try_http, try_raw};
+pub use controller::{Controller, IngesterSite};
 pub use database::Database;
 pub use events::{EventReader, Told};
 pub use instance::Instance;
@@ -34,6 +37,7 @@ pub use small_disk::SmallDisk;
 pub use tree::Link;
 pub use validity::{assert_valid, snapshot_of};
 pub use worker::{Reply, Worker};
+pub use zmtp::ZmtpPeer;
 
 use std::{
     thread::sleep,

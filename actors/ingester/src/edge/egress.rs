@@ -8,6 +8,7 @@
 //! the worker's next one. What the kernel took is out: as with any ROUTER it is lost when the connection is.
 
 mod connection;
+mod display;
 mod house;
 mod kernel_queue;
 mod listener;

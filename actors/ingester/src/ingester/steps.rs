@@ -9,7 +9,10 @@ use tokio::{sync::oneshot, time::timeout};
 use uuid::Uuid;
 
 use crate::{
-    edge::dump::DumpCommand,
+    edge::{
+        dump::DumpCommand,
+        egress::{Egress, PeerState},
+    },
     messages::{RedisAction, RedisCommand},
     parameters::Parameters,
     scan::Scan,
@@ -32,6 +35,7 @@ pub(crate) struct House {
     pub(crate) scan: Arc<Scan>,
     pub(crate) redis: Outbox<RedisCommand>,
     pub(crate) dump: Outbox<DumpCommand>,
+    pub(crate) egress: Egress,
     /// One file for all mappings.
     pub(crate) dump_path: Option<String>,
     /// The ingester's name, for files.
@@ -78,6 +82,21 @@ impl House {
             );
         }
         json!({ "streams": streams })
+    }
+
+    /// What is known of each worker that something is sent to, or that is connected.
+    pub(crate) fn peers(&self) -> Vec<Value> {
+        let mut peers = self.egress.peers();
+        peers.sort_by(|a, b| a.worker.cmp(&b.worker));
+        let told = |peer: PeerState| {
+            json!({
+                "worker": peer.worker, "connected": peer.connected, "queued_bytes": peer.queued_bytes,
+                "queued_messages": peer.queued_messages, "spilled_bytes": peer.spilled_bytes,
+                "events": peer.events_out, "bytes": peer.bytes_out,
+                "oldest_ms": peer.oldest_age.map(millis),
+            })
+        };
+        peers.into_iter().map(told).collect()
     }
 }
 
@@ -206,4 +225,8 @@ impl Ledger {
             self.unanswered.remove(0);
         }
     }
+}
+
+fn millis(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }

@@ -41,12 +41,8 @@ pub(crate) fn float(value: f64, out: &mut String) {
         out.push_str("null");
         return;
     }
-    let shortest = format!("{value:e}");
-    let (mantissa, exponent) = shortest.split_once('e').unwrap_or((&shortest, "0"));
-    let (sign, mantissa) = mantissa.strip_prefix('-').map_or(("", mantissa), |rest| ("-", rest));
-    let digits = mantissa.replace('.', "");
-    // Digits before the point.
-    let whole = exponent.parse::<i32>().unwrap_or_default() + 1;
+    let (digits, whole) = shortest(value.abs());
+    let sign = if value.is_sign_negative() { "-" } else { "" };
     out.push_str(sign);
     match usize::try_from(whole) {
         Ok(whole @ 1..=16) if digits.len() <= whole => {
@@ -58,7 +54,27 @@ pub(crate) fn float(value: f64, out: &mut String) {
         _ if (-4..=0).contains(&whole) => {
             let _ = write!(out, "0.{}{digits}", "0".repeat(whole.unsigned_abs() as usize));
         }
-        _ => out.push_str(&shortest[sign.len()..]),
+        _ => {
+            let (first, rest) = digits.split_at(1);
+            let point = if rest.is_empty() { "" } else { "." };
+            let _ = write!(out, "{first}{point}{rest}e{}", whole - 1);
+        }
+    }
+}
+
+/// The fewest digits that mean a float, the even ones of two that mean it equally well, and how many stand before the point. They come
+/// from the JSON crate, whose layout is its own affair and has changed.
+fn shortest(value: f64) -> (String, i32) {
+    let text = serde_json::to_string(&value).unwrap_or_default();
+    let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+    let (before, after) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let all = [before, after].concat();
+    let digits = all.trim_start_matches('0');
+    let zeros = all.len() - digits.len();
+    let moved = i32::try_from(before.len()).unwrap_or_default() - i32::try_from(zeros).unwrap_or_default();
+    match digits.trim_end_matches('0') {
+        "" => ("0".to_owned(), 1),
+        digits => (digits.to_owned(), moved + exponent.parse::<i32>().unwrap_or_default()),
     }
 }
 

@@ -5,7 +5,7 @@ use bytes::Bytes;
 
 use crate::protocol::{
     lax,
-    machine::{Classify, Kind, invalid},
+    machine::{Classify, Kind, excerpt, invalid},
     pickle::{Top, Value, read_dict},
 };
 
@@ -25,9 +25,9 @@ impl Classify for Contrast {
         };
         match read_dict(part, FIELDS) {
             Ok(top) => kind(&top).unwrap_or_else(|| {
+                let has = excerpt(&format!("{:?}", top.members));
                 Kind::Invalid(format!(
-                    "no valid contrast message: check what the sender writes: it has {:?}",
-                    top.members
+                    "no valid contrast message: check what the sender writes: it has {has}"
                 ))
             }),
             Err(error) => {

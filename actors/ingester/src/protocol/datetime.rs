@@ -21,9 +21,11 @@ fn is_count(count: f64) -> bool {
     MILLIS.contains(&if count.abs() > SECONDS_MAX { count } else { count * 1e3 })
 }
 
+/// Exponents are taken behind a point only.
 fn is_count_text(text: &str) -> bool {
-    let plain = text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'.' | b'+' | b'-'));
-    plain && text.parse().is_ok_and(is_count)
+    let (mut plain, point) = (text.bytes(), text.contains('.'));
+    plain.all(|byte| matches!(byte, b'0'..=b'9' | b'.' | b'+' | b'-') || point && matches!(byte, b'e' | b'E'))
+        && text.parse().is_ok_and(is_count)
 }
 
 fn is_date_time(text: &str) -> bool {

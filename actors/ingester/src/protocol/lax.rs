@@ -52,9 +52,13 @@ pub(crate) fn float(raw: Raw<'_>) -> Option<f64> {
     }
 }
 
-/// A float as text: `7.`, `.5`, `1_0e3`, `nan`, `-inf`, `Infinity`.
+/// A float as text: ` 7. `, `.5`, `1_0e3`, `nan`, `-inf`, `Infinity`. Underscores stand anywhere inside, but then space is not taken.
 pub(crate) fn float_text(text: &str) -> Option<f64> {
-    without_underscores(text.trim())?.parse().ok()
+    if let Ok(float) = text.trim().parse() {
+        return Some(float);
+    }
+    let single = !text.starts_with('_') && !text.ends_with('_') && !text.contains("__");
+    text.replace('_', "").parse().ok().filter(|_| single)
 }
 
 /// Underscores stand between digits only.

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use crate::item::Item;
 
-/// Parts of an invalid message that its reason shows, in bytes.
+/// What a reason shows of a message, in bytes.
 const EXCERPT: usize = 120;
 
 /// Makes items of messages. It holds one series and outlives connections; a new run gets a new one.
@@ -125,12 +125,17 @@ impl Numbers {
 /// The reason of a message that is none of `typ`, with the begin of its first part.
 pub(crate) fn invalid(typ: &str, parts: &[Bytes]) -> String {
     let part = parts.first().map(Bytes::as_ref).unwrap_or_default();
-    let shown = String::from_utf8_lossy(&part[..part.len().min(EXCERPT)]).into_owned();
+    let shown = excerpt(&String::from_utf8_lossy(&part[..part.len().min(EXCERPT)]));
     let more = if part.len() > EXCERPT { ".." } else { "" };
     format!(
         "no valid {typ} message: check what the sender writes: {} parts, part 0 = {shown}{more}",
         parts.len()
     )
+}
+
+/// The begin of `text`, on one line.
+pub(crate) fn excerpt(text: &str) -> String {
+    text.chars().take(EXCERPT).map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
 }
 
 pub(crate) fn no_parts(typ: &str) -> String {

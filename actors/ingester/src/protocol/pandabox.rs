@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use bytes::{Bytes, BytesMut};
 
-use crate::item::Item;
+use crate::{item::Item, protocol::machine::excerpt};
 
 const TYP: &str = "PCAP_RAW";
 /// What the client sends first.
@@ -78,9 +78,9 @@ impl PandaBox {
         match &mut self.phase {
             Phase::Welcome if line == WELCOME => self.phase = Phase::WaitArm,
             Phase::Welcome => {
-                let shown = String::from_utf8_lossy(&line[..line.len().min(80)]).into_owned();
+                let shown = excerpt(&String::from_utf8_lossy(line));
                 return Err(format!(
-                    "it answers {shown:?} where a PandABox says OK: is this its data port (8889)?"
+                    "it answers `{shown}` where a PandABox says OK: is this its data port (8889)?"
                 ));
             }
             Phase::WaitArm if line.starts_with(ARM) => self.phase = Phase::Header(line.into()),

@@ -7,6 +7,7 @@
 mod callable;
 mod cursor;
 mod machine;
+mod scalar;
 mod value;
 
 pub use value::Value;

@@ -141,7 +141,9 @@ impl Pump {
     async fn hand_over(&self, worker: &str, message: &Arc<Message>) {
         while self.tools.egress.try_send(worker, message).is_err() {
             let _waited = Waited::since(&self.counts.wait_egress);
+            self.counts.held_up.set(1);
             self.tools.egress.room(worker).await;
+            self.counts.held_up.set(0);
         }
     }
 }

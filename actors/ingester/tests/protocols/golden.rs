@@ -1,104 +1,15 @@
-//! Golden captures: the same parts, in the same order, byte for byte.
+//! The same parts, in the same order, byte for byte.
 
-use std::{collections::VecDeque, fs, path::PathBuf};
+use std::{collections::VecDeque, fs};
 
-use bytes::Bytes;
-use orchestrator_ingester::{
-    item::Item,
-    protocol::{
-        Machine, Recognise, Verdict,
-        albaem::Albaem,
-        cbors::{Entry, Event, Reader, encode_event},
-        contrast::Contrast,
-        eiger_legacy::EigerLegacy,
-        lecroy::Lecroy,
-        pandabox::PandaBox,
-        pcap::Pcap,
-        sardana::{Post, Sardana},
-        stins::Stins,
-        xspress::Xspress,
-    },
+use orchestrator_ingester::protocol::{
+    Verdict,
+    cbors::encode_event,
+    pandabox::PandaBox,
+    sardana::{Post, Sardana},
 };
 
-pub(crate) fn path(name: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
-}
-
-fn entries(name: &str) -> Vec<Entry> {
-    let mut reader = Reader::new(fs::File::open(path(name)).expect("a golden file"));
-    std::iter::from_fn(|| reader.next().expect("a whole file")).collect()
-}
-
-/// The messages of a capture.
-pub(crate) fn messages(case: &str) -> Vec<Vec<Bytes>> {
-    entries(&format!("{case}.cbor"))
-        .into_iter()
-        .map(|entry| match entry {
-            Entry::Message(parts) => parts,
-            Entry::Event(event) => panic!("{case} has event {}", event.number),
-        })
-        .collect()
-}
-
-fn events(case: &str) -> Vec<Event> {
-    entries(&format!("{case}.cbors"))
-        .into_iter()
-        .map(|entry| match entry {
-            Entry::Event(event) => event,
-            Entry::Message(parts) => panic!("{case} has a message of {} parts", parts.len()),
-        })
-        .collect()
-}
-
-/// The recogniser of the protocol that a case's name begins with.
-pub(crate) fn recogniser(case: &str) -> Box<dyn Recognise> {
-    match case.split_once('-').expect("protocol-case").0 {
-        "stins" => Box::new(Machine::new(Stins)),
-        "eiger_legacy" => Box::new(Machine::new(EigerLegacy)),
-        "albaem" => Box::new(Machine::new(Albaem)),
-        "contrast" => Box::new(Machine::new(Contrast)),
-        "xspress" => Box::new(Xspress::default()),
-        "pcap" => Box::new(Pcap::default()),
-        "lecroy" => Box::new(Lecroy::default()),
-        other => panic!("no recogniser for {other}"),
-    }
-}
-
-pub(crate) const ZMQ_CASES: &[&str] = &[
-    "stins-plain",
-    "stins-odd",
-    "eiger_legacy-plain",
-    "eiger_legacy-odd",
-    "xspress-plain",
-    "xspress-old",
-    "xspress-odd",
-    "albaem-plain",
-    "albaem-odd",
-    "pcap-plain",
-    "pcap-odd",
-    "pcap-floats",
-    "contrast-plain",
-    "contrast-odd",
-    "lecroy-continuous",
-    "lecroy-sequential",
-    "lecroy-odd",
-    "lecroy-odd_sequential",
-];
-
-/// Compares `items` with those of the original.
-pub(crate) fn compare(case: &str, items: impl IntoIterator<Item = Item>) {
-    let shown = |typ: &str, frames: &[Bytes]| {
-        let frames: Vec<String> = frames.iter().map(|frame| frame.escape_ascii().to_string()).collect();
-        format!("{typ} {frames:#?}")
-    };
-    let ours: Vec<String> = items.into_iter().map(|item| shown(&item.typ, &item.frames)).collect();
-    let theirs: Vec<String> =
-        events(case).iter().map(|event| shown(&event.streams[0].typ, &event.streams[0].frames)).collect();
-    for (number, (ours, theirs)) in ours.iter().zip(&theirs).enumerate() {
-        assert_eq!(ours, theirs, "{case}: item {number}");
-    }
-    assert_eq!(ours.len(), theirs.len(), "{case}: ours are {ours:#?}");
-}
+use crate::captures::{ZMQ_CASES, compare, events, messages, path, recogniser};
 
 #[test]
 fn zmq_protocols_give_the_originals_items() {

@@ -3,10 +3,12 @@
 use std::collections::VecDeque;
 
 use bytes::Bytes;
-use orchestrator_ingester::protocol::{Recognise, pandabox::PandaBox, pickle::read_dict, sardana::Post};
+use orchestrator_ingester::protocol::{
+    Recognise, Verdict, pandabox::PandaBox, pickle::read_dict, sardana::Post,
+};
 use proptest::prelude::*;
 
-use super::golden::{ZMQ_CASES, messages, recogniser};
+use crate::captures::{ZMQ_CASES, messages, recogniser};
 
 /// Feeds messages and gives what was made of them, in bytes.
 fn feed(recogniser: &mut dyn Recognise, messages: Vec<Vec<Bytes>>) -> usize {
@@ -120,4 +122,26 @@ fn a_split_cannot_fill_the_memory() {
     );
     let made = feed(&mut *recogniser("pcap-x"), vec![vec![start.clone()], vec![Bytes::from(data)]]);
     assert_eq!(made, start.len());
+}
+
+#[test]
+fn a_sequence_that_never_ends_cannot_fill_the_memory() {
+    let (mut recogniser, mut items) = (recogniser("lecroy-x"), VecDeque::new());
+    let text = |text: &'static str| vec![Bytes::from_static(text.as_bytes())];
+    recogniser.feed(text(r#"{"htype":"msg","what":0,"frame":0}"#), &mut items);
+    let start = text(r#"{"htype":"msg","what":1,"frame":0,"ntriggers":-1,"seqno":0,"channels":[1]}"#);
+    recogniser.feed(start.clone(), &mut items);
+    let mut traces = text(
+        r#"{"htype":"traces","ch":1,"ts":1,"frame":0,"shape":[1],"dtype":"a","horiz_offset":0,"horiz_interval":1}"#,
+    );
+    // One allocation, however often it is counted.
+    traces.push(Bytes::from(vec![0; 64 << 20]));
+    let verdicts: Vec<Verdict> = (0..17).map(|_| recogniser.feed(traces.clone(), &mut items)).collect();
+    assert!(
+        matches!(&verdicts[..], [.., Verdict::Taken, Verdict::Invalid(_), Verdict::Taken]),
+        "{verdicts:?}"
+    );
+    recogniser.feed(text(r#"{"htype":"msg","what":2,"frame":0}"#), &mut items);
+    let item = items.pop_back().expect("an item");
+    assert_eq!((item.frames.len(), &item.frames[0]), (4, &start[0]));
 }

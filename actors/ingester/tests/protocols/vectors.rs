@@ -14,7 +14,7 @@ use orchestrator_ingester::protocol::{
     xspress,
 };
 
-use super::golden::path;
+use crate::captures::path;
 
 fn ours(protocol: &str, part: Bytes) -> Option<&'static str> {
     let parts = [part];

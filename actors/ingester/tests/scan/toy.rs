@@ -11,7 +11,7 @@ use std::{
 
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
-use orchestrator_harness::Redis;
+use orchestrator_harness::{Controller, Redis};
 use orchestrator_ingester::{
     IngesterConfig, StreamConfig, child_spec_with,
     item::Item,
@@ -21,7 +21,7 @@ use orchestrator_supervise::{
     Limits, Strategy, SupervisorSpec, Tree,
     testing::{TestTree, eventually},
 };
-use serde_json::{Value, json};
+use serde_json::Value;
 use uuid::Uuid;
 use zeromq::{DealerSocket, Socket, SocketOptions, SocketRecv, SocketSend};
 
@@ -142,56 +142,38 @@ impl Playground {
         .await;
     }
 
-    /// What the ingester publishes.
-    pub(crate) fn presence(&self) -> Option<Value> {
-        serde_json::from_str(&self.redis.text("dranspose:ingester:toys:config")?).ok()
+    pub(crate) fn controller(&self) -> Controller<'_> {
+        Controller::new(&self.redis, "toys")
     }
 
-    /// Writes an update without waiting for anything.
-    pub(crate) fn update(&self, update: &Value) {
-        self.redis.command(&["XADD", "dranspose:controller:updates", "*", "data", &update.to_string()]);
+    /// What the ingester publishes.
+    pub(crate) fn presence(&self) -> Option<Value> {
+        self.controller().presence()
     }
 
     /// Begins a mapping and waits until it is taken.
     pub(crate) async fn begin(&self, streams: &[&str]) -> Uuid {
         let uuid = Uuid::new_v4();
-        self.update(&json!({
-            "mapping_uuid": uuid, "parameters_version": {}, "target_parameters_hash": null,
-            "active_streams": streams, "finished": false,
-        }));
+        self.controller().update(&Controller::update_of(&uuid.to_string(), streams, false));
         self.taken(uuid).await;
         uuid
     }
 
     /// Waits until the ingester says that it follows `uuid`.
     pub(crate) async fn taken(&self, uuid: Uuid) {
-        let text = uuid.to_string();
-        let taken = || self.presence().is_some_and(|presence| presence["mapping_uuid"] == text.as_str());
-        eventually("the mapping is taken", taken).await;
+        eventually("the mapping is taken", || self.controller().is_taken(&uuid.to_string())).await;
     }
 
     /// Assigns events: number, and of each stream its workers.
     pub(crate) fn assign(&self, mapping: Uuid, events: &[(u64, Value)]) {
-        let entry: Vec<_> = events
-            .iter()
-            .map(|(number, assignments)| json!({"event_number": number, "assignments": assignments}))
-            .collect();
-        let key = format!("dranspose:assigned:{mapping}");
-        self.redis.command(&["XADD", &key, "*", "data", &json!(entry).to_string()]);
+        self.controller().assign(&mapping.to_string(), events);
     }
 
     /// Says that all is done, and waits for the answer.
     pub(crate) async fn finish(&self, mapping: Uuid) {
-        self.update(&json!({
-            "mapping_uuid": mapping, "parameters_version": {}, "target_parameters_hash": null,
-            "active_streams": [], "finished": true,
-        }));
-        let expected = json!({"state": "finished", "source": "ingester", "ingester": "toys"});
-        let key = format!("dranspose:ready:{mapping}");
-        eventually("finished is answered", || {
-            self.redis.entries(&key).iter().any(|(_, answer)| *answer == expected)
-        })
-        .await;
+        let mapping = mapping.to_string();
+        self.controller().update(&Controller::update_of(&mapping, &[], true));
+        eventually("finished is answered", || self.controller().is_answered(&mapping)).await;
     }
 
     /// A worker that has let itself be heard.

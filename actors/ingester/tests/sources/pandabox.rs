@@ -7,7 +7,7 @@ use tokio::{
 };
 
 use crate::{
-    golden::{compare, messages},
+    captures::{compare, messages},
     support::{bench, in_time, make, take, until, upstream},
 };
 

@@ -10,7 +10,7 @@ use orchestrator_ingester::{
 };
 
 use crate::{
-    golden::{ZMQ_CASES, compare, path},
+    captures::{ZMQ_CASES, compare, path},
     support::{DEADLINE, bench, make},
 };
 
@@ -57,7 +57,7 @@ fn files_that_cannot_be_played_say_what_to_do() {
     let whole = std::fs::read(path("stins-plain.cbors")).expect("a golden file");
     std::fs::write(&cut, &whole[..whole.len() - 1]).expect("room");
     for (file, pace, advice) in [
-        ("/nowhere.cbors", None, "give a file that can be read"),
+        ("/nowhere.cbors", None, "give a file that can"),
         (text.to_str().expect("UTF-8"), None, "give a .cbors file"),
         (cut.to_str().expect("UTF-8"), None, "cut off"),
         ("stins-plain.cbors", None, "name the stream like one of [\"golden\"]"),

@@ -9,7 +9,7 @@ use tokio::{
 };
 
 use crate::{
-    golden::{compare, messages, path},
+    captures::{compare, messages, path},
     support::{bench, in_time, item, make, take, until},
 };
 

@@ -13,6 +13,7 @@ use tokio::{
 use super::{
     Egress, Ping,
     connection::{End, Shared, serve},
+    display::Display,
     listener::listen,
     seats::{Seats, connection_limit, raise_descriptor_limit},
 };
@@ -49,9 +50,6 @@ struct Figures {
     connections: Figure,
     sent_away: Figure,
     refused: Figure,
-    resets: Figure,
-    queued_bytes: Figure,
-    spilled_bytes: Figure,
 }
 
 struct House {
@@ -59,33 +57,31 @@ struct House {
     connections_max: usize,
     shared: Arc<Shared>,
     figures: Figures,
+    vitals: Arc<Vitals>,
 }
 
 impl House {
-    fn new(listener: TcpListener, egress: Egress, pings: Outbox<Ping>, vitals: &Vitals) -> Self {
+    fn new(listener: TcpListener, egress: Egress, pings: Outbox<Ping>, vitals: &Arc<Vitals>) -> Self {
         let counter = |name, unit| vitals.declare(name, unit, FigureKind::Counter);
-        let gauge = |name, unit| vitals.declare(name, unit, FigureKind::Gauge);
         let connections_max = egress.inner.limits.connections_max.unwrap_or_else(|| {
             raise_descriptor_limit();
             connection_limit()
         });
         let figures = Figures {
-            connections: gauge("connections", "connections"),
-            sent_away: counter("connections_sent_away", "connections"),
-            refused: counter("handshakes_refused", "connections"),
-            resets: counter("connections_reset", "connections"),
-            queued_bytes: gauge("egress_queued_bytes", "bytes"),
-            spilled_bytes: gauge("spilled_bytes", "bytes"),
+            connections: vitals.declare("connections", "connections", FigureKind::Gauge),
+            sent_away: counter("connections_sent_away", ""),
+            refused: counter("handshakes_refused", ""),
         };
-        let bad_pings = counter("bad_pings", "messages");
-        Self { listener, connections_max, shared: Arc::new(Shared { egress, pings, bad_pings }), figures }
+        let bad_pings = counter("bad_pings", "");
+        let shared = Arc::new(Shared { egress, pings, bad_pings });
+        Self { listener, connections_max, shared, figures, vitals: vitals.clone() }
     }
 
     async fn run(self) {
         let mut seats = Seats::default();
         let mut connections = FuturesUnordered::new();
         let mut resting = None;
-        let mut resets = self.shared.egress.lock().resets;
+        let mut display = Display::new(&self.shared.egress, &self.vitals);
         let mut show = interval(SHOW_EVERY);
         show.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
@@ -94,7 +90,7 @@ impl House {
             let may_accept = resting.is_none() && seats.len() <= self.connections_max;
             tokio::select! {
                 biased;
-                _ = show.tick() => self.show(&mut resets),
+                _ = show.tick() => display.refresh(&self.shared.egress),
                 Some((id, end)) = connections.next(), if !connections.is_empty() => {
                     seats.leave(id);
                     resting = None;
@@ -148,14 +144,5 @@ impl House {
             Some(end) => tracing::info!(connection = id, "worker connection ended: {end}"),
             None => tracing::error!(connection = id, "worker connection panicked"),
         }
-    }
-
-    fn show(&self, resets: &mut u64) {
-        let peers = self.shared.egress.lock();
-        let totals = peers.totals();
-        self.figures.queued_bytes.set(totals.queued_bytes);
-        self.figures.spilled_bytes.set(totals.spilled_bytes);
-        self.figures.resets.add(peers.resets - *resets);
-        *resets = peers.resets;
     }
 }

@@ -1,4 +1,6 @@
-//! All peers: their queues, their connections, and what the disk has to do for them.
+//! All peers: their queues and their connections.
+
+mod disk;
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -9,6 +11,8 @@ use std::{
 
 use tokio::{net::TcpStream, sync::Notify};
 
+pub(super) use self::disk::DiskJob;
+use self::disk::list;
 use super::{
     BACKLOG, EgressLimits, Message, PeerState, SMALL_FRAME, kernel_queue,
     queue::{Entry, PeerQueue, Place, Shares},
@@ -65,25 +69,12 @@ struct Peer {
     bytes_out: u64,
 }
 
-/// Work for the disk: at first the writing, then the reading.
-#[derive(Debug)]
-pub(super) struct DiskJob {
-    pub(super) peer: Arc<str>,
-    pub(super) epoch: u64,
-    pub(super) file: Arc<Mutex<SpillFile>>,
-    pub(super) write: Option<Vec<Entry>>,
-    pub(super) read: Option<usize>,
-}
-
 /// Sums over all peers.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Totals {
     pub(super) queued_bytes: u64,
     pub(super) spilled_bytes: u64,
 }
-
-/// No more is written to disk in one go, bytes.
-const WRITE_BATCH: usize = 4 << 20;
 
 #[derive(Debug)]
 pub(super) struct Peers {
@@ -96,7 +87,9 @@ pub(super) struct Peers {
     disk_bytes: u64,
     to_disk_bytes: u64,
     /// The disk takes nothing for now.
-    pub(super) failing: bool,
+    failing: bool,
+    /// The disk gives nothing for now.
+    unreadable: bool,
     listed: VecDeque<Arc<str>>,
     next_line: u64,
     pub(super) waiting: usize,
@@ -119,6 +112,7 @@ impl Peers {
             disk_bytes: 0,
             to_disk_bytes: 0,
             failing: false,
+            unreadable: false,
             listed: VecDeque::new(),
             next_line: 0,
             waiting: 0,
@@ -230,80 +224,6 @@ impl Peers {
         Some(News { room: self.waiting > 0, disk })
     }
 
-    /// Moves on what the peer has behind its front; true if the disk has to do something now.
-    fn settle(&mut self, name: &str) -> bool {
-        let Some(peer) = self.map.get_mut(name) else { return false };
-        if peer.queue.is_direct() {
-            return false;
-        }
-        let before = peer.queue.to_disk_record_bytes();
-        peer.queue.settle(self.shares);
-        self.to_disk_bytes -= before - peer.queue.to_disk_record_bytes();
-        if let Some(attached) = &peer.attached {
-            attached.line.wake.notify_one();
-        }
-        list(&mut self.listed, peer, self.shares)
-    }
-
-    /// The next work for the disk.
-    pub(super) fn next_job(&mut self) -> Option<DiskJob> {
-        loop {
-            let name = self.listed.pop_front()?;
-            let Some(peer) = self.map.get_mut(&name) else { continue };
-            peer.listed = false;
-            let write = peer.queue.begin_write(WRITE_BATCH);
-            let read = peer.queue.begin_read(self.shares);
-            if write.is_some() || read.is_some() {
-                return Some(DiskJob { peer: name, epoch: self.epoch, file: peer.file.clone(), write, read });
-            }
-        }
-    }
-
-    /// What was to be written is written, `bytes` on disk; None: it failed, and nothing of it is there.
-    pub(super) fn written(&mut self, peer: &str, epoch: u64, bytes: Option<u64>) -> News {
-        self.failing = bytes.is_none();
-        let Some(known) = self.map.get_mut(peer).filter(|_| epoch == self.epoch) else {
-            return News::default();
-        };
-        known.queue.end_write(bytes);
-        if let Some(bytes) = bytes {
-            self.disk_bytes += bytes;
-            self.to_disk_bytes -= bytes;
-        }
-        // After a failure the thread comes back by itself, a while later.
-        let disk = self.settle(peer) && bytes.is_some();
-        News { room: self.waiting > 0, disk }
-    }
-
-    /// What was to be read is read, from `bytes` on disk; empty if that failed.
-    pub(super) fn read_back(&mut self, peer: &str, epoch: u64, entries: Vec<Entry>, bytes: u64) -> News {
-        let Some(known) = self.map.get_mut(peer).filter(|_| epoch == self.epoch) else {
-            return News::default();
-        };
-        let failed = entries.is_empty();
-        known.queue.end_read(entries, bytes);
-        self.disk_bytes -= bytes;
-        if let Some(attached) = &known.attached {
-            attached.line.wake.notify_one();
-        }
-        let disk = self.settle(peer) && !failed;
-        News { room: self.waiting > 0, disk }
-    }
-
-    /// The disk's thread begins anew, after a while or a crash: everything that wants the disk is listed, and new records are tried.
-    pub(super) fn retry_disk(&mut self, anew: bool) -> News {
-        self.failing = false;
-        self.listed.clear();
-        for peer in self.map.values_mut() {
-            if anew {
-                peer.queue.abandon_disk_work();
-            }
-            peer.listed = false;
-            list(&mut self.listed, peer, self.shares);
-        }
-        News { room: self.waiting > 0, disk: false }
-    }
-
     pub(super) fn purge(&mut self, finished: bool) {
         self.epoch += 1;
         self.disk_bytes = 0;
@@ -364,16 +284,6 @@ impl Peer {
     fn is_attached(&self, id: u64) -> bool {
         self.attached.as_ref().is_some_and(|attached| attached.line.id == id)
     }
-}
-
-/// Lists a peer that wants the disk; true if it was not listed.
-fn list(listed: &mut VecDeque<Arc<str>>, peer: &mut Peer, shares: Shares) -> bool {
-    let wanted = !peer.listed && peer.queue.wants_disk(shares);
-    if wanted {
-        peer.listed = true;
-        listed.push_back(peer.name.clone());
-    }
-    wanted
 }
 
 /// Ends a connection at once, with all that the kernel has of it: the peer gets a reset, and nothing after it.

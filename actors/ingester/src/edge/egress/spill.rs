@@ -15,7 +15,7 @@ use super::{
     peers::{DiskJob, News},
 };
 
-/// After a failure the disk is left alone for so long.
+/// After a failure the same is not tried again for so long. Where writing fails reading goes on: it may give back what is missing.
 const RETRY: Duration = Duration::from_secs(1);
 
 /// The thread child that spills for `egress`. Without it, and while the disk is full or fails, spilling counts as exhausted: what is in
@@ -42,27 +42,28 @@ impl Shift<'_> {
         let mut retry_at = None;
         while !self.cx.stop.is_cancelled() {
             let work = self.cx.vitals.hold("spill");
-            // Never under the lock: disks take their time.
-            let job = if retry_at.is_none() { self.egress.lock().next_job() } else { None };
-            if let Some(job) = job {
-                if !self.carry_out(job) {
-                    retry_at = Some(Instant::now() + RETRY);
-                }
-                continue;
-            }
-            drop(work);
-            let told = block_on(retry_at, async {
-                tokio::select! {
-                    biased;
-                    () = self.cx.stop.cancelled() => {}
-                    () = self.egress.inner.disk.notified(), if retry_at.is_none() => {}
-                }
-            });
-            if told.is_none() {
+            if retry_at.is_some_and(|at| Instant::now() >= at) {
                 retry_at = None;
                 let news = self.egress.lock().retry_disk(false);
                 self.egress.tell(news);
             }
+            // Carried out without the lock: disks take their time.
+            let job = self.egress.lock().next_job();
+            if let Some(job) = job {
+                if !self.carry_out(job) {
+                    retry_at.get_or_insert_with(|| Instant::now() + RETRY);
+                }
+                continue;
+            }
+            drop(work);
+            // Woken or not, it looks again.
+            let _ = block_on(retry_at, async {
+                tokio::select! {
+                    biased;
+                    () = self.cx.stop.cancelled() => {}
+                    () = self.egress.inner.disk.notified() => {}
+                }
+            });
         }
     }
 

@@ -65,15 +65,17 @@ impl SpillFile {
         Ok(bytes)
     }
 
-    /// Reads the next records, of about `bytes` in all, one at least; gives them and what they took on disk. What was read is gone here.
-    /// If it fails nothing is gone.
+    /// Reads the next records, one at least, until they take about `bytes` of memory; gives them and what they took on disk. What was read
+    /// is gone here. If it fails nothing is gone.
     pub(super) fn read(&mut self, bytes: usize) -> io::Result<(Vec<Entry>, u64)> {
         let Some(segment) = self.segments.front_mut() else { return Ok((Vec::new(), 0)) };
         let left = usize::try_from(segment.written - segment.read).unwrap_or(usize::MAX);
         let mut block = read_at(&segment.file, segment.read, left.min(bytes.clamp(RECORD_HEAD, READ_MAX)))?;
         let mut entries = Vec::new();
-        let mut taken = 0;
-        while let Some(head) = block.get(..RECORD_HEAD) {
+        let (mut taken, mut memory) = (0, 0);
+        while memory < bytes.max(1)
+            && let Some(head) = block.get(..RECORD_HEAD)
+        {
             let mut head = head;
             let (wire, at_ms) = (usize::try_from(head.get_u64()).unwrap_or(usize::MAX), head.get_u64());
             if block.len() - RECORD_HEAD >= wire {
@@ -87,6 +89,7 @@ impl SpillFile {
                 break;
             }
             taken += (RECORD_HEAD + wire) as u64;
+            memory += entries.last().map_or(0, Entry::cost);
         }
         segment.read += taken;
         if segment.read == segment.written {

@@ -43,9 +43,7 @@ pub(super) async fn follow(
     let mut reconnect = Reconnect::new(cx.vitals.link("redis", place.endpoint()), BACKOFF);
     let following = async {
         loop {
-            let error = match connection(place, ingester, position, &mut reconnect).await {
-                Err(error) => error,
-            };
+            let Err(error) = connection(place, ingester, position, &mut reconnect).await;
             tokio::time::sleep(reconnect.failed(advice(&error, place.endpoint()))).await;
         }
     };

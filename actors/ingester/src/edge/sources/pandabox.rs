@@ -70,14 +70,14 @@ impl Run {
                 return item;
             }
             let Some(wire) = &mut self.wire else {
-                let (wire, items) = self.dialler.dial(open).await;
+                let (mut wire, items) = self.dialler.dial(open).await;
+                self.tally.outside(wire.panda.take_outside());
                 (self.wire, self.items) = (Some(wire), items);
                 continue;
             };
-            let Err(reason) = wire.read(&mut self.items).await else {
-                self.tally.outside(wire.panda.take_outside());
-                continue;
-            };
+            let read = wire.read(&mut self.items).await;
+            self.tally.outside(wire.panda.take_outside());
+            let Err(reason) = read else { continue };
             if wire.panda.is_armed() {
                 self.tally
                     .invalid(&format!("the connection was lost within an arm, whose rest is lost: {reason}"));

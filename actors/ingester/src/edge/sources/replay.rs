@@ -1,6 +1,12 @@
 //! Plays files: dumps as they are, raw captures through the recogniser of their protocol. A thread of the run reads ahead a little.
 
-use std::{collections::VecDeque, fs::File, io, path::PathBuf, thread};
+use std::{
+    collections::VecDeque,
+    fs::File,
+    io,
+    path::{Path, PathBuf},
+    thread,
+};
 
 use futures_util::stream::{StreamExt, unfold};
 use orchestrator_supervise::LinkReporter;
@@ -131,14 +137,15 @@ impl Run {
             }
             let entries = match &mut self.entries {
                 Some(entries) => entries,
-                None => {
-                    let entries =
-                        open(&self.file).map_err(|error| format!("{error}: give a file that can be read"))?;
-                    self.link.up();
-                    self.entries.insert(entries)
-                }
+                None => self
+                    .entries
+                    .insert(open(&self.file).map_err(|error| format!("{error}: no thread for it"))?),
             };
-            match entries.recv().await {
+            let entry = entries.recv().await;
+            if matches!(entry, Some(Ok(_))) {
+                self.link.up();
+            }
+            match entry {
                 Some(Ok(Entry::Event(event))) => self.take_event(event).await?,
                 Some(Ok(Entry::Message(message))) => {
                     if self.clock.pace == Pace::Recorded {
@@ -238,10 +245,14 @@ impl Clock {
 }
 
 /// Reads the file on a thread of its own, which ends with the file or with the receiver.
-fn open(path: &PathBuf) -> io::Result<Entries> {
-    let mut reader = Reader::new(File::open(path)?);
+fn open(path: &Path) -> io::Result<Entries> {
     let (sender, entries) = mpsc::channel(AHEAD);
+    let path = path.to_owned();
     let read = move || {
+        let mut reader = match File::open(path) {
+            Ok(file) => Reader::new(file),
+            Err(error) => return drop(sender.blocking_send(Err(error.into()))),
+        };
         while let Some(entry) = reader.next().transpose() {
             let failed = entry.is_err();
             if sender.blocking_send(entry).is_err() || failed {

@@ -94,7 +94,7 @@ impl Run {
 
     async fn listening(&mut self) {
         while self.server.borrow().is_none() {
-            match Server::start(self.listen) {
+            match Server::start(self.listen).await {
                 Ok(server) => {
                     server.switch(&self.cx, self.sender.clone());
                     self.server.replace(Some(server));

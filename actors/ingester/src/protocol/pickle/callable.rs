@@ -125,13 +125,14 @@ fn scalar<'a>(dtype: Dtype, bytes: &[u8]) -> Thing<'a> {
     }
     match (dtype.kind, &bytes[..]) {
         (b'b', [byte]) => Thing::Bool(*byte != 0),
-        (b'i', [low @ .., high]) if low.len() < 8 => {
-            let fill = if *high >= 0x80 { 0xff } else { 0 };
+        // numpy's integers are taken through floats.
+        (b'i' | b'u', [.., high]) if bytes.len() <= 8 => {
+            let fill = if dtype.kind == b'i' && *high >= 0x80 { 0xff } else { 0 };
             let mut whole = [fill; 8];
             whole[..bytes.len()].copy_from_slice(&bytes);
-            Thing::Int(i64::from_le_bytes(whole))
+            let unsigned = u64::from_le_bytes(whole);
+            Thing::Float(if dtype.kind == b'i' { unsigned.cast_signed() as f64 } else { unsigned as f64 })
         }
-        (b'u', _) => Thing::Wide(true),
         (b'f', &[a, b, c, d]) => Thing::Float(f32::from_le_bytes([a, b, c, d]).into()),
         (b'f', &[a, b, c, d, e, f, g, h]) => Thing::Float(f64::from_le_bytes([a, b, c, d, e, f, g, h])),
         (b'f', _) => Thing::Number,

@@ -4,6 +4,9 @@ use std::{cell::RefCell, ops::Deref, rc::Rc};
 
 use crate::protocol::pickle::callable::{Callable, Dtype};
 
+/// Text and bytes are cut beyond: they are no number and no status then.
+const TOLD_MAX: usize = 4096;
+
 /// A value as far as it is told.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
@@ -19,11 +22,11 @@ pub enum Value {
     Float(f64),
     /// A number of an opaque type that Python turns into any other.
     Number,
-    /// Text.
+    /// Text, cut if it is longer than some thousand bytes.
     Text(String),
-    /// Bytes, up to a few thousand.
+    /// Bytes, cut likewise.
     Bytes(Vec<u8>),
-    /// A bytearray, as above.
+    /// A bytearray, cut likewise.
     ByteArray(Vec<u8>),
     /// Anything else.
     Opaque,
@@ -108,8 +111,7 @@ impl<'a> Thing<'a> {
 
     /// What is told of it.
     fn value(&self) -> Value {
-        // Longer bytes are no number that anybody wrote.
-        let short = |bytes: &[u8]| bytes[..bytes.len().min(4096)].to_vec();
+        let short = |bytes: &[u8]| bytes[..bytes.len().min(TOLD_MAX)].to_vec();
         match self {
             Self::None => Value::None,
             Self::Bool(truth) => Value::Bool(*truth),
@@ -117,7 +119,7 @@ impl<'a> Thing<'a> {
             Self::Wide(float) => Value::Wide(*float),
             Self::Float(float) => Value::Float(*float),
             Self::Number => Value::Number,
-            Self::Text(text) => Value::Text(text.to_string()),
+            Self::Text(text) => Value::Text(text[..text.floor_char_boundary(TOLD_MAX)].to_owned()),
             Self::Bytes(bytes) => Value::Bytes(short(bytes)),
             Self::ByteArray(bytes) => Value::ByteArray(short(bytes)),
             _ => Value::Opaque,

@@ -3,7 +3,7 @@
 use std::{
     io,
     net::{SocketAddr, TcpListener},
-    sync::{Arc, Mutex, MutexGuard, mpsc as blocking},
+    sync::{Arc, Mutex, MutexGuard},
     thread,
     time::Duration,
 };
@@ -16,7 +16,7 @@ use actix_web::{
     web::{self, Bytes, Data, PayloadConfig},
 };
 use orchestrator_supervise::Figure;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
 use crate::{
     protocol::sardana::{Post, is_object},
@@ -53,10 +53,10 @@ pub(super) struct Server {
 
 impl Server {
     /// Listens at `address`.
-    pub(super) fn start(address: SocketAddr) -> io::Result<Self> {
+    pub(super) async fn start(address: SocketAddr) -> io::Result<Self> {
         let listener = TcpListener::bind(address)?;
         let desk = Arc::<Desk>::default();
-        let (started, wait) = blocking::sync_channel(1);
+        let (started, wait) = oneshot::channel();
         let shared = Data::from(desk.clone());
         let serve = move || {
             System::new().block_on(async move {
@@ -72,8 +72,7 @@ impl Server {
             });
         };
         thread::Builder::new().name("sardana".to_owned()).spawn(serve)?;
-        // It answers as soon as its threads are there.
-        let handle = wait.recv().map_err(|_| io::Error::other("the server did not start"))??;
+        let handle = wait.await.map_err(|_| io::Error::other("the server did not start"))??;
         Ok(Self { desk, handle })
     }
 

@@ -1,0 +1,127 @@
+//! The controller's part of a scan, as far as an ingester sees it: entries of two streams in Redis, and the ingester's key.
+
+use std::{fs, path::PathBuf};
+
+use serde_json::{Value, json};
+
+use crate::{Instance, Redis, Site, eventually, free_port, wait_for};
+
+/// Plays the controller for one ingester.
+#[derive(Debug)]
+pub struct Controller<'a> {
+    redis: &'a Redis,
+    ingester: String,
+}
+
+impl<'a> Controller<'a> {
+    /// For the ingester of this name.
+    pub fn new(redis: &'a Redis, ingester: &str) -> Self {
+        Self { redis, ingester: ingester.to_owned() }
+    }
+
+    /// What the ingester publishes.
+    pub fn presence(&self) -> Option<Value> {
+        serde_json::from_str(&self.redis.text(&format!("dranspose:ingester:{}:config", self.ingester))?).ok()
+    }
+
+    /// An update as controllers write it.
+    pub fn update_of(mapping: &str, streams: &[&str], finished: bool) -> Value {
+        json!({
+            "mapping_uuid": mapping, "parameters_version": {}, "target_parameters_hash": null,
+            "active_streams": streams, "finished": finished,
+        })
+    }
+
+    /// Writes an update without waiting for anything.
+    pub fn update(&self, update: &Value) {
+        self.redis.command(&["XADD", "dranspose:controller:updates", "*", "data", &update.to_string()]);
+    }
+
+    /// Does the ingester say that it follows `mapping`?
+    pub fn is_taken(&self, mapping: &str) -> bool {
+        self.presence().is_some_and(|presence| presence["mapping_uuid"] == mapping)
+    }
+
+    /// Begins a mapping and waits until it is taken.
+    ///
+    /// # Panics
+    /// If it is not in time.
+    pub fn begin(&self, mapping: &str, streams: &[&str]) {
+        self.update(&Self::update_of(mapping, streams, false));
+        eventually("the mapping is taken", || self.is_taken(mapping));
+    }
+
+    /// Assigns events: number, and of each stream its workers.
+    pub fn assign(&self, mapping: &str, events: &[(u64, Value)]) {
+        let event =
+            |(number, workers): &(u64, Value)| json!({"event_number": number, "assignments": workers});
+        let entry: Vec<_> = events.iter().map(event).collect();
+        let key = format!("dranspose:assigned:{mapping}");
+        self.redis.command(&["XADD", &key, "*", "data", &json!(entry).to_string()]);
+    }
+
+    /// Has the ingester answered that `mapping` is finished?
+    pub fn is_answered(&self, mapping: &str) -> bool {
+        let expected = json!({"state": "finished", "source": "ingester", "ingester": self.ingester});
+        let answers = self.redis.entries(&format!("dranspose:ready:{mapping}"));
+        answers.iter().any(|(_, answer)| *answer == expected)
+    }
+}
+
+/// A site with one ingester, `eiger-ingester`, whose one stream `eiger` is a STINS source, and a Redis.
+#[derive(Debug)]
+pub struct IngesterSite {
+    /// Directory, log and admin socket.
+    pub site: Site,
+    /// Its Redis.
+    pub redis: Redis,
+    /// Where it listens for workers.
+    pub port: u16,
+    config: PathBuf,
+}
+
+impl IngesterSite {
+    /// For the binary at `binary`, with a source at `upstream`; `keys` are lines of TOML for the ingester.
+    pub fn new(binary: impl Into<PathBuf>, upstream: &str, keys: &str) -> Self {
+        let (site, redis, port) = (Site::new(binary), Redis::start(), free_port());
+        let config = site.path().join("ingester.toml");
+        let text = format!(
+            "[admin]\nlisten = \"\"\nunix_socket = \"{socket}\"\n[[ingester]]\nname = \"eiger-ingester\"\n\
+             listen = \"127.0.0.1:{port}\"\nredis_url = \"{url}\"\nspill_dir = \"{spill}\"\n{keys}\n\
+             [[ingester.stream]]\nname = \"eiger\"\nsource = \"stins\"\nupstream_url = \"{upstream}\"\n",
+            socket = site.admin_socket().display(),
+            url = redis.url(),
+            spill = site.path().display(),
+        );
+        fs::write(&config, text).expect("write the configuration");
+        Self { site, redis, port, config }
+    }
+
+    /// Starts it and waits until it is in Redis.
+    pub fn start(&self) -> Instance {
+        let instance = self.spawn();
+        wait_for("the ingester is in Redis", || self.controller().presence());
+        eventually("it follows the controller", || self.site.cli(&["tree"]).1.contains("redis up"));
+        instance
+    }
+
+    /// Starts it without waiting.
+    pub fn spawn(&self) -> Instance {
+        let mut command = self.site.bare_command();
+        command.args(["run", "--config"]).arg(&self.config);
+        Instance::spawn(command)
+    }
+
+    /// Plays its controller.
+    pub fn controller(&self) -> Controller<'_> {
+        Controller::new(&self.redis, "eiger-ingester")
+    }
+
+    /// A figure of one of its children; 0 as long as there is none.
+    pub fn figure(&self, child: &str, name: &str) -> i64 {
+        let (_, text, _) = self.site.cli(&["tree", &format!("ingester/eiger-ingester/{child}"), "--json"]);
+        let tree: Value = serde_json::from_str(&text).unwrap_or_default();
+        let figures = tree["root"]["figures"].as_array().into_iter().flatten();
+        figures.filter(|figure| figure["name"] == name).filter_map(|figure| figure["value"].as_i64()).sum()
+    }
+}

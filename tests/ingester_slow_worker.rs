@@ -1,0 +1,116 @@
+//! A worker that does not take its events: what waits for it stays within its budget, the rest goes to disk, the other workers keep
+//! their rate; when the disk's share is used up all slow down together, and nothing is lost.
+
+use std::{
+    net::TcpListener,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::SeqCst},
+    },
+    thread,
+};
+
+use orchestrator_harness::{IngesterSite, ZmtpPeer, eventually};
+use serde_json::{Value, json};
+
+const MIB: u64 = 1 << 20;
+const BUDGET: u64 = 32 * MIB;
+const SPILL: u64 = 96 * MIB;
+/// What the process may have beside the budget (issue: 100 MiB).
+const REST: u64 = 100 * MIB;
+const FRAME: usize = 4 << 20;
+const WORKERS: [&str; 3] = ["slow", "w1", "w2"];
+const MAPPING: &str = "6277a4d0-975c-4dfe-97be-7f6d1d5a5c38";
+
+/// Sends a series of `frames` images as fast as they are taken.
+fn source(listener: TcpListener, frames: u64) {
+    let mut peer = ZmtpPeer::accept(&listener, "PUSH").expect("the ingester connects");
+    let mut send = |parts: &[&[u8]]| peer.send(parts).expect("the ingester takes it");
+    send(&[br#"{"htype":"header","msg_number":0,"filename":""}"#]);
+    let mut pixels = vec![7; FRAME];
+    for frame in 0..frames {
+        pixels[..8].copy_from_slice(&frame.to_be_bytes());
+        let head = format!(
+            r#"{{"htype":"image","frame":{frame},"shape":[2048,2048],"type":"uint8","compression":"none","msg_number":{}}}"#,
+            frame + 1
+        );
+        send(&[head.as_bytes(), &pixels]);
+    }
+    send(&[format!(r#"{{"htype":"series_end","msg_number":{}}}"#, frames + 1).as_bytes()]);
+    // Until the ingester has all: it is dropped with its test.
+    let _ = peer.receive();
+}
+
+/// Takes `events` of `worker`, counting them, and checks that they are its own, whole and in order.
+fn take(mut peer: ZmtpPeer, worker: usize, frames: u64, taken: &AtomicU64) {
+    // The start is for all, then each has every third frame, and the end is for all.
+    let mine = (0..frames).filter(|frame| frame % 3 == worker as u64).map(|frame| frame + 1);
+    for event in std::iter::once(0).chain(mine).chain([frames + 1]) {
+        let parts = peer.receive().expect("the next event");
+        let header: Value = serde_json::from_slice(&parts[0]).expect("a header");
+        assert_eq!(header["event_number"], event, "{}", WORKERS[worker]);
+        if (1..=frames).contains(&event) {
+            assert_eq!((parts.len(), parts[2].len()), (3, FRAME));
+            assert_eq!(parts[2][..8], (event - 1).to_be_bytes());
+        }
+        taken.fetch_add(1, SeqCst);
+    }
+}
+
+fn assignments(frames: u64) -> Vec<(u64, Value)> {
+    let all = |event| (event, json!({ "eiger": WORKERS }));
+    let one = |frame: u64| (frame + 1, json!({ "eiger": [WORKERS[(frame % 3) as usize]] }));
+    std::iter::once(all(0)).chain((0..frames).map(one)).chain([all(frames + 1)]).collect()
+}
+
+/// A scan of `frames`; `meanwhile` runs while the first worker takes nothing.
+fn scan(frames: u64, meanwhile: impl FnOnce(&IngesterSite, &[Arc<AtomicU64>])) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let upstream = format!("tcp://{}", listener.local_addr().expect("its address"));
+    let keys = format!("egress_bytes_per_peer = {BUDGET}\nspill_bytes = {SPILL}");
+    let site = IngesterSite::new(env!("CARGO_BIN_EXE_orchestrator"), &upstream, &keys);
+    let instance = site.start();
+    let sending = thread::spawn(move || source(listener, frames));
+    let controller = site.controller();
+    controller.begin(MAPPING, &["eiger"]);
+    controller.assign(MAPPING, &assignments(frames));
+    let dial = |name: &str| ZmtpPeer::dial(site.port, "DEALER", name).expect("the ingester listens");
+    let mut peers: Vec<_> = WORKERS.iter().map(|name| dial(name)).enumerate().collect();
+    let taken: Vec<Arc<AtomicU64>> = WORKERS.iter().map(|_| Arc::default()).collect();
+    let mut taking: Vec<thread::JoinHandle<()>> = Vec::new();
+    let begin = |(worker, peer): (usize, ZmtpPeer)| {
+        let taken = taken[worker].clone();
+        thread::spawn(move || take(peer, worker, frames, &taken))
+    };
+    taking.extend(peers.drain(1..).map(begin));
+    meanwhile(&site, &taken);
+    assert_eq!(taken[0].load(SeqCst), 0);
+    let used = instance.memory("VmHWM");
+    assert!(used <= BUDGET + REST, "{} MiB at most in memory", used / MIB);
+    taking.extend(peers.drain(..).map(begin));
+    taking.into_iter().for_each(|one| one.join().expect("every event, in order"));
+    drop(instance);
+    sending.join().expect("the source sent everything");
+}
+
+/// Its share of 66 frames, 88 MiB, is more than its budget and less than what the disk may take.
+#[test]
+fn the_others_keep_their_rate_while_there_is_room_on_disk() {
+    scan(66, |site, taken| {
+        eventually("the others have all of theirs", || {
+            taken[1..].iter().all(|taken| taken.load(SeqCst) == 24)
+        });
+        assert_eq!(site.figure("scan/work", "held_up_by_workers"), 0);
+        assert!(site.figure("egress", "spilled_bytes") > 0, "the rest of the slow one's waits on disk");
+    });
+}
+
+/// Its share of 240 frames, 320 MiB, is more than budget and disk together.
+#[test]
+fn when_the_disk_is_full_all_wait_and_nothing_is_lost() {
+    scan(240, |site, taken| {
+        eventually("all are held up", || site.figure("scan/work", "held_up_by_workers") == 1);
+        let others = || taken[1..].iter().map(|taken| taken.load(SeqCst)).collect::<Vec<_>>();
+        assert!(others().iter().all(|taken| *taken < 82), "{:?} of 82 while one cannot go on", others());
+    });
+}
