@@ -39,6 +39,8 @@ fn a_busy_worker_has_all_of_its_frames_in_the_end() {
 }
 
 /// What waits for a worker when a new map comes, here and on the way, is not taken for frames of the new scan.
+///
+/// With dranspose's own it does not come to that, for the reason above.
 #[test]
 fn a_new_map_while_frames_wait() {
     let mut house = House::new();

@@ -1,6 +1,9 @@
 //! Dump files: what dranspose's own reader and its replay find in them.
 
-use std::{fs, path::PathBuf};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use orchestrator_harness::{
     Redis,
@@ -11,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::{BINARY, House};
 
-fn read(file: &PathBuf) -> Vec<Value> {
+fn read(file: &Path) -> Vec<Value> {
     let printed = run_program("dumped.py", &[&file.display().to_string()]);
     let files: Value = serde_json::from_str(&printed).expect("JSON");
     files[0].as_array().expect("a list").clone()

@@ -76,7 +76,8 @@ fn the_ingester_ends_in_order_and_is_elsewhere_afterwards() {
 
 /// The workers' old sockets dial the new process before the workers know of it, with the same names as the new ones.
 ///
-/// dranspose's own ingester refuses the new ones and cannot reach the workers any more.
+/// dranspose's own ingester refuses a new one if the old one's end has not come before it, and then cannot reach that worker any
+/// more: it is a matter of luck.
 #[test]
 fn the_ingester_is_killed_and_back_on_the_same_port() {
     let mut house = House::new();
@@ -91,7 +92,7 @@ fn the_ingester_is_killed_and_back_on_the_same_port() {
 
 /// It is killed in the middle of a scan: that scan cannot go on, the next one is whole.
 ///
-/// As above with dranspose's own.
+/// With dranspose's own the same luck is needed.
 #[test]
 fn the_ingester_is_killed_in_the_middle_of_a_scan() {
     let mut house = House::new();

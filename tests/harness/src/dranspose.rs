@@ -114,7 +114,7 @@ fn ask(order: &Value) -> Value {
 }
 
 fn nursery() -> Nursery {
-    let mut command = Command::new(python());
+    let mut command = our_python();
     // An interrupt at the terminal ends it through its standard input.
     command.arg(programs().join("parts.py")).process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut process = command.spawn().expect("Python starts");
@@ -158,7 +158,14 @@ pub fn python() -> PathBuf {
 /// # Panics
 /// If it fails.
 pub fn run_program(program: &str, arguments: &[&str]) -> String {
-    run(Command::new(python()).arg(programs().join(program)).args(arguments))
+    run(our_python().arg(programs().join(program)).args(arguments))
+}
+
+/// That Python for a program of ours: it leaves nothing beside it.
+fn our_python() -> Command {
+    let mut command = Command::new(python());
+    command.env("PYTHONDONTWRITEBYTECODE", "1");
+    command
 }
 
 fn run(command: &mut Command) -> String {

@@ -7,6 +7,7 @@ use std::{
     os::unix::process::CommandExt,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
+    sync::atomic::{AtomicU32, Ordering},
     time::Duration,
 };
 
@@ -236,10 +237,17 @@ impl Wire {
     }
 }
 
-/// A port of loopback that nobody has now.
+/// A port of loopback that nobody has now. It is given once in this process, and the system gives it to no connection, so that
+/// a program that is about to listen finds it free.
 ///
 /// # Panics
 /// If there is none.
 pub fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").and_then(|held| held.local_addr()).expect("a free port").port()
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    // Below the ports that the system gives to connections. Other processes begin elsewhere.
+    let (first, count) = (12_000, 20_000);
+    let begin = std::process::id().wrapping_mul(769);
+    let tried = (0..count).map(|_| first + begin.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed)) % count);
+    let mut ports = tried.filter_map(|port| u16::try_from(port).ok());
+    ports.find(|port| TcpListener::bind(("0.0.0.0", *port)).is_ok()).expect("a free port")
 }

@@ -24,6 +24,9 @@ pub struct Judged {
 /// # Panics
 /// If anything is not as it must be.
 pub fn judge(facility: &Facility, scan: &Scan, sent: &[Sent<'_>], whole: bool) -> Judged {
+    // Before the assignments: those that come meanwhile are in no worker's notes then.
+    let noted: Vec<_> =
+        facility.worker_names().map(|worker| (worker, facility.recorded(worker, scan))).collect();
     let assigned = facility.assigned(scan);
     assert!(!whole || assigned.len() == scan.map.events(), "{} events were assigned", assigned.len());
     let mut next: BTreeMap<_, _> =
@@ -55,8 +58,8 @@ pub fn judge(facility: &Facility, scan: &Scan, sent: &[Sent<'_>], whole: bool) -
         }
     }
     let mut had = 0;
-    for worker in facility.worker_names() {
-        let (is, must) = (facility.recorded(worker, scan), wanted.remove(worker).unwrap_or_default());
+    for (worker, is) in noted {
+        let must = wanted.remove(worker).unwrap_or_default();
         let agree = is.iter().zip(&must).take_while(|(is, must)| is == must).count();
         assert!(
             agree == is.len(),
