@@ -7,8 +7,10 @@ use std::{
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use uuid::Uuid;
 
 use crate::{
+    edge::redis::Place as RedisPlace,
     presence::check_name,
     source::{Place, Registry},
 };
@@ -187,6 +189,11 @@ impl IngesterConfig {
                     say("listen", &one.listen, "another ingester listens there: give each its own port");
                 }
                 Ok(_) => {}
+            }
+            let key = if one.redis_url_file.is_some() { "redis_url_file" } else { "redis_url" };
+            // Whatever it is, it is not repeated: it may have a password.
+            if let Err(text) = one.redis().and_then(|url| RedisPlace::new(&url, "", Uuid::nil())) {
+                say(key, "this", &text);
             }
             if !one.url().starts_with("tcp://") {
                 say("advertise", &one.advertise, "workers know tcp only: write tcp://host:port");

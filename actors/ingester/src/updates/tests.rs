@@ -1,3 +1,5 @@
+//! Updates as captured, and in the orders that robbed the original of scans.
+
 use super::*;
 
 const MINE: [&str; 2] = ["eiger", "pcap"];
