@@ -103,7 +103,9 @@ fn a_section_that_is_there_runs_and_none_means_queue_and_admin() {
 
 /// Keys of `section`, as the program lists them when it refuses one.
 fn known_keys(section: &str) -> Vec<String> {
-    let (code, err) = check(&format!("[{section}]\nno_such_key = 1\n"));
+    // An array of tables inside another one's entry.
+    let above = if section == "[ingester.stream]" { "[[ingester]]\nname = \"i\"\n" } else { "" };
+    let (code, err) = check(&format!("{above}[{section}]\nno_such_key = 1\n"));
     assert_eq!(code, 78);
     let list = err.split_once("known are ").expect("a list of keys").1;
     list.lines().next().expect("a line").split(", ").map(str::to_owned).collect()

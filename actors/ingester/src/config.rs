@@ -190,10 +190,10 @@ impl IngesterConfig {
                 }
                 Ok(_) => {}
             }
-            let key = if one.redis_url_file.is_some() { "redis_url_file" } else { "redis_url" };
             // Whatever it is, it is not repeated: it may have a password.
-            if let Err(text) = one.redis().and_then(|url| RedisPlace::new(&url, "", Uuid::nil())) {
-                say(key, "this", &text);
+            if let (None, Err(text)) = (&one.redis_url_file, RedisPlace::new(&one.redis_url, "", Uuid::nil()))
+            {
+                say("redis_url", "this", &text);
             }
             if !one.url().starts_with("tcp://") {
                 say("advertise", &one.advertise, "workers know tcp only: write tcp://host:port");
