@@ -71,6 +71,14 @@ impl ZmtpPeer {
         Ok(())
     }
 
+    /// Sends bytes as they are.
+    ///
+    /// # Errors
+    /// The connection is lost.
+    pub fn send_raw(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.writer.write_all(bytes)
+    }
+
     /// The next message; commands are passed over.
     ///
     /// # Errors

@@ -1,0 +1,85 @@
+//! The workers' port: one that is taken ends the start, and whoever knocks at it in bad faith neither ends the process nor keeps
+//! workers out.
+
+use std::{
+    io::Write,
+    net::{TcpListener, TcpStream},
+};
+
+use orchestrator_harness::{IngesterSite, ZmtpPeer, eventually, wait_for};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use serde_json::json;
+
+const MAPPING: &str = "6277a4d0-975c-4dfe-97be-7f6d1d5a5c38";
+/// More connections than the process has seats.
+const CROWD: usize = 10_000;
+
+fn site(upstream: &TcpListener) -> IngesterSite {
+    let address = upstream.local_addr().expect("its address");
+    IngesterSite::new(env!("CARGO_BIN_EXE_orchestrator"), &format!("tcp://{address}"), "")
+}
+
+fn listener() -> TcpListener {
+    TcpListener::bind("127.0.0.1:0").expect("a port")
+}
+
+#[test]
+fn a_port_that_is_taken_ends_the_start_with_a_reason() {
+    let upstream = listener();
+    let site = site(&upstream);
+    let _other = TcpListener::bind(("127.0.0.1", site.port)).expect("it is free");
+    let mut instance = site.spawn();
+    assert!(!instance.wait().success());
+    let log = site.site.log();
+    assert!(log.contains("the port is taken: stop what listens there, or choose another port"), "{log}");
+}
+
+/// Each stranger begins in another way and goes no further.
+fn knock(port: u16, number: usize) -> Option<TcpStream> {
+    let mut stranger = TcpStream::connect(("127.0.0.1", port)).ok()?;
+    let mut greeting = [0; 64];
+    (greeting[0], greeting[9], greeting[10]) = (0xff, 0x7f, 3);
+    greeting[12..16].copy_from_slice(b"NULL");
+    let begin: &[u8] = match number % 5 {
+        0 => b"",
+        1 => &greeting[..20],
+        2 => &greeting,
+        3 => b"GET / HTTP/1.1\r\n\r\n",
+        // A greeting, and a frame of 2^40 bytes.
+        _ => &[&greeting[..], &[2, 0, 0, 1, 0, 0, 0, 0, 0]].concat(),
+    };
+    // It may have been sent away already.
+    let _ = stranger.write_all(begin);
+    Some(stranger)
+}
+
+#[test]
+fn ten_thousand_strangers_neither_end_it_nor_keep_workers_out() {
+    let mut limit: Rlimit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    setrlimit(Resource::Nofile, limit).expect("up to the hard limit");
+    let upstream = listener();
+    let site = site(&upstream);
+    let instance = site.start();
+    let before = instance.memory("VmRSS");
+    let mut strangers: Vec<_> = (0..CROWD).filter_map(|number| knock(site.port, number)).collect();
+    // One shows itself as a worker, and announces 2^40 bytes then.
+    let mut liar = ZmtpPeer::dial(site.port, "DEALER", "liar").expect("it listens");
+    liar.send_raw(&[2, 0, 0, 1, 0, 0, 0, 0, 0]).expect("it is read");
+    eventually("it is cut off", || liar.receive().is_err());
+
+    let controller = site.controller();
+    controller.begin(MAPPING, &["eiger"]);
+    let mut source = ZmtpPeer::accept(&upstream, "PUSH").expect("the ingester connects");
+    source.send(&[br#"{"htype":"header","msg_number":0,"filename":""}"#]).expect("it takes it");
+    controller.assign(MAPPING, &[(0, json!({"eiger": ["w1"]}))]);
+    let mut worker = wait_for("a place", || ZmtpPeer::dial(site.port, "DEALER", "w1").ok());
+    let parts = worker.receive().expect("the event");
+    assert!(parts[0].starts_with(br#"{"event_number":0,"#));
+
+    strangers.clear();
+    drop(liar);
+    eventually("only the worker is left", || site.figure("egress", "connections") == 1);
+    let grown = instance.memory("VmRSS").saturating_sub(before) >> 20;
+    assert!(grown < 100, "{grown} MiB are left of the crowd");
+}
