@@ -49,7 +49,7 @@ pub struct IngesterConfig {
     pub on_gap: OnGap,
     /// A JSON file that says which build runs, published for people; passed over if it is missing.
     pub build_meta_file: PathBuf,
-    /// Its streams; a message has them in the order of their names.
+    /// Its streams, in the order in which a message has them.
     pub stream: Vec<StreamConfig>,
 }
 
