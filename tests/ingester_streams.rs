@@ -54,10 +54,13 @@ fn an_event_has_one_item_of_each_of_its_streams_in_one_message() {
     let mut event = || {
         let parts = worker.receive().expect("the event");
         let header: Value = serde_json::from_slice(&parts[0]).expect("a header");
-        // Frames of streams, as a worker slices them.
+        // Frames of streams, as a worker slices them: in the order of the text.
+        let text = String::from_utf8_lossy(&parts[0]).into_owned();
+        let mut told: Vec<_> = header["streams"].as_object().expect("streams").iter().collect();
+        told.sort_by_key(|(name, _)| text.find(name.as_str()));
         let mut at = 1;
         let mut streams = Vec::new();
-        for (name, told) in header["streams"].as_object().expect("streams") {
+        for (name, told) in told {
             let length = told["length"].as_u64().expect("a length") as usize;
             streams.push((name.clone(), parts[at..at + length].to_vec()));
             at += length;
