@@ -51,24 +51,21 @@ impl Relay {
         let mut block = vec![0; BLOCK];
         let mut filled = 0;
         loop {
-            let (mut at, mut missing) = (0, None);
-            loop {
+            let mut at = 0;
+            let least = loop {
                 match whole(&block[at..filled]) {
                     Ok(len) => {
                         self.hand_on(&block[at..at + len], &mut relaying)?;
                         at += len;
                     }
-                    Err(least) => {
-                        missing = Some(least).filter(|least| *least > BLOCK);
-                        break;
-                    }
+                    Err(least) => break least,
                 }
-            }
+            };
             relaying.flush()?;
             block.copy_within(at..filled, 0);
             filled -= at;
             // Of a long message no more than its end: nothing has to be moved then.
-            let wanted = missing.unwrap_or(BLOCK.max(filled + 1));
+            let wanted = BLOCK.max(least);
             if block.len() < wanted {
                 block.resize(wanted, 0);
             }

@@ -51,10 +51,10 @@ impl Sink {
     /// Takes all of the worker's events, in order.
     pub(super) fn take(&mut self, load: &Load) -> Result<Seen> {
         let mut seen: Option<Seen> = None;
-        let mut pixels = 0;
-        for event in (0..load.events).filter(|event| load.goes_to(*event, self.worker)) {
+        let (mut pixels, worker) = (0, self.worker);
+        for event in (0..load.events).filter(|event| load.goes_to(*event, worker)) {
             let taken = self.event(event, load);
-            pixels += taken.with_context(|| format!("event {event} at worker {}", self.worker))?;
+            pixels += taken.with_context(|| format!("event {event} at worker {worker}"))?;
             if seen.is_none() || event + load.workers as u64 >= load.events {
                 let now = Instant::now();
                 let first = seen.map_or(now, |seen| seen.first);
