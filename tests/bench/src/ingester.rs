@@ -10,7 +10,7 @@ mod sink;
 mod subject;
 mod wire;
 
-use std::{net::TcpListener, path::Path, sync::mpsc::channel, thread};
+use std::{net::TcpListener, path::Path, sync::mpsc::channel, thread, time::Duration};
 
 use anyhow::{Context, Result, anyhow, ensure};
 use clap::Args;
@@ -25,6 +25,9 @@ use self::{
     subject::Ingester,
 };
 use crate::calibration::median;
+
+/// What has left the source is in the workers' queues after so long.
+const SETTLED: Duration = Duration::from_secs(1);
 
 /// What is to be carried, and how often.
 #[derive(Debug, Clone, Args)]
@@ -49,7 +52,8 @@ pub(crate) struct Options {
     /// What one costs that has nothing to do, in place of all that
     #[arg(long)]
     idle: bool,
-    /// Memory of each event to all workers beside that of each to one, in place of all that
+    /// Memory of each event to all workers beside that of each to one, with workers that take nothing until all is sent: few
+    /// events, that is; in place of all that
     #[arg(long)]
     memory: bool,
 }
@@ -73,7 +77,7 @@ pub(crate) fn run(binary: &Path, options: &Options) -> Result<Value> {
     }
     let &Options { events, bytes, workers, fan_out, .. } = options;
     ensure!(workers > 0 && events > workers as u64, "give each worker an event: raise --events");
-    let load = Load { events, bytes, workers, fan_out };
+    let load = Load { events, bytes, workers, fan_out, late: options.memory };
     if options.memory {
         return memory(binary, &redis, options, load);
     }
@@ -129,10 +133,10 @@ fn idle(binary: &Path, redis: &Redis) -> Result<Value> {
         starts.push(Ingester::start(binary, redis, 1, None)?.start_ms);
     }
     let ingester = Ingester::start(binary, redis, 1, None)?;
-    thread::sleep(std::time::Duration::from_secs(2));
+    thread::sleep(Duration::from_secs(2));
     let before = ingester.process.cpu_s()?;
     let begun = std::time::Instant::now();
-    thread::sleep(std::time::Duration::from_secs(20));
+    thread::sleep(Duration::from_secs(20));
     let cpu = ingester.process.cpu_s()? - before;
     Ok(json!({
         "bench": "ingester-idle",
@@ -191,11 +195,21 @@ fn carry(
     let ((tell_connected, connected), (go, wait)) = (channel(), channel());
     let (seen, cpu_s, source) = thread::scope(|scope| -> Result<_> {
         let pushing = scope.spawn(move || load.push(source, &tell_connected, &wait));
-        let taking: Vec<_> = sinks.iter_mut().map(|sink| scope.spawn(|| sink.take(load))).collect();
+        let (sinks, late) =
+            if load.late { (&mut [][..], &mut sinks[..]) } else { (&mut sinks[..], &mut [][..]) };
+        let take = |sink| scope.spawn(|| Sink::take(sink, load));
+        let mut taking: Vec<_> = sinks.iter_mut().map(take).collect();
         connected.recv().context("the source is not dialled")?;
         let before = process.cpu_s()?;
         assign();
         go.send(())?;
+        if load.late {
+            while !pushing.is_finished() {
+                thread::sleep(Duration::from_millis(10));
+            }
+            thread::sleep(SETTLED);
+            taking.extend(late.iter_mut().map(take));
+        }
         let seen = taking.into_iter().map(|taking| taking.join().map_err(|_| anyhow!("a sink panics"))?);
         let seen = seen.collect::<Result<Vec<Seen>>>()?;
         let cpu_s = process.cpu_s()? - before;

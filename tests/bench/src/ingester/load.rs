@@ -34,6 +34,8 @@ pub(crate) struct Load {
     pub(super) workers: usize,
     /// All events go to all workers; otherwise only the first does, and the others go to them in turn.
     pub(super) fan_out: bool,
+    /// The workers take nothing until the source has sent all.
+    pub(super) late: bool,
 }
 
 impl Load {
