@@ -1,11 +1,11 @@
 //! Which workers each event goes to (spec §7). Pure: entries of the `assigned` stream in, my part of them out.
 
-use std::{
-    collections::{BTreeSet, HashMap},
-    sync::Arc,
-};
+use std::{collections::BTreeSet, fmt, sync::Arc};
 
-use serde::Deserialize;
+use serde::{
+    Deserialize,
+    de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor},
+};
 
 /// A worker's name: the identity of its socket.
 pub type WorkerName = Arc<str>;
@@ -29,13 +29,6 @@ pub struct Reader {
 /// Names that are kept for sharing; more than that many workers only cost a copy each.
 const NAMES_MAX: usize = 4_096;
 
-#[derive(Deserialize)]
-struct Wire<'a> {
-    event_number: u64,
-    #[serde(borrow)]
-    assignments: HashMap<std::borrow::Cow<'a, str>, Vec<std::borrow::Cow<'a, str>>>,
-}
-
 impl Reader {
     /// For the active streams, in the order in which a message has them.
     pub fn new(streams: Vec<Arc<str>>) -> Self {
@@ -47,23 +40,193 @@ impl Reader {
     /// # Errors
     /// It is not what a controller writes.
     pub fn read(&mut self, entry: &[u8]) -> Result<Vec<Assignment>, serde_json::Error> {
-        let wire: Vec<Wire<'_>> = serde_json::from_slice(entry)?;
-        Ok(wire.into_iter().filter_map(|one| self.mine(one)).collect())
+        let mut read = serde_json::Deserializer::from_slice(entry);
+        let mine = Entry(self).deserialize(&mut read)?;
+        read.end()?;
+        Ok(mine)
+    }
+}
+
+/// An entry: nothing is made of what is not mine.
+struct Entry<'a>(&'a mut Reader);
+
+impl<'de> DeserializeSeed<'de> for Entry<'_> {
+    type Value = Vec<Assignment>;
+
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<Self::Value, D::Error> {
+        from.deserialize_seq(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Entry<'_> {
+    type Value = Vec<Assignment>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an array of events")
     }
 
-    fn mine(&mut self, wire: Wire<'_>) -> Option<Assignment> {
-        let mut streams = Vec::new();
-        for (position, stream) in self.streams.iter().enumerate() {
-            if let Some(workers) = wire.assignments.get(&**stream) {
-                streams.push((position, workers));
+    fn visit_seq<A: SeqAccess<'de>>(self, mut events: A) -> Result<Self::Value, A::Error> {
+        let mut mine = Vec::new();
+        while let Some(event) = events.next_element_seed(Event(self.0))? {
+            mine.extend(event);
+        }
+        Ok(mine)
+    }
+}
+
+/// One event; None if no active stream is in it.
+struct Event<'a>(&'a mut Reader);
+
+#[derive(Deserialize)]
+#[serde(field_identifier, rename_all = "snake_case")]
+enum Field {
+    EventNumber,
+    Assignments,
+    #[serde(other)]
+    Other,
+}
+
+impl<'de> DeserializeSeed<'de> for Event<'_> {
+    type Value = Option<Assignment>;
+
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<Self::Value, D::Error> {
+        from.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Event<'_> {
+    type Value = Option<Assignment>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an event with its number and assignments")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Self::Value, A::Error> {
+        let (mut event, mut streams) = (None, None);
+        while let Some(field) = fields.next_key()? {
+            match field {
+                Field::EventNumber => event = Some(fields.next_value()?),
+                Field::Assignments => streams = Some(fields.next_value_seed(Streams(self.0))?),
+                Field::Other => _ = fields.next_value::<IgnoredAny>()?,
             }
         }
-        let names = &mut self.names;
-        let streams: Vec<_> = streams
-            .into_iter()
-            .map(|(position, workers)| (position, workers.iter().map(|name| shared(names, name)).collect()))
-            .collect();
-        (!streams.is_empty()).then_some(Assignment { event: wire.event_number, streams })
+        let event = event.ok_or_else(|| A::Error::missing_field("event_number"))?;
+        let streams = streams.ok_or_else(|| A::Error::missing_field("assignments"))?;
+        Ok((!streams.is_empty()).then_some(Assignment { event, streams }))
+    }
+}
+
+/// The streams of an event: mine, in the order of a message.
+struct Streams<'a>(&'a mut Reader);
+
+impl<'de> DeserializeSeed<'de> for Streams<'_> {
+    type Value = Vec<(usize, Vec<WorkerName>)>;
+
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<Self::Value, D::Error> {
+        from.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Streams<'_> {
+    type Value = Vec<(usize, Vec<WorkerName>)>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("workers by stream")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut streams: A) -> Result<Self::Value, A::Error> {
+        let Reader { streams: known, names } = self.0;
+        let mut mine: Self::Value = Vec::with_capacity(known.len());
+        while let Some(position) = streams.next_key_seed(Position(known))? {
+            let Some(position) = position else {
+                streams.next_value::<IgnoredAny>()?;
+                continue;
+            };
+            let workers = streams.next_value_seed(Workers(names))?;
+            // Of a repeated one the last counts.
+            match mine.binary_search_by_key(&position, |(position, _)| *position) {
+                Ok(at) => mine[at].1 = workers,
+                Err(at) => mine.insert(at, (position, workers)),
+            }
+        }
+        Ok(mine)
+    }
+}
+
+/// Which of the active streams a name is.
+struct Position<'a>(&'a [Arc<str>]);
+
+impl<'de> DeserializeSeed<'de> for Position<'_> {
+    type Value = Option<usize>;
+
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<Self::Value, D::Error> {
+        from.deserialize_str(self)
+    }
+}
+
+impl Visitor<'_> for Position<'_> {
+    type Value = Option<usize>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a stream's name")
+    }
+
+    fn visit_str<E: Error>(self, name: &str) -> Result<Self::Value, E> {
+        Ok(self.0.iter().position(|stream| &**stream == name))
+    }
+}
+
+/// The workers of a stream.
+struct Workers<'a>(&'a mut BTreeSet<WorkerName>);
+
+impl<'de> DeserializeSeed<'de> for Workers<'_> {
+    type Value = Vec<WorkerName>;
+
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<Self::Value, D::Error> {
+        from.deserialize_seq(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Workers<'_> {
+    type Value = Vec<WorkerName>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an array of workers")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut names: A) -> Result<Self::Value, A::Error> {
+        let mut workers = Vec::new();
+        while let Some(name) = names.next_element_seed(Name(self.0))? {
+            if workers.is_empty() {
+                // Mostly it is the only one.
+                workers.reserve_exact(1);
+            }
+            workers.push(name);
+        }
+        Ok(workers)
+    }
+}
+
+/// A worker's name.
+struct Name<'a>(&'a mut BTreeSet<WorkerName>);
+
+impl<'de> DeserializeSeed<'de> for Name<'_> {
+    type Value = WorkerName;
+
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<Self::Value, D::Error> {
+        from.deserialize_str(self)
+    }
+}
+
+impl Visitor<'_> for Name<'_> {
+    type Value = WorkerName;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a worker's name")
+    }
+
+    fn visit_str<E: Error>(self, name: &str) -> Result<Self::Value, E> {
+        Ok(shared(self.0, name))
     }
 }
 

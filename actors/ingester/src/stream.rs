@@ -18,8 +18,8 @@ use crate::{
 const GAUGES: Duration = Duration::from_millis(500);
 /// How often it is looked whether a source that others wait for is connected.
 const CONNECTED: Duration = Duration::from_millis(10);
-/// Items after which others of the arbiter have their turn.
-const TURN: usize = 64;
+/// Items after which others of the arbiter have their turn: as many small ones as come with one read.
+const TURN: usize = 256;
 /// Gaps are logged at most that often; they are counted always.
 const GAP_LOG: Duration = Duration::from_secs(10);
 

@@ -1,6 +1,7 @@
 //! Benches: see README.md beside this crate.
 
 mod calibration;
+mod ingester;
 mod load;
 mod provenance;
 mod stall;
@@ -61,6 +62,11 @@ enum Bench {
         #[arg(long, default_value_t = 750_000)]
         rows: usize,
     },
+    /// Frames from a detector to workers; not part of `all`
+    Ingester(ingester::Options),
+    /// What the ingester is compared with
+    #[command(hide = true)]
+    Relay(ingester::Relay),
     /// Restart to the first answer, and memory
     Restart {
         #[arg(long, default_value_t = 1_000_000)]
@@ -85,13 +91,20 @@ fn main() -> Result<()> {
             arguments.report(&Bench::Delete { rows: 333_000 })?;
             arguments.report(&Bench::Restart { rows: 1_000_000 })
         }
+        Bench::Ingester(ref options) => say(&ingester::run(&arguments.binary, options)?),
+        Bench::Relay(ref relay) => relay.run(),
         ref one => arguments.report(one),
     }
 }
 
+/// One line of figures.
+fn say(figures: &Value) -> Result<()> {
+    use std::io::Write;
+    Ok(writeln!(std::io::stdout().lock(), "{figures}")?)
+}
+
 impl Arguments {
     fn report(&self, bench: &Bench) -> Result<()> {
-        use std::io::Write;
         let base = std::env::temp_dir();
         let mut commits = vec![calibration::durable_commits(&base)?];
         let mut figures = self.run(bench, &mut commits)?;
@@ -103,13 +116,12 @@ impl Arguments {
         if let Some(ops) = figures.get("ops_per_s").and_then(Value::as_f64) {
             figures["ops_per_commit"] = json!((ops / c * 100.0).round() / 100.0);
         }
-        writeln!(std::io::stdout().lock(), "{figures}")?;
-        Ok(())
+        say(&figures)
     }
 
     fn run(&self, bench: &Bench, commits: &mut Vec<f64>) -> Result<Value> {
         match *bench {
-            Bench::All => Ok(json!({})),
+            Bench::All | Bench::Ingester(_) | Bench::Relay(_) => Ok(json!({})),
             Bench::Workers { workers } => self.workers(workers, false, commits),
             Bench::Oneshot => self.workers(8, true, commits),
             Bench::Ingest { rows } => self.ingest(rows),

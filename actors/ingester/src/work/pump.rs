@@ -16,8 +16,9 @@ use crate::{
     scan::Mapping,
 };
 
-/// Events after which others of the arbiter have their turn.
-const TURN: usize = 64;
+/// Events after which others of the arbiter have their turn: as many small ones as come with one read, so that each worker's go out
+/// with one write.
+const TURN: usize = 256;
 
 /// Sends the events of one mapping.
 pub(super) struct Pump {
@@ -25,6 +26,8 @@ pub(super) struct Pump {
     mapping: Mapping,
     counts: Counts,
     headers: Writer,
+    /// Names of the active streams.
+    names: Vec<Arc<str>>,
     alignments: Vec<Alignment>,
     since_turn: usize,
 }
@@ -32,7 +35,9 @@ pub(super) struct Pump {
 impl Pump {
     pub(super) fn new(tools: Tools, mapping: Mapping, counts: Counts) -> Self {
         let alignments = mapping.active.iter().map(|_| Alignment::default()).collect();
-        Self { tools, mapping, counts, headers: Writer::default(), alignments, since_turn: 0 }
+        let name = |stream: &usize| tools.scan.streams[*stream].name.clone();
+        let names = mapping.active.iter().map(name).collect();
+        Self { tools, mapping, counts, headers: Writer::default(), names, alignments, since_turn: 0 }
     }
 
     /// Runs as long as the mapping.
@@ -54,14 +59,18 @@ impl Pump {
     }
 
     async fn event(&mut self, assignment: Assignment) {
-        let mut items = Vec::with_capacity(assignment.streams.len());
-        for (stream, _) in &assignment.streams {
-            items.push(self.item(*stream).await);
+        if let [(stream, workers)] = &*assignment.streams {
+            let item = self.item(*stream).await;
+            let created_at = self.begin(&assignment, std::slice::from_ref(&item));
+            self.send_alone(assignment.event, *stream, item, workers, created_at).await;
+        } else {
+            let mut items = Vec::with_capacity(assignment.streams.len());
+            for (stream, _) in &assignment.streams {
+                items.push(self.item(*stream).await);
+            }
+            let created_at = self.begin(&assignment, &items);
+            self.send(&assignment, items, created_at).await;
         }
-        self.tools.scan.begin(self.mapping.number);
-        let created_at = Timestamp::now();
-        self.dump(&assignment, &items, created_at);
-        self.send(&assignment, items, created_at).await;
         self.tools.scan.count_event();
         self.counts.events.add(1);
         self.since_turn += 1;
@@ -69,6 +78,14 @@ impl Pump {
             self.since_turn = 0;
             tokio::task::yield_now().await;
         }
+    }
+
+    /// From here on the event counts as begun.
+    fn begin(&self, assignment: &Assignment, items: &[Item]) -> Timestamp {
+        self.tools.scan.begin(self.mapping.number);
+        let created_at = Timestamp::now();
+        self.dump(assignment, items, created_at);
+        created_at
     }
 
     /// The item of an active stream that belongs to this event.
@@ -107,27 +124,43 @@ impl Pump {
         if self.mapping.dump.is_none() {
             return;
         }
-        let named =
-            |((stream, _), item): (&(usize, Vec<WorkerName>), &Item)| (self.name(*stream), item.clone());
+        let named = |((stream, _), item): (&(usize, Vec<WorkerName>), &Item)| {
+            (self.names[*stream].clone(), item.clone())
+        };
         let items = assignment.streams.iter().zip(items).map(named).collect();
         if !self.tools.dump.offer(DumpEvent { event: assignment.event, items, created_at }) {
             self.counts.not_dumped.add(1);
         }
     }
 
-    fn name(&self, stream: usize) -> Arc<str> {
-        self.tools.scan.streams[self.mapping.active[stream]].name.clone()
+    /// Sends an event of one stream, as most are: nothing has to be sorted, and the frames move on as they are.
+    async fn send_alone(
+        &mut self,
+        event: u64,
+        stream: usize,
+        item: Item,
+        workers: &[WorkerName],
+        created_at: Timestamp,
+    ) {
+        if workers.is_empty() {
+            return;
+        }
+        let part = Part { stream: &self.names[stream], typ: &item.typ, length: item.frames.len() };
+        let header = self.headers.write(event, &[part], created_at);
+        let message = Arc::new(Message { header, frames: item.frames });
+        self.counts.bytes.add((message.wire_bytes() * workers.len()) as u64);
+        for worker in workers {
+            self.hand_over(worker, &message).await;
+        }
     }
 
     async fn send(&mut self, assignment: &Assignment, items: Vec<Item>, created_at: Timestamp) {
         for (streams, workers) in groups(assignment) {
-            let names: Vec<_> = streams.iter().map(|at| self.name(assignment.streams[*at].0)).collect();
-            let part = |(at, name)| {
-                let item: &Item = &items[at];
-                Part { stream: name, typ: &item.typ, length: item.frames.len() }
+            let part = |at: &usize| {
+                let (item, stream) = (&items[*at], assignment.streams[*at].0);
+                Part { stream: &self.names[stream], typ: &item.typ, length: item.frames.len() }
             };
-            let parts: Vec<_> =
-                streams.iter().copied().zip(names.iter().map(|name| &**name)).map(part).collect();
+            let parts: Vec<_> = streams.iter().map(part).collect();
             let header = self.headers.write(assignment.event, &parts, created_at);
             let frames = streams.iter().flat_map(|at| items[*at].frames.iter().cloned()).collect();
             let message = Arc::new(Message { header, frames });
@@ -150,10 +183,6 @@ impl Pump {
 
 /// Workers that get the same streams of an event share one message; the streams are positions in the assignment.
 fn groups(assignment: &Assignment) -> Vec<(Vec<usize>, Vec<&str>)> {
-    if let [(_, workers)] = &*assignment.streams {
-        let workers: Vec<&str> = workers.iter().map(|worker| &**worker).collect();
-        return if workers.is_empty() { Vec::new() } else { vec![(vec![0], workers)] };
-    }
     let mut of: Vec<(&str, Vec<usize>)> = Vec::new();
     for (at, (_, workers)) in assignment.streams.iter().enumerate() {
         for worker in workers {
