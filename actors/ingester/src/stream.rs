@@ -20,6 +20,8 @@ const GAUGES: Duration = Duration::from_millis(500);
 const CONNECTED: Duration = Duration::from_millis(10);
 /// Items after which others of the arbiter have their turn: as many small ones as come with one read.
 const TURN: usize = 256;
+/// Bytes after which they have it, too: a large frame is sent on while it is still in the processor's cache.
+const TURN_BYTES: usize = 512 << 10;
 /// Gaps are logged at most that often; they are counted always.
 const GAP_LOG: Duration = Duration::from_secs(10);
 
@@ -57,6 +59,7 @@ impl StreamSpec {
                 counts,
                 gaps: Gaps::default(),
                 told: None,
+                turn_bytes: 0,
                 source: Stopped(source),
                 cx,
             };
@@ -92,9 +95,11 @@ impl StreamSpec {
                 _ = gauges.tick() => run.gauges(),
                 mut item = items.next(), if !ended => {
                     // What has come with it is taken without looking at all the rest each time.
+                    run.turn_bytes = 0;
                     for left in (0..TURN).rev() {
                         ended = run.take(item).await;
-                        let more = if ended || left == 0 { None } else { items.next().now_or_never() };
+                        let over = left == 0 || run.turn_bytes >= TURN_BYTES;
+                        let more = if ended || over { None } else { items.next().now_or_never() };
                         let Some(next) = more else { break };
                         item = next;
                     }
@@ -126,6 +131,8 @@ struct Run<'a> {
     counts: Counts,
     gaps: Gaps,
     told: Option<Instant>,
+    /// Bytes taken in this turn.
+    turn_bytes: usize,
     source: Stopped,
     cx: &'a StartCx,
 }
@@ -135,8 +142,10 @@ impl Run<'_> {
     async fn take(&mut self, given: Option<Result<Item, SourceError>>) -> bool {
         match given {
             Some(Ok(item)) => {
+                let bytes = item.bytes();
+                self.turn_bytes += bytes;
                 self.counts.items.add(1);
-                self.counts.bytes.add(item.bytes() as u64);
+                self.counts.bytes.add(bytes as u64);
                 self.look_for_gap(&item);
                 self.keep(item).await;
                 return false;

@@ -19,6 +19,8 @@ use crate::{
 /// Events after which others of the arbiter have their turn: as many small ones as come with one read, so that each worker's go out
 /// with one write.
 const TURN: usize = 256;
+/// Bytes after which they have it, too: a large frame goes out while it is still in the processor's cache.
+const TURN_BYTES: usize = 512 << 10;
 
 /// Sends the events of one mapping.
 pub(super) struct Pump {
@@ -30,6 +32,7 @@ pub(super) struct Pump {
     names: Vec<Arc<str>>,
     alignments: Vec<Alignment>,
     since_turn: usize,
+    bytes_since_turn: usize,
 }
 
 impl Pump {
@@ -37,7 +40,16 @@ impl Pump {
         let alignments = mapping.active.iter().map(|_| Alignment::default()).collect();
         let name = |stream: &usize| tools.scan.streams[*stream].name.clone();
         let names = mapping.active.iter().map(name).collect();
-        Self { tools, mapping, counts, headers: Writer::default(), names, alignments, since_turn: 0 }
+        Self {
+            tools,
+            mapping,
+            counts,
+            headers: Writer::default(),
+            names,
+            alignments,
+            since_turn: 0,
+            bytes_since_turn: 0,
+        }
     }
 
     /// Runs as long as the mapping.
@@ -74,8 +86,8 @@ impl Pump {
         self.tools.scan.count_event();
         self.counts.events.add(1);
         self.since_turn += 1;
-        if self.since_turn >= TURN {
-            self.since_turn = 0;
+        if self.since_turn >= TURN || self.bytes_since_turn >= TURN_BYTES {
+            (self.since_turn, self.bytes_since_turn) = (0, 0);
             tokio::task::yield_now().await;
         }
     }
@@ -148,7 +160,7 @@ impl Pump {
         let part = Part { stream: &self.names[stream], typ: &item.typ, length: item.frames.len() };
         let header = self.headers.write(event, &[part], created_at);
         let message = Arc::new(Message { header, frames: item.frames });
-        self.counts.bytes.add((message.wire_bytes() * workers.len()) as u64);
+        self.count_bytes(&message, workers.len());
         for worker in workers {
             self.hand_over(worker, &message).await;
         }
@@ -164,11 +176,17 @@ impl Pump {
             let header = self.headers.write(assignment.event, &parts, created_at);
             let frames = streams.iter().flat_map(|at| items[*at].frames.iter().cloned()).collect();
             let message = Arc::new(Message { header, frames });
+            self.count_bytes(&message, workers.len());
             for worker in workers {
-                self.counts.bytes.add(message.wire_bytes() as u64);
                 self.hand_over(worker, &message).await;
             }
         }
+    }
+
+    fn count_bytes(&mut self, message: &Message, workers: usize) {
+        let bytes = message.wire_bytes();
+        self.counts.bytes.add((bytes * workers) as u64);
+        self.bytes_since_turn += bytes;
     }
 
     async fn hand_over(&self, worker: &str, message: &Arc<Message>) {
