@@ -11,7 +11,7 @@ use std::{
 use actix_rt::{Arbiter, ArbiterHandle};
 
 /// How often an arbiter shows that it runs.
-const BEAT: Duration = Duration::from_millis(100);
+const BEAT: Duration = Duration::from_millis(250);
 
 /// When an arbiter last ran its heartbeat.
 #[derive(Debug)]

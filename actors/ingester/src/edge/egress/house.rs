@@ -22,7 +22,7 @@ use super::{
 const ACCEPT_REST: Duration = Duration::from_millis(50);
 
 /// How often sums over all peers are shown anew.
-const SHOW_EVERY: Duration = Duration::from_millis(250);
+const SHOW_EVERY: Duration = Duration::from_millis(500);
 
 /// The child that listens for workers at `listen_at` and serves them from `egress`. Good pings go to `pings`; where that is full they are
 /// dropped. It fails if the port is taken. Stopped, it ends at once, as the original does: queues stay for the next start.
