@@ -55,6 +55,8 @@ pub struct Scan {
     events: AtomicU64,
     /// The mapping whose events have begun to leave.
     begun: AtomicU64,
+    /// The mapping that was finished last.
+    ended: AtomicU64,
     /// A source was connected.
     connected: Notify,
 }
@@ -74,6 +76,7 @@ impl Scan {
             mapping: Mutex::default(),
             events: AtomicU64::new(0),
             begun: AtomicU64::new(0),
+            ended: AtomicU64::new(0),
             connected: Notify::new(),
         }
     }
@@ -100,9 +103,15 @@ impl Scan {
     pub fn finish(&self) {
         let mut mapping = self.lock();
         mapping.finished = true;
+        self.ended.store(mapping.number, Relaxed);
         for stream in &mapping.active {
             self.streams[*stream].finished.send_replace(mapping.number);
         }
+    }
+
+    /// Is mapping `number` finished? What is sent after that would be taken for something of the next one.
+    pub fn has_ended(&self, number: u64) -> bool {
+        self.ended.load(Relaxed) == number
     }
 
     /// Waits until all events of mapping `number` were ingested.

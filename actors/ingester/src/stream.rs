@@ -61,6 +61,7 @@ impl StreamSpec {
                 told: None,
                 turn_bytes: 0,
                 source: Stopped(source),
+                finished: false,
                 cx,
             };
             let source =
@@ -87,7 +88,10 @@ impl StreamSpec {
             tokio::select! {
                 biased;
                 () = &mut stop => break,
-                () = &mut finished => run.source.0.finish(),
+                () = &mut finished => {
+                    run.finished = true;
+                    run.source.0.finish();
+                }
                 _ = look.tick(), if !connected && stream.misses => {
                     connected = link.is_up();
                     self.scan.set_connected(self.position, connected);
@@ -134,6 +138,8 @@ struct Run<'a> {
     /// Bytes taken in this turn.
     turn_bytes: usize,
     source: Stopped,
+    /// What comes from now on is thrown away (spec §8).
+    finished: bool,
     cx: &'a StartCx,
 }
 
@@ -161,6 +167,9 @@ impl Run<'_> {
     }
 
     async fn keep(&mut self, item: Item) {
+        if self.finished {
+            return;
+        }
         let Err(item) = self.stream.backlog.offer(item) else { return };
         if self.stream.misses {
             // It cannot be slowed: who sends waits for nobody.

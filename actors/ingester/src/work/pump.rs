@@ -73,12 +73,18 @@ impl Pump {
     async fn event(&mut self, assignment: Assignment) {
         if let [(stream, workers)] = &*assignment.streams {
             let item = self.item(*stream).await;
+            if self.tools.scan.has_ended(self.mapping.number) {
+                return;
+            }
             let created_at = self.begin(&assignment, std::slice::from_ref(&item));
             self.send_alone(assignment.event, *stream, item, workers, created_at).await;
         } else {
             let mut items = Vec::with_capacity(assignment.streams.len());
             for (stream, _) in &assignment.streams {
                 items.push(self.item(*stream).await);
+            }
+            if self.tools.scan.has_ended(self.mapping.number) {
+                return;
             }
             let created_at = self.begin(&assignment, &items);
             self.send(&assignment, items, created_at).await;
