@@ -3,8 +3,10 @@
 
 #[cfg(feature = "amqp")]
 pub mod amqp;
+mod descriptors;
 mod faults;
 mod reconnect;
 
+pub use descriptors::raise_descriptor_limit;
 pub use faults::Faults;
 pub use reconnect::Reconnect;

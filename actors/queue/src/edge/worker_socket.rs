@@ -21,7 +21,7 @@ pub use listener::{WorkerListener, check};
 
 use self::{
     connection::{Conversation, Shared},
-    seats::{Seats, connection_limit, raise_descriptor_limit},
+    seats::{Seats, connection_limit},
 };
 use crate::messages::StoreRequest;
 
@@ -69,10 +69,7 @@ async fn serve(
 ) {
     let house = House {
         listener,
-        connections_max: service.connections_max.unwrap_or_else(|| {
-            raise_descriptor_limit();
-            connection_limit()
-        }),
+        connections_max: service.connections_max.unwrap_or_else(connection_limit),
         connected: vitals.declare("connections", "connections", FigureKind::Gauge),
         evicted: vitals.declare("connections_evicted", "connections", FigureKind::Counter),
         shared: Arc::new(Shared::new(requests, service.write_stall, vitals.clone())),

@@ -15,7 +15,7 @@ use super::{
     connection::{End, Shared, serve},
     display::Display,
     listener::listen,
-    seats::{Seats, connection_limit, raise_descriptor_limit},
+    seats::{Seats, connection_limit},
 };
 
 /// How long accepting rests at the most when the system is out of descriptors or memory.
@@ -63,10 +63,7 @@ struct House {
 impl House {
     fn new(listener: TcpListener, egress: Egress, pings: Outbox<Ping>, vitals: &Arc<Vitals>) -> Self {
         let counter = |name, unit| vitals.declare(name, unit, FigureKind::Counter);
-        let connections_max = egress.inner.limits.connections_max.unwrap_or_else(|| {
-            raise_descriptor_limit();
-            connection_limit()
-        });
+        let connections_max = egress.inner.limits.connections_max.unwrap_or_else(connection_limit);
         let figures = Figures {
             connections: vitals.declare("connections", "connections", FigureKind::Gauge),
             sent_away: counter("connections_sent_away", ""),

@@ -8,27 +8,16 @@ use std::{
     },
 };
 
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use orchestrator_edge::raise_descriptor_limit;
 use tokio::sync::Notify;
 
 /// More connections than this are never held, whatever the limit on open files.
 const CONNECTIONS_MAX: u64 = 8_192;
 
-/// Raises the soft limit on open files to the hard one. What cannot be raised stays.
-pub(super) fn raise_descriptor_limit() {
-    let limit = getrlimit(Resource::Nofile);
-    if limit.current != limit.maximum
-        && let Err(error) =
-            setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum })
-    {
-        tracing::warn!(%error, "cannot raise the limit on open files: fewer workers can be connected");
-    }
-}
-
-/// How many connections the limit on open files sensibly allows: half of it, since sources, spilled messages and the other subsystems open
+/// How many connections the limit on open files, raised as far as it goes, sensibly allows: half of it, since sources, spilled messages and the other subsystems open
 /// files, too.
 pub(super) fn connection_limit() -> usize {
-    let descriptors = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    let descriptors = raise_descriptor_limit();
     usize::try_from((descriptors / 2).clamp(1, CONNECTIONS_MAX)).unwrap_or(usize::MAX)
 }
 

@@ -8,7 +8,7 @@ use std::{
     },
 };
 
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use orchestrator_edge::raise_descriptor_limit;
 use tokio::sync::Notify;
 
 /// Descriptors left to the rest of the process.
@@ -20,20 +20,9 @@ const CONNECTIONS_MAX: u64 = 16_384;
 /// Idle since never: a request is in work.
 const BUSY: u64 = u64::MAX;
 
-/// Raises the soft limit on descriptors to the hard one. What cannot be raised stays.
-pub(super) fn raise_descriptor_limit() {
-    let limit = getrlimit(Resource::Nofile);
-    if limit.current != limit.maximum
-        && let Err(error) =
-            setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum })
-    {
-        tracing::warn!(%error, "cannot raise the limit on open files: fewer workers can be connected");
-    }
-}
-
-/// How many connections the limit on descriptors allows, less a reserve for the rest of the process.
+/// How many connections the limit on descriptors allows, raised as far as it goes, less a reserve for the rest of the process.
 pub(super) fn connection_limit() -> usize {
-    let descriptors = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    let descriptors = raise_descriptor_limit();
     let connections = descriptors.saturating_sub(RESERVE).clamp(1, CONNECTIONS_MAX);
     usize::try_from(connections).unwrap_or(usize::MAX)
 }
