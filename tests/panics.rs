@@ -13,7 +13,7 @@ use std::{
 };
 
 use orchestrator_harness::{
-    Instance, Site,
+    Instance, Site, Snapshot,
     load::{Crew, Dice, Disk, Disruption, Fetchers, Ledger, seeds},
     try_http, wait_for,
 };
@@ -60,7 +60,7 @@ fn panics_heal(path: &str, first: usize) {
 
         let disk = Disk::probe(site.path());
         let from = Instant::now();
-        inject(&site, path);
+        site.inject_panic(path);
         let healed = wait_for("it to heal", || {
             ask_the_housekeeper(&site);
             healed(&site, path)
@@ -68,9 +68,9 @@ fn panics_heal(path: &str, first: usize) {
         let disruptions = vec![Disruption { from, to: Instant::now() }];
         assert_eq!(exit_of(&healed, path)["kind"], "panicked", "{healed:#}");
         assert!(exit_of(&healed, path)["reason"].as_str().is_some_and(|why| why.contains("injected panic")));
-        assert_eq!(node(&healed, path)["restarts"], 1);
+        assert_eq!(healed.node(path)["restarts"], 1);
         for (at, child) in CHILDREN.into_iter().enumerate() {
-            let incarnation = &node(&healed, &format!("queue/{child}"))["incarnation"];
+            let incarnation = &healed.node(&format!("queue/{child}"))["incarnation"];
             assert_eq!(*incarnation, if at < first { 1 } else { 2 }, "{child} after a panic in {path}");
         }
         let took = last_start(&healed, path) - exit_of(&healed, path)["at_ms"].as_u64().expect("a time");
@@ -101,14 +101,14 @@ fn a_storm_escalates_and_ends_with_code_70() {
 
     // Five restarts in thirty seconds are the queue's own business, the sixth is the root's.
     for restarts in 1..=5 {
-        inject(&site, "queue/inotify");
+        site.inject_panic("queue/inotify");
         wait_for("a restart", || (restarts_of(&site, "queue/inotify")? == restarts).then_some(()));
         assert_eq!(restarts_of(&site, "queue"), Some(0), "the queue's supervisor copes with {restarts}");
     }
     assert_eq!(site.node("queue/inotify")["budget_left"], 0);
-    inject(&site, "queue/inotify");
+    site.inject_panic("queue/inotify");
     let tree = wait_for("the queue to be started afresh", || healed(&site, "queue"));
-    assert_eq!(node(&tree, "queue")["restarts"], 1);
+    assert_eq!(tree.node("queue")["restarts"], 1);
     assert_eq!(exit_of(&tree, "queue")["kind"], "failed");
     let why = exit_of(&tree, "queue")["reason"].as_str().expect("a reason").to_owned();
     assert!(why.contains("more than 5 restarts in 30s") && why.contains("queue/inotify"), "{why}");
@@ -116,11 +116,11 @@ fn a_storm_escalates_and_ends_with_code_70() {
 
     // The root takes three in a minute; the one above was the first.
     for restarts in 2..=3 {
-        inject(&site, "queue");
+        site.inject_panic("queue");
         wait_for("a restart", || (restarts_of(&site, "queue")? == restarts).then_some(()));
         wait_for("the queue to be up", || healed(&site, "queue"));
     }
-    inject(&site, "queue");
+    site.inject_panic("queue");
     assert_eq!(instance.wait().code(), Some(70));
     let log = site.log();
     for wanted in ["supervisor gives up", "more than 3 restarts in 60s", "the root supervisor gave up"] {
@@ -146,64 +146,33 @@ fn panics_are_refused_without_chaos() {
     assert_eq!(restarts_of(&site, "queue/reader"), Some(0));
 }
 
-/// Injects one panic, as soon as the child runs.
-fn inject(site: &Site, path: &str) {
-    let url = format!("/v1/actors/{path}/panic");
-    wait_for(&format!("{path} to take a panic"), || {
-        let json = ["Content-Type: application/json"];
-        match try_http(&site.admin_socket(), "POST", &url, &json, "{\"reason\":\"drill\"}") {
-            Ok(reply) if matches!(reply.status, 200 | 202) => Some(()),
-            Ok(reply) if reply.status == 409 => None,
-            Ok(reply) => panic!("{path}: {} {}", reply.status, reply.body),
-            // The endpoint itself may have been hit before it could say so.
-            Err(_) => (path == "admin").then_some(()),
-        }
-    });
-}
-
 /// The whole tree, if everything runs and `path` has been started again.
-fn healed(site: &Site, path: &str) -> Option<Value> {
-    let tree = tree(site)?;
-    let everything_runs = all(&tree["root"]).iter().all(|node| node["state"] == "running");
-    (everything_runs && node(&tree, path)["restarts"].as_u64()? > 0).then_some(tree)
-}
-
-fn tree(site: &Site) -> Option<Value> {
-    let reply = try_http(&site.admin_socket(), "GET", "/v1/tree", &["Accept: application/json"], "").ok()?;
-    (reply.status == 200).then(|| reply.json())
+fn healed(site: &Site, path: &str) -> Option<Snapshot> {
+    let tree = site.snapshot()?;
+    (tree.runs() && tree.node(path)["restarts"].as_u64()? > 0).then_some(tree)
 }
 
 fn restarts_of(site: &Site, path: &str) -> Option<u64> {
-    node(&tree(site)?, path)["restarts"].as_u64()
+    site.snapshot()?.node(path)["restarts"].as_u64()
 }
 
 /// Jobs finished so far, once the store counts them.
 fn finished(site: &Site) -> Option<u64> {
-    let sqlite = node(&tree(site)?, "queue/sqlite");
+    let tree = site.snapshot()?;
+    let sqlite = tree.node("queue/sqlite");
     let figure = sqlite["figures"].as_array()?.iter().find(|figure| figure["name"] == "finished")?;
     figure["value"].as_u64()
 }
 
 /// When the last child of `path`, or of the supervisor that it is a child of, was started.
-fn last_start(tree: &Value, path: &str) -> u64 {
+fn last_start(tree: &Snapshot, path: &str) -> u64 {
     let whole = if path == "admin" { "admin" } else { "queue" };
-    let starts = all(&node(tree, whole)).into_iter().filter_map(|node| node["started_ms"].as_u64());
+    let starts = tree.branch(whole).into_iter().filter_map(|node| node["started_ms"].as_u64());
     starts.max().expect("a start")
 }
 
-fn exit_of(tree: &Value, path: &str) -> Value {
-    node(tree, path)["last_exit"].clone()
-}
-
-fn node(tree: &Value, path: &str) -> Value {
-    let path = format!("orchestrator/{path}");
-    let found = all(&tree["root"]).into_iter().find(|node| node["path"] == path.as_str());
-    found.unwrap_or_else(|| panic!("no {path} in {tree:#}"))
-}
-
-fn all(node: &Value) -> Vec<Value> {
-    let below = node["children"].as_array().into_iter().flatten().flat_map(all);
-    std::iter::once(node.clone()).chain(below).collect()
+fn exit_of<'a>(tree: &'a Snapshot, path: &str) -> &'a Value {
+    &tree.node(path)["last_exit"]
 }
 
 /// The housekeeper has work in hand only when somebody asks, or the log has grown.

@@ -85,16 +85,34 @@ impl IngesterSite {
     pub fn new(binary: impl Into<PathBuf>, upstream: &str, keys: &str) -> Self {
         let (site, redis, port) = (Site::new(binary), Redis::start(), free_port());
         let config = site.path().join("ingester.toml");
-        let text = format!(
-            "[admin]\nlisten = \"\"\nunix_socket = \"{socket}\"\n[[ingester]]\nname = \"eiger-ingester\"\n\
-             listen = \"127.0.0.1:{port}\"\nredis_url = \"{url}\"\nspill_dir = \"{spill}\"\n{keys}\n\
-             [[ingester.stream]]\nname = \"eiger\"\nsource = \"stins\"\nupstream_url = \"{upstream}\"\n",
-            socket = site.admin_socket().display(),
-            url = redis.url(),
-            spill = site.path().display(),
+        let admin = format!(
+            "[admin]\nlisten = \"\"\nunix_socket = \"{}\"\nchaos = true\n",
+            site.admin_socket().display()
         );
-        fs::write(&config, text).expect("write the configuration");
-        Self { site, redis, port, config }
+        fs::write(&config, admin).expect("write the configuration");
+        let site = Self { site, redis, port, config };
+        site.add("eiger", upstream, port, keys);
+        site
+    }
+
+    /// Adds another ingester before the start, called after its one stream, which is a STINS source at `upstream`. Gives the port
+    /// where it listens for workers.
+    pub fn beside(&self, stream: &str, upstream: &str) -> u16 {
+        let port = free_port();
+        self.add(stream, upstream, port, "");
+        port
+    }
+
+    fn add(&self, stream: &str, upstream: &str, port: u16, keys: &str) {
+        let text = format!(
+            "[[ingester]]\nname = \"{stream}-ingester\"\nlisten = \"127.0.0.1:{port}\"\nredis_url = \"{url}\"\n\
+             spill_dir = \"{spill}\"\n{keys}\n\
+             [[ingester.stream]]\nname = \"{stream}\"\nsource = \"stins\"\nupstream_url = \"{upstream}\"\n",
+            url = self.redis.url(),
+            spill = self.site.path().display(),
+        );
+        let before = fs::read_to_string(&self.config).expect("the configuration so far");
+        fs::write(&self.config, before + &text).expect("write the configuration");
     }
 
     /// Starts it and waits until it is in Redis.
@@ -110,6 +128,11 @@ impl IngesterSite {
         let mut command = self.site.bare_command();
         command.args(["run", "--config"]).arg(&self.config);
         Instance::spawn(command)
+    }
+
+    /// Plays the controller for the one that [`IngesterSite::beside`] added for `stream`.
+    pub fn controller_of(&self, stream: &str) -> Controller<'_> {
+        Controller::new(&self.redis, &format!("{stream}-ingester"))
     }
 
     /// Plays its controller.

@@ -34,7 +34,7 @@ pub use rabbit::Rabbit;
 pub use redis::{Redis, free_port};
 pub use site::Site;
 pub use small_disk::SmallDisk;
-pub use tree::Link;
+pub use tree::{Link, Snapshot};
 pub use validity::{assert_valid, snapshot_of};
 pub use worker::{Reply, Worker};
 pub use zmtp::ZmtpPeer;

@@ -1,8 +1,55 @@
-//! What the tree shows of an instance, asked over its admin socket.
+//! What the tree shows of an instance, asked over its admin socket, and chaos in it.
+
+use std::fmt;
 
 use serde_json::Value;
 
-use crate::{HttpReply, Site, http, wait_for};
+use crate::{HttpReply, Site, http, try_http, wait_for};
+
+/// The whole tree at one moment.
+#[derive(Debug, Clone)]
+pub struct Snapshot(Value);
+
+impl Snapshot {
+    /// The child at `path`, e.g. `queue/sqlite`.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub fn node(&self, path: &str) -> &Value {
+        let path = format!("orchestrator/{path}");
+        let found = self.all().into_iter().find(|node| node["path"] == path.as_str());
+        found.unwrap_or_else(|| panic!("no {path} in {:#}", self.0))
+    }
+
+    /// All children, each before its own.
+    pub fn all(&self) -> Vec<&Value> {
+        below(&self.0["root"])
+    }
+
+    /// The child at `path` and all below it.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub fn branch(&self, path: &str) -> Vec<&Value> {
+        below(self.node(path))
+    }
+
+    /// Does everything run?
+    pub fn runs(&self) -> bool {
+        self.all().iter().all(|node| node["state"] == "running")
+    }
+}
+
+impl fmt::Display for Snapshot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+
+fn below(node: &Value) -> Vec<&Value> {
+    let children = node["children"].as_array().into_iter().flatten();
+    std::iter::once(node).chain(children.flat_map(below)).collect()
+}
 
 /// An edge's connection as the tree shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,6 +61,32 @@ pub struct Link {
 }
 
 impl Site {
+    /// The whole tree; None if nobody answers now.
+    pub fn snapshot(&self) -> Option<Snapshot> {
+        let reply =
+            try_http(&self.admin_socket(), "GET", "/v1/tree", &["Accept: application/json"], "").ok()?;
+        (reply.status == 200).then(|| Snapshot(reply.json()))
+    }
+
+    /// Makes the child at `path` panic, as soon as it runs. An actor or a task is hit between two steps, a thread at the next work
+    /// that it takes in hand.
+    ///
+    /// # Panics
+    /// If it is refused for another reason than that the child does not run.
+    pub fn inject_panic(&self, path: &str) {
+        let url = format!("/v1/actors/{path}/panic");
+        wait_for(&format!("{path} to take a panic"), || {
+            let json = ["Content-Type: application/json"];
+            match try_http(&self.admin_socket(), "POST", &url, &json, "{\"reason\":\"drill\"}") {
+                Ok(reply) if matches!(reply.status, 200 | 202) => Some(()),
+                Ok(reply) if reply.status == 409 => None,
+                Ok(reply) => panic!("{path}: {} {}", reply.status, reply.body),
+                // The endpoint itself may have been hit before it could say so.
+                Err(_) => (path == "admin").then_some(()),
+            }
+        });
+    }
+
     /// The snapshot of the child at `path`, e.g. `queue/sqlite`.
     ///
     /// # Panics

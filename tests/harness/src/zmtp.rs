@@ -28,7 +28,15 @@ impl ZmtpPeer {
     /// # Errors
     /// Who dialled speaks no ZMTP.
     pub fn accept(listener: &TcpListener, kind: &str) -> io::Result<Self> {
-        Self::shake_hands(listener.accept()?.0, kind, "")
+        Self::over(listener.accept()?.0, kind)
+    }
+
+    /// Greets over a connection that was taken, as a socket of type `kind`.
+    ///
+    /// # Errors
+    /// Who dialled speaks no ZMTP.
+    pub fn over(stream: TcpStream, kind: &str) -> io::Result<Self> {
+        Self::shake_hands(stream, kind, "")
     }
 
     fn shake_hands(stream: TcpStream, kind: &str, identity: &str) -> io::Result<Self> {
