@@ -173,7 +173,7 @@ fn scan_branch(place: Place, tools: Tools, streams: Vec<StreamSpec>) -> Supervis
     let (_, assign_slot) = mailbox::<Assign>(1);
     let scan = tools.scan.clone();
     let inbox = slot.clone();
-    let work = Factory::actor(work_slot, move |cx| Ok(Work::new(tools.clone(), inbox.clone(), &cx.vitals)));
+    let work = Factory::actor(work_slot, move |cx| Ok(Work::new(tools.clone(), inbox.clone(), cx)));
     let assign = Factory::actor(assign_slot, move |cx| {
         Ok(Assign::new(scan.clone(), place.clone(), assignments.clone(), &cx.vitals))
     });

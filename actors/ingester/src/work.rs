@@ -5,7 +5,7 @@ mod pump;
 
 use std::sync::Arc;
 
-use orchestrator_supervise::{Child, ChildCx, Figure, FigureKind, InboxSlot, Vitals};
+use orchestrator_supervise::{Child, ChildCx, Figure, FigureKind, InboxSlot, StartCx, StopToken, Vitals};
 
 use self::pump::Pump;
 use crate::{
@@ -15,7 +15,7 @@ use crate::{
         dump::{Dump, DumpCommand},
         egress::Egress,
     },
-    scan::Scan,
+    scan::{Mapping, Scan},
 };
 
 /// What Work works with.
@@ -66,38 +66,50 @@ pub(crate) struct Work {
     tools: Tools,
     assignments: InboxSlot<Vec<Assignment>>,
     counts: Counts,
+    stop: StopToken,
 }
 
 impl Work {
-    pub(crate) fn new(tools: Tools, assignments: InboxSlot<Vec<Assignment>>, vitals: &Vitals) -> Self {
-        Self { tools, assignments, counts: Counts::declare(vitals) }
+    pub(crate) fn new(tools: Tools, assignments: InboxSlot<Vec<Assignment>>, cx: &StartCx) -> Self {
+        Self { tools, assignments, counts: Counts::declare(&cx.vitals), stop: cx.stop.clone() }
+    }
+
+    /// Purges what is left of the former incarnation. None: nothing is sent in this mapping.
+    fn begin(&self, vitals: &Vitals) -> Option<Mapping> {
+        let (scan, mapping) = (&self.tools.scan, self.tools.scan.mapping());
+        let begun = mapping.uuid.is_some() && scan.has_begun(mapping.number);
+        // Started again within a mapping: what is on its way to workers is of this one, not of the former.
+        self.tools.egress.purge(if begun { mapping.finished } else { mapping.former_finished });
+        scan.streams.iter().for_each(|stream| stream.backlog.clear());
+        // Which events have left cannot be known any more, and a frame too many would shift all that follow.
+        if begun && !mapping.finished {
+            self.counts.broken.add(1);
+            let text = "the scan was interrupted: the rest of its events is not sent; set a new mapping";
+            tracing::error!(path = vitals.path(), text);
+            vitals.note(text);
+        }
+        (mapping.uuid.is_some() && !begun).then_some(mapping)
     }
 }
 
 impl Child for Work {
     /// Nothing of the former mapping is left when this returns: its queues are purged, what waited for its events is thrown away.
     fn started(&mut self, cx: &mut ChildCx<'_, Self>) {
-        let mapping = self.tools.scan.mapping();
         self.counts.held_up.set(0);
-        self.tools.egress.purge(mapping.former_finished);
-        self.tools.scan.streams.iter().for_each(|stream| stream.backlog.clear());
-        if mapping.uuid.is_none() {
-            return;
-        }
-        // Which events have left cannot be known any more, and a frame too many would shift all that follow.
-        if self.tools.scan.has_begun(mapping.number) {
-            self.counts.broken.add(1);
-            let text = "the scan was interrupted: the rest of its events is not sent; set a new mapping";
-            tracing::error!(path = cx.vitals().path(), text);
-            cx.vitals().note(text);
-            return;
-        }
-        let (tools, counts, assignments) =
-            (self.tools.clone(), self.counts.clone(), self.assignments.clone());
+        let mapping = self.begin(cx.vitals());
+        let (tools, counts) = (self.tools.clone(), self.counts.clone());
+        let (assignments, stop) = (self.assignments.clone(), self.stop.clone());
         let pumping = async move {
-            // The dump is told first: it closes the former file, too.
-            let _ = tools.dump.outbox().send(DumpCommand::Open(mapping.dump.clone())).await;
-            Pump::new(tools, mapping, counts).run(assignments.open()).await;
+            let pumping = async {
+                let Some(mapping) = mapping else { return stop.cancelled().await };
+                // The dump is told first: it closes the former file, too.
+                let _ = tools.dump.outbox().send(DumpCommand::Open(mapping.dump.clone())).await;
+                Pump::new(tools, mapping, counts).run(assignments.open()).await;
+            };
+            stop.run_until_cancelled(pumping).await;
+            // Events that were to be sent are not waited for: the mapping that they are of is over.
+            let mut rest = assignments.open();
+            while rest.try_recv().is_some() {}
         };
         cx.spawn(pumping, |_, (), _| {});
     }
