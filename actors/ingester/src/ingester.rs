@@ -7,7 +7,7 @@ use std::{sync::Arc, time::Duration};
 
 use orchestrator_supervise::{
     Answer, Child, ChildCx, ConsoleError, ConsoleReply, ConsoleRequest, Fault, Figure, FigureKind, Handle,
-    StartCx,
+    StartCx, StopToken,
 };
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
@@ -39,6 +39,7 @@ pub(crate) struct Identity {
 pub(crate) struct Ingester {
     identity: Arc<Identity>,
     house: House,
+    stop: StopToken,
     /// Taken while updates are handled.
     ledger: Ledger,
     workers: Roster,
@@ -57,6 +58,7 @@ impl Ingester {
         Self {
             identity,
             house,
+            stop: cx.stop.clone(),
             ledger,
             workers: Roster::default(),
             rate: Rate::default(),
@@ -144,8 +146,8 @@ impl Child for Ingester {
 }
 
 impl Handle<UpdatesArrived> for Ingester {
-    fn handle(&mut self, updates: UpdatesArrived, cx: &mut ChildCx<'_, Self>) -> Answer<Self, ()> {
-        let (house, ledger) = (self.house.clone(), self.ledger.clone());
+    fn handle(&mut self, updates: UpdatesArrived, cx: &mut ChildCx<'_, Self>) -> Answer<Self, bool> {
+        let (house, ledger, stop) = (self.house.clone(), self.ledger.clone(), self.stop.clone());
         let handling = async move {
             let mut ledger = ledger;
             for update in &updates.0 {
@@ -153,13 +155,20 @@ impl Handle<UpdatesArrived> for Ingester {
             }
             Ok::<Ledger, Fault>(ledger)
         };
+        // Who is stopped while the scan is, too, would wait for it in vain.
+        let handling = async move { stop.run_until_cancelled(handling).await };
         cx.atomically(handling, |ingester, outcome, cx| match outcome {
-            Ok(ledger) => {
+            Some(Ok(ledger)) => {
                 ingester.mappings.add(ledger.mappings_begun() - ingester.ledger.mappings_begun());
                 ingester.ledger = ledger;
                 ingester.publish(cx);
+                true
             }
-            Err(fault) => cx.fail(fault),
+            Some(Err(fault)) => {
+                cx.fail(fault);
+                false
+            }
+            None => false,
         })
     }
 }

@@ -20,12 +20,12 @@ impl Message for WorkersSeen {
     type Result = ();
 }
 
-/// Entries of the `updates` stream, in order.
+/// Entries of the `updates` stream, in order. The answer is whether all were handled; if not, they are to be handed over again.
 #[derive(Debug)]
 pub struct UpdatesArrived(pub Vec<ControllerUpdate>);
 
 impl Message for UpdatesArrived {
-    type Result = ();
+    type Result = bool;
 }
 
 /// A command to Redis; the answer says why it failed.

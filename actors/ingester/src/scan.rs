@@ -1,15 +1,18 @@
 //! What the children of one ingester know together: the mapping that is followed, and how far it has come. It outlives all of
 //! them.
 
-use std::sync::{
-    Arc, Mutex, MutexGuard,
-    atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+use std::{
+    collections::VecDeque,
+    sync::{
+        Arc, Mutex, MutexGuard,
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+    },
 };
 
 use tokio::sync::{Notify, watch};
 use uuid::Uuid;
 
-use crate::backlog::Backlog;
+use crate::{backlog::Backlog, updates::FORMER_MAX};
 
 /// Bytes of one stream that may wait for their events.
 const BACKLOG_BYTES: usize = 16 << 20;
@@ -52,6 +55,7 @@ pub struct Scan {
     /// In the order of the configuration, which is the order of a message's frames.
     pub streams: Vec<Stream>,
     mapping: Mutex<Mapping>,
+    former: Mutex<VecDeque<Uuid>>,
     events: AtomicU64,
     /// The mapping whose events have begun to leave.
     begun: AtomicU64,
@@ -74,6 +78,7 @@ impl Scan {
         Self {
             streams: streams.into_iter().map(stream).collect(),
             mapping: Mutex::default(),
+            former: Mutex::default(),
             events: AtomicU64::new(0),
             begun: AtomicU64::new(0),
             ended: AtomicU64::new(0),
@@ -86,9 +91,19 @@ impl Scan {
         self.lock().clone()
     }
 
+    /// The mappings before it, the oldest first: as many as are remembered.
+    pub fn former(&self) -> VecDeque<Uuid> {
+        self.lock_former().clone()
+    }
+
     /// The next mapping.
     pub fn follow(&self, uuid: Uuid, active: Vec<usize>, dump: Option<String>) {
         let mut mapping = self.lock();
+        let mut former = self.lock_former();
+        former.extend(mapping.uuid);
+        if former.len() > FORMER_MAX {
+            former.pop_front();
+        }
         *mapping = Mapping {
             uuid: Some(uuid),
             active,
@@ -159,6 +174,10 @@ impl Scan {
             }
             changed.await;
         }
+    }
+
+    fn lock_former(&self) -> MutexGuard<'_, VecDeque<Uuid>> {
+        self.former.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
     fn lock(&self) -> MutexGuard<'_, Mapping> {

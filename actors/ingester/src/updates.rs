@@ -6,7 +6,7 @@ use serde::Deserialize;
 use uuid::Uuid;
 
 /// Former mappings that are remembered: one of them is not taken for a new one.
-const FORMER_MAX: usize = 64;
+pub const FORMER_MAX: usize = 64;
 
 /// An entry of `dranspose:controller:updates`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -41,9 +41,10 @@ pub struct Following {
 }
 
 impl Following {
-    /// Goes on with `mapping`, after a restart of the child that knew it.
-    pub fn resumed(mapping: Option<Uuid>) -> Self {
-        Self { mapping, former: VecDeque::new() }
+    /// Goes on with `mapping`, after a restart of the child that knew it. Updates may be handed over again, so that those before
+    /// it are still known as `former` ones.
+    pub fn resumed(mapping: Option<Uuid>, former: VecDeque<Uuid>) -> Self {
+        Self { mapping, former }
     }
 
     /// The mapping that is followed; None before the first.

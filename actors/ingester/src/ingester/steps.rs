@@ -115,7 +115,7 @@ impl Ledger {
     /// After a restart of the actor: the scan knows the mapping.
     pub(crate) fn resumed(scan: &Scan) -> Self {
         Self {
-            following: Following::resumed(scan.mapping().uuid),
+            following: Following::resumed(scan.mapping().uuid, scan.former()),
             wanted: BTreeMap::new(),
             parameters: Parameters::default(),
             unanswered: Vec::new(),

@@ -69,6 +69,14 @@ fn finished_is_answered_under_its_own_mapping_and_a_former_one_does_not_come_bac
 }
 
 #[test]
+fn who_goes_on_after_a_restart_knows_the_former_ones() {
+    let mut following = Following::resumed(Some(uuid(2)), [uuid(1)].into());
+    assert_eq!(following.take(&finished(1), &MINE), Turn { begin: None, finish: Some(uuid(1)) });
+    assert_eq!(following.take(&update(2, &["eiger"]), &MINE), Turn { begin: None, finish: None });
+    assert_eq!(following.mapping(), Some(uuid(2)));
+}
+
+#[test]
 fn what_is_remembered_is_bounded() {
     let mut following = Following::default();
     (0..1000).for_each(|n| drop(following.take(&update(n, &[]), &MINE)));

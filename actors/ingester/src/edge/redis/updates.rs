@@ -93,7 +93,7 @@ async fn begin(redis: &mut MultiplexedConnection, position: &Position) -> Result
 /// Until the ingester has handled them: it may be restarted in between.
 async fn hand_over(entries: &[(Id, Vec<u8>)], ingester: &Recipient<UpdatesArrived>) {
     let updates: Vec<ControllerUpdate> = entries.iter().filter_map(|(id, data)| parsed(*id, data)).collect();
-    while ingester.ask(UpdatesArrived(updates.clone()), HANDLING).await.is_err() {
+    while ingester.ask(UpdatesArrived(updates.clone()), HANDLING).await != Ok(true) {
         tracing::warn!("updates of the controller were not handled: handing them over again");
         tokio::time::sleep(BACKOFF.first).await;
     }
