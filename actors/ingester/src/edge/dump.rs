@@ -88,13 +88,13 @@ impl Dump {
             let mut writer = Writer::new(&cx);
             let mut commands = slot.open();
             while let Some(command) = commands.next_blocking(&cx) {
+                if let DumpCommand::Event(event) = &command {
+                    waiting.fetch_sub(event.bytes(), Relaxed);
+                }
                 let _work = cx.vitals.hold("write dump");
                 match command {
                     DumpCommand::Open(path) => writer.open(path),
-                    DumpCommand::Event(event) => {
-                        waiting.fetch_sub(event.bytes(), Relaxed);
-                        writer.write(&event);
-                    }
+                    DumpCommand::Event(event) => writer.write(&event),
                     DumpCommand::Close(closed) => {
                         writer.close();
                         // Who asked may have gone on without the answer.
