@@ -1,0 +1,155 @@
+//! A panic in any child of an ingester heals within a second, before a mapping, while one begins, in the middle of one and after its
+//! end. Only a scan that was under way is cut short: its workers keep a beginning of it, and nothing wrong. All others are carried
+//! whole, each event once and in order, and an ingester beside it notices nothing.
+//!
+//! An injected panic hits an actor or a task between two steps, and a thread at the next work that it takes in hand: those of an
+//! ingester have none between two mappings. Healing is measured by the process's own clock, from the exit of the child until the
+//! last of its ingester has started again; `rest_for_one`, and `one_for_all` below `scan`, decide who is.
+
+#[path = "ingester_panics/detector.rs"]
+mod detector;
+#[path = "ingester_panics/drill.rs"]
+mod drill;
+#[path = "ingester_panics/worker.rs"]
+mod worker;
+
+use std::sync::{Mutex, PoisonError};
+
+use orchestrator_harness::{
+    Controller, IngesterSite, ZmtpPeer, eventually,
+    load::{Dice, seeds},
+};
+use serde_json::{Value, json};
+
+use crate::{
+    detector::Detector,
+    drill::{Drill, OURS, mapping},
+};
+
+/// The children in the order of their start; the empty path is their supervisor.
+const CHILDREN: [&str; 12] = [
+    "",
+    "/spill",
+    "/dump",
+    "/redis",
+    "/egress",
+    "/ingester",
+    "/accept",
+    "/scan",
+    "/scan/work",
+    "/scan/assign",
+    "/scan/stream_0",
+    "/scan/stream_1",
+];
+const BINARY: &str = env!("CARGO_BIN_EXE_orchestrator");
+/// What is measured must not share the machine with the other tests of this file.
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// Each child, and the dice of each round.
+fn drills(drill: impl Fn(&mut Drill, &str, &mut Dice)) {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    for child in CHILDREN {
+        seeds("ORCHESTRATOR_PANIC_ROUNDS", 1, |seed| {
+            let mut one = Drill::new();
+            drill(&mut one, &format!("{OURS}{child}"), &mut Dice::new(seed));
+            one.judge(child);
+        });
+    }
+}
+
+#[test]
+fn before_in_the_middle_of_and_after_a_mapping() {
+    drills(|drill, path, dice| {
+        drill.panics_before_a_mapping(path);
+        drill.panics_in_the_middle(path, 200 + dice.below(200) as u64);
+        drill.whole();
+        assert_eq!(drill.broken(), 1, "one scan was cut short");
+        drill.panics_before_a_mapping(path);
+        assert_eq!(drill.broken(), 1, "a finished scan is not cut short by {path}");
+    });
+}
+
+/// Nothing of the mapping has left by then, so that it is whole, too.
+#[test]
+fn while_a_mapping_begins() {
+    drills(|drill, path, dice| {
+        drill.whole();
+        drill.panics_while_one_begins(path, dice.chance(50));
+        drill.whole();
+        assert_eq!(drill.broken(), 0);
+    });
+}
+
+/// A worker that is behind has a whole part of an interrupted scan in its socket. Frames of the next one must not come behind it: a
+/// worker could not tell them apart.
+#[test]
+fn what_a_worker_has_not_read_yet_is_not_followed_by_the_next_scan() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let detector = Detector::new();
+    let site = IngesterSite::new(BINARY, &detector.url(), "");
+    let _instance = site.start();
+    let controller = site.controller();
+    let mut worker = ZmtpPeer::dial(site.port, "DEALER", "w").expect("it listens");
+    let scan = |number: u64| {
+        controller.begin(&mapping(number), &["eiger"]);
+        controller.assign(&mapping(number), &[(0, json!({"eiger": ["w"]}))]);
+        eventually("the detector is connected", || {
+            site.site.link("ingester/eiger-ingester/scan/stream_0").state == "up"
+        });
+        detector.start(number);
+    };
+    scan(1);
+    worker.receive().expect("the start");
+    controller.update(&Controller::update_of(&mapping(1), &[], true));
+    eventually("the end is answered", || controller.is_answered(&mapping(1)));
+    // The second one's start is in the worker's socket, and in nobody's hands any more.
+    scan(2);
+    eventually("both have left", || site.figure("egress", "worker_events") == 2);
+    site.site.inject_panic("ingester/eiger-ingester/scan/work");
+    eventually("the scan is cut short", || site.figure("scan/work", "broken_scans") == 1);
+    scan(3);
+    // That connection ends, before or behind the second start.
+    while let Ok(parts) = worker.receive() {
+        let start: Value = serde_json::from_slice(&parts[1]).expect("JSON");
+        assert_eq!(start["scan"], 2, "the next scan came over the same connection");
+    }
+    let mut worker = ZmtpPeer::dial(site.port, "DEALER", "w").expect("it listens");
+    let start: Value = serde_json::from_slice(&worker.receive().expect("the start")[1]).expect("JSON");
+    assert_eq!(start["scan"], 3);
+}
+
+/// The controller has written the end of one mapping and the next one before the ingester looks. It falls while it begins with the
+/// second, and is given both once more: the first is over, whatever it has forgotten.
+#[test]
+fn updates_that_are_handed_over_again_do_not_bring_a_former_mapping_back() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let detector = Detector::new();
+    // One that publishes and is not there: a mapping that uses it is waited with for seconds.
+    let absent =
+        "[[ingester.stream]]\nname = \"absent\"\nsource = \"xspress\"\nupstream_url = \"tcp://127.0.0.1:1\"";
+    let site = IngesterSite::new(BINARY, &detector.url(), absent);
+    let _instance = site.start();
+    let controller = site.controller();
+    controller.begin(&mapping(1), &["eiger"]);
+    let entry = |update: Value| update.to_string();
+    let updates = [
+        entry(Controller::update_of(&mapping(1), &[], true)),
+        entry(Controller::update_of(&mapping(2), &["eiger", "absent"], false)),
+    ];
+    let add = |update| ["XADD", "dranspose:controller:updates", "*", "data", update];
+    site.redis.transaction(&[&add(&updates[0]), &add(&updates[1])]);
+    let trying = || site.site.node("ingester/eiger-ingester/scan/stream_0")["link"]["state"] != "idle";
+    eventually("the second begins", trying);
+    site.site.inject_panic("ingester/eiger-ingester/ingester");
+    eventually("the ingester runs again", || {
+        site.site.snapshot().is_some_and(|tree| {
+            tree.runs() && tree.node("ingester/eiger-ingester/ingester")["incarnation"] == 2
+        })
+    });
+    // An update behind them: what it does, they have done before.
+    controller.update(&Controller::update_of(&mapping(2), &[], true));
+    eventually("the end is answered", || controller.is_answered(&mapping(2)));
+    eventually("it is still the second that is followed", || controller.is_taken(&mapping(2)));
+    let answers = site.redis.entries(&format!("dranspose:ready:{}", mapping(1)));
+    assert_eq!(answers.len(), 2, "they were handed over again");
+}
