@@ -219,7 +219,7 @@ impl IngesterConfig {
                     "another stream has this name: give each its own",
                 );
             }
-            match registry.get(&stream.source) {
+            match registry.supply(&stream.source, &stream.place()) {
                 None => {
                     let known = registry.names().collect::<Vec<_>>().join(", ");
                     say(
@@ -228,11 +228,10 @@ impl IngesterConfig {
                         &format!("no such source: there are {known}"),
                     );
                 }
-                Some(make) => {
-                    if let Err(error) = make(&stream.place()) {
-                        say(&format!("stream.{i}.source"), &stream.source, &error.to_string());
-                    }
+                Some(Err(error)) => {
+                    say(&format!("stream.{i}.source"), &stream.source, &error.to_string());
                 }
+                Some(Ok(_)) => {}
             }
         }
     }

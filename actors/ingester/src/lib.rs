@@ -50,7 +50,7 @@ use crate::{
     ingester::{House, Identity, Ingester},
     presence::BuildMeta,
     scan::Scan,
-    source::Registry,
+    source::{Registry, Supply},
     stream::StreamSpec,
     work::{Tools, Work},
 };
@@ -113,7 +113,7 @@ fn branch(config: &IngesterConfig, registry: &Registry) -> Result<SupervisorSpec
     let name: Arc<str> = config.name().into();
     let service_uuid = Uuid::new_v4();
     let place = Place::new(&config.redis()?, &name, service_uuid)?;
-    let (scan, streams) = streams(config, registry)?;
+    let (scan, streams, companions) = streams(config, registry)?;
     let egress = Egress::new(EgressLimits {
         bytes_per_peer: usize::try_from(config.egress_bytes_per_peer).unwrap_or(usize::MAX),
         spill_bytes: config.spill_bytes,
@@ -156,14 +156,15 @@ fn branch(config: &IngesterConfig, registry: &Registry) -> Result<SupervisorSpec
         Factory::actor(accept_slot, move |cx| Ok(Accept::new(pings.clone(), seen.clone(), &cx.vitals)))
             .with_inbox("pings", &pings_slot);
     let tools = Tools { scan, egress: egress.clone(), dump: dump.clone(), on_gap: config.on_gap };
-    Ok(SupervisorSpec::new(Strategy::RestForOne)
+    let before_scan = SupervisorSpec::new(Strategy::RestForOne)
         .child(ChildSpec::worker("spill", egress::spill_factory(egress)))
         .child(ChildSpec::worker("dump", dump.factory(&dump_slot)).shutdown(Shutdown::After(DUMP_STOP)))
         .child(ChildSpec::worker("redis", redis))
         .child(ChildSpec::worker("egress", workers))
         .child(ChildSpec::worker("ingester", following).console(ingester.recipient()))
-        .child(ChildSpec::worker("accept", accepting))
-        .child(ChildSpec::supervisor("scan", scan_branch(place, tools, streams))))
+        .child(ChildSpec::worker("accept", accepting));
+    let all = companions.into_iter().fold(before_scan, SupervisorSpec::child);
+    Ok(all.child(ChildSpec::supervisor("scan", scan_branch(place, tools, streams))))
 }
 
 /// What begins anew with each mapping.
@@ -190,21 +191,30 @@ fn scan_branch(place: Place, tools: Tools, streams: Vec<StreamSpec>) -> Supervis
     tree
 }
 
-/// The streams, and what they share with the rest.
-fn streams(config: &IngesterConfig, registry: &Registry) -> Result<(Arc<Scan>, Vec<StreamSpec>), String> {
-    let mut makes = Vec::new();
-    for stream in &config.stream {
-        let make =
-            registry.get(&stream.source).ok_or_else(|| format!("no such source: {}", stream.source))?;
-        let source = make(&stream.place()).map_err(|error| error.to_string())?;
-        makes.push((stream, make.clone(), !source.can_wait()));
+/// The streams, what they share with the rest, and the children that run beside their sources.
+fn streams(
+    config: &IngesterConfig,
+    registry: &Registry,
+) -> Result<(Arc<Scan>, Vec<StreamSpec>, Vec<ChildSpec>), String> {
+    let (mut makes, mut companions) = (Vec::new(), Vec::new());
+    for (position, stream) in config.stream.iter().enumerate() {
+        let place = stream.place();
+        let supply = registry.supply(&stream.source, &place);
+        let supply = supply.ok_or_else(|| format!("no such source: {}", stream.source))?;
+        let Supply { make, companion } = supply.map_err(|error| error.to_string())?;
+        let source = make(&place).map_err(|error| error.to_string())?;
+        makes.push((stream, make, !source.can_wait()));
+        let child = |factory| ChildSpec::worker(format!("source_{position}"), factory);
+        companions.extend(
+            companion.map(|one| child(one).label(stream.name.clone()).shutdown(Shutdown::After(STOP))),
+        );
     }
     let scan = Arc::new(Scan::new(makes.iter().map(|(stream, _, misses)| (stream.name.as_str(), *misses))));
     let spec = |(position, (stream, make, _)): (usize, (&StreamConfig, source::MakeSource, bool))| {
         StreamSpec { scan: scan.clone(), position, make, place: stream.place(), endpoint: stream.endpoint() }
     };
     let specs = makes.into_iter().enumerate().map(spec).collect();
-    Ok((scan, specs))
+    Ok((scan, specs, companions))
 }
 
 /// The path of a child of the same supervisor.

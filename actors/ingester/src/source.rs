@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use futures_util::stream::LocalBoxStream;
-use orchestrator_supervise::{Figure, FigureKind, LinkReporter, Vitals};
+use orchestrator_supervise::{Factory, Figure, FigureKind, LinkReporter, Vitals};
 use serde::{Deserialize, Serialize};
 
 use crate::item::Item;
@@ -88,35 +88,76 @@ pub struct Place {
     pub pace: Option<String>,
 }
 
-/// Makes the source of one stream.
+/// Makes the source of one run.
 pub type MakeSource = Arc<dyn Fn(&Place) -> Result<Box<dyn Source>, SourceError> + Send + Sync>;
+
+/// What feeds one stream.
+pub struct Supply {
+    /// Makes the source of each run.
+    pub make: MakeSource,
+    /// What runs beside all its runs, as a child of its own that is there before the first one: a thread for what blocks.
+    pub companion: Option<Factory>,
+}
+
+/// Makes what feeds one stream.
+type MakeSupply = Arc<dyn Fn(&Place) -> Result<Supply, SourceError> + Send + Sync>;
 
 /// The known protocols, by the names they are configured with.
 #[derive(Clone, Default)]
 pub struct Registry {
-    kinds: BTreeMap<String, MakeSource>,
+    kinds: BTreeMap<String, MakeSupply>,
 }
 
 impl Registry {
     /// Adds or replaces the protocol `name`. `make` fails, with what to do, if the place does not fit.
     #[must_use]
     pub fn with(
-        mut self,
+        self,
         name: &str,
         make: impl Fn(&Place) -> Result<Box<dyn Source>, SourceError> + Send + Sync + 'static,
     ) -> Self {
-        self.kinds.insert(name.to_owned(), Arc::new(make));
+        let make: MakeSource = Arc::new(make);
+        self.with_supply(name, move |place| {
+            // Whether the place fits is to be known now.
+            make(place)?;
+            Ok(Supply { make: make.clone(), companion: None })
+        })
+    }
+
+    /// As [`Registry::with`], for a protocol that needs a companion.
+    #[must_use]
+    pub fn with_supply(
+        mut self,
+        name: &str,
+        supply: impl Fn(&Place) -> Result<Supply, SourceError> + Send + Sync + 'static,
+    ) -> Self {
+        self.kinds.insert(name.to_owned(), Arc::new(supply));
         self
     }
 
-    /// The protocol `name`.
-    pub fn get(&self, name: &str) -> Option<&MakeSource> {
-        self.kinds.get(name)
+    /// What feeds a stream of the protocol `name` from `place`; None if there is no such protocol.
+    ///
+    /// # Errors
+    /// The place does not fit; the text says what to do.
+    pub fn supply(&self, name: &str, place: &Place) -> Option<Result<Supply, SourceError>> {
+        self.kinds.get(name).map(|supply| supply(place))
+    }
+
+    /// Makes sources of the protocol `name`. One that has a companion does nothing without it: see [`Registry::supply`].
+    pub fn get(&self, name: &str) -> Option<MakeSource> {
+        let supply = self.kinds.get(name)?.clone();
+        Some(Arc::new(move |place| (supply(place)?.make)(place)))
     }
 
     /// All names.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.kinds.keys().map(String::as_str)
+    }
+}
+
+impl fmt::Debug for Supply {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Supply").field("companion", &self.companion).finish_non_exhaustive()
     }
 }
 
