@@ -8,18 +8,19 @@ mod sardana;
 mod tally;
 mod zmq;
 
+use std::sync::Arc;
+
 use crate::{
     protocol::{
         Machine, Recognise, albaem::Albaem, contrast::Contrast, eiger_legacy::EigerLegacy, lecroy::Lecroy,
         pcap::Pcap, stins::Stins, xspress::Xspress,
     },
-    source::{Place, Registry, Source, SourceError},
+    source::{Place, Registry, Source, SourceError, Supply},
     zmtp::SocketType,
 };
 
 pub use address::Address;
 pub use pandabox::PandaBoxSource;
-pub use replay::ReplaySource;
 pub use sardana::SardanaSource;
 pub use zmq::ZmqSource;
 
@@ -80,7 +81,7 @@ impl Registry {
         let mut registry = Self::default();
         for ZmqProtocol { names, socket, recogniser } in ZMQ {
             for name in names {
-                registry = registry.with(name, move |place| zmq_or_file(place, socket, recogniser));
+                registry = registry.with_supply(name, move |place| zmq_or_file(place, socket, recogniser));
             }
         }
         for name in ["pandabox", "TcpPcapIngester"] {
@@ -102,26 +103,25 @@ impl Registry {
                 Ok(Box::new(SardanaSource::new(listen)?) as Box<dyn Source>)
             });
         }
-        registry.with("replay", |place| {
+        registry.with_supply("replay", |place| {
             unfit(place.upstream_url.as_deref(), "upstream_url", "a replay reads a file: give `file`")?;
             unfit(place.listen.as_deref(), "listen", "a replay reads a file: give `file`")?;
-            let file = wanted(place.file.as_deref(), "file", "/data/scan.cbors")?;
-            Ok(Box::new(ReplaySource::new(file, place.pace.as_deref(), None)?) as Box<dyn Source>)
+            wanted(place.file.as_deref(), "file", "/data/scan.cbors")?;
+            replay::supply(place, None)
         })
     }
 }
 
-fn zmq_or_file(
-    place: &Place,
-    socket: SocketType,
-    recogniser: MakeRecogniser,
-) -> Result<Box<dyn Source>, SourceError> {
-    let Some(file) = &place.file else {
-        return Ok(Box::new(ZmqSource::new(address(place)?, socket, recogniser)));
-    };
-    unfit(place.upstream_url.as_deref(), "upstream_url", "give it or `file`, not both")?;
-    unfit(place.listen.as_deref(), "listen", "a file is played: leave it out")?;
-    Ok(Box::new(ReplaySource::new(file, place.pace.as_deref(), Some(recogniser))?))
+fn zmq_or_file(place: &Place, socket: SocketType, recogniser: MakeRecogniser) -> Result<Supply, SourceError> {
+    if place.file.is_some() {
+        unfit(place.upstream_url.as_deref(), "upstream_url", "give it or `file`, not both")?;
+        unfit(place.listen.as_deref(), "listen", "a file is played: leave it out")?;
+        return replay::supply(place, Some(recogniser));
+    }
+    let address = address(place)?;
+    let make =
+        move |_: &Place| Ok(Box::new(ZmqSource::new(address.clone(), socket, recogniser)) as Box<dyn Source>);
+    Ok(Supply { make: Arc::new(make), companion: None })
 }
 
 /// The address of a source that is dialled.

@@ -116,7 +116,7 @@ impl Playground {
         };
         change(&mut config);
         let shared = runs.clone();
-        let registry = Registry::default().with("toy", move |_| Ok(Box::new(Toy(shared.clone()))));
+        let registry = Registry::standard().with("toy", move |_| Ok(Box::new(Toy(shared.clone()))));
         let ingester = child_spec_with(&[config], &registry).expect("a valid configuration");
         let spec = SupervisorSpec::new(Strategy::OneForOne).limits(Limits::LEAF).child(ingester);
         let handed = runs.clone();

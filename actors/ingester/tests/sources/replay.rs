@@ -11,7 +11,7 @@ use orchestrator_ingester::{
 
 use crate::{
     captures::{ZMQ_CASES, compare, path},
-    support::{DEADLINE, bench, make},
+    support::{DEADLINE, accompanied, item},
 };
 
 fn place(file: &str, pace: Option<&str>) -> Place {
@@ -27,25 +27,35 @@ async fn all(items: Items) -> Result<Vec<Item>, SourceError> {
 #[test]
 fn dumps_and_captures_are_played() {
     for case in ZMQ_CASES {
-        bench(async |bench| {
-            let protocol = case.split_once('-').expect("protocol-case").0;
-            let dump = make("replay", &place(&format!("{case}.cbors"), None))
-                .expect("a source")
-                .run(bench.cx("golden"));
-            compare(case, all(dump).await.expect("a dump"));
-            let mut source = make(protocol, &place(&format!("{case}.cbor"), None)).expect("a source");
+        let protocol = case.split_once('-').expect("protocol-case").0;
+        let (dump, capture) = (place(&format!("{case}.cbors"), None), place(&format!("{case}.cbor"), None));
+        accompanied("replay", &dump, async |bench, mut source| {
+            compare(case, all(source.run(bench.cx("golden"))).await.expect("a dump"));
+        });
+        accompanied(protocol, &capture, async |bench, mut source| {
             // Again from the start in each run.
             for _run in 0..2 {
                 compare(case, all(source.run(bench.cx("any"))).await.expect("a capture"));
             }
-            if case.ends_with("plain") {
-                let untold = make("replay", &place(&format!("{case}.cbor"), None))
-                    .expect("a source")
-                    .run(bench.cx("any"));
-                compare(case, all(untold).await.expect("a capture"));
-            }
         });
+        if case.ends_with("plain") {
+            accompanied("replay", &capture, async |bench, mut untold| {
+                compare(case, all(untold.run(bench.cx("any"))).await.expect("a capture"));
+            });
+        }
     }
+}
+
+/// A run is over whatever its file has left: the thread that reads turns to the next one.
+#[test]
+fn a_run_that_is_dropped_early_leaves_the_thread_to_the_next_one() {
+    accompanied("replay", &place("stins-plain.cbors", None), async |bench, mut source| {
+        for _run in 0..20 {
+            let mut items = source.run(bench.cx("golden"));
+            item(&mut items).await;
+        }
+        compare("stins-plain", all(source.run(bench.cx("golden"))).await.expect("a dump"));
+    });
 }
 
 #[test]
@@ -64,10 +74,9 @@ fn files_that_cannot_be_played_say_what_to_do() {
         ("pandabox-plain.cbor", None, "holds no series"),
         ("stins-plain.cbor", Some("recorded"), "give a rate"),
     ] {
-        bench(async |bench| {
+        accompanied("replay", &place(file, pace), async |bench, mut source| {
             let stream = if file.contains("cut") { "golden" } else { "eiger" };
-            let items = make("replay", &place(file, pace)).expect("a source").run(bench.cx(stream));
-            let error = all(items).await.expect_err("no play").to_string();
+            let error = all(source.run(bench.cx(stream))).await.expect_err("no play").to_string();
             assert!(error.contains(advice) && error.contains("file = "), "{error}");
         });
     }
@@ -87,10 +96,9 @@ fn a_file_keeps_its_pace() {
     for (pace, least, most) in
         [(Some("recorded"), 240, 20_000), (Some("20/s"), 150, 20_000), (None, 0, 20_000)]
     {
-        bench(async |bench| {
+        accompanied("replay", &place(file, pace), async |bench, mut source| {
             let begin = Instant::now();
-            let items = make("replay", &place(file, pace)).expect("a source").run(bench.cx("s"));
-            assert_eq!(all(items).await.expect("a dump").len(), 4);
+            assert_eq!(all(source.run(bench.cx("s"))).await.expect("a dump").len(), 4);
             let took = begin.elapsed();
             let range = Duration::from_millis(least)..Duration::from_millis(most);
             assert!(range.contains(&took), "{pace:?}: {took:?}");

@@ -39,6 +39,21 @@ impl Bench {
 
 /// Runs `test` with a child's vitals.
 pub(crate) fn bench<Fut: Future<Output = ()>>(test: impl FnOnce(Bench) -> Fut) {
+    run(None, test);
+}
+
+/// As [`bench`], with a source that has a companion, which runs beside it.
+pub(crate) fn accompanied<Fut: Future<Output = ()>>(
+    name: &str,
+    place: &Place,
+    test: impl FnOnce(Bench, Box<dyn Source>) -> Fut,
+) {
+    let supply = Registry::standard().supply(name, place).expect("a known name").expect("a place that fits");
+    let source = (supply.make)(place).expect("a source");
+    run(Some(supply.companion.expect("it has one")), |bench| test(bench, source));
+}
+
+fn run<Fut: Future<Output = ()>>(companion: Option<Factory>, test: impl FnOnce(Bench) -> Fut) {
     let (sender, mut vitals) = tokio::sync::mpsc::unbounded_channel();
     let child = Factory::task(move |cx| {
         let _ = sender.send(cx.vitals.clone());
@@ -47,8 +62,9 @@ pub(crate) fn bench<Fut: Future<Output = ()>>(test: impl FnOnce(Bench) -> Fut) {
             Ok(())
         }
     });
-    let spec = SupervisorSpec::new(Strategy::OneForOne).child(ChildSpec::worker("source", child));
-    TestTree::run(spec, |_tree| async move {
+    let companions = companion.map(|one| ChildSpec::worker("companion", one)).into_iter();
+    let spec = companions.fold(SupervisorSpec::new(Strategy::RestForOne), SupervisorSpec::child);
+    TestTree::run(spec.child(ChildSpec::worker("source", child)), |_tree| async move {
         let vitals = vitals.recv().await.expect("the child starts");
         test(Bench { counts: SourceCounts::declare(&vitals), vitals }).await;
     });

@@ -1,32 +1,27 @@
-//! Plays files: dumps as they are, raw captures through the recogniser of their protocol. A thread of the run reads ahead a little.
+//! Plays files: dumps as they are, raw captures through the recogniser of their protocol. The stream's companion, a thread, reads
+//! ahead a little.
 
-use std::{
-    collections::VecDeque,
-    fs::File,
-    io,
-    path::{Path, PathBuf},
-    thread,
-};
+mod reader;
+
+use std::{collections::VecDeque, path::PathBuf, sync::Arc};
 
 use futures_util::stream::{StreamExt, unfold};
 use orchestrator_supervise::LinkReporter;
-use tokio::{
-    sync::mpsc,
-    time::{Duration, Instant, sleep_until},
-};
+use tokio::time::{Duration, Instant, sleep_until};
 
 use crate::{
-    edge::sources::{MakeRecogniser, all_recognisers, tally::Tally},
+    edge::sources::{
+        MakeRecogniser, all_recognisers,
+        replay::reader::{Entries, Reading},
+        tally::Tally,
+    },
     item::Item,
     protocol::{
         Recognise, Verdict,
-        cbors::{CborsError, Entry, Event, Reader},
+        cbors::{Entry, Event},
     },
-    source::{Items, Source, SourceCx, SourceError},
+    source::{Items, Place, Source, SourceCx, SourceError, Supply},
 };
-
-/// Events that are read ahead.
-const AHEAD: usize = 4;
 
 /// How fast a file is played.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -59,24 +54,26 @@ impl Pace {
 
 /// A file that is played from its start in each run.
 #[derive(Debug)]
-pub struct ReplaySource {
+struct ReplaySource {
     file: PathBuf,
     pace: Pace,
     recogniser: Option<MakeRecogniser>,
+    reading: Reading,
 }
 
-impl ReplaySource {
-    /// Plays `file`. `recogniser` is for raw captures; without one the protocol is told by the message that starts the series.
-    ///
-    /// # Errors
-    /// `pace` is none; the text says what to write.
-    pub fn new(
-        file: &str,
-        pace: Option<&str>,
-        recogniser: Option<MakeRecogniser>,
-    ) -> Result<Self, SourceError> {
-        Ok(Self { file: file.into(), pace: Pace::parse(pace)?, recogniser })
-    }
+/// Plays the file of `place`. `recogniser` is for raw captures; without one the protocol is told by the message that starts the series.
+///
+/// # Errors
+/// The pace is none; the text says what to write.
+pub(super) fn supply(place: &Place, recogniser: Option<MakeRecogniser>) -> Result<Supply, SourceError> {
+    let (file, pace) = (PathBuf::from(place.file.as_deref().unwrap_or_default()), place.pace.as_deref());
+    let pace = Pace::parse(pace)?;
+    let (reading, companion) = reader::companion();
+    let make = move |_: &Place| {
+        let source = ReplaySource { file: file.clone(), pace, recogniser, reading: reading.clone() };
+        Ok(Box::new(source) as Box<dyn Source>)
+    };
+    Ok(Supply { make: Arc::new(make), companion: Some(companion) })
 }
 
 impl Source for ReplaySource {
@@ -87,6 +84,7 @@ impl Source for ReplaySource {
         };
         let run = Run {
             file: self.file.clone(),
+            reading: self.reading.clone(),
             entries: None,
             link: cx.link.clone(),
             clock: Clock { pace: self.pace, first: None, count: 0 },
@@ -111,10 +109,9 @@ impl Source for ReplaySource {
     }
 }
 
-type Entries = mpsc::Receiver<Result<Entry, CborsError>>;
-
 struct Run {
     file: PathBuf,
+    reading: Reading,
     entries: Option<Entries>,
     link: LinkReporter,
     clock: Clock,
@@ -137,9 +134,7 @@ impl Run {
             }
             let entries = match &mut self.entries {
                 Some(entries) => entries,
-                None => self
-                    .entries
-                    .insert(open(&self.file).map_err(|error| format!("{error}: no thread for it"))?),
+                None => self.entries.insert(self.reading.begin(&self.file)?),
             };
             let entry = entries.recv().await;
             if matches!(entry, Some(Ok(_))) {
@@ -242,24 +237,4 @@ impl Clock {
         let after = Duration::try_from(time.duration_since(recorded)).unwrap_or_default();
         sleep_until(first + after).await;
     }
-}
-
-/// Reads the file on a thread of its own, which ends with the file or with the receiver.
-fn open(path: &Path) -> io::Result<Entries> {
-    let (sender, entries) = mpsc::channel(AHEAD);
-    let path = path.to_owned();
-    let read = move || {
-        let mut reader = match File::open(path) {
-            Ok(file) => Reader::new(file),
-            Err(error) => return drop(sender.blocking_send(Err(error.into()))),
-        };
-        while let Some(entry) = reader.next().transpose() {
-            let failed = entry.is_err();
-            if sender.blocking_send(entry).is_err() || failed {
-                return;
-            }
-        }
-    };
-    thread::Builder::new().name("replay".to_owned()).spawn(read)?;
-    Ok(entries)
 }
