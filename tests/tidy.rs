@@ -59,8 +59,13 @@ const CLIENTS: &[&str] = &[
 const EXEMPT: &[&str] = &["actors/admin/", "src/cli/", "tests/"];
 
 /// Functions of our edge modules that bear a client's name.
-const OUR_EDGE_CALLS: &[&str] =
-    &["inotify::factory", "inotify::create_input_dir", "redis::factory", "redis::{self, Place, Position}"];
+const OUR_EDGE_CALLS: &[&str] = &[
+    "inotify::factory",
+    "inotify::create_input_dir",
+    "redis::factory",
+    "redis::log_factory",
+    "redis::{self, Place, Position}",
+];
 
 fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))

@@ -108,7 +108,8 @@ impl Drill {
 
     /// The panic comes once a worker has `after` images, and while more are on their way.
     pub(crate) fn panics_in_the_middle(&mut self, path: &str, after: u64) {
-        let scan = self.next(LONG, Fate::CutShort);
+        let fate = if touches_scans(path) { Fate::CutShort } else { Fate::Whole };
+        let scan = self.next(LONG, fate);
         self.begin(scan);
         self.assign(scan);
         let before = self.tree();
@@ -127,16 +128,25 @@ impl Drill {
             eventually("the scan is in its middle", || self.least(scan) > after);
             self.site.site.inject_panic(path);
             self.await_healed(path, &before);
-            let tree = self.tree();
-            let note = &tree.node(&format!("{OURS}/scan/work"))["note"]["text"];
-            assert!(note.as_str().is_some_and(|note| note.contains("set a new mapping")), "{path}: {note}");
-            stop.store(true, SeqCst);
-            let left = sending.join().expect("it sends");
-            assert!(left < LONG, "the scan was over before the panic");
-            // What the detector still has goes nowhere.
-            self.await_link("eiger");
-            self.eiger.images(scan, left..left + 50, |_| May::Go);
-            self.eiger.end(scan);
+            if fate == Fate::Whole {
+                assert_eq!(sending.join().expect("it sends"), LONG);
+                self.eiger.end(scan);
+                self.await_own(scan);
+            } else {
+                let tree = self.tree();
+                let note = &tree.node(&format!("{OURS}/scan/work"))["note"]["text"];
+                assert!(
+                    note.as_str().is_some_and(|note| note.contains("set a new mapping")),
+                    "{path}: {note}"
+                );
+                stop.store(true, SeqCst);
+                let left = sending.join().expect("it sends");
+                assert!(left < LONG, "the scan was over before the panic");
+                // What the detector still has goes nowhere.
+                self.await_link("eiger");
+                self.eiger.images(scan, left..left + 50, |_| May::Go);
+                self.eiger.end(scan);
+            }
             beside.join().expect("the other one is not disturbed");
         });
         self.finish(scan);
@@ -226,10 +236,7 @@ impl Drill {
             self.eiger.start(scan);
             assert_eq!(self.eiger.images(scan, 0..frames, |_| May::Go), frames, "the connection holds");
             self.eiger.end(scan);
-            for (at, worker) in self.workers.iter().enumerate() {
-                let all = own(at as u64, frames).len() as u64;
-                eventually("the worker has all of its own", || worker.count(scan) >= all);
-            }
+            self.await_own(scan);
             beside.join().expect("the other one carries it, too");
         });
         self.finish(scan);
@@ -242,6 +249,13 @@ impl Drill {
             let workers = presence["connected_workers"].as_object().into_iter().flatten();
             workers.map(|(_, worker)| &worker["name"]).any(|known| *known == name.as_str())
         });
+    }
+
+    fn await_own(&self, scan: u64) {
+        for (at, worker) in self.workers.iter().enumerate() {
+            let all = own(at as u64, self.frames(scan)).len() as u64;
+            eventually("the worker has all of its own", || worker.count(scan) >= all);
+        }
     }
 
     fn carry_beside(&self, scan: u64) {
@@ -281,22 +295,27 @@ impl Drill {
         let below = |node: &Value| node["path"].as_str().expect("a path")["orchestrator/".len()..].to_owned();
         let all: Vec<_> = healed.branch(OURS).into_iter().map(below).collect();
         let hit = all.iter().position(|one| one == path).expect("it is there");
+        let in_scan = path.contains("/scan/");
         for (at, one) in all.iter().enumerate() {
             let again = incarnation(&healed, one) > incarnation(before, one);
-            match one.strip_prefix(OURS) {
-                // A mapping that began meanwhile starts it again.
-                Some("/scan") if path.contains("/scan/") => {}
-                Some(below) if below.starts_with("/scan/") => assert!(again, "{one} after a panic in {path}"),
-                _ => assert_eq!(again, at >= hit, "{one} after a panic in {path}"),
-            }
+            let expected = if in_scan { one.contains("/scan/") } else { at >= hit };
+            // A mapping that began meanwhile starts scan, and what comes behind it, again.
+            let with_mappings = one.contains("/scan") || one.ends_with("/log");
+            assert!(again == expected || again && with_mappings, "{one} after a panic in {path}");
         }
         for node in healed.branch(OTHER) {
             assert_ne!(node["last_exit"]["kind"], "panicked");
-            if !below(node).contains("/scan") {
+            // What comes behind `scan` is started again with each mapping, too.
+            if !below(node).contains("/scan") && !below(node).ends_with("/log") {
                 assert_eq!(node["incarnation"], 1, "{} is not touched", below(node));
             }
         }
     }
+}
+
+/// Nobody is started again for the last child.
+pub(crate) fn touches_scans(path: &str) -> bool {
+    !path.ends_with("/log")
 }
 
 /// A thread panics only when it has work in hand.

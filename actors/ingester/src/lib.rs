@@ -5,7 +5,7 @@
 //! [`child_spec_with`] takes. `README.md` beside this crate is its contract in short.
 //!
 //! Pure rules: [`updates`], [`parameters`], [`assignment`], [`alignment`], [`header`], [`roster`], [`presence`], [`protocol`],
-//! [`zmtp`]. Actors: `ingester`, `accept`, `assign`, `work`. Everything that talks to the outside is under [`edge`].
+//! [`trouble`], [`zmtp`]. Actors: `ingester`, `accept`, `assign`, `work`. Everything that talks to the outside is under [`edge`].
 
 mod accept;
 pub mod alignment;
@@ -25,6 +25,7 @@ pub mod roster;
 pub mod scan;
 pub mod source;
 mod stream;
+pub mod trouble;
 pub mod updates;
 mod work;
 pub mod zmtp;
@@ -164,7 +165,11 @@ fn branch(config: &IngesterConfig, registry: &Registry) -> Result<SupervisorSpec
         .child(ChildSpec::worker("ingester", following).console(ingester.recipient()))
         .child(ChildSpec::worker("accept", accepting));
     let all = companions.into_iter().fold(before_scan, SupervisorSpec::child);
-    Ok(all.child(ChildSpec::supervisor("scan", scan_branch(place, tools, streams))))
+    let log = redis::log_factory(place.clone());
+    Ok(all
+        .child(ChildSpec::supervisor("scan", scan_branch(place, tools, streams)))
+        // The last one: nobody is started again for its sake.
+        .child(ChildSpec::worker("log", log)))
 }
 
 /// What begins anew with each mapping.

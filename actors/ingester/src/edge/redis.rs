@@ -6,6 +6,7 @@
 mod assigned;
 mod commands;
 mod entry;
+mod log;
 mod updates;
 
 use std::{fmt, sync::Arc, time::Duration};
@@ -14,8 +15,8 @@ use orchestrator_supervise::{Backoff, Factory, Fault, InboxSlot, Recipient, Star
 use redis::{AsyncConnectionConfig, Client, RedisError, aio::MultiplexedConnection};
 use uuid::Uuid;
 
-pub(crate) use self::assigned::follow as follow_assigned;
 pub use self::updates::Position;
+pub(crate) use self::{assigned::follow as follow_assigned, log::factory as log_factory};
 use crate::messages::{RedisCommand, UpdatesArrived};
 
 /// How long a connection may take to be made, and a command that does not wait to be answered.

@@ -1,0 +1,99 @@
+//! What goes wrong in this ingester, told where dranspose's parts tell it: the stream `dranspose_logs`, which its controller shows
+//! (spec §2). Nobody waits for it, and what Redis does not take in time is left out.
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex, MutexGuard},
+    time::Duration,
+};
+
+use orchestrator_supervise::{Factory, Fault, FigureKind, StartCx};
+use redis::{RedisError, aio::MultiplexedConnection, pipe};
+use tokio::time::{MissedTickBehavior, interval};
+
+use super::Place;
+use crate::trouble::{Line, Watch};
+
+const KEY: &str = "dranspose_logs";
+/// Lines that are kept there, of all parts, about.
+const KEPT: usize = 1_000;
+/// Lines that wait for Redis.
+const WAITING: usize = 256;
+/// How often it is looked for something new.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// What outlives the child, which is started again with each mapping.
+#[derive(Debug, Default)]
+struct Desk {
+    watch: Watch,
+    waiting: VecDeque<Line>,
+}
+
+/// The child that tells of its siblings and all below them.
+pub(crate) fn factory(place: Place) -> Factory {
+    let desk = Arc::<Mutex<Desk>>::default();
+    Factory::task(move |cx: StartCx| {
+        let (place, desk) = (place.clone(), desk.clone());
+        async move {
+            cx.stop.run_until_cancelled(tell(&place, &desk, &cx)).await;
+            Ok::<(), Fault>(())
+        }
+    })
+}
+
+async fn tell(place: &Place, desk: &Mutex<Desk>, cx: &StartCx) {
+    let branch = cx.vitals.path().rsplit_once('/').map_or("", |(branch, _)| branch);
+    let lost = cx.vitals.declare("log_lines_lost", "lines", FigureKind::Counter);
+    let mut connection = None;
+    let mut look = interval(LOOK);
+    look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        look.tick().await;
+        let Some(node) = cx.tree.node(branch) else { continue };
+        let lines = {
+            let mut desk = lock(desk);
+            let news = cx.tree.events(desk.watch.seen());
+            let news = desk.watch.lines(&news, &node);
+            desk.waiting.extend(news);
+            let over = desk.waiting.len().saturating_sub(WAITING);
+            lost.add(desk.waiting.drain(..over).count() as u64);
+            desk.waiting.clone()
+        };
+        // That Redis is away is told by the link of its own child.
+        if !lines.is_empty() && send(place, &mut connection, &lines).await.is_ok() {
+            lock(desk).waiting.clear();
+        }
+    }
+}
+
+fn lock(desk: &Mutex<Desk>) -> MutexGuard<'_, Desk> {
+    // A panic in between leaves lines that are told twice, or not at all.
+    desk.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+async fn send(
+    place: &Place,
+    slot: &mut Option<MultiplexedConnection>,
+    lines: &VecDeque<Line>,
+) -> Result<(), RedisError> {
+    let mut connection = match slot.take() {
+        Some(connection) => connection,
+        None => place.connect(Duration::ZERO).await?,
+    };
+    let mut commands = pipe();
+    for line in lines {
+        let created = Duration::from_millis(line.at_ms).as_secs_f64().to_string();
+        let fields = [
+            ("msg", line.text.as_str()),
+            ("lineno", "0"),
+            ("name", &line.path),
+            ("created", &created),
+            ("levelname", line.level.name()),
+        ];
+        let command = commands.cmd("XADD").arg(KEY).arg("MAXLEN").arg("~").arg(KEPT).arg("*");
+        command.arg(&fields).ignore();
+    }
+    commands.query_async::<()>(&mut connection).await?;
+    *slot = Some(connection);
+    Ok(())
+}

@@ -1,0 +1,83 @@
+//! What troubles an ingester stands in dranspose's log in Redis, which its controller shows: a line for each trouble, none twice, and
+//! no more lines are kept than the original keeps.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use orchestrator_harness::{IngesterSite, Redis, eventually};
+use serde_json::Value;
+
+const MAPPING: &str = "6277a4d0-975c-4dfe-97be-7f6d1d5a5c38";
+/// Nobody listens there.
+const NOWHERE: &str = "tcp://127.0.0.1:1";
+const KEY: &str = "dranspose_logs";
+
+/// A line: level, name, text and time.
+type Line = (String, String, String, f64);
+
+/// All lines; the fields are those of the original, in its order.
+fn lines(redis: &Redis) -> Vec<Line> {
+    let entries = redis.command(&["XRANGE", KEY, "-", "+"]);
+    let text = |value: &Value| value.as_str().expect("text").to_owned();
+    let line = |entry: &Value| {
+        let fields: Vec<_> = entry[1].as_array().expect("fields").iter().map(text).collect();
+        let names: Vec<_> = fields.iter().step_by(2).map(String::as_str).collect();
+        assert_eq!(names, ["msg", "lineno", "name", "created", "levelname"]);
+        fields[3].parse::<u32>().expect("a number");
+        (fields[9].clone(), fields[5].clone(), fields[1].clone(), fields[7].parse().expect("seconds"))
+    };
+    entries.as_array().expect("entries").iter().map(line).collect()
+}
+
+#[test]
+fn each_trouble_is_told_once_by_the_ingester_that_has_it() {
+    let site = IngesterSite::new(env!("CARGO_BIN_EXE_orchestrator"), NOWHERE, "");
+    site.beside("pilatus", NOWHERE);
+    for _ in 0..3_000 {
+        let other = ["msg", "hello", "lineno", "7", "name", "w1", "created", "1.5", "levelname", "INFO"];
+        site.redis.command(&[&["XADD", KEY, "*"][..], &other].concat());
+    }
+    let _instance = site.start();
+    site.site.inject_panic("ingester/eiger-ingester/scan/assign");
+    site.site.inject_panic("ingester/pilatus-ingester/scan/assign");
+    site.controller().begin(MAPPING, &["eiger"]);
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_secs_f64();
+    let wanted = [
+        ("ERROR", "eiger-ingester/scan/assign", "panicked: injected panic"),
+        ("ERROR", "pilatus-ingester/scan/assign", "panicked: injected panic"),
+        ("WARNING", "eiger-ingester/scan/stream_0", "start the source there"),
+    ];
+    let count = |lines: &[Line], (level, path, text): (&str, &str, &str)| {
+        let path = format!("orchestrator/ingester/{path}");
+        lines.iter().filter(|line| line.0 == level && line.1 == path && line.2.contains(text)).count()
+    };
+    eventually("all of it is told", || {
+        let lines = lines(&site.redis);
+        wanted.iter().all(|one| count(&lines, *one) > 0)
+    });
+    // One who was started again has told it already.
+    site.site.inject_panic("ingester/eiger-ingester/log");
+    site.site.inject_panic("ingester/eiger-ingester/accept");
+    let last = ("ERROR", "eiger-ingester/accept", "panicked: injected panic");
+    eventually("the next one is told", || count(&lines(&site.redis), last) > 0);
+    let lines = lines(&site.redis);
+    for one in wanted {
+        assert_eq!(count(&lines, one), 1, "{one:?} of {lines:?}");
+    }
+    let ours = lines.iter().filter(|line| line.1.starts_with("orchestrator/"));
+    assert!(ours.clone().all(|line| (line.3 - now).abs() < 120.0), "times are seconds since 1970");
+    assert!(lines.len() < 1_200, "{} lines are kept", lines.len());
+}
+
+/// What cannot be told yet waits.
+#[test]
+fn trouble_with_redis_itself_is_told_once_it_is_back() {
+    let mut site = IngesterSite::new(env!("CARGO_BIN_EXE_orchestrator"), NOWHERE, "");
+    let _instance = site.start();
+    site.redis.kill_nine();
+    eventually("it is missed", || site.site.link("ingester/eiger-ingester/redis").state == "down");
+    site.redis.start_again();
+    eventually("it is told", || {
+        let told = |line: &Line| line.0 == "WARNING" && line.2.contains("is Redis running at");
+        lines(&site.redis).iter().any(told)
+    });
+}
