@@ -7,6 +7,7 @@ mod compact;
 pub mod contrast;
 mod datetime;
 pub mod eiger_legacy;
+mod first_part;
 pub mod gaps;
 mod json;
 mod lax;

@@ -8,8 +8,9 @@ use bytes::Bytes;
 use crate::{
     item::Item,
     protocol::{
+        first_part,
         json::Object,
-        machine::{Kind, Numbers, Recognise, Verdict, invalid, no_parts},
+        machine::{Kind, Numbers, Recognise, Verdict, no_parts},
     },
 };
 
@@ -40,23 +41,7 @@ enum Phase {
 
 /// What a message is by its first part. The caller knows where it stands.
 pub fn classify(parts: &[Bytes]) -> Kind {
-    let kind = parts.first().and_then(|part| Object::parse(part)).and_then(|header| kind(&header));
-    kind.unwrap_or_else(|| Kind::Invalid(invalid(TYP, parts)))
-}
-
-fn kind(header: &Object<'_>) -> Option<Kind> {
-    let name = match header.get("htype") {
-        Some(raw) => Some(raw.string()?),
-        None => None,
-    };
-    match name.as_deref() {
-        Some("image") => image(header),
-        Some("header") => start(header),
-        Some("series_end") => Some(Kind::End),
-        Some(_) => None,
-        // Without a type: what it has most fields of.
-        None => image(header).or_else(|| start(header)).or(Some(Kind::End)),
-    }
+    first_part::classify(TYP, parts, |header| first_part::by_htype(header, image))
 }
 
 fn image(header: &Object<'_>) -> Option<Kind> {
@@ -66,10 +51,6 @@ fn image(header: &Object<'_>) -> Option<Kind> {
     let fits = header.has_ints("shape") && header.has_string("type") && exptime && compression;
     let frame = header.int("frame")?;
     fits.then_some(Kind::Data(Some(frame)))
-}
-
-fn start(header: &Object<'_>) -> Option<Kind> {
-    header.has_string("filename").then_some(Kind::Start)
 }
 
 impl Xspress {
