@@ -114,7 +114,7 @@ fn branch(config: &IngesterConfig, registry: &Registry) -> Result<SupervisorSpec
     let name: Arc<str> = config.name().into();
     let service_uuid = Uuid::new_v4();
     let place = Place::new(&config.redis()?, &name, service_uuid)?;
-    let (scan, streams, companions) = streams(config, registry)?;
+    let Streams { scan, specs: streams, companions } = streams(config, registry)?;
     let egress = Egress::new(EgressLimits {
         bytes_per_peer: usize::try_from(config.egress_bytes_per_peer).unwrap_or(usize::MAX),
         spill_bytes: config.spill_bytes,
@@ -196,11 +196,16 @@ fn scan_branch(place: Place, tools: Tools, streams: Vec<StreamSpec>) -> Supervis
     tree
 }
 
-/// The streams, what they share with the rest, and the children that run beside their sources.
-fn streams(
-    config: &IngesterConfig,
-    registry: &Registry,
-) -> Result<(Arc<Scan>, Vec<StreamSpec>, Vec<ChildSpec>), String> {
+/// The streams of one ingester.
+struct Streams {
+    /// What they share with the rest.
+    scan: Arc<Scan>,
+    specs: Vec<StreamSpec>,
+    /// The children that run beside their sources.
+    companions: Vec<ChildSpec>,
+}
+
+fn streams(config: &IngesterConfig, registry: &Registry) -> Result<Streams, String> {
     let (mut makes, mut companions) = (Vec::new(), Vec::new());
     for (position, stream) in config.stream.iter().enumerate() {
         let place = stream.place();
@@ -219,7 +224,7 @@ fn streams(
         StreamSpec { scan: scan.clone(), position, make, place: stream.place(), endpoint: stream.endpoint() }
     };
     let specs = makes.into_iter().enumerate().map(spec).collect();
-    Ok((scan, specs, companions))
+    Ok(Streams { scan, specs, companions })
 }
 
 /// The path of a child of the same supervisor.
