@@ -8,6 +8,7 @@ pub mod contrast;
 mod datetime;
 pub mod eiger_legacy;
 pub mod gaps;
+mod htype;
 mod json;
 mod lax;
 pub mod lecroy;

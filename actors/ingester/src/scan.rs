@@ -130,9 +130,9 @@ impl Scan {
         self.begun.load(Relaxed) == number
     }
 
-    /// Counts an event that was handed over.
-    pub fn count_event(&self) {
-        self.events.fetch_add(1, Relaxed);
+    /// Counts events that were handed over.
+    pub fn count_events(&self, many: u64) {
+        self.events.fetch_add(many, Relaxed);
     }
 
     /// Events handed over since the process started, over all mappings.

@@ -8,7 +8,9 @@ use bytes::Bytes;
 use crate::{
     item::Item,
     protocol::{
-        json::Object,
+        htype::{Header, is_string},
+        json::Raw,
+        lax,
         machine::{Kind, Numbers, Recognise, Verdict, invalid, no_parts},
     },
 };
@@ -40,36 +42,17 @@ enum Phase {
 
 /// What a message is by its first part. The caller knows where it stands.
 pub fn classify(parts: &[Bytes]) -> Kind {
-    let kind = parts.first().and_then(|part| Object::parse(part)).and_then(|header| kind(&header));
+    let kind = parts.first().and_then(|part| Header::read(part)).and_then(|header| kind(&header));
     kind.unwrap_or_else(|| Kind::Invalid(invalid(TYP, parts)))
 }
 
-fn kind(header: &Object<'_>) -> Option<Kind> {
-    let name = match header.get("htype") {
-        Some(raw) => Some(raw.string()?),
-        None => None,
+fn kind(header: &Header<'_>) -> Option<Kind> {
+    let null_or = |field: Option<Raw<'_>>, check: fn(Raw<'_>) -> bool| {
+        field.is_none_or(|raw| raw.text() == "null" || check(raw))
     };
-    match name.as_deref() {
-        Some("image") => image(header),
-        Some("header") => start(header),
-        Some("series_end") => Some(Kind::End),
-        Some(_) => None,
-        // Without a type: what it has most fields of.
-        None => image(header).or_else(|| start(header)).or(Some(Kind::End)),
-    }
-}
-
-fn image(header: &Object<'_>) -> Option<Kind> {
-    let exptime =
-        header.absent_or("exptime", |raw| raw.text() == "null" || crate::protocol::lax::float(raw).is_some());
-    let compression = header.absent_or("compression", |raw| raw.text() == "null" || raw.lead() == b'"');
-    let fits = header.has_ints("shape") && header.has_string("type") && exptime && compression;
-    let frame = header.int("frame")?;
-    fits.then_some(Kind::Data(Some(frame)))
-}
-
-fn start(header: &Object<'_>) -> Option<Kind> {
-    header.has_string("filename").then_some(Kind::Start)
+    header.kind(|image| {
+        null_or(image.exptime, |raw| lax::float(raw).is_some()) && null_or(image.compression, is_string)
+    })
 }
 
 impl Xspress {
