@@ -25,37 +25,42 @@ impl<'a> Header<'a> {
     pub(crate) fn read(part: &'a [u8]) -> Option<Self> {
         let mut header = Self::default();
         each_member(part, |key, value| {
-            let Some(name) = key.string() else { return };
-            let field = match &*name {
-                "htype" => &mut header.htype,
-                "frame" => &mut header.frame,
-                "shape" => &mut header.shape,
-                "type" => &mut header.dtype,
-                "filename" => &mut header.filename,
-                "compression" => &mut header.compression,
-                "msg_number" => &mut header.msg_number,
-                "exptime" => &mut header.exptime,
-                _ => return,
-            };
-            *field = Some(value);
+            if let Some(name) = key.string()
+                && let Some(field) = header.field(name.as_bytes())
+            {
+                *field = Some(value);
+            }
         })?;
         Some(header)
     }
 
+    /// As bytes, which are told apart one by one where strings are compared with each name in turn.
+    fn field(&mut self, name: &[u8]) -> Option<&mut Option<Raw<'a>>> {
+        Some(match name {
+            b"htype" => &mut self.htype,
+            b"frame" => &mut self.frame,
+            b"shape" => &mut self.shape,
+            b"type" => &mut self.dtype,
+            b"filename" => &mut self.filename,
+            b"compression" => &mut self.compression,
+            b"msg_number" => &mut self.msg_number,
+            b"exptime" => &mut self.exptime,
+            _ => return None,
+        })
+    }
+
     /// What the message is; `fits`: what the protocol asks of an image besides.
     pub(crate) fn kind(&self, fits: impl Fn(&Self) -> bool) -> Option<Kind> {
-        let htype = match self.htype {
-            Some(raw) => Some(raw.string()?),
-            None => None,
-        };
         let image = || self.image().filter(|_| fits(self));
-        match htype.as_deref() {
-            Some("image") => image(),
-            Some("header") => self.start(),
-            Some("series_end") => Some(Kind::End),
-            Some(_) => None,
+        let Some(htype) = self.htype else {
             // Without a type it is what it has most fields of: the original's choice among several that fit.
-            None => image().or_else(|| self.start()).or(Some(Kind::End)),
+            return image().or_else(|| self.start()).or(Some(Kind::End));
+        };
+        match htype.string()?.as_bytes() {
+            b"image" => image(),
+            b"header" => self.start(),
+            b"series_end" => Some(Kind::End),
+            _ => None,
         }
     }
 
