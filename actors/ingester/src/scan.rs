@@ -11,8 +11,11 @@ use uuid::Uuid;
 
 use crate::backlog::Backlog;
 
-/// Bytes of one stream that may wait for their events.
-const BACKLOG_BYTES: usize = 16 << 20;
+/// Bytes of one stream that may wait for their events, where its source can be slowed. More would only be out of the processor's
+/// cache when its turn comes: with 16 MiB an event of 1 KiB cost a quarter more.
+const BACKLOG_BYTES: usize = 1 << 20;
+/// The same where what there is no room for is lost.
+const BACKLOG_BYTES_MISSING: usize = 16 << 20;
 
 /// The mapping that is followed, or was last.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -66,7 +69,7 @@ impl Scan {
     pub fn new<'a>(streams: impl IntoIterator<Item = (&'a str, bool)>) -> Self {
         let stream = |(name, misses): (&str, bool)| Stream {
             name: name.into(),
-            backlog: Backlog::new(BACKLOG_BYTES),
+            backlog: Backlog::new(if misses { BACKLOG_BYTES_MISSING } else { BACKLOG_BYTES }),
             misses,
             connected: AtomicBool::new(false),
             finished: watch::Sender::default(),

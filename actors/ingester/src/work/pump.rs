@@ -8,7 +8,7 @@ use orchestrator_supervise::{Figure, Inbox};
 use super::{Counts, Tools};
 use crate::{
     alignment::{Alignment, Place},
-    assignment::{Assignment, WorkerName},
+    assignment::{Addressees, Assignment, WorkerName},
     config::OnGap,
     edge::{
         dump::DumpEvent,
@@ -172,9 +172,8 @@ impl Pump {
         if self.mapping.dump.is_none() {
             return;
         }
-        let named = |((lane, _), item): (&(usize, Vec<WorkerName>), &Item)| {
-            (self.lanes[*lane].name.clone(), item.clone())
-        };
+        let named =
+            |((lane, _), item): (&(usize, Addressees), &Item)| (self.lanes[*lane].name.clone(), item.clone());
         let items = assignment.streams.iter().zip(&self.gathered).map(named).collect();
         if !self.tools.dump.offer(DumpEvent { event: assignment.event, items, created_at }) {
             self.counts.not_dumped.add(1);
@@ -300,9 +299,11 @@ impl Drop for Waited<'_> {
 
 #[cfg(test)]
 mod tests {
+    use smallvec::smallvec;
+
     use super::*;
 
-    fn names(names: &[&str]) -> Vec<WorkerName> {
+    fn names(names: &[&str]) -> Addressees {
         names.iter().map(|name| (*name).into()).collect()
     }
 
@@ -316,12 +317,12 @@ mod tests {
 
     #[test]
     fn each_worker_is_in_one_group_with_all_its_streams() {
-        let streams = vec![(0, names(&["a", "b"])), (2, names(&["b", "c", "a"])), (3, names(&[]))];
+        let streams = smallvec![(0, names(&["a", "b"])), (2, names(&["b", "c", "a"])), (3, names(&[]))];
         let assignment = Assignment { event: 1, streams };
         assert_eq!(told(&assignment), [(vec![0, 1], vec!["a", "b"]), (vec![1], vec!["c"])]);
-        let alone = Assignment { event: 1, streams: vec![(0, names(&["a", "b"]))] };
+        let alone = Assignment { event: 1, streams: smallvec![(0, names(&["a", "b"]))] };
         assert_eq!(told(&alone), [(vec![0], vec!["a", "b"])]);
-        let nobody = Assignment { event: 1, streams: vec![(0, names(&[]))] };
+        let nobody = Assignment { event: 1, streams: smallvec![(0, names(&[]))] };
         assert_eq!(told(&nobody), []);
     }
 }
