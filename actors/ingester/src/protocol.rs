@@ -18,6 +18,7 @@ pub mod pcap;
 pub mod pickle;
 pub mod sardana;
 pub mod stins;
+mod template;
 pub mod xspress;
 
 pub use machine::{Classify, Kind, Machine, Recognise, Verdict};

@@ -39,7 +39,7 @@ const ZMQ: [ZmqProtocol; 7] = [
     ZmqProtocol {
         names: ["stins", "ZmqPullSingleIngester"],
         socket: SocketType::Pull,
-        recogniser: || Box::new(Machine::new(Stins)),
+        recogniser: || Box::new(Machine::new(Stins::default())),
     },
     ZmqProtocol {
         names: ["eiger_legacy", "ZmqPullEigerLegacyIngester"],

@@ -14,7 +14,7 @@ pub struct EigerLegacy;
 impl Classify for EigerLegacy {
     const TYP: &'static str = "EIGER_LEGACY";
 
-    fn classify(&self, parts: &[Bytes]) -> Kind {
+    fn classify(&mut self, parts: &[Bytes]) -> Kind {
         let kind = parts.first().and_then(|part| Object::parse(part)).and_then(|header| kind(&header));
         kind.unwrap_or_else(|| Kind::Invalid(invalid(Self::TYP, parts)))
     }

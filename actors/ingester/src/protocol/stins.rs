@@ -6,17 +6,27 @@ use crate::protocol::{
     htype::{Header, is_string},
     lax,
     machine::{Classify, Kind, invalid},
+    template::Template,
 };
 
 /// Classifier of STINS messages.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Stins;
+#[derive(Debug, Default)]
+pub struct Stins {
+    last: Template,
+}
 
 impl Classify for Stins {
     const TYP: &'static str = "STINS";
 
-    fn classify(&self, parts: &[Bytes]) -> Kind {
-        let kind = parts.first().and_then(|part| Header::read(part)).and_then(|header| kind(&header));
+    fn classify(&mut self, parts: &[Bytes]) -> Kind {
+        let Some(part) = parts.first() else { return Kind::Invalid(invalid(Self::TYP, parts)) };
+        if let Some(frame) = self.last.frame_of(part) {
+            return Kind::Data(Some(frame));
+        }
+        let kind = Header::read(part).and_then(|header| kind(&header));
+        if let Some(Kind::Data(_)) = kind {
+            self.last.keep(part, "frame");
+        }
         kind.unwrap_or_else(|| Kind::Invalid(invalid(Self::TYP, parts)))
     }
 }
