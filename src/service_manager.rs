@@ -68,7 +68,7 @@ impl ServiceManager {
         }
     }
 
-    /// Says that the process lives, if every arbiter of `tree` has shown its heartbeat lately. One that is blocked cannot
+    /// Says that the process lives, if every arbiter of `tree` has shown lately that it runs. One that is blocked cannot
     /// be killed from inside; the service manager starts the process afresh, and nothing is lost by that.
     pub(crate) fn alive(&self, tree: &Tree) {
         let Some(watchdog) = self.watchdog else { return };
@@ -81,7 +81,7 @@ impl ServiceManager {
     }
 }
 
-/// Arbiters that have not shown their heartbeat for `limit`, and for how long.
+/// Arbiters that have shown nothing for `limit`, and for how long.
 fn silent_arbiters(tree: &Tree, limit: Duration) -> BTreeMap<String, Duration> {
     let vitals = tree.paths().into_iter().filter_map(|path| tree.vitals(&path));
     vitals

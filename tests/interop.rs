@@ -11,6 +11,10 @@ mod backlog;
 mod control;
 #[path = "interop/dump.rs"]
 mod dump;
+#[path = "interop/pandabox.rs"]
+mod pandabox;
+#[path = "interop/protocols.rs"]
+mod protocols;
 #[path = "interop/series.rs"]
 mod series;
 #[path = "interop/trouble.rs"]

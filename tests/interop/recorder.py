@@ -25,11 +25,12 @@ class Recorder:
         self.name = state.name
         self.mapping = str(state.mapping_uuid)
 
+    def told(self, data):
+        """What is noted of one stream's part of an event."""
+        return {"typ": data.typ, "parts": [[len(content(f)), hashlib.sha1(content(f)).hexdigest()] for f in data.frames]}
+
     def process_event(self, event, parameters=None, tick=False, *_, **__):
-        streams = {
-            name: {"typ": data.typ, "parts": [[len(content(f)), hashlib.sha1(content(f)).hexdigest()] for f in data.frames]}
-            for name, data in event.streams.items()
-        }
+        streams = {name: self.told(data) for name, data in event.streams.items()}
         line = {"mapping": self.mapping, "event": event.event_number, "streams": streams}
         with open(DIRECTORY / f"{self.name}.jsonl", "a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")

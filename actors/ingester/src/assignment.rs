@@ -6,6 +6,7 @@ use serde::{
     Deserialize,
     de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor},
 };
+use smallvec::SmallVec;
 
 /// A worker's name: the identity of its socket.
 pub type WorkerName = Arc<str>;
@@ -16,8 +17,11 @@ pub struct Assignment {
     /// Number of the event.
     pub event: u64,
     /// Position of a stream among the active ones, and the workers that its item is sent to; none: it is thrown away.
-    pub streams: Vec<(usize, Vec<WorkerName>)>,
+    pub streams: SmallVec<[(usize, Addressees); 1]>,
 }
+
+/// Workers that get the same item. Mostly one, as mostly one stream is mine: so an event takes no memory of its own.
+pub type Addressees = SmallVec<[WorkerName; 1]>;
 
 /// Reads entries for the streams that are active here.
 #[derive(Debug)]
@@ -120,7 +124,7 @@ impl<'de> Visitor<'de> for Event<'_> {
 struct Streams<'a>(&'a mut Reader);
 
 impl<'de> DeserializeSeed<'de> for Streams<'_> {
-    type Value = Vec<(usize, Vec<WorkerName>)>;
+    type Value = SmallVec<[(usize, Addressees); 1]>;
 
     fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<Self::Value, D::Error> {
         from.deserialize_map(self)
@@ -128,7 +132,7 @@ impl<'de> DeserializeSeed<'de> for Streams<'_> {
 }
 
 impl<'de> Visitor<'de> for Streams<'_> {
-    type Value = Vec<(usize, Vec<WorkerName>)>;
+    type Value = SmallVec<[(usize, Addressees); 1]>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("workers by stream")
@@ -136,7 +140,7 @@ impl<'de> Visitor<'de> for Streams<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut streams: A) -> Result<Self::Value, A::Error> {
         let Reader { streams: known, names } = self.0;
-        let mut mine: Self::Value = Vec::with_capacity(known.len());
+        let mut mine = Self::Value::with_capacity(known.len());
         while let Some(position) = streams.next_key_seed(Position(known))? {
             let Some(position) = position else {
                 streams.next_value::<IgnoredAny>()?;
@@ -180,7 +184,7 @@ impl Visitor<'_> for Position<'_> {
 struct Workers<'a>(&'a mut BTreeSet<WorkerName>);
 
 impl<'de> DeserializeSeed<'de> for Workers<'_> {
-    type Value = Vec<WorkerName>;
+    type Value = Addressees;
 
     fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<Self::Value, D::Error> {
         from.deserialize_seq(self)
@@ -188,19 +192,15 @@ impl<'de> DeserializeSeed<'de> for Workers<'_> {
 }
 
 impl<'de> Visitor<'de> for Workers<'_> {
-    type Value = Vec<WorkerName>;
+    type Value = Addressees;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an array of workers")
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut names: A) -> Result<Self::Value, A::Error> {
-        let mut workers = Vec::new();
+        let mut workers = Addressees::new();
         while let Some(name) = names.next_element_seed(Name(self.0))? {
-            if workers.is_empty() {
-                // Mostly it is the only one.
-                workers.reserve_exact(1);
-            }
             workers.push(name);
         }
         Ok(workers)
@@ -243,6 +243,8 @@ fn shared(names: &mut BTreeSet<WorkerName>, name: &str) -> WorkerName {
 
 #[cfg(test)]
 mod tests {
+    use smallvec::smallvec;
+
     use super::*;
 
     fn reader(streams: &[&str]) -> Reader {
@@ -259,9 +261,9 @@ mod tests {
             [
                 Assignment {
                     event: 0,
-                    streams: vec![(0, vec!["w1".into()]), (1, vec!["w1".into(), "w2".into()])]
+                    streams: smallvec![(0, smallvec!["w1".into()]), (1, smallvec!["w1".into(), "w2".into()])]
                 },
-                Assignment { event: 2, streams: vec![(0, vec![])] },
+                Assignment { event: 2, streams: smallvec![(0, smallvec![])] },
             ]
         );
     }

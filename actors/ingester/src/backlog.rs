@@ -1,4 +1,5 @@
-//! Items of one stream that wait for their events: first in, first out, bounded in bytes.
+//! Items of one stream that wait for their events: first in, first out, bounded in bytes. They come and go in batches: many are
+//! small.
 
 use std::{
     collections::VecDeque,
@@ -18,9 +19,9 @@ const ITEM_BYTES: usize = 128;
 pub struct Backlog {
     bytes_max: usize,
     waiting: Mutex<Waiting>,
-    /// An item came.
+    /// An item came where none was.
     filled: Notify,
-    /// An item was taken.
+    /// Items were taken.
     taken: Notify,
 }
 
@@ -36,54 +37,63 @@ impl Backlog {
         Self { bytes_max, waiting: Mutex::default(), filled: Notify::new(), taken: Notify::new() }
     }
 
-    /// Adds an item unless there is no room for it.
-    ///
-    /// # Errors
-    /// The item itself.
-    pub fn offer(&self, item: Item) -> Result<(), Item> {
-        let cost = cost(&item);
+    /// Adds the first of `items`, as many as there is room for; the others are left there.
+    pub fn offer(&self, items: &mut VecDeque<Item>) {
+        let now = Instant::now();
         let mut waiting = self.waiting();
-        if !waiting.items.is_empty() && waiting.bytes + cost > self.bytes_max {
-            return Err(item);
+        let none = waiting.items.is_empty();
+        while let Some(item) = items.front() {
+            let cost = cost(item);
+            if !waiting.items.is_empty() && waiting.bytes + cost > self.bytes_max {
+                break;
+            }
+            waiting.bytes += cost;
+            waiting.items.extend(items.pop_front().map(|item| (item, now)));
         }
-        waiting.bytes += cost;
-        waiting.items.push_back((item, Instant::now()));
-        let first = waiting.items.len() == 1;
+        let filled = none && !waiting.items.is_empty();
         drop(waiting);
-        if first {
+        if filled {
             self.filled.notify_one();
         }
-        Ok(())
     }
 
-    /// Adds an item once there is room for it.
-    pub async fn push(&self, mut item: Item) {
+    /// Adds all `items`, each once there is room for it.
+    pub async fn push(&self, items: &mut VecDeque<Item>) {
         loop {
             let taken = self.taken.notified();
-            match self.offer(item) {
-                Ok(()) => return,
-                Err(back) => item = back,
+            self.offer(items);
+            if items.is_empty() {
+                return;
             }
             taken.await;
         }
     }
 
-    /// The next item, if there is one.
-    pub fn try_pop(&self) -> Option<Item> {
+    /// Moves items to the end of `into`: up to `many`, and no more once they have `bytes`. Without waiting.
+    pub fn take(&self, into: &mut VecDeque<Item>, many: usize, bytes: usize) {
         let mut waiting = self.waiting();
-        let (item, _) = waiting.items.pop_front()?;
-        waiting.bytes -= cost(&item);
+        let mut moved = 0;
+        for _ in 0..many {
+            let Some((item, _)) = waiting.items.pop_front() else { break };
+            moved += cost(&item);
+            into.push_back(item);
+            if moved >= bytes {
+                break;
+            }
+        }
+        waiting.bytes -= moved;
         drop(waiting);
-        self.taken.notify_one();
-        Some(item)
+        if moved > 0 {
+            self.taken.notify_one();
+        }
     }
 
-    /// The next item.
-    pub async fn pop(&self) -> Item {
+    /// Waits until an item waits. For one that takes.
+    pub async fn filled(&self) {
         loop {
             let filled = self.filled.notified();
-            if let Some(item) = self.try_pop() {
-                return item;
+            if self.items() > 0 {
+                return;
             }
             filled.await;
         }
@@ -130,31 +140,42 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_pushed_is_popped_in_order_and_never_more_than_the_bound_waits() {
+    async fn what_is_pushed_is_taken_in_order_and_never_more_than_the_bound_waits() {
         let backlog = Backlog::new(4_096);
         let push = async {
-            for n in 0..1_000 {
-                backlog.push(item(n, 500)).await;
+            for n in 0..200 {
+                let mut batch = (0..n % 9 + 1).map(|at| item(n * 10 + at, 500)).collect();
+                backlog.push(&mut batch).await;
                 assert!(backlog.bytes() <= 4_096);
             }
         };
-        let pop = async {
-            for n in 0..1_000 {
-                assert_eq!(backlog.pop().await.number, Some(n));
+        let take = async {
+            let mut taken = VecDeque::new();
+            for n in 0..200 {
+                for at in 0..n % 9 + 1 {
+                    while taken.is_empty() {
+                        backlog.filled().await;
+                        backlog.take(&mut taken, 3, 1_000);
+                        assert!(taken.len() <= 2, "two have reached the bytes");
+                    }
+                    assert_eq!(taken.pop_front().and_then(|item| item.number), Some(n * 10 + at));
+                }
             }
         };
-        futures_util::future::join(push, pop).await;
+        futures_util::future::join(push, take).await;
         assert_eq!((backlog.bytes(), backlog.items()), (0, 0));
     }
 
     #[tokio::test]
     async fn a_large_item_is_held_alone() {
         let backlog = Backlog::new(10);
-        backlog.offer(item(1, 1_000)).unwrap();
-        assert!(backlog.offer(item(2, 1)).is_err());
+        let mut items = VecDeque::from([item(1, 1_000), item(2, 1)]);
+        backlog.offer(&mut items);
+        assert_eq!(items.len(), 1);
         assert!(backlog.oldest().is_some());
         backlog.clear();
         assert_eq!((backlog.bytes(), backlog.oldest()), (0, None));
-        backlog.offer(item(2, 1)).unwrap();
+        backlog.offer(&mut items);
+        assert!(items.is_empty());
     }
 }

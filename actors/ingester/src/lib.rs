@@ -190,8 +190,12 @@ fn scan_branch(place: Place, tools: Tools, streams: Vec<StreamSpec>) -> Supervis
     for stream in streams {
         let id = format!("stream_{}", stream.position);
         let label = stream.scan.streams[stream.position].name.to_string();
-        tree =
-            tree.child(ChildSpec::worker(id, stream.factory()).label(label).shutdown(Shutdown::After(STOP)));
+        tree = tree.child(
+            ChildSpec::worker(id, stream.factory())
+                .label(label)
+                .placement(Placement::Dedicated)
+                .shutdown(Shutdown::After(STOP)),
+        );
     }
     tree
 }

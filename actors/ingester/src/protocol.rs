@@ -7,8 +7,8 @@ mod compact;
 pub mod contrast;
 mod datetime;
 pub mod eiger_legacy;
-mod first_part;
 pub mod gaps;
+mod htype;
 mod json;
 mod lax;
 pub mod lecroy;
@@ -18,6 +18,7 @@ pub mod pcap;
 pub mod pickle;
 pub mod sardana;
 pub mod stins;
+mod template;
 pub mod xspress;
 
 pub use machine::{Classify, Kind, Machine, Recognise, Verdict};

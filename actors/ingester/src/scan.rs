@@ -14,8 +14,11 @@ use uuid::Uuid;
 
 use crate::{backlog::Backlog, updates::FORMER_MAX};
 
-/// Bytes of one stream that may wait for their events.
-const BACKLOG_BYTES: usize = 16 << 20;
+/// Bytes of one stream that may wait for their events, where its source can be slowed. More would only be out of the processor's
+/// cache when its turn comes: with 16 MiB an event of 1 KiB cost a quarter more.
+const BACKLOG_BYTES: usize = 1 << 20;
+/// The same where what there is no room for is lost.
+const BACKLOG_BYTES_MISSING: usize = 16 << 20;
 
 /// The mapping that is followed, or was last.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -70,7 +73,7 @@ impl Scan {
     pub fn new<'a>(streams: impl IntoIterator<Item = (&'a str, bool)>) -> Self {
         let stream = |(name, misses): (&str, bool)| Stream {
             name: name.into(),
-            backlog: Backlog::new(BACKLOG_BYTES),
+            backlog: Backlog::new(if misses { BACKLOG_BYTES_MISSING } else { BACKLOG_BYTES }),
             misses,
             connected: AtomicBool::new(false),
             finished: watch::Sender::default(),
@@ -145,9 +148,9 @@ impl Scan {
         self.begun.load(Relaxed) == number
     }
 
-    /// Counts an event that was handed over.
-    pub fn count_event(&self) {
-        self.events.fetch_add(1, Relaxed);
+    /// Counts events that were handed over.
+    pub fn count_events(&self, many: u64) {
+        self.events.fetch_add(many, Relaxed);
     }
 
     /// Events handed over since the process started, over all mappings.

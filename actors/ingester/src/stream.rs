@@ -1,7 +1,7 @@
 //! A stream's child: runs its source while a mapping uses it, and keeps what came until its event takes it. A new mapping is a
 //! new incarnation, and a run of its own.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use futures_util::{FutureExt, StreamExt};
 use orchestrator_supervise::{Factory, Fault, Figure, FigureKind, StartCx, Vitals};
@@ -59,6 +59,7 @@ impl StreamSpec {
                 counts,
                 gaps: Gaps::default(),
                 told: None,
+                batch: VecDeque::new(),
                 turn_bytes: 0,
                 source: Stopped(source),
                 finished: false,
@@ -101,12 +102,13 @@ impl StreamSpec {
                     // What has come with it is taken without looking at all the rest each time.
                     run.turn_bytes = 0;
                     for left in (0..TURN).rev() {
-                        ended = run.take(item).await;
+                        ended = run.take(item);
                         let over = left == 0 || run.turn_bytes >= TURN_BYTES;
                         let more = if ended || over { None } else { items.next().now_or_never() };
                         let Some(next) = more else { break };
                         item = next;
                     }
+                    run.keep().await;
                     tokio::task::yield_now().await;
                 }
             }
@@ -135,6 +137,8 @@ struct Run<'a> {
     counts: Counts,
     gaps: Gaps,
     told: Option<Instant>,
+    /// Taken in this turn, and not yet kept.
+    batch: VecDeque<Item>,
     /// Bytes taken in this turn.
     turn_bytes: usize,
     source: Stopped,
@@ -145,7 +149,7 @@ struct Run<'a> {
 
 impl Run<'_> {
     /// Takes what the source gave. Was it the last?
-    async fn take(&mut self, given: Option<Result<Item, SourceError>>) -> bool {
+    fn take(&mut self, given: Option<Result<Item, SourceError>>) -> bool {
         match given {
             Some(Ok(item)) => {
                 let bytes = item.bytes();
@@ -153,7 +157,9 @@ impl Run<'_> {
                 self.counts.items.add(1);
                 self.counts.bytes.add(bytes as u64);
                 self.look_for_gap(&item);
-                self.keep(item).await;
+                if !self.finished {
+                    self.batch.push_back(item);
+                }
                 return false;
             }
             Some(Err(error)) => {
@@ -166,18 +172,18 @@ impl Run<'_> {
         true
     }
 
-    async fn keep(&mut self, item: Item) {
-        if self.finished {
-            return;
-        }
-        let Err(item) = self.stream.backlog.offer(item) else { return };
+    /// Puts what this turn gave where its events take it from.
+    async fn keep(&mut self) {
+        let backlog = &self.stream.backlog;
         if self.stream.misses {
             // It cannot be slowed: who sends waits for nobody.
-            self.counts.lost.add(1);
+            backlog.offer(&mut self.batch);
+            self.counts.lost.add(self.batch.len() as u64);
+            self.batch.clear();
             return;
         }
         tokio::select! {
-            () = self.stream.backlog.push(item) => {}
+            () = backlog.push(&mut self.batch) => {}
             () = self.cx.stop.cancelled() => {}
         }
     }

@@ -3,6 +3,7 @@
 //! We announce minor version 0. A peer that knows 3.1 (RFC 37, libzmq 4.3) then keeps to 3.0 with us: subscriptions are messages and not
 //! commands. PING and PONG are 3.1's, but libzmq sends PING to any peer where heartbeats are switched on, so it is answered.
 
+mod buffers;
 mod command;
 mod error;
 mod frame;

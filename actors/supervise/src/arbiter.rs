@@ -1,29 +1,38 @@
 //! Arbiter threads with a heartbeat, so that one that is blocked can be told from one that is idle.
 
 use std::{
+    pin::Pin,
     sync::{
         Arc, Mutex, Weak,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
+    task::{Context, Poll},
     time::{Duration, Instant},
 };
 
 use actix_rt::{Arbiter, ArbiterHandle};
 
-/// How often an arbiter shows that it runs.
-const BEAT: Duration = Duration::from_millis(250);
+/// How often an arbiter shows that it runs. What blocks one is seen by the poll that does not end, and at once: this is for a thread
+/// that is gone. Each beat of each arbiter wakes a thread of a process that has nothing to do.
+const BEAT: Duration = Duration::from_secs(5);
 
-/// When an arbiter last ran its heartbeat.
+/// Not in a poll.
+const IDLE: u64 = u64::MAX;
+
+/// When an arbiter last ran its heartbeat, and what it does now.
 #[derive(Debug)]
 pub(crate) struct Pulse {
     name: String,
     epoch: Instant,
     last_ms: AtomicU64,
+    /// When the poll under way began.
+    poll_ms: AtomicU64,
 }
 
 impl Pulse {
     fn new(name: String) -> Arc<Self> {
-        Arc::new(Self { name, epoch: Instant::now(), last_ms: AtomicU64::new(0) })
+        let epoch = Instant::now();
+        Arc::new(Self { name, epoch, last_ms: AtomicU64::new(0), poll_ms: AtomicU64::new(IDLE) })
     }
 
     /// Name of the arbiter.
@@ -31,20 +40,46 @@ impl Pulse {
         &self.name
     }
 
-    /// Time since the last beat, beyond the beat itself.
+    /// How long it has been in one poll, or how long its heartbeat is overdue: whichever is longer.
     pub(crate) fn silence(&self) -> Duration {
-        let last = Duration::from_millis(self.last_ms.load(Relaxed));
-        self.epoch.elapsed().saturating_sub(last).saturating_sub(BEAT)
+        let now = self.epoch.elapsed();
+        let since = |ms| now.saturating_sub(Duration::from_millis(ms));
+        let polled = match self.poll_ms.load(Relaxed) {
+            IDLE => Duration::ZERO,
+            began => since(began),
+        };
+        polled.max(since(self.last_ms.load(Relaxed)).saturating_sub(BEAT))
+    }
+
+    fn now_ms(&self) -> u64 {
+        u64::try_from(self.epoch.elapsed().as_millis()).unwrap_or(IDLE - 1)
     }
 
     /// Beats as long as somebody may look.
     async fn beat(pulse: Weak<Self>) {
         while let Some(pulse) = pulse.upgrade() {
-            let now = u64::try_from(pulse.epoch.elapsed().as_millis()).unwrap_or(u64::MAX);
-            pulse.last_ms.store(now, Relaxed);
+            pulse.last_ms.store(pulse.now_ms(), Relaxed);
             drop(pulse);
             tokio::time::sleep(BEAT).await;
         }
+    }
+}
+
+/// A future whose polls can be seen to last.
+struct Watched<F> {
+    pulse: Weak<Pulse>,
+    future: Pin<Box<F>>,
+}
+
+impl<F: Future<Output = ()>> Future for Watched<F> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let Some(pulse) = self.pulse.upgrade() else { return self.future.as_mut().poll(cx) };
+        pulse.poll_ms.store(pulse.now_ms(), Relaxed);
+        let polled = self.future.as_mut().poll(cx);
+        pulse.poll_ms.store(IDLE, Relaxed);
+        polled
     }
 }
 
@@ -62,11 +97,12 @@ impl Place {
         F: FnOnce() -> Fut + Send + 'static,
         Fut: Future<Output = ()> + 'static,
     {
+        let pulse = Arc::downgrade(&self.pulse);
         #[expect(
             clippy::disallowed_methods,
             reason = "the kernel's one spawn: what it drives guards every poll"
         )]
-        self.handle.spawn_fn(move || drop(actix_rt::spawn(make())));
+        self.handle.spawn_fn(move || drop(actix_rt::spawn(Watched { pulse, future: Box::pin(make()) })));
     }
 }
 

@@ -179,7 +179,7 @@ impl Vitals {
         lock(&self.note).clone()
     }
 
-    /// How long the child's arbiter has not run its heartbeat.
+    /// How long the child's arbiter has been in one poll, or its heartbeat is overdue.
     pub fn arbiter_silence(&self) -> std::time::Duration {
         self.pulse.get().map(|pulse| pulse.silence()).unwrap_or_default()
     }

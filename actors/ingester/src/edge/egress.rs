@@ -168,15 +168,12 @@ impl Egress {
     /// # Errors
     /// [`Full`]: it was not queued.
     pub fn try_send(&self, worker: &str, message: &Arc<Message>) -> Result<(), Full> {
-        let at_ms = self.now_ms();
-        match self.lock().offer(worker, message, at_ms) {
-            Offer::Taken => Ok(()),
-            Offer::TakenForDisk => {
-                self.inner.disk.notify_one();
-                Ok(())
-            }
-            Offer::Refused => Err(Full),
-        }
+        self.burst().try_send(worker, message)
+    }
+
+    /// Takes the queues for a burst of messages. Whoever else wants them waits until it is dropped: soon, that is.
+    pub fn burst(&self) -> Burst<'_> {
+        Burst { egress: self, at_ms: self.now_ms(), peers: self.lock(), disk: false }
     }
 
     /// Waits until what `worker` was last refused would be taken, or [`Egress::purge`] is called.
@@ -232,6 +229,41 @@ impl Egress {
         }
         if news.disk {
             self.inner.disk.notify_one();
+        }
+    }
+}
+
+/// A burst of messages, under one lock and one look at the clock.
+#[derive(Debug)]
+pub struct Burst<'a> {
+    egress: &'a Egress,
+    at_ms: u64,
+    peers: MutexGuard<'a, Peers>,
+    /// There is work for the disk.
+    disk: bool,
+}
+
+impl Burst<'_> {
+    /// As [`Egress::try_send`].
+    ///
+    /// # Errors
+    /// [`Full`]: it was not queued.
+    pub fn try_send(&mut self, worker: &str, message: &Arc<Message>) -> Result<(), Full> {
+        match self.peers.offer(worker, message, self.at_ms) {
+            Offer::Taken => Ok(()),
+            Offer::TakenForDisk => {
+                self.disk = true;
+                Ok(())
+            }
+            Offer::Refused => Err(Full),
+        }
+    }
+}
+
+impl Drop for Burst<'_> {
+    fn drop(&mut self) {
+        if self.disk {
+            self.egress.inner.disk.notify_one();
         }
     }
 }

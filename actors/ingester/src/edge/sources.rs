@@ -21,7 +21,7 @@ use crate::{
 
 pub use address::Address;
 pub use pandabox::PandaBoxSource;
-pub use sardana::SardanaSource;
+pub use sardana::{IdleServers, SardanaSource};
 pub use zmq::ZmqSource;
 
 /// Makes the recogniser of one run.
@@ -40,7 +40,7 @@ const ZMQ: [ZmqProtocol; 7] = [
     ZmqProtocol {
         names: ["stins", "ZmqPullSingleIngester"],
         socket: SocketType::Pull,
-        recogniser: || Box::new(Machine::new(Stins)),
+        recogniser: || Box::new(Machine::new(Stins::default())),
     },
     ZmqProtocol {
         names: ["eiger_legacy", "ZmqPullEigerLegacyIngester"],
@@ -90,8 +90,10 @@ impl Registry {
                 Ok(Box::new(source) as Box<dyn Source>)
             });
         }
+        let idle = IdleServers::default();
         for name in ["sardana", "HttpSardanaIngester"] {
-            registry = registry.with(name, |place| {
+            let idle = idle.clone();
+            registry = registry.with(name, move |place| {
                 unfit(place.upstream_url.as_deref(), "upstream_url", "Sardana dials us: give `listen`")?;
                 unfit(
                     place.file.as_deref(),
@@ -100,7 +102,7 @@ impl Registry {
                 )?;
                 unfit_pace(place)?;
                 let listen = wanted(place.listen.as_deref(), "listen", "0.0.0.0:8000")?;
-                Ok(Box::new(SardanaSource::new(listen)?) as Box<dyn Source>)
+                Ok(Box::new(SardanaSource::new(listen, &idle)?) as Box<dyn Source>)
             });
         }
         registry.with_supply("replay", |place| {

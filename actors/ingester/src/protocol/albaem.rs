@@ -3,9 +3,8 @@
 use bytes::Bytes;
 
 use crate::protocol::{
-    first_part,
     json::Object,
-    machine::{Classify, Kind},
+    machine::{Classify, Kind, invalid},
 };
 
 /// Classifier of an electrometer's messages.
@@ -15,8 +14,9 @@ pub struct Albaem;
 impl Classify for Albaem {
     const TYP: &'static str = "albaem";
 
-    fn classify(&self, parts: &[Bytes]) -> Kind {
-        first_part::classify(Self::TYP, parts, kind)
+    fn classify(&mut self, parts: &[Bytes]) -> Kind {
+        let kind = parts.first().and_then(|part| Object::parse(part)).and_then(|header| kind(&header));
+        kind.unwrap_or_else(|| Kind::Invalid(invalid(Self::TYP, parts)))
     }
 }
 

@@ -19,7 +19,7 @@ pub struct Contrast;
 impl Classify for Contrast {
     const TYP: &'static str = "contrast";
 
-    fn classify(&self, parts: &[Bytes]) -> Kind {
+    fn classify(&mut self, parts: &[Bytes]) -> Kind {
         let Some(part) = parts.first() else {
             return Kind::Invalid(invalid(Self::TYP, parts));
         };

@@ -3,9 +3,8 @@
 use bytes::Bytes;
 
 use crate::protocol::{
-    first_part,
     json::Object,
-    machine::{Classify, Kind},
+    machine::{Classify, Kind, invalid},
 };
 
 /// Classifier of messages of an Eiger's legacy stream.
@@ -15,8 +14,9 @@ pub struct EigerLegacy;
 impl Classify for EigerLegacy {
     const TYP: &'static str = "EIGER_LEGACY";
 
-    fn classify(&self, parts: &[Bytes]) -> Kind {
-        first_part::classify(Self::TYP, parts, kind)
+    fn classify(&mut self, parts: &[Bytes]) -> Kind {
+        let kind = parts.first().and_then(|part| Object::parse(part)).and_then(|header| kind(&header));
+        kind.unwrap_or_else(|| Kind::Invalid(invalid(Self::TYP, parts)))
     }
 }
 

@@ -8,6 +8,19 @@ const DEPTH: usize = 200;
 /// Longest text that is looked at, in bytes: a header, or the lists of one PandABox message.
 const TEXT_MAX: usize = 64 << 20;
 
+/// Bytes that are not plain inside of a string.
+const SPECIAL: [bool; 256] = {
+    let mut special = [false; 256];
+    let mut control = 0;
+    while control < 0x20 {
+        special[control] = true;
+        control += 1;
+    }
+    special[b'"' as usize] = true;
+    special[b'\\' as usize] = true;
+    special
+};
+
 /// A value's text, checked, with nothing around it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Raw<'a>(&'a str);
@@ -26,7 +39,11 @@ impl<'a> Raw<'a> {
     /// A string's characters; None if it is no string.
     pub(crate) fn string(self) -> Option<Cow<'a, str>> {
         let inner = self.0.strip_prefix('"')?.strip_suffix('"')?;
-        Some(if inner.contains('\\') { Cow::Owned(unescape(inner)) } else { Cow::Borrowed(inner) })
+        Some(if inner.as_bytes().contains(&b'\\') {
+            Cow::Owned(unescape(inner))
+        } else {
+            Cow::Borrowed(inner)
+        })
     }
 
     /// An array's elements; None if it is no array.
@@ -64,14 +81,9 @@ pub(crate) struct Object<'a>(Vec<(Raw<'a>, Raw<'a>)>);
 impl<'a> Object<'a> {
     /// Reads `bytes` as one object; None if it is anything else.
     pub(crate) fn parse(bytes: &'a [u8]) -> Option<Self> {
-        if bytes.len() > TEXT_MAX {
-            return None;
-        }
-        let mut scan = Scan { text: std::str::from_utf8(bytes).ok()?, at: 0 };
-        scan.space();
-        let members = scan.members().ok()?;
-        scan.space();
-        (scan.at == bytes.len()).then_some(Self(members))
+        let mut members = Vec::with_capacity(8);
+        each_member(bytes, |key, value| members.push((key, value)))?;
+        Some(Self(members))
     }
 
     /// The member `name`; of repeated ones the last, as the original's parser has it.
@@ -94,6 +106,19 @@ impl<'a> Object<'a> {
     pub(crate) fn members(&self) -> &[(Raw<'a>, Raw<'a>)] {
         &self.0
     }
+}
+
+/// Reads `bytes` as one object and hands over its members in order, repeated keys too. None if it is anything else; what was handed
+/// over is to be thrown away then.
+pub(crate) fn each_member<'a>(bytes: &'a [u8], mut take: impl FnMut(Raw<'a>, Raw<'a>)) -> Option<()> {
+    if bytes.len() > TEXT_MAX {
+        return None;
+    }
+    let mut scan = Scan { text: std::str::from_utf8(bytes).ok()?, at: 0 };
+    scan.space();
+    scan.object(1, &mut take).ok()?;
+    scan.space();
+    (scan.at == bytes.len()).then_some(())
 }
 
 /// What is not JSON.
@@ -152,12 +177,12 @@ impl<'a> Scan<'a> {
     }
 
     fn members(&mut self) -> Result<Vec<(Raw<'a>, Raw<'a>)>, Malformed> {
-        let mut members = Vec::with_capacity(8);
+        let mut members = Vec::new();
         self.object(1, &mut |key, value| members.push((key, value)))?;
         Ok(members)
     }
 
-    fn object(&mut self, depth: usize, take: &mut dyn FnMut(Raw<'a>, Raw<'a>)) -> Result<(), Malformed> {
+    fn object(&mut self, depth: usize, take: &mut impl FnMut(Raw<'a>, Raw<'a>)) -> Result<(), Malformed> {
         self.expect(b'{')?;
         if depth > DEPTH {
             return Err(Malformed);
@@ -233,8 +258,7 @@ impl<'a> Scan<'a> {
         self.expect(b'"')?;
         loop {
             let rest = &self.text.as_bytes()[self.at..];
-            let special = |byte: &u8| matches!(byte, b'"' | b'\\' | 0..0x20);
-            let plain = rest.iter().position(special).ok_or(Malformed)?;
+            let plain = rest.iter().position(|byte| SPECIAL[usize::from(*byte)]).ok_or(Malformed)?;
             self.at += plain;
             match rest[plain] {
                 b'"' => {

@@ -14,12 +14,22 @@ pub(crate) fn int(raw: Raw<'_>) -> Option<i128> {
         b't' => Some(1),
         b'f' => Some(0),
         b'"' => int_text(&raw.string()?),
-        b'-' | b'0'..=b'9' => match raw.text().parse() {
+        b'-' | b'0'..=b'9' => match integer(raw.text()) {
             Ok(int) => Some(int),
             Err(_) => int_float(raw.text().parse().ok().filter(|_| raw.text().contains(['.', 'e', 'E']))?),
         },
         _ => None,
     }
+}
+
+/// What fits 64 bits, as nearly all does, is read several times faster so.
+fn integer(text: &str) -> Result<i128, std::num::ParseIntError> {
+    text.parse::<i64>().map(i128::from).or_else(|_| text.parse())
+}
+
+/// A list of integers.
+pub(crate) fn is_ints(raw: Raw<'_>) -> bool {
+    raw.elements().is_some_and(|mut each| each.all(|raw| int(raw).is_some()))
 }
 
 /// An integral float.
@@ -96,7 +106,7 @@ impl<'a> Object<'a> {
 
     /// Is `name` a list of integers?
     pub(crate) fn has_ints(&self, name: &str) -> bool {
-        self.get(name).and_then(Raw::elements).is_some_and(|mut each| each.all(|raw| int(raw).is_some()))
+        self.get(name).is_some_and(is_ints)
     }
 
     /// Is `name` one of the values that stand for the number `value`: the integer, the float, for 0 and 1 the boolean?

@@ -48,8 +48,8 @@ pub trait Classify: fmt::Debug {
     /// The type of the items, as workers' parsers know it.
     const TYP: &'static str;
 
-    /// Looks at a message that has at least one part.
-    fn classify(&self, parts: &[Bytes]) -> Kind;
+    /// Looks at a message that has at least one part. What it keeps of one may make the next one cheaper, and no more than that.
+    fn classify(&mut self, parts: &[Bytes]) -> Kind;
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

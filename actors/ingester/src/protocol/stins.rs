@@ -3,30 +3,35 @@
 use bytes::Bytes;
 
 use crate::protocol::{
-    first_part,
-    json::Object,
-    machine::{Classify, Kind},
+    htype::{Header, is_string},
+    lax,
+    machine::{Classify, Kind, invalid},
+    template::Template,
 };
 
 /// Classifier of STINS messages.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Stins;
+#[derive(Debug, Default)]
+pub struct Stins {
+    last: Template,
+}
 
 impl Classify for Stins {
     const TYP: &'static str = "STINS";
 
-    fn classify(&self, parts: &[Bytes]) -> Kind {
-        first_part::classify(Self::TYP, parts, kind)
+    fn classify(&mut self, parts: &[Bytes]) -> Kind {
+        let Some(part) = parts.first() else { return Kind::Invalid(invalid(Self::TYP, parts)) };
+        if let Some(frame) = self.last.frame_of(part) {
+            return Kind::Data(Some(frame));
+        }
+        let kind = Header::read(part).and_then(|header| kind(&header));
+        if let Some(Kind::Data(_)) = kind {
+            self.last.keep(part, "frame");
+        }
+        kind.unwrap_or_else(|| Kind::Invalid(invalid(Self::TYP, parts)))
     }
 }
 
-fn kind(header: &Object<'_>) -> Option<Kind> {
-    header.int("msg_number")?;
-    first_part::by_htype(header, image)
-}
-
-fn image(header: &Object<'_>) -> Option<Kind> {
-    let fits = header.has_ints("shape") && header.has_string("type") && header.has_string("compression");
-    let frame = header.int("frame")?;
-    fits.then_some(Kind::Data(Some(frame)))
+fn kind(header: &Header<'_>) -> Option<Kind> {
+    lax::int(header.msg_number?)?;
+    header.kind(|image| image.compression.is_some_and(is_string))
 }

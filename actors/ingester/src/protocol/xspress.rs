@@ -8,9 +8,10 @@ use bytes::Bytes;
 use crate::{
     item::Item,
     protocol::{
-        first_part,
-        json::Object,
-        machine::{Kind, Numbers, Recognise, Verdict, no_parts},
+        htype::{Header, is_string},
+        json::Raw,
+        lax,
+        machine::{Kind, Numbers, Recognise, Verdict, invalid, no_parts},
     },
 };
 
@@ -41,16 +42,17 @@ enum Phase {
 
 /// What a message is by its first part. The caller knows where it stands.
 pub fn classify(parts: &[Bytes]) -> Kind {
-    first_part::classify(TYP, parts, |header| first_part::by_htype(header, image))
+    let kind = parts.first().and_then(|part| Header::read(part)).and_then(|header| kind(&header));
+    kind.unwrap_or_else(|| Kind::Invalid(invalid(TYP, parts)))
 }
 
-fn image(header: &Object<'_>) -> Option<Kind> {
-    let exptime =
-        header.absent_or("exptime", |raw| raw.text() == "null" || crate::protocol::lax::float(raw).is_some());
-    let compression = header.absent_or("compression", |raw| raw.text() == "null" || raw.lead() == b'"');
-    let fits = header.has_ints("shape") && header.has_string("type") && exptime && compression;
-    let frame = header.int("frame")?;
-    fits.then_some(Kind::Data(Some(frame)))
+fn kind(header: &Header<'_>) -> Option<Kind> {
+    let null_or = |field: Option<Raw<'_>>, check: fn(Raw<'_>) -> bool| {
+        field.is_none_or(|raw| raw.text() == "null" || check(raw))
+    };
+    header.kind(|image| {
+        null_or(image.exptime, |raw| lax::float(raw).is_some()) && null_or(image.compression, is_string)
+    })
 }
 
 impl Xspress {

@@ -1,6 +1,6 @@
 //! The hot path: one item of each stream of an event, one message for each of its workers.
 
-use std::{sync::Arc, time::Instant};
+use std::{collections::VecDeque, sync::Arc, time::Instant, vec};
 
 use jiff::Timestamp;
 use orchestrator_supervise::{Figure, Inbox};
@@ -8,9 +8,12 @@ use orchestrator_supervise::{Figure, Inbox};
 use super::{Counts, Tools};
 use crate::{
     alignment::{Alignment, Place},
-    assignment::{Assignment, WorkerName},
+    assignment::{Addressees, Assignment, WorkerName},
     config::OnGap,
-    edge::{dump::DumpEvent, egress::Message},
+    edge::{
+        dump::DumpEvent,
+        egress::{Burst, Message},
+    },
     header::{Part, Writer},
     item::Item,
     scan::Mapping,
@@ -18,7 +21,7 @@ use crate::{
 
 /// Events after which others of the arbiter have their turn: as many small ones as come with one read, so that each worker's go out
 /// with one write.
-const TURN: usize = 256;
+const TURN: u64 = 256;
 /// Bytes after which they have it, too: a large frame goes out while it is still in the processor's cache.
 const TURN_BYTES: usize = 512 << 10;
 
@@ -28,195 +31,245 @@ pub(super) struct Pump {
     mapping: Mapping,
     counts: Counts,
     headers: Writer,
-    /// Names of the active streams.
-    names: Vec<Arc<str>>,
-    alignments: Vec<Alignment>,
-    since_turn: usize,
-    bytes_since_turn: usize,
+    /// The active streams.
+    lanes: Vec<Lane>,
+    /// What is known of the next events.
+    assignments: vec::IntoIter<Assignment>,
+    /// Items of the next event, as far as they have come.
+    gathered: Vec<Item>,
+    /// What its workers have no room for yet.
+    held: VecDeque<(WorkerName, Arc<Message>)>,
+    sent: Sent,
+}
+
+/// An active stream.
+struct Lane {
+    name: Arc<str>,
+    /// Which of all streams it is.
+    position: usize,
+    alignment: Alignment,
+    /// Taken, and not yet of an event.
+    taken: VecDeque<Item>,
+}
+
+/// What a burst has come to an end for.
+enum Pause {
+    /// Others of the arbiter have their turn.
+    Turn,
+    /// No event is known that is next.
+    Assignment,
+    /// The next event's item of this lane has not come.
+    Item(usize),
+    /// This worker has no room.
+    Room(WorkerName),
+}
+
+/// What was sent since others had their turn.
+#[derive(Debug, Clone, Copy, Default)]
+struct Sent {
+    events: u64,
+    /// Each message once.
+    bytes: usize,
+    /// Each message as often as it goes out.
+    bytes_out: usize,
 }
 
 impl Pump {
     pub(super) fn new(tools: Tools, mapping: Mapping, counts: Counts) -> Self {
-        let alignments = mapping.active.iter().map(|_| Alignment::default()).collect();
-        let name = |stream: &usize| tools.scan.streams[*stream].name.clone();
-        let names = mapping.active.iter().map(name).collect();
+        let lane = |position: &usize| Lane {
+            name: tools.scan.streams[*position].name.clone(),
+            position: *position,
+            alignment: Alignment::default(),
+            taken: VecDeque::new(),
+        };
+        let lanes = mapping.active.iter().map(lane).collect();
         Self {
             tools,
             mapping,
             counts,
             headers: Writer::default(),
-            names,
-            alignments,
-            since_turn: 0,
-            bytes_since_turn: 0,
+            lanes,
+            assignments: Vec::new().into_iter(),
+            gathered: Vec::new(),
+            held: VecDeque::new(),
+            sent: Sent::default(),
         }
     }
 
     /// Runs as long as the mapping.
     pub(super) async fn run(mut self, mut assignments: Inbox<Vec<Assignment>>) {
         loop {
-            let batch = match assignments.try_recv() {
-                Some(batch) => batch,
-                None => {
-                    let waited = Waited::since(&self.counts.wait_assignment);
-                    let Some(batch) = assignments.recv().await else { return };
-                    drop(waited);
-                    batch
+            match self.burst() {
+                Pause::Turn => {
+                    self.sent = Sent::default();
+                    tokio::task::yield_now().await;
                 }
-            };
-            for assignment in batch {
-                self.event(assignment).await;
+                Pause::Assignment => {
+                    let batch = match assignments.try_recv() {
+                        Some(batch) => Some(batch),
+                        None => {
+                            let _waited = Waited::since(&self.counts.wait_assignment);
+                            assignments.recv().await
+                        }
+                    };
+                    let Some(batch) = batch else { return };
+                    self.assignments = batch.into_iter();
+                }
+                Pause::Item(lane) => {
+                    let _waited = Waited::since(&self.counts.wait_source);
+                    self.tools.scan.streams[self.lanes[lane].position].backlog.filled().await;
+                }
+                Pause::Room(worker) => {
+                    let _waited = Waited::since(&self.counts.wait_egress);
+                    self.counts.held_up.set(1);
+                    self.tools.egress.room(&worker).await;
+                    self.counts.held_up.set(0);
+                }
             }
         }
     }
 
-    async fn event(&mut self, assignment: Assignment) {
-        if let [(stream, workers)] = &*assignment.streams {
-            let item = self.item(*stream).await;
-            if self.tools.scan.has_ended(self.mapping.number) {
-                return;
-            }
-            let created_at = self.begin(&assignment, std::slice::from_ref(&item));
-            self.send_alone(assignment.event, *stream, item, workers, created_at).await;
-        } else {
-            let mut items = Vec::with_capacity(assignment.streams.len());
-            for (stream, _) in &assignment.streams {
-                items.push(self.item(*stream).await);
-            }
-            if self.tools.scan.has_ended(self.mapping.number) {
-                return;
-            }
-            let created_at = self.begin(&assignment, &items);
-            self.send(&assignment, items, created_at).await;
-        }
-        self.tools.scan.count_event();
-        self.counts.events.add(1);
-        self.since_turn += 1;
-        if self.since_turn >= TURN || self.bytes_since_turn >= TURN_BYTES {
-            (self.since_turn, self.bytes_since_turn) = (0, 0);
-            tokio::task::yield_now().await;
-        }
-    }
-
-    /// From here on the event counts as begun.
-    fn begin(&self, assignment: &Assignment, items: &[Item]) -> Timestamp {
-        self.tools.scan.begin(self.mapping.number);
+    /// Sends events until something is missing.
+    fn burst(&mut self) -> Pause {
+        let egress = self.tools.egress.clone();
+        let mut egress = egress.burst();
+        // Microseconds between the events of a burst are nobody's concern.
         let created_at = Timestamp::now();
-        self.dump(assignment, items, created_at);
-        created_at
+        let before = self.sent;
+        let pause = loop {
+            if let Some(worker) = self.hand_over_held(&mut egress) {
+                break Pause::Room(worker);
+            }
+            if self.sent.events >= TURN || self.sent.bytes >= TURN_BYTES {
+                break Pause::Turn;
+            }
+            let Some(assignment) = self.assignments.as_slice().first() else { break Pause::Assignment };
+            while let Some((lane, _)) = assignment.streams.get(self.gathered.len()) {
+                let Some(item) = self.lanes[*lane].item(&self.tools, &self.counts) else { break };
+                self.gathered.push(item);
+            }
+            if let Some((lane, _)) = assignment.streams.get(self.gathered.len()) {
+                break Pause::Item(*lane);
+            }
+            let Some(assignment) = self.assignments.next() else { break Pause::Assignment };
+            if self.tools.scan.has_ended(self.mapping.number) {
+                self.gathered.clear();
+                continue;
+            }
+            self.tools.scan.begin(self.mapping.number);
+            self.dump(&assignment, created_at);
+            self.send(&assignment, created_at, &mut egress);
+            self.sent.events += 1;
+        };
+        let events = self.sent.events - before.events;
+        self.tools.scan.count_events(events);
+        self.counts.events.add(events);
+        self.counts.bytes.add((self.sent.bytes_out - before.bytes_out) as u64);
+        pause
     }
 
-    /// The item of an active stream that belongs to this event.
-    async fn item(&mut self, stream: usize) -> Item {
-        loop {
-            let item = self.next(stream).await;
-            if self.tools.on_gap == OnGap::Count {
-                return item;
-            }
-            match self.alignments[stream].place(item) {
-                Place::Here(item) => return item,
-                Place::Hole(item) => {
-                    self.counts.holes.add(1);
-                    return item;
-                }
-                Place::Late => self.counts.late.add(1),
-            }
-        }
-    }
-
-    async fn next(&mut self, stream: usize) -> Item {
-        if let Some(kept) = self.alignments[stream].kept() {
-            return kept;
-        }
-        let backlog = &self.tools.scan.streams[self.mapping.active[stream]].backlog;
-        match backlog.try_pop() {
-            Some(item) => item,
-            None => {
-                let _waited = Waited::since(&self.counts.wait_source);
-                backlog.pop().await
-            }
-        }
-    }
-
-    fn dump(&self, assignment: &Assignment, items: &[Item], created_at: Timestamp) {
+    fn dump(&self, assignment: &Assignment, created_at: Timestamp) {
         if self.mapping.dump.is_none() {
             return;
         }
-        let named = |((stream, _), item): (&(usize, Vec<WorkerName>), &Item)| {
-            (self.names[*stream].clone(), item.clone())
-        };
-        let items = assignment.streams.iter().zip(items).map(named).collect();
+        let named =
+            |((lane, _), item): (&(usize, Addressees), &Item)| (self.lanes[*lane].name.clone(), item.clone());
+        let items = assignment.streams.iter().zip(&self.gathered).map(named).collect();
         if !self.tools.dump.offer(DumpEvent { event: assignment.event, items, created_at }) {
             self.counts.not_dumped.add(1);
         }
     }
 
-    /// Sends an event of one stream, as most are: nothing has to be sorted, and the frames move on as they are.
-    async fn send_alone(
-        &mut self,
-        event: u64,
-        stream: usize,
-        item: Item,
-        workers: &[WorkerName],
-        created_at: Timestamp,
-    ) {
-        if workers.is_empty() {
+    /// Sends what was gathered.
+    fn send(&mut self, assignment: &Assignment, created_at: Timestamp, egress: &mut Burst<'_>) {
+        let Self { lanes, headers, gathered, held, sent, .. } = self;
+        let mut give = |header, frames, workers: &mut dyn ExactSizeIterator<Item = &WorkerName>| {
+            let message = Arc::new(Message { header, frames });
+            let bytes = message.wire_bytes();
+            sent.bytes += bytes;
+            sent.bytes_out += bytes * workers.len();
+            for worker in workers {
+                if !held.is_empty() || egress.try_send(worker, &message).is_err() {
+                    held.push_back((worker.clone(), message.clone()));
+                }
+            }
+        };
+        if let [(lane, workers)] = &*assignment.streams {
+            // As most are: nothing has to be sorted, and the frames move on as they are.
+            if let Some(item) = gathered.pop().filter(|_| !workers.is_empty()) {
+                let part = Part { stream: &lanes[*lane].name, typ: &item.typ, length: item.frames.len() };
+                let header = headers.write(assignment.event, &[part], created_at);
+                give(header, item.frames, &mut workers.iter());
+            }
             return;
         }
-        let part = Part { stream: &self.names[stream], typ: &item.typ, length: item.frames.len() };
-        let header = self.headers.write(event, &[part], created_at);
-        let message = Arc::new(Message { header, frames: item.frames });
-        self.count_bytes(&message, workers.len());
-        for worker in workers {
-            self.hand_over(worker, &message).await;
-        }
-    }
-
-    async fn send(&mut self, assignment: &Assignment, items: Vec<Item>, created_at: Timestamp) {
         for (streams, workers) in groups(assignment) {
             let part = |at: &usize| {
-                let (item, stream) = (&items[*at], assignment.streams[*at].0);
-                Part { stream: &self.names[stream], typ: &item.typ, length: item.frames.len() }
+                let (item, lane) = (&gathered[*at], assignment.streams[*at].0);
+                Part { stream: &lanes[lane].name, typ: &item.typ, length: item.frames.len() }
             };
             let parts: Vec<_> = streams.iter().map(part).collect();
-            let header = self.headers.write(assignment.event, &parts, created_at);
-            let frames = streams.iter().flat_map(|at| items[*at].frames.iter().cloned()).collect();
-            let message = Arc::new(Message { header, frames });
-            self.count_bytes(&message, workers.len());
-            for worker in workers {
-                self.hand_over(worker, &message).await;
+            let header = headers.write(assignment.event, &parts, created_at);
+            let frames = streams.iter().flat_map(|at| gathered[*at].frames.iter().cloned()).collect();
+            give(header, frames, &mut workers.into_iter());
+        }
+        gathered.clear();
+    }
+
+    /// Sends what there was no room for; gives the worker that still has none.
+    fn hand_over_held(&mut self, egress: &mut Burst<'_>) -> Option<WorkerName> {
+        while let Some((worker, message)) = self.held.front() {
+            if egress.try_send(worker, message).is_err() {
+                return Some(worker.clone());
+            }
+            self.held.pop_front();
+        }
+        None
+    }
+}
+
+impl Lane {
+    /// The item that belongs to the next event, if it has come.
+    fn item(&mut self, tools: &Tools, counts: &Counts) -> Option<Item> {
+        loop {
+            let item = match self.alignment.kept() {
+                Some(kept) => kept,
+                None => self.next(tools)?,
+            };
+            if tools.on_gap == OnGap::Count {
+                return Some(item);
+            }
+            match self.alignment.place(item) {
+                Place::Here(item) => return Some(item),
+                Place::Hole(item) => {
+                    counts.holes.add(1);
+                    return Some(item);
+                }
+                Place::Late => counts.late.add(1),
             }
         }
     }
 
-    fn count_bytes(&mut self, message: &Message, workers: usize) {
-        let bytes = message.wire_bytes();
-        self.counts.bytes.add((bytes * workers) as u64);
-        self.bytes_since_turn += bytes;
-    }
-
-    async fn hand_over(&self, worker: &str, message: &Arc<Message>) {
-        while self.tools.egress.try_send(worker, message).is_err() {
-            let _waited = Waited::since(&self.counts.wait_egress);
-            self.counts.held_up.set(1);
-            self.tools.egress.room(worker).await;
-            self.counts.held_up.set(0);
+    fn next(&mut self, tools: &Tools) -> Option<Item> {
+        if self.taken.is_empty() {
+            tools.scan.streams[self.position].backlog.take(&mut self.taken, TURN as usize, TURN_BYTES);
         }
+        self.taken.pop_front()
     }
 }
 
 /// Workers that get the same streams of an event share one message; the streams are positions in the assignment.
-fn groups(assignment: &Assignment) -> Vec<(Vec<usize>, Vec<&str>)> {
-    let mut of: Vec<(&str, Vec<usize>)> = Vec::new();
+fn groups(assignment: &Assignment) -> Vec<(Vec<usize>, Vec<&WorkerName>)> {
+    let mut of: Vec<(&WorkerName, Vec<usize>)> = Vec::new();
     for (at, (_, workers)) in assignment.streams.iter().enumerate() {
         for worker in workers {
-            match of.iter_mut().find(|(name, _)| *name == &**worker) {
+            match of.iter_mut().find(|(name, _)| *name == worker) {
                 Some((_, streams)) => streams.push(at),
                 None => of.push((worker, vec![at])),
             }
         }
     }
-    let mut groups: Vec<(Vec<usize>, Vec<&str>)> = Vec::new();
+    let mut groups: Vec<(Vec<usize>, Vec<&WorkerName>)> = Vec::new();
     for (worker, streams) in of {
         match groups.iter_mut().find(|(same, _)| *same == streams) {
             Some((_, workers)) => workers.push(worker),
@@ -246,20 +299,30 @@ impl Drop for Waited<'_> {
 
 #[cfg(test)]
 mod tests {
+    use smallvec::smallvec;
+
     use super::*;
 
-    fn names(names: &[&str]) -> Vec<WorkerName> {
+    fn names(names: &[&str]) -> Addressees {
         names.iter().map(|name| (*name).into()).collect()
+    }
+
+    /// As plain text, to be compared.
+    fn told(assignment: &Assignment) -> Vec<(Vec<usize>, Vec<&str>)> {
+        let groups = groups(assignment).into_iter();
+        groups
+            .map(|(streams, workers)| (streams, workers.into_iter().map(|name| &**name).collect()))
+            .collect()
     }
 
     #[test]
     fn each_worker_is_in_one_group_with_all_its_streams() {
-        let streams = vec![(0, names(&["a", "b"])), (2, names(&["b", "c", "a"])), (3, names(&[]))];
+        let streams = smallvec![(0, names(&["a", "b"])), (2, names(&["b", "c", "a"])), (3, names(&[]))];
         let assignment = Assignment { event: 1, streams };
-        assert_eq!(groups(&assignment), [(vec![0, 1], vec!["a", "b"]), (vec![1], vec!["c"])]);
-        let alone = Assignment { event: 1, streams: vec![(0, names(&["a", "b"]))] };
-        assert_eq!(groups(&alone), [(vec![0], vec!["a", "b"])]);
-        let nobody = Assignment { event: 1, streams: vec![(0, names(&[]))] };
-        assert_eq!(groups(&nobody), []);
+        assert_eq!(told(&assignment), [(vec![0, 1], vec!["a", "b"]), (vec![1], vec!["c"])]);
+        let alone = Assignment { event: 1, streams: smallvec![(0, names(&["a", "b"]))] };
+        assert_eq!(told(&alone), [(vec![0], vec!["a", "b"])]);
+        let nobody = Assignment { event: 1, streams: smallvec![(0, names(&[]))] };
+        assert_eq!(told(&nobody), []);
     }
 }

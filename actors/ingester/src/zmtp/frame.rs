@@ -4,7 +4,7 @@ use std::ops::Deref;
 
 use bytes::{Buf, BufMut, Bytes, BytesMut, buf::Limit};
 
-use crate::zmtp::{COMMAND_BYTES_MAX, ZmtpError};
+use crate::zmtp::{COMMAND_BYTES_MAX, ZmtpError, buffers::Buffers};
 
 const MORE: u8 = 1;
 const LONG: u8 = 2;
@@ -91,7 +91,7 @@ struct Header {
 /// Makes messages of bytes. Read into [`Decoder::space`], then call [`Decoder::next`] until it gives None.
 ///
 /// Small frames are slices of the block that they were read into, so they cost no copy, but keep the whole block alive. A frame that is
-/// longer than what has come of it, and long, gets a buffer of exactly its size, and `space` ends with it: the kernel copies straight
+/// longer than what has come of it, and long, gets a buffer of its own, and `space` ends with it: the kernel copies straight
 /// to where the frame stays.
 #[derive(Debug)]
 pub struct Decoder {
@@ -102,8 +102,9 @@ pub struct Decoder {
     block: BytesMut,
     /// The header of the frame that is coming; its bytes are taken off the block.
     header: Option<Header>,
-    /// The body of a long frame that is coming. Its capacity is the frame's length.
+    /// The body of a long frame that is coming.
     body: Option<Vec<u8>>,
+    buffers: Buffers,
     parts: Vec<Bytes>,
     bytes: usize,
 }
@@ -118,6 +119,7 @@ impl Decoder {
             block: BytesMut::new(),
             header: None,
             body: None,
+            buffers: Buffers::default(),
             parts: Vec::new(),
             bytes: 0,
         }
@@ -232,7 +234,7 @@ impl Decoder {
 
     fn take_body(&mut self, header: Header) -> Result<Option<Bytes>, ZmtpError> {
         if let Some(body) = self.body.take_if(|body| body.len() == header.len) {
-            return Ok(Some(Bytes::from(body)));
+            return Ok(Some(self.buffers.lend(body)));
         }
         if self.body.is_some() {
             return Ok(None);
@@ -242,9 +244,7 @@ impl Decoder {
         }
         // What fits a quarter of a block is not worth a buffer of its own.
         if header.len > self.block_bytes / 4 {
-            let mut body = Vec::new();
-            // Memory that is not there must not abort the process: a `BytesMut` would.
-            body.try_reserve_exact(header.len).map_err(|_| ZmtpError::NoMemory(header.len))?;
+            let mut body = self.buffers.take(header.len).map_err(|_| ZmtpError::NoMemory(header.len))?;
             body.extend_from_slice(&self.block);
             self.block.clear();
             self.body = Some(body);

@@ -53,7 +53,7 @@ pub(crate) fn events(case: &str) -> Vec<Event> {
 /// The recogniser of the protocol that a case's name begins with.
 pub(crate) fn recogniser(case: &str) -> Box<dyn Recognise> {
     match case.split_once('-').expect("protocol-case").0 {
-        "stins" => Box::new(Machine::new(Stins)),
+        "stins" => Box::new(Machine::new(Stins::default())),
         "eiger_legacy" => Box::new(Machine::new(EigerLegacy)),
         "albaem" => Box::new(Machine::new(Albaem)),
         "contrast" => Box::new(Machine::new(Contrast)),

@@ -19,7 +19,7 @@ use crate::captures::path;
 fn ours(protocol: &str, part: Bytes) -> Option<&'static str> {
     let parts = [part];
     let kind = match protocol {
-        "stins" => Stins.classify(&parts),
+        "stins" => Stins::default().classify(&parts),
         "eiger_legacy" => EigerLegacy.classify(&parts),
         "albaem" => Albaem.classify(&parts),
         "contrast" => Contrast.classify(&parts),

@@ -1,8 +1,11 @@
 //! Sardana's posts, by hand.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::{
+    io::Write,
+    net::{Ipv4Addr, SocketAddr},
+};
 
-use orchestrator_ingester::source::Place;
+use orchestrator_ingester::source::{Place, Registry};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
@@ -10,7 +13,7 @@ use tokio::{
 
 use crate::{
     captures::{compare, messages, path},
-    support::{bench, in_time, item, make, take, until},
+    support::{DEADLINE, bench, in_time, item, make, take, until},
 };
 
 fn free_address() -> SocketAddr {
@@ -88,6 +91,77 @@ fn posts_between_runs_are_answered_and_thrown_away() {
             std::net::TcpListener::bind(address).is_ok()
         })
         .await;
+    });
+}
+
+/// Who finds the port open may rely on what is answered: a start that is thrown away would cost the whole scan.
+#[test]
+fn the_first_post_to_a_port_that_opens_is_an_item() {
+    for round in 0..200 {
+        bench(async |bench| {
+            let address = free_address();
+            let mut source = make("sardana", &place(address)).expect("a source");
+            let mut items = source.run(bench.cx("s"));
+            // A thread of its own: it is to be faster than the run, which is on this one.
+            let first = std::thread::spawn(move || {
+                let deadline = std::time::Instant::now() + DEADLINE;
+                let mut stream = loop {
+                    if let Ok(stream) = std::net::TcpStream::connect(address) {
+                        break stream;
+                    }
+                    assert!(std::time::Instant::now() < deadline, "the port opens");
+                };
+                let length = DESCRIPTION.len();
+                let head =
+                    format!("POST /v1/data_desc HTTP/1.1\r\nhost: x\r\ncontent-length: {length}\r\n\r\n");
+                stream.write_all(&[head.as_bytes(), DESCRIPTION].concat()).expect("room");
+                stream
+            });
+            assert_eq!(take(&mut items, 1).await.len(), 1, "in round {round}");
+            drop(first.join().expect("the post"));
+        });
+    }
+}
+
+/// Each mapping makes its sources anew.
+#[test]
+fn the_port_stays_when_the_source_is_another() {
+    bench(async |bench| {
+        let address = free_address();
+        let registry = Registry::standard();
+        let make = registry.get("sardana").expect("a known name");
+        for _ in 0..3 {
+            let mut source = make(&place(address)).expect("a source");
+            let mut items = source.run(bench.cx("s"));
+            until(&mut items, "the server", || bench.is_up()).await;
+            assert_eq!(post(address, "/v1/data_desc", "", DESCRIPTION).await.0, 200);
+            item(&mut items).await;
+            drop(items);
+            source.stop();
+            drop(source);
+            assert_eq!(post(address, "/v1/record_end", "", b"{}").await.0, 200);
+        }
+        assert_eq!(bench.counts.outside.get(), 3);
+    });
+}
+
+/// Another stream at the same address does not get what is meant for the first.
+#[test]
+fn a_server_belongs_to_one_source_at_a_time() {
+    bench(async |bench| {
+        let address = free_address();
+        let registry = Registry::standard();
+        let make = |name| registry.get(name).expect("a known name")(&place(address)).expect("a source");
+        let (mut first, mut second) = (make("sardana"), make("HttpSardanaIngester"));
+        let mut items = first.run(bench.cx("s"));
+        until(&mut items, "the server", || bench.is_up()).await;
+        let mut others = second.run(bench.cx("t"));
+        until(&mut others, "the link to be down", || {
+            bench.down().is_some_and(|why| why.contains("free the port"))
+        })
+        .await;
+        assert_eq!(post(address, "/v1/data_desc", "", DESCRIPTION).await.0, 200);
+        item(&mut items).await;
     });
 }
 

@@ -174,7 +174,8 @@ fn a_frame_that_is_too_long_costs_the_connection_and_nothing_else() {
             .expect("an address");
         let limits = FrameLimits { frame_max: 1000, message_max: 1000, parts_max: 8 };
         let mut source =
-            ZmqSource::new(address, SocketType::Pull, || Box::new(Machine::new(Stins))).limits(limits);
+            ZmqSource::new(address, SocketType::Pull, || Box::new(Machine::new(Stins::default())))
+                .limits(limits);
         let mut items = source.run(bench.cx("s"));
         for hostile in [&b"\x02\0\0\x01\0\0\0\0\0"[..], b"\x02\0\0\0\0\0\0\x03\xe9"] {
             let peer = async {

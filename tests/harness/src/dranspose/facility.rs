@@ -24,6 +24,7 @@ pub struct Facility {
     /// Its Redis.
     pub redis: Redis,
     binary: PathBuf,
+    code: String,
     port: u16,
     directory: TempDir,
 }
@@ -44,12 +45,20 @@ impl Facility {
             ingesters: BTreeSet::new(),
             redis,
             binary: binary.into(),
+            code: "recorder:Recorder".to_owned(),
             port: free_port(),
             directory,
         };
         facility.start_controller();
         facility.start_reducer();
         facility
+    }
+
+    /// With workers that run `code`, a module of [`Facility::programs`] and its class, instead of the recorder.
+    #[must_use]
+    pub fn running(mut self, code: &str) -> Self {
+        code.clone_into(&mut self.code);
+        self
     }
 
     fn start_reducer(&mut self) {
@@ -122,7 +131,7 @@ impl Facility {
 
     fn start_workers(&mut self, names: &[&str]) {
         for name in names {
-            let program = ["dranspose", "worker", "-n", name, "-c", "recorder:Recorder"];
+            let program = ["dranspose", "worker", "-n", name, "-c", &self.code];
             let tags = json!(["generic", name]).to_string();
             let worker = self.part(name, &program, &[("WORKER_TAGS", &tags)]);
             self.workers.insert((*name).to_owned(), worker);

@@ -14,9 +14,9 @@ use crate::{Instance, free_port};
 /// Which of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// `orchestrator as dranspose-ingester`.
+    /// `orchestrator as dranspose-ingester`, or `as dranspose-http-ingester`.
     Ours,
-    /// `dranspose ingester`.
+    /// `dranspose ingester`, or `http_ingester`.
     Python,
 }
 
@@ -32,11 +32,20 @@ impl Kind {
 #[derive(Debug, Clone)]
 pub struct Spec {
     class: String,
-    upstream: String,
+    upstream: Upstream,
     stream: String,
     name: String,
     port: u16,
     environment: Vec<(String, String)>,
+}
+
+/// Where frames come from.
+#[derive(Debug, Clone)]
+enum Upstream {
+    /// The ingester dials it.
+    Dialled(String),
+    /// It posts to this port of the ingester.
+    Posting(u16),
 }
 
 impl Spec {
@@ -47,9 +56,18 @@ impl Spec {
 
     /// For a source of another class.
     pub fn class(class: &str, upstream: &str, stream: &str) -> Self {
+        Self::new(class, Upstream::Dialled(upstream.to_owned()), stream)
+    }
+
+    /// For a source that posts over HTTP to `port`. `app` is what serves it in the original.
+    pub fn http(app: &str, port: u16, stream: &str) -> Self {
+        Self::new(app, Upstream::Posting(port), stream)
+    }
+
+    fn new(class: &str, upstream: Upstream, stream: &str) -> Self {
         Self {
             class: class.to_owned(),
-            upstream: upstream.to_owned(),
+            upstream,
             stream: stream.to_owned(),
             name: format!("{stream}-ingester"),
             port: free_port(),
@@ -92,21 +110,26 @@ impl Spec {
         let url = format!("tcp://127.0.0.1:{}", self.port);
         let mut environment = vec![("INGESTER_URL", url.as_str()), ("REDIS_URL", redis)];
         environment.extend(self.environment.iter().map(|(key, value)| (key.as_str(), value.as_str())));
-        let arguments = ["-c", &self.class, "-u", &self.upstream, "-n", &self.stream];
+        let (command, option, upstream) = match &self.upstream {
+            Upstream::Dialled(url) => ("ingester", "-u", url.clone()),
+            Upstream::Posting(port) => ("http_ingester", "-p", port.to_string()),
+        };
+        let arguments = ["-c", &self.class, option, &upstream, "-n", &self.stream];
         let log = directory.join(format!("{}-{}.log", self.name, self.port));
         let process = match Kind::under_test() {
             Kind::Python => {
-                let program = [&["dranspose", "ingester"][..], &arguments].concat();
+                let program = [&["dranspose", command][..], &arguments].concat();
                 Process::Python(Part::start(&program, &environment, directory, &log))
             }
             Kind::Ours => {
                 let said = File::options().create(true).append(true).open(&log).expect("a log file");
-                let mut command = Command::new(binary);
-                command.args(["as", "dranspose-ingester"]).args(arguments).envs(environment);
-                command.env("RUNTIME_DIRECTORY", directory).env_remove("ORCHESTRATOR_SOCKET");
-                command.current_dir(directory).stdin(Stdio::null());
-                command.stdout(said.try_clone().expect("a second handle")).stderr(said);
-                Process::Ours(Instance::spawn(command))
+                let mut program = Command::new(binary);
+                program.arg("as").arg(format!("dranspose-{}", command.replace('_', "-")));
+                program.args(arguments).envs(environment);
+                program.env("RUNTIME_DIRECTORY", directory).env_remove("ORCHESTRATOR_SOCKET");
+                program.current_dir(directory).stdin(Stdio::null());
+                program.stdout(said.try_clone().expect("a second handle")).stderr(said);
+                Process::Ours(Instance::spawn(program))
             }
         };
         Ingester { process, log }

@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 
 use super::{Facility, Scan};
 
-/// What a source sent for the events of a scan: the stream's name, the type of its messages, and what [`super::Source::send`] gave.
+/// What a source sent for the events of a scan: the stream's name, the type of its messages, and for each event what
+/// [`super::Source::send`] gave, or an object with all that a worker notes: these `parts`, and what its code made of them.
 pub(super) type Sent<'a> = (&'a str, &'a str, &'a [Value]);
 
 /// How much of a scan came.
@@ -46,10 +47,10 @@ pub fn judge(facility: &Facility, scan: &Scan, sent: &[Sent<'_>], whole: bool) -
             let Some(workers) = workers.as_array() else { continue };
             let (typ, items) = next.get_mut(stream).expect("a source for each stream");
             // Nothing was sent for it yet: then nobody can have it.
-            let Some(parts) = items.next() else { continue };
+            let Some(item) = items.next() else { continue };
             for worker in workers {
                 let worker = worker.as_str().expect("a name").to_owned();
-                of_workers.entry(worker).or_default().insert(stream, json!({"typ": *typ, "parts": parts}));
+                of_workers.entry(worker).or_default().insert(stream, noted_of(typ, item));
             }
         }
         for (worker, streams) in of_workers {
@@ -71,6 +72,13 @@ pub fn judge(facility: &Facility, scan: &Scan, sent: &[Sent<'_>], whole: bool) -
         had += is.len();
     }
     Judged { assigned: assigned.len(), had }
+}
+
+/// What a worker's code is to note of an item.
+fn noted_of(typ: &str, item: &Value) -> Value {
+    let mut noted = if item.is_object() { item.clone() } else { json!({ "parts": item }) };
+    noted["typ"] = json!(typ);
+    noted
 }
 
 /// Has the stream no frame in this event? All have one in the first and the last, which the controller adds.

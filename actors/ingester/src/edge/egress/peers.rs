@@ -51,6 +51,8 @@ struct Attached {
     line: Line,
     /// Something of the present mapping was given to it.
     used: bool,
+    /// It was told since it last looked that there is something to write.
+    told: bool,
 }
 
 #[derive(Debug)]
@@ -138,7 +140,9 @@ impl Peers {
             Place::Front => {
                 let backlog = peer.queue.memory() > BACKLOG;
                 peer.queue.push_front_share(if backlog { entry.compact(SMALL_FRAME) } else { entry });
-                if let Some(attached) = &peer.attached {
+                if let Some(attached) = &mut peer.attached
+                    && !std::mem::replace(&mut attached.told, true)
+                {
                     attached.line.wake.notify_one();
                 }
                 Offer::Taken
@@ -176,7 +180,7 @@ impl Peers {
         self.next_line += 1;
         let peer = self.map.entry(name.clone()).or_insert_with(|| Peer::new(name.clone()));
         let line = Line { id, stream, wake, end };
-        if let Some(old) = peer.attached.replace(Attached { line, used: false }) {
+        if let Some(old) = peer.attached.replace(Attached { line, used: false, told: false }) {
             old.line.end.notify_one();
         }
         peer.queue.unstage();
@@ -197,6 +201,7 @@ impl Peers {
     /// Stages what waits for the peer of the connection `id`. None: the connection was replaced or reset.
     pub(super) fn stage(&mut self, name: &str, id: u64, staging: &mut Staging) -> Option<()> {
         let peer = self.map.get_mut(name).filter(|peer| peer.is_attached(id))?;
+        staging.expect(peer.queue.memory());
         let mut used = false;
         while staging.has_room()
             && let Some(entry) = peer.queue.stage()
@@ -207,6 +212,7 @@ impl Peers {
         staging.close();
         if let Some(attached) = &mut peer.attached {
             attached.used |= used;
+            attached.told = false;
         }
         Some(())
     }

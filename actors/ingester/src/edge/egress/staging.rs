@@ -1,8 +1,8 @@
 //! What one connection is writing: small frames gathered in a buffer, large ones where they are.
 
-use std::{collections::VecDeque, io::IoSlice};
+use std::{collections::VecDeque, io::IoSlice, ops::Range};
 
-use bytes::{Buf, BufMut, Bytes, BytesMut};
+use bytes::{Buf, Bytes};
 
 use super::queue::{Body, Entry};
 use crate::zmtp::FrameHeader;
@@ -16,15 +16,44 @@ pub(super) const BATCH_BYTES: usize = 256 * 1024;
 /// Entries of one vectored write. The kernel takes 1,024; more than this is not faster.
 pub(super) const SLICES: usize = 64;
 
+/// More than this is not reserved before it is there, bytes: from twice of it on the allocator asks the kernel each time.
+const RESERVED: usize = 64 * 1024;
+
 /// Messages under way to the kernel.
 #[derive(Debug, Default)]
 pub(super) struct Staging {
-    small: BytesMut,
-    chunks: VecDeque<Bytes>,
+    /// What was gathered of small frames, until all is written.
+    small: Vec<u8>,
+    /// So much of it is in the chunks.
+    closed: usize,
+    chunks: VecDeque<Chunk>,
     /// Where each message ends, counted over all that was ever staged, and what is staged and written so far.
     ends: VecDeque<u64>,
     staged: u64,
     written: u64,
+}
+
+#[derive(Debug)]
+enum Chunk {
+    /// A part of what was gathered.
+    Small(Range<usize>),
+    Shared(Bytes),
+}
+
+impl Chunk {
+    fn len(&self) -> usize {
+        match self {
+            Self::Small(range) => range.len(),
+            Self::Shared(bytes) => bytes.len(),
+        }
+    }
+
+    fn advance(&mut self, bytes: usize) {
+        match self {
+            Self::Small(range) => range.start += bytes,
+            Self::Shared(shared) => shared.advance(bytes),
+        }
+    }
 }
 
 impl Staging {
@@ -37,17 +66,22 @@ impl Staging {
         self.staged - self.written < BATCH_BYTES as u64 && self.chunks.len() < SLICES
     }
 
+    /// About so many bytes will be added.
+    pub(super) fn expect(&mut self, bytes: usize) {
+        self.small.reserve(bytes.min(RESERVED));
+    }
+
     /// Adds a message. Call [`Staging::close`] after the last one.
     pub(super) fn add(&mut self, entry: &Entry) {
         match &entry.body {
             Body::Wire(wire) => self.put(wire),
             Body::Shared(message) => {
                 let mut left = message.frames.len();
-                self.small.put_slice(&FrameHeader::message(message.header.len(), left > 0));
+                self.small.extend_from_slice(&FrameHeader::message(message.header.len(), left > 0));
                 self.put(&message.header);
                 for frame in &message.frames {
                     left -= 1;
-                    self.small.put_slice(&FrameHeader::message(frame.len(), left > 0));
+                    self.small.extend_from_slice(&FrameHeader::message(frame.len(), left > 0));
                     self.put(frame);
                 }
             }
@@ -58,29 +92,33 @@ impl Staging {
 
     /// Adds bytes that are no message's. Call [`Staging::close`] after the last ones.
     pub(super) fn add_bytes(&mut self, bytes: &[u8]) {
-        self.small.put_slice(bytes);
+        self.small.extend_from_slice(bytes);
         self.staged += bytes.len() as u64;
     }
 
     fn put(&mut self, bytes: &Bytes) {
         if bytes.len() < SHARED_FROM {
-            self.small.put_slice(bytes);
+            self.small.extend_from_slice(bytes);
         } else {
             self.close();
-            self.chunks.push_back(bytes.clone());
+            self.chunks.push_back(Chunk::Shared(bytes.clone()));
         }
     }
 
     /// Makes what was gathered ready to be written.
     pub(super) fn close(&mut self) {
-        if !self.small.is_empty() {
-            self.chunks.push_back(self.small.split().freeze());
+        if self.closed < self.small.len() {
+            self.chunks.push_back(Chunk::Small(self.closed..self.small.len()));
+            self.closed = self.small.len();
         }
     }
 
     /// Fills `slices` for one vectored write and gives how many.
     pub(super) fn slices<'a>(&'a self, slices: &mut [IoSlice<'a>; SLICES]) -> usize {
-        let chunks = self.chunks.iter().filter(|chunk| !chunk.is_empty());
+        let chunks = self.chunks.iter().filter(|chunk| chunk.len() > 0).map(|chunk| match chunk {
+            Chunk::Small(range) => &self.small[range.clone()],
+            Chunk::Shared(bytes) => bytes,
+        });
         slices.iter_mut().zip(chunks).map(|(slice, chunk)| *slice = IoSlice::new(chunk)).count()
     }
 
@@ -94,6 +132,10 @@ impl Staging {
             }
             bytes -= chunk.len();
             self.chunks.pop_front();
+        }
+        if self.chunks.is_empty() {
+            // Who has nothing to write holds nothing.
+            (self.small, self.closed) = (Vec::new(), 0);
         }
         let before = self.ends.len();
         while self.ends.front().is_some_and(|&end| end <= self.written) {

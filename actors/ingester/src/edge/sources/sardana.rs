@@ -1,8 +1,16 @@
-//! Sardana over HTTP (spec §9): it dials us. The server stays from the first run on, since posts outside a mapping are answered, too.
+//! Sardana over HTTP (spec §9): it dials us. The server stays from the first run on, since posts outside a mapping are answered, too:
+//! the next source at the address goes on with it.
 
 mod server;
 
-use std::{cell::RefCell, collections::VecDeque, net::SocketAddr, rc::Rc, time::Duration};
+use std::{
+    cell::RefCell,
+    collections::{BTreeMap, VecDeque},
+    net::SocketAddr,
+    rc::Rc,
+    sync::{Arc, Mutex, MutexGuard},
+    time::Duration,
+};
 
 use futures_util::stream::{StreamExt, unfold};
 use orchestrator_edge::Reconnect;
@@ -23,25 +31,46 @@ use crate::{
 const WAITING: usize = 64;
 const BACKOFF: Backoff = Backoff { first: Duration::from_millis(50), max: Duration::from_secs(1) };
 
+/// Servers of sources that are gone. Each mapping has a source of its own; the port must not close in between.
+#[derive(Debug, Clone, Default)]
+pub struct IdleServers(Arc<Mutex<BTreeMap<SocketAddr, Server>>>);
+
+impl IdleServers {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<SocketAddr, Server>> {
+        // Whole servers come and go: nothing that a panic could leave half done.
+        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
 /// An address that Sardana posts to.
 #[derive(Debug)]
 pub struct SardanaSource {
     listen: SocketAddr,
+    idle: IdleServers,
     server: Rc<RefCell<Option<Server>>>,
 }
 
 impl SardanaSource {
-    /// Listens at `listen`, an IP address and a port, from the first run on.
+    /// Listens at `listen`, an IP address and a port, from the first run on, with the server that is there, if one is in `idle`,
+    /// and leaves it there.
     ///
     /// # Errors
     /// It is none; the text says what to write.
-    pub fn new(listen: &str) -> Result<Self, SourceError> {
+    pub fn new(listen: &str, idle: &IdleServers) -> Result<Self, SourceError> {
         let listen = listen.parse().map_err(|_| {
             SourceError(format!(
                 "listen = {listen}: no address of ours: write an IP address and a port, e.g. 0.0.0.0:8000"
             ))
         })?;
-        Ok(Self { listen, server: Rc::default() })
+        Ok(Self { listen, idle: idle.clone(), server: Rc::default() })
+    }
+}
+
+impl Drop for SardanaSource {
+    fn drop(&mut self) {
+        if let Some(server) = self.server.take() {
+            self.idle.lock().insert(self.listen, server);
+        }
     }
 }
 
@@ -49,6 +78,10 @@ impl Source for SardanaSource {
     fn run(&mut self, cx: SourceCx) -> Items {
         cx.link.connecting(0);
         let (sender, posts) = mpsc::channel(WAITING);
+        if self.server.borrow().is_none() {
+            let idle = self.idle.lock().remove(&self.listen);
+            self.server.replace(idle.filter(|server| !server.has_ended()));
+        }
         if let Some(server) = &*self.server.borrow() {
             server.switch(&cx, sender.clone());
             cx.link.up();
@@ -94,9 +127,8 @@ impl Run {
 
     async fn listening(&mut self) {
         while self.server.borrow().is_none() {
-            match Server::start(self.listen).await {
+            match Server::start(self.listen, &self.cx, self.sender.clone()).await {
                 Ok(server) => {
-                    server.switch(&self.cx, self.sender.clone());
                     self.server.replace(Some(server));
                     self.reconnect.succeeded();
                 }

@@ -4,7 +4,7 @@ use std::{
     io,
     net::{SocketAddr, TcpListener},
     sync::{Arc, Mutex, MutexGuard},
-    thread,
+    thread::{self, JoinHandle},
     time::Duration,
 };
 
@@ -33,12 +33,12 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 /// An accepted post and its frame.
 pub(super) type Posted = (Post, Bytes);
 
-/// Where posts go: the run that is there, if any.
-#[derive(Debug, Default)]
-struct Desk(Mutex<Option<(mpsc::Sender<Posted>, Figure)>>);
+/// Where posts go: the run that there was last, and the figure for those that come when it is over.
+#[derive(Debug)]
+struct Desk(Mutex<(mpsc::Sender<Posted>, Figure)>);
 
 impl Desk {
-    fn lock(&self) -> MutexGuard<'_, Option<(mpsc::Sender<Posted>, Figure)>> {
+    fn lock(&self) -> MutexGuard<'_, (mpsc::Sender<Posted>, Figure)> {
         // A sender and a figure: nothing that a panic could leave half done.
         self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
@@ -48,21 +48,30 @@ impl Desk {
 #[derive(Debug)]
 pub(super) struct Server {
     desk: Arc<Desk>,
-    handle: ServerHandle,
+    thread: JoinHandle<()>,
+    _ended_by: Stop,
 }
 
+/// Dropped, it ends the server, also where nobody waits for its start any more.
+#[derive(Debug)]
+struct Stop(ServerHandle);
+
 impl Server {
-    /// Listens at `address`.
-    pub(super) async fn start(address: SocketAddr) -> io::Result<Self> {
+    /// Listens at `address`; posts go to `sender` from the first on.
+    pub(super) async fn start(
+        address: SocketAddr,
+        cx: &SourceCx,
+        sender: mpsc::Sender<Posted>,
+    ) -> io::Result<Self> {
         let listener = TcpListener::bind(address)?;
-        let desk = Arc::<Desk>::default();
+        let desk = Arc::new(Desk(Mutex::new((sender, cx.counts.outside.clone()))));
         let (started, wait) = oneshot::channel();
         let shared = Data::from(desk.clone());
         let serve = move || {
             System::new().block_on(async move {
                 match build(listener, shared) {
                     Ok(server) => {
-                        let _ = started.send(Ok(server.handle()));
+                        let _ = started.send(Ok(Stop(server.handle())));
                         if let Err(error) = server.await {
                             tracing::error!("the HTTP server for Sardana ended: {error}: restart this child");
                         }
@@ -71,21 +80,26 @@ impl Server {
                 }
             });
         };
-        thread::Builder::new().name("sardana".to_owned()).spawn(serve)?;
-        let handle = wait.await.map_err(|_| io::Error::other("the server did not start"))??;
-        Ok(Self { desk, handle })
+        let thread = thread::Builder::new().name("sardana".to_owned()).spawn(serve)?;
+        let stop = wait.await.map_err(|_| io::Error::other("the server did not start"))??;
+        Ok(Self { desk, thread, _ended_by: stop })
+    }
+
+    /// Has it ended by itself, which it said why?
+    pub(super) fn has_ended(&self) -> bool {
+        self.thread.is_finished()
     }
 
     /// Posts go to `sender` from now on; when its receiver is gone they are answered and thrown away.
     pub(super) fn switch(&self, cx: &SourceCx, sender: mpsc::Sender<Posted>) {
-        *self.desk.lock() = Some((sender, cx.counts.outside.clone()));
+        *self.desk.lock() = (sender, cx.counts.outside.clone());
     }
 }
 
-impl Drop for Server {
+impl Drop for Stop {
     fn drop(&mut self) {
         // The order is given at once; its end need not be waited for.
-        drop(self.handle.stop(false));
+        drop(self.0.stop(false));
     }
 }
 
@@ -120,12 +134,10 @@ async fn post(request: HttpRequest, body: Bytes, desk: Data<Desk>) -> HttpRespon
         Ok(frame) => frame,
         Err(advice) => return refused(advice),
     };
-    let target = desk.lock().clone();
-    if let Some((sender, outside)) = target {
-        // A full queue holds the request: the sender is slowed. Without a run the post is thrown away.
-        if sender.send((post, frame)).await.is_err() {
-            outside.add(1);
-        }
+    let (sender, outside) = desk.lock().clone();
+    // A full queue holds the request: the sender is slowed. Without a run the post is thrown away.
+    if sender.send((post, frame)).await.is_err() {
+        outside.add(1);
     }
     accepted()
 }

@@ -1,0 +1,108 @@
+//! Buffers of long frames, used again: fresh memory costs a page fault for each page, a fifth of what carrying a frame costs.
+
+use std::{
+    collections::TryReserveError,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+};
+
+use bytes::Bytes;
+
+/// Bytes that are kept at the most.
+const KEPT_BYTES: usize = 32 << 20;
+
+/// The buffers of one connection. They end with it, and those that are lent with whoever has them.
+#[derive(Debug, Default)]
+pub(super) struct Buffers {
+    free: Arc<Free>,
+}
+
+#[derive(Debug, Default)]
+struct Free(Mutex<Vec<Vec<u8>>>);
+
+impl Free {
+    fn lock(&self) -> MutexGuard<'_, Vec<Vec<u8>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Buffers {
+    /// An empty buffer for `len` bytes.
+    ///
+    /// # Errors
+    /// There is no memory: which must not abort the process, since a peer says the length.
+    pub(super) fn take(&self, len: usize) -> Result<Vec<u8>, TryReserveError> {
+        let kept = self.free.lock().pop();
+        // Of other frames' lengths none is kept: they come from the same detector.
+        if let Some(mut kept) = kept.filter(|kept| (len..=len.saturating_mul(2)).contains(&kept.capacity())) {
+            kept.clear();
+            return Ok(kept);
+        }
+        let mut buffer = Vec::new();
+        buffer.try_reserve_exact(len)?;
+        Ok(buffer)
+    }
+
+    /// A full buffer, as what everybody else has. It comes back once the last of them has dropped it.
+    pub(super) fn lend(&self, bytes: Vec<u8>) -> Bytes {
+        Bytes::from_owner(Lent { bytes, home: Arc::downgrade(&self.free) })
+    }
+}
+
+struct Lent {
+    bytes: Vec<u8>,
+    home: Weak<Free>,
+}
+
+impl AsRef<[u8]> for Lent {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        let Some(home) = self.home.upgrade() else { return };
+        let mut free = home.lock();
+        let kept: usize = free.iter().map(Vec::capacity).sum();
+        if kept + self.bytes.capacity() <= KEPT_BYTES {
+            free.push(std::mem::take(&mut self.bytes));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn full(buffers: &Buffers, len: usize) -> Bytes {
+        let mut buffer = buffers.take(len).expect("memory");
+        assert_eq!(buffer.len(), 0);
+        buffer.resize(len, 7);
+        buffers.lend(buffer)
+    }
+
+    #[test]
+    fn a_buffer_comes_back_when_the_last_of_its_readers_drops_it() {
+        let buffers = Buffers::default();
+        let one = full(&buffers, 1 << 20);
+        let (at, slice) = (one.as_ptr(), one.slice(5..));
+        drop(one);
+        assert!(buffers.free.lock().is_empty());
+        drop(slice);
+        assert_eq!(full(&buffers, 1 << 20).as_ptr(), at);
+        assert_eq!(full(&buffers, 9).len(), 9, "too large a one is not kept for a small frame");
+    }
+
+    #[test]
+    fn no_more_is_kept_than_the_bound_and_nothing_without_the_connection() {
+        let buffers = Buffers::default();
+        let many: Vec<_> = (0..40).map(|_| full(&buffers, 1 << 20)).collect();
+        drop(many);
+        assert_eq!(buffers.free.lock().len(), 32);
+        drop(full(&buffers, KEPT_BYTES + 1));
+        assert!(buffers.free.lock().iter().all(|kept| kept.capacity() <= KEPT_BYTES));
+        let last = full(&buffers, 1 << 20);
+        drop(buffers);
+        assert_eq!(last.len(), 1 << 20);
+    }
+}

@@ -1,0 +1,52 @@
+"""What workers run where they are to understand what they get: besides what the recorder notes, what dranspose's own parser of
+that type makes of it."""
+
+import numpy as np
+from dranspose.data.albaem import AlbaemPacket
+from dranspose.middlewares import contrast, eiger_legacy, lecroy, pcap, sardana, stream1, xspress
+from dranspose.middlewares.positioncap import PositioncapParser
+from plain import plain
+from recorder import Recorder, content
+
+
+def of_eiger(data):
+    """The parser leaves it to the worker's code to make an array of an image."""
+    packet = eiger_legacy.parse(data)
+    if packet.htype == "dimage-1.0":
+        image = packet.data
+        pixels = np.frombuffer(content(image["buffer"]), image["type"])
+        image["buffer"] = pixels.reshape(image["shape"][::-1])
+    return packet
+
+
+def of_albaem(data):
+    """There is no parser of this type, but a model of its messages."""
+    (message,) = data.frames
+    return AlbaemPacket.validate_json(content(message))
+
+
+class Parser(Recorder):
+    """A new one for each mapping."""
+
+    def __init__(self, parameters=None, context=None, state=None, **_):
+        super().__init__(parameters, context, state)
+        self.parsers = {
+            "STINS": stream1.parse,
+            "xspress": xspress.parse,
+            "EIGER_LEGACY": of_eiger,
+            "albaem": of_albaem,
+            "PCAP": pcap.parse,
+            "PCAP_RAW": self.of_pandabox,
+            "contrast": contrast.parse,
+            lecroy.LECROY_TYPE: lecroy.parse,
+            "sardana": sardana.parse,
+        }
+
+    def of_pandabox(self, data):
+        """The parser keeps the fields that a header told. It adds those of the next one to them, so each arm has its own."""
+        if content(data.frames[0]).startswith(b"arm_time"):
+            self.arm = PositioncapParser()
+        return self.arm.parse(data)
+
+    def told(self, data):
+        return super().told(data) | {"parsed": plain(self.parsers[data.typ](data))}
