@@ -43,7 +43,7 @@ pub(crate) fn factory(place: Place) -> Factory {
 
 async fn tell(place: &Place, desk: &Mutex<Desk>, cx: &StartCx) {
     let branch = cx.vitals.path().rsplit_once('/').map_or("", |(branch, _)| branch);
-    let lost = cx.vitals.declare("log_lines_lost", "lines", FigureKind::Counter);
+    let lost = cx.vitals.declare("lost_log_lines", "lines", FigureKind::Counter);
     let mut connection = None;
     let mut look = interval(LOOK);
     look.set_missed_tick_behavior(MissedTickBehavior::Delay);
