@@ -63,10 +63,10 @@ impl Child for Assign {
 }
 
 /// Waits where the one who takes them is behind: so what waits is bounded.
-async fn hand_on(mut events: Vec<Assignment>, work: &Outbox<Vec<Assignment>>) {
-    while !events.is_empty() {
-        let rest = events.split_off(events.len().min(CHUNK));
+async fn hand_on(events: Vec<Assignment>, work: &Outbox<Vec<Assignment>>) {
+    let mut events = events.into_iter();
+    while events.len() > 0 {
         // Refused only when the process ends.
-        let _ = work.send(std::mem::replace(&mut events, rest)).await;
+        let _ = work.send(events.by_ref().take(CHUNK).collect()).await;
     }
 }

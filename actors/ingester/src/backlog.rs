@@ -48,7 +48,9 @@ impl Backlog {
                 break;
             }
             waiting.bytes += cost;
-            waiting.items.extend(items.pop_front().map(|item| (item, now)));
+            if let Some(item) = items.pop_front() {
+                waiting.items.push_back((item, now));
+            }
         }
         let filled = none && !waiting.items.is_empty();
         drop(waiting);

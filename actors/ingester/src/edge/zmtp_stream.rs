@@ -118,12 +118,19 @@ async fn read_greeting(read: &mut OwnedReadHalf) -> Result<Greeting, StreamError
 pub struct MessageReader<R> {
     read: R,
     decoder: Decoder,
+    /// What [`MessageReader::buffered`] came upon that is no message.
+    found: Option<Result<Incoming, ZmtpError>>,
     pongs: BytesMut,
 }
 
 impl<R: AsyncRead + Unpin> MessageReader<R> {
     fn new(read: R, limits: FrameLimits, block_bytes: usize) -> Self {
-        Self { read, decoder: Decoder::for_handshake(limits, block_bytes), pongs: BytesMut::new() }
+        Self {
+            read,
+            decoder: Decoder::for_handshake(limits, block_bytes),
+            found: None,
+            pongs: BytesMut::new(),
+        }
     }
 
     /// What it reads from, and the bytes and state so far.
@@ -140,6 +147,20 @@ impl<R: AsyncRead + Unpin> MessageReader<R> {
         read_next(&mut self.read, &mut self.decoder).await
     }
 
+    /// The next message if it is read already, and nothing but messages is before it.
+    pub fn buffered(&mut self) -> Option<Vec<Bytes>> {
+        if self.found.is_some() {
+            return None;
+        }
+        match self.decoder.next().transpose()? {
+            Ok(Incoming::Message(parts)) => Some(parts),
+            other => {
+                self.found = Some(other);
+                None
+            }
+        }
+    }
+
     /// The next message; commands are dealt with: PINGs are answered through `writer`, others are ignored. None after the peer closed
     /// between two messages. May be dropped and called again: nothing is lost.
     ///
@@ -150,7 +171,9 @@ impl<R: AsyncRead + Unpin> MessageReader<R> {
         writer: &mut (impl AsyncWrite + Unpin),
     ) -> Result<Option<Vec<Bytes>>, StreamError> {
         loop {
-            let incoming = if self.pongs.is_empty() {
+            let incoming = if let Some(found) = self.found.take() {
+                Some(found?)
+            } else if self.pongs.is_empty() {
                 self.next().await?
             } else {
                 tokio::select! {

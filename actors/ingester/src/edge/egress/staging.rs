@@ -16,8 +16,8 @@ pub(super) const BATCH_BYTES: usize = 256 * 1024;
 /// Entries of one vectored write. The kernel takes 1,024; more than this is not faster.
 pub(super) const SLICES: usize = 64;
 
-/// More than this is not reserved before it is there, bytes: from twice of it on the allocator asks the kernel each time.
-const RESERVED: usize = 64 * 1024;
+/// More than this is not reserved before it is there, bytes: from 128 KiB on the allocator may ask the kernel each time.
+const RESERVED: usize = 120 * 1024;
 
 /// Messages under way to the kernel.
 #[derive(Debug, Default)]

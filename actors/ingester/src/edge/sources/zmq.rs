@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use bytes::Bytes;
-use futures_util::stream::{StreamExt, unfold};
+use futures_util::stream::{StreamExt, iter, unfold};
 use tokio::{io::AsyncWriteExt, net::TcpStream};
 
 use crate::{
@@ -25,6 +25,8 @@ use crate::{
 
 /// What is read at once where messages are small, bytes.
 const BLOCK: usize = 256 << 10;
+/// Items of one batch, but for a message that makes many.
+const BATCH: usize = 256;
 /// What a message may have at the most, unless [`ZmqSource::limits`] says otherwise.
 const LIMITS: FrameLimits = FrameLimits { frame_max: 1 << 30, message_max: 1 << 30, parts_max: 4096 };
 
@@ -63,10 +65,11 @@ impl Source for ZmqSource {
             },
             connection: None,
             recogniser: (self.recogniser)(),
-            items: VecDeque::new(),
             tally: Tally::new(cx),
         };
-        unfold(run, |mut run| async move { Some((Ok(run.next().await), run)) }).boxed_local()
+        // In batches, and boxed: otherwise all of the run and what it waits with is moved for each item.
+        let batches = unfold(Box::new(run), |mut run| async move { Some((run.batch().await, run)) });
+        batches.flat_map(|items| iter(items).map(Ok)).boxed_local()
     }
 
     fn can_wait(&self) -> bool {
@@ -80,16 +83,14 @@ struct Run {
     local: Local,
     connection: Option<Connection>,
     recogniser: Box<dyn Recognise>,
-    items: VecDeque<Item>,
     tally: Tally,
 }
 
 impl Run {
-    async fn next(&mut self) -> Item {
-        loop {
-            if let Some(item) = self.items.pop_front() {
-                return item;
-            }
+    /// The next item, and those that have come with it.
+    async fn batch(&mut self) -> VecDeque<Item> {
+        let mut items = VecDeque::new();
+        while items.is_empty() {
             let Some(connection) = &mut self.connection else {
                 let local = &self.local;
                 self.connection = Some(self.dialler.dial(async |stream| open(stream, local).await).await);
@@ -97,8 +98,12 @@ impl Run {
             };
             let reason = match connection.reader.next_message(&mut connection.writer).await {
                 Ok(Some(message)) => {
-                    let verdict = self.recogniser.feed(message, &mut self.items);
-                    self.tally.count(verdict);
+                    let mut next = Some(message);
+                    while let Some(message) = next {
+                        let verdict = self.recogniser.feed(message, &mut items);
+                        self.tally.count(verdict);
+                        next = if items.len() < BATCH { connection.reader.buffered() } else { None };
+                    }
                     continue;
                 }
                 Ok(None) => "the source closed the connection".to_owned(),
@@ -107,6 +112,7 @@ impl Run {
             self.connection = None;
             self.dialler.lost(&reason).await;
         }
+        items
     }
 }
 
