@@ -1,7 +1,7 @@
 //! Which event a numbered frame belongs to (`on_gap = "align"`). Pure. Frames are numbered from 0 in each series; the message that
 //! starts a series has an event of its own before them.
 
-use crate::item::Item;
+use crate::item::{Item, Parts};
 
 /// One stream's items against its events, over one mapping.
 #[derive(Debug, Default)]
@@ -43,7 +43,7 @@ impl Alignment {
         if number == expected {
             return Place::Here(item);
         }
-        let hole = Item { typ: item.typ.clone(), frames: Vec::new(), number: Some(expected) };
+        let hole = Item { typ: item.typ.clone(), frames: Parts::new(), number: Some(expected) };
         self.kept = Some(item);
         Place::Hole(hole)
     }
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     fn frame(number: u64) -> Item {
-        Item { typ: "STINS".into(), frames: vec![vec![7].into()], number: Some(number) }
+        Item { typ: "STINS".into(), frames: [vec![7].into()].into_iter().collect(), number: Some(number) }
     }
 
     fn start() -> Item {

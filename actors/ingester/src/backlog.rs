@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     fn item(n: u64, bytes: usize) -> Item {
-        Item { typ: "T".into(), frames: vec![Bytes::from(vec![0; bytes])], number: Some(n) }
+        Item { typ: "T".into(), frames: [Bytes::from(vec![0; bytes])].into_iter().collect(), number: Some(n) }
     }
 
     #[tokio::test]

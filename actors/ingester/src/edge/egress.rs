@@ -38,6 +38,7 @@ use self::{
     peers::{Offer, Peers},
     queue::wire_bytes,
 };
+use crate::item::Parts;
 
 /// Frames up to this length are copied once a peer has a backlog: they are slices of the block that they were read into, and would pin it.
 const SMALL_FRAME: usize = 64 * 1024;
@@ -81,7 +82,7 @@ pub struct Message {
     /// Its first part, the JSON header (spec §4).
     pub header: Bytes,
     /// The other parts: the frames of all streams, in the header's order.
-    pub frames: Vec<Bytes>,
+    pub frames: Parts,
 }
 
 impl Message {

@@ -12,8 +12,9 @@ use tokio::{
     time::timeout,
 };
 
-use crate::zmtp::{
-    Command, Decoder, FrameLimits, GREETING_BYTES, Greeting, Incoming, Ready, SocketType, ZmtpError,
+use crate::{
+    item::Parts,
+    zmtp::{Command, Decoder, FrameLimits, GREETING_BYTES, Greeting, Incoming, Ready, SocketType, ZmtpError},
 };
 
 /// A peer that sends PINGs and does not take the PONGs is not answered any more beyond so many bytes.
@@ -148,7 +149,7 @@ impl<R: AsyncRead + Unpin> MessageReader<R> {
     }
 
     /// The next message if it is read already, and nothing but messages is before it.
-    pub fn buffered(&mut self) -> Option<Vec<Bytes>> {
+    pub fn buffered(&mut self) -> Option<Parts> {
         if self.found.is_some() {
             return None;
         }
@@ -169,7 +170,7 @@ impl<R: AsyncRead + Unpin> MessageReader<R> {
     pub async fn next_message(
         &mut self,
         writer: &mut (impl AsyncWrite + Unpin),
-    ) -> Result<Option<Vec<Bytes>>, StreamError> {
+    ) -> Result<Option<Parts>, StreamError> {
         loop {
             let incoming = if let Some(found) = self.found.take() {
                 Some(found?)
@@ -276,7 +277,7 @@ mod tests {
             );
             for message in &messages {
                 let read = connection.reader.next_message(&mut connection.writer).await.expect("no error");
-                assert_eq!(read.as_ref(), Some(message));
+                assert_eq!(read.as_deref(), Some(&message[..]));
             }
             let end = connection.reader.next_message(&mut connection.writer).await;
             assert!(matches!(end, Ok(None)), "{end:?}");

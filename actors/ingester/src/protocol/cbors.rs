@@ -12,6 +12,8 @@ use minicbor::{
     decode, encode,
 };
 
+use crate::item::Parts;
+
 /// Tag of a CBOR item that says that it is one.
 const SELF_DESCRIBED: u64 = 55_799;
 /// Tag of an event.
@@ -65,7 +67,7 @@ pub enum Entry {
     /// Of a dump.
     Event(Event),
     /// Of a raw capture: the parts of one message.
-    Message(Vec<Bytes>),
+    Message(Parts),
 }
 
 /// One event of a dump.
@@ -87,7 +89,7 @@ pub struct Stream {
     /// The type of its item.
     pub typ: String,
     /// The parts.
-    pub frames: Vec<Bytes>,
+    pub frames: Parts,
 }
 
 /// Why a file cannot be read on.
@@ -219,10 +221,10 @@ fn entry(bytes: &Bytes) -> Result<Entry, decode::Error> {
     Ok(Entry::Event(Event { number, streams, created_at }))
 }
 
-fn frames(cbor: &mut Decoder<'_>, bytes: &Bytes) -> Result<Vec<Bytes>, decode::Error> {
+fn frames(cbor: &mut Decoder<'_>, bytes: &Bytes) -> Result<Parts, decode::Error> {
     let count = cbor.array()?.ok_or_else(|| decode::Error::message("frames without a count"))?;
     // The count is what the file says: room is made as they come.
-    let mut frames = Vec::new();
+    let mut frames = Parts::new();
     for _frame in 0..count {
         frames.push(bytes.slice_ref(cbor.bytes()?));
     }

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 
 use crate::{
-    item::Item,
+    item::{Item, Parts},
     protocol::{
         json::Object,
         machine::{Recognise, Verdict, invalid, no_parts},
@@ -29,14 +29,14 @@ enum Phase {
     #[default]
     WaitPrepare,
     /// Only a sequence start right behind it makes this a start.
-    Prepared(Vec<Bytes>),
+    Prepared(Parts),
     Running(Running),
     Done,
 }
 
 #[derive(Debug)]
 struct Running {
-    gathered: Vec<Bytes>,
+    gathered: Parts,
     bytes: usize,
     continuous: bool,
 }
@@ -94,7 +94,7 @@ fn message(header: &Object<'_>) -> Option<What> {
 }
 
 impl Recognise for Lecroy {
-    fn feed(&mut self, message: Vec<Bytes>, out: &mut VecDeque<Item>) -> Verdict {
+    fn feed(&mut self, message: Parts, out: &mut VecDeque<Item>) -> Verdict {
         if matches!(self.phase, Phase::Done) {
             return Verdict::Outside;
         }
@@ -134,7 +134,7 @@ impl Recognise for Lecroy {
 }
 
 impl Running {
-    fn feed(&mut self, what: What, message: Vec<Bytes>, out: &mut VecDeque<Item>) -> Verdict {
+    fn feed(&mut self, what: What, message: Parts, out: &mut VecDeque<Item>) -> Verdict {
         if matches!(what, What::Prepare | What::Stop) {
             return Verdict::Outside;
         }
@@ -160,6 +160,6 @@ fn size(parts: &[Bytes]) -> usize {
     parts.iter().map(Bytes::len).sum()
 }
 
-fn item(frames: Vec<Bytes>) -> Item {
+fn item(frames: Parts) -> Item {
     Item { typ: TYP.into(), frames, number: None }
 }

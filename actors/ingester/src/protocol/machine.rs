@@ -4,7 +4,7 @@ use std::{collections::VecDeque, fmt};
 
 use bytes::Bytes;
 
-use crate::item::Item;
+use crate::item::{Item, Parts};
 
 /// What a reason shows of a message, in bytes.
 const EXCERPT: usize = 120;
@@ -12,7 +12,7 @@ const EXCERPT: usize = 120;
 /// Makes items of messages. It holds one series and outlives connections; a new run gets a new one.
 pub trait Recognise: fmt::Debug {
     /// Takes one message and appends its items to `out`. Never panics, whatever the message is.
-    fn feed(&mut self, message: Vec<Bytes>, out: &mut VecDeque<Item>) -> Verdict;
+    fn feed(&mut self, message: Parts, out: &mut VecDeque<Item>) -> Verdict;
 }
 
 /// What became of a message.
@@ -73,14 +73,14 @@ impl<C: Classify> Machine<C> {
         Self { classifier, phase: Phase::WaitStart, numbers: Numbers::default() }
     }
 
-    fn take(&mut self, message: Vec<Bytes>, number: Option<u64>, out: &mut VecDeque<Item>) -> Verdict {
+    fn take(&mut self, message: Parts, number: Option<u64>, out: &mut VecDeque<Item>) -> Verdict {
         out.push_back(Item { typ: C::TYP.into(), frames: message, number });
         Verdict::Taken
     }
 }
 
 impl<C: Classify> Recognise for Machine<C> {
-    fn feed(&mut self, message: Vec<Bytes>, out: &mut VecDeque<Item>) -> Verdict {
+    fn feed(&mut self, message: Parts, out: &mut VecDeque<Item>) -> Verdict {
         if self.phase == Phase::Done {
             return Verdict::Outside;
         }

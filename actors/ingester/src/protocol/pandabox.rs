@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use bytes::{Bytes, BytesMut};
+use smallvec::smallvec;
 
 use crate::{item::Item, protocol::machine::excerpt};
 
@@ -74,7 +75,8 @@ impl PandaBox {
 
     fn line(&mut self, line: &[u8], out: &mut VecDeque<Item>) -> Result<(), String> {
         // Copied, since a few bytes would keep the whole read buffer.
-        let item = |line| Item { typ: TYP.into(), frames: vec![Bytes::copy_from_slice(line)], number: None };
+        let item =
+            |line| Item { typ: TYP.into(), frames: smallvec![Bytes::copy_from_slice(line)], number: None };
         match &mut self.phase {
             Phase::Welcome if line == WELCOME => self.phase = Phase::WaitArm,
             Phase::Welcome => {

@@ -4,9 +4,10 @@
 use std::collections::VecDeque;
 
 use bytes::Bytes;
+use smallvec::smallvec;
 
 use crate::{
-    item::Item,
+    item::{Item, Parts},
     protocol::{
         compact, datetime,
         json::{Elements, Object, Raw},
@@ -55,7 +56,7 @@ fn kind(header: &Object<'_>) -> Option<Kind> {
 }
 
 impl Recognise for Pcap {
-    fn feed(&mut self, message: Vec<Bytes>, out: &mut VecDeque<Item>) -> Verdict {
+    fn feed(&mut self, message: Parts, out: &mut VecDeque<Item>) -> Verdict {
         if self.phase == Phase::Done {
             return Verdict::Outside;
         }
@@ -164,7 +165,7 @@ impl<'a> Split<'a> {
             }
             text.push('}');
             let number = numbers.relative(Some(number));
-            out.push_back(Item { typ: TYP.into(), frames: vec![Bytes::from(text)], number });
+            out.push_back(Item { typ: TYP.into(), frames: smallvec![Bytes::from(text)], number });
         }
     }
 }

@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 
 use bytes::Bytes;
+use smallvec::smallvec;
 
 use crate::{
     item::Item,
@@ -118,7 +119,7 @@ impl Sardana {
             (Phase::Running, Post::End) => self.phase = Phase::Done,
             (Phase::Running, _) => {}
         }
-        out.push_back(Item { typ: TYP.into(), frames: vec![frame], number: None });
+        out.push_back(Item { typ: TYP.into(), frames: smallvec![frame], number: None });
         Verdict::Taken
     }
 }

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 
 use crate::{
-    item::Item,
+    item::{Item, Parts},
     protocol::{
         htype::{Header, is_string},
         json::Raw,
@@ -33,7 +33,7 @@ enum Phase {
     Running,
     /// Inside an image of the old form: what came of it, its number, and how many messages are missing.
     Gathering {
-        parts: Vec<Bytes>,
+        parts: Parts,
         number: Option<u64>,
         missing: u8,
     },
@@ -56,7 +56,7 @@ fn kind(header: &Header<'_>) -> Option<Kind> {
 }
 
 impl Xspress {
-    fn running(&mut self, message: Vec<Bytes>, out: &mut VecDeque<Item>) -> Verdict {
+    fn running(&mut self, message: Parts, out: &mut VecDeque<Item>) -> Verdict {
         let item = |frames, number| Item { typ: TYP.into(), frames, number };
         match classify(&message) {
             Kind::Data(number) => {
@@ -78,7 +78,7 @@ impl Xspress {
         }
     }
 
-    fn waiting(&mut self, message: Vec<Bytes>, out: &mut VecDeque<Item>) -> Verdict {
+    fn waiting(&mut self, message: Parts, out: &mut VecDeque<Item>) -> Verdict {
         match classify(&message) {
             // A start never has more parts; images that come before it may.
             Kind::Start if message.len() == 1 => {
@@ -97,7 +97,7 @@ impl Xspress {
 }
 
 impl Recognise for Xspress {
-    fn feed(&mut self, message: Vec<Bytes>, out: &mut VecDeque<Item>) -> Verdict {
+    fn feed(&mut self, message: Parts, out: &mut VecDeque<Item>) -> Verdict {
         if message.is_empty() && !matches!(self.phase, Phase::Done) {
             return Verdict::Invalid(no_parts(TYP));
         }

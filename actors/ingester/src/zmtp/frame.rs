@@ -4,7 +4,10 @@ use std::ops::Deref;
 
 use bytes::{Buf, BufMut, Bytes, BytesMut, buf::Limit};
 
-use crate::zmtp::{COMMAND_BYTES_MAX, ZmtpError, buffers::Buffers};
+use crate::{
+    item::Parts,
+    zmtp::{COMMAND_BYTES_MAX, ZmtpError, buffers::Buffers},
+};
 
 const MORE: u8 = 1;
 const LONG: u8 = 2;
@@ -28,7 +31,7 @@ pub struct FrameLimits {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Incoming {
     /// A whole message: its parts in order, one at least.
-    Message(Vec<Bytes>),
+    Message(Parts),
     /// The body of a command frame, for [`Command::decode`](crate::zmtp::Command::decode).
     Command(Bytes),
 }
@@ -105,7 +108,7 @@ pub struct Decoder {
     /// The body of a long frame that is coming.
     body: Option<Vec<u8>>,
     buffers: Buffers,
-    parts: Vec<Bytes>,
+    parts: Parts,
     bytes: usize,
 }
 
@@ -120,7 +123,7 @@ impl Decoder {
             header: None,
             body: None,
             buffers: Buffers::default(),
-            parts: Vec::new(),
+            parts: Parts::new(),
             bytes: 0,
         }
     }

@@ -59,7 +59,7 @@ proptest! {
                 wire.put(pong);
             }
             encode_message(&message, &mut wire);
-            expected.push(Incoming::Message(message));
+            expected.push(Incoming::Message(message.into()));
         }
         let mut decoder = Decoder::new(LIMITS, BLOCK);
         prop_assert_eq!(feed(&mut decoder, &wire, &cuts), Ok(expected));

@@ -72,7 +72,7 @@ impl Worker {
         timeout(PATIENCE, async {
             loop {
                 match self.decoder.next().expect("well formed") {
-                    Some(Incoming::Message(parts)) => return Some(parts),
+                    Some(Incoming::Message(parts)) => return Some(parts.into_vec()),
                     Some(Incoming::Command(_)) => continue,
                     None => {}
                 }
@@ -90,7 +90,7 @@ impl Worker {
 pub(crate) fn message(number: u64, len: usize) -> Arc<Message> {
     let header = Bytes::from(format!("{{\"event_number\":{number}}}"));
     let frame: Vec<u8> = (0..len).map(|at| (at as u64 ^ number) as u8).collect();
-    Arc::new(Message { header, frames: vec![Bytes::from(frame)] })
+    Arc::new(Message { header, frames: [Bytes::from(frame)].into_iter().collect() })
 }
 
 pub(crate) fn parts(message: &Message) -> Vec<Bytes> {

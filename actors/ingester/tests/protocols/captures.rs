@@ -34,7 +34,7 @@ pub(crate) fn messages(case: &str) -> Vec<Vec<Bytes>> {
     entries(&format!("{case}.cbor"))
         .into_iter()
         .map(|entry| match entry {
-            Entry::Message(parts) => parts,
+            Entry::Message(parts) => parts.into_vec(),
             Entry::Event(event) => panic!("{case} has event {}", event.number),
         })
         .collect()

@@ -18,7 +18,7 @@ fn zmq_protocols_give_the_originals_items() {
         let mut items = VecDeque::new();
         for message in messages(case) {
             let before = items.len();
-            let verdict = recogniser.feed(message, &mut items);
+            let verdict = recogniser.feed(message.into(), &mut items);
             let made = items.len() - before;
             assert!(made == 0 || verdict == Verdict::Taken, "{case}: {verdict:?} with {made} items");
         }
@@ -30,7 +30,7 @@ fn zmq_protocols_give_the_originals_items() {
 fn the_number_of_a_frame_is_the_sources_from_0() {
     let numbers = |case: &str| {
         let (mut recogniser, mut items) = (recogniser(case), VecDeque::new());
-        messages(case).into_iter().for_each(|message| drop(recogniser.feed(message, &mut items)));
+        messages(case).into_iter().for_each(|message| drop(recogniser.feed(message.into(), &mut items)));
         items.into_iter().map(|item| item.number).collect::<Vec<_>>()
     };
     let of = |numbers: &[u64]| {
@@ -51,7 +51,7 @@ fn verdicts_tell_invalid_messages_from_those_outside() {
         let (mut recogniser, mut items) = (recogniser(case), VecDeque::new());
         let mut counts = [0; 4];
         for message in messages(case) {
-            counts[match recogniser.feed(message, &mut items) {
+            counts[match recogniser.feed(message.into(), &mut items) {
                 Verdict::Taken => 0,
                 Verdict::Outside => 1,
                 Verdict::Ignored => 2,

@@ -3,8 +3,9 @@
 use std::collections::VecDeque;
 
 use bytes::Bytes;
-use orchestrator_ingester::protocol::{
-    Recognise, Verdict, pandabox::PandaBox, pickle::read_dict, sardana::Post,
+use orchestrator_ingester::{
+    item::{Item, Parts},
+    protocol::{Recognise, Verdict, pandabox::PandaBox, pickle::read_dict, sardana::Post},
 };
 use proptest::prelude::*;
 
@@ -14,9 +15,9 @@ use crate::captures::{ZMQ_CASES, messages, recogniser};
 fn feed(recogniser: &mut dyn Recognise, messages: Vec<Vec<Bytes>>) -> usize {
     let mut items = VecDeque::new();
     for message in messages {
-        recogniser.feed(message, &mut items);
+        recogniser.feed(message.into(), &mut items);
     }
-    items.iter().map(orchestrator_ingester::item::Item::bytes).sum()
+    items.iter().map(Item::bytes).sum()
 }
 
 proptest! {
@@ -127,7 +128,7 @@ fn a_split_cannot_fill_the_memory() {
 #[test]
 fn a_sequence_that_never_ends_cannot_fill_the_memory() {
     let (mut recogniser, mut items) = (recogniser("lecroy-x"), VecDeque::new());
-    let text = |text: &'static str| vec![Bytes::from_static(text.as_bytes())];
+    let text = |text: &'static str| Parts::from_iter([Bytes::from_static(text.as_bytes())]);
     recogniser.feed(text(r#"{"htype":"msg","what":0,"frame":0}"#), &mut items);
     let start = text(r#"{"htype":"msg","what":1,"frame":0,"ntriggers":-1,"seqno":0,"channels":[1]}"#);
     recogniser.feed(start.clone(), &mut items);

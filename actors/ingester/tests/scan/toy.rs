@@ -62,7 +62,7 @@ impl Source for Toy {
                 let name = cx.stream.clone();
                 let item = move |number: Option<u64>| {
                     let text = format!("{name} {}", number.map_or("start".to_owned(), |n| n.to_string()));
-                    Ok(Item { typ: "TOY".into(), frames: vec![Bytes::from(text)], number })
+                    Ok(Item { typ: "TOY".into(), frames: vec![Bytes::from(text)].into(), number })
                 };
                 stream::iter(numbers).map(item).chain(stream::pending()).boxed_local()
             }

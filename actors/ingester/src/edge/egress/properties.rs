@@ -10,6 +10,7 @@ use super::{
     queue::{Body, Entry, PeerQueue, Place, Shares},
     spill_file::RECORD_HEAD,
 };
+use crate::item::Parts;
 
 #[derive(Debug, Clone, Copy)]
 enum Step {
@@ -41,7 +42,10 @@ fn step() -> impl Strategy<Value = Step> {
 /// A message that bears its number.
 fn entry(number: u64, len: usize) -> Entry {
     let header = Bytes::from(number.to_be_bytes().to_vec());
-    Entry::new(Arc::new(Message { header, frames: vec![Bytes::from(vec![0; len])] }), number)
+    Entry::new(
+        Arc::new(Message { header, frames: [Bytes::from(vec![0; len])].into_iter().collect() }),
+        number,
+    )
 }
 
 /// The queue with a disk, the model beside it, and what is under way.
@@ -151,7 +155,7 @@ proptest! {
 
     #[test]
     fn a_compact_copy_has_the_same_bytes(lens in prop::collection::vec(0..3_000_usize, 0..5)) {
-        let frames: Vec<Bytes> = lens.iter().map(|&len| Bytes::from(vec![len as u8; len])).collect();
+        let frames: Parts = lens.iter().map(|&len| Bytes::from(vec![len as u8; len])).collect();
         let message = Message { header: Bytes::from_static(b"{}"), frames };
         let given = Entry::new(Arc::new(message.clone()), 0);
         let mut wire = Vec::new();

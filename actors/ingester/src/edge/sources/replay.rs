@@ -15,7 +15,7 @@ use crate::{
         replay::reader::{Entries, Reading},
         tally::Tally,
     },
-    item::Item,
+    item::{Item, Parts},
     protocol::{
         Recognise, Verdict,
         cbors::{Entry, Event},
@@ -175,7 +175,7 @@ impl Run {
         Ok(())
     }
 
-    fn take_message(&mut self, message: Vec<bytes::Bytes>) {
+    fn take_message(&mut self, message: Parts) {
         let mut verdict = Verdict::Outside;
         for at in 0..self.candidates.len() {
             verdict = self.candidates[at].feed(message.clone(), &mut self.items);
