@@ -1,0 +1,18 @@
+//! The producer subsystem: turns stencils in MongoDB into jobs in Faktory, each once.
+//!
+//! It takes the place of the Python producer of a tanglenomicon: the same documents, the same jobs, in the same order.
+//!
+//! Pure rules: [`advance`] (when a TCN is complete, what becomes of stencils), [`pages`] and [`pair`] (which jobs, in which
+//! order), [`cursor`] (how far a stencil came), [`reading`] (what the queue's server says), [`watermark`], [`lease`].
+//! Everything that talks to the outside is under [`edge`].
+
+pub mod advance;
+pub mod cursor;
+pub mod edge;
+pub mod id;
+pub mod lease;
+pub mod pages;
+pub mod pair;
+pub mod reading;
+pub mod stencil;
+pub mod watermark;
