@@ -224,7 +224,7 @@ pub enum Phase {
 #[derive(Debug, Clone)]
 pub enum Machine {
     /// The original to the letter.
-    Strict(Strict),
+    Strict(Box<Strict>),
     /// The default.
     Mended(Box<Mended>),
 }
@@ -232,7 +232,7 @@ pub enum Machine {
 impl Machine {
     /// The original's rules.
     pub fn strict(queue: impl Into<String>) -> Self {
-        Self::Strict(Strict::new(queue))
+        Self::Strict(Box::new(Strict::new(queue)))
     }
 
     /// The default's rules.

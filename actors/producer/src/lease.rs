@@ -55,14 +55,24 @@ impl Tenure {
         Self { epoch, asked_ms, ttl_ms }
     }
 
+    /// How long it lasts.
+    pub fn ttl_ms(&self) -> u64 {
+        self.ttl_ms
+    }
+
     /// It was renewed; the renewal was asked for at `asked_ms`.
     pub fn renewed(&mut self, asked_ms: u64) {
         self.asked_ms = asked_ms;
     }
 
-    /// Is it time to renew it? Twice before it ends, a renewal may fail.
+    /// Time until it is to be renewed: a third of its length, so that a renewal may fail.
+    pub fn due_in_ms(&self, now_ms: u64) -> u64 {
+        (self.ttl_ms / 3).saturating_sub(now_ms.saturating_sub(self.asked_ms))
+    }
+
+    /// Is it time to renew it?
     pub fn is_due(&self, now_ms: u64) -> bool {
-        now_ms.saturating_sub(self.asked_ms) >= self.ttl_ms / 3
+        self.due_in_ms(now_ms) == 0
     }
 
     /// May jobs be pushed? Documents are fenced, but the queue is not: so nothing is sent once the lease may have ended.
@@ -107,6 +117,8 @@ mod tests {
         ] {
             assert_eq!((tenure.is_due(now), tenure.holds(now)), (due, holds), "{now}");
         }
+        assert_eq!([tenure.due_in_ms(1_000), tenure.due_in_ms(1_099), tenure.due_in_ms(9_999)], [100, 1, 0]);
+        assert_eq!(tenure.ttl_ms(), 300);
         tenure.renewed(1_250);
         assert_eq!((tenure.is_due(1_300), tenure.holds(1_549), tenure.holds(1_550)), (false, true, false));
     }

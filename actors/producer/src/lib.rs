@@ -4,15 +4,21 @@
 //!
 //! Pure rules: [`advance`] (when a TCN is complete, what becomes of stencils), [`pages`] and [`pair`] (which jobs, in which
 //! order), [`cursor`] (how far a stencil came), [`reading`] (what the queue's server says), [`watermark`], [`lease`].
-//! Everything that talks to the outside is under [`edge`].
+//! [`perform`] does what they say over a [`store`] and a [`queue`], at a [`pace`]. Everything that talks to the outside is
+//! under [`edge`].
 
 pub mod advance;
 pub mod cursor;
 pub mod edge;
 pub mod id;
 pub mod lease;
+pub mod pace;
 pub mod pages;
 pub mod pair;
+pub mod perform;
+pub mod queue;
 pub mod reading;
 pub mod stencil;
+pub mod store;
+pub mod walk;
 pub mod watermark;

@@ -121,9 +121,12 @@ pub fn rest_before(next: Step) -> Rest {
 /// Page starts of sets, kept for later stencils (a set is part of many) while the sets are what they were.
 #[derive(Debug, Default)]
 pub struct KeptPages {
-    lists: HashMap<(Set, u32), (Census, Arc<[Id]>)>,
+    lists: HashMap<(Set, u32), Kept>,
     ids: usize,
 }
+
+/// Pages, and what their set was then.
+type Kept = (Census, Arc<[Id]>);
 
 impl KeptPages {
     /// Identifiers that are kept at the most, 12 bytes each.
