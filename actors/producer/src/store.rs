@@ -17,8 +17,8 @@ pub enum StoreError {
     /// A document is not as it should be.
     #[error(transparent)]
     Misread(#[from] Misread),
-    /// Another producer holds the lease: nothing was written.
-    #[error("another producer has taken over: nothing more is written by this one")]
+    /// Another producer holds the lease, or what was to be written to is gone: nothing was written.
+    #[error("another producer has taken over, or the document is gone: beginning anew")]
     Fenced,
 }
 

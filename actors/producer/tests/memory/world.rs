@@ -10,7 +10,7 @@ use std::{
 
 use orchestrator_producer::{
     advance::{Action, Event, Machine, Mark},
-    cursor::Census,
+    cursor::{Census, Rest},
     id::Id,
     lease::Lease,
     pace::{Pace, Peer, Progress, Stopped},
@@ -26,30 +26,31 @@ use tokio::time::Instant;
 
 /// What is in the world.
 #[derive(Debug, Default)]
-pub struct World {
-    pub stencils: BTreeMap<Id, Stencil>,
-    pub unreadable: Vec<Misread>,
-    pub sets: BTreeMap<Set, BTreeSet<Id>>,
-    pub ledger: Option<Ledger>,
-    pub lease: Option<Lease>,
+pub(crate) struct World {
+    pub(crate) stencils: BTreeMap<Id, Stencil>,
+    pub(crate) unreadable: Vec<Misread>,
+    pub(crate) sets: BTreeMap<Set, BTreeSet<Id>>,
+    pub(crate) ledger: Option<Ledger>,
+    pub(crate) lease: Option<Lease>,
     /// What the queue took, in order.
-    pub pushed: Vec<(Pair, Option<Stamp>)>,
-    pub reading: Reading,
+    pub(crate) pushed: Vec<(Pair, Option<Stamp>)>,
+    pub(crate) reading: Reading,
     /// Seeks for pages.
-    pub seeks: usize,
+    pub(crate) seeks: usize,
     /// The longest the queue was.
-    pub longest: u64,
+    pub(crate) longest: u64,
     /// Number of calls so far; what is to happen at which.
-    pub calls: u64,
-    pub faults: BTreeMap<u64, Fault>,
+    pub(crate) calls: u64,
+    pub(crate) faults: BTreeMap<u64, Fault>,
     /// Chunks whose reply was lost, or whose acknowledgement was not noted.
-    pub unsure: u64,
-    started: Option<Instant>,
+    pub(crate) unsure: u64,
+    pub(crate) refusing: bool,
+    pub(crate) started: Option<Instant>,
 }
 
 /// An accident.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fault {
+pub(crate) enum Fault {
     /// The call is not carried out.
     Cut,
     /// It is carried out, and the reply is lost.
@@ -58,29 +59,41 @@ pub enum Fault {
     KillBefore,
     /// The process is killed after it.
     KillAfter,
+    /// The queue takes all jobs of the chunk but every third.
+    Refuse,
+}
+
+/// What a call is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Call {
+    /// Pushes a chunk.
+    Push,
+    /// Notes that a chunk was acknowledged.
+    Note,
+    Other,
 }
 
 impl World {
-    pub fn insert(&mut self, id: Id, tcn: i64, is_good: bool) {
+    pub(crate) fn insert(&mut self, id: Id, tcn: i64, is_good: bool) {
         self.sets.entry(Set::Rootstock { tcn }).or_default().insert(id);
         if is_good {
             self.sets.entry(Set::Scion { tcn }).or_default().insert(id);
         }
     }
 
-    pub fn stencil(&mut self, stencil: Stencil) {
+    pub(crate) fn stencil(&mut self, stencil: Stencil) {
         self.stencils.insert(stencil.id, stencil);
     }
 
     /// Workers do everything that waits.
-    pub fn work_off(&mut self) {
+    pub(crate) fn work_off(&mut self) {
         for length in self.reading.queues.values_mut() {
             self.reading.processed += std::mem::take(length);
         }
     }
 
     /// Jobs that are the same as others.
-    pub fn duplicates(&self) -> usize {
+    pub(crate) fn duplicates(&self) -> usize {
         let distinct: BTreeSet<&Pair> = self.pushed.iter().map(|(pair, _)| pair).collect();
         self.pushed.len() - distinct.len()
     }
@@ -92,32 +105,44 @@ impl World {
 
 /// One process's way to the world.
 #[derive(Clone)]
-pub struct Process {
-    pub world: Rc<RefCell<World>>,
+pub(crate) struct Process {
+    pub(crate) world: Rc<RefCell<World>>,
     /// Told when the process is killed.
-    pub killed: Rc<tokio::sync::Notify>,
+    pub(crate) killed: Rc<tokio::sync::Notify>,
     /// Called at every tick's end; false stops the process.
-    pub on_tick: Rc<dyn Fn(&mut World) -> bool>,
-    begun: Instant,
-    sleeping: Rc<RefCell<bool>>,
+    pub(crate) on_tick: Rc<dyn Fn(&mut World) -> bool>,
+    /// Called before every chunk; the process stands still for so long.
+    pub(crate) on_go: Rc<dyn Fn(&mut World) -> Duration>,
+    /// The producer's poll, unlike any other wait of it.
+    pub(crate) poll: Duration,
+    pub(crate) begun: Instant,
 }
 
-/// The producer's poll, unlike any other wait of it.
-pub const POLL: Duration = Duration::from_millis(3_000);
+/// The original's pause between two ticks.
+pub(crate) const POLL: Duration = Duration::from_millis(3_000);
 
 impl Process {
-    pub fn new(world: &Rc<RefCell<World>>, on_tick: impl Fn(&mut World) -> bool + 'static) -> Self {
+    pub(crate) fn new(world: &Rc<RefCell<World>>, on_tick: impl Fn(&mut World) -> bool + 'static) -> Self {
         let (killed, begun) = (Rc::default(), Instant::now());
-        Self { world: world.clone(), killed, on_tick: Rc::new(on_tick), begun, sleeping: Rc::default() }
+        let on_go = Rc::new(|_: &mut World| Duration::ZERO);
+        Self { world: world.clone(), killed, on_tick: Rc::new(on_tick), on_go, poll: POLL, begun }
     }
 
     /// Carries a call out, with what is to happen at it. Calls take no time.
-    async fn call<T>(&self, push: bool, act: impl FnOnce(&mut World) -> T) -> Result<T, String> {
+    async fn call<T>(&self, call: Call, act: impl FnOnce(&mut World) -> T) -> Result<T, String> {
         let fault = {
             let mut world = self.world.borrow_mut();
             world.calls += 1;
             let calls = world.calls;
-            world.faults.remove(&calls)
+            let fault = world.faults.remove(&calls);
+            let unsure = match call {
+                Call::Push => matches!(fault, Some(Fault::LostReply | Fault::KillAfter)),
+                Call::Note => fault == Some(Fault::KillBefore),
+                Call::Other => false,
+            };
+            world.unsure += u64::from(unsure);
+            world.refusing = fault == Some(Fault::Refuse);
+            fault
         };
         if fault == Some(Fault::KillBefore) {
             return self.die().await;
@@ -126,9 +151,6 @@ impl Process {
             return Err("the connection was cut".to_owned());
         }
         let answer = act(&mut self.world.borrow_mut());
-        if push && matches!(fault, Some(Fault::LostReply | Fault::KillAfter)) {
-            self.world.borrow_mut().unsure += 1;
-        }
         match fault {
             Some(Fault::LostReply) => Err("the reply was lost".to_owned()),
             Some(Fault::KillAfter) => self.die().await,
@@ -149,7 +171,7 @@ fn fenced(world: &World, fence: Option<u64>) -> Result<(), StoreError> {
 
 impl Store for Process {
     async fn ledger(&self) -> Result<Ledger, StoreError> {
-        self.call(false, |world| world.ledger.expect("a ledger")).await.map_err(StoreError::Away)
+        self.call(Call::Other, |world| world.ledger.expect("a ledger")).await.map_err(StoreError::Away)
     }
 
     async fn list(&self, selection: Selection) -> Result<Vec<Result<Stencil, Misread>>, StoreError> {
@@ -160,13 +182,13 @@ impl Store for Process {
             let unreadable = world.unreadable.iter().cloned().map(Err);
             unreadable.chain(found.into_iter().map(Ok)).collect()
         };
-        self.call(false, list).await.map_err(StoreError::Away)
+        self.call(Call::Other, list).await.map_err(StoreError::Away)
     }
 
     async fn count(&self, selection: Selection) -> Result<u64, StoreError> {
         let count =
             |world: &mut World| world.stencils.values().filter(|stencil| selection.takes(stencil)).count();
-        self.call(false, count).await.map(|count| count as u64).map_err(StoreError::Away)
+        self.call(Call::Other, count).await.map(|count| count as u64).map_err(StoreError::Away)
     }
 
     async fn census(&self, set: Set) -> Result<Census, StoreError> {
@@ -177,7 +199,7 @@ impl Store for Process {
                 greatest: tangles.last().copied(),
             })
         };
-        self.call(false, census).await.map_err(StoreError::Away)
+        self.call(Call::Other, census).await.map_err(StoreError::Away)
     }
 
     async fn page(&self, set: Set, from: Option<Id>, skip: u32) -> Result<Option<Id>, StoreError> {
@@ -186,7 +208,7 @@ impl Store for Process {
             let from = from.unwrap_or(Id([0; 12]));
             world.sets.get(&set).and_then(|tangles| tangles.range(from..).nth(skip as usize).copied())
         };
-        self.call(false, page).await.map_err(StoreError::Away)
+        self.call(Call::Other, page).await.map_err(StoreError::Away)
     }
 
     async fn mark(&self, mark: &Mark, fence: Option<u64>) -> Result<(), StoreError> {
@@ -197,9 +219,9 @@ impl Store for Process {
             stencil.cursor = mark.cursor.or(stencil.cursor);
             Ok(())
         };
-        self.call(mark.cursor.is_some_and(|cursor| cursor.pushed > 0) && mark.state == State::Started, write)
-            .await
-            .map_err(StoreError::Away)?
+        let notes =
+            mark.state == State::Started && mark.cursor.is_some_and(|cursor| cursor.rest != Rest::All);
+        self.call(if notes { Call::Note } else { Call::Other }, write).await.map_err(StoreError::Away)?
     }
 
     async fn complete(&self, from: i64, to: i64, fence: Option<u64>) -> Result<(), StoreError> {
@@ -210,11 +232,11 @@ impl Store for Process {
             ledger.completed_tcn = to;
             Ok(())
         };
-        self.call(false, write).await.map_err(StoreError::Away)?
+        self.call(Call::Other, write).await.map_err(StoreError::Away)?
     }
 
     async fn lease(&self) -> Result<(i64, Option<Lease>), StoreError> {
-        self.call(false, |world| (world.now_ms(), world.lease.clone())).await.map_err(StoreError::Away)
+        self.call(Call::Other, |world| (world.now_ms(), world.lease.clone())).await.map_err(StoreError::Away)
     }
 
     async fn take(&self, seen: Option<&Lease>, lease: &Lease) -> Result<bool, StoreError> {
@@ -225,7 +247,7 @@ impl Store for Process {
             }
             same
         };
-        self.call(false, take).await.map_err(StoreError::Away)
+        self.call(Call::Other, take).await.map_err(StoreError::Away)
     }
 
     async fn renew(&self, epoch: u64, ttl_ms: u64) -> Result<bool, StoreError> {
@@ -234,23 +256,29 @@ impl Store for Process {
             let own = world.lease.as_mut().filter(|lease| lease.epoch == epoch);
             own.map(|lease| lease.until_ms = now_ms + ttl_ms as i64).is_some()
         };
-        self.call(false, renew).await.map_err(StoreError::Away)
+        self.call(Call::Other, renew).await.map_err(StoreError::Away)
     }
 }
 
 impl Queue for Process {
     async fn read(&mut self) -> Result<Reading, QueueError> {
-        self.call(false, |world| world.reading.clone()).await.map_err(QueueError::Away)
+        self.call(Call::Other, |world| world.reading.clone()).await.map_err(QueueError::Away)
     }
 
     async fn push(&mut self, pairs: &[Pair], stamp: Option<Stamp>) -> Result<(), QueueError> {
         let push = |world: &mut World| {
-            world.pushed.extend(pairs.iter().map(|pair| (*pair, stamp)));
+            let refused = |at: &usize| world.refusing && at % 3 == 2;
+            let positions: Vec<usize> = (0..pairs.len()).filter(refused).collect();
+            let taken = pairs.iter().enumerate().filter(|(at, _)| !positions.contains(at));
+            world.pushed.extend(taken.map(|(_, pair)| (*pair, stamp)));
             let length = world.reading.queues.entry("arborescent".to_owned()).or_default();
-            *length += pairs.len() as u64;
+            *length += (pairs.len() - positions.len()) as u64;
             world.longest = world.longest.max(*length);
+            positions
         };
-        self.call(true, push).await.map_err(QueueError::Away)
+        let positions = self.call(Call::Push, push).await.map_err(QueueError::Away)?;
+        let reason = "it has no time for more".to_owned();
+        if positions.is_empty() { Ok(()) } else { Err(QueueError::Refused { positions, reason }) }
     }
 }
 
@@ -265,11 +293,15 @@ impl Pace for Process {
 
     async fn wait(&self, span: Duration) -> Result<(), Stopped> {
         tokio::time::sleep(span).await;
-        let go_on = span != POLL || (self.on_tick)(&mut self.world.borrow_mut());
+        let go_on = span != self.poll || (self.on_tick)(&mut self.world.borrow_mut());
         if go_on { Ok(()) } else { Err(Stopped) }
     }
 
     async fn go(&self) -> Result<(), Stopped> {
+        let still = (self.on_go)(&mut self.world.borrow_mut());
+        if !still.is_zero() {
+            tokio::time::advance(still).await;
+        }
         Ok(())
     }
 
@@ -284,13 +316,11 @@ impl Pace for Process {
         assert!(progress.total.is_none_or(|total| progress.pushed <= total), "{progress:?}");
     }
 
-    fn hold(&self, held: bool) {
-        *self.sleeping.borrow_mut() = held;
-    }
+    fn hold(&self, _: bool) {}
 }
 
 /// How a process of these tests works.
-pub fn settings(strict: bool, page_size: u32, chunk: usize, holder: &str) -> Settings {
+pub(crate) fn settings(strict: bool, page_size: u32, chunk: usize, holder: &str) -> Settings {
     Settings {
         strict,
         queue: "arborescent".to_owned(),
@@ -305,7 +335,7 @@ pub fn settings(strict: bool, page_size: u32, chunk: usize, holder: &str) -> Set
 
 /// How a process ended.
 #[derive(Debug, PartialEq, Eq)]
-pub enum End {
+pub(crate) enum End {
     Stopped,
     Killed,
     /// It said that it is done, or cannot go on.
@@ -313,8 +343,19 @@ pub enum End {
 }
 
 /// Runs a producer until it ends.
-pub async fn live(mut machine: Machine, settings: Settings, process: &Process) -> End {
-    let mut performer = Performer::new(settings, process.clone(), process.clone(), process.clone());
+pub(crate) async fn live(machine: Machine, settings: Settings, process: &Process) -> End {
+    live_on(machine, settings, process.clone(), process).await
+}
+
+/// Runs a producer with another database.
+pub(crate) async fn live_on(
+    mut machine: Machine,
+    settings: Settings,
+    store: impl Store,
+    process: &Process,
+) -> End {
+    let settings = Settings { poll: process.poll, ..settings };
+    let mut performer = Performer::new(settings, store, process.clone(), process.clone());
     let life = async {
         let mut event = Event::Started;
         loop {

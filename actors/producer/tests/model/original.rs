@@ -2,53 +2,53 @@
 //! that are filtered and sorted again each time. It shares nothing with the code that it judges.
 
 /// An identifier as 24 digits: their order is the database's.
-pub type Hex = String;
+pub(crate) type Hex = String;
 
 /// A tangle: identifier, crossings, is it good?
-pub type Tangle = (Hex, i64, bool);
+pub(crate) type Tangle = (Hex, i64, bool);
 
 /// A stencil.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Stencil {
-    pub id: Hex,
-    pub tcn: i64,
-    pub root: i64,
-    pub scion: i64,
-    pub state: i64,
+pub(crate) struct Stencil {
+    pub(crate) id: Hex,
+    pub(crate) tcn: i64,
+    pub(crate) root: i64,
+    pub(crate) scion: i64,
+    pub(crate) state: i64,
 }
 
 /// The five arguments of a job.
-pub type Args = (Hex, i64, Hex, i64, i64);
+pub(crate) type Args = (Hex, i64, Hex, i64, i64);
 
 /// What happens while the original sleeps, or is down.
 #[derive(Debug, Clone, Default)]
-pub struct Interval {
+pub(crate) struct Interval {
     /// Tangles that come.
-    pub inserted: Vec<Tangle>,
+    pub(crate) inserted: Vec<Tangle>,
     /// Jobs of others that the queue's server has at the next reading.
-    pub jobs: u64,
+    pub(crate) jobs: u64,
 }
 
 /// The original and its database.
 #[derive(Debug, Clone, Default)]
-pub struct Original {
-    pub tangles: Vec<Tangle>,
-    pub stencils: Vec<Stencil>,
-    pub completed: i64,
-    pub page_size: usize,
+pub(crate) struct Original {
+    pub(crate) tangles: Vec<Tangle>,
+    pub(crate) stencils: Vec<Stencil>,
+    pub(crate) completed: i64,
+    pub(crate) page_size: usize,
     /// What it pushed, in order.
-    pub pushed: Vec<Args>,
+    pub(crate) pushed: Vec<Args>,
     /// Jobs of it that still wait in its queue: workers take them while it sleeps.
-    pub waiting: usize,
+    pub(crate) waiting: usize,
     /// How often it died.
-    pub deaths: usize,
+    pub(crate) deaths: usize,
 }
 
 struct Died;
 
 impl Original {
     /// Lives through `intervals`: each sleep takes one, and each death.
-    pub fn live(&mut self, jobs: u64, intervals: &[Interval]) {
+    pub(crate) fn live(&mut self, jobs: u64, intervals: &[Interval]) {
         let mut clock = (jobs, intervals.iter());
         while let Some(Died) = self.process(&mut clock).err() {
             self.deaths += 1;
