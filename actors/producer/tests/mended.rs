@@ -1,5 +1,7 @@
 //! The default through accidents: every job leaves, and twice only where nobody can know.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails right there")]
+
 #[path = "mended/accidents.rs"]
 mod accidents;
 #[path = "mended/instances.rs"]

@@ -1,6 +1,8 @@
 //! The database's edge against a stand-in for its server (`tests/peers/mongo_server.py`); the driver, and all that is sent, is
 //! the real one.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails right there")]
+
 #[path = "mongodb_store/documents.rs"]
 mod documents;
 #[path = "mongodb_store/leases.rs"]

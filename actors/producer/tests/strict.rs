@@ -1,5 +1,7 @@
 //! `compat = "strict"` against an independent model of the original: the same jobs, in the same order, the same states.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails right there")]
+
 #[path = "model/original.rs"]
 mod original;
 #[path = "memory/world.rs"]

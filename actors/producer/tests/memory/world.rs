@@ -45,6 +45,8 @@ pub(crate) struct World {
     /// Chunks whose reply was lost, or whose acknowledgement was not noted.
     pub(crate) unsure: u64,
     pub(crate) refusing: bool,
+    /// Was only a part of the last chunk taken?
+    pub(crate) part: bool,
     pub(crate) started: Option<Instant>,
 }
 
@@ -136,7 +138,11 @@ impl Process {
             let calls = world.calls;
             let fault = world.faults.remove(&calls);
             let unsure = match call {
-                Call::Push => matches!(fault, Some(Fault::LostReply | Fault::KillAfter)),
+                Call::Push => {
+                    let part = std::mem::replace(&mut world.part, fault == Some(Fault::Refuse));
+                    matches!(fault, Some(Fault::LostReply | Fault::KillAfter))
+                        || (part && fault == Some(Fault::KillBefore))
+                }
                 Call::Note => fault == Some(Fault::KillBefore),
                 Call::Other => false,
             };

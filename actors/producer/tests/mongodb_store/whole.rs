@@ -123,8 +123,8 @@ async fn a_successor_goes_on_from_the_cursor_in_the_document() {
     let half = document(&server, oid(100)).await;
     assert_eq!((number(&half, "state"), world.borrow().pushed.len()), (Some(1), 32 + 40 + 40));
     assert_eq!(life().await, End::Said(Action::Finish));
-    let world = world.borrow();
-    assert_eq!((world.pushed.len(), world.duplicates()), (16 * 16, 0));
+    let (jobs, duplicates) = (world.borrow().pushed.len(), world.borrow().duplicates());
+    assert_eq!((jobs, duplicates), (16 * 16, 0));
     assert_eq!(number(&document(&server, oid(100)).await, "state"), Some(3));
     let config = document(&server, "config").await;
     assert_eq!(number(&config, "current_completed_tcn"), Some(4));
