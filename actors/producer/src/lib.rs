@@ -8,6 +8,7 @@
 //! under [`edge`].
 
 pub mod advance;
+mod config;
 pub mod cursor;
 pub mod edge;
 pub mod id;
@@ -16,9 +17,14 @@ pub mod pace;
 pub mod pages;
 pub mod pair;
 pub mod perform;
+pub mod plan;
+pub mod producer;
 pub mod queue;
 pub mod reading;
+pub mod status;
 pub mod stencil;
 pub mod store;
 pub mod walk;
 pub mod watermark;
+
+pub use config::{Compat, MongoConfig, ProducerConfig};

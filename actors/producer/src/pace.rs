@@ -20,6 +20,8 @@ pub enum Peer {
 pub struct Progress {
     /// Jobs that are acknowledged.
     pub pushed: u64,
+    /// Of these, since the last word.
+    pub fresh: u64,
     /// Jobs that there are, if the sets do not change; None: not known.
     pub total: Option<u64>,
 }

@@ -9,6 +9,8 @@ mod instances;
 #[path = "model/original.rs"]
 #[allow(dead_code, reason = "each test uses its part of the model")]
 mod original;
+#[path = "mended/planning.rs"]
+mod planning;
 #[path = "mended/walks.rs"]
 mod walks;
 #[path = "memory/world.rs"]

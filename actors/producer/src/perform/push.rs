@@ -62,7 +62,7 @@ impl<S: Store, Q: Queue, P: Pace> Performer<S, Q, P> {
                 let mark = Mark { id: stencil.id, state: State::Started, cursor: Some(*cursor) };
                 self.mark(&mark).await?;
             }
-            self.progress(jobs, cursor.as_ref());
+            self.progress(jobs, chunk.len() as u64, cursor.as_ref());
             size = size.saturating_mul(2);
         }
         Ok(Event::Pushed { jobs, cursor })
@@ -234,9 +234,9 @@ impl<S: Store, Q: Queue, P: Pace> Performer<S, Q, P> {
         Ok(())
     }
 
-    fn progress(&self, jobs: u64, cursor: Option<&Cursor>) {
+    fn progress(&self, jobs: u64, fresh: u64, cursor: Option<&Cursor>) {
         let pushed = cursor.map_or(jobs, |cursor| cursor.pushed);
-        self.pace.tell(Progress { pushed, total: cursor.map(Cursor::total) });
+        self.pace.tell(Progress { pushed, fresh, total: cursor.map(Cursor::total) });
     }
 }
 
