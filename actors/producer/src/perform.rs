@@ -8,11 +8,13 @@ use std::{cell::Cell, time::Duration};
 
 use crate::{
     advance::{Action, Event, Mark},
+    cursor::Census,
     lease::Tenure,
     pace::{Pace, Peer, Stopped},
     pages::KeptPages,
     queue::Queue,
     reading::Reading,
+    stencil::{State, Stencil},
     store::{Store, StoreError},
     watermark::{Level, WaterMarks},
 };
@@ -119,11 +121,7 @@ impl<S: Store, Q: Queue, P: Pace> Performer<S, Q, P> {
                 self.level.read(reading.length(&self.settings.queue));
                 Ok(Event::Read(reading))
             }
-            Action::Survey(stencil) => {
-                let roots = self.insist(async |store| store.census(stencil.roots()).await).await?;
-                let scions = self.insist(async |store| store.census(stencil.scions()).await).await?;
-                Ok(Event::Surveyed { roots, scions })
-            }
+            Action::Survey(stencil) => self.survey(&stencil).await,
             Action::Mark(mark) => self.mark(&mark).await.map(|()| Event::Written),
             Action::Push(stencil) => self.push(&stencil).await,
             Action::Complete { from, to } => {
@@ -138,6 +136,26 @@ impl<S: Store, Q: Queue, P: Pace> Performer<S, Q, P> {
             }
             Action::Finish | Action::Halt(_) => Ok(Event::Started),
         }
+    }
+
+    /// Counts a stencil's sets. One without headroom is looked at in every tick, and one of its sets may be large: so there is a
+    /// look for any tangle first.
+    async fn survey(&self, stencil: &Stencil) -> Result<Event, Trouble> {
+        let (roots, scions) = (stencil.roots(), stencil.scions());
+        if stencil.state == State::NoHeadroom {
+            let some = async |set| self.insist(async |store| store.page(set, None, 0).await).await;
+            // What is there is not counted while the other is not.
+            let one = Census { count: 1, greatest: None };
+            if some(roots).await?.is_none() {
+                return Ok(Event::Surveyed { roots: Census::default(), scions: one });
+            }
+            if some(scions).await?.is_none() {
+                return Ok(Event::Surveyed { roots: one, scions: Census::default() });
+            }
+        }
+        let roots = self.insist(async |store| store.census(roots).await).await?;
+        let scions = self.insist(async |store| store.census(scions).await).await?;
+        Ok(Event::Surveyed { roots, scions })
     }
 
     async fn mark(&self, mark: &Mark) -> Result<(), Trouble> {

@@ -172,7 +172,7 @@ async fn compare(seed: u64) -> (usize, usize) {
 #[tokio::test(start_paused = true)]
 async fn random_worlds_give_the_model_s_jobs_and_states() {
     let (mut jobs, mut deaths) = (0, 0);
-    for seed in 0..rounds("ORCHESTRATOR_PRODUCER_SEEDS", 60) {
+    for seed in 0..rounds("ORCHESTRATOR_PRODUCER_SEEDS", 40) {
         let (pushed, died) = compare(seed).await;
         jobs += pushed;
         deaths += died;
@@ -245,4 +245,29 @@ fn a_halt_says_what_to_do() {
     let set = orchestrator_producer::stencil::Set::Scion { tcn: 3 };
     let said = Halt::EmptySet { stencil: "stencil 07".to_owned(), set }.to_string();
     assert!(said.contains("stencil 07") && said.contains("insert some"), "{said}");
+}
+
+/// Both lists of pages are complete before the first job leaves: what comes after that is in none. And they are made anew for
+/// each stencil (flaw 12).
+#[tokio::test(start_paused = true)]
+async fn flaw_10_and_12_pages_are_walked_before_the_first_job_and_for_each_stencil() {
+    let mut original = one_stencil(5, 3);
+    original.stencils.push(original::Stencil { id: id(8).to_string(), tcn: 5, root: 2, scion: 3, state: 0 });
+    let world = Rc::new(RefCell::new(world_of(&original)));
+    world.borrow_mut().reading.working = 1;
+    let come = Cell::new(0);
+    let coming = move |world: &mut World| {
+        // One each before the first two jobs leave, behind all pages.
+        if come.replace(come.get() + 1) < 2 {
+            world.insert(id(50 + come.get()), 2, true);
+        }
+        std::time::Duration::ZERO
+    };
+    let process = Process { on_go: Rc::new(coming), ..Process::new(&world, |_| false) };
+    let end = live(Machine::strict("arborescent"), settings(true, 2, 1, "s"), &process).await;
+    assert_eq!(end, End::Stopped);
+    let world = world.borrow();
+    // 5 rootstocks make 3 pages, 7 make 4; 3 scions make 2.
+    assert_eq!(world.pushed.len(), 3 * 2 + 4 * 2);
+    assert_eq!(world.seeks, (3 + 1) + (2 + 1) + (4 + 1) + (2 + 1));
 }

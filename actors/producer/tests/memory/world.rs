@@ -35,6 +35,8 @@ pub(crate) struct World {
     /// What the queue took, in order.
     pub(crate) pushed: Vec<(Pair, Option<Stamp>)>,
     pub(crate) reading: Reading,
+    /// Counts of sets.
+    pub(crate) counts: usize,
     /// Seeks for pages.
     pub(crate) seeks: usize,
     /// The longest the queue was.
@@ -199,6 +201,7 @@ impl Store for Process {
 
     async fn census(&self, set: Set) -> Result<Census, StoreError> {
         let census = |world: &mut World| {
+            world.counts += 1;
             let tangles = world.sets.get(&set);
             tangles.map_or(Census::default(), |tangles| Census {
                 count: tangles.len() as u64,

@@ -81,6 +81,28 @@ async fn flaw_10_what_comes_while_jobs_are_out_is_grafted() {
     }
 }
 
+/// Flaw 15: a stencil without headroom blocks nothing; it is looked at in every tick, and its large set not counted each time.
+#[tokio::test(start_paused = true)]
+async fn flaw_15_no_headroom_is_looked_at_cheaply_and_taken_up() {
+    let world =
+        Rc::new(RefCell::new(world_with(&[0, 0, 9, 0, 5], &[stencil(1, 2, 3), stencil(2, 2, 4)], 4, 6)));
+    let counts = Rc::new(RefCell::new(Vec::new()));
+    let seen = counts.clone();
+    let late = Process::new(&world, move |world| {
+        world.work_off();
+        seen.borrow_mut().push((world.stencils[&id(1)].state, world.counts));
+        // Only after the last TCN of all is pushed does the set fill.
+        if world.stencils[&id(2)].state == State::Complete {
+            world.insert(id(7), 3, true);
+        }
+        true
+    });
+    finish(&world, 2, &late).await;
+    assert_complete(&world.borrow(), 2, "the stencil is taken up");
+    let counts = counts.borrow();
+    assert_eq!(counts[..2], [(State::NoHeadroom, 2), (State::NoHeadroom, 2 + 2)], "the other stencil's two");
+}
+
 /// Flaw 14: jobs that wait never exceed the high mark.
 #[tokio::test(start_paused = true)]
 async fn flaw_14_the_queue_stays_below_its_mark() {
