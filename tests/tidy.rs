@@ -18,6 +18,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("orchestrator-queue", &["orchestrator-edge", "orchestrator-supervise"]),
     ("orchestrator-provenance", &["orchestrator-edge", "orchestrator-supervise"]),
     ("orchestrator-ingester", &["orchestrator-edge", "orchestrator-supervise"]),
+    ("orchestrator-producer", &["orchestrator-edge", "orchestrator-supervise"]),
     (
         "orchestrator",
         &[
