@@ -76,7 +76,7 @@ fn noise_in_any_place_of_the_handshake_is_a_link_that_is_down() {
         let replies: Arc<Mutex<Vec<Vec<u8>>>> = Arc::default();
         let mut random = fastrand::Rng::with_seed(7);
         let impostor = hostile_to(place, &replies);
-        replies.lock().unwrap().extend((0..8).map(|_| noise(&mut random)));
+        replies.lock().unwrap().extend((0..4).map(|_| noise(&mut random)));
         let (faktory, spec) = impatiently_to(&impostor);
         TestTree::run(spec, async |tree| {
             eventually("all noise was heard", || replies.lock().unwrap().is_empty()).await;

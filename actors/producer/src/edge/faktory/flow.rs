@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use orchestrator_supervise::{ChildSpec, Outbox, inbox};
+use orchestrator_supervise::{ChildSpec, Outbox, Shutdown, inbox};
 use tokio::{
     sync::{Semaphore, oneshot},
     time::timeout,
@@ -67,7 +67,10 @@ pub fn child_spec(server: Server, flow: Flow) -> (Faktory, ChildSpec) {
     let (ways, slots): (Vec<Way>, Vec<Slots>) = (0..flow.connections.clamp(1, 4)).map(|_| way(flow)).unzip();
     let count = slots.len();
     let connection = move |index: usize| lane::factory(server.clone(), &slots[index]);
-    (Faktory { lanes: ways.into(), patience }, ChildSpec::pool("faktory", count, connection))
+    // A reply is waited for at a stop, too: what is given up then would be pushed twice.
+    let drain = Shutdown::After(reply + Duration::from_secs(1));
+    let pool = ChildSpec::pool("faktory", count, connection).shutdown(drain);
+    (Faktory { lanes: ways.into(), patience }, pool)
 }
 
 fn way(flow: Flow) -> (Way, Slots) {
@@ -125,7 +128,9 @@ impl Faktory {
         }
         match timeout(self.patience, answer).await {
             Ok(Ok(info)) => info,
-            Ok(Err(_gone)) => Err(FaktoryError::Lost("its child was restarted".to_owned())),
+            Ok(Err(_gone)) => {
+                Err(FaktoryError::Lost("the connection's child ended before the answer".to_owned()))
+            }
             Err(_elapsed) => Err(FaktoryError::Lost(format!("no answer within {:?}", self.patience))),
         }
     }
