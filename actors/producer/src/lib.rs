@@ -8,4 +8,5 @@ pub mod edge;
 pub mod id;
 pub mod job;
 pub mod pair;
+pub mod queue;
 pub mod reading;

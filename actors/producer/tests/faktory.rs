@@ -17,5 +17,7 @@ mod losing;
 mod outage;
 #[path = "faktory/pushing.rs"]
 mod pushing;
+#[path = "faktory/queue.rs"]
+mod queue;
 #[path = "faktory/workers.rs"]
 mod workers;
