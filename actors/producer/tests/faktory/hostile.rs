@@ -89,7 +89,7 @@ fn noise_in_any_place_of_the_handshake_is_a_link_that_is_down() {
 /// Some of what is said looks like the beginning of a reply that never ends.
 fn impatiently_to(impostor: &Impostor) -> (Faktory, SupervisorSpec) {
     let server = Server::new(&impostor.url(), None, None).unwrap();
-    with(server.patience(SHORT), Flow::default())
+    with(server.patience(IMPATIENT), Flow::default())
 }
 
 /// Honest, but for lines that begin with `place`: those are answered with the last of `replies`, after which it hangs up; an empty

@@ -13,11 +13,18 @@ pub(crate) use orchestrator_supervise::testing::{TestTree, eventually};
 use orchestrator_supervise::{LinkSnapshot, NodeSnapshot, Strategy, SupervisorSpec, Tree};
 use serde_json::{Value, json};
 
-/// Time-outs of tests in which a server does not answer.
+/// Time-outs of tests in which a server never greets.
 pub(crate) const SHORT: Patience = Patience {
     connect: Duration::from_secs(5),
     handshake: Duration::from_millis(300),
-    reply: Duration::from_millis(300),
+    reply: Duration::from_secs(15),
+};
+
+/// Time-outs of tests in which a server does not reply; a busy machine must still get through the handshake.
+pub(crate) const IMPATIENT: Patience = Patience {
+    connect: Duration::from_secs(5),
+    handshake: Duration::from_secs(5),
+    reply: Duration::from_millis(500),
 };
 
 /// One connection to `url`.

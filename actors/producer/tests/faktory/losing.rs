@@ -34,14 +34,14 @@ fn a_lost_reply_is_ambiguous_whatever_the_server_stored() {
 #[test]
 fn a_server_that_does_not_answer_in_time_leaves_it_open() {
     let peer = Peer::start(&[]);
-    let server = Server::new(&peer.url(), None, None).unwrap().patience(SHORT);
+    let server = Server::new(&peer.url(), None, None).unwrap().patience(IMPATIENT);
     let (faktory, spec) = with(server, Flow::default());
     TestTree::run(spec, async |tree| {
         up(&tree).await;
         peer.freeze();
         let outcome = faktory.push(0, batch(0..10)).await;
-        assert_eq!(outcome, Err(PushError::Ambiguous("no reply within 300ms".to_owned())));
-        down(&tree, "no handshake within 300ms").await;
+        assert_eq!(outcome, Err(PushError::Ambiguous("no reply within 500ms".to_owned())));
+        down(&tree, "no reply within 500ms").await;
     });
 }
 
@@ -62,13 +62,13 @@ fn a_command_without_its_end_was_not_sent() {
     let mut large = Batch::with_room_for(1);
     large.add(&JobWriter::new(&terms).unwrap(), &job(0, 0)).unwrap();
     let peer = Peer::start(&[]);
-    let server = Server::new(&peer.url(), None, None).unwrap().patience(SHORT);
+    let server = Server::new(&peer.url(), None, None).unwrap().patience(IMPATIENT);
     let (faktory, spec) = with(server, Flow::default());
     TestTree::run(spec, async |tree| {
         up(&tree).await;
         peer.freeze();
         let outcome = faktory.push(0, large).await;
-        assert_eq!(outcome, Err(PushError::NotSent("no reply within 300ms".to_owned())));
+        assert_eq!(outcome, Err(PushError::NotSent("no reply within 500ms".to_owned())));
         assert_eq!(figure(&tree, "ambiguous"), 0);
     });
 }

@@ -133,7 +133,7 @@ fn a_server_that_is_away_is_told_by_a_reading_and_waited_for_by_a_push() {
 #[test]
 fn what_was_not_sent_is_sent_again_under_its_name() {
     let mut peer = Peer::start(&[]);
-    let patience = Patience { reply: Duration::from_secs(2), ..SHORT };
+    let patience = Patience { reply: Duration::from_secs(2), ..IMPATIENT };
     let server = Server::new(&peer.url(), None, None).unwrap().patience(patience);
     let (faktory, spec) = with(server, Flow::default());
     // More than the system keeps for a connection, so that a server that does not read cannot have got all of it.
