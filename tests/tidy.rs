@@ -32,7 +32,13 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("orchestrator-harness", &[]),
     (
         "orchestrator-bench",
-        &["orchestrator-edge", "orchestrator-harness", "orchestrator-provenance", "orchestrator-supervise"],
+        &[
+            "orchestrator-edge",
+            "orchestrator-harness",
+            "orchestrator-producer",
+            "orchestrator-provenance",
+            "orchestrator-supervise",
+        ],
     ),
 ];
 

@@ -1,3 +1,4 @@
 //! Everything that talks to the outside.
 
+pub mod faktory;
 pub mod mongodb;
