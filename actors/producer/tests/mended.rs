@@ -106,6 +106,7 @@ fn assert_complete(world: &World, page_size: u32, what: &str) {
         })
         .collect();
     assert_eq!(jids.len(), world.pushed.len(), "{what}: a jid was used twice");
+    assert_eq!(world.late, 0, "{what}: something was sent after the lease had ended");
     let unfinished = world.stencils.values().filter(|stencil| stencil.state != State::Complete);
     assert_eq!(unfinished.filter(|stencil| stencil.rootstock_tcn != 0).count(), 0, "{what}");
 }

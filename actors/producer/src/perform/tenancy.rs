@@ -23,11 +23,12 @@ impl<S: Store, Q: Queue, P: Pace> Performer<S, Q, P> {
     pub(super) async fn take_lease(&self) -> Result<Event, Trouble> {
         self.tenure.set(None);
         let ttl_ms = millis(self.settings.lease);
+        // Before the database's clock is read: the lease is reckoned from there.
+        let asked_ms = self.pace.now_ms();
         let (now_ms, seen) = self.insist(async |store| store.lease().await).await?;
         let Claim::Take { epoch } = claim(now_ms, seen.as_ref(), &self.settings.holder) else {
             return Ok(Event::LeaseHeld);
         };
-        let asked_ms = self.pace.now_ms();
         let until_ms = now_ms.saturating_add_unsigned(ttl_ms);
         let lease = Lease { holder: self.settings.holder.clone(), epoch, until_ms };
         if !self.insist(async |store| store.take(seen.as_ref(), &lease).await).await? {

@@ -44,6 +44,8 @@ pub(crate) struct World {
     /// Number of calls so far; what is to happen at which.
     pub(crate) calls: u64,
     pub(crate) faults: BTreeMap<u64, Fault>,
+    /// Chunks that were sent although the sender's lease had ended.
+    pub(crate) late: u64,
     /// Chunks whose reply was lost, or whose acknowledgement was not noted.
     pub(crate) unsure: u64,
     pub(crate) refusing: bool,
@@ -276,6 +278,9 @@ impl Queue for Process {
 
     async fn push(&mut self, pairs: &[Pair], stamp: Option<Stamp>) -> Result<(), QueueError> {
         let push = |world: &mut World| {
+            let now_ms = world.now_ms();
+            let ended = world.lease.as_ref().is_some_and(|lease| lease.until_ms < now_ms);
+            world.late += u64::from(stamp.is_some() && ended);
             let refused = |at: &usize| world.refusing && at % 3 == 2;
             let positions: Vec<usize> = (0..pairs.len()).filter(refused).collect();
             let taken = pairs.iter().enumerate().filter(|(at, _)| !positions.contains(at));

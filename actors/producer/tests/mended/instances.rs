@@ -79,6 +79,17 @@ async fn who_stood_still_pushes_nothing_under_a_lost_lease() {
     assert_eq!(world.borrow().duplicates(), 0);
 }
 
+/// A lease is as old as the clock that its end was reckoned from, however long it took to be written.
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_was_slow_to_get_is_renewed_before_it_is_used() {
+    let world = Rc::new(RefCell::new(made()));
+    // The first call reads clock and lease, the second takes it: 35 s of cuts, longer than it lasts.
+    world.borrow_mut().faults.extend((2..700).map(|call| (call, Fault::Cut)));
+    let end = live(machine(2), settings(false, 2, 20, "one"), &process(&world)).await;
+    assert_eq!(end, End::Said(Action::Finish));
+    assert_complete(&world.borrow(), 2, "slow");
+}
+
 /// A lease that is taken although it has not ended (by hand, say): what is written is fenced, so a chunk each time is the most
 /// that is repeated, and no TCN is completed by who has been overtaken.
 #[tokio::test(start_paused = true)]
