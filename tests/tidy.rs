@@ -18,6 +18,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("orchestrator-queue", &["orchestrator-edge", "orchestrator-supervise"]),
     ("orchestrator-provenance", &["orchestrator-edge", "orchestrator-supervise"]),
     ("orchestrator-ingester", &["orchestrator-edge", "orchestrator-supervise"]),
+    ("orchestrator-producer", &["orchestrator-edge", "orchestrator-supervise"]),
     (
         "orchestrator",
         &[
@@ -31,7 +32,13 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("orchestrator-harness", &[]),
     (
         "orchestrator-bench",
-        &["orchestrator-edge", "orchestrator-harness", "orchestrator-provenance", "orchestrator-supervise"],
+        &[
+            "orchestrator-edge",
+            "orchestrator-harness",
+            "orchestrator-producer",
+            "orchestrator-provenance",
+            "orchestrator-supervise",
+        ],
     ),
 ];
 

@@ -17,13 +17,12 @@ use clap::Args;
 use orchestrator_harness::Redis;
 use serde_json::{Value, json};
 
-pub(crate) use self::relay::Relay;
 use self::{
     load::Load,
-    process::Process,
     sink::{Seen, Sink},
     subject::Ingester,
 };
+pub(crate) use self::{process::Process, relay::Relay};
 use crate::calibration::median;
 
 /// What has left the source is in the workers' queues after so long.

@@ -3,6 +3,7 @@
 mod calibration;
 mod ingester;
 mod load;
+mod producer;
 mod provenance;
 mod stall;
 mod subject;
@@ -64,6 +65,11 @@ enum Bench {
     },
     /// Frames from a detector to workers; not part of `all`
     Ingester(ingester::Options),
+    /// Jobs to a Faktory server; not part of `all`
+    Producer(producer::Options),
+    /// A server for that
+    #[command(hide = true)]
+    FaktorySink(producer::Sink),
     /// What the ingester is compared with
     #[command(hide = true)]
     Relay(ingester::Relay),
@@ -93,6 +99,8 @@ fn main() -> Result<()> {
         }
         Bench::Ingester(ref options) => say(&ingester::run(&arguments.binary, options)?),
         Bench::Relay(ref relay) => relay.run(),
+        Bench::Producer(ref options) => say(&producer::run(options)?),
+        Bench::FaktorySink(ref sink) => sink.run(),
         ref one => arguments.report(one),
     }
 }
@@ -121,7 +129,11 @@ impl Arguments {
 
     fn run(&self, bench: &Bench, commits: &mut Vec<f64>) -> Result<Value> {
         match *bench {
-            Bench::All | Bench::Ingester(_) | Bench::Relay(_) => Ok(json!({})),
+            Bench::All
+            | Bench::Ingester(_)
+            | Bench::Relay(_)
+            | Bench::Producer(_)
+            | Bench::FaktorySink(_) => Ok(json!({})),
             Bench::Workers { workers } => self.workers(workers, false, commits),
             Bench::Oneshot => self.workers(8, true, commits),
             Bench::Ingest { rows } => self.ingest(rows),

@@ -6,15 +6,15 @@ use anyhow::{Context, Result};
 
 /// Killed when it is dropped.
 #[derive(Debug)]
-pub(super) struct Process(Child);
+pub(crate) struct Process(Child);
 
 impl Process {
-    pub(super) fn start(command: &mut Command) -> Result<Self> {
+    pub(crate) fn start(command: &mut Command) -> Result<Self> {
         Ok(Self(command.stdin(Stdio::null()).spawn().context("start a program: build it with --release")?))
     }
 
     /// CPU time used so far, user and system, seconds.
-    pub(super) fn cpu_s(&self) -> Result<f64> {
+    pub(crate) fn cpu_s(&self) -> Result<f64> {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.0.id()))?;
         let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
         let ticks: Vec<f64> = fields.skip(11).take(2).map(str::parse).collect::<Result<_, _>>()?;
@@ -23,7 +23,7 @@ impl Process {
     }
 
     /// A line of /proc/PID/status, MiB.
-    pub(super) fn memory_mib(&self, field: &str) -> Result<f64> {
+    pub(crate) fn memory_mib(&self, field: &str) -> Result<f64> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.0.id()))?;
         let line = status.lines().find(|line| line.starts_with(field)).context("a known field")?;
         let kib: f64 = line.split_whitespace().nth(1).context("a number")?.parse()?;

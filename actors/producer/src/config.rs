@@ -1,0 +1,195 @@
+//! Section `[producer]` of the configuration.
+
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::reading::Count;
+
+/// How stencils become jobs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ProducerConfig {
+    /// `strict` follows the original to the letter; `default` mends its flaws.
+    pub compat: Compat,
+    /// Tangles of a page; a stencil that was begun keeps its own.
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub page_size: u32,
+    /// Jobs that are pushed at once; what a lost reply may repeat.
+    #[schemars(range(min = 1, max = 1_000))]
+    pub chunk: u32,
+    /// Nothing is pushed while more jobs than this wait in the queue; 0: no bound.
+    pub high_water: u64,
+    /// Once it stopped, pushing goes on when no more jobs than this wait.
+    pub low_water: u64,
+    /// Time between two looks at the queue, milliseconds.
+    #[schemars(range(min = 10, max = 600_000))]
+    pub poll_ms: u32,
+    /// How long another producer waits for this one's lease when it is gone, milliseconds.
+    #[schemars(range(min = 3_000, max = 600_000))]
+    pub lease_ms: u32,
+    /// End once `max_tcn` is complete, instead of waiting for a greater one.
+    pub until_done: bool,
+    /// Whose waiting jobs keep a TCN from being complete: those of the own queue, or of all.
+    pub count: Count,
+    /// Complete TCNs although jobs have failed for good.
+    pub ignore_dead: bool,
+    /// Where stencils and tangles are.
+    pub mongodb: MongoConfig,
+}
+
+/// Which rules.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Compat {
+    /// The original's with its flaws mended.
+    #[default]
+    Default,
+    /// The original's to the letter.
+    Strict,
+}
+
+/// Section `[producer.mongodb]`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct MongoConfig {
+    /// The server or the replica set; a password belongs into `uri_file`.
+    #[schemars(length(min = 1))]
+    pub uri: String,
+    /// A file with the URI instead, for one with a password.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub uri_file: Option<PathBuf>,
+    /// The database, whatever the URI names.
+    #[schemars(length(min = 1))]
+    pub database: String,
+    /// The collection of stencils, with the configuration document.
+    #[schemars(length(min = 1))]
+    pub stencils: String,
+    /// The collection of tangles.
+    #[schemars(length(min = 1))]
+    pub tangles: String,
+}
+
+impl ProducerConfig {
+    /// What a schema cannot say. The texts begin with `section.key = value`.
+    pub fn check(&self) -> Vec<String> {
+        let mut wrong = Vec::new();
+        if self.high_water > 0 && self.low_water > self.high_water {
+            wrong.push(format!(
+                "producer.low_water = {}: it would never be reached: set it below high_water, {}",
+                self.low_water, self.high_water
+            ));
+        }
+        if self.mongodb.names_password() {
+            wrong.push(
+                "producer.mongodb.uri = ..: it may hold a password: put it into a file and name that in uri_file"
+                    .to_owned(),
+            );
+        }
+        wrong
+    }
+}
+
+impl MongoConfig {
+    /// Where the database is, without any password.
+    pub fn endpoint(&self) -> String {
+        if let Some(file) = &self.uri_file {
+            return file.display().to_string();
+        }
+        let (scheme, rest) = self.uri.split_once("//").unwrap_or_default();
+        let hosts = rest.rsplit('@').next().unwrap_or_default();
+        let hosts = hosts.split(['/', '?']).next().unwrap_or_default();
+        format!("{scheme}//{hosts}/{}", self.database)
+    }
+
+    /// The URI.
+    ///
+    /// # Errors
+    /// The file that holds it cannot be read; it may come.
+    pub fn target(&self) -> Result<String, String> {
+        let Some(file) = &self.uri_file else { return Ok(self.uri.clone()) };
+        std::fs::read_to_string(file).map(|text| text.trim().to_owned()).map_err(|error| {
+            format!("producer.mongodb.uri_file = {}: cannot be read: {error}", file.display())
+        })
+    }
+
+    fn names_password(&self) -> bool {
+        let user = self.uri.split_once("//").and_then(|(_, rest)| rest.split_once('@')).map(|(user, _)| user);
+        // Also in an option: tlsCertificateKeyFilePassword.
+        self.uri.contains("assword") || user.is_some_and(|user| user.contains(':'))
+    }
+}
+
+impl Default for ProducerConfig {
+    fn default() -> Self {
+        Self {
+            compat: Compat::default(),
+            page_size: 500,
+            chunk: 1_000,
+            high_water: 1_000_000,
+            low_water: 500_000,
+            poll_ms: 3_000,
+            lease_ms: 30_000,
+            until_done: false,
+            count: Count::default(),
+            ignore_dead: false,
+            mongodb: MongoConfig::default(),
+        }
+    }
+}
+
+impl Default for MongoConfig {
+    fn default() -> Self {
+        Self {
+            uri: "mongodb://127.0.0.1:27017".to_owned(),
+            uri_file: None,
+            database: "tanglenomicon".to_owned(),
+            stencils: "arborescent_stencils".to_owned(),
+            tangles: "arborescent_tangles".to_owned(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(uri: &str) -> MongoConfig {
+        MongoConfig { uri: uri.to_owned(), ..MongoConfig::default() }
+    }
+
+    #[test]
+    fn where_the_database_is_is_told_without_its_secrets() {
+        for (uri, endpoint, secret) in [
+            ("mongodb://127.0.0.1:27017", "mongodb://127.0.0.1:27017/tanglenomicon", false),
+            ("mongodb://me:p%2F@a:1,b/admin?x=y", "mongodb://a:1,b/tanglenomicon", true),
+            ("mongodb://me@a", "mongodb://a/tanglenomicon", false),
+            ("mongodb://a?tlsCertificateKeyFilePassword=x", "mongodb://a/tanglenomicon", true),
+            ("nonsense", "///tanglenomicon", false),
+        ] {
+            let config = ProducerConfig { mongodb: at(uri), ..ProducerConfig::default() };
+            assert_eq!(
+                (config.mongodb.endpoint().as_str(), config.check().len()),
+                (endpoint, usize::from(secret))
+            );
+        }
+    }
+
+    #[test]
+    fn a_low_mark_above_the_high_one_is_told() {
+        let mut config = ProducerConfig { high_water: 10, low_water: 11, ..ProducerConfig::default() };
+        assert!(config.check()[0].starts_with("producer.low_water = 11: "));
+        config.high_water = 0;
+        assert_eq!(config.check(), Vec::<String>::new(), "there is no bound");
+    }
+
+    #[test]
+    fn a_file_may_hold_the_address() {
+        let mut config = at("mongodb://a");
+        assert_eq!(config.target().as_deref(), Ok("mongodb://a"));
+        config.uri_file = Some("/nowhere/uri".into());
+        assert!(config.target().unwrap_err().contains("producer.mongodb.uri_file"));
+        assert_eq!(config.endpoint(), "/nowhere/uri");
+    }
+}

@@ -1,0 +1,4 @@
+//! Everything that talks to the outside.
+
+pub mod faktory;
+pub mod mongodb;

@@ -1,0 +1,153 @@
+//! The way to the connections: what waits for each is bounded in bytes.
+
+use std::{
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use orchestrator_supervise::{ChildSpec, Outbox, Shutdown, inbox};
+use tokio::{
+    sync::{Semaphore, oneshot},
+    time::timeout,
+};
+
+use super::{
+    error::{FaktoryError, PushError, Pushed},
+    lane::{self, Parcel, Question, Slots},
+    server::{Patience, Server},
+};
+use crate::{batch::Batch, reading::Reading};
+
+/// Batches that may wait for a connection, however small they are.
+const BATCHES: usize = 1_024;
+/// Questions that may wait: one at a time is asked, and a few by operators.
+const QUESTIONS: usize = 16;
+
+/// How batches flow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Flow {
+    /// Connections, 1 to 4.
+    pub connections: usize,
+    /// Bytes of batches that wait for one connection or are on their way over it, at the most; a single batch may have more.
+    pub bytes: usize,
+}
+
+impl Default for Flow {
+    fn default() -> Self {
+        Self { connections: 1, bytes: 4 * Batch::BYTES_MAX }
+    }
+}
+
+/// The way to a server. Clones share its connections.
+#[derive(Debug, Clone)]
+pub struct Faktory {
+    lanes: Arc<[Way]>,
+    patience: Duration,
+}
+
+#[derive(Debug)]
+struct Way {
+    parcels: Outbox<Parcel>,
+    questions: Outbox<Question>,
+    room: Arc<Semaphore>,
+    bytes: u32,
+}
+
+/// The outcome of a batch, once it is known.
+#[derive(Debug)]
+pub struct Pending(Option<oneshot::Receiver<Result<Pushed, PushError>>>);
+
+/// The connections to `server`, a pool of children, and the way to them.
+pub fn child_spec(server: Server, flow: Flow) -> (Faktory, ChildSpec) {
+    let Patience { connect, handshake, reply } = server.patience;
+    // A question may find a batch on its way and a connection to be made; what is beyond that is no answer.
+    let patience = connect + handshake + reply * 3;
+    let (ways, slots): (Vec<Way>, Vec<Slots>) = (0..flow.connections.clamp(1, 4)).map(|_| way(flow)).unzip();
+    let count = slots.len();
+    let connection = move |index: usize| lane::factory(server.clone(), &slots[index]);
+    // A reply is waited for at a stop, too: what is given up then would be pushed twice.
+    let drain = Shutdown::After(reply + Duration::from_secs(1));
+    let pool = ChildSpec::pool("faktory", count, connection).shutdown(drain);
+    (Faktory { lanes: ways.into(), patience }, pool)
+}
+
+fn way(flow: Flow) -> (Way, Slots) {
+    let (parcels, parcels_slot) = inbox(BATCHES);
+    let (questions, questions_slot) = inbox(QUESTIONS);
+    let bytes = u32::try_from(flow.bytes).unwrap_or(u32::MAX).max(1);
+    let room = Arc::new(Semaphore::new(bytes as usize));
+    (Way { parcels, questions, room, bytes }, Slots { parcels: parcels_slot, questions: questions_slot })
+}
+
+impl Faktory {
+    /// How many connections there are.
+    pub fn connections(&self) -> usize {
+        self.lanes.len()
+    }
+
+    /// Hands `batch` to a connection (counted from 0, and on from the first after the last), once there is room for it. Batches of
+    /// one connection are pushed, and their outcomes known, in the order of these calls; while the server is away they wait. A
+    /// batch whose [`Pending`] is dropped before its turn is not sent.
+    pub async fn submit(&self, connection: usize, batch: Batch) -> Pending {
+        let way = &self.lanes[connection % self.lanes.len()];
+        let (tell, outcome) = oneshot::channel();
+        let size = u32::try_from(batch.bytes()).unwrap_or(u32::MAX).min(way.bytes);
+        let Some(command) = batch.into_command() else {
+            // Nobody is there who would not hear it.
+            let _ = tell.send(Ok(Pushed::default()));
+            return Pending(Some(outcome));
+        };
+        // Neither fails before the process ends.
+        if let Ok(room) = way.room.clone().acquire_many_owned(size).await {
+            let parcel = Parcel { command, outcome: tell, _room: room };
+            if way.parcels.send(parcel).await.is_ok() {
+                return Pending(Some(outcome));
+            }
+        }
+        Pending(None)
+    }
+
+    /// Pushes `batch` over a connection; as [`Faktory::submit`].
+    ///
+    /// # Errors
+    /// [`PushError`]: whether the jobs may be pushed again as they are depends on the kind.
+    pub async fn push(&self, connection: usize, batch: Batch) -> Result<Pushed, PushError> {
+        self.submit(connection, batch).await.await
+    }
+
+    /// What is in the server's queues and sets, asked over the first connection, after the batch that is on its way there.
+    ///
+    /// # Errors
+    /// [`FaktoryError`]; also at once while the server is away.
+    pub async fn info(&self) -> Result<Reading, FaktoryError> {
+        let (tell, answer) = oneshot::channel();
+        if self.lanes[0].questions.tell(tell).is_err() {
+            return Err(FaktoryError::Lost("too many questions wait for an answer".to_owned()));
+        }
+        match timeout(self.patience, answer).await {
+            Ok(Ok(info)) => info,
+            Ok(Err(_gone)) => {
+                Err(FaktoryError::Lost("the connection's child ended before the answer".to_owned()))
+            }
+            Err(_elapsed) => Err(FaktoryError::Lost(format!("no answer within {:?}", self.patience))),
+        }
+    }
+}
+
+impl Future for Pending {
+    type Output = Result<Pushed, PushError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let Some(outcome) = &mut self.0 else {
+            return Poll::Ready(Err(PushError::NotSent("the process ends".to_owned())));
+        };
+        Pin::new(outcome).poll(cx).map(|outcome| {
+            // The child that had it is gone, and what it knew.
+            outcome.unwrap_or_else(|_| {
+                Err(PushError::Ambiguous("the connection's child ended before the reply".to_owned()))
+            })
+        })
+    }
+}

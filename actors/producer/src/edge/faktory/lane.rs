@@ -1,0 +1,203 @@
+//! One connection's child: pushes what comes, one batch after the other, and answers questions in between. A server that is away is
+//! a state of its link: batches wait then, and questions are told so.
+
+use std::{pin::pin, time::Duration};
+
+use orchestrator_edge::Reconnect;
+use orchestrator_supervise::{Backoff, Factory, Figure, FigureKind, Inbox, InboxSlot, StartCx, Vitals};
+use tokio::{
+    sync::{OwnedSemaphorePermit, oneshot},
+    time::{Instant, sleep},
+};
+
+use super::{
+    connection::Connection,
+    error::{FaktoryError, PushError, Pushed},
+    server::Server,
+};
+use crate::{batch::Command, reading::Reading};
+
+/// Between two tries.
+const RETRY: Backoff = Backoff { first: Duration::from_millis(50), max: Duration::from_secs(5) };
+
+/// A batch on its way, with its share of the lane's bytes.
+#[derive(Debug)]
+pub(super) struct Parcel {
+    pub(super) command: Command,
+    pub(super) outcome: oneshot::Sender<Result<Pushed, PushError>>,
+    pub(super) _room: OwnedSemaphorePermit,
+}
+
+/// Somebody who wants to know queues and sets.
+pub(super) type Question = oneshot::Sender<Result<Reading, FaktoryError>>;
+
+/// What a lane is fed through.
+#[derive(Debug, Clone)]
+pub(super) struct Slots {
+    pub(super) parcels: InboxSlot<Parcel>,
+    pub(super) questions: InboxSlot<Question>,
+}
+
+/// The child.
+pub(super) fn factory(server: Server, slots: &Slots) -> Factory {
+    let taken = slots.clone();
+    let task = Factory::task(move |cx: StartCx| {
+        let lane = Lane {
+            server: server.clone(),
+            parcels: taken.parcels.open(),
+            questions: taken.questions.open(),
+            figures: Figures::declare(&cx.vitals),
+            cx,
+        };
+        async move {
+            lane.run().await;
+            Ok(())
+        }
+    });
+    task.with_inbox("batches", &slots.parcels).with_inbox("questions", &slots.questions)
+}
+
+struct Lane {
+    server: Server,
+    parcels: Inbox<Parcel>,
+    questions: Inbox<Question>,
+    figures: Figures,
+    cx: StartCx,
+}
+
+struct Figures {
+    pushed: Figure,
+    refused: Figure,
+    ambiguous: Figure,
+    batches: Figure,
+    sent: Figure,
+    busy: Figure,
+    reconnects: Figure,
+}
+
+impl Lane {
+    async fn run(mut self) {
+        let mut reconnect = Reconnect::new(self.cx.vitals.link("faktory", self.server.endpoint()), RETRY);
+        let mut was_up = false;
+        loop {
+            let opened = tokio::select! {
+                biased;
+                opened = Connection::open(&self.server) => opened,
+                () = self.cx.stop.cancelled() => break,
+            };
+            let error = match opened {
+                Ok(mut connection) => {
+                    reconnect.succeeded();
+                    if std::mem::replace(&mut was_up, true) {
+                        self.figures.reconnects.add(1);
+                    }
+                    match self.converse(&mut connection).await {
+                        Ok(()) => return connection.end().await,
+                        Err(error) => error,
+                    }
+                }
+                Err(error) => error,
+            };
+            let delay = reconnect.failed(error.to_string());
+            if !self.wait(delay, &error).await {
+                break;
+            }
+        }
+        while let Some(parcel) = self.parcels.try_recv() {
+            parcel.answer(Err(PushError::NotSent("the process stops".to_owned())));
+        }
+    }
+
+    /// Pushes and answers over one connection until it is lost; no error after a stop, once nothing waits any more.
+    async fn converse(&mut self, connection: &mut Connection) -> Result<(), FaktoryError> {
+        loop {
+            // A connection that the server has closed is noticed before a batch is lost on it.
+            tokio::select! {
+                biased;
+                error = connection.lost() => return Err(error),
+                Some(question) = self.questions.recv() => {
+                    let _in_hand = self.cx.vitals.hold("info");
+                    let info = connection.info().await;
+                    let lost = info.as_ref().err().filter(|error| matches!(error, FaktoryError::Lost(_))).cloned();
+                    // Who does not wait any more needs no answer.
+                    let _ = question.send(info);
+                    if let Some(error) = lost {
+                        return Err(error);
+                    }
+                }
+                parcel = self.parcels.next(&self.cx) => match parcel {
+                    Some(parcel) => self.push(connection, parcel).await?,
+                    None => return Ok(()),
+                },
+            }
+        }
+    }
+
+    async fn push(&self, connection: &mut Connection, parcel: Parcel) -> Result<(), FaktoryError> {
+        // Whoever sent it has gone, and would not know what became of it.
+        if parcel.outcome.is_closed() {
+            return Ok(());
+        }
+        let _in_hand = self.cx.vitals.hold("batch");
+        let begun = Instant::now();
+        let outcome = connection.push(&parcel.command).await;
+        self.figures.busy.add(begun.elapsed().as_micros() as u64);
+        self.figures.count(&parcel.command, &outcome);
+        let lost = outcome.as_ref().err().filter(|error| !error.spares_connection()).map(ToString::to_string);
+        parcel.answer(outcome);
+        lost.map_or(Ok(()), |reason| Err(FaktoryError::Lost(reason)))
+    }
+
+    /// Waits before the next try; false when asked to stop meanwhile. Questions hear what the matter is.
+    async fn wait(&mut self, delay: Duration, error: &FaktoryError) -> bool {
+        let mut over = pin!(sleep(delay));
+        loop {
+            tokio::select! {
+                biased;
+                () = self.cx.stop.cancelled() => return false,
+                () = &mut over => return true,
+                Some(question) = self.questions.recv() => {
+                    // Who does not wait any more needs no answer.
+                    let _ = question.send(Err(error.clone()));
+                }
+            }
+        }
+    }
+}
+
+impl Parcel {
+    fn answer(self, outcome: Result<Pushed, PushError>) {
+        // Who does not wait any more needs no answer.
+        let _ = self.outcome.send(outcome);
+    }
+}
+
+impl Figures {
+    fn declare(vitals: &Vitals) -> Self {
+        let declare = |name, unit| vitals.declare(name, unit, FigureKind::Counter);
+        Self {
+            pushed: declare("pushed", "jobs"),
+            refused: declare("refused", "jobs"),
+            ambiguous: declare("ambiguous", "jobs"),
+            batches: declare("batches", "batches"),
+            sent: declare("sent", "bytes"),
+            busy: declare("busy", "microseconds"),
+            reconnects: declare("reconnects", "connections"),
+        }
+    }
+
+    fn count(&self, command: &Command, outcome: &Result<Pushed, PushError>) {
+        let jobs = command.jids().len() as u64;
+        match outcome {
+            Ok(Pushed { refused }) => {
+                self.batches.add(1);
+                self.sent.add(command.bytes().len() as u64);
+                self.refused.add(refused.len() as u64);
+                self.pushed.add(jobs - refused.len() as u64);
+            }
+            Err(PushError::Refused(_)) => self.refused.add(jobs),
+            Err(PushError::Ambiguous(_)) => self.ambiguous.add(jobs),
+            Err(PushError::NotSent(_)) => {}
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! Replies of the Faktory work protocol, in the framing of Redis: a bounded decoder that is fed pieces of any size.
+
+use bytes::{Buf, Bytes, BytesMut};
+
+/// Longest line; errors quote what was sent, but not all of it.
+const LINE_MAX: usize = 16 * 1024;
+/// Longest bulk: an `INFO` with thousands of queues, or a `PUSHB` all of whose jobs are refused, has far less.
+pub(super) const BULK_MAX: usize = 8 * 1024 * 1024;
+
+/// One reply.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Reply {
+    /// `+text`.
+    Simple(String),
+    /// `-CODE text`, with its code.
+    Error(String),
+    /// `$length` and so many bytes.
+    Bulk(Bytes),
+    /// `$-1`.
+    Null,
+}
+
+/// What is no reply: the connection cannot be used any more.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Malformed {
+    #[error("a reply begins with {0:?}: is this a Faktory server?")]
+    Kind(char),
+    #[error("a line is longer than {LINE_MAX} bytes: is this a Faktory server?")]
+    Line,
+    #[error("a line does not end with CR and LF: is this a Faktory server?")]
+    LineEnd,
+    #[error("a reply's length is {0:?}, more than {BULK_MAX} bytes or none: is this a Faktory server?")]
+    Length(String),
+}
+
+/// Takes the first reply off `buffer`; none while it is not all there. Nothing is reserved for what was only announced beyond
+/// [`BULK_MAX`].
+pub(super) fn decode(buffer: &mut BytesMut) -> Result<Option<Reply>, Malformed> {
+    let Some(kind) = buffer.first().copied() else { return Ok(None) };
+    if !b"+-$".contains(&kind) {
+        return Err(Malformed::Kind(kind.into()));
+    }
+    let window = &buffer[..buffer.len().min(LINE_MAX)];
+    let Some(end) = window.iter().position(|byte| *byte == b'\n') else {
+        return if buffer.len() >= LINE_MAX { Err(Malformed::Line) } else { Ok(None) };
+    };
+    let Some(line) = buffer[1..end].strip_suffix(b"\r") else { return Err(Malformed::LineEnd) };
+    let text = || String::from_utf8_lossy(line).into_owned();
+    let reply = match kind {
+        b'+' => Reply::Simple(text()),
+        b'-' => Reply::Error(text()),
+        _ if line == b"-1" => Reply::Null,
+        _ => {
+            let length = length(line).ok_or_else(|| Malformed::Length(excerpt(&text())))?;
+            let whole = end + 1 + length + 2;
+            if buffer.len() < whole {
+                buffer.reserve(whole - buffer.len());
+                return Ok(None);
+            }
+            if &buffer[whole - 2..whole] != b"\r\n" {
+                return Err(Malformed::LineEnd);
+            }
+            buffer.advance(end + 1);
+            let bulk = buffer.split_to(length).freeze();
+            buffer.advance(2);
+            return Ok(Some(Reply::Bulk(bulk)));
+        }
+    };
+    buffer.advance(end + 1);
+    Ok(Some(reply))
+}
+
+fn length(digits: &[u8]) -> Option<usize> {
+    let number = std::str::from_utf8(digits).ok().filter(|text| text.bytes().all(|c| c.is_ascii_digit()))?;
+    // No digits at all are no number either.
+    number.parse().ok().filter(|length| *length <= BULK_MAX)
+}
+
+/// What of a server's words is shown: its beginning, without what could play tricks on a terminal.
+pub(super) fn excerpt(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(200).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// All replies of `bytes`, fed in pieces that end where `cuts` say.
+    fn fed(bytes: &[u8], cuts: &[usize]) -> Result<Vec<Reply>, Malformed> {
+        let (mut buffer, mut replies, mut from) = (BytesMut::new(), Vec::new(), 0);
+        let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut % (bytes.len() + 1)).collect();
+        cuts.push(bytes.len());
+        cuts.sort_unstable();
+        for cut in cuts {
+            buffer.extend_from_slice(&bytes[from..cut]);
+            from = cut;
+            while let Some(reply) = decode(&mut buffer)? {
+                replies.push(reply);
+            }
+        }
+        Ok(replies)
+    }
+
+    fn reply() -> impl Strategy<Value = (Vec<u8>, Reply)> {
+        let line = "[^\r\n]{0,40}";
+        prop_oneof![
+            line.prop_map(|text| (format!("+{text}\r\n").into_bytes(), Reply::Simple(text))),
+            line.prop_map(|text| (format!("-{text}\r\n").into_bytes(), Reply::Error(text))),
+            proptest::collection::vec(any::<u8>(), 0..300).prop_map(|bulk| {
+                let mut bytes = format!("${}\r\n", bulk.len()).into_bytes();
+                bytes.extend_from_slice(&bulk);
+                bytes.extend_from_slice(b"\r\n");
+                (bytes, Reply::Bulk(bulk.into()))
+            }),
+            Just((b"$-1\r\n".to_vec(), Reply::Null)),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn replies_are_read_in_whatever_pieces_they_come(
+            replies in proptest::collection::vec(reply(), 0..8),
+            cuts in proptest::collection::vec(any::<usize>(), 0..20),
+        ) {
+            let bytes: Vec<u8> = replies.iter().flat_map(|(bytes, _)| bytes.clone()).collect();
+            let wanted: Vec<Reply> = replies.into_iter().map(|(_, reply)| reply).collect();
+            prop_assert_eq!(fed(&bytes, &cuts), Ok(wanted));
+        }
+
+        /// Never a panic, never more memory than the bounds; and pieces do not change what is understood.
+        #[test]
+        fn random_bytes_are_replies_or_refused(
+            bytes in proptest::collection::vec(prop_oneof![any::<u8>(), Just(b'$'), Just(b'\r'), Just(b'\n'), b'0'..=b'9'], 0..400),
+            cuts in proptest::collection::vec(any::<usize>(), 0..20),
+        ) {
+            let whole = fed(&bytes, &[]);
+            match fed(&bytes, &cuts) {
+                Ok(replies) => prop_assert_eq!(whole, Ok(replies)),
+                Err(_) => prop_assert!(whole.is_err()),
+            }
+        }
+
+        #[test]
+        fn an_announced_length_reserves_nothing_beyond_the_bound(length in (BULK_MAX as u128 + 1)..) {
+            let mut buffer = BytesMut::from(format!("${length}\r\nabc").as_bytes());
+            prop_assert!(matches!(decode(&mut buffer), Err(Malformed::Length(_))));
+            prop_assert!(buffer.capacity() < 1024);
+        }
+    }
+
+    #[test]
+    fn what_is_against_the_framing_is_refused() {
+        for (bytes, error) in [
+            ("HTTP/1.1 400\r\n", Malformed::Kind('H')),
+            (":5\r\n", Malformed::Kind(':')),
+            ("+OK\n", Malformed::LineEnd),
+            ("$1099511627776\r\n", Malformed::Length("1099511627776".to_owned())),
+            ("$8388609\r\n", Malformed::Length("8388609".to_owned())),
+            ("$\u{1b}[2J\r\n", Malformed::Length(" [2J".to_owned())),
+            ("$-2\r\n", Malformed::Length("-2".to_owned())),
+            ("$+2\r\nab\r\n", Malformed::Length("+2".to_owned())),
+            ("$2\r\nabc\r\n", Malformed::LineEnd),
+        ] {
+            assert_eq!(decode(&mut BytesMut::from(bytes)), Err(error), "{bytes:?}");
+        }
+        assert_eq!(decode(&mut BytesMut::from("$\r\nab\r\n")), Err(Malformed::Length(String::new())));
+        let endless = "+".repeat(LINE_MAX);
+        assert_eq!(decode(&mut BytesMut::from(&endless[..LINE_MAX - 1])), Ok(None));
+        assert_eq!(decode(&mut BytesMut::from(&*endless)), Err(Malformed::Line));
+    }
+}

@@ -1,0 +1,159 @@
+//! Which server, and how it is spoken to.
+
+use std::{fmt, path::Path, time::Duration};
+
+use tokio_rustls::{TlsConnector, rustls::pki_types::ServerName};
+
+use super::{error::FaktoryError, handshake::Password, tls};
+
+/// Where Faktory listens if a url does not say.
+const PORT: u16 = 7419;
+
+/// A server: address, password, and how its connection is secured.
+#[derive(Clone)]
+pub struct Server {
+    pub(super) host: String,
+    pub(super) port: u16,
+    pub(super) password: Option<Password>,
+    pub(super) tls: Option<(TlsConnector, ServerName<'static>)>,
+    pub(super) patience: Patience,
+}
+
+/// How long a server may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Patience {
+    /// To be found and reached, TLS included.
+    pub connect: Duration,
+    /// For the handshake. A server hangs up after two seconds by itself.
+    pub handshake: Duration,
+    /// To take a command and answer it. A server stops working on a command after five seconds by itself.
+    pub reply: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        let secs = Duration::from_secs;
+        Self { connect: secs(5), handshake: secs(2), reply: secs(15) }
+    }
+}
+
+impl Server {
+    /// Reads `url` as `tcp://host[:port]`, or `tcp+tls://host[:port]` for TLS with the authorities in the file `ca_file`, or those of
+    /// the public web.
+    ///
+    /// # Errors
+    /// [`FaktoryError::Config`]; the text does not repeat a url that may hold a password.
+    pub fn new(url: &str, ca_file: Option<&Path>, password: Option<Password>) -> Result<Self, FaktoryError> {
+        let config = FaktoryError::Config;
+        let (scheme, rest) = url.split_once("://").unwrap_or_default();
+        if rest.contains('@') {
+            let hint = "it holds a password: put that into a file, and name the file in password_file";
+            return Err(config(format!("faktory url = ..: {hint}")));
+        }
+        let address = address(rest).filter(|_| matches!(scheme, "tcp" | "tcp+tls"));
+        let (host, port) = address.ok_or_else(|| {
+            config(format!("faktory url = {url}: write tcp://HOST:{PORT}, or tcp+tls://HOST:{PORT}"))
+        })?;
+        let tls = match scheme {
+            "tcp+tls" => {
+                let name = ServerName::try_from(host.clone()).map_err(|_| {
+                    config(format!("faktory url = {url}: no name that a certificate can have"))
+                })?;
+                Some((tls::connector(ca_file).map_err(config)?, name))
+            }
+            _ => None,
+        };
+        Ok(Self { host, port, password, tls, patience: Patience::default() })
+    }
+
+    /// With other time-outs.
+    #[must_use]
+    pub fn patience(self, patience: Patience) -> Self {
+        Self { patience, ..self }
+    }
+
+    /// For people to read: no password.
+    pub fn endpoint(&self) -> String {
+        let scheme = if self.tls.is_some() { "tcp+tls" } else { "tcp" };
+        if self.host.contains(':') {
+            return format!("{scheme}://[{}]:{}", self.host, self.port);
+        }
+        format!("{scheme}://{}:{}", self.host, self.port)
+    }
+}
+
+/// Host and port; IPv6 addresses stand in brackets.
+fn address(text: &str) -> Option<(String, u16)> {
+    let text = text.trim_end_matches('/');
+    let (host, port) = match text.strip_prefix('[') {
+        Some(text) => match text.split_once(']')? {
+            (host, "") => (host, None),
+            (host, port) => (host, Some(port.strip_prefix(':')?)),
+        },
+        None => text.split_once(':').map_or((text, None), |(host, port)| (host, Some(port))),
+    };
+    let strange = |c: char| c.is_whitespace() || c.is_control() || "/?#[]".contains(c);
+    if host.is_empty() || host.contains(strange) {
+        return None;
+    }
+    let port = port.map_or(Some(PORT), |port| port.parse().ok().filter(|port| *port > 0))?;
+    Some((host.to_owned(), port))
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Server").field("endpoint", &self.endpoint()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_are_read_and_shown() {
+        for (url, shown) in [
+            ("tcp://faktory:7419", "tcp://faktory:7419"),
+            ("tcp://faktory", "tcp://faktory:7419"),
+            ("tcp://10.0.0.7:1/", "tcp://10.0.0.7:1"),
+            ("tcp://[::1]:65535", "tcp://[::1]:65535"),
+            ("tcp://[::1]", "tcp://[::1]:7419"),
+            ("tcp+tls://faktory.example.org", "tcp+tls://faktory.example.org:7419"),
+        ] {
+            assert_eq!(Server::new(url, None, None).unwrap().endpoint(), shown);
+        }
+    }
+
+    #[test]
+    fn a_url_that_cannot_be_used_says_what_to_write() {
+        for url in [
+            "",
+            "faktory:7419",
+            "http://faktory",
+            "tcp://",
+            "tcp://:7419",
+            "tcp://a:0",
+            "tcp://a:70000",
+            "tcp://a b:1",
+            "tcp://[::1",
+            "tcp://[::1]7419",
+            "tcp://::1:7419",
+        ] {
+            let error = Server::new(url, None, None).unwrap_err();
+            assert!(error.to_string().contains("write tcp://HOST:7419") && !error.is_retryable(), "{error}");
+        }
+        let error = Server::new("tcp://:secret@faktory:7419", None, None).unwrap_err().to_string();
+        assert!(error.contains("password_file") && !error.contains("secret"), "{error}");
+        let server = Server::new("tcp://f", None, Password::new("secret")).unwrap();
+        assert!(!format!("{server:?}").contains("secret"));
+    }
+
+    #[test]
+    fn authorities_that_cannot_be_read_are_named() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let error = Server::new("tcp+tls://f", Some(file.path()), None).unwrap_err().to_string();
+        assert!(error.contains("ca_file = /") && error.contains("has no certificate"), "{error}");
+        let error = Server::new("tcp+tls://f", Some(Path::new("/none")), None).unwrap_err().to_string();
+        assert!(error.starts_with("ca_file = /none: cannot be read"), "{error}");
+    }
+}

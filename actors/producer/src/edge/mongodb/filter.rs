@@ -1,0 +1,44 @@
+//! Selections and sets as queries (contract A4, A6).
+
+use mongodb::bson::{Document, doc};
+
+use super::{CONFIG, layout::number};
+use crate::stencil::{Selection, Set};
+
+/// The stencils of a selection. An open one is whatever is neither 2 nor 3, so also one whose state is missing: it is met, and
+/// then cannot be read. What is unfinished includes those whose TCN is no number, so that they are told of, too.
+pub(super) fn stencils(selection: Selection) -> Document {
+    let others = doc! { "_id": { "$ne": CONFIG } };
+    let grows = doc! { "rootstock_tcn": { "$ne": 0 } };
+    let parts = match selection {
+        Selection::Recovery { tcn } => {
+            vec![doc! { "$or": [{ "state": 0 }, { "state": 1 }] }, doc! { "TCN": number(tcn) }]
+        }
+        Selection::Open { tcn } => vec![
+            doc! { "state": { "$ne": 3 } },
+            doc! { "state": { "$ne": 2 } },
+            doc! { "TCN": { "$lte": number(tcn) } },
+            grows,
+            others,
+        ],
+        Selection::Unfinished { tcn } => {
+            vec![
+                doc! { "state": { "$ne": 3 } },
+                doc! { "TCN": { "$not": { "$gt": number(tcn) } } },
+                grows,
+                others,
+            ]
+        }
+        Selection::Complete { tcn } => vec![doc! { "state": 3 }, doc! { "TCN": number(tcn) }, grows],
+        Selection::All => vec![others],
+    };
+    doc! { "$and": parts }
+}
+
+/// The tangles of a set.
+pub(super) fn tangles(set: Set) -> Document {
+    match set {
+        Set::Rootstock { tcn } => doc! { "TCN": number(tcn) },
+        Set::Scion { tcn } => doc! { "TCN": number(tcn), "is_good": true },
+    }
+}

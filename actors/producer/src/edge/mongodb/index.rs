@@ -1,0 +1,48 @@
+//! The indexes that pages need. Sorted by `_id` within a TCN, the shipped ones serve scions only (contract A7, flaw 13).
+
+use mongodb::bson::{Bson, Document, doc};
+
+use super::session::Session;
+use crate::store::StoreError;
+
+/// One for each kind of set.
+fn wanted() -> [Document; 2] {
+    [doc! { "TCN": 1, "_id": 1 }, doc! { "TCN": 1, "is_good": 1, "_id": 1 }]
+}
+
+/// Those of `collection` that are missing, as JSON.
+pub(super) async fn missing(session: &Session, collection: &str) -> Result<Vec<String>, StoreError> {
+    Ok(keys_missing(session, collection)
+        .await?
+        .into_iter()
+        .map(|keys| Bson::Document(keys).to_string())
+        .collect())
+}
+
+/// Makes those that are missing.
+pub(super) async fn ensure(session: &Session, collection: &str) -> Result<(), StoreError> {
+    for keys in keys_missing(session, collection).await? {
+        session.create_index(collection, keys).await?;
+    }
+    Ok(())
+}
+
+async fn keys_missing(session: &Session, collection: &str) -> Result<Vec<Document>, StoreError> {
+    let there = session.index_keys(collection).await?;
+    // Keys of an index may be of any type of number.
+    let plain = |keys: &Document| {
+        let direction = |value: &Bson| match value {
+            Bson::Int32(number) => Some(f64::from(*number)),
+            Bson::Int64(number) => Some(*number as f64),
+            Bson::Double(number) => Some(*number),
+            _ => None,
+        };
+        keys.iter().map(|(name, value)| (name.clone(), direction(value))).collect::<Vec<_>>()
+    };
+    let there: Vec<_> = there.iter().map(plain).collect();
+    let serves = |keys: &Document| {
+        let keys = plain(keys);
+        there.iter().any(|index| index.starts_with(&keys))
+    };
+    Ok(wanted().into_iter().filter(|keys| !serves(keys)).collect())
+}

@@ -1,0 +1,49 @@
+//! The lease's writes: each only if what is there still is what was seen.
+
+use mongodb::bson::{Document, doc};
+
+use super::{CONFIG, layout::long, session::Session};
+use crate::{lease::Lease, store::StoreError};
+
+/// Writes `lease` in place of `seen`; false if that is not there any more.
+pub(super) async fn take(
+    session: &Session,
+    stencils: &str,
+    seen: Option<&Lease>,
+    lease: &Lease,
+) -> Result<bool, StoreError> {
+    let mut filter = doc! { "_id": CONFIG };
+    match seen {
+        None => {
+            filter.insert("orchestrator.lease", doc! { "$exists": false });
+        }
+        Some(seen) => {
+            filter.insert("orchestrator.lease.holder", seen.holder.as_str());
+            filter.insert("orchestrator.lease.epoch", long(seen.epoch));
+            // Renewed in between, it is not free.
+            filter.insert("orchestrator.lease.until_ms", seen.until_ms);
+        }
+    }
+    session.set("taking the lease", stencils, filter, doc! { "orchestrator.lease": layout(lease) }).await
+}
+
+/// Moves the end of the lease of `epoch`; false if another has been given since.
+pub(super) async fn renew(
+    session: &Session,
+    stencils: &str,
+    epoch: u64,
+    ttl_ms: u64,
+) -> Result<bool, StoreError> {
+    let until_ms = match ttl_ms {
+        0 => 0,
+        _ => session.clock_ms().await?.saturating_add_unsigned(ttl_ms),
+    };
+    let filter = doc! { "_id": CONFIG, "orchestrator.lease.epoch": long(epoch) };
+    session
+        .set("renewing the lease", stencils, filter, doc! { "orchestrator.lease.until_ms": until_ms })
+        .await
+}
+
+fn layout(lease: &Lease) -> Document {
+    doc! { "holder": lease.holder.as_str(), "epoch": long(lease.epoch), "until_ms": lease.until_ms }
+}

@@ -1,0 +1,44 @@
+//! Python for the peers: the stand-ins' folder, and an environment with the packages that they need.
+
+use std::{
+    fs::{self, File},
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use rustix::fs::{FlockOperation, flock};
+
+/// Where the stand-ins are.
+pub(crate) fn peers() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../peers")
+}
+
+/// The Python with what the peers need, from PyPI once for each change of their list.
+pub(crate) fn python() -> PathBuf {
+    let home = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/peers");
+    fs::create_dir_all(&home).expect("a directory below target/");
+    let lock = File::create(home.join("lock")).expect("a lock file");
+    // Other tests may be making it.
+    flock(&lock, FlockOperation::LockExclusive).expect("the lock");
+    let (venv, installed) = (home.join("venv"), home.join("installed.txt"));
+    let list = peers().join("requirements.txt");
+    let wanted = fs::read_to_string(&list).expect("the list of packages");
+    let python = venv.join("bin/python");
+    if fs::read_to_string(&installed).ok().as_ref() != Some(&wanted) {
+        run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&venv));
+        run(Command::new(&python)
+            .args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r"])
+            .arg(&list));
+        fs::write(&installed, wanted).expect("note what is installed");
+    }
+    python
+}
+
+fn run(command: &mut Command) {
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.success(),
+        "{command:?}: {said}\ntests/run installs python3-venv; the packages come from PyPI"
+    );
+}
