@@ -92,6 +92,8 @@ impl Drill {
 
     /// The panic comes while the mapping begins: the order to begin is given `first`, or the one to panic.
     pub(crate) fn panics_while_one_begins(&mut self, path: &str, first: bool) {
+        // A thread that has no more work in hand when the panic comes does not panic any more.
+        let first = first && !is_thread(path);
         let before = self.tree();
         let scan = self.next(FRAMES, Fate::Whole);
         if first {
