@@ -42,7 +42,10 @@ impl Pulse {
 
     /// How long it has been in one poll, or how long its heartbeat is overdue: whichever is longer.
     pub(crate) fn silence(&self) -> Duration {
-        let now = self.epoch.elapsed();
+        self.silence_at(self.epoch.elapsed())
+    }
+
+    fn silence_at(&self, now: Duration) -> Duration {
         let since = |ms| now.saturating_sub(Duration::from_millis(ms));
         let polled = match self.poll_ms.load(Relaxed) {
             IDLE => Duration::ZERO,
@@ -140,5 +143,24 @@ impl Drop for Arbiters {
         for arbiter in threads {
             arbiter.stop();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_poll_that_lasts_is_silence_and_so_is_a_beat_that_does_not_come() {
+        let pulse = Pulse::new("test".to_owned());
+        let second = Duration::from_secs(1);
+        let now = 10 * BEAT;
+        assert_eq!(pulse.silence_at(now), 9 * BEAT, "no beat since the first one, but the one that was due");
+        pulse.last_ms.store(45_000, Relaxed);
+        assert_eq!(pulse.silence_at(now), Duration::ZERO, "it has beaten");
+        pulse.poll_ms.store(47_000, Relaxed);
+        assert_eq!(pulse.silence_at(now), 3 * second, "one poll takes that long");
+        pulse.poll_ms.store(IDLE, Relaxed);
+        assert_eq!(pulse.silence_at(now), Duration::ZERO);
     }
 }
