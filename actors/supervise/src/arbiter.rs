@@ -12,9 +12,12 @@ use std::{
 
 use actix_rt::{Arbiter, ArbiterHandle};
 
-/// How often an arbiter shows that it runs. What blocks one is seen by the poll that does not end, and at once: this is for a thread
-/// that is gone. Each beat of each arbiter wakes a thread of a process that has nothing to do.
+/// How often an arbiter of children shows that it runs. What blocks one is seen by the poll that does not end, and at once: this is for
+/// a thread that is gone. Each beat of each arbiter wakes a thread of a process that has nothing to do.
 const BEAT: Duration = Duration::from_secs(5);
+
+/// How often the arbiter does that the root was started on: what runs there beside children, signals for instance, is not watched.
+const ROOT_BEAT: Duration = Duration::from_millis(250);
 
 /// Not in a poll.
 const IDLE: u64 = u64::MAX;
@@ -24,15 +27,16 @@ const IDLE: u64 = u64::MAX;
 pub(crate) struct Pulse {
     name: String,
     epoch: Instant,
+    every: Duration,
     last_ms: AtomicU64,
     /// When the poll under way began.
     poll_ms: AtomicU64,
 }
 
 impl Pulse {
-    fn new(name: String) -> Arc<Self> {
-        let epoch = Instant::now();
-        Arc::new(Self { name, epoch, last_ms: AtomicU64::new(0), poll_ms: AtomicU64::new(IDLE) })
+    fn new(name: String, every: Duration) -> Arc<Self> {
+        let (epoch, last_ms, poll_ms) = (Instant::now(), AtomicU64::new(0), AtomicU64::new(IDLE));
+        Arc::new(Self { name, epoch, every, last_ms, poll_ms })
     }
 
     /// Name of the arbiter.
@@ -51,7 +55,7 @@ impl Pulse {
             IDLE => Duration::ZERO,
             began => since(began),
         };
-        polled.max(since(self.last_ms.load(Relaxed)).saturating_sub(BEAT))
+        polled.max(since(self.last_ms.load(Relaxed)).saturating_sub(self.every))
     }
 
     fn now_ms(&self) -> u64 {
@@ -62,8 +66,9 @@ impl Pulse {
     async fn beat(pulse: Weak<Self>) {
         while let Some(pulse) = pulse.upgrade() {
             pulse.last_ms.store(pulse.now_ms(), Relaxed);
+            let every = pulse.every;
             drop(pulse);
-            tokio::time::sleep(BEAT).await;
+            tokio::time::sleep(every).await;
         }
     }
 }
@@ -118,19 +123,19 @@ pub(crate) struct Arbiters {
 impl Arbiters {
     /// The arbiter that this call runs on.
     pub(crate) fn current(&self, name: &str) -> Place {
-        self.place(Arbiter::current(), name)
+        Self::place(Arbiter::current(), name, ROOT_BEAT)
     }
 
     /// A thread of its own.
     pub(crate) fn spawn(&self, name: &str) -> Place {
         let arbiter = Arbiter::new();
-        let place = self.place(arbiter.handle(), name);
+        let place = Self::place(arbiter.handle(), name, BEAT);
         self.threads.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(arbiter);
         place
     }
 
-    fn place(&self, handle: ArbiterHandle, name: &str) -> Place {
-        let place = Place { handle, pulse: Pulse::new(name.to_owned()) };
+    fn place(handle: ArbiterHandle, name: &str, beat: Duration) -> Place {
+        let place = Place { handle, pulse: Pulse::new(name.to_owned(), beat) };
         let pulse = Arc::downgrade(&place.pulse);
         place.spawn(move || Pulse::beat(pulse));
         place
@@ -152,7 +157,7 @@ mod tests {
 
     #[test]
     fn a_poll_that_lasts_is_silence_and_so_is_a_beat_that_does_not_come() {
-        let pulse = Pulse::new("test".to_owned());
+        let pulse = Pulse::new("test".to_owned(), BEAT);
         let second = Duration::from_secs(1);
         let now = 10 * BEAT;
         assert_eq!(pulse.silence_at(now), 9 * BEAT, "no beat since the first one, but the one that was due");
