@@ -1,13 +1,13 @@
 //! What strangers can do to the admin endpoint of the real binary, and through it to the work: nothing.
 
 use std::{
-    io::{self, Write},
-    net::{SocketAddr, TcpStream},
     thread,
     time::{Duration, Instant},
 };
 
-use orchestrator_harness::{HttpReply, Site, Worker, eventually, http, http_tcp, try_raw, wait_for};
+use orchestrator_harness::{
+    HttpReply, Reply, Site, eventually, http, http_tcp, slow_strangers, try_raw, wait_for,
+};
 
 fn site() -> Site {
     Site::new(env!("CARGO_BIN_EXE_orchestrator")).set("admin.listen=127.0.0.1:0")
@@ -40,61 +40,31 @@ fn a_mebibyte_of_headers_is_refused_and_costs_nothing() {
     assert_eq!(http_tcp(address, "GET", "/v1/tree", &[], "").status, 200);
 }
 
-/// How long one request of a worker takes.
-fn ready(worker: &mut Worker) -> Duration {
-    let began = Instant::now();
-    worker.ready();
-    let took = began.elapsed();
-    // The pace of a worker: one that asks all the time would measure itself.
-    thread::sleep(Duration::from_millis(1));
-    took
-}
-
-fn p99(mut took: Vec<Duration>) -> Duration {
-    took.sort();
-    took[took.len() * 99 / 100]
-}
-
-/// Half a head, no head, half a body, and readers that do not read; each waits for a place in the backlog.
-fn strangers(address: SocketAddr) -> Vec<TcpStream> {
-    let stop = "POST /v1/actors/queue/watcher/stop HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{";
-    let kinds = [
-        ("GET /v1/tree HTTP/1.1\r\nHost: local", 150),
-        ("", 150),
-        (stop, 100),
-        ("GET /v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n", 300),
-    ];
-    let texts = kinds.into_iter().flat_map(|(text, count)| std::iter::repeat_n(text, count));
-    let knock = |text: &str| {
-        let mut stream = TcpStream::connect(address)?;
-        stream.write_all(text.as_bytes())?;
-        io::Result::Ok(stream)
-    };
-    texts.map(|text| knock(text).expect("a place in the backlog, in time")).collect()
-}
-
 #[test]
 fn slow_strangers_on_tcp_lock_out_neither_the_operator_nor_the_workers() {
     let site = site();
     let instance = site.start();
     let (address, mut worker) = (site.admin_tcp(), site.worker());
-    let calm = p99((0..1000).map(|_| ready(&mut worker)).collect());
-    let siege = thread::spawn(move || strangers(address));
-    let (mut answers, mut slowest) = (Vec::new(), Duration::ZERO);
-    while !siege.is_finished() || answers.len() < 1000 {
+    let siege = thread::spawn(move || slow_strangers(address));
+    // How long a worker's answers take meanwhile is a figure of `orchestrator-bench strangers`; here none of them fails.
+    let mut slowest = Duration::ZERO;
+    loop {
+        let besieged = !siege.is_finished();
         let began = Instant::now();
         let reply: HttpReply = http(&site.admin_socket(), "GET", "/v1/tree", &[], "");
         slowest = slowest.max(began.elapsed());
         assert_eq!(reply.status, 200);
-        answers.extend((0..20).map(|_| ready(&mut worker)));
+        for _ in 0..20 {
+            assert_eq!(worker.ready(), Reply::NoJobs);
+        }
+        if !besieged {
+            break;
+        }
     }
     let (code, _, err) = site.cli(&["restart", "queue/watcher", "--reason", "siege"]);
     assert_eq!(code, 0, "{err}");
-    let besieged = p99(answers);
-    eprintln!("READY p99: {calm:?} calm, {besieged:?} besieged; the operator waited {slowest:?} at most");
+    eprintln!("the operator waited {slowest:?} at most");
     assert!(slowest < Duration::from_secs(2), "the operator waited for {slowest:?}");
-    // Below a millisecond the machine's noise is all that is measured.
-    assert!(besieged < 2 * calm.max(Duration::from_millis(1)), "workers: {calm:?} became {besieged:?}");
     let strangers = siege.join().expect("strangers");
     assert!(site.figure("admin", "event_clients") <= 16);
     // Those who do not get on with it are cut off, so that TCP answers although none of them leaves.

@@ -6,6 +6,7 @@ mod load;
 mod producer;
 mod provenance;
 mod stall;
+mod strangers;
 mod subject;
 
 use std::{
@@ -67,6 +68,8 @@ enum Bench {
     Ingester(ingester::Options),
     /// Jobs to a Faktory server; not part of `all`
     Producer(producer::Options),
+    /// What strangers at the admin endpoint cost a worker; not part of `all`
+    Strangers,
     /// A server for that
     #[command(hide = true)]
     FaktorySink(producer::Sink),
@@ -101,6 +104,7 @@ fn main() -> Result<()> {
         Bench::Relay(ref relay) => relay.run(),
         Bench::Producer(ref options) => say(&producer::run(options)?),
         Bench::FaktorySink(ref sink) => sink.run(),
+        Bench::Strangers => say(&strangers::run(&arguments.binary)?),
         ref one => arguments.report(one),
     }
 }
@@ -132,6 +136,7 @@ impl Arguments {
             Bench::All
             | Bench::Ingester(_)
             | Bench::Relay(_)
+            | Bench::Strangers
             | Bench::Producer(_)
             | Bench::FaktorySink(_) => Ok(json!({})),
             Bench::Workers { workers } => self.workers(workers, false, commits),

@@ -123,7 +123,7 @@ fn while_a_foreign_writer_has_the_lock_nothing_is_answered() {
     let asked = Instant::now();
     let error = s.begin().unwrap_err();
     assert!(matches!(error, StorageError::Busy { .. }) && error.is_retryable(), "{error}");
-    assert!(asked.elapsed() < Duration::from_millis(100), "waited {:?}", asked.elapsed());
+    assert!(asked.elapsed() < Duration::from_secs(1), "waited {:?}", asked.elapsed());
     assert!(s.dequeue(100).is_err(), "no group, no answer");
     s.foreign.execute_batch("ROLLBACK").unwrap();
     assert_eq!(next_attr(&mut s, 100).as_deref(), Some("alpha"));
