@@ -17,7 +17,7 @@ use actix_rt::{Arbiter, ArbiterHandle};
 const BEAT: Duration = Duration::from_secs(5);
 
 /// How often the arbiter does that the root was started on: what runs there beside children, signals for instance, is not watched.
-const ROOT_BEAT: Duration = Duration::from_millis(250);
+const ROOT_BEAT: Duration = Duration::from_secs(1);
 
 /// Not in a poll.
 const IDLE: u64 = u64::MAX;

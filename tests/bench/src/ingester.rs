@@ -125,7 +125,7 @@ fn memory(binary: &Path, redis: &Redis, options: &Options, load: Load) -> Result
     }))
 }
 
-/// What an idle one costs over ten seconds, and how soon one is there.
+/// What an idle one costs over twenty seconds, and how soon one is there.
 fn idle(binary: &Path, redis: &Redis) -> Result<Value> {
     let mut starts = Vec::new();
     for _ in 0..5 {
@@ -133,10 +133,10 @@ fn idle(binary: &Path, redis: &Redis) -> Result<Value> {
     }
     let ingester = Ingester::start(binary, redis, 1, None)?;
     thread::sleep(Duration::from_secs(2));
-    let before = ingester.process.cpu_s()?;
+    let before = ingester.process.threads_cpu_s()?;
     let begun = std::time::Instant::now();
     thread::sleep(Duration::from_secs(20));
-    let cpu = ingester.process.cpu_s()? - before;
+    let cpu = ingester.process.threads_cpu_s()? - before;
     Ok(json!({
         "bench": "ingester-idle",
         "cpu_percent": (cpu / begun.elapsed().as_secs_f64() * 1e5).round() / 1e3,
