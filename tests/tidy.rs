@@ -69,6 +69,8 @@ const EXEMPT: &[&str] = &["actors/admin/", "src/cli/", "tests/"];
 const OUR_EDGE_CALLS: &[&str] = &[
     "inotify::factory",
     "inotify::create_input_dir",
+    "mongodb::endpoint",
+    "mongodb::names_password",
     "redis::factory",
     "redis::log_factory",
     "redis::{self, Place, Position}",

@@ -5,8 +5,12 @@
 pub mod amqp;
 mod descriptors;
 mod faults;
+#[cfg(feature = "mongodb")]
+pub mod mongodb;
 mod reconnect;
+mod secrets;
 
 pub use descriptors::raise_descriptor_limit;
 pub use faults::Faults;
 pub use reconnect::Reconnect;
+pub use secrets::{has_password, secret, without_user};

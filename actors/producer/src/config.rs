@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use orchestrator_edge::{mongodb, secret};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -81,7 +82,7 @@ impl ProducerConfig {
                 self.low_water, self.high_water
             ));
         }
-        if self.mongodb.names_password() {
+        if mongodb::names_password(&self.mongodb.uri) {
             wrong.push(
                 "producer.mongodb.uri = ..: it may hold a password: put it into a file and name that in uri_file"
                     .to_owned(),
@@ -97,10 +98,7 @@ impl MongoConfig {
         if let Some(file) = &self.uri_file {
             return file.display().to_string();
         }
-        let (scheme, rest) = self.uri.split_once("//").unwrap_or_default();
-        let hosts = rest.rsplit('@').next().unwrap_or_default();
-        let hosts = hosts.split(['/', '?']).next().unwrap_or_default();
-        format!("{scheme}//{hosts}/{}", self.database)
+        mongodb::endpoint(&self.uri, &self.database)
     }
 
     /// The URI.
@@ -108,16 +106,7 @@ impl MongoConfig {
     /// # Errors
     /// The file that holds it cannot be read; it may come.
     pub fn target(&self) -> Result<String, String> {
-        let Some(file) = &self.uri_file else { return Ok(self.uri.clone()) };
-        std::fs::read_to_string(file).map(|text| text.trim().to_owned()).map_err(|error| {
-            format!("producer.mongodb.uri_file = {}: cannot be read: {error}", file.display())
-        })
-    }
-
-    fn names_password(&self) -> bool {
-        let user = self.uri.split_once("//").and_then(|(_, rest)| rest.split_once('@')).map(|(user, _)| user);
-        // Also in an option: tlsCertificateKeyFilePassword.
-        self.uri.contains("assword") || user.is_some_and(|user| user.contains(':'))
+        secret(self.uri_file.as_deref(), &self.uri, "producer.mongodb.uri_file")
     }
 }
 
@@ -166,7 +155,7 @@ mod tests {
             ("mongodb://me:p%2F@a:1,b/admin?x=y", "mongodb://a:1,b/tanglenomicon", true),
             ("mongodb://me@a", "mongodb://a/tanglenomicon", false),
             ("mongodb://a?tlsCertificateKeyFilePassword=x", "mongodb://a/tanglenomicon", true),
-            ("nonsense", "///tanglenomicon", false),
+            ("nonsense", "/tanglenomicon", false),
         ] {
             let config = ProducerConfig { mongodb: at(uri), ..ProducerConfig::default() };
             assert_eq!(

@@ -4,6 +4,7 @@ mod stores;
 
 use std::path::PathBuf;
 
+use orchestrator_edge::secret;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -198,19 +199,12 @@ impl AmqpConfig {
     /// # Errors
     /// The file that holds it cannot be read.
     pub fn target(&self) -> Result<String, String> {
-        secret(self.url_file.as_ref(), &self.url, "provenance.amqp.url_file")
+        secret(self.url_file.as_deref(), &self.url, "provenance.amqp.url_file")
     }
 }
 
 fn hide(key: &str, file_key: &str) -> String {
     format!("{key} = ..: it may hold a password: put it into a file and name that in {file_key}")
-}
-
-fn secret(file: Option<&PathBuf>, plain: &str, key: &str) -> Result<String, String> {
-    let Some(file) = file else { return Ok(plain.to_owned()) };
-    let text = std::fs::read_to_string(file);
-    text.map(|text| text.trim().to_owned())
-        .map_err(|error| format!("{key} = {}: cannot be read: {error}", file.display()))
 }
 
 impl Default for ProvenanceConfig {

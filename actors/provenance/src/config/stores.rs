@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
+use orchestrator_edge::{has_password, mongodb, secret, without_user};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::secret;
 use crate::{edge::postgres::Flavor, store::StoreError};
 
 /// Section `[provenance.postgres]`.
@@ -75,7 +75,7 @@ impl PostgresConfig {
     /// # Errors
     /// The file that holds it cannot be read: [`StoreError::Away`], it may come.
     pub fn target(&self) -> Result<String, StoreError> {
-        secret(self.dsn_file.as_ref(), &self.dsn, "provenance.postgres.dsn_file").map_err(StoreError::Away)
+        secret(self.dsn_file.as_deref(), &self.dsn, "provenance.postgres.dsn_file").map_err(StoreError::Away)
     }
 }
 
@@ -85,15 +85,11 @@ impl MongoConfig {
         if let Some(file) = &self.uri_file {
             return file.display().to_string();
         }
-        let uri = without_user(&self.uri).unwrap_or_default();
-        let hosts: Vec<&str> = uri.splitn(4, '/').take(3).collect();
-        let hosts = hosts.join("/");
-        format!("{}/{}", hosts.split('?').next().unwrap_or_default(), self.database)
+        mongodb::endpoint(&self.uri, &self.database)
     }
 
     pub(super) fn names_password(&self) -> bool {
-        // Also in an option: tlsCertificateKeyFilePassword.
-        self.uri.contains("assword") || has_password(&self.uri)
+        mongodb::names_password(&self.uri)
     }
 
     /// The URI.
@@ -101,20 +97,8 @@ impl MongoConfig {
     /// # Errors
     /// The file that holds it cannot be read: [`StoreError::Away`], it may come.
     pub fn target(&self) -> Result<String, StoreError> {
-        secret(self.uri_file.as_ref(), &self.uri, "provenance.mongodb.uri_file").map_err(StoreError::Away)
+        secret(self.uri_file.as_deref(), &self.uri, "provenance.mongodb.uri_file").map_err(StoreError::Away)
     }
-}
-
-/// Does a url name a user with a password?
-fn has_password(url: &str) -> bool {
-    let user = url.split_once("//").and_then(|(_, rest)| rest.split_once('@')).map(|(user, _)| user);
-    user.is_some_and(|user| user.contains(':'))
-}
-
-/// A url without user and password; None if it is none.
-fn without_user(url: &str) -> Option<String> {
-    let (scheme, rest) = url.split_once("//")?;
-    Some(format!("{scheme}//{}", rest.rsplit('@').next().unwrap_or_default()))
 }
 
 impl Default for PostgresConfig {
@@ -148,40 +132,13 @@ impl Default for SqliteConfig {
 mod tests {
     use super::*;
 
-    fn mongodb(uri: &str) -> MongoConfig {
-        MongoConfig { uri: uri.to_owned(), ..MongoConfig::default() }
-    }
-
-    #[test]
-    fn where_mongodb_is_is_told_without_its_secrets() {
-        for (uri, endpoint) in [
-            ("mongodb://127.0.0.1:27017", "mongodb://127.0.0.1:27017/provenance"),
-            ("mongodb://me:p%2F@a:1,b/admin?x=y", "mongodb://a:1,b/provenance"),
-            ("mongodb://a?tlsCertificateKeyFilePassword=x", "mongodb://a/provenance"),
-            ("nonsense", "/provenance"),
-        ] {
-            assert_eq!(mongodb(uri).endpoint(), endpoint, "{uri}");
-        }
-        let file = MongoConfig { uri_file: Some("/run/uri".into()), ..MongoConfig::default() };
-        assert_eq!(file.endpoint(), "/run/uri");
-    }
-
-    #[test]
-    fn a_password_in_the_address_is_seen() {
-        for uri in ["mongodb://me:secret@a", "mongodb://a/?tlsCertificateKeyFilePassword=x"] {
-            assert!(mongodb(uri).names_password(), "{uri}");
-        }
-        for uri in ["mongodb://127.0.0.1:27017", "mongodb://me@a:1/?authMechanism=MONGODB-X509"] {
-            assert!(!mongodb(uri).names_password(), "{uri}");
-        }
-    }
-
     #[test]
     fn a_file_holds_the_address() {
         let file = tempfile::NamedTempFile::new().expect("a file");
         std::fs::write(file.path(), "mongodb://me:secret@a\n").expect("write");
         let mut config = MongoConfig { uri_file: Some(file.path().into()), ..MongoConfig::default() };
         assert_eq!(config.target().as_deref(), Ok("mongodb://me:secret@a"));
+        assert_eq!(config.endpoint(), file.path().display().to_string());
         config.uri_file = Some("/nowhere/uri".into());
         let error = config.target().expect_err("no such file").to_string();
         assert!(error.contains("provenance.mongodb.uri_file"), "{error}");

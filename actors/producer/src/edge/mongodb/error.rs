@@ -1,6 +1,7 @@
 //! From MongoDB's errors to the store's: all of them are waited for, each says what to do.
 
-use mongodb::error::{Error, ErrorKind, WriteFailure};
+use ::mongodb::error::{Error, ErrorKind, WriteFailure};
+use orchestrator_edge::mongodb;
 
 use crate::store::StoreError;
 
@@ -10,25 +11,12 @@ pub(super) const NO_COLLECTION: i32 = 26;
 /// Translates; `action` says what was tried.
 pub(super) fn explain(action: &str, error: &Error) -> StoreError {
     StoreError::Away(match &*error.kind {
-        ErrorKind::Command(said) => refusal(action, &said.message, said.code),
-        ErrorKind::Write(WriteFailure::WriteError(said)) => refusal(action, &said.message, said.code),
-        ErrorKind::Write(WriteFailure::WriteConcernError(said)) => format!(
-            "the database cannot make it durable while {action}: {} (code {}); bring up more of its servers",
-            said.message, said.code
-        ),
-        ErrorKind::Authentication { message, .. } => {
-            format!("the database turns us away while {action}: {message}; correct the credentials")
+        ErrorKind::Write(WriteFailure::WriteError(said)) => mongodb::failed(action, &said.message, said.code),
+        ErrorKind::Write(WriteFailure::WriteConcernError(said)) => {
+            mongodb::not_durable(action, &said.message, said.code)
         }
-        ErrorKind::ServerSelection { message, .. } => {
-            format!("no primary of the database was found while {action}: {message}")
-        }
-        kind => format!("the connection to the database broke while {action}: {kind}"),
+        _ => mongodb::explain(action, error),
     })
-}
-
-/// What an address that is none is told with.
-pub(super) fn no_address(error: &Error) -> StoreError {
-    StoreError::Away(format!("correct the address of the database: {}", error.kind))
 }
 
 /// The server's code, if it answered.
@@ -37,14 +25,4 @@ pub(super) fn code(error: &Error) -> Option<i32> {
         ErrorKind::Command(said) => Some(said.code),
         _ => None,
     }
-}
-
-fn refusal(action: &str, message: &str, code: i32) -> String {
-    let advice = match code {
-        13 => "; grant the role readWrite",
-        18 => "; correct the credentials",
-        14_031 => "; free space on its disk",
-        _ => "",
-    };
-    format!("the database failed while {action}: {message} (code {code}){advice}")
 }

@@ -2,18 +2,17 @@
 
 use std::time::Duration;
 
-use mongodb::{
-    Client, Collection, Database, IndexModel,
+use ::mongodb::{
+    Collection, Database, IndexModel,
     bson::{Bson, Document, doc},
     error::Error,
-    options::{Acknowledgment, ClientOptions, ReadConcern, ReadPreference, SelectionCriteria, WriteConcern},
+    options::{Acknowledgment, WriteConcern},
 };
+use orchestrator_edge::mongodb;
 
-use super::error::{NO_COLLECTION, code, explain, no_address};
+use super::error::{NO_COLLECTION, code, explain};
 use crate::store::StoreError;
 
-/// How long a primary is looked for, unless the address says otherwise; whoever waits tries again by itself.
-const SELECTION: Duration = Duration::from_secs(5);
 /// How long the majority may take; then it is tried again.
 const MAJORITY: Duration = Duration::from_secs(20);
 /// How long a command may take: longer than the server waits for its majority.
@@ -30,16 +29,9 @@ pub(super) struct Session {
 
 impl Session {
     pub(super) async fn open(uri: &str, name: &str) -> Result<Self, StoreError> {
-        let mut options = ClientOptions::parse(uri).await.map_err(|error| no_address(&error))?;
-        options.server_selection_timeout.get_or_insert(SELECTION);
-        options.connect_timeout.get_or_insert(SELECTION);
-        options.app_name.get_or_insert_with(|| "orchestrator producer".to_owned());
-        options.selection_criteria = Some(SelectionCriteria::ReadPreference(ReadPreference::Primary));
-        options.read_concern = Some(ReadConcern::local());
         let concern = WriteConcern::builder().w(Acknowledgment::Majority).journal(true).w_timeout(MAJORITY);
-        options.write_concern = Some(concern.build());
-        let client = Client::with_options(options).map_err(|error| no_address(&error))?;
-        Ok(Self { database: client.database(name) })
+        let database = mongodb::open(uri, name, "orchestrator producer", Some(concern.build())).await;
+        Ok(Self { database: database.map_err(StoreError::Away)? })
     }
 
     /// The server's clock, milliseconds since 1970.
@@ -159,9 +151,6 @@ async fn in_time<T>(
     timed(action, span, future).await?.map_err(|error| explain(action, &error))
 }
 
-/// A server that stands still keeps its connections open.
-async fn timed<T>(action: &str, span: Duration, future: impl Future<Output = T>) -> Result<T, StoreError> {
-    tokio::time::timeout(span, future).await.map_err(|_| {
-        StoreError::Away(format!("the database did not answer within {} s while {action}", span.as_secs()))
-    })
+async fn timed<T>(action: &str, span: Duration, answer: impl Future<Output = T>) -> Result<T, StoreError> {
+    mongodb::in_time(action, span, answer).await.map_err(StoreError::Away)
 }

@@ -1,9 +1,10 @@
 //! From MongoDB's errors to the store's.
 
-use mongodb::{
+use ::mongodb::{
     bson::Document,
     error::{Error, ErrorKind},
 };
+use orchestrator_edge::mongodb;
 
 use crate::store::StoreError;
 
@@ -24,17 +25,10 @@ pub(super) fn explain(action: &str, error: &Error) -> StoreError {
         ErrorKind::Command(said) if OF_THE_COMMAND.contains(&said.code) => {
             refused(action, &said.message, said.code)
         }
-        ErrorKind::Command(said) => away(action, &said.message, said.code),
-        ErrorKind::Authentication { message, .. } => StoreError::Away(format!(
-            "the database turns us away while {action}: {message}; correct the credentials"
-        )),
         ErrorKind::InvalidArgument { message, .. } => {
             StoreError::Refused(format!("correct the address of the database: {message}"))
         }
-        ErrorKind::ServerSelection { message, .. } => {
-            StoreError::Away(format!("no primary of the database was found while {action}: {message}"))
-        }
-        kind => StoreError::Away(format!("the connection to the database broke while {action}: {kind}")),
+        _ => StoreError::Away(mongodb::explain(action, error)),
     }
 }
 
@@ -48,10 +42,7 @@ pub(super) fn explain_update(action: &str, said: &Document) -> StoreError {
 /// What an update command says of all of it, `writeConcernError`: it was done, but is not on a majority's disks yet.
 pub(super) fn explain_concern(action: &str, said: &Document) -> StoreError {
     let message = said.get_str("errmsg").unwrap_or("no reason is given");
-    StoreError::Away(format!(
-        "the database cannot make it durable while {action}: {message} (code {}); bring up more of its servers",
-        code(said)
-    ))
+    StoreError::Away(mongodb::not_durable(action, message, code(said)))
 }
 
 /// Why a unique index cannot be had for good; None if trying again may help.
@@ -72,14 +63,5 @@ fn refused(action: &str, message: &str, code: i32) -> StoreError {
 }
 
 fn away(action: &str, message: &str, code: i32) -> StoreError {
-    StoreError::Away(format!("the database failed while {action}: {message} (code {code}){}", advice(code)))
-}
-
-fn advice(code: i32) -> &'static str {
-    match code {
-        13 => "; grant the role readWrite",
-        18 => "; correct the credentials",
-        14_031 => "; free space on its disk",
-        _ => "",
-    }
+    StoreError::Away(mongodb::failed(action, message, code))
 }

@@ -2,18 +2,16 @@
 
 use std::time::Duration;
 
-use mongodb::{
-    Client, Collection, Database,
+use ::mongodb::{
+    Collection, Database,
     bson::{Document, RawDocument, RawDocumentBuf, rawdoc},
     error::Error,
-    options::{ClientOptions, ReadConcern, ReadPreference, SelectionCriteria},
 };
+use orchestrator_edge::mongodb;
 
 use super::error::{explain, why_no_index};
 use crate::{method::Entity, store::StoreError};
 
-/// How long a primary is looked for, unless the address says otherwise; whoever waits tries again by itself.
-const SELECTION: Duration = Duration::from_secs(5);
 /// How long a command may take: longer than the server waits for its majority.
 const COMMAND: Duration = Duration::from_secs(60);
 /// How long the next documents of a question may take: some walk over a whole collection.
@@ -28,17 +26,8 @@ pub(super) struct Session {
 
 impl Session {
     pub(super) async fn open(uri: &str, name: &str) -> Result<Self, StoreError> {
-        let wrong = |error: Error| {
-            StoreError::Refused(format!("correct the address of the database: {}", error.kind))
-        };
-        let mut options = ClientOptions::parse(uri).await.map_err(wrong)?;
-        options.server_selection_timeout.get_or_insert(SELECTION);
-        options.connect_timeout.get_or_insert(SELECTION);
-        options.app_name.get_or_insert_with(|| "orchestrator provenance".to_owned());
-        options.selection_criteria = Some(SelectionCriteria::ReadPreference(ReadPreference::Primary));
-        options.read_concern = Some(ReadConcern::local());
-        let client = Client::with_options(options).map_err(wrong)?;
-        let session = Self { database: client.database(name) };
+        let database = mongodb::open(uri, name, "orchestrator provenance", None).await;
+        let session = Self { database: database.map_err(StoreError::Refused)? };
         session.command("connecting", rawdoc! { "ping": 1 }).await?;
         Ok(session)
     }
@@ -104,9 +93,6 @@ impl Session {
     }
 }
 
-/// A server that stands still keeps its connections open.
-async fn in_time<T>(action: &str, span: Duration, future: impl Future<Output = T>) -> Result<T, StoreError> {
-    tokio::time::timeout(span, future).await.map_err(|_| {
-        StoreError::Away(format!("the database did not answer within {} s while {action}", span.as_secs()))
-    })
+async fn in_time<T>(action: &str, span: Duration, answer: impl Future<Output = T>) -> Result<T, StoreError> {
+    mongodb::in_time(action, span, answer).await.map_err(StoreError::Away)
 }

@@ -1,0 +1,54 @@
+//! Addresses with a user and a password in them: they are kept in files, and never shown.
+
+use std::path::Path;
+
+/// Does an address name a user with a password?
+pub fn has_password(url: &str) -> bool {
+    let user = url.split_once("//").and_then(|(_, rest)| rest.split_once('@')).map(|(user, _)| user);
+    user.is_some_and(|user| user.contains(':'))
+}
+
+/// An address without user and password; None if it is none.
+pub fn without_user(url: &str) -> Option<String> {
+    let (scheme, rest) = url.split_once("//")?;
+    Some(format!("{scheme}//{}", rest.rsplit('@').next().unwrap_or_default()))
+}
+
+/// What `file` holds, without the white space around it, or else `plain`. `key` is where the file is configured.
+///
+/// # Errors
+/// The file cannot be read; it may come. The text begins with `key = file`.
+pub fn secret(file: Option<&Path>, plain: &str, key: &str) -> Result<String, String> {
+    let Some(file) = file else { return Ok(plain.to_owned()) };
+    let text = std::fs::read_to_string(file);
+    text.map(|text| text.trim().to_owned())
+        .map_err(|error| format!("{key} = {}: cannot be read: {error}", file.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn users_and_passwords_are_seen_and_left_out() {
+        for (url, password, shown) in [
+            ("tcp://a:7419", false, Some("tcp://a:7419")),
+            ("tcp://:secret@a", true, Some("tcp://a")),
+            ("x://me@a/b", false, Some("x://a/b")),
+            ("x://me:p%2F@a:1,b/c?d=e", true, Some("x://a:1,b/c?d=e")),
+            ("nonsense", false, None),
+        ] {
+            assert_eq!((has_password(url), without_user(url).as_deref()), (password, shown), "{url}");
+        }
+    }
+
+    #[test]
+    fn a_file_goes_before_what_is_plain() {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        std::fs::write(file.path(), "me:secret\n").expect("write");
+        assert_eq!(secret(Some(file.path()), "plain", "a.file").as_deref(), Ok("me:secret"));
+        assert_eq!(secret(None, "plain", "a.file").as_deref(), Ok("plain"));
+        let error = secret(Some(Path::new("/nowhere/x")), "plain", "a.file").expect_err("no such file");
+        assert!(error.starts_with("a.file = /nowhere/x: cannot be read"), "{error}");
+    }
+}
