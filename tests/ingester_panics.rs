@@ -27,7 +27,7 @@ use crate::{
 };
 
 /// The children in the order of their start; the empty path is their supervisor.
-const CHILDREN: [&str; 13] = [
+const CHILDREN: [&str; 14] = [
     "",
     "/spill",
     "/dump",
@@ -35,6 +35,7 @@ const CHILDREN: [&str; 13] = [
     "/egress",
     "/ingester",
     "/accept",
+    "/source_0",
     "/scan",
     "/scan/work",
     "/scan/assign",

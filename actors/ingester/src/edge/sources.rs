@@ -2,6 +2,7 @@
 
 mod address;
 mod dial;
+mod long;
 mod pandabox;
 mod replay;
 mod sardana;
@@ -18,6 +19,8 @@ use crate::{
     source::{Place, Registry, Source, SourceError, Supply},
     zmtp::SocketType,
 };
+
+use self::long::LongReader;
 
 pub use address::Address;
 pub use pandabox::PandaBoxSource;
@@ -121,9 +124,19 @@ fn zmq_or_file(place: &Place, socket: SocketType, recogniser: MakeRecogniser) ->
         return replay::supply(place, Some(recogniser));
     }
     let address = address(place)?;
-    let make =
-        move |_: &Place| Ok(Box::new(ZmqSource::new(address.clone(), socket, recogniser)) as Box<dyn Source>);
-    Ok(Supply { make: Arc::new(make), companion: None })
+    if socket == SocketType::Sub {
+        // What is not read at once may be lost: nothing that others do is waited for.
+        let make = move |_: &Place| {
+            Ok(Box::new(ZmqSource::new(address.clone(), socket, recogniser)) as Box<dyn Source>)
+        };
+        return Ok(Supply { make: Arc::new(make), companion: None });
+    }
+    let (reader, companion) = LongReader::new();
+    let make = move |_: &Place| {
+        let source = ZmqSource::new(address.clone(), socket, recogniser);
+        Ok(Box::new(source.with_reader(reader.clone())) as Box<dyn Source>)
+    };
+    Ok(Supply { make: Arc::new(make), companion: Some(companion) })
 }
 
 /// The address of a source that is dialled.

@@ -2,11 +2,12 @@
 
 use bytes::Bytes;
 use futures_util::StreamExt;
+use orchestrator_harness::free_port;
 use orchestrator_ingester::{
     edge::sources::{Address, ZmqSource},
     protocol::{Machine, stins::Stins},
     source::Source,
-    zmtp::{FrameLimits, SocketType},
+    zmtp::{FrameLimits, SocketType, encode_message},
 };
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -16,7 +17,7 @@ use zeromq::{Endpoint, PubSocket, PushSocket, Socket, SocketSend, ZmqMessage};
 
 use crate::{
     captures::{ZMQ_CASES, compare, messages},
-    support::{bench, in_time, item, make, take, until, upstream},
+    support::{accompanied, bench, in_time, item, make, take, until, upstream},
 };
 
 fn message(parts: Vec<Bytes>) -> ZmqMessage {
@@ -194,5 +195,65 @@ fn a_frame_that_is_too_long_costs_the_connection_and_nothing_else() {
         let (stream, item) = tokio::join!(raw_peer(&listener, &framed), item(&mut items));
         assert_eq!(item.frames[..], [&start[..]]);
         drop(stream);
+    });
+}
+
+/// A start, then images of such sizes, in whatever way they are read.
+fn images(sizes: &[usize]) -> Vec<Vec<Bytes>> {
+    let all = messages("stins-plain");
+    let image = |(number, size): (usize, &usize)| {
+        let pixels = Bytes::from(vec![u8::try_from(number).expect("few"); *size]);
+        vec![all[1][0].clone(), pixels]
+    };
+    [vec![all[0].clone()], sizes.iter().enumerate().map(image).collect()].concat()
+}
+
+const LONG: usize = 3 << 20;
+
+#[test]
+fn long_messages_and_short_ones_keep_their_order() {
+    let port = free_port();
+    accompanied("stins", &upstream(port), async |bench, mut source| {
+        let mut push = PushSocket::new();
+        push.bind(&format!("tcp://127.0.0.1:{port}")).await.expect("the port");
+        let mut items = source.run(bench.cx("s"));
+        until(&mut items, "the connection", || bench.is_up()).await;
+        for wanted in images(&[9, LONG, 10, LONG, LONG, 11, 0, LONG, 12]) {
+            let (taken, pushed) = tokio::join!(item(&mut items), push.send(message(wanted.clone())));
+            pushed.expect("a peer");
+            assert!(taken.frames[..] == wanted[..], "another one than {} bytes", wanted.concat().len());
+        }
+    });
+}
+
+/// A run that ends in the middle of a long message closes its connection, whoever reads it, and the next one dials anew.
+#[test]
+fn a_run_ends_in_the_middle_of_a_long_message() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    listener.set_nonblocking(true).expect("a socket");
+    accompanied("stins", &upstream(port), async |bench, mut source| {
+        let listener = TcpListener::from_std(listener).expect("a reactor");
+        for _ in 0..2 {
+            let mut items = source.run(bench.cx("s"));
+            let mut wire = Vec::new();
+            for parts in images(&[LONG, LONG]) {
+                encode_message(&parts, &mut wire);
+            }
+            let whole = wire.len() - LONG / 2;
+            let peer = async {
+                let mut stream = raw_peer(&listener, b"").await;
+                stream.write_all(&wire[..whole]).await.expect("a reader");
+                stream
+            };
+            let (mut stream, taken) = tokio::join!(peer, take(&mut items, 2));
+            assert_eq!(taken[1].frames[1].len(), LONG);
+            let more = tokio::time::timeout(std::time::Duration::from_millis(50), items.next()).await;
+            assert!(more.is_err(), "half of a message: {more:?}");
+            drop(items);
+            source.stop();
+            // A reset says as well that nobody reads any more.
+            let _ = in_time("the connection's end", stream.read_to_end(&mut Vec::new())).await;
+        }
     });
 }

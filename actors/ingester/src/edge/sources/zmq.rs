@@ -13,6 +13,7 @@ use crate::{
             MakeRecogniser,
             address::Address,
             dial::{Dialler, PATIENCE},
+            long::{LongReader, Read, is_long},
             tally::Tally,
         },
         zmtp_stream::{Connection, Local, handshake},
@@ -37,18 +38,25 @@ pub struct ZmqSource {
     socket: SocketType,
     recogniser: MakeRecogniser,
     limits: FrameLimits,
+    /// Who reads long messages, if it is not the source itself.
+    long: Option<LongReader>,
 }
 
 impl ZmqSource {
     /// Connects a `socket`, PULL or SUB, to `address`. Frames and messages may have 1 GiB.
     pub fn new(address: Address, socket: SocketType, recogniser: MakeRecogniser) -> Self {
-        Self { address, socket, recogniser, limits: LIMITS }
+        Self { address, socket, recogniser, limits: LIMITS, long: None }
     }
 
     /// Other limits. A peer that announces more is cut off, and dialled again.
     #[must_use]
     pub fn limits(self, limits: FrameLimits) -> Self {
         Self { limits, ..self }
+    }
+
+    /// Long messages are read by `reader`.
+    pub(super) fn with_reader(self, reader: LongReader) -> Self {
+        Self { long: Some(reader), ..self }
     }
 }
 
@@ -64,6 +72,8 @@ impl Source for ZmqSource {
                 deadline: PATIENCE,
             },
             connection: None,
+            long: self.long.clone(),
+            is_long: false,
             recogniser: (self.recogniser)(),
             tally: Tally::new(cx),
         };
@@ -81,7 +91,10 @@ impl Source for ZmqSource {
 struct Run {
     dialler: Dialler,
     local: Local,
-    connection: Option<Connection>,
+    connection: Option<Box<Connection>>,
+    long: Option<LongReader>,
+    /// Was the last message a long one?
+    is_long: bool,
     recogniser: Box<dyn Recognise>,
     tally: Tally,
 }
@@ -91,18 +104,21 @@ impl Run {
     async fn batch(&mut self) -> VecDeque<Item> {
         let mut items = VecDeque::new();
         while items.is_empty() {
-            let Some(connection) = &mut self.connection else {
+            let Some(connection) = self.connection.take() else {
                 let local = &self.local;
-                self.connection = Some(self.dialler.dial(async |stream| open(stream, local).await).await);
+                let dialled = self.dialler.dial(async |stream| open(stream, local).await).await;
+                self.connection = Some(Box::new(dialled));
                 continue;
             };
-            let reason = match connection.reader.next_message(&mut connection.writer).await {
+            let reason = match self.read(connection).await {
                 Ok(Some(message)) => {
+                    self.is_long = is_long(&message);
                     let mut next = Some(message);
                     while let Some(message) = next {
                         let verdict = self.recogniser.feed(message, &mut items);
                         self.tally.count(verdict);
-                        next = if items.len() < BATCH { connection.reader.buffered() } else { None };
+                        let full = items.len() >= BATCH;
+                        next = self.connection.as_mut().filter(|_| !full).and_then(|it| it.reader.buffered());
                     }
                     continue;
                 }
@@ -110,9 +126,21 @@ impl Run {
                 Err(error) => error.to_string(),
             };
             self.connection = None;
+            self.is_long = false;
             self.dialler.lost(&reason).await;
         }
         items
+    }
+
+    /// The next message; keeps the connection.
+    async fn read(&mut self, connection: Box<Connection>) -> Read {
+        if let Some(reader) = self.long.as_ref().filter(|_| self.is_long) {
+            let Some((connection, read)) = reader.next_message(connection).await else { return Ok(None) };
+            self.connection = Some(connection);
+            return read;
+        }
+        let connection = self.connection.insert(connection);
+        connection.reader.next_message(&mut connection.writer).await
     }
 }
 
