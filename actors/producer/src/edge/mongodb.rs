@@ -10,7 +10,10 @@ mod layout;
 mod lease;
 mod session;
 
-use mongodb::bson::{Bson, Document, doc};
+use mongodb::{
+    bson::{Bson, Document, doc},
+    options::ConnectionString,
+};
 
 use crate::{
     advance::Mark,
@@ -25,6 +28,14 @@ use session::Session;
 
 /// The `_id` of the configuration document.
 const CONFIG: &str = "config";
+
+/// Whether `uri` is an address, as far as that can be told without asking anybody.
+///
+/// # Errors
+/// It is none; the text does not repeat it, since it may hold a password.
+pub fn check_address(uri: &str) -> Result<(), StoreError> {
+    ConnectionString::parse(uri).map(drop).map_err(|error| error::no_address(&error))
+}
 
 /// Which collections.
 #[derive(Debug, Clone, PartialEq, Eq)]
