@@ -58,6 +58,10 @@ pub(crate) struct Config {
     #[cfg(feature = "ingester")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) ingester: Vec<orchestrator_ingester::IngesterConfig>,
+    /// The producer subsystem.
+    #[cfg(feature = "producer")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) producer: Option<orchestrator_producer::ProducerConfig>,
 }
 
 /// Names of the subsystems compiled in, as used for sections and `--only`.
@@ -68,6 +72,8 @@ pub(crate) const SUBSYSTEMS: &[&str] = &[
     "provenance",
     #[cfg(feature = "ingester")]
     "ingester",
+    #[cfg(feature = "producer")]
+    "producer",
 ];
 
 /// Names of subsystems that exist but that this build leaves out. Each is the name of the feature, too.
@@ -78,6 +84,8 @@ const ABSENT: &[&str] = &[
     "provenance",
     #[cfg(not(feature = "ingester"))]
     "ingester",
+    #[cfg(not(feature = "producer"))]
+    "producer",
 ];
 
 /// Where the configuration comes from.
@@ -162,6 +170,10 @@ impl Config {
         if !self.ingester.is_empty() {
             return true;
         }
+        #[cfg(feature = "producer")]
+        if self.producer.is_some() {
+            return true;
+        }
         false
     }
 
@@ -193,6 +205,12 @@ impl Config {
         } else {
             self.ingester.clear();
         }
+        #[cfg(feature = "producer")]
+        if only == "producer" {
+            self.producer.get_or_insert_default();
+        } else {
+            self.producer = None;
+        }
         Ok(())
     }
 }
@@ -211,5 +229,7 @@ fn cross_check(config: &Config) -> Vec<String> {
     wrong.extend(config.provenance.iter().flat_map(orchestrator_provenance::ProvenanceConfig::check));
     #[cfg(feature = "ingester")]
     wrong.extend(orchestrator_ingester::check(&config.ingester));
+    #[cfg(feature = "producer")]
+    wrong.extend(config.producer.iter().flat_map(orchestrator_producer::ProducerConfig::check));
     wrong
 }

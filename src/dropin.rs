@@ -15,6 +15,8 @@ use crate::config::Config;
 
 #[cfg(feature = "ingester")]
 mod dranspose;
+#[cfg(feature = "producer")]
+mod fproducer;
 #[cfg(feature = "queue")]
 mod nixpkgs_update_supervisor;
 #[cfg(feature = "provenance")]
@@ -35,6 +37,9 @@ pub(crate) enum DropIn {
     /// dranspose's ingester for Sardana, as `dranspose http_ingester`
     #[cfg(feature = "ingester")]
     DransposeHttpIngester(dranspose::HttpArguments),
+    /// The producer of a tanglenomicon, as `runner client`
+    #[cfg(feature = "producer")]
+    Fproducer(fproducer::Arguments),
 }
 
 impl DropIn {
@@ -53,6 +58,8 @@ impl DropIn {
             DropIn::DransposeIngester(arguments) => config.ingester = vec![arguments.config()?],
             #[cfg(feature = "ingester")]
             DropIn::DransposeHttpIngester(arguments) => config.ingester = vec![arguments.config()?],
+            #[cfg(feature = "producer")]
+            DropIn::Fproducer(arguments) => config.producer = Some(arguments.config()?),
         }
         Ok(config)
     }

@@ -2,9 +2,10 @@
 //! command to a running instance; it knows nothing of how subsystems work.
 
 mod cli;
+mod completion;
 mod config;
 // Only subsystems have originals. Without any, this is the command line of instances elsewhere, and an admin endpoint.
-#[cfg(any(feature = "queue", feature = "provenance"))]
+#[cfg(any(feature = "ingester", feature = "producer", feature = "provenance", feature = "queue"))]
 mod dropin;
 mod redaction;
 mod reload;
@@ -21,7 +22,7 @@ use anyhow::Result;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use orchestrator_admin::{Binding, Reload};
 
-#[cfg(any(feature = "queue", feature = "provenance"))]
+#[cfg(any(feature = "ingester", feature = "producer", feature = "provenance", feature = "queue"))]
 use crate::dropin::DropIn;
 use crate::{
     cli::{ClientCommand, Target, exit_code::ExitCode},
@@ -70,7 +71,7 @@ enum Command {
         #[arg(value_enum)]
         shell: clap_complete::Shell,
     },
-    #[cfg(any(feature = "queue", feature = "provenance"))]
+    #[cfg(any(feature = "ingester", feature = "producer", feature = "provenance", feature = "queue"))]
     /// Run in place of another program, with its command line
     ///
     /// Example: orchestrator as nixpkgs-update-supervisor queue.db fetchers/ worker.sock
@@ -111,7 +112,7 @@ fn main() -> std::process::ExitCode {
         Some(Command::Completions { shell }) => completions(shell),
         Some(Command::Config(ConfigCommand::Print(run))) => say(Config::explained(&Sources::from(&run))),
         Some(Command::Config(ConfigCommand::Schema)) => say(Ok(Config::schema())),
-        #[cfg(any(feature = "queue", feature = "provenance"))]
+        #[cfg(any(feature = "ingester", feature = "producer", feature = "provenance", feature = "queue"))]
         Some(Command::As { admin, original }) => report(stand_in(admin.as_deref(), &original)),
     };
     code.into()
@@ -126,7 +127,7 @@ fn start(arguments: &RunArguments) -> ExitCode {
     report(run::run(&config, Some(sources), Binding::Required, &greeting(&config)))
 }
 
-#[cfg(any(feature = "queue", feature = "provenance"))]
+#[cfg(any(feature = "ingester", feature = "producer", feature = "provenance", feature = "queue"))]
 fn stand_in(admin: Option<&str>, original: &DropIn) -> Result<ExitCode> {
     run::run(&original.config(admin)?, None, Binding::Optional, "")
 }
@@ -184,6 +185,10 @@ fn greeting(config: &Config) -> String {
     #[cfg(feature = "provenance")]
     if let Some(provenance) = &config.provenance {
         text.push_str(&provenance.greeting());
+    }
+    #[cfg(feature = "producer")]
+    if let Some(producer) = &config.producer {
+        text.push_str(&producer.greeting());
     }
     text
 }

@@ -8,6 +8,7 @@ use orchestrator_supervise::{Exit, Root};
 
 use crate::{
     cli::exit_code::ExitCode,
+    completion,
     config::{Config, Sources},
     reload::Reload,
     service_manager::ServiceManager,
@@ -17,7 +18,7 @@ use crate::{
     topology::{self, ROOT},
 };
 
-/// Runs until SIGTERM, SIGINT or the end of the root supervisor. `sources` is where `config` can be read again.
+/// Runs until SIGTERM, SIGINT, the end of all work where it has one, or that of the root supervisor. `sources` is where `config` can be read again.
 ///
 /// # Errors
 /// What keeps it from starting at all: configuration, or a database that is not ours to use.
@@ -46,12 +47,15 @@ pub(crate) fn run(
         if !greeting.is_empty() {
             greet(greeting);
         }
-        Ok(supervise(&mut root, &mut signals, &mut manager, &mut reload).await)
+        let last = topology::finite(config);
+        Ok(supervise(&mut root, last.as_deref(), &mut signals, &mut manager, &mut reload).await)
     })
 }
 
+/// `last` is the child whose good end is the end of all work.
 async fn supervise(
     root: &mut Root,
+    last: Option<&str>,
     signals: &mut Signals,
     manager: &mut ServiceManager,
     reload: &mut Reload,
@@ -64,6 +68,12 @@ async fn supervise(
             exit = root.wait() => return conclude(&exit),
             () = startup.tick(), if !stopping => startup.look(&tree, manager),
             () = manager.tick() => manager.alive(&tree),
+            () = completion::reached(&tree, last), if !stopping => {
+                tracing::info!("all is done: draining");
+                stopping = true;
+                manager.stopping();
+                root.request_stop();
+            }
             signal = signals.next() => match signal {
                 Signal::Stop(signal) if stopping => {
                     tracing::warn!(signal, "second signal: ending at once");

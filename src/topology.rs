@@ -34,7 +34,32 @@ pub(crate) fn root(config: &Config, binding: Binding, reload: &Reload) -> anyhow
     if !config.ingester.is_empty() {
         root = root.child(orchestrator_ingester::child_spec(&config.ingester).map_err(anyhow::Error::msg)?);
     }
+    #[cfg(feature = "producer")]
+    if let Some(producer) = &config.producer {
+        root = root.child(orchestrator_producer::child_spec(producer).map_err(anyhow::Error::msg)?);
+    }
     Ok(root)
+}
+
+/// The children whose end is the end of the run: a job that has an end, and nothing beside it but the admin endpoint. None: it
+/// runs until it is told to stop.
+pub(crate) fn finite(config: &Config) -> Option<String> {
+    #[cfg(feature = "producer")]
+    {
+        let alone = Config {
+            telemetry: config.telemetry.clone(),
+            admin: config.admin.clone(),
+            producer: config.producer.clone(),
+            ..Config::default()
+        };
+        let ends = config.producer.as_ref().is_some_and(|producer| producer.until_done);
+        (ends && alone == *config).then(|| format!("{ROOT}/{}", orchestrator_producer::ACTOR))
+    }
+    #[cfg(not(feature = "producer"))]
+    {
+        let _ = config;
+        None
+    }
 }
 
 /// What the admin endpoint tells of this program.
@@ -78,5 +103,9 @@ pub(crate) fn preflight(config: &Config) -> anyhow::Result<()> {
     }
     #[cfg(feature = "ingester")]
     orchestrator_ingester::preflight(&config.ingester).map_err(anyhow::Error::msg)?;
+    #[cfg(feature = "producer")]
+    if let Some(producer) = &config.producer {
+        orchestrator_producer::preflight(producer).map_err(anyhow::Error::msg)?;
+    }
     Ok(())
 }

@@ -54,7 +54,16 @@ fn every_profile_passes_check_without_touching_anything() {
 }
 
 /// Keys without a default to write: no socket, no file.
-const UNSET: [&str; 6] = ["unix_socket", "url_file", "dsn_file", "uri_file", "redis_url_file", "dump_path"];
+const UNSET: [&str; 8] = [
+    "unix_socket",
+    "url_file",
+    "dsn_file",
+    "uri_file",
+    "redis_url_file",
+    "dump_path",
+    "password_file",
+    "ca_file",
+];
 /// What an ingester cannot be without.
 const STREAM: &str =
     "[[ingester.stream]]\nname = \"eiger\"\nsource = \"stins\"\nupstream_url = \"tcp://detector:9999\"\n";

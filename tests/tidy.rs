@@ -69,6 +69,7 @@ const EXEMPT: &[&str] = &["actors/admin/", "src/cli/", "tests/"];
 const OUR_EDGE_CALLS: &[&str] = &[
     "inotify::factory",
     "inotify::create_input_dir",
+    "mongodb::check_address",
     "mongodb::endpoint",
     "mongodb::names_password",
     "redis::factory",

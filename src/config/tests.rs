@@ -79,12 +79,21 @@ fn an_unknown_key_in_a_file_is_named_with_file_and_line() {
 }
 
 /// `tests/configuration.rs` checks that the file has every key; here, that it has their defaults.
-#[cfg(all(feature = "queue", feature = "provenance", feature = "ingester"))]
+#[cfg(all(feature = "queue", feature = "provenance", feature = "ingester", feature = "producer"))]
 #[test]
 fn the_commented_configuration_shows_the_defaults() {
     let text = include_str!("../../config/orchestrator.toml");
     // Keys whose default cannot be written.
-    let files = ["unix_socket", "url_file", "dsn_file", "uri_file", "redis_url_file", "dump_path"];
+    let files = [
+        "unix_socket",
+        "url_file",
+        "dsn_file",
+        "uri_file",
+        "redis_url_file",
+        "dump_path",
+        "password_file",
+        "ca_file",
+    ];
     let exchanges = ["content", "directory", "revision", "origin", "location"];
     let unset = |line: &str| {
         line.split_once(" = ").is_some_and(|(key, _)| files.contains(&key) || exchanges.contains(&key))
@@ -105,6 +114,7 @@ fn the_commented_configuration_shows_the_defaults() {
         queue: Some(orchestrator_queue::QueueConfig::default()),
         provenance: Some(orchestrator_provenance::ProvenanceConfig::default()),
         ingester: vec![orchestrator_ingester::IngesterConfig::default()],
+        producer: Some(orchestrator_producer::ProducerConfig::default()),
     };
     assert_eq!(shown, defaults);
 }

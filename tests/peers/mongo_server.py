@@ -4,8 +4,8 @@ the documents in mongomock, which has the operators' meaning. One lock, so that 
 mongomock: lookups by `_id` and by unique keys (mongomock walks over all documents), the limit of 16 MiB a document, and a
 journal, so that documents outlive the process as a real server's do: what was answered survives a kill -9.
 
-Usage: mongo_server.py PORT JOURNAL     until standard input ends; needs what requirements.txt beside this file pins
-Not there: transactions, pipelines as updates, users, TLS.
+Usage: mongo_server.py PORT JOURNAL [USER PASSWORD]     until standard input ends; needs what requirements.txt beside this pins
+Not there: transactions, pipelines as updates, roles, TLS.
 """
 
 import datetime
@@ -23,6 +23,8 @@ import mongomock.collection
 import mongomock.store
 import pymongo
 from mongomock import DuplicateKeyError, OperationFailure
+
+from mongo_scram import Users
 
 DOCUMENT_MAX = 16 * 1024 * 1024
 CODES = {26: "NamespaceNotFound", 43: "CursorNotFound", 48: "NamespaceExists", 59: "CommandNotFound", 11000: "DuplicateKey"}
@@ -132,8 +134,9 @@ class Journal:
 class Server:
     """The commands."""
 
-    def __init__(self, journal):
+    def __init__(self, journal, users):
         self.client = mongomock.MongoClient()
+        self.users = users
         self.journal = Journal(journal, self.client)
         self.lock = threading.RLock()
         self.cursors = {}
@@ -143,6 +146,8 @@ class Server:
 
     def answer(self, request, sections, connection):
         name = next(iter(request))
+        if self.users and (answer := self.users.answer(name, request, connection)):
+            return answer
         command = getattr(self, "do_" + name.lower(), None)
         if command is None:
             raise OperationFailure(f"no such command: '{name}'", 59)
@@ -155,7 +160,8 @@ class Server:
                 {"connectionId": connection} if name.lower() in ("hello", "ismaster") else {})
 
     def do_hello(self, *_):
-        return {"helloOk": True, "isWritablePrimary": True, "ismaster": True, "maxBsonObjectSize": DOCUMENT_MAX,
+        mechanisms = {"saslSupportedMechs": ["SCRAM-SHA-256"]} if self.users else {}
+        return mechanisms | {"helloOk": True, "isWritablePrimary": True, "ismaster": True, "maxBsonObjectSize": DOCUMENT_MAX,
                 "maxMessageSizeBytes": 48000000, "maxWriteBatchSize": 100000, "minWireVersion": 0, "maxWireVersion": 21,
                 "localTime": datetime.datetime.now(datetime.timezone.utc), "logicalSessionTimeoutMinutes": 30,
                 "readOnly": False}
@@ -393,7 +399,7 @@ class Listener(socketserver.ThreadingTCPServer):
 
 
 if __name__ == "__main__":
-    STATE = Server(sys.argv[2])
+    STATE = Server(sys.argv[2], Users(*sys.argv[3:5]) if sys.argv[3:] else None)
     with Listener(("127.0.0.1", int(sys.argv[1])), Connection) as listener:
         threading.Thread(target=lambda: (sys.stdin.buffer.read(), os._exit(0)), daemon=True).start()
         print("listening on port", listener.server_address[1], flush=True)

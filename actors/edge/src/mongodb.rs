@@ -6,7 +6,9 @@ use std::time::Duration;
 use mongodb::{
     Client, Database,
     error::{Error, ErrorKind},
-    options::{ClientOptions, ReadConcern, ReadPreference, SelectionCriteria, WriteConcern},
+    options::{
+        ClientOptions, ConnectionString, ReadConcern, ReadPreference, SelectionCriteria, WriteConcern,
+    },
 };
 
 use crate::{has_password, without_user};
@@ -34,6 +36,18 @@ pub fn names_password(uri: &str) -> bool {
     uri.contains("assword") || has_password(uri)
 }
 
+/// Whether `uri` is an address, as far as that can be told without asking anybody.
+///
+/// # Errors
+/// It is none; the text does not repeat it, since it may hold a password.
+pub fn check_address(uri: &str) -> Result<(), String> {
+    ConnectionString::parse(uri).map(drop).map_err(|error| wrong(&error))
+}
+
+fn wrong(error: &Error) -> String {
+    format!("correct the address of the database: {}", error.kind)
+}
+
 /// A client of the database `name`, which reads at the primary; `app` is what the server shows, unless the address names another,
 /// and `concern` what a write waits for, unless its command says so itself. Nothing is connected yet.
 ///
@@ -45,15 +59,14 @@ pub async fn open(
     app: &str,
     concern: Option<WriteConcern>,
 ) -> Result<Database, String> {
-    let wrong = |error: Error| format!("correct the address of the database: {}", error.kind);
-    let mut options = ClientOptions::parse(uri).await.map_err(wrong)?;
+    let mut options = ClientOptions::parse(uri).await.map_err(|error| wrong(&error))?;
     options.server_selection_timeout.get_or_insert(SELECTION);
     options.connect_timeout.get_or_insert(SELECTION);
     options.app_name.get_or_insert_with(|| app.to_owned());
     options.selection_criteria = Some(SelectionCriteria::ReadPreference(ReadPreference::Primary));
     options.read_concern = Some(ReadConcern::local());
     options.write_concern = concern.or(options.write_concern);
-    Ok(Client::with_options(options).map_err(wrong)?.database(name))
+    Ok(Client::with_options(options).map_err(|error| wrong(&error))?.database(name))
 }
 
 /// Waits for an answer, but not for ever: a server that stands still keeps its connections open. `action` says what is tried.

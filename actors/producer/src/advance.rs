@@ -160,6 +160,13 @@ pub enum News {
     Finished(i64),
 }
 
+impl News {
+    /// Should somebody look at it?
+    pub fn is_trouble(&self) -> bool {
+        !matches!(self, Self::Reopened(_) | Self::Completed(_) | Self::Finished(_))
+    }
+}
+
 impl fmt::Display for News {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -6,7 +6,7 @@ use orchestrator_edge::{mongodb, secret};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::reading::Count;
+use crate::{edge::faktory::Server, job::Terms, reading::Count};
 
 /// How stencils become jobs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -20,9 +20,17 @@ pub struct ProducerConfig {
     /// Jobs that are pushed at once; what a lost reply may repeat.
     #[schemars(range(min = 1, max = 1_000))]
     pub chunk: u32,
+    /// Connections to Faktory that a chunk is spread over. The original's order needs one, so strict uses only the first.
+    #[schemars(range(min = 1, max = 4))]
+    pub connections: u8,
+    /// How long a worker may take for a job before it is handed out again, seconds.
+    #[schemars(range(min = 60, max = 86_400))]
+    pub reserve_for_secs: u32,
     /// Nothing is pushed while more jobs than this wait in the queue; 0: no bound.
+    #[schemars(range(max = 1_000_000_000_000_u64))]
     pub high_water: u64,
     /// Once it stopped, pushing goes on when no more jobs than this wait.
+    #[schemars(range(max = 1_000_000_000_000_u64))]
     pub low_water: u64,
     /// Time between two looks at the queue, milliseconds.
     #[schemars(range(min = 10, max = 600_000))]
@@ -36,8 +44,25 @@ pub struct ProducerConfig {
     pub count: Count,
     /// Complete TCNs although jobs have failed for good.
     pub ignore_dead: bool,
+    /// Where jobs go.
+    pub faktory: FaktoryConfig,
     /// Where stencils and tangles are.
     pub mongodb: MongoConfig,
+}
+
+/// Section `[producer.faktory]`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct FaktoryConfig {
+    /// The server, `tcp://host:port`, or `tcp+tls://host:port` for TLS; a password belongs into `password_file`.
+    #[schemars(length(min = 1))]
+    pub url: String,
+    /// A file with the server's password.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub password_file: Option<PathBuf>,
+    /// A file of authorities (PEM) that are trusted in place of the public ones, for TLS.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ca_file: Option<PathBuf>,
 }
 
 /// Which rules.
@@ -82,6 +107,16 @@ impl ProducerConfig {
                 self.low_water, self.high_water
             ));
         }
+        if self.until_done && self.compat == Compat::Strict {
+            wrong.push(
+                "producer.until_done = true: with compat = \"strict\" there is no end, as in the original: leave one of them"
+                    .to_owned(),
+            );
+        }
+        // What the files hold is looked at when it runs.
+        if let Err(error) = Server::new(&self.faktory.url, None, None) {
+            wrong.push(format!("producer.{error}"));
+        }
         if mongodb::names_password(&self.mongodb.uri) {
             wrong.push(
                 "producer.mongodb.uri = ..: it may hold a password: put it into a file and name that in uri_file"
@@ -89,6 +124,32 @@ impl ProducerConfig {
             );
         }
         wrong
+    }
+
+    /// For a person at a terminal: what it works on, and how to look at it.
+    pub fn greeting(&self) -> String {
+        let (from, to) = (self.mongodb.endpoint(), &self.faktory.url);
+        format!("  producer    {from} -> {to}\n          how far:      orchestrator producer status\n")
+    }
+
+    /// What all jobs have in common.
+    pub(crate) fn terms(&self) -> Terms {
+        Terms { reserve_for_secs: self.reserve_for_secs, ..Terms::default() }
+    }
+}
+
+impl FaktoryConfig {
+    /// The server.
+    ///
+    /// # Errors
+    /// The url cannot be used, or the file of authorities cannot be read. The text begins with the key.
+    pub(crate) fn server(&self) -> Result<Server, String> {
+        let server = Server::new(&self.url, self.ca_file.as_deref(), None);
+        let server = server.map_err(|error| format!("producer.{error}"))?;
+        Ok(match &self.password_file {
+            Some(file) => server.password_file(file),
+            None => server,
+        })
     }
 }
 
@@ -116,6 +177,8 @@ impl Default for ProducerConfig {
             compat: Compat::default(),
             page_size: 500,
             chunk: 1_000,
+            connections: 1,
+            reserve_for_secs: Terms::default().reserve_for_secs,
             high_water: 1_000_000,
             low_water: 500_000,
             poll_ms: 3_000,
@@ -123,8 +186,15 @@ impl Default for ProducerConfig {
             until_done: false,
             count: Count::default(),
             ignore_dead: false,
+            faktory: FaktoryConfig::default(),
             mongodb: MongoConfig::default(),
         }
+    }
+}
+
+impl Default for FaktoryConfig {
+    fn default() -> Self {
+        Self { url: "tcp://127.0.0.1:7419".to_owned(), password_file: None, ca_file: None }
     }
 }
 
@@ -171,6 +241,32 @@ mod tests {
         assert!(config.check()[0].starts_with("producer.low_water = 11: "));
         config.high_water = 0;
         assert_eq!(config.check(), Vec::<String>::new(), "there is no bound");
+    }
+
+    #[test]
+    fn what_never_ends_is_not_waited_for() {
+        let mut config =
+            ProducerConfig { until_done: true, compat: Compat::Strict, ..ProducerConfig::default() };
+        assert!(config.check()[0].starts_with("producer.until_done = true: "));
+        config.compat = Compat::Default;
+        assert_eq!(config.check(), Vec::<String>::new());
+    }
+
+    #[test]
+    fn faktorys_address_is_checked_and_its_secret_not_told() {
+        let mut config =
+            FaktoryConfig { password_file: Some("/nowhere/password".into()), ..Default::default() };
+        config.server().expect("the file may come");
+        config.ca_file = Some("/nowhere/ca.pem".into());
+        config.server().expect("nobody asks for it without TLS");
+        config.url = "tcp+tls://faktory".to_owned();
+        assert!(config.server().unwrap_err().starts_with("producer.faktory.ca_file = /nowhere/ca.pem: "));
+        config.url = "tcp://:secret@faktory".to_owned();
+        let told = ProducerConfig { faktory: config, ..ProducerConfig::default() }.check();
+        assert!(
+            told[0].starts_with("producer.faktory.url = ..: ") && !told[0].contains("secret"),
+            "{told:?}"
+        );
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The producer subsystem: turns stencils in MongoDB into jobs in Faktory, each once.
 //!
 //! It takes the place of the Python producer of a tanglenomicon: the same documents, the same jobs, in the same order.
+//! [`child_spec`] gives its tree; `README.md` beside this crate is its contract in short.
 //!
 //! Pure rules: [`advance`] (when a TCN is complete, what becomes of stencils), [`pages`] and [`pair`] (which jobs, in which
 //! order), [`cursor`] (how far a stencil came), [`job`] and [`batch`] (what a job is on the wire), [`reading`] (what the
@@ -29,4 +30,58 @@ pub mod store;
 pub mod walk;
 pub mod watermark;
 
-pub use config::{Compat, MongoConfig, ProducerConfig};
+use std::time::Duration;
+
+use orchestrator_edge::mongodb;
+use orchestrator_supervise::{
+    ChildSpec, Limits, Placement, Restart, Shutdown, Strategy, SupervisorSpec, mailbox,
+};
+
+pub use config::{Compat, FaktoryConfig, MongoConfig, ProducerConfig};
+
+use crate::{
+    edge::faktory::{self, FaktoryQueue, Flow, Patience},
+    producer::{Desk, StencilProducer},
+};
+
+/// The actor's place in the subsystem's tree; it ends by itself where `until_done` is set.
+pub const ACTOR: &str = "producer/producer";
+
+/// Messages that may wait for the actor: operators' questions only.
+const QUESTIONS: usize = 16;
+
+/// The subsystem's tree: the connections to Faktory, then who pushes through them. The actor holds the connection to MongoDB itself.
+///
+/// # Errors
+/// Faktory's url, or the file of authorities, cannot be used; the text begins with the key.
+pub fn child_spec(config: &ProducerConfig) -> Result<ChildSpec, String> {
+    let server = config.faktory.server()?;
+    let flow = Flow { connections: config.connections.into(), ..Flow::default() };
+    let (faktory, connections) = faktory::child_spec(server, flow);
+    let terms = config.terms();
+    let queue = FaktoryQueue::new(faktory, &terms).map_err(|error| format!("producer: {error}"))?;
+    let (mailbox, slot) = mailbox::<StencilProducer<FaktoryQueue>>(QUESTIONS);
+    let actor = producer::factory(config, &terms.queue, slot, &Desk::new(), move || queue.clone());
+    let actor = ChildSpec::worker("producer", actor)
+        // What `until_done` waited for is there: no reason to start again.
+        .restart(Restart::Transient)
+        .shutdown(drain())
+        .console(mailbox.recipient());
+    let tree = SupervisorSpec::new(Strategy::RestForOne).limits(Limits::LEAF).child(connections).child(actor);
+    Ok(ChildSpec::supervisor("producer", tree).placement(Placement::Dedicated))
+}
+
+/// A reply that is on its way is waited for, and noted in the database: what is given up would be pushed twice.
+fn drain() -> Shutdown {
+    Shutdown::After(Patience::default().reply + Duration::from_secs(2))
+}
+
+/// Finds what keeps the producer from ever working: an address of the database that is none.
+///
+/// # Errors
+/// What the operator has to change. A server that is away, or a file that is missing yet, is none: it is waited for.
+pub fn preflight(config: &ProducerConfig) -> Result<(), String> {
+    let Ok(uri) = config.mongodb.target() else { return Ok(()) };
+    let key = if config.mongodb.uri_file.is_some() { "uri_file" } else { "uri" };
+    mongodb::check_address(&uri).map_err(|error| format!("producer.mongodb.{key}: {error}"))
+}

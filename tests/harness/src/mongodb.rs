@@ -2,11 +2,12 @@
 //! `tests/peers/mongo_server.py`, in a Python environment that is made once below `target/`.
 
 use std::{
-    io::{BufRead, BufReader},
+    io::{BufRead, BufReader, Write},
     net::TcpListener,
     process::{Child, Command, Stdio},
 };
 
+use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::python::{peers, python};
@@ -16,30 +17,76 @@ use crate::python::{peers, python};
 pub struct MongoDb {
     directory: TempDir,
     port: u16,
+    user: Option<[String; 2]>,
     server: Option<Child>,
 }
 
 impl MongoDb {
-    /// Starts a server without documents.
+    /// Starts a server without documents that lets everybody in.
     ///
     /// # Panics
     /// If Python cannot be had, or the server does not start.
     pub fn start() -> Self {
+        Self::start_for(None)
+    }
+
+    /// Starts a server without documents that lets in `user` with `password` only.
+    ///
+    /// # Panics
+    /// As [`MongoDb::start`].
+    pub fn start_guarded(user: &str, password: &str) -> Self {
+        Self::start_for(Some([user.to_owned(), password.to_owned()]))
+    }
+
+    fn start_for(user: Option<[String; 2]>) -> Self {
         let directory = tempfile::Builder::new().prefix("mongodb-").tempdir().expect("a directory");
         let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
-        let mut made = Self { directory, port: free.expect("a free port").port(), server: None };
+        let mut made = Self { directory, port: free.expect("a free port").port(), user, server: None };
         made.start_again();
         made
     }
 
-    /// Where it is.
+    /// Where it is, with the user that it lets in.
     pub fn uri(&self) -> String {
-        format!("mongodb://127.0.0.1:{}", self.port)
+        let encoded = |text: &str| text.bytes().map(|byte| format!("%{byte:02x}")).collect::<String>();
+        let named = |[user, password]: &[String; 2]| format!("{}:{}@", encoded(user), encoded(password));
+        let user = self.user.as_ref().map(named).unwrap_or_default();
+        format!("mongodb://{user}127.0.0.1:{}", self.port)
     }
 
     /// Its port on the loopback address.
     pub fn port(&self) -> u16 {
         self.port
+    }
+
+    /// Inserts `documents`, extended JSON.
+    ///
+    /// # Panics
+    /// If the server does not take them.
+    pub fn insert(&self, database: &str, collection: &str, documents: &[Value]) {
+        self.documents_by(&[database, collection, "insert"], &Value::from(documents).to_string());
+    }
+
+    /// All documents of a collection in the order of `_id`, extended JSON.
+    ///
+    /// # Panics
+    /// If the server does not answer.
+    pub fn documents(&self, database: &str, collection: &str) -> Vec<Value> {
+        let found = self.documents_by(&[database, collection, "find"], "");
+        serde_json::from_slice(&found).expect("an array of documents")
+    }
+
+    /// What Python's client does with the server, which is not the one that is tested.
+    fn documents_by(&self, arguments: &[&str], input: &str) -> Vec<u8> {
+        let mut command = Command::new(python());
+        command.arg(peers().join("mongo_documents.py")).arg(self.uri()).args(arguments);
+        let mut client = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("Python starts");
+        let mut stdin = client.stdin.take().expect("piped");
+        stdin.write_all(input.as_bytes()).expect("the client reads");
+        drop(stdin);
+        let output = client.wait_with_output().expect("its end");
+        assert!(output.status.success(), "{arguments:?}: its words are on standard error");
+        output.stdout
     }
 
     /// Ends it at once. What it had answered is kept, as a journaled server keeps it.
@@ -60,7 +107,7 @@ impl MongoDb {
         assert!(self.server.is_none(), "the server is running");
         let mut command = Command::new(python());
         command.arg(peers().join("mongo_server.py")).arg(self.port.to_string());
-        command.arg(self.directory.path().join("journal"));
+        command.arg(self.directory.path().join("journal")).args(self.user.iter().flatten());
         // It ends with its standard input: also when the test's process is killed.
         let mut server = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("Python starts");
         let mut line = String::new();

@@ -56,7 +56,11 @@ impl Live {
     /// The machine went on: tells people.
     pub(super) fn enter(&self, machine: &mut Machine) {
         for news in machine.news() {
-            tracing::info!("{news}");
+            if news.is_trouble() {
+                tracing::warn!("{news}");
+            } else {
+                tracing::info!("{news}");
+            }
         }
         if let Some(tcn) = machine.target() {
             self.tcn.set(tcn.max(0).unsigned_abs());

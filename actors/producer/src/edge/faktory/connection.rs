@@ -66,8 +66,8 @@ impl Connection {
             Reply::Error(reason) => return Err(excerpt(&reason)),
             other => return Err(format!("its greeting is {}: is this a Faktory server?", shown(&other))),
         };
-        let hello =
-            handshake::answer(&greeting, server.password.as_ref()).map_err(|error| error.to_string())?;
+        let password = server.password()?;
+        let hello = handshake::answer(&greeting, password.as_ref()).map_err(|error| error.to_string())?;
         write(&mut self.stream, hello.as_bytes(), &mut 0).await.map_err(|error| error.to_string())?;
         match self.reply().await? {
             Reply::Simple(text) if text == "OK" => Ok(()),

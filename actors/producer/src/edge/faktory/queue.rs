@@ -17,8 +17,8 @@ use crate::{
 /// Tries of a batch of which the server heard nothing.
 const TRIES: usize = 3;
 
-/// A queue of a Faktory server.
-#[derive(Debug)]
+/// A queue of a Faktory server. Clones share its connections.
+#[derive(Debug, Clone)]
 pub struct FaktoryQueue {
     faktory: Faktory,
     writer: JobWriter,

@@ -1,6 +1,10 @@
 //! Which server, and how it is spoken to.
 
-use std::{fmt, path::Path, time::Duration};
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use tokio_rustls::{TlsConnector, rustls::pki_types::ServerName};
 
@@ -14,7 +18,8 @@ const PORT: u16 = 7419;
 pub struct Server {
     pub(super) host: String,
     pub(super) port: u16,
-    pub(super) password: Option<Password>,
+    password: Option<Password>,
+    password_file: Option<PathBuf>,
     pub(super) tls: Option<(TlsConnector, ServerName<'static>)>,
     pub(super) patience: Patience,
 }
@@ -48,22 +53,41 @@ impl Server {
         let (scheme, rest) = url.split_once("://").unwrap_or_default();
         if rest.contains('@') {
             let hint = "it holds a password: put that into a file, and name the file in password_file";
-            return Err(config(format!("faktory url = ..: {hint}")));
+            return Err(config(format!("faktory.url = ..: {hint}")));
         }
         let address = address(rest).filter(|_| matches!(scheme, "tcp" | "tcp+tls"));
         let (host, port) = address.ok_or_else(|| {
-            config(format!("faktory url = {url}: write tcp://HOST:{PORT}, or tcp+tls://HOST:{PORT}"))
+            config(format!("faktory.url = {url}: write tcp://HOST:{PORT}, or tcp+tls://HOST:{PORT}"))
         })?;
         let tls = match scheme {
             "tcp+tls" => {
                 let name = ServerName::try_from(host.clone()).map_err(|_| {
-                    config(format!("faktory url = {url}: no name that a certificate can have"))
+                    config(format!("faktory.url = {url}: no name that a certificate can have"))
                 })?;
-                Some((tls::connector(ca_file).map_err(config)?, name))
+                let connector =
+                    tls::connector(ca_file).map_err(|reason| config(format!("faktory.{reason}")))?;
+                Some((connector, name))
             }
             _ => None,
         };
-        Ok(Self { host, port, password, tls, patience: Patience::default() })
+        Ok(Self { host, port, password, password_file: None, tls, patience: Patience::default() })
+    }
+
+    /// With the password in `file`, which is read for each connection: it may come, or change, while the process runs.
+    #[must_use]
+    pub fn password_file(self, file: impl Into<PathBuf>) -> Self {
+        Self { password_file: Some(file.into()), ..self }
+    }
+
+    pub(super) fn password(&self) -> Result<Option<Password>, String> {
+        let Some(file) = &self.password_file else { return Ok(self.password.clone()) };
+        let failed = |reason| format!("password_file = {}: {reason}", file.display());
+        let text =
+            std::fs::read_to_string(file).map_err(|error| failed(format!("cannot be read: {error}")))?;
+        match Password::new(&text) {
+            Some(password) => Ok(Some(password)),
+            None => Err(failed("it is empty: write the password into it".to_owned())),
+        }
     }
 
     /// With other time-outs.
@@ -149,11 +173,25 @@ mod tests {
     }
 
     #[test]
+    fn a_password_file_is_read_each_time() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let server = Server::new("tcp://f", None, None).unwrap().password_file(file.path());
+        assert!(server.password().unwrap_err().contains("it is empty"));
+        for secret in ["first", "second"] {
+            std::fs::write(file.path(), format!("{secret}\n")).unwrap();
+            assert_eq!(server.password(), Ok(Password::new(secret)));
+            assert!(!format!("{server:?}").contains(secret));
+        }
+        let error = server.password_file("/none").password().unwrap_err();
+        assert!(error.starts_with("password_file = /none: cannot be read"), "{error}");
+    }
+
+    #[test]
     fn authorities_that_cannot_be_read_are_named() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let error = Server::new("tcp+tls://f", Some(file.path()), None).unwrap_err().to_string();
         assert!(error.contains("ca_file = /") && error.contains("has no certificate"), "{error}");
         let error = Server::new("tcp+tls://f", Some(Path::new("/none")), None).unwrap_err().to_string();
-        assert!(error.starts_with("ca_file = /none: cannot be read"), "{error}");
+        assert!(error.starts_with("faktory.ca_file = /none: cannot be read"), "{error}");
     }
 }

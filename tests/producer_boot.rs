@@ -1,0 +1,206 @@
+//! The producer in the real binary, before stand-ins for MongoDB and Faktory, with a worker of pyfaktory's: it starts, ends, and says
+//! what is wrong.
+
+use std::{collections::BTreeSet, fs, process::Command};
+
+use orchestrator_harness::{
+    DATABASE, Faktory, Instance, MongoDb, ProducerSite, PyFaktory, STENCILS, Site, Tanglenomicon, eventually,
+};
+use serde_json::{Value, json};
+
+const BINARY: &str = env!("CARGO_BIN_EXE_orchestrator");
+const CONFIG: i32 = 78;
+
+fn args_of(queue: &Faktory) -> Vec<Value> {
+    queue.accepted().iter().map(|job| job["args"].clone()).collect()
+}
+
+fn worker(queue: &Faktory) -> PyFaktory {
+    PyFaktory::start(queue, "arborescent", "arbor_job")
+}
+
+/// All jobs were pushed once, in whatever order, and all documents say so.
+fn assert_complete(small: &Tanglenomicon, page_size: u64, database: &MongoDb, queue: &Faktory) {
+    let text = |jobs: Vec<Value>| jobs.iter().map(Value::to_string).collect::<Vec<_>>();
+    let (pushed, wanted) = (text(args_of(queue)), text(small.jobs(page_size)));
+    assert_eq!(pushed.len(), wanted.len(), "each once");
+    assert_eq!(pushed.iter().collect::<BTreeSet<_>>(), wanted.iter().collect());
+    for document in database.documents(DATABASE, STENCILS) {
+        if document["_id"] == "config" {
+            assert_eq!(document["current_completed_tcn"], small.completed_and_max.1, "{document}");
+        } else {
+            assert_eq!(document["state"], 3, "{document}");
+        }
+    }
+}
+
+#[test]
+fn a_small_set_becomes_all_jobs_and_the_process_ends_with_0() {
+    let (database, queue) = (MongoDb::start(), Faktory::start(&[]));
+    let small = Tanglenomicon::small();
+    small.fill(&database);
+    let _worker = worker(&queue);
+    let site = ProducerSite::new(BINARY, &database, &queue)
+        .set("producer.page_size=2")
+        .set("producer.chunk=7")
+        .set("producer.until_done=true");
+    let mut instance = Instance::spawn(site.command());
+    assert_eq!(instance.wait().code(), Some(0), "{}", site.site().log());
+    assert_complete(&small, 2, &database, &queue);
+    assert!(site.site().log().contains("max_tcn is reached"), "{}", site.site().log());
+}
+
+#[test]
+fn without_an_end_it_waits_and_sigterm_ends_it_cleanly() {
+    let (database, queue) = (MongoDb::start(), Faktory::start(&[]));
+    let small = Tanglenomicon::small();
+    small.fill(&database);
+    let _worker = worker(&queue);
+    let site = ProducerSite::new(BINARY, &database, &queue).set("producer.page_size=3");
+    let instance = site.start();
+    eventually("all to be done", || site.status()["phase"] == "finished");
+    assert_complete(&small, 3, &database, &queue);
+    let tree = site.site().snapshot().expect("it still runs");
+    assert!(tree.runs(), "{tree}");
+    assert!(instance.terminate().success(), "{}", site.site().log());
+}
+
+/// The original's file, with a port and a password that are right.
+fn originals_file(site: &Site, database: &MongoDb, queue: &Faktory, password: &str) -> String {
+    let (faktory, mongo) = (queue.port(), database.port());
+    let text = format!(
+        "faktory-connection-info: {{port: {faktory}, domain: localhost}}\n\
+         db-connection-info: {{domain: 127.0.0.1, port: {mongo}, user: root, password: '{password}', database: {DATABASE}}}\n\
+         tangle-collections: {{stencil_col_name: {STENCILS}, col_name: arborescent_tangles, page_size: 2}}\n"
+    );
+    let path = site.path().join("config.yaml");
+    fs::write(&path, text).expect("write a file");
+    path.display().to_string()
+}
+
+fn drop_in(site: &Site, arguments: &[&str]) -> Command {
+    let mut command = site.bare_command();
+    command.env("RUNTIME_DIRECTORY", site.path()).args(["as", "fproducer"]).args(arguments);
+    command
+}
+
+#[test]
+fn in_place_of_the_original_its_file_is_enough() {
+    let (database, queue) = (MongoDb::start_guarded("root", "p@ss/1"), Faktory::start(&[]));
+    let small = Tanglenomicon::small();
+    small.fill(&database);
+    let _worker = worker(&queue);
+    let site = Site::new(BINARY);
+    let file = originals_file(&site, &database, &queue, "p@ss/1");
+    let mut instance = Instance::spawn(drop_in(&site, &[&file, "--until-done"]));
+    assert_eq!(instance.wait().code(), Some(0), "{}", site.log());
+    assert_complete(&small, 2, &database, &queue);
+    assert!(!site.log().contains("p@ss") && !site.log().contains("p%40ss"), "{}", site.log());
+}
+
+/// Strict: the same order, and documents as the original leaves them. Recovery pushes TCN 4, then each tick a TCN.
+#[test]
+fn strict_pushes_in_the_originals_order_and_leaves_its_documents() {
+    let (database, queue) = (MongoDb::start_guarded("root", "secret"), Faktory::start(&[]));
+    let small = Tanglenomicon::small();
+    small.fill(&database);
+    let _worker = worker(&queue);
+    let site = Site::new(BINARY);
+    let file = originals_file(&site, &database, &queue, "secret");
+    let instance = Instance::spawn(drop_in(&site, &[&file, "--strict"]));
+    let wanted = small.jobs(2);
+    eventually("all jobs", || queue.accepted().len() == wanted.len());
+    assert!(instance.terminate().success(), "{}", site.log());
+    assert_eq!(args_of(&queue), wanted);
+    for document in database.documents(DATABASE, STENCILS) {
+        assert!(document.get("orchestrator").is_none(), "{document}");
+    }
+    assert!(queue.accepted().iter().all(|job| job.get("custom").is_none()), "as pyfaktory sends them");
+}
+
+#[test]
+fn the_originals_file_is_refused_with_its_name_and_key() {
+    let site = Site::new(BINARY);
+    let run = |arguments: &[&str]| {
+        let code = drop_in(&site, arguments).status().expect("run the program").code();
+        (code, site.log())
+    };
+    let (code, log) = run(&["/nowhere.yaml"]);
+    assert!(code == Some(CONFIG) && log.contains("cannot read /nowhere.yaml"), "{log}");
+    let path = site.path().join("odd.yaml");
+    fs::write(&path, "faktory-connection-info: {port: 7419, domian: x}\n").expect("write a file");
+    let file = path.display().to_string();
+    let (code, log) = run(&[&file]);
+    assert_eq!(code, Some(CONFIG));
+    assert!(log.contains(&format!("{file}: faktory-connection-info.domian: unknown key")), "{log}");
+    assert_eq!(run(&[&file, "--strict", "--until-done"]).0, Some(2), "the original has no end");
+}
+
+#[test]
+fn an_address_that_is_none_starts_nothing() {
+    let (database, queue) = (MongoDb::start(), Faktory::start(&[]));
+    let site = ProducerSite::new(BINARY, &database, &queue).set("producer.mongodb.uri=mongo:27017");
+    assert_eq!(Instance::spawn(site.command()).wait().code(), Some(CONFIG));
+    assert!(site.site().log().contains("producer.mongodb.uri: correct the address"), "{}", site.site().log());
+}
+
+/// A password that is wrong is told where people look, and may be put right while it runs.
+#[test]
+fn wrong_passwords_are_told_and_faktorys_is_read_again() {
+    let (database, queue) = (MongoDb::start_guarded("me", "right"), Faktory::start(&["--password", "right"]));
+    Tanglenomicon::small().fill(&database);
+    let site = ProducerSite::new(BINARY, &database, &queue);
+    let (secret, uri) = (site.site().path().join("faktory.password"), site.site().path().join("mongodb.uri"));
+    fs::write(&secret, "wrong\n").expect("write a file");
+    fs::write(&uri, format!("mongodb://me:wrong@127.0.0.1:{}\n", database.port())).expect("write a file");
+    let site = site
+        .set(&format!("producer.faktory.password_file={}", secret.display()))
+        .set(&format!("producer.mongodb.uri_file={}", uri.display()));
+    let instance = site.start();
+    let reason = |path: &str| site.site().link(path).reason;
+    eventually("Faktory's password to be told", || reason("producer/faktory/0").contains("password_file"));
+    eventually("MongoDB's password to be told", || {
+        reason("producer/producer").contains("correct the credentials")
+    });
+    fs::write(&secret, "right\n").expect("write a file");
+    eventually("Faktory to let it in", || site.site().link("producer/faktory/0").state == "up");
+    assert!(!site.site().log().contains("wrong"), "{}", site.site().log());
+    assert_eq!(site.site().node("producer/producer")["restarts"], 0);
+    assert!(instance.terminate().success());
+}
+
+#[test]
+fn documents_that_are_missing_or_odd_are_named() {
+    let (database, queue) = (MongoDb::start(), Faktory::start(&[]));
+    let site = ProducerSite::new(BINARY, &database, &queue);
+    let instance = site.start();
+    let link = || site.site().link("producer/producer").reason;
+    eventually("the empty collection to be told", || {
+        link().contains("arborescent_stencils") && link().contains("config")
+    });
+    let odd = json!({"_id": {"$oid": "0badc0de0badc0de0badc0de"}, "TCN": 3.5, "rootstock_tcn": 2, "scion_tcn": 2, "state": 0});
+    database.insert(DATABASE, STENCILS, &[odd]);
+    Tanglenomicon::small().fill(&database);
+    eventually("the odd stencil to block, by its name", || {
+        let by = site.status()["blocked_by"].to_string();
+        by.contains("0badc0de0badc0de0badc0de") && by.contains("TCN")
+    });
+    assert!(site.site().log().contains("0badc0de0badc0de0badc0de"), "{}", site.site().log());
+    assert_eq!(site.site().node("producer/producer")["restarts"], 0);
+    assert!(instance.terminate().success());
+}
+
+/// A set without tangles is told by its stencil; the TCN is complete all the same.
+#[test]
+fn an_empty_set_is_told_with_its_stencil() {
+    let (database, queue) = (MongoDb::start(), Faktory::start(&[]));
+    let empty = Tanglenomicon { tangles: vec![(2, 3)], ..Tanglenomicon::small() };
+    empty.fill(&database);
+    let _worker = worker(&queue);
+    let site = ProducerSite::new(BINARY, &database, &queue);
+    let instance = site.start();
+    let told = format!("stencil {} (TCN 5 = 2 + 3) has no jobs", Tanglenomicon::stencil_id(1));
+    eventually("the empty set to be told", || site.site().log().contains(&told));
+    assert!(site.site().log().contains("WARN"), "{}", site.site().log());
+    assert!(instance.terminate().success());
+}
