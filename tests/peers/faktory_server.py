@@ -8,7 +8,7 @@ Usage: faktory_server.py [--port N] [..]     until SIGTERM, or with --end-with-s
 
 What a real server does not do, and tests need:
   --log FILE              append one JSON line per accepted job, in acceptance order
-  --dup-report            INFO gains "test":{"accepted":N,"distinct_jids":N,"dup_jids":N}
+  --dup-report            INFO gains "test":{"accepted":N,"distinct_jids":N,"dup_jids":N,"lost_replies":N}
   --error-push-every N    answer -ERR to every Nth PUSH/PUSHB (job(s) NOT stored)
   --refuse-job-every N    refuse every Nth job (NOT stored): PUSHB names it, PUSH is answered -ERR
   --lose-reply-every N    store the job(s) of every Nth PUSH/PUSHB, then cut the connection
@@ -17,6 +17,7 @@ What a real server does not do, and tests need:
   --partial-bulk-every N  every Nth PUSHB: store the first half, then cut the connection
   --stall-every N:SEC     sleep SEC before answering every Nth command
   --latency-ms M          sleep before answering every command
+  --push-latency-ms M     sleep before storing what a PUSH/PUSHB brings
   --split-writes          write every reply in two TCP segments, 2 ms apart
   --retry-scale X         multiply retry delays by X (0 = retry at once)
   --max-conn N            refuse further connections with -ERR, as an overloaded server does
@@ -50,6 +51,7 @@ class State:
         self.log = open(o.log, "a", buffering=1) if o.log else None   # by lines: written before it is answered
         self.cmds = self.conns = self.pushes = self.bulks = self.offered = 0
         self.accepted, self.jids = 0, collections.Counter()
+        self.lost_replies = 0
         self.workers = {}
         self.reset()
 
@@ -172,7 +174,7 @@ class State:
                         "connections": self.conns, "command_count": self.cmds, "used_memory_mb": 1}}
         if self.o.dup_report:
             d["test"] = {"accepted": self.accepted, "distinct_jids": len(self.jids),
-                         "dup_jids": sum(1 for v in self.jids.values() if v > 1)}
+                         "dup_jids": sum(1 for v in self.jids.values() if v > 1), "lost_replies": self.lost_replies}
         return d
 
 
@@ -236,6 +238,8 @@ class Conn:
             await asyncio.sleep(o.stall[1])
         if verb in ("PUSH", "PUSHB"):
             st.pushes += 1
+            if o.push_latency_ms:
+                await asyncio.sleep(o.push_latency_ms / 1000)
             if self.fault(st.pushes, o.error_push_every):
                 raise Err("injected failure")
             if self.fault(st.pushes, o.cut_push_every):
@@ -247,6 +251,7 @@ class Conn:
             if verb == "PUSH":
                 st.push(body)
                 if self.fault(st.pushes, o.lose_reply_every):
+                    st.lost_replies += 1
                     return False
                 await self.ok()
             else:
@@ -261,6 +266,7 @@ class Conn:
                     except Err as e:
                         bad[str(j.get("jid", "")) if isinstance(j, dict) else ""] = str(e)
                 if part or self.fault(st.pushes, o.lose_reply_every):
+                    st.lost_replies += 1
                     return False
                 await self.bulk(json.dumps(bad, separators=(",", ":")))
         elif verb == "FETCH":
@@ -420,7 +426,7 @@ if __name__ == "__main__":
     a.add_argument("--password", default="")
     a.add_argument("--log")
     a.add_argument("--dup-report", action="store_true")
-    for n in ("error-push-every", "refuse-job-every", "lose-reply-every", "cut-push-every", "partial-bulk-every", "latency-ms"):
+    for n in ("error-push-every", "refuse-job-every", "lose-reply-every", "cut-push-every", "partial-bulk-every", "latency-ms", "push-latency-ms"):
         a.add_argument("--" + n, type=int, default=0)
     a.add_argument("--stall-every", dest="stall", type=stall)
     a.add_argument("--split-writes", action="store_true")

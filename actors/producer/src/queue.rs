@@ -5,12 +5,12 @@ use crate::{pair::Pair, reading::Reading};
 /// Why the server did not do something.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum QueueError {
-    /// It is away, or its reply was lost: whether it took the jobs is not known.
+    /// It is away.
     #[error("{0}")]
     Away(String),
-    /// It took all jobs but those at these positions.
+    /// It took all jobs but those at these positions, as far as is known: it refused them, or its reply was lost.
     #[error("{reason}")]
-    Refused {
+    NotTaken {
         /// Positions among the jobs that were sent.
         positions: Vec<usize>,
         /// What it says of the first, and what to do.

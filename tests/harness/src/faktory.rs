@@ -135,13 +135,25 @@ impl Faktory {
         self.server = Some(server);
     }
 
-    /// Stops its process where it is: connections stay, and nothing is answered any more until it is killed.
+    /// Stops its process where it is: connections stay, and nothing is answered any more until [`Faktory::thaw`], or it is killed.
     ///
     /// # Panics
     /// If it is not running.
     pub fn freeze(&self) {
+        self.signal(Signal::STOP);
+    }
+
+    /// Lets it go on.
+    ///
+    /// # Panics
+    /// If it is not running.
+    pub fn thaw(&self) {
+        self.signal(Signal::CONT);
+    }
+
+    fn signal(&self, signal: Signal) {
         let server = self.server.as_ref().expect("a running server");
-        kill_process(Pid::from_child(server), Signal::STOP).expect("the server is ours");
+        kill_process(Pid::from_child(server), signal).expect("the server is ours");
     }
 }
 

@@ -174,14 +174,15 @@ impl<S: Store, Q: Queue, P: Pace> Performer<S, Q, P> {
             let stamp = cursor.map(|cursor| Stamp { epoch: cursor.epoch, attempt: cursor.attempt });
             let pushing = self.queue.push(todo, stamp);
             let pushed = tenancy::renewing(&self.store, &self.pace, &self.tenure, pushing).await?;
+            // Also what is not known to be taken may be in the queue.
+            self.level.pushed(todo.len() as u64);
             let (reason, left) = match pushed {
                 Ok(()) => {
                     self.pace.answered(Peer::Queue);
-                    self.level.pushed(todo.len() as u64);
                     return Ok(());
                 }
                 Err(QueueError::Away(reason)) => (reason, None),
-                Err(QueueError::Refused { positions, reason }) => {
+                Err(QueueError::NotTaken { positions, reason }) => {
                     let left: Vec<Pair> = positions.iter().filter_map(|at| todo.get(*at).copied()).collect();
                     (reason, Some(left))
                 }
@@ -190,7 +191,6 @@ impl<S: Store, Q: Queue, P: Pace> Performer<S, Q, P> {
                 return Err(Trouble::Failed(Peer::Queue, reason));
             }
             if let Some(left) = left {
-                self.level.pushed((todo.len() - left.len()) as u64);
                 if left.is_empty() {
                     return Ok(());
                 }
@@ -206,24 +206,23 @@ impl<S: Store, Q: Queue, P: Pace> Performer<S, Q, P> {
     /// Waits until `jobs` may be sent: not paused, room in the queue, the lease in hand.
     async fn ready(&mut self, jobs: usize) -> Result<(), Trouble> {
         let jobs = jobs as u64;
+        let mut measured = false;
         loop {
             self.renewing(self.pace.go()).await??;
-            match self.level.gate(jobs) {
-                Gate::Open => {
-                    self.pace.hold(false);
-                    return self.assure().await;
-                }
-                Gate::Ask => {
-                    self.measure().await?;
-                    if self.level.gate(jobs) != Gate::Open {
-                        self.level.full();
-                    }
-                }
-                Gate::Wait => {
-                    self.pace.hold(true);
-                    self.renewing(self.pace.wait(self.settings.poll)).await??;
-                    self.measure().await?;
-                }
+            let gate = self.level.gate(jobs);
+            if gate == Gate::Open {
+                self.pace.hold(false);
+                return self.assure().await;
+            }
+            // Also below the low mark there may be no room for a whole chunk.
+            if measured || gate == Gate::Wait {
+                self.pace.hold(true);
+                self.renewing(self.pace.wait(self.settings.poll)).await??;
+            }
+            self.measure().await?;
+            measured = true;
+            if self.level.gate(jobs) != Gate::Open {
+                self.level.full();
             }
         }
     }

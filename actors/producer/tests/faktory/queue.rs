@@ -74,7 +74,7 @@ fn refused_jobs_are_told_by_their_position_among_all() {
     TestTree::run(spec, async |_tree| {
         let outcome = queue.push(&pairs(2_500), Some(STAMP)).await;
         let reason = "faktory: injected refusal".to_owned();
-        assert_eq!(outcome, Err(QueueError::Refused { positions: vec![699, 1_399, 2_099], reason }));
+        assert_eq!(outcome, Err(QueueError::NotTaken { positions: vec![699, 1_399, 2_099], reason }));
         assert_eq!(peer.accepted().len(), 2_497);
     });
     let peer = Peer::start(&["--error-push-every", "2"]);
@@ -82,26 +82,30 @@ fn refused_jobs_are_told_by_their_position_among_all() {
     TestTree::run(spec, async |_tree| {
         let outcome = queue.push(&pairs(2_500), Some(STAMP)).await;
         let positions: Vec<usize> = (1_000..2_000).collect();
-        assert!(matches!(&outcome, Err(QueueError::Refused { positions: these, .. }) if *these == positions));
+        assert!(
+            matches!(&outcome, Err(QueueError::NotTaken { positions: these, .. }) if *these == positions)
+        );
         assert_eq!(peer.accepted().len(), 1_500);
     });
 }
 
 #[test]
-fn a_lost_reply_leaves_all_of_them_open_and_another_attempt_has_other_names() {
+fn a_lost_reply_leaves_its_batch_open_and_another_attempt_has_other_names() {
     let peer = Peer::start(&["--lose-reply-every", "2", "--dup-report"]);
     let (mut queue, spec) = queue(&peer, 1);
     TestTree::run(spec, async |_tree| {
         let pairs = pairs(2_000);
         let outcome = queue.push(&pairs, Some(STAMP)).await;
-        assert!(
-            matches!(&outcome, Err(QueueError::Away(reason)) if reason.contains("not known")),
-            "{outcome:?}"
-        );
+        let Err(QueueError::NotTaken { positions, reason }) = outcome else { panic!("{outcome:?}") };
+        assert!(reason.contains("not known"), "{reason}");
+        assert!(positions.into_iter().eq(1_000..2_000), "what was answered for is not open");
         // The third and fourth command; the fourth's reply is lost, too.
         let stamp = Stamp { attempt: 2, ..STAMP };
         assert!(queue.push(&pairs, Some(stamp)).await.is_err());
-        assert_eq!(peer.info()["test"], json!({"accepted": 4_000, "distinct_jids": 4_000, "dup_jids": 0}));
+        assert_eq!(
+            peer.info()["test"],
+            json!({"accepted": 4_000, "distinct_jids": 4_000, "dup_jids": 0, "lost_replies": 2})
+        );
     });
 }
 

@@ -32,7 +32,10 @@ fn a_worker_of_pyfaktory_takes_and_acknowledges_all_jobs_unchanged() {
         let info = peer.info();
         assert_eq!(info["faktory"]["total_failures"], 0);
         assert_eq!(info["faktory"]["sets"], json!({"dead": 0, "retries": 0, "scheduled": 0, "working": 0}));
-        assert_eq!(info["test"], json!({"accepted": 31, "distinct_jids": 31, "dup_jids": 0}));
+        assert_eq!(
+            info["test"],
+            json!({"accepted": 31, "distinct_jids": 31, "dup_jids": 0, "lost_replies": 0})
+        );
         let reading = faktory.info().await.unwrap();
         assert_eq!((reading.length("arborescent"), reading.processed), (0, 31));
     });

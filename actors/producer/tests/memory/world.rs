@@ -292,7 +292,7 @@ impl Queue for Process {
         };
         let positions = self.call(Call::Push, push).await.map_err(QueueError::Away)?;
         let reason = "it has no time for more".to_owned();
-        if positions.is_empty() { Ok(()) } else { Err(QueueError::Refused { positions, reason }) }
+        if positions.is_empty() { Ok(()) } else { Err(QueueError::NotTaken { positions, reason }) }
     }
 }
 

@@ -101,8 +101,7 @@ impl Queue for FaktoryQueue {
 /// What became of all parts.
 #[derive(Default)]
 struct Total {
-    away: Option<String>,
-    refused: Vec<usize>,
+    not_taken: Vec<usize>,
     reason: Option<String>,
 }
 
@@ -111,25 +110,25 @@ impl Total {
         match outcome {
             Ok(Pushed { refused }) => {
                 for refusal in refused {
-                    self.refused.push(part.first + refusal.index);
-                    self.reason.get_or_insert(refusal.reason);
+                    self.not_taken.push(part.first + refusal.index);
+                    self.reason.get_or_insert(format!("faktory: {}", refusal.reason));
                 }
             }
-            Err(PushError::Refused(reason)) => {
-                self.refused.extend(part.first..part.first + part.pairs.len());
-                self.reason.get_or_insert(reason);
+            // What other connections have sent is not told as open: it would be pushed twice.
+            Err(error) => {
+                self.not_taken.extend(part.first..part.first + part.pairs.len());
+                self.reason.get_or_insert(match error {
+                    PushError::Refused(reason) => format!("faktory: {reason}"),
+                    other => other.to_string(),
+                });
             }
-            Err(error) => drop(self.away.get_or_insert(error.to_string())),
         }
     }
 
     fn outcome(self) -> Result<(), QueueError> {
-        match (self.away, self.reason) {
-            (Some(reason), _) => Err(QueueError::Away(reason)),
-            (None, Some(reason)) => {
-                Err(QueueError::Refused { positions: self.refused, reason: format!("faktory: {reason}") })
-            }
-            (None, None) => Ok(()),
+        match self.reason {
+            Some(reason) => Err(QueueError::NotTaken { positions: self.not_taken, reason }),
+            None => Ok(()),
         }
     }
 }

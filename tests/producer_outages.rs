@@ -1,0 +1,139 @@
+//! Peers of the producer that are away for a while: it stays, says who is missing, and goes on where it was.
+
+use std::{collections::BTreeSet, thread::sleep, time::Duration};
+
+use orchestrator_harness::{
+    Faktory, FaktoryWorker, Instance, MongoDb, ProducerSite, Tanglenomicon, eventually, rounds,
+};
+use serde_json::Value;
+
+const BINARY: &str = env!("CARGO_BIN_EXE_orchestrator");
+const CHUNK: u64 = 10;
+/// A server that takes its time, so that it is missed in the middle of a stencil.
+const SLOW: [&str; 2] = ["--push-latency-ms", "30"];
+
+/// How long a server stays away, seconds.
+fn outage() -> Duration {
+    Duration::from_secs(rounds("ORCHESTRATOR_PRODUCER_OUTAGE_SECS", 3))
+}
+
+/// A producer at work.
+struct House {
+    all: Tanglenomicon,
+    database: MongoDb,
+    queue: Faktory,
+    site: ProducerSite,
+    instance: Instance,
+}
+
+impl House {
+    fn at_work() -> Self {
+        let (database, queue) = (MongoDb::start(), Faktory::start(&SLOW));
+        let all = Tanglenomicon { tangles: vec![(2, 26), (3, 10)], ..Tanglenomicon::small() };
+        all.fill(&database);
+        let site = ProducerSite::new(BINARY, &database, &queue)
+            .set("producer.page_size=1")
+            .set(&format!("producer.chunk={CHUNK}"))
+            .set("producer.lease_ms=3000")
+            .set("producer.until_done=true");
+        let instance = site.start();
+        let house = Self { all, database, queue, site, instance };
+        house.await_more();
+        house
+    }
+
+    fn await_more(&self) {
+        let before = self.queue.accepted().len();
+        eventually("more jobs", || self.queue.accepted().len() > before + 3 * CHUNK as usize);
+    }
+
+    /// `peer` is missed, nothing is pushed, and nobody is restarted.
+    fn assert_waits_for(&self, peer: &str) {
+        eventually("the peer to be missed", || self.site.status()["away"][peer].is_string());
+        let before = self.queue.accepted().len();
+        sleep(outage());
+        assert_eq!(self.queue.accepted().len(), before);
+        let status = self.site.status();
+        assert!(status["away"][peer].is_string(), "{status:#}");
+        self.assert_nobody_restarted();
+    }
+
+    fn assert_nobody_restarted(&self) {
+        let tree = self.site.site().snapshot().expect("it runs");
+        for node in tree.all() {
+            assert_eq!(node["restarts"], 0, "{node:#}");
+        }
+    }
+
+    /// It goes on and comes to its end; every pair became a job, `repeated` of them more than once at the most.
+    fn ends(mut self, repeated: u64) {
+        let _worker = FaktoryWorker::start(&self.queue, "arborescent");
+        assert_eq!(self.instance.wait().code(), Some(0), "{}", self.site.site().log());
+        let taken: Vec<String> = self.queue.accepted().iter().map(|job| job["args"].to_string()).collect();
+        let wanted: BTreeSet<String> = self.all.jobs(1).iter().map(Value::to_string).collect();
+        assert_eq!(taken.iter().cloned().collect::<BTreeSet<_>>(), wanted);
+        assert!(
+            (taken.len() - wanted.len()) as u64 <= repeated * CHUNK,
+            "{} of {}",
+            taken.len(),
+            wanted.len()
+        );
+    }
+}
+
+#[test]
+fn faktory_may_stand_still_for_a_while() {
+    let house = House::at_work();
+    house.queue.freeze();
+    house.assert_waits_for("queue");
+    house.queue.thaw();
+    eventually("it to be there again", || house.site.status()["away"]["queue"].is_null());
+    house.await_more();
+    house.assert_nobody_restarted();
+    house.ends(CHUNK);
+}
+
+/// One that comes back without the jobs that it had: they are pushed again, with all others of their TCN, since nobody can tell which.
+#[test]
+fn faktory_may_be_gone_for_a_while_and_with_it_its_jobs() {
+    let mut house = House::at_work();
+    house.queue.kill_nine();
+    house.assert_waits_for("queue");
+    house.queue.start_again(&SLOW);
+    eventually("it to be there again", || house.site.status()["away"]["queue"].is_null());
+    house.await_more();
+    house.assert_nobody_restarted();
+    let of_the_tcn = house.all.tangles[0].1.pow(2);
+    house.ends(of_the_tcn + CHUNK);
+}
+
+#[test]
+fn mongodb_may_be_gone_for_a_while() {
+    let mut house = House::at_work();
+    house.database.kill_nine();
+    house.assert_waits_for("database");
+    house.database.start_again();
+    eventually("it to be there again", || house.site.status()["away"]["database"].is_null());
+    house.await_more();
+    house.assert_nobody_restarted();
+    house.ends(CHUNK);
+}
+
+/// It starts before its peers, and works when they are there.
+#[test]
+fn it_starts_while_both_are_away() {
+    let (mut database, mut queue) = (MongoDb::start(), Faktory::start(&[]));
+    let small = Tanglenomicon::small();
+    small.fill(&database);
+    database.kill_nine();
+    queue.kill_nine();
+    let site = ProducerSite::new(BINARY, &database, &queue).set("producer.page_size=2");
+    let instance = site.start();
+    eventually("the database to be missed", || site.status()["away"]["database"].is_string());
+    database.start_again();
+    queue.start_again(&[]);
+    let _worker = FaktoryWorker::start(&queue, "arborescent");
+    eventually("all to be done", || site.status()["phase"] == "finished");
+    assert_eq!(queue.accepted().len(), small.jobs(2).len());
+    assert!(instance.terminate().success(), "{}", site.site().log());
+}
