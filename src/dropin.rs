@@ -16,7 +16,7 @@ use crate::config::Config;
 #[cfg(feature = "ingester")]
 mod dranspose;
 #[cfg(feature = "producer")]
-mod fproducer;
+pub(crate) mod fproducer;
 #[cfg(feature = "queue")]
 mod nixpkgs_update_supervisor;
 #[cfg(feature = "provenance")]

@@ -5,7 +5,11 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{edge::faktory::Server, job::Terms, reading::Count};
+use crate::{
+    edge::{faktory::Server, mongodb::Place},
+    job::Terms,
+    reading::Count,
+};
 
 /// How stencils become jobs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -43,6 +47,8 @@ pub struct ProducerConfig {
     pub count: Count,
     /// Complete TCNs although jobs have failed for good.
     pub ignore_dead: bool,
+    /// Make the indexes of tangles that pages need, if they are missing; else that is told, and each page is a walk over all.
+    pub ensure_indexes: bool,
     /// Where jobs go.
     pub faktory: FaktoryConfig,
     /// Where stencils and tangles are.
@@ -164,6 +170,12 @@ impl MongoConfig {
         format!("{scheme}//{hosts}/{}", self.database)
     }
 
+    /// The collections.
+    pub(crate) fn place(&self) -> Place {
+        let Self { database, stencils, tangles, .. } = self.clone();
+        Place { database, stencils, tangles }
+    }
+
     /// The URI.
     ///
     /// # Errors
@@ -197,6 +209,7 @@ impl Default for ProducerConfig {
             until_done: false,
             count: Count::default(),
             ignore_dead: false,
+            ensure_indexes: false,
             faktory: FaktoryConfig::default(),
             mongodb: MongoConfig::default(),
         }

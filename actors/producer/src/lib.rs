@@ -21,6 +21,7 @@ pub mod pages;
 pub mod pair;
 pub mod perform;
 pub mod plan;
+mod planning;
 pub mod producer;
 pub mod queue;
 pub mod reading;
@@ -37,12 +38,11 @@ use orchestrator_supervise::{
 };
 
 pub use config::{Compat, FaktoryConfig, MongoConfig, ProducerConfig};
+pub use planning::dry_run;
 
 use crate::{
-    edge::{
-        faktory::{self, FaktoryQueue, Flow, Patience},
-        mongodb::check_address,
-    },
+    edge::faktory::{self, FaktoryQueue, Flow, Patience},
+    edge::mongodb::check_address,
     producer::{Desk, StencilProducer},
 };
 

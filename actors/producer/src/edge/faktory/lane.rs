@@ -66,7 +66,7 @@ struct Lane {
 }
 
 struct Figures {
-    pushed: Figure,
+    accepted: Figure,
     refused: Figure,
     ambiguous: Figure,
     batches: Figure,
@@ -176,7 +176,7 @@ impl Figures {
     fn declare(vitals: &Vitals) -> Self {
         let declare = |name, unit| vitals.declare(name, unit, FigureKind::Counter);
         Self {
-            pushed: declare("pushed", "jobs"),
+            accepted: declare("accepted", "jobs"),
             refused: declare("refused", "jobs"),
             ambiguous: declare("ambiguous", "jobs"),
             batches: declare("batches", "batches"),
@@ -193,7 +193,7 @@ impl Figures {
                 self.batches.add(1);
                 self.sent.add(command.bytes().len() as u64);
                 self.refused.add(refused.len() as u64);
-                self.pushed.add(jobs - refused.len() as u64);
+                self.accepted.add(jobs - refused.len() as u64);
             }
             Err(PushError::Refused(_)) => self.refused.add(jobs),
             Err(PushError::Ambiguous(_)) => self.ambiguous.add(jobs),
