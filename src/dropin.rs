@@ -65,6 +65,19 @@ impl DropIn {
     }
 }
 
+/// Reads an original's YAML file.
+///
+/// # Errors
+/// It is none, or lacks something. Only what the matter is and where: the parser would show the lines around it, and they may
+/// hold a password.
+#[cfg(any(feature = "producer", feature = "provenance"))]
+fn yaml<T: serde::de::DeserializeOwned>(text: &str) -> Result<T> {
+    serde_saphyr::from_str(text).map_err(|error| {
+        let told = error.to_string();
+        anyhow::anyhow!("{}", told.lines().next().unwrap_or_default().trim_start_matches("error: "))
+    })
+}
+
 /// No TCP unless asked for; a socket in the runtime directory if there is one.
 fn quiet_admin(listen: Option<&str>) -> AdminConfig {
     let runtime = std::env::var_os("RUNTIME_DIRECTORY").and_then(|list| first_directory(&list));

@@ -51,7 +51,7 @@ pub(crate) fn read(path: &Path) -> Result<ProducerConfig> {
 }
 
 fn translate(text: &str) -> Result<ProducerConfig> {
-    let whole: Value = serde_saphyr::from_str(text).map_err(|error| anyhow!("{error}"))?;
+    let whole: Value = super::yaml(text)?;
     let Value::Object(whole) = whole else {
         bail!("it has no sections: write {FAKTORY}: {{domain: .., port: ..}}")
     };

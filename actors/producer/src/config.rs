@@ -5,11 +5,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    edge::{faktory::Server, mongodb::Place},
-    job::Terms,
-    reading::Count,
-};
+use crate::{edge::faktory::Server, edge::mongodb::Place, job::Terms, reading::Count};
 
 /// How stencils become jobs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
