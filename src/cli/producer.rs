@@ -2,7 +2,10 @@
 //! file and in `plan.rs`.
 
 use clap::Subcommand;
-use orchestrator_admin::{columns::align, wire::console_url};
+use orchestrator_admin::{
+    columns::align,
+    wire::{TreeSnapshot, console_url, tree_url},
+};
 use serde_json::{Value, json};
 
 use crate::cli::{client::Client, client_error::ClientError, output::Form};
@@ -10,6 +13,8 @@ use crate::cli::{client::Client, client_error::ClientError, output::Form};
 #[cfg(feature = "producer")]
 mod plan;
 
+/// The branch that it is in.
+const BRANCH: &str = "producer";
 /// The child that answers.
 const CONSOLE: &str = "producer/producer";
 
@@ -59,11 +64,28 @@ pub(crate) async fn run(command: &ProducerCommand, client: &Client) -> Result<St
     if form.json {
         return Ok(form.print(&answer));
     }
+    if verb == "status" {
+        return Ok(page(&answer, now_ms()) + &links(client).await?);
+    }
     Ok(match answer["paused"].as_bool() {
-        _ if verb == "status" => page(&answer, now_ms()),
         Some(true) => "the producer pushes nothing until it is resumed\n".to_owned(),
         _ => "the producer pushes on\n".to_owned(),
     })
+}
+
+/// A line for each connection that is not there: a chunk that is on its way waits for it, which the actor cannot tell.
+async fn links(client: &Client) -> Result<String, ClientError> {
+    let answer = client.get(&tree_url(Some(BRANCH))).await?;
+    let tree: TreeSnapshot = serde_json::from_value(answer)
+        .map_err(|error| client.foreign(format!("this is no tree: {error}")))?;
+    let mut text = String::new();
+    tree.root.walk(&mut |node| {
+        if let Some(link) = node.link.as_ref().filter(|link| link.state != "up") {
+            let reason = link.reason.as_deref().unwrap_or(&link.state);
+            text.push_str(&format!("no connection to {}: {reason}\n", link.kind));
+        }
+    });
+    Ok(text)
 }
 
 /// A line for everything that there is to say.

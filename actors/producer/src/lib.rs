@@ -63,7 +63,7 @@ pub fn child_spec(config: &ProducerConfig) -> Result<ChildSpec, String> {
     let terms = config.terms();
     let queue = FaktoryQueue::new(faktory, &terms).map_err(|error| format!("producer: {error}"))?;
     let (mailbox, slot) = mailbox::<StencilProducer<FaktoryQueue>>(QUESTIONS);
-    let actor = producer::factory(config, &terms.queue, slot, &Desk::new(), move || queue.clone());
+    let actor = producer::factory(config, &terms.queue, slot, &Desk::new(), move |cx| queue.until(&cx.stop));
     let actor = ChildSpec::worker("producer", actor)
         // What `until_done` waited for is there: no reason to start again.
         .restart(Restart::Transient)

@@ -83,14 +83,14 @@ pub fn factory<Q: Queue + Unpin + 'static>(
     queue_name: &str,
     slot: Slot<StencilProducer<Q>>,
     desk: &Desk,
-    mut queue: impl FnMut() -> Q + Send + 'static,
+    mut queue: impl FnMut(&StartCx) -> Q + Send + 'static,
 ) -> Factory {
     let (config, queue_name, desk) = (config.clone(), queue_name.to_owned(), desk.clone());
     Factory::actor(slot, move |cx| {
         Ok(StencilProducer {
             config: config.clone(),
             queue_name: queue_name.clone(),
-            queue: Some(queue()),
+            queue: Some(queue(cx)),
             desk: desk.clone(),
             cx: cx.clone(),
             working: false,
