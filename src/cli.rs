@@ -9,6 +9,7 @@ mod graph;
 mod import;
 mod ingester;
 mod output;
+mod producer;
 mod provenance;
 mod queue;
 mod storage;
@@ -29,7 +30,8 @@ use orchestrator_admin::{
 pub(crate) use self::target::Target;
 use self::{
     client::Client, client_error::ClientError, exit_code::ExitCode, ingester::IngesterCommand, output::Form,
-    provenance::ProvenanceCommand, queue::QueueCommand, tail::TailArguments, top::TopArguments,
+    producer::ProducerCommand, provenance::ProvenanceCommand, queue::QueueCommand, tail::TailArguments,
+    top::TopArguments,
 };
 
 /// What can be asked of a running instance.
@@ -85,6 +87,9 @@ pub(crate) enum ClientCommand {
     /// Look into the ingesters
     #[command(subcommand)]
     Ingester(IngesterCommand),
+    /// Look into the producer and steer it
+    #[command(subcommand)]
+    Producer(ProducerCommand),
     /// Add provenance rows and ask for them
     #[command(subcommand)]
     Provenance(ProvenanceCommand),
@@ -153,6 +158,7 @@ async fn dispatch(command: &ClientCommand, client: &Client) -> Result<String, Cl
         ClientCommand::Resume(args) => steer("resume", args, client).await,
         ClientCommand::Queue(command) => queue::run(command, client).await,
         ClientCommand::Ingester(command) => ingester::run(command, client).await,
+        ClientCommand::Producer(command) => producer::run(command, client).await,
         ClientCommand::Provenance(command) => provenance::run(command, client).await,
         // They go on and on: `answer` runs them.
         ClientCommand::Top(_) | ClientCommand::Tail(_) => Ok(String::new()),

@@ -16,7 +16,7 @@ use crate::config::Config;
 #[cfg(feature = "ingester")]
 mod dranspose;
 #[cfg(feature = "producer")]
-mod fproducer;
+pub(crate) mod fproducer;
 #[cfg(feature = "queue")]
 mod nixpkgs_update_supervisor;
 #[cfg(feature = "provenance")]
@@ -63,6 +63,19 @@ impl DropIn {
         }
         Ok(config)
     }
+}
+
+/// Reads an original's YAML file.
+///
+/// # Errors
+/// It is none, or lacks something. Only what the matter is and where: the parser would show the lines around it, and they may
+/// hold a password.
+#[cfg(any(feature = "producer", feature = "provenance"))]
+fn yaml<T: serde::de::DeserializeOwned>(text: &str) -> Result<T> {
+    serde_saphyr::from_str(text).map_err(|error| {
+        let told = error.to_string();
+        anyhow::anyhow!("{}", told.lines().next().unwrap_or_default().trim_start_matches("error: "))
+    })
 }
 
 /// No TCP unless asked for; a socket in the runtime directory if there is one.

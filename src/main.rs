@@ -7,6 +7,7 @@ mod config;
 // Only subsystems have originals. Without any, this is the command line of instances elsewhere, and an admin endpoint.
 #[cfg(any(feature = "ingester", feature = "producer", feature = "provenance", feature = "queue"))]
 mod dropin;
+mod progress;
 mod redaction;
 mod reload;
 mod run;

@@ -10,6 +10,7 @@ use crate::{
     cli::exit_code::ExitCode,
     completion,
     config::{Config, Sources},
+    progress::Progress,
     reload::Reload,
     service_manager::ServiceManager,
     signals::{Signal, Signals},
@@ -47,15 +48,22 @@ pub(crate) fn run(
         if !greeting.is_empty() {
             greet(greeting);
         }
-        let last = topology::finite(config);
-        Ok(supervise(&mut root, last.as_deref(), &mut signals, &mut manager, &mut reload).await)
+        let work =
+            Work { last: topology::finite(config), progress: Progress::of(topology::measured(config)) };
+        Ok(supervise(&mut root, work, &mut signals, &mut manager, &mut reload).await)
     })
 }
 
-/// `last` is the child whose good end is the end of all work.
+/// Work that comes to an end.
+struct Work {
+    /// The child whose good end is that of all work.
+    last: Option<String>,
+    progress: Progress,
+}
+
 async fn supervise(
     root: &mut Root,
-    last: Option<&str>,
+    mut work: Work,
     signals: &mut Signals,
     manager: &mut ServiceManager,
     reload: &mut Reload,
@@ -68,7 +76,8 @@ async fn supervise(
             exit = root.wait() => return conclude(&exit),
             () = startup.tick(), if !stopping => startup.look(&tree, manager),
             () = manager.tick() => manager.alive(&tree),
-            () = completion::reached(&tree, last), if !stopping => {
+            () = work.progress.tick(), if !stopping => work.progress.show(&tree),
+            () = completion::reached(&tree, work.last.as_deref()), if !stopping => {
                 tracing::info!("all is done: draining");
                 stopping = true;
                 manager.stopping();

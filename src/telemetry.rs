@@ -3,7 +3,10 @@
 use anyhow::{Context, Result};
 use tracing_subscriber::{EnvFilter, Layer, Registry, layer::SubscriberExt, reload, util::SubscriberInitExt};
 
-use crate::config::{LogFormat, TelemetryConfig};
+use crate::{
+    config::{LogFormat, TelemetryConfig},
+    progress::StandardError,
+};
 
 /// What is logged, changed while the process runs.
 #[derive(Debug, Clone)]
@@ -26,7 +29,7 @@ impl LogFilter {
 /// The filter is not understood.
 pub(crate) fn start(config: &TelemetryConfig) -> Result<LogFilter> {
     let (filter, handle) = reload::Layer::new(parse(&config.filter)?);
-    let logs = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    let logs = tracing_subscriber::fmt::layer().with_writer(|| StandardError);
     let logs = match config.format {
         LogFormat::Text => logs.with_ansi(false).boxed(),
         // The child's span carries its tree path; one level is enough, spans do not nest here.

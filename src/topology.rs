@@ -41,8 +41,21 @@ pub(crate) fn root(config: &Config, binding: Binding, reload: &Reload) -> anyhow
     Ok(root)
 }
 
-/// The children whose end is the end of the run: a job that has an end, and nothing beside it but the admin endpoint. None: it
-/// runs until it is told to stop.
+/// The child whose figures tell how far the work is, if it is one that has an end to come to.
+pub(crate) fn measured(config: &Config) -> Option<String> {
+    #[cfg(feature = "producer")]
+    {
+        config.producer.as_ref().map(|_| format!("{ROOT}/{}", orchestrator_producer::ACTOR))
+    }
+    #[cfg(not(feature = "producer"))]
+    {
+        let _ = config;
+        None
+    }
+}
+
+/// The child whose good end is that of the run: work that ends, and nothing beside it but the admin endpoint. None: it runs until
+/// it is told to stop.
 pub(crate) fn finite(config: &Config) -> Option<String> {
     #[cfg(feature = "producer")]
     {
@@ -53,7 +66,7 @@ pub(crate) fn finite(config: &Config) -> Option<String> {
             ..Config::default()
         };
         let ends = config.producer.as_ref().is_some_and(|producer| producer.until_done);
-        (ends && alone == *config).then(|| format!("{ROOT}/{}", orchestrator_producer::ACTOR))
+        measured(config).filter(|_| ends && alone == *config)
     }
     #[cfg(not(feature = "producer"))]
     {

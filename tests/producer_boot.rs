@@ -65,6 +65,24 @@ fn without_an_end_it_waits_and_sigterm_ends_it_cleanly() {
     assert!(instance.terminate().success(), "{}", site.site().log());
 }
 
+/// What waits for a connection was not sent: it is no reason to wait at a stop.
+#[test]
+fn with_faktory_away_sigterm_ends_it_at_once() {
+    let (database, mut queue) = (MongoDb::start(), Faktory::start(&[]));
+    let many =
+        Tanglenomicon { tangles: vec![(2, 300)], completed_and_max: (3, 4), stencils: vec![(4, 2, 2)] };
+    many.fill(&database);
+    let site =
+        ProducerSite::new(BINARY, &database, &queue).set("producer.page_size=1").set("producer.chunk=1");
+    let instance = site.start();
+    eventually("some jobs", || !queue.accepted().is_empty());
+    queue.kill_nine();
+    eventually("the link to be down", || site.site().link("producer/faktory/0").state == "down");
+    assert!(site.site().cli(&["producer", "status"]).1.contains("no connection to faktory: "));
+    assert!(instance.terminate().success());
+    assert!(!site.site().log().contains("did not stop in time"), "{}", site.site().log());
+}
+
 /// The original's file, with a port and a password that are right.
 fn originals_file(site: &Site, database: &MongoDb, queue: &Faktory, password: &str) -> String {
     let (faktory, mongo) = (queue.port(), database.port());
@@ -92,9 +110,13 @@ fn in_place_of_the_original_its_file_is_enough() {
     let _worker = worker(&queue);
     let site = Site::new(BINARY);
     let file = originals_file(&site, &database, &queue, "p@ss/1");
-    let mut instance = Instance::spawn(drop_in(&site, &[&file, "--until-done"]));
+    let mut instance = Instance::spawn(drop_in(&site, &[&file, "--until-done", "--ensure-indexes"]));
     assert_eq!(instance.wait().code(), Some(0), "{}", site.log());
     assert_complete(&small, 2, &database, &queue);
+    let (code, plan, err) = site.cli(&["producer", "plan", "--fproducer", &file, "--json"]);
+    assert_eq!(code, 0, "{err}");
+    let plan: Value = serde_json::from_str(&plan).expect("JSON");
+    assert_eq!((&plan["plan"]["jobs"], &plan["missing_indexes"]), (&json!(0), &json!([])), "{plan}");
     assert!(!site.log().contains("p@ss") && !site.log().contains("p%40ss"), "{}", site.log());
 }
 

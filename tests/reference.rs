@@ -44,10 +44,19 @@ fn every_metric_is_in_the_table_and_the_other_way_round() {
     // A worker has figures of its own; the detector is never there.
     let ingester = IngesterSite::new(env!("CARGO_BIN_EXE_orchestrator"), "tcp://127.0.0.1:1", "");
     let _ingesting = ingester.start();
+    // Neither of the producer's servers is ever there.
+    let producer = Site::new(env!("CARGO_BIN_EXE_orchestrator"))
+        .set("producer.faktory.url=tcp://127.0.0.1:1")
+        .set("producer.mongodb.uri=mongodb://127.0.0.1:1");
+    let _producing = producer.start();
     let _worker = ZmtpPeer::dial(ingester.port, "DEALER", "w1").expect("it listens");
     let table = listed(&page("REFERENCE.md"), "Metrics");
-    let sockets: Vec<_> =
-        sites.iter().map(|(site, _)| site).chain([&ingester.site]).map(Site::admin_socket).collect();
+    let sockets: Vec<_> = sites
+        .iter()
+        .map(|(site, _)| site)
+        .chain([&ingester.site, &producer])
+        .map(Site::admin_socket)
+        .collect();
     let metrics =
         || -> String { sockets.iter().map(|socket| http(socket, "GET", "/metrics", &[], "").body).collect() };
     let names = |types: &str| -> BTreeSet<String> {

@@ -24,6 +24,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         &[
             "orchestrator-admin",
             "orchestrator-ingester",
+            "orchestrator-producer",
             "orchestrator-provenance",
             "orchestrator-queue",
             "orchestrator-supervise",

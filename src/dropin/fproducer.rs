@@ -1,6 +1,6 @@
 //! The producer of a tanglenomicon: `runner client CONFIG.yaml` (contract A3), with the original's YAML file.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use clap::Args;
@@ -25,24 +25,33 @@ pub(crate) struct Arguments {
     /// End with code 0 once max_tcn is complete, instead of waiting for a greater one
     #[arg(long)]
     until_done: bool,
+    /// Make the indexes of tangles that pages need, if they are missing
+    #[arg(long)]
+    ensure_indexes: bool,
 }
 
 impl Arguments {
     /// # Errors
     /// The file cannot be used; the text names it and the key.
     pub(super) fn config(&self) -> Result<ProducerConfig> {
-        let path = &self.config;
-        let text =
-            std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-        let config = translate(&text).with_context(|| path.display().to_string())?;
+        let config = read(&self.config)?;
         let compat = if self.strict { Compat::Strict } else { Compat::Default };
-        Ok(ProducerConfig { compat, until_done: self.until_done, ..config })
+        let Self { until_done, ensure_indexes, .. } = *self;
+        Ok(ProducerConfig { compat, until_done, ensure_indexes, ..config })
     }
 }
 
-/// The file as a configuration.
+/// The original's file as a configuration.
+///
+/// # Errors
+/// It cannot be used; the text names it and the key.
+pub(crate) fn read(path: &Path) -> Result<ProducerConfig> {
+    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    translate(&text).with_context(|| path.display().to_string())
+}
+
 fn translate(text: &str) -> Result<ProducerConfig> {
-    let whole: Value = serde_saphyr::from_str(text).map_err(|error| anyhow!("{error}"))?;
+    let whole: Value = super::yaml(text)?;
     let Value::Object(whole) = whole else {
         bail!("it has no sections: write {FAKTORY}: {{domain: .., port: ..}}")
     };

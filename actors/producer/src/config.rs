@@ -6,7 +6,7 @@ use orchestrator_edge::{mongodb, secret};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{edge::faktory::Server, job::Terms, reading::Count};
+use crate::{edge::faktory::Server, edge::mongodb::Place, job::Terms, reading::Count};
 
 /// How stencils become jobs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -44,6 +44,8 @@ pub struct ProducerConfig {
     pub count: Count,
     /// Complete TCNs although jobs have failed for good.
     pub ignore_dead: bool,
+    /// Make the indexes of tangles that pages need, if they are missing; else that is told, and each page is a walk over all.
+    pub ensure_indexes: bool,
     /// Where jobs go.
     pub faktory: FaktoryConfig,
     /// Where stencils and tangles are.
@@ -162,6 +164,12 @@ impl MongoConfig {
         mongodb::endpoint(&self.uri, &self.database)
     }
 
+    /// The collections.
+    pub(crate) fn place(&self) -> Place {
+        let Self { database, stencils, tangles, .. } = self.clone();
+        Place { database, stencils, tangles }
+    }
+
     /// The URI.
     ///
     /// # Errors
@@ -186,6 +194,7 @@ impl Default for ProducerConfig {
             until_done: false,
             count: Count::default(),
             ignore_dead: false,
+            ensure_indexes: false,
             faktory: FaktoryConfig::default(),
             mongodb: MongoConfig::default(),
         }

@@ -21,6 +21,7 @@ pub mod pages;
 pub mod pair;
 pub mod perform;
 pub mod plan;
+mod planning;
 pub mod producer;
 pub mod queue;
 pub mod reading;
@@ -38,6 +39,7 @@ use orchestrator_supervise::{
 };
 
 pub use config::{Compat, FaktoryConfig, MongoConfig, ProducerConfig};
+pub use planning::dry_run;
 
 use crate::{
     edge::faktory::{self, FaktoryQueue, Flow, Patience},
@@ -61,7 +63,7 @@ pub fn child_spec(config: &ProducerConfig) -> Result<ChildSpec, String> {
     let terms = config.terms();
     let queue = FaktoryQueue::new(faktory, &terms).map_err(|error| format!("producer: {error}"))?;
     let (mailbox, slot) = mailbox::<StencilProducer<FaktoryQueue>>(QUESTIONS);
-    let actor = producer::factory(config, &terms.queue, slot, &Desk::new(), move || queue.clone());
+    let actor = producer::factory(config, &terms.queue, slot, &Desk::new(), move |cx| queue.until(&cx.stop));
     let actor = ChildSpec::worker("producer", actor)
         // What `until_done` waited for is there: no reason to start again.
         .restart(Restart::Transient)

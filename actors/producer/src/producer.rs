@@ -18,7 +18,7 @@ use tokio::sync::watch;
 use crate::{
     advance::{Action, Event, Halt, Machine, Rules},
     config::{Compat, ProducerConfig},
-    edge::mongodb::{MongoStore, Place},
+    edge::mongodb::MongoStore,
     pace::{Pace, Peer, Stopped},
     perform::{Performer, Settings},
     queue::Queue,
@@ -83,14 +83,14 @@ pub fn factory<Q: Queue + Unpin + 'static>(
     queue_name: &str,
     slot: Slot<StencilProducer<Q>>,
     desk: &Desk,
-    mut queue: impl FnMut() -> Q + Send + 'static,
+    mut queue: impl FnMut(&StartCx) -> Q + Send + 'static,
 ) -> Factory {
     let (config, queue_name, desk) = (config.clone(), queue_name.to_owned(), desk.clone());
     Factory::actor(slot, move |cx| {
         Ok(StencilProducer {
             config: config.clone(),
             queue_name: queue_name.clone(),
-            queue: Some(queue()),
+            queue: Some(queue(cx)),
             desk: desk.clone(),
             cx: cx.clone(),
             working: false,
@@ -151,13 +151,8 @@ async fn work<Q: Queue>(
         Ok(store) => store,
         Err(Stopped) => return Ended::Stopped,
     };
-    if let Ok(missing) = store.missing_indexes().await
-        && !missing.is_empty()
-    {
-        tracing::warn!(
-            missing = missing.join(", "),
-            "pages are walks over all tangles: run `orchestrator producer plan --ensure-indexes`"
-        );
+    if tend_indexes(config.ensure_indexes, &store, &pace).await.is_err() {
+        return Ended::Stopped;
     }
     let mut machine = machine(&config, &queue_name);
     let mut performer =
@@ -185,8 +180,7 @@ async fn work<Q: Queue>(
 /// A client of the database, as soon as its address can be read.
 async fn open(config: &ProducerConfig, strict: bool, pace: &Live) -> Result<MongoStore, Stopped> {
     let at = &config.mongodb;
-    let place =
-        Place { database: at.database.clone(), stencils: at.stencils.clone(), tangles: at.tangles.clone() };
+    let place = at.place();
     loop {
         let opened = match at.target() {
             Ok(uri) => MongoStore::open(&uri, place.clone(), strict).await.map_err(|error| error.to_string()),
@@ -195,6 +189,32 @@ async fn open(config: &ProducerConfig, strict: bool, pace: &Live) -> Result<Mong
         match opened {
             Ok(store) => return Ok(store),
             Err(reason) => pace.endure(Peer::Store, reason).await?,
+        }
+    }
+}
+
+/// Without the indexes that pages need, each page is a walk over all tangles: they are made, or that is told.
+async fn tend_indexes(ensure: bool, store: &MongoStore, pace: &Live) -> Result<(), Stopped> {
+    if !ensure {
+        if let Ok(missing) = store.missing_indexes().await
+            && !missing.is_empty()
+        {
+            tracing::warn!(
+                missing = missing.join(", "),
+                "pages are walks over all tangles: run `orchestrator producer plan --ensure-indexes`"
+            );
+        }
+        return Ok(());
+    }
+    loop {
+        // The server goes on with an index that nobody waits for.
+        let made = tokio::select! {
+            made = store.ensure_indexes() => made,
+            stopped = pace.stopped() => return Err(stopped),
+        };
+        match made {
+            Ok(()) => return Ok(()),
+            Err(error) => pace.endure(Peer::Store, error.to_string()).await?,
         }
     }
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::{
-    advance::{Machine, Phase},
+    advance::{Machine, News, Phase},
     pace::Progress,
 };
 
@@ -32,6 +32,14 @@ pub struct Status {
     pub jobs_per_sec: u64,
     /// Seconds that are left of the stencil at this speed.
     pub left_secs: Option<u64>,
+    /// Jobs of this TCN's stencils that are acknowledged, as far as they were taken up by this process.
+    pub tcn_pushed: u64,
+    /// Jobs of these stencils.
+    pub tcn_total: u64,
+    /// How many were taken up.
+    pub tcn_stencils: usize,
+    /// Stencils without jobs, and the set that is empty.
+    pub no_headroom: BTreeMap<String, String>,
     /// What it waits for, one sentence each.
     pub blocked_by: Vec<String>,
     /// Has an operator paused it?
@@ -42,6 +50,9 @@ pub struct Status {
     pub away: BTreeMap<&'static str, String>,
     #[serde(skip)]
     window: (u64, u64),
+    /// Pushed and all of each stencil of this TCN.
+    #[serde(skip)]
+    taken_up: BTreeMap<String, (u64, u64)>,
 }
 
 impl Status {
@@ -59,7 +70,28 @@ impl Status {
             self.window = (now_ms, 0);
         }
         (self.phase, self.stencil, self.blocked_by) = (phase, stencil, blocked_by);
-        self.tcn = machine.target();
+        if self.tcn != machine.target() {
+            self.tcn = machine.target();
+            self.taken_up.clear();
+        }
+        self.sum();
+    }
+
+    /// What people hear once stays here as long as it holds.
+    pub fn hear(&mut self, news: &News) {
+        match news {
+            News::NoHeadroom { stencil, set } => {
+                self.no_headroom.insert(stencil.clone(), set.to_string());
+            }
+            News::Reopened(stencil) => drop(self.no_headroom.remove(stencil)),
+            _ => {}
+        }
+    }
+
+    fn sum(&mut self) {
+        let add = |(pushed, total): (u64, u64), more: &(u64, u64)| (pushed + more.0, total + more.1);
+        (self.tcn_pushed, self.tcn_total) = self.taken_up.values().fold((0, 0), add);
+        self.tcn_stencils = self.taken_up.len();
     }
 
     /// The stencil came so far.
@@ -76,6 +108,11 @@ impl Status {
             }
         }
         (self.pushed, self.total) = (progress.pushed, progress.total);
+        if let Some(stencil) = &self.stencil {
+            let total = progress.total.unwrap_or(progress.pushed);
+            self.taken_up.insert(stencil.clone(), (progress.pushed, total));
+            self.sum();
+        }
         let left = progress.total.map(|total| total.saturating_sub(progress.pushed));
         self.left_secs = left.filter(|_| self.jobs_per_sec > 0).map(|left| left.div_ceil(self.jobs_per_sec));
     }
@@ -109,7 +146,7 @@ mod tests {
     use crate::{
         advance::{Event, Rules},
         reading::{Count, Judgement, Reading},
-        stencil::Ledger,
+        stencil::{Ledger, Set},
     };
 
     #[test]
@@ -123,6 +160,33 @@ mod tests {
         status.progress(at(6_000), 12_000);
         status.progress(at(8_000), 13_000);
         assert_eq!((status.jobs_per_sec, status.left_secs), (2_000, Some(1)), "the last seconds count");
+    }
+
+    #[test]
+    fn a_tcn_is_the_sum_of_its_stencils() {
+        let mut status = Status::default();
+        for (stencil, pushed, total) in [("a", 5, 10), ("a", 10, 10), ("b", 1, 7)] {
+            status.stencil = Some(stencil.to_owned());
+            status.progress(Progress { pushed, fresh: 1, total: Some(total) }, 1);
+        }
+        assert_eq!((status.tcn_pushed, status.tcn_total, status.tcn_stencils), (11, 17, 2));
+        let judgement = Judgement { queue: "q".to_owned(), count: Count::Queue, ignore_dead: false };
+        let mut machine = Machine::mended(Rules { judgement, page_size: 2, until_done: false });
+        let ledger = Event::Ledger(Ledger { completed_tcn: 3, max_tcn: 9 });
+        for event in [Event::Started, Event::Leased { epoch: 1 }, ledger] {
+            machine.on(event);
+        }
+        status.enter(&machine, 1);
+        assert_eq!((status.tcn, status.tcn_pushed, status.tcn_stencils), (Some(4), 0, 0), "another TCN");
+    }
+
+    #[test]
+    fn a_stencil_without_jobs_is_told_until_it_has_some() {
+        let mut status = Status::default();
+        status.hear(&News::NoHeadroom { stencil: "s".to_owned(), set: Set::Scion { tcn: 3 } });
+        assert!(status.no_headroom["s"].contains("TCN 3"), "{status:?}");
+        status.hear(&News::Reopened("s".to_owned()));
+        assert!(status.no_headroom.is_empty());
     }
 
     #[test]

@@ -115,7 +115,7 @@ fn config(server: &MongoDb) -> ProducerConfig {
 fn spec(config: &ProducerConfig, queue: &Shared) -> SupervisorSpec {
     let (mailbox, slot) = mailbox(16);
     let queue = queue.clone();
-    let factory = factory(config, "arborescent", slot, &Desk::new(), move || queue.clone());
+    let factory = factory(config, "arborescent", slot, &Desk::new(), move |_| queue.clone());
     let child =
         ChildSpec::worker("producer", factory).restart(Restart::Transient).console(mailbox.recipient());
     SupervisorSpec::new(Strategy::OneForOne).child(child)

@@ -2,21 +2,27 @@
 
 use std::{
     cell::{Cell, RefCell},
+    sync::Arc,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 use orchestrator_edge::Reconnect;
-use orchestrator_supervise::{Backoff, Figure, FigureKind, StartCx, StopToken};
+use orchestrator_supervise::{Backoff, Figure, FigureKind, StartCx, StopToken, Vitals};
 
 use super::Desk;
 use crate::{
     advance::Machine,
     config::ProducerConfig,
     pace::{Pace, Peer, Progress, Stopped},
+    status::Status,
 };
 
 /// Waits before a peer that is away is tried again.
 const RETRY: Backoff = Backoff { first: Duration::from_millis(50), max: Duration::from_secs(5) };
+
+/// How often the log hears how far a push is, and what is waited for.
+const PUSHING_EVERY: Duration = Duration::from_secs(10);
+const WAITING_EVERY: Duration = Duration::from_secs(60);
 
 /// What drives one incarnation.
 pub(super) struct Live {
@@ -30,6 +36,13 @@ pub(super) struct Live {
     tcn: Figure,
     of_stencil: [Figure; 2],
     retries: Figure,
+    /// 1 while it is so.
+    blocked: Figure,
+    standby: Figure,
+    held: Figure,
+    vitals: Arc<Vitals>,
+    /// When the log heard last how far it is.
+    told: Cell<Instant>,
 }
 
 impl Live {
@@ -50,14 +63,27 @@ impl Live {
                 declare("stencil_total", "jobs", FigureKind::Gauge),
             ],
             retries: declare("retries", "retries", FigureKind::Counter),
+            blocked: declare("blocked", "", FigureKind::Gauge),
+            standby: declare("standby", "", FigureKind::Gauge),
+            held: declare("held_by_high_water", "", FigureKind::Gauge),
+            vitals: vitals.clone(),
+            told: Cell::new(Instant::now()),
         }
+    }
+
+    /// Waits until it is asked to stop.
+    pub(super) async fn stopped(&self) -> Stopped {
+        self.stop.cancelled().await;
+        Stopped
     }
 
     /// The machine went on: tells people.
     pub(super) fn enter(&self, machine: &mut Machine) {
         for news in machine.news() {
+            self.desk.status().hear(&news);
             if news.is_trouble() {
                 tracing::warn!("{news}");
+                self.vitals.note(news.to_string());
             } else {
                 tracing::info!("{news}");
             }
@@ -65,7 +91,22 @@ impl Live {
         if let Some(tcn) = machine.target() {
             self.tcn.set(tcn.max(0).unsigned_abs());
         }
-        self.desk.status().enter(machine, wall_ms());
+        let mut status = self.desk.status();
+        status.enter(machine, wall_ms());
+        self.blocked.set((status.phase == "blocked").into());
+        self.standby.set((status.phase == "standby").into());
+        if !status.blocked_by.is_empty() && self.is_time(WAITING_EVERY) {
+            let secs = wall_ms().saturating_sub(status.since_ms) / 1_000;
+            tracing::info!(tcn = status.tcn, secs, "waits: {}", status.blocked_by.join("; "));
+        }
+    }
+
+    fn is_time(&self, every: Duration) -> bool {
+        let is_time = self.told.get().elapsed() >= every;
+        if is_time {
+            self.told.set(Instant::now());
+        }
+        is_time
     }
 }
 
@@ -127,11 +168,18 @@ impl Pace for Live {
         self.pushed.add(progress.fresh);
         self.of_stencil[0].set(progress.pushed);
         self.of_stencil[1].set(progress.total.unwrap_or_default());
-        self.desk.status().progress(progress, wall_ms());
+        let mut status = self.desk.status();
+        status.progress(progress, wall_ms());
+        if self.is_time(PUSHING_EVERY) {
+            let Status { pushed, total, jobs_per_sec, left_secs, .. } = *status;
+            let stencil = status.stencil.as_deref().unwrap_or_default();
+            tracing::info!(pushed, total, jobs_per_sec, left_secs, "pushing {stencil}");
+        }
     }
 
     fn hold(&self, held: bool) {
         self.desk.status().held = held;
+        self.held.set(held.into());
     }
 }
 

@@ -46,7 +46,7 @@ fn strange_replies_to_a_push_say_nothing_about_its_jobs() {
             assert!(matches!(&outcome, Err(PushError::Ambiguous(_))), "{reply:?}: {outcome:?}");
         }
         let wanted = STRANGE.len() as i64;
-        assert_eq!((figure(&tree, "pushed"), figure(&tree, "ambiguous")), (0, wanted * 3));
+        assert_eq!((figure(&tree, "accepted"), figure(&tree, "ambiguous")), (0, wanted * 3));
         // An honest one in between, over the same child.
         replies.lock().unwrap().push(b"$2\r\n{}\r\n".to_vec());
         assert!(faktory.push(0, batch(0..3)).await.is_ok());
@@ -66,7 +66,7 @@ fn random_replies_are_never_taken_for_a_success() {
             let right = matches!(&outcome, Err(PushError::Ambiguous(_) | PushError::Refused(_)));
             assert!(right, "seed {seed}: {outcome:?}");
         }
-        assert_eq!(figure(&tree, "pushed"), 0);
+        assert_eq!(figure(&tree, "accepted"), 0);
     });
 }
 

@@ -57,3 +57,22 @@ fn a_batch_whose_sender_has_gone_is_not_sent() {
         assert_eq!(numbers(&peer.accepted()), (10..20).collect::<Vec<_>>());
     });
 }
+
+#[test]
+fn a_batch_that_is_taken_back_is_not_sent_and_one_that_was_sent_is_not_taken_back() {
+    let mut peer = Peer::start(&[]);
+    peer.kill_nine();
+    let (faktory, spec) = to(&peer.url());
+    TestTree::run(spec, async |_tree| {
+        let waiting = faktory.submit(0, batch(0..10)).await;
+        assert!(waiting.withdraw());
+        let kept = faktory.submit(0, batch(10..20)).await;
+        peer.start_again(&[]);
+        assert_eq!(kept.await, Ok(Pushed::default()));
+        assert_eq!(numbers(&peer.accepted()), (10..20).collect::<Vec<_>>());
+        let sent = faktory.submit(0, batch(20..30)).await;
+        eventually("it is sent", || numbers(&peer.accepted()).len() == 20).await;
+        assert!(!sent.withdraw());
+        assert_eq!(sent.await, Ok(Pushed::default()));
+    });
+}

@@ -28,7 +28,7 @@ fn jobs_arrive_as_they_are_and_in_order() {
             assert!(job.remove("created_at").is_some() && job.remove("enqueued_at").is_some());
         }
         assert_eq!(accepted, (0..2_500).map(wanted).collect::<Vec<Value>>());
-        assert_eq!((figure(&tree, "pushed"), figure(&tree, "batches")), (2_500, 4));
+        assert_eq!((figure(&tree, "accepted"), figure(&tree, "batches")), (2_500, 4));
         let reading = faktory.info().await.unwrap();
         assert_eq!(reading.queues, [("arborescent".to_owned(), 2_500)].into());
         assert_eq!((reading.dead, reading.retries, reading.scheduled, reading.working), (0, 0, 0, 0));
@@ -70,7 +70,7 @@ fn refused_jobs_are_told_apart_from_those_that_were_taken() {
         assert_eq!(faktory.push(0, batch(10..11)).await, Ok(Pushed::default()));
         let outcome = faktory.push(0, batch(11..12)).await;
         assert_eq!(outcome, Err(PushError::Refused("ERR injected refusal".to_owned())));
-        assert_eq!((figure(&tree, "pushed"), figure(&tree, "refused")), (9, 3));
+        assert_eq!((figure(&tree, "accepted"), figure(&tree, "refused")), (9, 3));
         assert_eq!((figure(&tree, "reconnects"), figure(&tree, "ambiguous")), (0, 0));
     });
 }

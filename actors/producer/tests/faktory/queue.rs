@@ -61,7 +61,7 @@ fn with_a_stamp_all_connections_share_jobs_that_are_known_by_their_keys() {
         }
         let shares = (0..4).map(|connection| {
             let figures = node(&tree, connection).figures;
-            figures.iter().find(|figure| figure.name == "pushed").map_or(0, |figure| figure.value)
+            figures.iter().find(|figure| figure.name == "accepted").map_or(0, |figure| figure.value)
         });
         assert_eq!(shares.collect::<Vec<_>>(), [251, 251, 251, 248]);
     });

@@ -2,7 +2,10 @@
 
 use std::{
     pin::Pin,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::AcqRel},
+    },
     task::{Context, Poll},
     time::Duration,
 };
@@ -57,7 +60,10 @@ struct Way {
 
 /// The outcome of a batch, once it is known.
 #[derive(Debug)]
-pub struct Pending(Option<oneshot::Receiver<Result<Pushed, PushError>>>);
+pub struct Pending {
+    outcome: Option<oneshot::Receiver<Result<Pushed, PushError>>>,
+    claimed: Arc<AtomicBool>,
+}
 
 /// The connections to `server`, a pool of children, and the way to them.
 pub fn child_spec(server: Server, flow: Flow) -> (Faktory, ChildSpec) {
@@ -93,20 +99,22 @@ impl Faktory {
     pub async fn submit(&self, connection: usize, batch: Batch) -> Pending {
         let way = &self.lanes[connection % self.lanes.len()];
         let (tell, outcome) = oneshot::channel();
+        let claimed = Arc::new(AtomicBool::new(false));
+        let pending = Pending { outcome: Some(outcome), claimed: claimed.clone() };
         let size = u32::try_from(batch.bytes()).unwrap_or(u32::MAX).min(way.bytes);
         let Some(command) = batch.into_command() else {
             // Nobody is there who would not hear it.
             let _ = tell.send(Ok(Pushed::default()));
-            return Pending(Some(outcome));
+            return pending;
         };
         // Neither fails before the process ends.
         if let Ok(room) = way.room.clone().acquire_many_owned(size).await {
-            let parcel = Parcel { command, outcome: tell, _room: room };
+            let parcel = Parcel { command, outcome: tell, claimed, _room: room };
             if way.parcels.send(parcel).await.is_ok() {
-                return Pending(Some(outcome));
+                return pending;
             }
         }
-        Pending(None)
+        Pending { outcome: None, ..pending }
     }
 
     /// Pushes `batch` over a connection; as [`Faktory::submit`].
@@ -136,11 +144,18 @@ impl Faktory {
     }
 }
 
+impl Pending {
+    /// Takes the batch back if nothing of it was sent yet; tells whether it did. If it did not, the outcome comes.
+    pub fn withdraw(&self) -> bool {
+        !self.claimed.swap(true, AcqRel)
+    }
+}
+
 impl Future for Pending {
     type Output = Result<Pushed, PushError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let Some(outcome) = &mut self.0 else {
+        let Some(outcome) = &mut self.outcome else {
             return Poll::Ready(Err(PushError::NotSent("the process ends".to_owned())));
         };
         Pin::new(outcome).poll(cx).map(|outcome| {

@@ -1,7 +1,14 @@
 //! One connection's child: pushes what comes, one batch after the other, and answers questions in between. A server that is away is
 //! a state of its link: batches wait then, and questions are told so.
 
-use std::{pin::pin, time::Duration};
+use std::{
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::AcqRel},
+    },
+    time::Duration,
+};
 
 use orchestrator_edge::Reconnect;
 use orchestrator_supervise::{Backoff, Factory, Figure, FigureKind, Inbox, InboxSlot, StartCx, Vitals};
@@ -25,6 +32,8 @@ const RETRY: Backoff = Backoff { first: Duration::from_millis(50), max: Duration
 pub(super) struct Parcel {
     pub(super) command: Command,
     pub(super) outcome: oneshot::Sender<Result<Pushed, PushError>>,
+    /// Taken by who comes first: the connection that sends it, or the sender that does not want that any more.
+    pub(super) claimed: Arc<AtomicBool>,
     pub(super) _room: OwnedSemaphorePermit,
 }
 
@@ -66,7 +75,7 @@ struct Lane {
 }
 
 struct Figures {
-    pushed: Figure,
+    accepted: Figure,
     refused: Figure,
     ambiguous: Figure,
     batches: Figure,
@@ -135,7 +144,7 @@ impl Lane {
 
     async fn push(&self, connection: &mut Connection, parcel: Parcel) -> Result<(), FaktoryError> {
         // Whoever sent it has gone, and would not know what became of it.
-        if parcel.outcome.is_closed() {
+        if parcel.outcome.is_closed() || parcel.claimed.swap(true, AcqRel) {
             return Ok(());
         }
         let _in_hand = self.cx.vitals.hold("batch");
@@ -176,7 +185,7 @@ impl Figures {
     fn declare(vitals: &Vitals) -> Self {
         let declare = |name, unit| vitals.declare(name, unit, FigureKind::Counter);
         Self {
-            pushed: declare("pushed", "jobs"),
+            accepted: declare("accepted", "jobs"),
             refused: declare("refused", "jobs"),
             ambiguous: declare("ambiguous", "jobs"),
             batches: declare("batches", "batches"),
@@ -193,7 +202,7 @@ impl Figures {
                 self.batches.add(1);
                 self.sent.add(command.bytes().len() as u64);
                 self.refused.add(refused.len() as u64);
-                self.pushed.add(jobs - refused.len() as u64);
+                self.accepted.add(jobs - refused.len() as u64);
             }
             Err(PushError::Refused(_)) => self.refused.add(jobs),
             Err(PushError::Ambiguous(_)) => self.ambiguous.add(jobs),

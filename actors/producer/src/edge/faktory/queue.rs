@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use orchestrator_supervise::StopToken;
+
 use super::{
     error::{FaktoryError, PushError, Pushed},
     flow::{Faktory, Pending},
@@ -22,6 +24,7 @@ const TRIES: usize = 3;
 pub struct FaktoryQueue {
     faktory: Faktory,
     writer: JobWriter,
+    stop: StopToken,
 }
 
 impl FaktoryQueue {
@@ -31,7 +34,25 @@ impl FaktoryQueue {
     /// [`FaktoryError::Config`]: a server would refuse such jobs.
     pub fn new(faktory: Faktory, terms: &Terms) -> Result<Self, FaktoryError> {
         let writer = JobWriter::new(terms).map_err(FaktoryError::Config)?;
-        Ok(Self { faktory, writer })
+        Ok(Self { faktory, writer, stop: StopToken::new() })
+    }
+
+    /// The same for a child that may be asked to stop: then a batch that still waits for a connection is taken back.
+    #[must_use]
+    pub fn until(&self, stop: &StopToken) -> Self {
+        Self { stop: stop.clone(), ..self.clone() }
+    }
+
+    async fn outcome(&self, mut pending: Pending) -> Result<Pushed, PushError> {
+        tokio::select! {
+            biased;
+            outcome = &mut pending => return outcome,
+            () = self.stop.cancelled() => {}
+        }
+        if pending.withdraw() {
+            return Err(PushError::NotSent("the process stops".to_owned()));
+        }
+        pending.await
     }
 
     /// Pairs in parts of one batch each. Without a stamp their order is the original's, which only one connection can keep.
@@ -86,11 +107,11 @@ impl Queue for FaktoryQueue {
         }
         let mut total = Total::default();
         for (number, (part, first_try)) in parts.iter().zip(pending).enumerate() {
-            let mut outcome = first_try.await;
+            let mut outcome = self.outcome(first_try).await;
             for _ in 1..TRIES {
                 // It waits until there is a connection again. Were it told to the caller, the other parts would be pushed twice.
                 let Err(PushError::NotSent(_)) = outcome else { break };
-                outcome = self.submit(part, number, stamp).await?.await;
+                outcome = self.outcome(self.submit(part, number, stamp).await?).await;
             }
             total.add(part, outcome);
         }

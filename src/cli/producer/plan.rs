@@ -1,0 +1,137 @@
+//! `orchestrator producer plan`: a dry run over the database that a configuration, or the original's file, names.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use orchestrator_admin::columns::align;
+use orchestrator_producer::{ProducerConfig, dry_run, plan::Plan};
+use serde_json::json;
+
+use crate::{
+    cli::{client_error::ClientError, output::Form},
+    config::{Config, Sources, variables_of_process},
+    dropin::fproducer,
+};
+
+/// Where the database is, and how it is told.
+#[derive(Debug, Clone, Args)]
+#[group(skip)]
+pub(crate) struct PlanArguments {
+    /// A TOML file with configuration; may be repeated, later files win
+    #[arg(long, value_name = "FILE")]
+    config: Vec<PathBuf>,
+    /// One value, e.g. `--set producer.page_size=1000`; may be repeated, wins over files and environment
+    #[arg(long, value_name = "SECTION.KEY=VALUE")]
+    set: Vec<String>,
+    /// The original's YAML file in place of a configuration
+    #[arg(long, value_name = "CONFIG.yaml", conflicts_with_all = ["config", "set"])]
+    fproducer: Option<PathBuf>,
+    /// Make the indexes of tangles that pages need, if they are missing, however long it takes
+    #[arg(long)]
+    ensure_indexes: bool,
+    /// How fast the queue's server takes jobs, for the time
+    #[arg(long, value_name = "N", default_value_t = 25_000, value_parser = clap::value_parser!(u64).range(1..))]
+    jobs_per_sec: u64,
+    #[command(flatten)]
+    form: Form,
+}
+
+/// Looks, and gives what is to be printed.
+pub(super) async fn run(arguments: &PlanArguments) -> Result<String, ClientError> {
+    let config = configuration(arguments)?;
+    let (plan, missing) = dry_run(&config, arguments.ensure_indexes).await.map_err(ClientError::Local)?;
+    let secs = plan.pushing_secs(arguments.jobs_per_sec);
+    if arguments.form.json {
+        return Ok(arguments
+            .form
+            .print(&json!({ "plan": plan, "pushing_secs": secs, "missing_indexes": missing })));
+    }
+    Ok(page(&plan, secs.unwrap_or_default(), arguments.jobs_per_sec, &missing))
+}
+
+fn configuration(arguments: &PlanArguments) -> Result<ProducerConfig, ClientError> {
+    let wrong = |error: anyhow::Error| ClientError::Config(format!("{error:#}"));
+    if let Some(file) = &arguments.fproducer {
+        return fproducer::read(file).map_err(wrong);
+    }
+    let sources = Sources {
+        files: arguments.config.clone(),
+        environment: variables_of_process(),
+        sets: arguments.set.clone(),
+        only: Some("producer".to_owned()),
+    };
+    Ok(Config::load(&sources).map_err(wrong)?.producer.unwrap_or_default())
+}
+
+/// A sum, and a line for each stencil.
+fn page(plan: &Plan, secs: u64, jobs_per_sec: u64, missing: &[String]) -> String {
+    let Plan { completed_tcn, max_tcn, stencils, jobs, bytes, left_out, unreadable } = plan;
+    let mut text = format!(
+        "TCN {completed_tcn} of {max_tcn} is complete; {} stencils are left with {jobs} jobs of {bytes} bytes, pushed within {secs} s at {jobs_per_sec} jobs a second\n",
+        stencils.len()
+    );
+    if *left_out > 0 {
+        text.push_str(&format!(
+            "{left_out} stencils are never pushed: with rootstock 0, or beyond TCN {max_tcn}\n"
+        ));
+    }
+    for misread in unreadable {
+        text.push_str(&format!("blocks: {misread}\n"));
+    }
+    for keys in missing {
+        text.push_str(&format!(
+            "missing index: {keys}: each page is a walk over all tangles; --ensure-indexes makes it\n"
+        ));
+    }
+    let head = ["STENCIL", "TCN", "ROOTSTOCKS", "SCIONS", "STATE", "ROOT PAGES", "SCION PAGES", "JOBS"];
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    rows.extend(stencils.iter().map(|stencil| {
+        let numbers =
+            [stencil.tcn, stencil.rootstock_tcn, stencil.scion_tcn, stencil.state].map(|n| n.to_string());
+        let counts = [stencil.root_pages, stencil.scion_pages, stencil.jobs].map(|n| n.to_string());
+        std::iter::once(stencil.id.clone()).chain(numbers).chain(counts).collect()
+    }));
+    if rows.len() > 1 {
+        text.push_str(&align(&rows, &(1..head.len()).collect::<Vec<_>>()));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use orchestrator_producer::plan::Planned;
+
+    use super::*;
+
+    #[test]
+    fn a_page_has_the_sum_and_each_stencil() {
+        let stencil = Planned {
+            id: "57e".to_owned(),
+            tcn: 5,
+            rootstock_tcn: 2,
+            scion_tcn: 3,
+            state: 1,
+            root_pages: 4,
+            scion_pages: 3,
+            jobs: 12,
+        };
+        let plan = Plan {
+            completed_tcn: 4,
+            max_tcn: 9,
+            stencils: vec![stencil],
+            left_out: 2,
+            unreadable: vec!["stencils x: state is missing".to_owned()],
+            jobs: 12,
+            bytes: 3_600,
+        };
+        let expected = "\
+TCN 4 of 9 is complete; 1 stencils are left with 12 jobs of 3600 bytes, pushed within 2 s at 10 jobs a second
+2 stencils are never pushed: with rootstock 0, or beyond TCN 9
+blocks: stencils x: state is missing
+missing index: {\"TCN\":1}: each page is a walk over all tangles; --ensure-indexes makes it
+STENCIL  TCN  ROOTSTOCKS  SCIONS  STATE  ROOT PAGES  SCION PAGES  JOBS
+57e        5           2       3      1           4            3    12
+";
+        assert_eq!(page(&plan, 2, 10, &["{\"TCN\":1}".to_owned()]), expected);
+    }
+}
