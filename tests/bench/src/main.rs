@@ -102,7 +102,7 @@ fn main() -> Result<()> {
         }
         Bench::Ingester(ref options) => say(&ingester::run(&arguments.binary, options)?),
         Bench::Relay(ref relay) => relay.run(),
-        Bench::Producer(ref options) => say(&producer::run(options)?),
+        Bench::Producer(ref options) => say(&producer::run(&arguments.binary, options)?),
         Bench::FaktorySink(ref sink) => sink.run(),
         Bench::Strangers => say(&strangers::run(&arguments.binary)?),
         ref one => arguments.report(one),

@@ -4,11 +4,13 @@
 //! child, the child's push, and the outcome. Both keep to one command at a time on each connection.
 
 mod sink;
+mod whole;
 
 use std::{
     collections::VecDeque,
     io::{BufRead, BufReader, Write},
     net::TcpStream,
+    path::Path,
     process::Command,
     time::Instant,
 };
@@ -47,6 +49,9 @@ pub(crate) struct Options {
     /// Times that ours is measured, each time between two of K
     #[arg(long, default_value_t = 5)]
     rounds: usize,
+    /// The real binary, from documents to jobs, in place of the edge alone: --jobs pairs of as many pages of each set
+    #[arg(long)]
+    whole: bool,
     /// Who is pushed to
     #[arg(long, value_enum, default_value_t = Peer::Sink)]
     to: Peer,
@@ -68,7 +73,10 @@ enum Running {
 }
 
 /// The figures.
-pub(crate) fn run(options: &Options) -> Result<Value> {
+pub(crate) fn run(binary: &Path, options: &Options) -> Result<Value> {
+    if options.whole {
+        return whole::run(binary, options);
+    }
     ensure!(
         options.chunk >= 2 && options.jobs >= options.chunk,
         "give --chunk 2 or more, and --jobs a chunk"

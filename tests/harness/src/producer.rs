@@ -90,6 +90,11 @@ pub struct ProducerSite {
 impl ProducerSite {
     /// For the binary at `binary`; it looks often. A user of the database's has to be given besides.
     pub fn new(binary: impl Into<PathBuf>, database: &MongoDb, queue: &Faktory) -> Self {
+        Self::before(binary, database, &queue.url())
+    }
+
+    /// As [`ProducerSite::new`], for a server at `url`.
+    pub fn before(binary: impl Into<PathBuf>, database: &MongoDb, url: &str) -> Self {
         let site = Site::new(binary);
         let socket = site.admin_socket();
         Self { site, settings: Vec::new() }
@@ -97,7 +102,7 @@ impl ProducerSite {
             .set(&format!("admin.unix_socket={}", socket.display()))
             .set("producer.poll_ms=20")
             .set(&format!("producer.mongodb.uri=mongodb://127.0.0.1:{}", database.port()))
-            .set(&format!("producer.faktory.url={}", queue.url()))
+            .set(&format!("producer.faktory.url={url}"))
     }
 
     /// Adds `--set SECTION.KEY=VALUE` to every start.
