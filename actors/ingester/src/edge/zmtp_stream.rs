@@ -63,6 +63,19 @@ pub struct Connection {
     pub writer: OwnedWriteHalf,
 }
 
+impl Connection {
+    /// The same, with its readiness waited for by the runtime that this is called in.
+    ///
+    /// # Errors
+    /// The runtime does not take it; the connection is gone.
+    pub fn moved_here(self) -> io::Result<Self> {
+        let Self { peer, reader, writer } = self;
+        let stream = reader.read.reunite(writer).map_err(io::Error::other)?;
+        let (read, writer) = TcpStream::from_std(stream.into_std()?)?.into_split();
+        Ok(Self { peer, reader: MessageReader { read, ..reader }, writer })
+    }
+}
+
 /// Greets the peer over a new connection. A SUB then still has to subscribe: write a [`subscription`](crate::zmtp::subscription).
 ///
 /// A peer whose socket type does not fit is told so before it is refused. Sets TCP_NODELAY.

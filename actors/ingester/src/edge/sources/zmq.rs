@@ -13,7 +13,7 @@ use crate::{
             MakeRecogniser,
             address::Address,
             dial::{Dialler, PATIENCE},
-            long::{LongReader, Read, is_long},
+            long::{LongReader, Messages},
             tally::Tally,
         },
         zmtp_stream::{Connection, Local, handshake},
@@ -71,9 +71,8 @@ impl Source for ZmqSource {
                 block_bytes: BLOCK,
                 deadline: PATIENCE,
             },
-            connection: None,
+            messages: None,
             long: self.long.clone(),
-            is_long: false,
             recogniser: (self.recogniser)(),
             tally: Tally::new(cx),
         };
@@ -91,10 +90,9 @@ impl Source for ZmqSource {
 struct Run {
     dialler: Dialler,
     local: Local,
-    connection: Option<Box<Connection>>,
+    /// Those of the connection that there is.
+    messages: Option<Messages>,
     long: Option<LongReader>,
-    /// Was the last message a long one?
-    is_long: bool,
     recogniser: Box<dyn Recognise>,
     tally: Tally,
 }
@@ -104,43 +102,29 @@ impl Run {
     async fn batch(&mut self) -> VecDeque<Item> {
         let mut items = VecDeque::new();
         while items.is_empty() {
-            let Some(connection) = self.connection.take() else {
+            let Some(messages) = &mut self.messages else {
                 let local = &self.local;
-                let dialled = self.dialler.dial(async |stream| open(stream, local).await).await;
-                self.connection = Some(Box::new(dialled));
+                let connection = self.dialler.dial(async |stream| open(stream, local).await).await;
+                self.messages = Some(Messages::new(connection, self.long.clone()));
                 continue;
             };
-            let reason = match self.read(connection).await {
+            let reason = match messages.next().await {
                 Ok(Some(message)) => {
-                    self.is_long = is_long(&message);
                     let mut next = Some(message);
                     while let Some(message) = next {
                         let verdict = self.recogniser.feed(message, &mut items);
                         self.tally.count(verdict);
-                        let full = items.len() >= BATCH;
-                        next = self.connection.as_mut().filter(|_| !full).and_then(|it| it.reader.buffered());
+                        next = if items.len() < BATCH { messages.buffered() } else { None };
                     }
                     continue;
                 }
                 Ok(None) => "the source closed the connection".to_owned(),
                 Err(error) => error.to_string(),
             };
-            self.connection = None;
-            self.is_long = false;
+            self.messages = None;
             self.dialler.lost(&reason).await;
         }
         items
-    }
-
-    /// The next message; keeps the connection.
-    async fn read(&mut self, connection: Box<Connection>) -> Read {
-        if let Some(reader) = self.long.as_ref().filter(|_| self.is_long) {
-            let Some((connection, read)) = reader.next_message(connection).await else { return Ok(None) };
-            self.connection = Some(connection);
-            return read;
-        }
-        let connection = self.connection.insert(connection);
-        connection.reader.next_message(&mut connection.writer).await
     }
 }
 
