@@ -4,6 +4,10 @@ use std::{
     collections::{HashMap, VecDeque},
     io::{BufRead, BufReader, Write},
     net::{TcpListener, TcpStream},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::SeqCst},
+    },
     thread,
 };
 
@@ -11,9 +15,6 @@ use anyhow::Result;
 use clap::Args;
 use serde::Deserialize;
 use serde_json::Value;
-
-/// What is said to an `INFO`.
-const INFO: &str = r#"{"faktory":{"queues":{},"sets":{"dead":0,"retries":0,"scheduled":0,"working":0},"total_processed":0}}"#;
 
 /// Jobs of a queue that it keeps; older ones are dropped, as if workers had taken them.
 const KEPT: usize = 10_000;
@@ -44,16 +45,18 @@ impl Sink {
     /// Serves until it is killed.
     pub(crate) fn run(&self) -> Result<()> {
         let listener = TcpListener::bind(("127.0.0.1", self.listen))?;
+        let taken = Arc::new(AtomicU64::new(0));
         for stream in listener.incoming() {
-            let stream = stream?;
+            let (stream, taken) = (stream?, taken.clone());
             // Who hangs up in the middle is not served any more.
-            thread::spawn(move || drop(serve(stream)));
+            thread::spawn(move || drop(serve(stream, &taken)));
         }
         Ok(())
     }
 }
 
-fn serve(stream: TcpStream) -> Result<()> {
+/// `taken` counts the jobs of all connections.
+fn serve(stream: TcpStream, taken: &AtomicU64) -> Result<()> {
     stream.set_nodelay(true)?;
     let mut reader = BufReader::with_capacity(256 << 10, stream);
     reader.get_mut().write_all(b"+HI {\"v\":2}\r\n")?;
@@ -66,13 +69,15 @@ fn serve(stream: TcpStream) -> Result<()> {
         let reply = if let Some(jobs) = line.strip_prefix(b"PUSHB ") {
             match serde_json::from_slice::<Vec<Job>>(jobs) {
                 Ok(jobs) => {
+                    taken.fetch_add(jobs.len() as u64, SeqCst);
                     jobs.into_iter().for_each(|job| keep(&mut queues, job));
                     "$2\r\n{}\r\n".to_owned()
                 }
                 Err(error) => format!("-ERR {error}\r\n"),
             }
         } else if line.starts_with(b"INFO") {
-            format!("${}\r\n{INFO}\r\n", INFO.len())
+            let info = info(taken.load(SeqCst));
+            format!("${}\r\n{info}\r\n", info.len())
         } else if line.starts_with(b"END") {
             return Ok(());
         } else {
@@ -80,6 +85,13 @@ fn serve(stream: TcpStream) -> Result<()> {
         };
         reader.get_mut().write_all(reply.as_bytes())?;
     }
+}
+
+/// Whatever it took is done.
+fn info(taken: u64) -> String {
+    format!(
+        r#"{{"faktory":{{"queues":{{}},"sets":{{"dead":0,"retries":0,"scheduled":0,"working":0}},"total_processed":{taken}}}}}"#
+    )
 }
 
 fn keep(queues: &mut HashMap<String, VecDeque<Job>>, job: Job) {
