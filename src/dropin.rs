@@ -15,6 +15,8 @@ use crate::config::Config;
 
 #[cfg(feature = "ingester")]
 mod dranspose;
+#[cfg(any(feature = "producer", feature = "provenance"))]
+mod encoded;
 #[cfg(feature = "producer")]
 pub(crate) mod fproducer;
 #[cfg(feature = "queue")]

@@ -59,14 +59,10 @@ pub(crate) fn measured(config: &Config) -> Option<String> {
 pub(crate) fn finite(config: &Config) -> Option<String> {
     #[cfg(feature = "producer")]
     {
-        let alone = Config {
-            telemetry: config.telemetry.clone(),
-            admin: config.admin.clone(),
-            producer: config.producer.clone(),
-            ..Config::default()
-        };
+        let mut others = Config { producer: None, ..config.clone() };
+        (others.telemetry, others.admin) = Default::default();
         let ends = config.producer.as_ref().is_some_and(|producer| producer.until_done);
-        measured(config).filter(|_| ends && alone == *config)
+        measured(config).filter(|_| ends && others == Config::default())
     }
     #[cfg(not(feature = "producer"))]
     {

@@ -7,6 +7,8 @@ use clap::Args;
 use orchestrator_producer::{Compat, ProducerConfig};
 use serde_json::{Map, Value};
 
+use super::encoded::encoded;
+
 const FAKTORY: &str = "faktory-connection-info";
 const DATABASE: &str = "db-connection-info";
 const COLLECTIONS: &str = "tangle-collections";
@@ -130,15 +132,6 @@ fn known(keys: &Map<String, Value>, all: &[&str], section: &str) -> Result<()> {
         Some(key) => bail!("{section}{key}: unknown key; known are {}", all.join(", ")),
         None => Ok(()),
     }
-}
-
-/// As it stands in an address.
-fn encoded(text: &str) -> String {
-    let byte = |byte: u8| match byte {
-        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => char::from(byte).to_string(),
-        other => format!("%{other:02X}"),
-    };
-    text.bytes().map(byte).collect()
 }
 
 #[cfg(test)]

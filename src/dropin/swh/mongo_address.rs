@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, bail};
 
-use super::Part;
+use super::{super::encoded::encoded, Part};
 
 /// The address, and the name of the database.
 pub(super) fn of(mut parts: BTreeMap<String, Part>) -> Result<(String, String)> {
@@ -59,15 +59,6 @@ fn with_port(host: &str, port: &str) -> String {
         }
         _ => format!("[{host}]:{port}"),
     }
-}
-
-/// As it stands in an address.
-fn encoded(text: &str) -> String {
-    let byte = |byte: u8| match byte {
-        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => char::from(byte).to_string(),
-        other => format!("%{other:02X}"),
-    };
-    text.bytes().map(byte).collect()
 }
 
 #[cfg(test)]
