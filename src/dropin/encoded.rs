@@ -1,0 +1,10 @@
+//! Names and passwords in an address (RFC 3986 §2.1).
+
+/// `text` as it stands there: all but the unreserved characters in percent.
+pub(in crate::dropin) fn encoded(text: &str) -> String {
+    let byte = |byte: u8| match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => char::from(byte).to_string(),
+        other => format!("%{other:02X}"),
+    };
+    text.bytes().map(byte).collect()
+}
