@@ -64,9 +64,9 @@ fn round(seed: u64) {
     let mut dice = Dice::new(seed);
     let chunk = [5, 25, 50, 100][dice.below(4)];
     let connections = 1 + dice.below(3) as u64;
-    // A cut that is always a lost reply's turn as well would hide it.
-    let cut = (JOBS_BEFORE_A_CUT / chunk).max(2);
-    let cut = cut + u64::from(cut.is_multiple_of(LOST_REPLY));
+    // A cut's turn must not always be a lost reply's, too, nor the other way round: only one of them happens.
+    let hides = |cut: &u64| cut.is_multiple_of(LOST_REPLY) || LOST_REPLY.is_multiple_of(*cut);
+    let cut = (JOBS_BEFORE_A_CUT / chunk..).find(|cut| !hides(cut)).expect("three, at the latest");
     let (cut, lost) = (cut.to_string(), LOST_REPLY.to_string());
     let queue = Faktory::start(&["--dup-report", "--cut-push-every", &cut, "--lose-reply-every", &lost]);
     let database = MongoDb::start();

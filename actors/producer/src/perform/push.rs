@@ -194,6 +194,10 @@ impl<S: Store, Q: Queue, P: Pace> Performer<S, Q, P> {
                 if left.is_empty() {
                     return Ok(());
                 }
+                if left.len() < todo.len() {
+                    // It is there: the wait before the next try does not grow.
+                    self.pace.answered(Peer::Queue);
+                }
                 rest = left;
             }
             if let Some(cursor) = cursor {
