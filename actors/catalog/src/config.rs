@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{handler_config::HandlerConfig, path, polling::Patience, rule::Rule};
+use crate::{handler_config::HandlerConfig, path, poller::Names, polling::Patience, rule::Rule};
 
 /// A catalog on an ERMrest server, and what is done with its rows. There may be several.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -263,8 +263,8 @@ impl CatalogConfig {
         format!("{}:{}", machine.trim(), std::process::id())
     }
 
-    /// What a schema cannot say. The texts begin with `section.key = value`.
-    pub fn check(&self) -> Vec<String> {
+    /// What a schema cannot say. The texts begin with `section.key = value`; `names` are the actors that rules can name.
+    pub fn check(&self, names: &Names) -> Vec<String> {
         let mut wrong = Vec::new();
         let at = format!("catalog.{}", self.name);
         if !(self.base.starts_with("http://") || self.base.starts_with("https://"))
@@ -284,7 +284,13 @@ impl CatalogConfig {
             if let Err(errors) = Rule::new(rule) {
                 wrong.extend(errors.into_iter().map(|text| format!("{at}.{text}")));
             }
-            wrong.extend(rule.handler.check().into_iter().map(|text| format!("{at}.handler.{text}")));
+            let actors = names.handlers.keys().map(String::as_str);
+            wrong.extend(rule.handler.check(actors).into_iter().map(|text| format!("{at}.{text}")));
+            if let Some(PlanConfig::Actor { name }) = &rule.plan
+                && !names.planners.contains_key(name)
+            {
+                wrong.push(format!("{at}.plan.name = {name}: there is no such actor in this program"));
+            }
         }
         wrong
     }

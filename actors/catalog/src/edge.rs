@@ -1,1 +1,3 @@
 //! Everything that talks to the outside.
+
+pub mod handlers;

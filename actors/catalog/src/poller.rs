@@ -76,7 +76,6 @@ type Rules = Rc<RefCell<BTreeMap<String, Running>>>;
 /// The actor.
 pub struct CatalogPoller<S> {
     config: CatalogConfig,
-    service: S,
     notices: watch::Receiver<Notices>,
     names: Names,
     desk: Desk,
@@ -111,7 +110,6 @@ pub fn factory<S: Service + Clone + Unpin + Send + 'static>(
         Ok(CatalogPoller {
             idioms: Idioms::new(house.clone()),
             config: config.clone(),
-            service: service.clone(),
             notices: notices.clone(),
             names: names.clone(),
             desk: desk.clone(),
