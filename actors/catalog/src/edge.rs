@@ -1,1 +1,4 @@
 //! Everything that talks to the outside.
+
+pub mod credentials;
+pub mod http;
