@@ -257,7 +257,7 @@ def main(o):
 
     signal.signal(signal.SIGTERM, end)
     if o.end_with_stdin:
-        threading.Thread(target=lambda: (sys.stdin.read(), os._exit(0)), daemon=True).start()
+        threading.Thread(target=lambda: (sys.stdin.read(), os.kill(os.getpid(), signal.SIGTERM)), daemon=True).start()
     print(json.dumps({"listening": server.server_address[1]}), flush=True)
     server.serve_forever()
 

@@ -80,14 +80,3 @@ fn connections_that_nobody_needs_are_closed() {
     });
     assert_eq!(server.log()["connections"], json!(2));
 }
-
-/// Established connections of this machine to `port` of the loopback address, as the kernel counts them.
-fn open_connections(port: u16) -> usize {
-    let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
-    let remote = format!(":{port:04X}");
-    let to_it = |line: &&str| {
-        let mut fields = line.split_whitespace().skip(2);
-        fields.next().is_some_and(|address| address.ends_with(&remote)) && fields.next() == Some("01")
-    };
-    table.lines().filter(to_it).count()
-}

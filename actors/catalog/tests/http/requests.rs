@@ -122,7 +122,11 @@ fn an_etag_guards_what_rests_on_it_and_spares_what_is_known() {
         assert_eq!(counts, [("get", 3), ("put", 2)]);
     });
     assert_eq!((server.answered("GET", 304), server.answered("PUT", 412)), (1, 1));
-    assert_eq!(server.log()["connections"], json!(others + 1), "one connection is enough for one request at a time");
+    assert_eq!(
+        server.log()["connections"],
+        json!(others + 1),
+        "one connection is enough for one request at a time"
+    );
 }
 
 #[test]

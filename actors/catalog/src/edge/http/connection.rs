@@ -2,6 +2,7 @@
 
 use std::{
     future::pending,
+    os::fd::{AsFd, OwnedFd},
     pin::Pin,
     task::{Context, Poll, Waker},
     time::Duration,
@@ -14,6 +15,10 @@ use hyper::{
     client::conn::http1::{self, SendRequest},
 };
 use hyper_util::rt::TokioIo;
+use rustix::{
+    io::Errno,
+    net::{RecvFlags, recv},
+};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::TcpStream,
@@ -55,6 +60,8 @@ pub(super) struct Connection {
     sender: SendRequest<Full<Bytes>>,
     /// Moves the bytes while it is polled; None once it has ended.
     driver: Option<Pin<Box<Driver>>>,
+    /// The same socket, to be asked without waiting.
+    socket: OwnedFd,
     /// When it is closed if nobody uses it.
     rest: Pin<Box<Sleep>>,
     idle: Duration,
@@ -66,13 +73,13 @@ impl Connection {
     pub(super) async fn open(place: &Place) -> Result<Self, String> {
         let patience = place.patience;
         let dialled = timeout(patience.connect, dial(place)).await;
-        let stream = dialled
+        let (stream, socket) = dialled
             .unwrap_or_else(|_elapsed| Err(format!("no connection within {:?}: {RUNS}", patience.connect)))?;
         // Only sets things up: nothing is sent.
         let (sender, driver) =
             http1::handshake(TokioIo::new(stream)).await.map_err(|error| error.to_string())?;
         let (driver, rest) = (Some(Box::pin(driver)), Box::pin(sleep(patience.idle)));
-        Ok(Self { sender, driver, rest, idle: patience.idle, used: false })
+        Ok(Self { sender, driver, socket, rest, idle: patience.idle, used: false })
     }
 
     /// Was it used before? A server may have closed it then without our knowing yet.
@@ -80,10 +87,18 @@ impl Connection {
         self.used
     }
 
-    /// May it take a request now? Looks once whether the server has closed it.
+    /// May it take a request now?
     pub(super) fn is_ready(&mut self) -> bool {
         // Whoever uses it polls it again, with a waker.
-        self.poll_driver(&mut Context::from_waker(Waker::noop())).is_pending() && self.sender.is_ready()
+        self.poll_driver(&mut Context::from_waker(Waker::noop())).is_pending()
+            && self.sender.is_ready()
+            && self.is_quiet()
+    }
+
+    /// Is it open, and has the server nothing to say? The runtime may not have heard of its end yet; a write on a connection that is
+    /// closed would be one that nobody knows the outcome of.
+    fn is_quiet(&self) -> bool {
+        recv(&self.socket, &mut [0_u8][..], RecvFlags::PEEK | RecvFlags::DONTWAIT) == Err(Errno::AGAIN)
     }
 
     /// Ends when it is of no use any more, or was idle for too long.
@@ -149,16 +164,19 @@ impl Connection {
     }
 }
 
-async fn dial(place: &Place) -> Result<Box<dyn Transport>, String> {
+/// A connection, and its socket once more.
+async fn dial(place: &Place) -> Result<(Box<dyn Transport>, OwnedFd), String> {
     let stream = TcpStream::connect((&*place.host, place.port)).await;
     let stream = stream.map_err(|error| format!("{error}: {RUNS}"))?;
     // Else the last piece of a body waits for the acknowledgement of the piece before, 40 ms.
     stream.set_nodelay(true).map_err(|error| format!("TCP_NODELAY cannot be set: {error}"))?;
-    let Some((tls, name)) = &place.tls else { return Ok(Box::new(stream)) };
-    let secured = tls.connect(name.clone(), stream).await;
-    secured.map(|stream| Box::new(stream) as Box<dyn Transport>).map_err(|error| {
+    let socket = stream.as_fd().try_clone_to_owned();
+    let socket = socket.map_err(|error| format!("no descriptor is left: {error}"))?;
+    let Some((tls, name)) = &place.tls else { return Ok((Box::new(stream), socket)) };
+    let secured = tls.connect(name.clone(), stream).await.map_err(|error| {
         format!("TLS: {error}: see that the server speaks TLS, and that ca_file has the authority of its certificate")
-    })
+    })?;
+    Ok((Box::new(secured), socket))
 }
 
 /// An error with what lies behind it: hyper's own words are few.
