@@ -1,3 +1,5 @@
 //! Everything that talks to the outside.
 
+pub mod credentials;
 pub mod handlers;
+pub mod http;

@@ -18,7 +18,6 @@ mod handler_config;
 pub mod handling;
 pub mod lane;
 pub mod messages;
-pub mod notice;
 pub mod path;
 pub mod poller;
 pub mod polling;
