@@ -30,9 +30,9 @@ use orchestrator_admin::{
 
 pub(crate) use self::target::Target;
 use self::{
-    catalog::CatalogCommand, client::Client, client_error::ClientError, exit_code::ExitCode, ingester::IngesterCommand, output::Form,
-    producer::ProducerCommand, provenance::ProvenanceCommand, queue::QueueCommand, tail::TailArguments,
-    top::TopArguments,
+    catalog::CatalogCommand, client::Client, client_error::ClientError, exit_code::ExitCode,
+    ingester::IngesterCommand, output::Form, producer::ProducerCommand, provenance::ProvenanceCommand,
+    queue::QueueCommand, tail::TailArguments, top::TopArguments,
 };
 
 /// What can be asked of a running instance.

@@ -33,12 +33,7 @@ pub(crate) struct Reload {
 
 impl Reload {
     /// `sources` is None for a drop-in, which is configured by its command line alone.
-    pub(crate) fn new(
-        sources: Option<Sources>,
-        running: Config,
-        filter: LogFilter,
-        live: Live,
-    ) -> Self {
+    pub(crate) fn new(sources: Option<Sources>, running: Config, filter: LogFilter, live: Live) -> Self {
         Self { sources, running, filter, live }
     }
 
@@ -78,8 +73,11 @@ impl Reload {
     fn take_rules(&mut self, fresh: &Config) -> Vec<String> {
         let mut taken = Vec::new();
         for running in &mut self.running.catalog {
-            let Some(wanted) = fresh.catalog.iter().find(|wanted| wanted.name == running.name) else { continue };
-            let with_its_rules = orchestrator_catalog::CatalogConfig { rule: wanted.rule.clone(), ..running.clone() };
+            let Some(wanted) = fresh.catalog.iter().find(|wanted| wanted.name == running.name) else {
+                continue;
+            };
+            let with_its_rules =
+                orchestrator_catalog::CatalogConfig { rule: wanted.rule.clone(), ..running.clone() };
             if *wanted == with_its_rules && *wanted != *running && self.live.catalog.set(wanted) {
                 taken.push(format!("catalog.{}.rule", wanted.name));
                 *running = with_its_rules;

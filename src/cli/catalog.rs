@@ -105,15 +105,21 @@ async fn run_once(client: &Client, rule: &str, catalog: Option<&str>) -> Result<
         [(console, _)] => console,
         [] => {
             let known: Vec<_> = all.iter().flat_map(|(_, status)| names(&status["rules"])).collect();
-            return Err(ClientError::Local(format!("there is no rule {rule}; there is {}", known.join(", "))));
+            return Err(ClientError::Local(format!(
+                "there is no rule {rule}; there is {}",
+                known.join(", ")
+            )));
         }
         several => {
             let names: Vec<_> = several.iter().map(|(_, status)| text(&status["catalog"])).collect();
             let names = names.join(", ");
-            return Err(ClientError::Local(format!("several catalogs have a rule {rule}: give --catalog, one of {names}")));
+            return Err(ClientError::Local(format!(
+                "several catalogs have a rule {rule}: give --catalog, one of {names}"
+            )));
         }
     };
-    let before = client.post(&console_url(console, "run-once"), &json!({ "rule": rule })).await?["before"].clone();
+    let before =
+        client.post(&console_url(console, "run-once"), &json!({ "rule": rule })).await?["before"].clone();
     let deadline = Instant::now() + PATIENCE;
     loop {
         let status = client.post(&console_url(console, "status"), &json!({})).await?;
@@ -130,7 +136,8 @@ async fn run_once(client: &Client, rule: &str, catalog: Option<&str>) -> Result<
 /// What a look came to.
 fn outcome(rule: &str, told: &Value) -> String {
     let (before, after) = (&told["before"], &told["after"]);
-    let more = |name: &str| after[name].as_u64().unwrap_or(0).saturating_sub(before[name].as_u64().unwrap_or(0));
+    let more =
+        |name: &str| after[name].as_u64().unwrap_or(0).saturating_sub(before[name].as_u64().unwrap_or(0));
     if more("looks") == 0 {
         return format!("{rule} is {}: {}\n", text(&after["phase"]), text(&after["reason"]));
     }
@@ -139,14 +146,36 @@ fn outcome(rule: &str, told: &Value) -> String {
 
 /// One catalog: a line on itself, a table of its rules, and what waits for people.
 fn page(status: &Value) -> String {
-    let notices = if status["notices"]["there"] == true { "notices arrive" } else { "no notices: polling alone" };
+    let notices =
+        if status["notices"]["there"] == true { "notices arrive" } else { "no notices: polling alone" };
     let paused = if status["paused"] == true { ", paused" } else { "" };
-    let mut page = format!("{} at {} as {}: {notices}{paused}\n", text(&status["catalog"]), text(&status["base"]), text(&status["agent"]));
-    let head = ["RULE", "PHASE", "IN HAND", "WORKING", "CLAIMED", "DONE", "FAILED", "DEAD", "LOST", "BACK", "412", "LAG MS", "LOOKED"];
+    let mut page = format!(
+        "{} at {} as {}: {notices}{paused}\n",
+        text(&status["catalog"]),
+        text(&status["base"]),
+        text(&status["agent"])
+    );
+    let head = [
+        "RULE", "PHASE", "IN HAND", "WORKING", "CLAIMED", "DONE", "FAILED", "DEAD", "LOST", "BACK", "412",
+        "LAG MS", "LOOKED",
+    ];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     let rules = status["rules"].as_object().cloned().unwrap_or_default();
     for (name, rule) in &rules {
-        let keys = ["phase", "in_hand", "working", "claimed", "done", "failed", "dead", "lost", "held_back", "conflicts", "lag_ms", "looked"];
+        let keys = [
+            "phase",
+            "in_hand",
+            "working",
+            "claimed",
+            "done",
+            "failed",
+            "dead",
+            "lost",
+            "held_back",
+            "conflicts",
+            "lag_ms",
+            "looked",
+        ];
         let cells = keys.map(|key| text(&rule[key]));
         rows.push(std::iter::once(name.clone()).chain(cells).collect());
     }
@@ -192,7 +221,10 @@ mod tests {
             },
         });
         let page = page(&status);
-        assert!(page.starts_with("lab at https://h/ermrest/catalog/1 as me:1: no notices: polling alone\n"), "{page}");
+        assert!(
+            page.starts_with("lab at https://h/ermrest/catalog/1 as me:1: no notices: polling alone\n"),
+            "{page}"
+        );
         let lines: Vec<_> = page.lines().collect();
         assert!(lines[2].starts_with("convert") && lines[2].contains(" 7 "), "{page}");
         assert_eq!(lines[4], "convert: look at this: RID = 1 cannot be written");
@@ -203,7 +235,8 @@ mod tests {
     fn a_look_tells_what_it_claimed_or_why_it_did_not() {
         let told = json!({ "before": { "looks": 1, "claimed": 2, "done": 2 }, "after": { "looks": 2, "claimed": 5, "done": 3 } });
         assert_eq!(outcome("r", &told), "r has looked: 3 claimed, 1 done so far\n");
-        let told = json!({ "before": { "looks": 1 }, "after": { "looks": 1, "phase": "parked", "reason": "409" } });
+        let told =
+            json!({ "before": { "looks": 1 }, "after": { "looks": 1, "phase": "parked", "reason": "409" } });
         assert_eq!(outcome("r", &told), "r is parked: 409\n");
     }
 }

@@ -276,7 +276,9 @@ impl CatalogConfig {
         if let Some(url) = self.amqp.as_ref().filter(|url| orchestrator_edge::has_password(url))
             && !url.contains("//guest:guest@")
         {
-            wrong.push(format!("{at}.amqp = ..: it holds a password: put it into a file and name that in amqp_file"));
+            wrong.push(format!(
+                "{at}.amqp = ..: it holds a password: put it into a file and name that in amqp_file"
+            ));
         }
         for rule in &self.rule {
             let at = format!("{at}.rule.{}", rule.name);
@@ -299,7 +301,10 @@ impl CatalogConfig {
     pub fn greeting(&self) -> String {
         let rules: Vec<_> = self.rule.iter().map(|rule| rule.name.as_str()).collect();
         let rules = rules.join(", ");
-        format!("  catalog     {} at {}: {rules}\n          how far:      orchestrator catalog status\n", self.name, self.base)
+        format!(
+            "  catalog     {} at {}: {rules}\n          how far:      orchestrator catalog status\n",
+            self.name, self.base
+        )
     }
 }
 
@@ -314,7 +319,8 @@ impl RuleConfig {
         let within = [("filter", self.filter.as_deref()), ("sort", Some(self.sort.as_str()))];
         wrong.chain(within.into_iter().filter_map(|(key, text)| {
             let text = text?;
-            path::complaint(&format!("/{}", text.replace("$now", ""))).map(|wrong| format!("{key} = {text}: {wrong}"))
+            path::complaint(&format!("/{}", text.replace("$now", "")))
+                .map(|wrong| format!("{key} = {text}: {wrong}"))
         }))
     }
 }

@@ -183,7 +183,8 @@ impl Hand {
     /// Those whose lease has to be renewed by `now`: a third of it is over.
     pub fn renewable(&self, now: Instant, span: Duration, max: usize) -> Vec<u64> {
         let due = |held: &Held| held.until.is_some_and(|until| until <= now + span * 2 / 3);
-        let live = self.rows.iter().filter(|(_, (held, stage))| !matches!(stage, Stage::Ended { .. }) && due(held));
+        let live =
+            self.rows.iter().filter(|(_, (held, stage))| !matches!(stage, Stage::Ended { .. }) && due(held));
         live.map(|(id, _)| *id).take(max).collect()
     }
 
@@ -212,7 +213,8 @@ impl Hand {
     /// Those whose lease has ended: somebody else may have them.
     pub fn expired(&self, now: Instant) -> Vec<u64> {
         let over = |held: &Held| held.until.is_some_and(|until| until <= now);
-        let live = self.rows.iter().filter(|(_, (held, stage))| !matches!(stage, Stage::Ended { .. }) && over(held));
+        let live =
+            self.rows.iter().filter(|(_, (held, stage))| !matches!(stage, Stage::Ended { .. }) && over(held));
         live.map(|(id, _)| *id).collect()
     }
 
@@ -237,7 +239,8 @@ pub fn told<'a>(
     names: &[String],
 ) -> Result<(Vec<u64>, Vec<u64>), String> {
     let rows: HashSet<_> = rows(answer)?.iter().map(|row| key(row, names)).collect();
-    let (told, untold): (Vec<_>, Vec<_>) = updates.partition(|(_, update)| rows.contains(&key(update, names)));
+    let (told, untold): (Vec<_>, Vec<_>) =
+        updates.partition(|(_, update)| rows.contains(&key(update, names)));
     let ids = |list: Vec<(u64, &Row)>| list.into_iter().map(|(id, _)| id).collect();
     Ok((ids(told), ids(untold)))
 }

@@ -70,7 +70,9 @@ mod tests {
     fn a_point_in_time_is_read_back_in_either_form() {
         let at: Timestamp = "2026-11-20T12:42:13.9Z".parse().expect("a time");
         assert_eq!(instant(at), "2026-11-20T12:42:13.900000+00:00");
-        for text in ["2026-11-20T12:42:13.9+00:00", "2026-11-20 12:42:13.900000+00:00", "2026-11-20T04:42:13.9-08:00"] {
+        for text in
+            ["2026-11-20T12:42:13.9+00:00", "2026-11-20 12:42:13.900000+00:00", "2026-11-20T04:42:13.9-08:00"]
+        {
             assert_eq!(parse_instant(text), Some(at), "{text}");
         }
         assert_eq!(parse_instant("soon"), None);

@@ -21,11 +21,10 @@ use tokio::sync::watch;
 use crate::{
     agent::{Agent, Call, House, Planner},
     config::{CatalogConfig, PlanConfig, RuleConfig},
-    edge::handlers::AnyHandler,
+    edge::{handlers::AnyHandler, notices::Notices},
     handler_config::Actors,
     lane::Lane,
     messages::{BlockingPoll, SetRules, StateChangeOnce},
-    notice::Notices,
     polling::Polling,
     rule::Rule,
     service::Service,
@@ -76,7 +75,7 @@ type Rules = Rc<RefCell<BTreeMap<String, Running>>>;
 /// The actor.
 pub struct CatalogPoller<S> {
     config: CatalogConfig,
-    notices: watch::Receiver<Notices>,
+    notices: Notices,
     names: Names,
     desk: Desk,
     cx: StartCx,
@@ -92,7 +91,7 @@ pub fn factory<S: Service + Clone + Unpin + Send + 'static>(
     config: &CatalogConfig,
     slot: Slot<CatalogPoller<S>>,
     service: S,
-    notices: watch::Receiver<Notices>,
+    notices: Notices,
     names: Names,
     desk: Desk,
 ) -> Factory {
@@ -166,7 +165,8 @@ impl<S: Service + Clone + Unpin + 'static> CatalogPoller<S> {
             }
             match self.employ(&config) {
                 Ok(agent) => {
-                    let calls = watch::Sender::new(Call { paused: self.cx.vitals.is_paused(), ..Call::default() });
+                    let calls =
+                        watch::Sender::new(Call { paused: self.cx.vitals.is_paused(), ..Call::default() });
                     let retire = StopToken::new();
                     let run = agent.run(calls.subscribe(), self.cx.stop.clone(), retire.clone());
                     self.rules.borrow_mut().insert(config.name.clone(), Running { config, calls, retire });
@@ -200,12 +200,12 @@ impl<S: Service + Clone + Unpin + 'static> CatalogPoller<S> {
     }
 
     fn status(&self) -> serde_json::Value {
-        let notices = *self.notices.borrow();
+        let notices = self.notices.heard();
         json!({
             "catalog": self.config.name,
             "base": self.config.base,
             "agent": &*self.house.agent,
-            "notices": { "there": notices.there, "count": notices.count },
+            "notices": { "there": notices.is_up, "count": notices.count, "since_secs": notices.since.elapsed().as_secs() },
             "paused": self.cx.vitals.is_paused(),
             "rules": self.desk.statuses.all(),
         })

@@ -95,7 +95,11 @@ impl Rule {
     /// Where expired claims of others are taken over: row by row, whatever the guard.
     pub fn take_over(&self) -> String {
         let keys = path::columns([self.key.as_str(), WRITTEN]);
-        format!("{}{keys};{}", self.group, path::columns(self.claim.iter().map(|(column, _)| column.as_str())))
+        format!(
+            "{}{keys};{}",
+            self.group,
+            path::columns(self.claim.iter().map(|(column, _)| column.as_str()))
+        )
     }
 
     /// The column that tells rows apart.
@@ -205,10 +209,13 @@ impl Rule {
             warnings.push("claim.set has no column for $token: if the answer to a claim is lost, nobody can tell whose the rows are".to_owned());
         }
         if self.lease.is_none() {
-            warnings.push("claim.set has no column for $now+..: rows of an agent that died stay claimed".to_owned());
+            warnings.push(
+                "claim.set has no column for $now+..: rows of an agent that died stay claimed".to_owned(),
+            );
         }
         if self.fail.is_empty() && !self.done.is_empty() {
-            warnings.push("fail is not given: a row that failed stays claimed until its lease ends".to_owned());
+            warnings
+                .push("fail is not given: a row that failed stays claimed until its lease ends".to_owned());
         }
         if self.max_attempts.is_some() && self.attempts.is_none() {
             warnings.push("max_attempts counts nothing without attempts_column".to_owned());

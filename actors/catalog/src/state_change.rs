@@ -241,7 +241,10 @@ pub fn keys_of(update: &str) -> Vec<String> {
     let path = path.split('?').next().unwrap_or_default();
     let Some((_, group)) = path.rsplit_once('/') else { return Vec::new() };
     let keys = group.split(';').next().unwrap_or_default();
-    keys.split(',').filter(|key| !key.is_empty()).map(|key| decode(key.split(":=").next().unwrap_or(key))).collect()
+    keys.split(',')
+        .filter(|key| !key.is_empty())
+        .map(|key| decode(key.split(":=").next().unwrap_or(key)))
+        .collect()
 }
 
 /// A name as it was before it was percent-encoded.
@@ -268,8 +271,9 @@ fn decode(text: &str) -> String {
 /// # Errors
 /// It is no JSON array of objects.
 pub fn rows(body: &[u8]) -> Result<Vec<Row>, String> {
-    serde_json::from_slice(body)
-        .map_err(|error| format!("the answer is no JSON array of rows ({error}): see that the path is one of rows"))
+    serde_json::from_slice(body).map_err(|error| {
+        format!("the answer is no JSON array of rows ({error}): see that the path is one of rows")
+    })
 }
 
 /// Rows as the body of a write.

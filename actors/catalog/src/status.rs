@@ -188,7 +188,9 @@ impl Board {
     /// How many rows it has.
     pub fn hand(&self, in_hand: usize, working: usize, held_back: usize) {
         self.figures.in_hand.set(in_hand as u64);
-        self.change(|status| (status.in_hand, status.working, status.held_back) = (in_hand, working, held_back));
+        self.change(|status| {
+            (status.in_hand, status.working, status.held_back) = (in_hand, working, held_back)
+        });
     }
 
     /// A look has ended.

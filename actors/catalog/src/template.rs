@@ -48,7 +48,8 @@ pub struct Meaning<'a> {
     pub error: &'a str,
 }
 
-const WORDS: &str = "$token, $now, $now+15m, $error, $row.COLUMN, $row.COLUMN+1 or $result.FIELD; write $$ for a plain $";
+const WORDS: &str =
+    "$token, $now, $now+15m, $error, $row.COLUMN, $row.COLUMN+1 or $result.FIELD; write $$ for a plain $";
 
 impl Template {
     /// Reads a value as it is configured.
@@ -164,7 +165,8 @@ mod tests {
 
     #[test]
     fn each_word_stands_for_what_it_says() {
-        let (before, result) = (row(json!({ "n": 4, "x": 1.5, "s": "a", "z": null })), row(json!({ "sum": [1] })));
+        let (before, result) =
+            (row(json!({ "n": 4, "x": 1.5, "s": "a", "z": null })), row(json!({ "sum": [1] })));
         let meaning = Meaning {
             token: "me/1",
             now: "2026-11-20T12:00:00Z".parse().expect("a time"),

@@ -74,9 +74,14 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
         self.writing.over();
         let bear: std::collections::HashSet<_> = rows.iter().map(|row| self.key_of(row)).collect();
         let plan = std::mem::take(&mut orphan.plan);
-        let (ours, rest): (Vec<_>, Vec<_>) = plan.into_iter().partition(|(row, _)| bear.contains(&self.key_of(row)));
+        let (ours, rest): (Vec<_>, Vec<_>) =
+            plan.into_iter().partition(|(row, _)| bear.contains(&self.key_of(row)));
         if !ours.is_empty() {
-            tracing::info!(rule = self.rule.name, rows = ours.len(), "a claim whose answer was lost had been written");
+            tracing::info!(
+                rule = self.rule.name,
+                rows = ours.len(),
+                "a claim whose answer was lost had been written"
+            );
             self.board.count(Count::Claimed, ours.len());
             if orphan.target == Target::Others {
                 self.board.count(Count::TakenOver, ours.len());
@@ -105,6 +110,8 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
 pub(super) async fn read<S: Service>(service: &S, path: String) -> Result<Vec<Row>, Trouble> {
     match service.get(Get { path, if_none_match: None }).await? {
         Reply::Rows { body, .. } => rows(&body).map_err(Trouble::Away),
-        Reply::Unchanged { .. } => Err(Trouble::Away("the server says that nothing has changed, which it was not asked".to_owned())),
+        Reply::Unchanged { .. } => {
+            Err(Trouble::Away("the server says that nothing has changed, which it was not asked".to_owned()))
+        }
     }
 }

@@ -356,7 +356,13 @@ async fn look<S: Service>(
     Looked { order, change, outcome, left }
 }
 
-async fn plan(rule: &Rule, planner: &Planner, rows: Vec<Row>, order: &Order, left: &mut Left) -> Vec<(Row, Row)> {
+async fn plan(
+    rule: &Rule,
+    planner: &Planner,
+    rows: Vec<Row>,
+    order: &Order,
+    left: &mut Left,
+) -> Vec<(Row, Row)> {
     let key_name = [rule.key().to_owned()];
     let mut plan = Vec::new();
     for row in rows {

@@ -49,7 +49,9 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
         }
         while self.hand.working() < self.rule.concurrency {
             let Some((id, task)) = self.hand.start(&self.rule.name) else { return };
-            if let Some(attempt) = task.attempt.filter(|attempt| self.rule.max_attempts.is_some_and(|max| *attempt > max)) {
+            if let Some(attempt) =
+                task.attempt.filter(|attempt| self.rule.max_attempts.is_some_and(|max| *attempt > max))
+            {
                 // Somebody died over it each time.
                 self.board.count(Count::Dead, 1);
                 let text = format!("{} attempts were begun and none of them ended", attempt - 1);
@@ -117,7 +119,11 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
         None
     }
 
-    fn next_read(&mut self, now: Instant, waits: &mut Vec<Instant>) -> Option<LocalBoxFuture<'static, Report>> {
+    fn next_read(
+        &mut self,
+        now: Instant,
+        waits: &mut Vec<Instant>,
+    ) -> Option<LocalBoxFuture<'static, Report>> {
         waits.extend(self.next_orphan());
         if let Some(errand) = self.adopt(now) {
             return Some(errand);
@@ -165,7 +171,9 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
 
     /// Is there nothing left to finish? What may have been claimed and is not known is left to its lease.
     fn stopped(&self) -> bool {
-        self.is_leaving() && self.hand.is_empty() && (self.orphans.is_empty() || self.grace_ends.is_some_and(|ends| ends <= Instant::now()))
+        self.is_leaving()
+            && self.hand.is_empty()
+            && (self.orphans.is_empty() || self.grace_ends.is_some_and(|ends| ends <= Instant::now()))
     }
 
     /// What has to be done in time, whatever the server is doing.

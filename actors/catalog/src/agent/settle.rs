@@ -127,9 +127,9 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
                         for id in done {
                             self.close(id);
                         }
-                        let (check, lost): (Vec<_>, Vec<_>) = untold.into_iter().partition(|id| {
-                            self.hand.settlement(*id).is_some_and(|(_, repeated)| repeated)
-                        });
+                        let (check, lost): (Vec<_>, Vec<_>) = untold
+                            .into_iter()
+                            .partition(|id| self.hand.settlement(*id).is_some_and(|(_, repeated)| repeated));
                         self.to_check.extend(check);
                         lost.into_iter().for_each(|id| self.lose(id));
                     }
@@ -200,7 +200,11 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
         let Some(id) = batch.ids.first().copied() else { return };
         let Some(held) = self.hand.get(id) else { return };
         let ending = self.hand.ending(id);
-        self.board.unsettled(format!("{} = {} cannot be written: {reason}", self.rule.key(), self.rule.id(&held.row)));
+        self.board.unsettled(format!(
+            "{} = {} cannot be written: {reason}",
+            self.rule.key(),
+            self.rule.id(&held.row)
+        ));
         if ending == Some(Ending::Done) {
             self.worked(id, Some(Verdict::Failed(reason.to_owned())), Duration::ZERO);
             if self.hand.ending(id) == Some(Ending::Done) {
@@ -216,11 +220,17 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
     pub(super) fn renew(&mut self, now: Instant) -> Option<LocalBoxFuture<'static, Report>> {
         let span = self.rule.lease()?;
         let ids = self.hand.renewable(now, span, self.batch);
-        let renewals: Vec<(u64, Settlement)> = ids.into_iter().filter_map(|id| Some((id, self.renewal(id)?))).collect();
+        let renewals: Vec<(u64, Settlement)> =
+            ids.into_iter().filter_map(|id| Some((id, self.renewal(id)?))).collect();
         let path = renewals.first()?.1.path.clone();
-        let (ids, updates): (Vec<_>, Vec<_>) = renewals.into_iter().map(|(id, renewal)| (id, renewal.update)).unzip();
+        let (ids, updates): (Vec<_>, Vec<_>) =
+            renewals.into_iter().map(|(id, renewal)| (id, renewal.update)).unzip();
         let batch = Batch { ids, path, body: body_of(&updates) };
-        Some(self.write(batch, Purpose::Renewal).map(move |settled| Report::Renewed(settled, now + span)).boxed_local())
+        Some(
+            self.write(batch, Purpose::Renewal)
+                .map(move |settled| Report::Renewed(settled, now + span))
+                .boxed_local(),
+        )
     }
 
     fn renewal(&self, id: u64) -> Option<Settlement> {
@@ -259,7 +269,8 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
 
     /// Looks at rows of which the server told nothing when their settlement was repeated: the first may have been done.
     pub(super) fn check(&mut self) -> Option<LocalBoxFuture<'static, Report>> {
-        let ids: Vec<_> = self.to_check.drain(..).filter(|id| self.hand.get(*id).is_some()).take(100).collect();
+        let ids: Vec<_> =
+            self.to_check.drain(..).filter(|id| self.hand.get(*id).is_some()).take(100).collect();
         if ids.is_empty() {
             return None;
         }
@@ -292,7 +303,8 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
                 let targets = settlement.update.iter().filter(|(name, _)| !keys.contains(name));
                 // A point in time comes back in another form.
                 targets.into_iter().all(|(name, value)| {
-                    found.get(name) == Some(value) || value.as_str().is_some_and(|text| crate::path::parse_instant(text).is_some())
+                    found.get(name) == Some(value)
+                        || value.as_str().is_some_and(|text| crate::path::parse_instant(text).is_some())
                 })
             });
             if is_done { self.close(id) } else { self.lose(id) }

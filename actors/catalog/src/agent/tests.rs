@@ -102,7 +102,10 @@ impl World {
     }
 
     async fn complete(&self, rows: usize, within: Duration) -> Duration {
-        self.until(within, "all rows are complete", |world| world.table.count("state", &json!("complete")) == rows).await
+        self.until(within, "all rows are complete", |world| {
+            world.table.count("state", &json!("complete")) == rows
+        })
+        .await
     }
 }
 
@@ -127,6 +130,10 @@ fn whole() -> Value {
 
 /// Runs a test on a clock that stands still but for what it waits for.
 fn on_a_turned_clock(test: impl AsyncFnOnce()) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().expect("a runtime");
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .expect("a runtime");
     LocalSet::new().block_on(&runtime, test());
 }

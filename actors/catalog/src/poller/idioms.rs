@@ -154,5 +154,8 @@ fn told(outcome: Result<Outcome, ChangeError>, query: &str) -> Result<Changed, C
 /// The limit of a query.
 fn limit(query: &str) -> Option<usize> {
     let (_, options) = query.split_once('?')?;
-    options.split(['&', ';']).find_map(|option| option.strip_prefix("limit=")).and_then(|limit| limit.parse().ok())
+    options
+        .split(['&', ';'])
+        .find_map(|option| option.strip_prefix("limit="))
+        .and_then(|limit| limit.parse().ok())
 }

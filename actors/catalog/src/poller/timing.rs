@@ -7,12 +7,15 @@ use tokio::{
 };
 
 use super::Rules;
-use crate::{notice::Notices, polling::Polling};
+use crate::{
+    edge::notices::{Heard, Notices},
+    polling::Polling,
+};
 
 /// What it needs.
 pub(super) struct Clock {
     pub(super) polling: Polling,
-    pub(super) notices: watch::Receiver<Notices>,
+    pub(super) notices: Notices,
     pub(super) rules: Rules,
     /// Those who poll by message.
     pub(super) looks: watch::Sender<u64>,
@@ -23,8 +26,9 @@ pub(super) struct Clock {
 impl Clock {
     /// Goes until the child is asked to stop. While it is paused, nobody looks.
     pub(super) async fn run(mut self) {
-        let mut heard = Notices::default();
-        self.hear(&mut heard);
+        let mut count = 0;
+        let heard = self.notices.heard_now();
+        self.hear(heard, &mut count);
         loop {
             let now = Instant::now();
             let due = self.polling.due().unwrap_or(now);
@@ -39,20 +43,19 @@ impl Clock {
                 () = self.cx.stop.cancelled() => return,
                 () = self.cx.vitals.intake_open(), if paused => {}
                 () = self.cx.vitals.intake_closed(), if !paused => {}
-                Ok(()) = self.notices.changed() => self.hear(&mut heard),
+                heard = self.notices.changed() => self.hear(heard, &mut count),
                 () = sleep_until(due), if !paused => {}
             }
         }
     }
 
-    fn hear(&mut self, heard: &mut Notices) {
+    fn hear(&mut self, heard: Heard, count: &mut u64) {
         let now = Instant::now();
-        let told = *self.notices.borrow_and_update();
-        self.polling.notices(told.there, now);
-        if told.count != heard.count {
+        self.polling.notices(heard.is_up, now);
+        if heard.count != *count {
             self.polling.noticed(now);
         }
-        *heard = told;
+        *count = heard.count;
     }
 
     fn look(&mut self, now: Instant) {

@@ -34,7 +34,9 @@ impl Rule {
         let fail = columns("fail", &config.fail, Place::Fail, &mut wrong);
         let dead = columns("dead", &config.dead, Place::Fail, &mut wrong);
         if claim.is_empty() {
-            wrong.push("claim.set = {}: say what a claim writes, for example { state = \"claimed\" }".to_owned());
+            wrong.push(
+                "claim.set = {}: say what a claim writes, for example { state = \"claimed\" }".to_owned(),
+            );
         }
         let token = single(&claim, "$token", |value| matches!(value, Template::Token), &mut wrong);
         let lease = lease(config, &claim, &mut wrong);
@@ -185,7 +187,9 @@ fn given(config: &RuleConfig, query: &str, update: &str, wrong: &mut Vec<String>
         None => match table_of(update) {
             Some(table) => table.to_owned(),
             None => {
-                wrong.push(format!("update = {update}: begin it with /attributegroup/TABLE/ or /entity/TABLE"));
+                wrong.push(format!(
+                    "update = {update}: begin it with /attributegroup/TABLE/ or /entity/TABLE"
+                ));
                 return None;
             }
         },

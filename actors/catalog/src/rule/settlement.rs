@@ -61,7 +61,8 @@ impl Rule {
 
     /// What was there before the claim, as far as it was read.
     fn as_before(&self, before: &Row, claimed: &Row) -> Vec<(String, Value)> {
-        let written = self.claim.iter().map(|(column, _)| column).filter(|column| claimed.contains_key(*column));
+        let written =
+            self.claim.iter().map(|(column, _)| column).filter(|column| claimed.contains_key(*column));
         written.filter_map(|column| Some((column.clone(), before.get(column)?.clone()))).collect()
     }
 
@@ -79,7 +80,12 @@ impl Rule {
     fn fenced(&self, before: &Row, claimed: &Row, targets: Vec<(String, Value)>) -> Settlement {
         let fence: Vec<&String> = match &self.token {
             Some(token) => vec![token],
-            None => self.claim.iter().filter(|(_, value)| value.plain().is_some()).map(|(column, _)| column).collect(),
+            None => self
+                .claim
+                .iter()
+                .filter(|(_, value)| value.plain().is_some())
+                .map(|(column, _)| column)
+                .collect(),
         };
         let mut update = Row::from_iter([(self.key.clone(), self.id(before))]);
         let mut keys = vec![path::encode(&self.key)];

@@ -90,7 +90,8 @@ fn endings_are_fenced_by_the_token() {
     let result = row(json!({ "doc": "d" }));
     let before = before();
     let meaning = Meaning { token: "me/1", now: now(), row: &before, result: Some(&result), error: "no" };
-    let settled = |ending| rule.settle(ending, &before, &claimed, &meaning).expect("values").expect("something");
+    let settled =
+        |ending| rule.settle(ending, &before, &claimed, &meaning).expect("values").expect("something");
     for (ending, path, update) in [
         (
             Ending::Done,
@@ -153,7 +154,11 @@ fn a_pure_change_of_state_has_nothing_to_settle() {
     let (before, claimed) = (row(json!({ "RID": "1" })), row(json!({ "RID": "1", "state": "b" })));
     let meaning = Meaning { token: "", now: now(), row: &before, result: None, error: "" };
     assert_eq!(rule.settle(Ending::Done, &before, &claimed, &meaning), Ok(None));
-    assert_eq!(rule.settle(Ending::Released, &before, &claimed, &meaning), Ok(None), "what was there is not known");
+    assert_eq!(
+        rule.settle(Ending::Released, &before, &claimed, &meaning),
+        Ok(None),
+        "what was there is not known"
+    );
 }
 
 #[test]
@@ -181,7 +186,10 @@ fn all_that_is_wrong_is_told_at_once() {
         ),
     ] {
         let errors = refused(&config);
-        assert!(texts.iter().all(|text| errors.iter().any(|error| error.starts_with(text))), "{texts:?}: {errors:?}");
+        assert!(
+            texts.iter().all(|text| errors.iter().any(|error| error.starts_with(text))),
+            "{texts:?}: {errors:?}"
+        );
         if texts.len() > 2 {
             assert_eq!(errors.len(), texts.len(), "{errors:?}");
         }

@@ -16,7 +16,8 @@ fn found(etag: &str, rows: &Value) -> Result<Reply, Trouble> {
 }
 
 fn claim(rows: &[Row]) -> Vec<(Row, Row)> {
-    let update = |row: &Row| json!({ "id": row["id"], "state": "claimed" }).as_object().cloned().expect("a row");
+    let update =
+        |row: &Row| json!({ "id": row["id"], "state": "claimed" }).as_object().cloned().expect("a row");
     rows.iter().map(|row| (row.clone(), update(row))).collect()
 }
 
@@ -64,7 +65,9 @@ fn an_answer_at_hand_is_asked_for_again_and_used() {
     // A failed write is planned once more from what is at hand.
     let unchanged = || Ok(Reply::Unchanged { etag: Some("\"1\"".to_owned()) });
     assert!(matches!(change.answered(unchanged()), Step::Plan(rows) if rows.len() == 1));
-    assert!(matches!(change.planned(Vec::new()), Step::Done(Outcome::Nothing { etag: Some(etag) }) if etag == "\"1\""));
+    assert!(
+        matches!(change.planned(Vec::new()), Step::Done(Outcome::Nothing { etag: Some(etag) }) if etag == "\"1\"")
+    );
     // Idle at this state, nobody is asked for a plan.
     change.begin(Some("\"1\"".to_owned()));
     assert_eq!(done(change.answered(unchanged())), Outcome::Idle { etag: "\"1\"".to_owned() });
@@ -167,6 +170,8 @@ fn members_that_are_there_twice_count_as_the_last() {
 fn without_entity_keys_all_that_was_sent_counts_as_changed() {
     let mut change = StateChange::new(QUERY, "/entity/Foo", true);
     up_to_the_write(&mut change, "\"1\"", &json!([{ "id": 1 }]));
-    let Outcome::Changed(change) = done(change.answered(found("\"2\"", &json!([])))) else { panic!("no change") };
+    let Outcome::Changed(change) = done(change.answered(found("\"2\"", &json!([])))) else {
+        panic!("no change")
+    };
     assert_eq!(change.changed.len(), 1);
 }

@@ -97,7 +97,11 @@ fn one_row_that_cannot_be_completed_does_not_keep_the_others_from_it() {
         rule["max_attempts"] = json!(1);
         world.agent("agent", &rule, &Hands { verdict: Rc::new(verdict), ..done() });
         world.complete(39, secs(10)).await;
-        world.until(secs(10), "dead", |world| world.table.get_row(17)["state"] == "dead" || world.table.get_row(17)["state"] == "actionable").await;
+        world
+            .until(secs(10), "dead", |world| {
+                world.table.get_row(17)["state"] == "dead" || world.table.get_row(17)["state"] == "actionable"
+            })
+            .await;
         let row = world.table.get_row(17);
         assert!(row["error"].as_str().is_some_and(|error| error.contains("409")), "{row:?}");
         assert!(world.status("agent").unsettled[0].contains("\"1-0017\""));

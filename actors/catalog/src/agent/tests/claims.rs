@@ -4,7 +4,9 @@ use super::*;
 
 #[test]
 fn each_row_is_claimed_once_and_completed_by_however_many_agents() {
-    for (agents, guard) in [(1, "row-cas"), (4, "row-cas"), (8, "row-cas"), (1, "if-match"), (4, "if-match"), (8, "if-match")] {
+    for (agents, guard) in
+        [(1, "row-cas"), (4, "row-cas"), (8, "row-cas"), (1, "if-match"), (4, "if-match"), (8, "if-match")]
+    {
         on_a_turned_clock(async || {
             let world = World::new(400);
             let hands = done();
@@ -14,7 +16,8 @@ fn each_row_is_claimed_once_and_completed_by_however_many_agents() {
                 world.agent(&format!("agent{name}"), &rule, &hands);
             }
             let took = world.complete(400, secs(60)).await;
-            let mut begun: Vec<_> = hands.begun.borrow().iter().map(|task| task.row["RID"].to_string()).collect();
+            let mut begun: Vec<_> =
+                hands.begun.borrow().iter().map(|task| task.row["RID"].to_string()).collect();
             begun.sort();
             begun.dedup();
             assert_eq!((hands.begun.borrow().len(), begun.len()), (400, 400), "{agents} agents, {guard}");
@@ -132,7 +135,11 @@ fn rows_that_are_left_alone_hide_no_others() {
         // The first forty fail each time.
         let fails = Hands {
             verdict: Rc::new(|task| {
-                if task.row["id"].as_u64() < Some(40) { Verdict::Failed("no".to_owned()) } else { Verdict::Done(Row::new()) }
+                if task.row["id"].as_u64() < Some(40) {
+                    Verdict::Failed("no".to_owned())
+                } else {
+                    Verdict::Done(Row::new())
+                }
             }),
             ..done()
         };

@@ -37,7 +37,8 @@ fn a_row_that_fails_is_tried_again_later_and_is_dead_after_its_last_attempt() {
         let world = World::new(1);
         let hands = Hands { verdict: Rc::new(|_| Verdict::Failed("broken".to_owned())), ..done() };
         world.agent("agent", &whole(), &hands);
-        let took = world.until(secs(60), "dead", |world| world.table.count("state", &json!("dead")) == 1).await;
+        let took =
+            world.until(secs(60), "dead", |world| world.table.count("state", &json!("dead")) == 1).await;
         // 1 s and 2 s, and their jitter.
         assert!(took > Duration::from_millis(2_000) && took < secs(6), "{took:?}");
         let attempts: Vec<_> = hands.begun.borrow().iter().map(|task| task.attempt).collect();

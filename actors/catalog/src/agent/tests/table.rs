@@ -215,9 +215,12 @@ fn names(path: &str) -> Vec<(String, String)> {
 /// The rows that a path names, in their order.
 fn select(rows: &[Row], path: &str) -> Vec<Row> {
     let rest = path.strip_prefix("/entity/Foo").expect("our table");
-    let (rest, limit) = rest.split_once("?limit=").map_or((rest, usize::MAX), |(rest, n)| (rest, n.parse().expect("a limit")));
+    let (rest, limit) = rest
+        .split_once("?limit=")
+        .map_or((rest, usize::MAX), |(rest, n)| (rest, n.parse().expect("a limit")));
     let (filter, sort) = rest.split_once("@sort(").unwrap_or((rest, "RID)"));
-    let mut found: Vec<Row> = rows.iter().filter(|row| filter.split('/').skip(1).all(|all| fits(row, all))).cloned().collect();
+    let mut found: Vec<Row> =
+        rows.iter().filter(|row| filter.split('/').skip(1).all(|all| fits(row, all))).cloned().collect();
     let sort: Vec<&str> = sort.trim_end_matches(')').split(',').collect();
     found.sort_by_key(|row| sort.iter().map(|column| row[*column].to_string()).collect::<Vec<_>>());
     found.truncate(limit);
