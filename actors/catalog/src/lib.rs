@@ -79,7 +79,7 @@ fn catalog(config: &CatalogConfig, names: &Names, rulebook: &Rulebook) -> Result
     let (service, http) = http::child_spec(place(config)?, credentials(config));
     let (heard, listening) = match broker(config)? {
         Some(broker) => {
-            let (heard, listening) = notices::child_spec(broker);
+            let (heard, listening) = notices::child_spec(broker, notices::RETRY);
             (heard, Some(listening))
         }
         None => (Notices::none(), None),
