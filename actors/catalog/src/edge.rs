@@ -2,3 +2,4 @@
 
 pub mod credentials;
 pub mod http;
+pub mod notices;
