@@ -11,6 +11,8 @@ use std::{
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
+use crate::{python::peers, redis::free_port};
+
 /// The script of the package itself: the one in /usr/sbin changes the user.
 const SERVER: &str = "/usr/lib/rabbitmq/bin/rabbitmq-server";
 
@@ -34,6 +36,7 @@ cd / && rm -rf "$BASE"
 pub struct Rabbit {
     base: PathBuf,
     ports: [u16; 3],
+    secured: Option<u16>,
     server: Option<Child>,
     guard: Child,
 }
@@ -44,6 +47,18 @@ impl Rabbit {
     /// # Panics
     /// If it is not installed, or does not start.
     pub fn start() -> Self {
+        Self::launch(None)
+    }
+
+    /// Starts a broker that also speaks TLS, with the certificate of [`Faktory::authority`](crate::Faktory::authority) for `localhost`.
+    ///
+    /// # Panics
+    /// As [`Rabbit::start`].
+    pub fn start_secured() -> Self {
+        Self::launch(Some(free_port()))
+    }
+
+    fn launch(secured: Option<u16>) -> Self {
         assert!(
             Path::new(SERVER).exists(),
             "{SERVER} is missing: install rabbitmq-server (apt-get install --no-install-recommends rabbitmq-server)"
@@ -53,6 +68,18 @@ impl Rabbit {
             fs::create_dir(base.join(dir)).expect("a directory for the broker");
         }
         fs::write(base.join("enabled_plugins"), "[].\n").expect("the list of plugins");
+        if let Some(port) = secured {
+            let folder = peers().join("tls");
+            let file = |name: &str| folder.join(name).display().to_string();
+            let config = format!(
+                "listeners.ssl.1 = 127.0.0.1:{port}\nssl_options.cacertfile = {}\nssl_options.certfile = {}\n\
+                 ssl_options.keyfile = {}\nssl_options.verify = verify_none\nssl_options.fail_if_no_peer_cert = false\n",
+                file("ca.pem"),
+                file("server.pem"),
+                file("server.key")
+            );
+            fs::write(base.join("rabbitmq.conf"), config).expect("the broker's configuration");
+        }
         let ports = free_ports();
         let guard = command(&base, ports, "sh")
             .args(["-c", GUARD])
@@ -62,7 +89,7 @@ impl Rabbit {
             .process_group(0)
             .spawn()
             .expect("sh runs");
-        let mut rabbit = Self { base, ports, server: None, guard };
+        let mut rabbit = Self { base, ports, secured, server: None, guard };
         rabbit.start_again();
         rabbit
     }
@@ -70,6 +97,15 @@ impl Rabbit {
     /// Where the broker's own virtual host is.
     pub fn url(&self) -> String {
         self.url_of("%2f")
+    }
+
+    /// Where a broker of [`Rabbit::start_secured`] speaks TLS.
+    ///
+    /// # Panics
+    /// If it does not.
+    pub fn secured_url(&self) -> String {
+        let port = self.secured.expect("a broker that speaks TLS");
+        format!("amqps://guest:guest@localhost:{port}/%2f")
     }
 
     /// Where the virtual host `name` is.

@@ -1,6 +1,6 @@
 //! What a request looks like on the wire.
 
-use orchestrator_catalog::service::Trouble;
+use orchestrator_catalog::service::{Get, Reply, Service, Trouble};
 use orchestrator_harness::Ermrest;
 use serde_json::json;
 
@@ -100,10 +100,8 @@ fn an_etag_guards_what_rests_on_it_and_spares_what_is_known() {
         let path = "/entity/Foo/state=new@sort(id)?limit=2";
         let (etag, found) = rows(get(&catalog, path).await);
         assert_eq!(found.len(), 2);
-        let known =
-            || orchestrator_catalog::service::Get { path: path.to_owned(), if_none_match: etag.clone() };
-        let unchanged = orchestrator_catalog::service::Reply::Unchanged { etag: etag.clone() };
-        use orchestrator_catalog::service::Service;
+        let known = || Get { path: path.to_owned(), if_none_match: etag.clone() };
+        let unchanged = Reply::Unchanged { etag: etag.clone() };
         assert_eq!(catalog.get(known()).await, Ok(unchanged));
         let update = json!([{"id": 1, "state": "claimed"}]);
         let write = "/attributegroup/Foo/id;state";
@@ -112,8 +110,7 @@ fn an_etag_guards_what_rests_on_it_and_spares_what_is_known() {
         assert_ne!(newer, etag);
         assert_eq!(put_if(&catalog, write, &update, etag.clone()).await, Err(Trouble::Concurrent));
         assert_eq!(rows(catalog.get(known()).await).1.len(), 2);
-        let figures = [("not_modified", 1), ("precondition_failed", 1)];
-        figures.map(|(name, wanted)| assert_eq!(figure(&tree, name, None), wanted, "{name}"));
+        assert_eq!((figure(&tree, "not_modified", None), figure(&tree, "precondition_failed", None)), (1, 1));
         assert_eq!(figure(&tree, "requests", Some("2xx")), 3);
         assert_eq!((figure(&tree, "requests", Some("3xx")), figure(&tree, "requests", Some("4xx"))), (1, 1));
         let timings = node(&tree).timings;
