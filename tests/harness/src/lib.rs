@@ -5,6 +5,7 @@
 mod admin;
 mod controller;
 mod database;
+mod deriva;
 pub mod dranspose;
 mod events;
 mod faktory;
@@ -30,6 +31,7 @@ mod zmtp;
 pub use admin::{HttpReply, http, http_tcp, try_http, try_raw};
 pub use controller::{Controller, IngesterSite};
 pub use database::Database;
+pub use deriva::{DerivaAgent, Done, Step};
 pub use events::{EventReader, Told};
 pub use faktory::{Faktory, PyFaktory};
 pub use faktory_worker::FaktoryWorker;
