@@ -9,11 +9,11 @@ URL is that of a catalog, http://host:port/ermrest/catalog/1. The library looks 
 polls every ten minutes beside.
 """
 import json
-import logging
 import os
 import sys
 import threading
 import time
+import traceback
 from urllib.parse import urlsplit
 
 from deriva.core.polling_ermrest_catalog import PollingErmrestCatalog
@@ -54,6 +54,11 @@ def run(url, amqp_host, limit, name):
 
 
 if __name__ == "__main__":
-    logging.basicConfig(level=logging.WARNING)
     threading.Thread(target=end_with_input, daemon=True).start()
-    run(*sys.argv[1:])
+    # The library says every request and every row there.
+    sys.stderr = open(os.devnull, "w")
+    try:
+        run(*sys.argv[1:])
+    except Exception:
+        traceback.print_exc(file=sys.__stderr__)
+        sys.exit(1)

@@ -2,11 +2,16 @@
 //! own recovery (it replays channels in an order that fails when queues died with the broker), and without the password in
 //! any text.
 
-use std::{fmt, time::Duration};
+mod secured;
+
+use std::{fmt, path::Path, time::Duration};
 
 use futures_util::StreamExt;
 use lapin::{Channel, Connection, ConnectionProperties, Event, uri::AMQPScheme, uri::AMQPUri};
-use tokio::time::timeout;
+use tokio::{net::TcpStream, time::timeout};
+
+use self::secured::Secured;
+use crate::tls::{self, ServerName};
 
 /// Heartbeat that is proposed; the broker may ask for a shorter one. A dead peer is noticed after about twice as long.
 const HEARTBEAT_S: u16 = 10;
@@ -17,6 +22,9 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(20);
 /// The longest wait for the answer to a request (declare, consume, confirm ..) before its connection is given up.
 pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// A broker that does not take a connection in so short a time does not listen, as far as [`Broker::listens`] is concerned.
+const KNOCK_TIMEOUT: Duration = Duration::from_secs(2);
+
 /// A connection that does not close in time is dropped.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -26,6 +34,7 @@ pub struct Broker {
     uri: AMQPUri,
     name: String,
     endpoint: String,
+    secured: Option<Secured>,
 }
 
 /// Why there is no connection, or why it was given up.
@@ -33,7 +42,7 @@ pub struct Broker {
 pub enum AmqpError {
     /// The url cannot be used: no try will help.
     #[error(
-        "{0}: write amqp://USER:PASSWORD@HOST:PORT/VHOST, for example amqp://guest:guest@localhost:5672/%2f"
+        "{0}: write amqp://USER:PASSWORD@HOST:PORT/VHOST, or amqps:// for TLS, for example amqp://guest:guest@localhost:5672/%2f"
     )]
     Url(String),
     /// The broker does not let us in.
@@ -67,21 +76,40 @@ impl AmqpError {
 }
 
 impl Broker {
-    /// Reads `url`; `name` is what the broker's operators see of the connection.
+    /// Reads `url`; `name` is what the broker's operators see of the connection. With `amqps` the broker's certificate is checked
+    /// against the authorities of the public web.
     ///
     /// # Errors
     /// [`AmqpError::Url`].
     pub fn new(url: &str, name: impl Into<String>) -> Result<Self, AmqpError> {
+        Self::with_authorities(url, name, None)
+    }
+
+    /// As [`Broker::new`], with the authorities in the file `ca_file` (PEM) in place of the public ones.
+    ///
+    /// # Errors
+    /// [`AmqpError::Url`], also if the file cannot be used.
+    pub fn with_authorities(
+        url: &str,
+        name: impl Into<String>,
+        ca_file: Option<&Path>,
+    ) -> Result<Self, AmqpError> {
         let mut uri: AMQPUri = url.parse().map_err(|_: String| {
             // The parser's own text may quote what was typed, the password included.
             AmqpError::Url("the broker's url cannot be read".to_owned())
         })?;
-        if uri.scheme != AMQPScheme::AMQP {
-            return Err(AmqpError::Url("amqps needs TLS, which this build does not have".to_owned()));
-        }
+        let secured = match uri.scheme {
+            AMQPScheme::AMQP => None,
+            AMQPScheme::AMQPS => {
+                let name = ServerName::try_from(uri.authority.host.clone()).map_err(|_| {
+                    AmqpError::Url("the broker's host is no name that a certificate can have".to_owned())
+                })?;
+                Some(Secured { connector: tls::connector(ca_file).map_err(AmqpError::Url)?, name })
+            }
+        };
         uri.query.heartbeat.get_or_insert(HEARTBEAT_S);
         let endpoint = format!("{}:{}/{}", uri.authority.host, uri.authority.port, uri.vhost);
-        Ok(Self { uri, name: name.into(), endpoint })
+        Ok(Self { uri, name: name.into(), endpoint, secured })
     }
 
     /// Host, port and virtual host, for people to read: no user, no password.
@@ -96,13 +124,25 @@ impl Broker {
     pub async fn connect(&self) -> Result<Session, AmqpError> {
         let failed = |reason| AmqpError::Connect { endpoint: self.endpoint.clone(), reason };
         let properties = ConnectionProperties::default().with_connection_name(self.name.as_str().into());
-        let connection =
-            match timeout(CONNECT_TIMEOUT, Connection::connect_uri(self.uri.clone(), properties)).await {
-                Ok(Ok(connection)) => connection,
-                Ok(Err(error)) => return Err(failed(self.redact(&error.to_string()))),
-                Err(_) => return Err(failed(format!("no answer within {CONNECT_TIMEOUT:?}"))),
-            };
+        let connect = async {
+            match &self.secured {
+                Some(secured) => secured::connect(self.uri.clone(), secured.clone(), properties).await,
+                None => Connection::connect_uri(self.uri.clone(), properties).await,
+            }
+        };
+        let connection = match timeout(CONNECT_TIMEOUT, connect).await {
+            Ok(Ok(connection)) => connection,
+            Ok(Err(error)) => return Err(failed(self.redact(&error.to_string()))),
+            Err(_) => return Err(failed(format!("no answer within {CONNECT_TIMEOUT:?}"))),
+        };
         Ok(Session { connection })
+    }
+
+    /// Does anybody listen there? Costs the broker less than a try to connect.
+    pub async fn listens(&self) -> bool {
+        let authority = &self.uri.authority;
+        let knock = TcpStream::connect((authority.host.as_str(), authority.port));
+        matches!(timeout(KNOCK_TIMEOUT, knock).await, Ok(Ok(_)))
     }
 
     /// `text` without the password, should anybody have put it there.
@@ -194,12 +234,20 @@ mod tests {
     }
 
     #[test]
+    fn a_secured_broker_needs_authorities_that_can_be_read() {
+        let broker = Broker::new("amqps://ada:secret@h/%2f", "test").expect("the public ones are there");
+        assert_eq!(broker.endpoint(), "h:5671//");
+        let none = Path::new("/none");
+        let error =
+            Broker::with_authorities("amqps://ada:secret@h/", "test", Some(none)).expect_err("no file");
+        let text = error.to_string();
+        assert!(text.starts_with("ca_file = /none: cannot be read") && !text.contains("secret"), "{text}");
+        assert!(Broker::with_authorities("amqp://h/", "test", Some(none)).is_ok(), "not needed");
+    }
+
+    #[test]
     fn a_url_that_cannot_be_used_says_what_to_write_and_not_what_was_written() {
-        for (url, said) in [
-            ("amqps://ada:secret@h/%2f", "amqps needs TLS"),
-            ("http://ada:secret@h/", "cannot be read"),
-            ("ada:secret", "cannot be read"),
-        ] {
+        for (url, said) in [("http://ada:secret@h/", "cannot be read"), ("ada:secret", "cannot be read")] {
             let error = Broker::new(url, "test").expect_err("not a url of ours");
             let text = error.to_string();
             assert!(text.contains(said) && text.contains("amqp://USER"), "{text}");

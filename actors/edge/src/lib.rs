@@ -9,6 +9,8 @@ mod faults;
 pub mod mongodb;
 mod reconnect;
 mod secrets;
+#[cfg(feature = "tls")]
+pub mod tls;
 
 pub use descriptors::raise_descriptor_limit;
 pub use faults::Faults;

@@ -41,6 +41,11 @@ impl Reconnect {
         delay
     }
 
+    /// There is reason to think that the peer is back: if the next try fails all the same, delays grow anew from the shortest.
+    pub fn begin_anew(&mut self) {
+        self.failures = 0;
+    }
+
     /// Was the peer there when it was last heard of?
     pub fn is_up(&self) -> bool {
         self.link.is_up()

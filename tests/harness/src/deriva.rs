@@ -11,7 +11,7 @@ use std::{
 use serde_json::Value;
 
 use crate::{
-    DEADLINE, Rabbit,
+    Rabbit,
     python::{environment, peers},
 };
 
@@ -59,15 +59,6 @@ impl DerivaAgent {
         // It ends with the agent, or when nobody listens any more.
         thread::spawn(move || lines.map_while(Result::ok).try_for_each(|line| say.send(line)));
         Self { agent, done }
-    }
-
-    /// Waits for the next thing that it does.
-    ///
-    /// # Panics
-    /// If it ends, or does nothing for long.
-    pub fn next_done(&mut self) -> Done {
-        let line = self.done.recv_timeout(DEADLINE).expect("the agent works");
-        parsed(&line)
     }
 
     /// What it has done since it was asked last.

@@ -12,6 +12,8 @@ use std::{
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
+use crate::{python::peers, redis::free_port};
+
 /// The script of the package itself: the one in /usr/sbin changes the user.
 const SERVER: &str = "/usr/lib/rabbitmq/bin/rabbitmq-server";
 
@@ -48,8 +50,15 @@ impl Rabbit {
     /// # Panics
     /// If it is not installed, or does not start.
     pub fn start() -> Self {
-        let [amqp, distribution, epmd] = free_ports();
-        Self::start_at(Place { address: Ipv4Addr::LOCALHOST, amqp, distribution, epmd })
+        Self::start_at(Place::free())
+    }
+
+    /// Starts a broker that also speaks TLS, with the certificate of [`Faktory::authority`](crate::Faktory::authority) for `localhost`.
+    ///
+    /// # Panics
+    /// As [`Rabbit::start`].
+    pub fn start_secured() -> Self {
+        Self::start_at(Place { secured: Some(free_port()), ..Place::free() })
     }
 
     /// Starts a broker at the port that AMQP has by default, on a loopback address of its own: for clients that know no other.
@@ -57,8 +66,7 @@ impl Rabbit {
     /// # Panics
     /// As [`Rabbit::start`].
     pub fn start_at_default_port() -> Self {
-        let [_, distribution, epmd] = free_ports();
-        Self::start_at(Place { address: free_address(), amqp: DEFAULT_PORT, distribution, epmd })
+        Self::start_at(Place { address: free_address(), amqp: DEFAULT_PORT, ..Place::free() })
     }
 
     fn start_at(place: Place) -> Self {
@@ -71,6 +79,18 @@ impl Rabbit {
             fs::create_dir(base.join(dir)).expect("a directory for the broker");
         }
         fs::write(base.join("enabled_plugins"), "[].\n").expect("the list of plugins");
+        if let Some(port) = place.secured {
+            let folder = peers().join("tls");
+            let file = |name: &str| folder.join(name).display().to_string();
+            let config = format!(
+                "listeners.ssl.1 = 127.0.0.1:{port}\nssl_options.cacertfile = {}\nssl_options.certfile = {}\n\
+                 ssl_options.keyfile = {}\nssl_options.verify = verify_none\nssl_options.fail_if_no_peer_cert = false\n",
+                file("ca.pem"),
+                file("server.pem"),
+                file("server.key")
+            );
+            fs::write(base.join("rabbitmq.conf"), config).expect("the broker's configuration");
+        }
         let guard = command(&base, place, "sh")
             .args(["-c", GUARD])
             .env("BASE", &base)
@@ -87,6 +107,15 @@ impl Rabbit {
     /// Where the broker's own virtual host is.
     pub fn url(&self) -> String {
         self.url_of("%2f")
+    }
+
+    /// Where a broker of [`Rabbit::start_secured`] speaks TLS.
+    ///
+    /// # Panics
+    /// If it does not.
+    pub fn secured_url(&self) -> String {
+        let port = self.place.secured.expect("a broker that speaks TLS");
+        format!("amqps://guest:guest@localhost:{port}/%2f")
     }
 
     /// Where the virtual host `name` is.
@@ -186,11 +215,19 @@ impl Drop for Rabbit {
 struct Place {
     address: Ipv4Addr,
     amqp: u16,
+    /// Where it speaks TLS.
+    secured: Option<u16>,
     distribution: u16,
     epmd: u16,
 }
 
 impl Place {
+    /// On ports that nobody has now.
+    fn free() -> Self {
+        let [amqp, distribution, epmd] = free_ports();
+        Self { address: Ipv4Addr::LOCALHOST, amqp, secured: None, distribution, epmd }
+    }
+
     fn connect(self) -> io::Result<TcpStream> {
         TcpStream::connect((self.address, self.amqp))
     }
@@ -198,7 +235,7 @@ impl Place {
 
 /// `program` in the broker's world.
 fn command(base: &Path, place: Place, program: &str) -> Command {
-    let Place { address, amqp, distribution, epmd } = place;
+    let Place { address, amqp, distribution, epmd, .. } = place;
     let mut command = Command::new(program);
     command
         .current_dir(base)

@@ -12,7 +12,6 @@ mod lane;
 mod queue;
 mod resp;
 mod server;
-mod tls;
 mod verdict;
 
 pub use error::{FaktoryError, PushError, Pushed, Refusal};

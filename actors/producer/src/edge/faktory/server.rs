@@ -6,9 +6,9 @@ use std::{
     time::Duration,
 };
 
-use tokio_rustls::{TlsConnector, rustls::pki_types::ServerName};
+use orchestrator_edge::tls::{self, ServerName, TlsConnector};
 
-use super::{error::FaktoryError, handshake::Password, tls};
+use super::{error::FaktoryError, handshake::Password};
 
 /// Where Faktory listens if a url does not say.
 const PORT: u16 = 7419;

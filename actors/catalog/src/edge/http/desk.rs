@@ -1,0 +1,269 @@
+//! How one request is carried out, from the connection that it gets to the answer that it is given.
+
+use std::{
+    cell::{Cell, RefCell},
+    convert::Infallible,
+    ops::RangeInclusive,
+    time::Duration,
+};
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::{HeaderMap, Request};
+use jiff::Timestamp;
+use orchestrator_edge::Reconnect;
+use orchestrator_supervise::{Backoff, StartCx};
+use tokio::{
+    sync::Notify,
+    time::{Instant, sleep, sleep_until, timeout},
+};
+
+use super::{
+    connection::{Answer, Broken, Connection},
+    figures::Figures,
+    identity::{Identity, Who},
+    place::Place,
+    pool::Pool,
+    request::{Ask, login},
+    verdict::{Verdict, cut, verdict},
+};
+use crate::{
+    edge::credentials::{Secret, Source},
+    service::{Get, Reply, Trouble},
+};
+
+/// Between two looks at a server that is away, for the link's sake.
+const RETRY: Backoff = Backoff { first: Duration::from_millis(250), max: Duration::from_secs(5) };
+/// Between two tries of an aborted transaction, milliseconds: whoever it met must have ended by then, and not begin together with it.
+const ABORTED_MS: RangeInclusive<u64> = 20..=200;
+
+/// All that requests to one catalog share.
+pub(super) struct Desk {
+    place: Place,
+    identity: Identity,
+    pool: Pool,
+    figures: Figures,
+    link: RefCell<Reconnect>,
+    /// When a server that is away is looked at again.
+    again: Cell<Option<Instant>>,
+    went_away: Notify,
+    /// Until when the server wants to be left alone.
+    held: Cell<Option<Instant>>,
+    cx: StartCx,
+}
+
+/// Why a request has no answer.
+enum Lost {
+    /// Nothing of it was sent.
+    Unsent(String),
+    /// It may have been carried out.
+    Unknown(String),
+    /// It was carried out, and the answer is more than is read.
+    TooLarge(String),
+}
+
+impl Desk {
+    pub(super) fn new(place: Place, source: Source, cx: StartCx) -> Self {
+        let link = cx.vitals.link("ermrest", place.endpoint());
+        Self {
+            identity: Identity::new(source, place.host()),
+            place,
+            pool: Pool::default(),
+            figures: Figures::declare(&cx.vitals),
+            link: RefCell::new(Reconnect::new(link, RETRY)),
+            again: Cell::default(),
+            went_away: Notify::new(),
+            held: Cell::default(),
+            cx,
+        }
+    }
+
+    /// Looks after idle connections, and at a server that is away. Never ends.
+    pub(super) async fn attend(&self) -> Infallible {
+        tokio::select! {
+            never = self.pool.attend() => never,
+            never = self.look_again() => never,
+        }
+    }
+
+    /// Carries `ask` out.
+    pub(super) async fn carry(&self, ask: &Ask) -> Result<Reply, Trouble> {
+        let _in_hand = self.cx.vitals.hold(if ask.is_get() { "get" } else { "put" });
+        let begun = Instant::now();
+        let mut doubted = false;
+        loop {
+            self.left_alone().await?;
+            let who = self.identity.who(async |user, password| self.log_in(user, password).await).await?;
+            let answer = self.send(ask, &who).await?;
+            match verdict(answer, ask.is_get(), &ask.describe(), Timestamp::now()) {
+                Verdict::Final(outcome) => return outcome,
+                Verdict::Aborted => {
+                    self.figures.count_aborted();
+                    self.pause_after_abort(begun, ask).await?;
+                }
+                Verdict::Unknown(said) if doubted => {
+                    return Err(Trouble::Denied(format!("{said}: {}", self.identity.advice())));
+                }
+                Verdict::Unknown(_) => {
+                    doubted = true;
+                    self.identity.doubt(&who).await;
+                }
+                Verdict::Hold(span, said) => {
+                    let span = span.min(self.place.patience.hold_max);
+                    self.held.set(Some(Instant::now() + span));
+                    let said = format!("{said}: nothing is asked for {} s", span.as_secs());
+                    self.cx.vitals.note(said.as_str());
+                    return Err(Trouble::Away(said));
+                }
+            }
+        }
+    }
+
+    /// Waits until the server may be asked.
+    async fn left_alone(&self) -> Result<(), Trouble> {
+        while let Some(until) = self.held.get().filter(|until| *until > Instant::now()) {
+            tokio::select! {
+                biased;
+                () = self.cx.stop.cancelled() => return Err(stopping()),
+                () = sleep_until(until) => {}
+            }
+        }
+        Ok(())
+    }
+
+    async fn pause_after_abort(&self, begun: Instant, ask: &Ask) -> Result<(), Trouble> {
+        let patience = self.place.patience.aborted;
+        if begun.elapsed() >= patience {
+            let what = ask.describe();
+            return Err(Trouble::Away(format!(
+                "the server has aborted {what} for {patience:?}: too many write at once"
+            )));
+        }
+        tokio::select! {
+            biased;
+            () = self.cx.stop.cancelled() => Err(stopping()),
+            () = sleep(Duration::from_millis(fastrand::u64(ABORTED_MS))) => Ok(()),
+        }
+    }
+
+    async fn send(&self, ask: &Ask, who: &Who) -> Result<Answer, Trouble> {
+        let request = ask.request(&self.place, who.as_ref())?;
+        let begun = Instant::now();
+        let _under_way = self.figures.begin();
+        let answer = self.exchange(request, ask.is_get()).await;
+        let status = answer.as_ref().ok().map(|answer| answer.status);
+        self.figures.count(status, ask.is_get(), begun.elapsed());
+        let what = ask.describe();
+        answer.map_err(|lost| match lost {
+            Lost::TooLarge(reason) if ask.is_get() => Trouble::Refused(format!("{what}: {reason}")),
+            Lost::Unknown(reason) | Lost::TooLarge(reason) if !ask.is_get() => {
+                Trouble::Unsettled(format!("whether {what} was carried out is not known: {reason}"))
+            }
+            Lost::Unsent(reason) | Lost::Unknown(reason) | Lost::TooLarge(reason) => {
+                Trouble::Away(format!("no answer to {what}: {reason}"))
+            }
+        })
+    }
+
+    /// One request, over a connection that is there or a new one. One that the server closed while it was idle is no reason to fail.
+    async fn exchange(&self, request: Request<Full<Bytes>>, repeatable: bool) -> Result<Answer, Lost> {
+        let patience = self.place.patience.read;
+        let mut kept = self.pool.take();
+        loop {
+            let mut connection = match kept.take() {
+                Some(connection) => connection,
+                None => self.connect().await?,
+            };
+            let fresh = !connection.is_used();
+            let exchanged = connection.exchange(request.clone(), self.place.body_limit);
+            let lost = match timeout(patience, exchanged).await {
+                Ok(Ok(answer)) => {
+                    self.pool.put(connection);
+                    self.came_back();
+                    return Ok(answer);
+                }
+                Ok(Err(Broken::Unsent(_))) if !fresh => continue,
+                Ok(Err(Broken::Unanswered(_))) if !fresh && repeatable => continue,
+                Ok(Err(Broken::TooLarge)) => {
+                    let limit = self.place.body_limit;
+                    // The server is well.
+                    return Err(Lost::TooLarge(format!(
+                        "the answer is larger than {limit} bytes: ask for fewer rows at once"
+                    )));
+                }
+                Ok(Err(Broken::Unsent(reason))) => Lost::Unsent(reason),
+                Ok(Err(Broken::Unanswered(reason) | Broken::Halfway(reason))) => Lost::Unknown(reason),
+                Err(_elapsed) => Lost::Unknown(format!("none within {patience:?}")),
+            };
+            if let Lost::Unsent(reason) | Lost::Unknown(reason) = &lost {
+                self.went(reason);
+            }
+            return Err(lost);
+        }
+    }
+
+    async fn connect(&self) -> Result<Connection, Lost> {
+        Connection::open(&self.place).await.map_err(|reason| {
+            let reason = format!("cannot connect to {}: {reason}", self.place.endpoint());
+            self.went(&reason);
+            Lost::Unsent(reason)
+        })
+    }
+
+    async fn log_in(&self, user: &str, password: &Secret) -> Result<HeaderMap, Trouble> {
+        let answer = self.exchange(login(&self.place, user, password), false).await;
+        let answer = answer.map_err(|lost| match lost {
+            Lost::Unsent(reason) | Lost::Unknown(reason) | Lost::TooLarge(reason) => {
+                Trouble::Away(format!("no answer to the login: {reason}"))
+            }
+        })?;
+        let status = answer.status.as_u16();
+        if answer.status.is_success() {
+            return Ok(answer.headers);
+        }
+        let said = format!("the server answers the login with {status}");
+        Err(match status {
+            408 | 429 | 500..=599 => Trouble::Away(said),
+            _ => Trouble::Denied(format!("{said}: {}", self.identity.advice())),
+        })
+    }
+
+    fn came_back(&self) {
+        self.again.set(None);
+        self.link.borrow_mut().succeeded();
+    }
+
+    fn went(&self, reason: &str) {
+        let delay = self.link.borrow_mut().failed(cut(reason));
+        self.again.set(Some(Instant::now() + delay));
+        self.went_away.notify_one();
+    }
+
+    /// Asks a server that is away for the catalog itself until it answers, so that its return is seen without a request of others.
+    async fn look_again(&self) -> Infallible {
+        let catalog = Ask::Get(Get { path: String::new(), if_none_match: None });
+        loop {
+            let Some(at) = self.again.get() else {
+                self.went_away.notified().await;
+                continue;
+            };
+            sleep_until(at).await;
+            let is_due = self.again.get().is_some_and(|again| again <= Instant::now());
+            if is_due && let Ok(request) = catalog.request(&self.place, None) {
+                // Who we are does not matter: any answer will do. Without one the link has been told.
+                let _ = self.exchange(request, true).await;
+            }
+        }
+    }
+}
+
+impl From<String> for Trouble {
+    /// Credentials that cannot be had.
+    fn from(reason: String) -> Self {
+        Self::Denied(reason)
+    }
+}
+
+fn stopping() -> Trouble {
+    Trouble::Away("the process stops".to_owned())
+}

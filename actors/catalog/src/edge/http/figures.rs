@@ -1,0 +1,75 @@
+//! The child's figures.
+
+use std::{cell::Cell, time::Duration};
+
+use hyper::StatusCode;
+use orchestrator_supervise::{Figure, FigureKind, Timing, Vitals};
+
+/// Classes of status codes, by their first digit.
+const CLASSES: [&str; 6] = ["1xx", "2xx", "3xx", "4xx", "5xx", "none"];
+
+pub(super) struct Figures {
+    requests: [Figure; CLASSES.len()],
+    not_modified: Figure,
+    precondition_failed: Figure,
+    aborted: Figure,
+    in_flight: Figure,
+    under_way: Cell<u64>,
+    reading: Timing,
+    writing: Timing,
+}
+
+/// A request under way.
+pub(super) struct UnderWay<'a>(&'a Figures);
+
+impl Figures {
+    pub(super) fn declare(vitals: &Vitals) -> Self {
+        let counter = |name| vitals.declare(name, "requests", FigureKind::Counter);
+        let timing = |method| vitals.declare_timing("request_duration", ("method", method));
+        Self {
+            requests: CLASSES.map(|class| {
+                vitals.declare_of("requests", "requests", FigureKind::Counter, ("status", class))
+            }),
+            not_modified: counter("not_modified"),
+            precondition_failed: counter("precondition_failed"),
+            aborted: counter("aborted"),
+            in_flight: vitals.declare("in_flight", "requests", FigureKind::Gauge),
+            under_way: Cell::default(),
+            reading: timing("get"),
+            writing: timing("put"),
+        }
+    }
+
+    /// A request begins; it is under way until what is given is dropped.
+    pub(super) fn begin(&self) -> UnderWay<'_> {
+        self.under_way.set(self.under_way.get() + 1);
+        self.in_flight.set(self.under_way.get());
+        UnderWay(self)
+    }
+
+    /// A request was answered with `status`, or with nothing.
+    pub(super) fn count(&self, status: Option<StatusCode>, is_get: bool, span: Duration) {
+        let class = status.map_or(CLASSES.len(), |status| usize::from(status.as_u16() / 100));
+        // What a server makes up beyond 5xx is as good as nothing.
+        self.requests[class.clamp(1, CLASSES.len()) - 1].add(1);
+        match status {
+            Some(StatusCode::NOT_MODIFIED) => self.not_modified.add(1),
+            Some(StatusCode::PRECONDITION_FAILED) => self.precondition_failed.add(1),
+            _ => {}
+        }
+        if is_get { &self.reading } else { &self.writing }.record(span);
+    }
+
+    /// A transaction was aborted.
+    pub(super) fn count_aborted(&self) {
+        self.aborted.add(1);
+    }
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        let Self(figures) = self;
+        figures.under_way.set(figures.under_way.get().saturating_sub(1));
+        figures.in_flight.set(figures.under_way.get());
+    }
+}

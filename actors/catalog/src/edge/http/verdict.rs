@@ -1,0 +1,204 @@
+//! What an answer means (spec §3, §7): pure rules over status, headers and body.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use hyper::{
+    HeaderMap, StatusCode,
+    header::{self, HeaderName},
+};
+use jiff::Timestamp;
+
+use super::connection::Answer;
+use crate::service::{Reply, Trouble};
+
+/// A server's words beyond this many bytes are not repeated; likewise a path.
+const WORDS_MAX: usize = 200;
+
+/// How an answer is gone on with.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// It is what was asked for, or will not get better at once.
+    Final(Result<Reply, Trouble>),
+    /// The transaction met another one, and nothing was written: at once again.
+    Aborted,
+    /// Who we are was not believed: again with fresh credentials. The text is for when that does not help.
+    Unknown(String),
+    /// Not carried out, and nothing else is to be asked for a while.
+    Hold(Duration, String),
+}
+
+/// What `answer` to a question, or else to a write, means. `what` names the request for people; `now` is what a date in Retry-After
+/// is measured from.
+pub(super) fn verdict(answer: Answer, is_get: bool, what: &str, now: Timestamp) -> Verdict {
+    let Answer { status, headers, body } = answer;
+    if status.is_success() {
+        return Verdict::Final(Ok(Reply::Rows { etag: text(&headers, header::ETAG), body }));
+    }
+    if status == StatusCode::NOT_MODIFIED && is_get {
+        return Verdict::Final(Ok(Reply::Unchanged { etag: text(&headers, header::ETAG) }));
+    }
+    let said = format!("the server answers {what} with {}{}", status.as_u16(), words(&body));
+    let trouble = match status.as_u16() {
+        503 if body.windows(ABORTED.len()).any(|window| window == ABORTED) => return Verdict::Aborted,
+        401 | 403 => return Verdict::Unknown(said),
+        429 | 503 => match retry_after(&headers, now) {
+            Some(span) => return Verdict::Hold(span, said),
+            None if status == StatusCode::TOO_MANY_REQUESTS || is_get => Trouble::Away(said),
+            // Whoever says so, a server or a proxy before it, does not say how far the write had come.
+            None => Trouble::Unsettled(said),
+        },
+        404 | 410 => Trouble::Missing(said),
+        // It gave up reading: nothing was carried out.
+        408 => Trouble::Away(said),
+        412 => Trouble::Concurrent,
+        413 => Trouble::TooLarge,
+        500..=599 if is_get => Trouble::Away(said),
+        500..=599 => Trouble::Unsettled(said),
+        300..=399 => {
+            let to = text(&headers, header::LOCATION).unwrap_or_default();
+            Trouble::Refused(format!("{said}: it sends us to {}: correct the base", cut(&to)))
+        }
+        _ => Trouble::Refused(format!("{said}: correct the rule")),
+    };
+    Verdict::Final(Err(trouble))
+}
+
+/// What a server says of a transaction that met another one.
+const ABORTED: &[u8] = b"Transaction aborted.";
+
+fn text(headers: &HeaderMap, name: HeaderName) -> Option<String> {
+    headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
+}
+
+/// How long a server wants to be left alone: seconds, or a date.
+fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
+    let value = text(headers, header::RETRY_AFTER)?;
+    let value = value.trim();
+    if let Ok(seconds) = value.parse::<u32>() {
+        return Some(Duration::from_secs(seconds.into()));
+    }
+    let date = jiff::fmt::rfc2822::parse(value).ok()?.timestamp();
+    Some(date.duration_since(now).try_into().unwrap_or(Duration::ZERO))
+}
+
+/// The first line of what a server says, for people.
+fn words(body: &Bytes) -> String {
+    let said = String::from_utf8_lossy(&body[..body.len().min(WORDS_MAX * 4)]);
+    let line = said.lines().map(str::trim).find(|line| !line.is_empty());
+    line.map_or_else(String::new, |line| format!(": {}", cut(line)))
+}
+
+/// `text`, or its beginning.
+pub(super) fn cut(text: &str) -> String {
+    let shown: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    if shown.len() <= WORDS_MAX {
+        return shown;
+    }
+    format!("{}..", &shown[..shown.floor_char_boundary(WORDS_MAX)])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(status: u16, headers: &[(&'static str, &str)], body: &str) -> Answer {
+        let headers = headers
+            .iter()
+            .map(|(name, value)| (HeaderName::from_static(name), value.parse().expect("a value")));
+        Answer {
+            status: StatusCode::from_u16(status).expect("a status"),
+            headers: headers.collect(),
+            body: Bytes::copy_from_slice(body.as_bytes()),
+        }
+    }
+
+    fn judge(answer: Answer, is_get: bool) -> Verdict {
+        verdict(answer, is_get, "X /p", "2026-11-20T12:00:00Z".parse().expect("a time"))
+    }
+
+    fn trouble(status: u16, is_get: bool) -> Trouble {
+        match judge(answer(status, &[], "Phrase. Detail: more\nand more"), is_get) {
+            Verdict::Final(Err(trouble)) => trouble,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn an_etag_is_what_the_server_wrote() {
+        let etag = "\"zcH==;*/*;2026-11-20 12:42:13.697683+00:00\"";
+        for status in [200, 201] {
+            let body = Bytes::from_static(b"[]\n");
+            let reply = Reply::Rows { etag: Some(etag.to_owned()), body };
+            assert_eq!(judge(answer(status, &[("etag", etag)], "[]\n"), true), Verdict::Final(Ok(reply)));
+        }
+        let reply = Reply::Unchanged { etag: Some(etag.to_owned()) };
+        assert_eq!(judge(answer(304, &[("etag", etag)], ""), true), Verdict::Final(Ok(reply)));
+    }
+
+    #[test]
+    fn every_status_has_its_trouble() {
+        let said = |status| format!("the server answers X /p with {status}: Phrase. Detail: more");
+        for is_get in [true, false] {
+            for status in [400, 405, 409, 415, 414, 422] {
+                let wanted = format!("{}: correct the rule", said(status));
+                assert_eq!(trouble(status, is_get), Trouble::Refused(wanted));
+            }
+            assert_eq!(trouble(404, is_get), Trouble::Missing(said(404)));
+            assert_eq!(trouble(429, is_get), Trouble::Away(said(429)));
+            assert_eq!(trouble(412, is_get), Trouble::Concurrent);
+            assert_eq!(trouble(413, is_get), Trouble::TooLarge);
+            for status in [401, 403] {
+                let verdict = judge(answer(status, &[], "Phrase. Detail: more"), is_get);
+                assert_eq!(verdict, Verdict::Unknown(said(status)));
+            }
+        }
+        for status in [500, 502, 503, 504] {
+            assert_eq!(trouble(status, true), Trouble::Away(said(status)));
+            assert_eq!(trouble(status, false), Trouble::Unsettled(said(status)));
+        }
+        assert!(matches!(trouble(304, false), Trouble::Refused(_)), "nobody asked a write for changes");
+    }
+
+    #[test]
+    fn an_aborted_transaction_goes_before_all_that_503_may_mean() {
+        let text = "The service is temporarily unavailable. Detail: Transaction aborted.";
+        for headers in [&[][..], &[("retry-after", "5")]] {
+            assert_eq!(judge(answer(503, headers, text), false), Verdict::Aborted);
+        }
+    }
+
+    #[test]
+    fn a_server_that_wants_to_be_left_alone_says_how_long() {
+        for (value, wanted) in [
+            ("3600", Some(3600)),
+            ("0", Some(0)),
+            ("Fri, 20 Nov 2026 12:00:09 GMT", Some(9)),
+            ("Fri, 20 Nov 2026 11:00:00 GMT", Some(0)),
+            ("soon", None),
+            ("-1", None),
+        ] {
+            for status in [429, 503] {
+                let held = match judge(answer(status, &[("retry-after", value)], ""), false) {
+                    Verdict::Hold(span, _) => Some(span.as_secs()),
+                    _ => None,
+                };
+                assert_eq!(held, wanted, "{value}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_redirect_is_told_and_not_followed() {
+        let verdict = judge(answer(302, &[("location", "https://elsewhere/")], ""), true);
+        let said = "the server answers X /p with 302: it sends us to https://elsewhere/: correct the base";
+        assert_eq!(verdict, Verdict::Final(Err(Trouble::Refused(said.to_owned()))));
+    }
+
+    #[test]
+    fn words_are_few_and_of_one_line() {
+        assert_eq!(words(&Bytes::from_static(b"\n  a\tb  \nsecond")), ": a b");
+        let long = cut(&"é".repeat(300));
+        assert_eq!((long.len(), long.ends_with("..")), (WORDS_MAX + 2, true));
+    }
+}

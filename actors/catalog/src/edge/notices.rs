@@ -1,0 +1,225 @@
+//! Notices of change (spec §6): after each write, to whichever of its catalogs, a server of ERMrest says so to a broker. They carry
+//! nothing, and may be lost; so they mean "look now", and whoever looks goes on looking without them.
+
+use std::{
+    pin::pin,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use futures_util::StreamExt;
+use lapin::{
+    Channel, Consumer, ExchangeKind,
+    options::{BasicConsumeOptions, ExchangeDeclareOptions, QueueBindOptions, QueueDeclareOptions},
+    types::FieldTable,
+};
+use orchestrator_edge::{
+    Reconnect,
+    amqp::{AmqpError, Broker, answer},
+};
+use orchestrator_supervise::{Backoff, ChildSpec, Factory, Figure, FigureKind, StartCx};
+use tokio::{
+    sync::watch,
+    time::{sleep, timeout},
+};
+
+/// Where the server publishes.
+const EXCHANGE: &str = "ermrest_changes";
+/// What is waited between two tries to connect, unless said otherwise.
+pub const RETRY: Backoff = Backoff { first: Duration::from_millis(500), max: Duration::from_secs(60) };
+/// While a broker is away, how often it is looked whether anybody listens there again.
+const KNOCK: Duration = Duration::from_secs(3);
+
+/// What was heard so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Heard {
+    /// Notices since the process began. A new binding counts as one: what was missed before it can only be seen by looking.
+    pub count: u64,
+    /// Would a notice be heard now?
+    pub is_up: bool,
+    /// Since when that is so.
+    pub since: Instant,
+}
+
+/// What the child hears. Clones each wait for themselves.
+#[derive(Debug, Clone)]
+pub struct Notices(watch::Receiver<Heard>);
+
+impl Notices {
+    /// Without a broker: never up.
+    pub fn none() -> Self {
+        Self(watch::channel(Heard { count: 0, is_up: false, since: Instant::now() }).1)
+    }
+
+    /// What was heard so far.
+    pub fn heard(&self) -> Heard {
+        *self.0.borrow()
+    }
+
+    /// Waits until there is something that neither this nor [`Notices::heard_now`] has given yet: a notice, or that notices begin or
+    /// cease to come. Nothing is lost between two calls; it may be dropped and called again. Without a broker it waits for ever.
+    pub async fn changed(&mut self) -> Heard {
+        if self.0.changed().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+        self.heard_now()
+    }
+
+    /// What was heard so far, which [`Notices::changed`] need not tell any more.
+    pub fn heard_now(&mut self) -> Heard {
+        *self.0.borrow_and_update()
+    }
+}
+
+/// The child that listens at `broker`, named `notices`, and what it hears. It starts without the broker and comes back by itself: after
+/// the delays of `retry`, or as soon as somebody listens where nobody did.
+pub fn child_spec(broker: Broker, retry: Backoff) -> (Notices, ChildSpec) {
+    let (told, heard) = watch::channel(Heard { count: 0, is_up: false, since: Instant::now() });
+    let told = Arc::new(told);
+    let factory = Factory::task(move |cx: StartCx| {
+        let ear = Ear {
+            broker: broker.clone(),
+            retry,
+            told: told.clone(),
+            notices: cx.vitals.declare("notices", "notices", FigureKind::Counter),
+            bindings: cx.vitals.declare("bindings", "bindings", FigureKind::Counter),
+            cx,
+        };
+        async move {
+            ear.run().await;
+            Ok(())
+        }
+    });
+    (Notices(heard), ChildSpec::worker("notices", factory))
+}
+
+struct Ear {
+    broker: Broker,
+    retry: Backoff,
+    told: Arc<watch::Sender<Heard>>,
+    notices: Figure,
+    bindings: Figure,
+    cx: StartCx,
+}
+
+impl Ear {
+    async fn run(self) {
+        let mut reconnect =
+            Reconnect::new(self.cx.vitals.link("rabbitmq", self.broker.endpoint()), self.retry);
+        loop {
+            let lost = tokio::select! {
+                biased;
+                () = self.cx.stop.cancelled() => return,
+                error = self.listen(&mut reconnect) => error,
+            };
+            let delay = reconnect.failed(lost.to_string());
+            tokio::select! {
+                biased;
+                () = self.cx.stop.cancelled() => return,
+                is_back = self.is_back(delay) => if is_back { reconnect.begin_anew() },
+            }
+        }
+    }
+
+    /// Listens until that fails.
+    async fn listen(&self, reconnect: &mut Reconnect) -> AmqpError {
+        // However it ends, nothing is heard then.
+        let _deaf = Deaf(&self.told);
+        let bound = async {
+            let session = self.broker.connect().await?;
+            let channel = session.channel().await?;
+            let consumer = bind(&channel).await?;
+            Ok((session, channel, consumer))
+        };
+        let (session, _channel, mut consumer) = match bound.await {
+            Ok(bound) => bound,
+            Err(error) => return error,
+        };
+        self.bindings.add(1);
+        reconnect.succeeded();
+        // Only now: whoever looks sees all that was written before notices come.
+        self.tell(true);
+        let mut lost = pin!(session.lost());
+        loop {
+            tokio::select! {
+                biased;
+                error = &mut lost => return error,
+                notice = consumer.next() => match notice {
+                    Some(Ok(_)) => {
+                        self.notices.add(1);
+                        self.tell(false);
+                    }
+                    Some(Err(error)) => return AmqpError::Lost(error.to_string()),
+                    // The broker cancelled it: the original stays deaf then.
+                    None => return AmqpError::Lost("the queue was deleted, or its channel closed".to_owned()),
+                },
+            }
+        }
+    }
+
+    /// One notice more.
+    fn tell(&self, begins: bool) {
+        self.told.send_modify(|heard| {
+            heard.count += 1;
+            if begins {
+                (heard.is_up, heard.since) = (true, Instant::now());
+            }
+        });
+    }
+
+    /// Waits before the next try: for `delay`, or until somebody listens where nobody did; true then.
+    async fn is_back(&self, delay: Duration) -> bool {
+        let back = async {
+            // A broker that listens and does not let us in is not asked any sooner.
+            while self.broker.listens().await {
+                sleep(KNOCK).await;
+            }
+            while !self.broker.listens().await {
+                sleep(KNOCK).await;
+            }
+        };
+        timeout(delay, back).await.is_ok()
+    }
+}
+
+/// Tells that nothing is heard any more.
+struct Deaf<'a>(&'a watch::Sender<Heard>);
+
+impl Drop for Deaf<'_> {
+    fn drop(&mut self) {
+        self.0.send_if_modified(|heard| {
+            let was_up = heard.is_up;
+            if was_up {
+                (heard.is_up, heard.since) = (false, Instant::now());
+            }
+            was_up
+        });
+    }
+}
+
+/// Declares the exchange as the server does, and consumes a queue of our own. Nothing is acknowledged: the original's notices, which it
+/// never acknowledges either, pile up in the broker until that closes the channel.
+async fn bind(channel: &Channel) -> Result<Consumer, AmqpError> {
+    let declare = channel.exchange_declare(
+        EXCHANGE.into(),
+        ExchangeKind::Fanout,
+        ExchangeDeclareOptions::default(),
+        FieldTable::default(),
+    );
+    answer("declare the exchange ermrest_changes (if it exists with other flags, delete it)", declare)
+        .await?;
+    let options = QueueDeclareOptions { exclusive: true, ..QueueDeclareOptions::default() };
+    let queue =
+        answer("declare a queue", channel.queue_declare("".into(), options, FieldTable::default())).await?;
+    let name = queue.name().clone();
+    let bind = channel.queue_bind(
+        name.clone(),
+        EXCHANGE.into(),
+        name.clone(),
+        QueueBindOptions::default(),
+        FieldTable::default(),
+    );
+    answer("bind the queue", bind).await?;
+    let options = BasicConsumeOptions { exclusive: true, no_ack: true, ..BasicConsumeOptions::default() };
+    answer("consume the queue", channel.basic_consume(name, "".into(), options, FieldTable::default())).await
+}

@@ -1,0 +1,207 @@
+//! An ERMrest of one's own: no package of Debian has the server, so it is a stand-in that speaks its protocol,
+//! `tests/peers/ermrest_server.py`.
+
+use std::{
+    io::{BufRead, BufReader},
+    net::SocketAddr,
+    process::{Child, Command, Stdio},
+};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Map, Value, json};
+use tempfile::TempDir;
+
+use crate::{
+    HttpReply, free_port, http_tcp,
+    python::{peers, python},
+};
+
+/// A running, stopped or killed server with one catalog. Dropped, it is gone with its rows.
+#[derive(Debug)]
+pub struct Ermrest {
+    directory: TempDir,
+    port: u16,
+    options: Vec<String>,
+    tls: bool,
+    server: Option<Child>,
+}
+
+impl Ermrest {
+    /// Starts a server with `options`, those that `ermrest_server.py --help` shows. It can be made to fail by [`Ermrest::fault`].
+    ///
+    /// # Panics
+    /// If it does not start.
+    pub fn start(options: &[&str]) -> Self {
+        Self::launch(options, false)
+    }
+
+    /// Starts a server that speaks TLS, with the certificate of [`Faktory::authority`](crate::Faktory::authority) for `localhost`.
+    /// What a test asks of it by this type goes over plain connections, and so must not be used.
+    ///
+    /// # Panics
+    /// As [`Ermrest::start`].
+    pub fn start_secured(options: &[&str]) -> Self {
+        Self::launch(options, true)
+    }
+
+    fn launch(options: &[&str], tls: bool) -> Self {
+        let directory = tempfile::Builder::new().prefix("ermrest-").tempdir().expect("a directory");
+        let options = options.iter().map(|&option| option.to_owned()).collect();
+        let mut made = Self { directory, port: free_port(), options, tls, server: None };
+        made.start_again();
+        made
+    }
+
+    /// Where the catalog is, without a slash at the end.
+    pub fn url(&self) -> String {
+        let scheme = if self.tls { "https" } else { "http" };
+        format!("{scheme}://localhost:{}/ermrest/catalog/1", self.port)
+    }
+
+    /// Its port on the loopback address.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// All rows of `table`, in no order. It is not in the log.
+    ///
+    /// # Panics
+    /// If the server does not answer.
+    pub fn rows(&self, table: &str) -> Vec<Map<String, Value>> {
+        let rows = self.ask("GET", &format!("/_rows/{table}"), &[], "").json();
+        serde_json::from_value(rows).expect("rows")
+    }
+
+    /// Inserts `rows` into `table`, by the server's own interface: others are told. `token` is that of `--token`.
+    ///
+    /// # Panics
+    /// If they are refused.
+    pub fn insert(&self, table: &str, rows: &Value, token: &str) {
+        let path = format!("/ermrest/catalog/1/entity/{table}");
+        let bearer = format!("Authorization: Bearer {token}");
+        let headers = ["Content-Type: application/json", &bearer];
+        let reply = self.ask("POST", &path, &headers, &rows.to_string());
+        assert_eq!(reply.status, 200, "{}", reply.body);
+    }
+
+    /// Inserts `count` rows with `state`, numbered from 1, into the table `Foo`.
+    ///
+    /// # Panics
+    /// As [`Ermrest::insert`].
+    pub fn insert_foo(&self, count: u32, state: &str) {
+        let rows: Vec<Value> = (1..=count).map(|id| json!({ "id": id, "state": state })).collect();
+        self.insert("Foo", &rows.into(), "");
+    }
+
+    /// Has the server fail: the keys are those that the stand-in's head lists.
+    ///
+    /// # Panics
+    /// If the server does not answer.
+    pub fn fault(&self, faults: &Value) {
+        let reply = self.ask("POST", "/_faults", &[], &faults.to_string());
+        assert_eq!(reply.status, 200, "{}", reply.body);
+    }
+
+    /// The last requests (`method`, `path` as it came, `headers` in lower case), those of this type but for inserts left out.
+    ///
+    /// # Panics
+    /// If the server does not answer.
+    pub fn requests(&self) -> Vec<Value> {
+        serde_json::from_value(self.log()["requests"].clone()).expect("requests")
+    }
+
+    /// How many answers to `method` had the status `code`.
+    ///
+    /// # Panics
+    /// If the server does not answer.
+    pub fn answered(&self, method: &str, code: u16) -> u64 {
+        self.log()["statuses"][format!("{method} {code}")].as_u64().unwrap_or_default()
+    }
+
+    /// The whole log: `requests`, `statuses`, `connections`, `writers`.
+    ///
+    /// # Panics
+    /// If the server does not answer.
+    pub fn log(&self) -> Value {
+        self.ask("GET", "/_log", &[], "").json()
+    }
+
+    /// Ends it; its rows are there again after [`Ermrest::start_again`].
+    ///
+    /// # Panics
+    /// If it is not running.
+    pub fn stop(&mut self) {
+        self.signal(Signal::TERM);
+        self.server.take().expect("a running server").wait().expect("its end");
+    }
+
+    /// Ends it at once, with all that was written since it was started.
+    ///
+    /// # Panics
+    /// If it is not running.
+    pub fn kill_nine(&mut self) {
+        let mut server = self.server.take().expect("a running server");
+        server.kill().expect("the server is ours");
+        server.wait().expect("its end");
+    }
+
+    /// Starts it after [`Ermrest::stop`] or [`Ermrest::kill_nine`], at the same address.
+    ///
+    /// # Panics
+    /// If it does not start; its own words are on standard error.
+    pub fn start_again(&mut self) {
+        assert!(self.server.is_none(), "the server is running");
+        // Only notices need a package.
+        let amqp = self.options.iter().any(|option| option == "--amqp");
+        let mut command = if amqp { Command::new(python()) } else { Command::new("python3") };
+        command.env("PYTHONDONTWRITEBYTECODE", "1");
+        command.arg(peers().join("ermrest_server.py")).args(["--port", &self.port.to_string(), "--faults"]);
+        command.arg("--state").arg(self.directory.path().join("rows.json")).args(&self.options);
+        if self.tls {
+            let folder = peers().join("tls");
+            command.arg("--tls").args([folder.join("server.pem"), folder.join("server.key")]);
+        }
+        // It ends with its standard input: also when the test's process is killed.
+        command.arg("--end-with-stdin").stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut server = command.spawn().expect("Python starts");
+        let mut line = String::new();
+        let said = BufReader::new(server.stdout.take().expect("piped")).read_line(&mut line);
+        assert!(said.is_ok() && line.contains("listening"), "the stand-in for ERMrest does not start");
+        self.server = Some(server);
+    }
+
+    /// Stops its process where it is: connections stay, and nothing is answered any more until [`Ermrest::thaw`], or it is killed.
+    ///
+    /// # Panics
+    /// If it is not running.
+    pub fn freeze(&self) {
+        self.signal(Signal::STOP);
+    }
+
+    /// Lets it go on.
+    ///
+    /// # Panics
+    /// If it is not running.
+    pub fn thaw(&self) {
+        self.signal(Signal::CONT);
+    }
+
+    fn signal(&self, signal: Signal) {
+        let server = self.server.as_ref().expect("a running server");
+        kill_process(Pid::from_child(server), signal).expect("the server is ours");
+    }
+
+    fn ask(&self, method: &str, path: &str, headers: &[&str], body: &str) -> HttpReply {
+        http_tcp(SocketAddr::from(([127, 0, 0, 1], self.port)), method, path, headers, body)
+    }
+}
+
+impl Drop for Ermrest {
+    fn drop(&mut self) {
+        if let Some(mut server) = self.server.take() {
+            // It may have ended already.
+            let _ = server.kill();
+            let _ = server.wait();
+        }
+    }
+}
