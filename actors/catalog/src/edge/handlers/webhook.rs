@@ -54,6 +54,9 @@ pub struct Webhook {
     pub answer_bytes: usize,
 }
 
+trait Transport: AsyncRead + AsyncWrite + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Unpin> Transport for T {}
+
 /// The body of a request.
 #[derive(Serialize)]
 struct Order<'a> {
@@ -123,15 +126,18 @@ impl Webhook {
         Ok(request)
     }
 
-    async fn connect(&self) -> io::Result<TcpStream> {
+    async fn connect(&self) -> io::Result<Box<dyn Transport>> {
         let stream = TcpStream::connect(self.target.endpoint()).await?;
         stream.set_nodelay(true)?;
-        Ok(stream)
+        Ok(match self.target.tls() {
+            None => Box::new(stream),
+            Some((connector, name)) => Box::new(connector.connect(name, stream).await?),
+        })
     }
 
     async fn exchange(
         &self,
-        stream: impl AsyncRead + AsyncWrite + Unpin,
+        stream: Box<dyn Transport>,
         request: Request<Full<Bytes>>,
     ) -> hyper::Result<Answer> {
         let (mut sender, connection) = handshake(TokioIo::new(stream)).await?;
