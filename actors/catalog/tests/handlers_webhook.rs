@@ -151,6 +151,10 @@ async fn work_that_may_have_been_done_counts_as_an_attempt() {
     assert!(text.contains("which may have done it"), "{text}");
     let cut = Receiver::start(|stream| stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{}"));
     assert!(matches!(post(&cut).await, Verdict::Failed(_)), "half an answer is none");
+    let refused =
+        Receiver::start(|stream| stream.write_all(b"HTTP/1.1 503 Busy\r\nContent-Length: 9\r\n\r\nbusy"));
+    let Verdict::Later(text) = post(&refused).await else { panic!("it has said no") };
+    assert!(text.ends_with("answered with status 503: busy"), "{text}");
     let odd = Receiver::start(|stream| stream.write_all(b"SSH-2.0-OpenSSH_9.2\r\n"));
     assert!(matches!(post(&odd).await, Verdict::Failed(_)));
 }

@@ -144,8 +144,12 @@ impl Webhook {
         let answer = async move {
             let response = sender.send_request(request).await?;
             let status = response.status();
-            let kept = if status.is_success() { self.answer_bytes } else { REASON_KEPT };
-            Ok(Answer { status, body: head(response.into_body(), kept).await? })
+            let mut body = Head::new(if status.is_success() { self.answer_bytes } else { REASON_KEPT });
+            match keep(response.into_body(), &mut body).await {
+                // A refusal is one, whether its reason arrives or not.
+                Err(error) if status.is_success() => Err(error),
+                _ => Ok(Answer { status, body }),
+            }
         };
         tokio::select! {
             answer = answer => answer,
@@ -189,18 +193,16 @@ impl Webhook {
     }
 }
 
-/// The first `kept` bytes of an answer. What is more is not read: the connection ends with this request.
-async fn head(mut body: Incoming, kept: usize) -> hyper::Result<Head> {
-    let mut head = Head::new(kept);
-    while let Some(frame) = body.frame().await {
+/// Reads as much of an answer as is kept. What is more is not read: the connection ends with this request.
+async fn keep(mut body: Incoming, head: &mut Head) -> hyper::Result<()> {
+    while head.whole().is_some()
+        && let Some(frame) = body.frame().await
+    {
         if let Some(piece) = frame?.data_ref() {
             head.take(piece);
         }
-        if head.whole().is_none() {
-            break;
-        }
     }
-    Ok(head)
+    Ok(())
 }
 
 /// Which work it is that is asked for: it is the same if a row is handed over again under the same claim. A table without tokens
