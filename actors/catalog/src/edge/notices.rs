@@ -2,7 +2,6 @@
 //! nothing, and may be lost; so they mean "look now", and whoever looks goes on looking without them.
 
 use std::{
-    pin::pin,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -106,12 +105,7 @@ impl Ear {
     async fn run(self) {
         let mut reconnect =
             Reconnect::new(self.cx.vitals.link("rabbitmq", self.broker.endpoint()), self.retry);
-        loop {
-            let lost = tokio::select! {
-                biased;
-                () = self.cx.stop.cancelled() => return,
-                error = self.listen(&mut reconnect) => error,
-            };
+        while let Err(lost) = self.listen(&mut reconnect).await {
             let delay = reconnect.failed(lost.to_string());
             tokio::select! {
                 biased;
@@ -121,40 +115,46 @@ impl Ear {
         }
     }
 
-    /// Listens until that fails.
-    async fn listen(&self, reconnect: &mut Reconnect) -> AmqpError {
-        // However it ends, nothing is heard then.
-        let _deaf = Deaf(&self.told);
+    /// Listens until a stop, or until that fails.
+    async fn listen(&self, reconnect: &mut Reconnect) -> Result<(), AmqpError> {
         let bound = async {
             let session = self.broker.connect().await?;
             let channel = session.channel().await?;
             let consumer = bind(&channel).await?;
-            Ok((session, channel, consumer))
+            Ok::<_, AmqpError>((session, channel, consumer))
         };
-        let (session, _channel, mut consumer) = match bound.await {
-            Ok(bound) => bound,
-            Err(error) => return error,
+        let (session, _channel, consumer) = tokio::select! {
+            biased;
+            () = self.cx.stop.cancelled() => return Ok(()),
+            bound = bound => bound?,
         };
         self.bindings.add(1);
         reconnect.succeeded();
-        // Only now: whoever looks sees all that was written before notices come.
+        let heard = tokio::select! {
+            biased;
+            () = self.cx.stop.cancelled() => Ok(()),
+            error = session.lost() => Err(error),
+            error = self.hear(consumer) => Err(error),
+        };
+        session.close().await;
+        heard
+    }
+
+    /// Tells of each notice until there will be no more.
+    async fn hear(&self, mut consumer: Consumer) -> AmqpError {
+        // However it ends, nothing is heard then.
+        let _deaf = Deaf(&self.told);
+        // Whoever looks now sees all that was written before notices come.
         self.tell(true);
-        let mut lost = pin!(session.lost());
-        loop {
-            tokio::select! {
-                biased;
-                error = &mut lost => return error,
-                notice = consumer.next() => match notice {
-                    Some(Ok(_)) => {
-                        self.notices.add(1);
-                        self.tell(false);
-                    }
-                    Some(Err(error)) => return AmqpError::Lost(error.to_string()),
-                    // The broker cancelled it: the original stays deaf then.
-                    None => return AmqpError::Lost("the queue was deleted, or its channel closed".to_owned()),
-                },
+        while let Some(notice) = consumer.next().await {
+            if let Err(error) = notice {
+                return AmqpError::Lost(error.to_string());
             }
+            self.notices.add(1);
+            self.tell(false);
         }
+        // The broker cancelled it: the original stays deaf then.
+        AmqpError::Lost("the queue was deleted, or its channel closed".to_owned())
     }
 
     /// One notice more.
