@@ -1,6 +1,7 @@
 //! Commands to a running instance, over its admin endpoint. The CLI shows what the endpoint says and decides nothing;
 //! it must work when half of the tree is stuck.
 
+mod catalog;
 pub(crate) mod client;
 pub(crate) mod client_error;
 mod event_stream;
@@ -29,9 +30,9 @@ use orchestrator_admin::{
 
 pub(crate) use self::target::Target;
 use self::{
-    client::Client, client_error::ClientError, exit_code::ExitCode, ingester::IngesterCommand, output::Form,
-    producer::ProducerCommand, provenance::ProvenanceCommand, queue::QueueCommand, tail::TailArguments,
-    top::TopArguments,
+    catalog::CatalogCommand, client::Client, client_error::ClientError, exit_code::ExitCode,
+    ingester::IngesterCommand, output::Form, producer::ProducerCommand, provenance::ProvenanceCommand,
+    queue::QueueCommand, tail::TailArguments, top::TopArguments,
 };
 
 /// What can be asked of a running instance.
@@ -90,6 +91,9 @@ pub(crate) enum ClientCommand {
     /// Look into the producer and steer it
     #[command(subcommand)]
     Producer(ProducerCommand),
+    /// Look into the catalogs and their rules, and try rules out
+    #[command(subcommand)]
+    Catalog(CatalogCommand),
     /// Add provenance rows and ask for them
     #[command(subcommand)]
     Provenance(ProvenanceCommand),
@@ -159,6 +163,7 @@ async fn dispatch(command: &ClientCommand, client: &Client) -> Result<String, Cl
         ClientCommand::Queue(command) => queue::run(command, client).await,
         ClientCommand::Ingester(command) => ingester::run(command, client).await,
         ClientCommand::Producer(command) => producer::run(command, client).await,
+        ClientCommand::Catalog(command) => catalog::run(command, client).await,
         ClientCommand::Provenance(command) => provenance::run(command, client).await,
         // They go on and on: `answer` runs them.
         ClientCommand::Top(_) | ClientCommand::Tail(_) => Ok(String::new()),

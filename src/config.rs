@@ -62,6 +62,10 @@ pub(crate) struct Config {
     #[cfg(feature = "producer")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) producer: Option<orchestrator_producer::ProducerConfig>,
+    /// Catalogs, each with its rules.
+    #[cfg(feature = "catalog")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) catalog: Vec<orchestrator_catalog::CatalogConfig>,
 }
 
 /// Names of the subsystems compiled in, as used for sections and `--only`.
@@ -74,6 +78,8 @@ pub(crate) const SUBSYSTEMS: &[&str] = &[
     "ingester",
     #[cfg(feature = "producer")]
     "producer",
+    #[cfg(feature = "catalog")]
+    "catalog",
 ];
 
 /// Names of subsystems that exist but that this build leaves out. Each is the name of the feature, too.
@@ -86,6 +92,8 @@ const ABSENT: &[&str] = &[
     "ingester",
     #[cfg(not(feature = "producer"))]
     "producer",
+    #[cfg(not(feature = "catalog"))]
+    "catalog",
 ];
 
 /// Where the configuration comes from.
@@ -174,6 +182,10 @@ impl Config {
         if self.producer.is_some() {
             return true;
         }
+        #[cfg(feature = "catalog")]
+        if !self.catalog.is_empty() {
+            return true;
+        }
         false
     }
 
@@ -211,6 +223,15 @@ impl Config {
         } else {
             self.producer = None;
         }
+        #[cfg(feature = "catalog")]
+        if only == "catalog" {
+            if self.catalog.is_empty() {
+                let text = "there is no [[catalog]] to run: configure one with its rules".to_owned();
+                return Err(Refusal { place: "--only catalog".to_owned(), key: String::new(), text });
+            }
+        } else {
+            self.catalog.clear();
+        }
         Ok(())
     }
 }
@@ -231,5 +252,7 @@ fn cross_check(config: &Config) -> Vec<String> {
     wrong.extend(orchestrator_ingester::check(&config.ingester));
     #[cfg(feature = "producer")]
     wrong.extend(config.producer.iter().flat_map(orchestrator_producer::ProducerConfig::check));
+    #[cfg(feature = "catalog")]
+    wrong.extend(orchestrator_catalog::check(&config.catalog, &orchestrator_catalog::Names::default()));
     wrong
 }

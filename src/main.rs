@@ -21,13 +21,14 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::{Args, CommandFactory, Parser, Subcommand};
-use orchestrator_admin::{Binding, Reload};
+use orchestrator_admin::Binding;
 
 #[cfg(any(feature = "ingester", feature = "producer", feature = "provenance", feature = "queue"))]
 use crate::dropin::DropIn;
 use crate::{
     cli::{ClientCommand, Target, exit_code::ExitCode},
     config::{Config, Sources},
+    reload::Live,
     topology::ROOT,
 };
 
@@ -136,7 +137,7 @@ fn stand_in(admin: Option<&str>, original: &DropIn) -> Result<ExitCode> {
 fn check(arguments: &RunArguments) -> ExitCode {
     say(Config::load(&arguments.into()).and_then(|config| {
         topology::check(&config)?;
-        Ok(topology::root(&config, Binding::Required, &Reload::default())?.outline(ROOT))
+        Ok(topology::root(&config, Binding::Required, &Live::default())?.outline(ROOT))
     }))
 }
 
@@ -190,6 +191,10 @@ fn greeting(config: &Config) -> String {
     #[cfg(feature = "producer")]
     if let Some(producer) = &config.producer {
         text.push_str(&producer.greeting());
+    }
+    #[cfg(feature = "catalog")]
+    for catalog in &config.catalog {
+        text.push_str(&catalog.greeting());
     }
     text
 }

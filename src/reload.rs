@@ -12,29 +12,34 @@ use crate::{
 /// Keys that need no restart.
 const RELOADABLE: &[&str] = &["telemetry.filter"];
 
+/// Those who take changes while they run. Clones share them.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Live {
+    /// The admin endpoint reads its files again.
+    pub(crate) admin: orchestrator_admin::Reload,
+    /// Catalogs follow other rules.
+    #[cfg(feature = "catalog")]
+    pub(crate) catalog: orchestrator_catalog::Rulebook,
+}
+
 /// What is needed to do it.
 #[derive(Debug)]
 pub(crate) struct Reload {
     sources: Option<Sources>,
     running: Config,
     filter: LogFilter,
-    admin: orchestrator_admin::Reload,
+    live: Live,
 }
 
 impl Reload {
     /// `sources` is None for a drop-in, which is configured by its command line alone.
-    pub(crate) fn new(
-        sources: Option<Sources>,
-        running: Config,
-        filter: LogFilter,
-        admin: orchestrator_admin::Reload,
-    ) -> Self {
-        Self { sources, running, filter, admin }
+    pub(crate) fn new(sources: Option<Sources>, running: Config, filter: LogFilter, live: Live) -> Self {
+        Self { sources, running, filter, live }
     }
 
     /// Does it. A configuration that is refused changes nothing.
     pub(crate) fn carry_out(&mut self) {
-        self.admin.request();
+        self.live.admin.request();
         let Some(sources) = &self.sources else {
             tracing::info!(
                 "SIGHUP: a drop-in is configured by its command line; there is nothing to read again"
@@ -43,9 +48,11 @@ impl Reload {
         };
         match read(sources, &self.filter) {
             Ok(fresh) => {
+                let rules = self.take_rules(&fresh);
                 let changed = differences(&self.running, &fresh);
-                let (taken, waiting): (Vec<_>, Vec<_>) =
+                let (mut taken, waiting): (Vec<_>, Vec<_>) =
                     changed.into_iter().partition(|key| RELOADABLE.contains(&key.as_str()));
+                taken.extend(rules);
                 tracing::info!(?taken, "configuration read again");
                 if !waiting.is_empty() {
                     tracing::warn!(keys = ?waiting, "changed in the configuration, but in force only after a restart");
@@ -57,6 +64,32 @@ impl Reload {
                 tracing::error!(error = format!("{error:#}"), "configuration refused, all stays as it is");
             }
         }
+    }
+}
+
+impl Reload {
+    /// Hands other rules to catalogs that are as they were in all else, and gives the keys.
+    #[cfg(feature = "catalog")]
+    fn take_rules(&mut self, fresh: &Config) -> Vec<String> {
+        let mut taken = Vec::new();
+        for running in &mut self.running.catalog {
+            let Some(wanted) = fresh.catalog.iter().find(|wanted| wanted.name == running.name) else {
+                continue;
+            };
+            let with_its_rules =
+                orchestrator_catalog::CatalogConfig { rule: wanted.rule.clone(), ..running.clone() };
+            if *wanted == with_its_rules && *wanted != *running && self.live.catalog.set(wanted) {
+                taken.push(format!("catalog.{}.rule", wanted.name));
+                *running = with_its_rules;
+            }
+        }
+        taken
+    }
+
+    #[cfg(not(feature = "catalog"))]
+    #[expect(clippy::unused_self, reason = "there are no rules in this build")]
+    fn take_rules(&mut self, _: &Config) -> Vec<String> {
+        Vec::new()
     }
 }
 

@@ -11,7 +11,7 @@ use crate::{
     completion,
     config::{Config, Sources},
     progress::Progress,
-    reload::Reload,
+    reload::{Live, Reload},
     service_manager::ServiceManager,
     signals::{Signal, Signals},
     startup::Startup,
@@ -34,9 +34,9 @@ pub(crate) fn run(
     actix_rt::System::new().block_on(async {
         let mut signals = Signals::new().context("cannot take over SIGTERM, SIGINT and SIGHUP")?;
         let mut manager = ServiceManager::from_environment();
-        let admin = orchestrator_admin::Reload::default();
-        let mut reload = Reload::new(sources, config.clone(), filter, admin.clone());
-        let mut root = Root::start(ROOT, topology::root(config, binding, &admin)?).await?;
+        let live = Live::default();
+        let mut root = Root::start(ROOT, topology::root(config, binding, &live)?).await?;
+        let mut reload = Reload::new(sources, config.clone(), filter, live);
         // A tree that did not boot has ended by now: what it lacks is the operator's to give, like a wrong configuration.
         if let Ok(exit) = tokio::time::timeout(Duration::ZERO, root.wait()).await {
             bail!("{exit}");

@@ -1,11 +1,12 @@
 //! The single place that knows all subsystems: configuration in, root supervisor out.
 
-use orchestrator_admin::{About, Binding, Reload};
+use orchestrator_admin::{About, Binding};
 use orchestrator_supervise::{Limits, Strategy, SupervisorSpec};
 
 use crate::{
     config::{Config, SUBSYSTEMS},
     redaction::redacted,
+    reload::Live,
 };
 
 /// Name of the root, the first segment of every path.
@@ -13,14 +14,14 @@ pub(crate) const ROOT: &str = "orchestrator";
 
 /// The tree that `config` describes. The admin endpoint comes first: it is there before the first subsystem starts and
 /// until the last one has stopped.
-/// `reload` asks the endpoint to read its files again.
+/// `live` is where those are told who take changes while they run.
 ///
 /// # Errors
 /// What the operator has to change.
-pub(crate) fn root(config: &Config, binding: Binding, reload: &Reload) -> anyhow::Result<SupervisorSpec> {
+pub(crate) fn root(config: &Config, binding: Binding, live: &Live) -> anyhow::Result<SupervisorSpec> {
     let mut root = SupervisorSpec::new(Strategy::OneForOne).limits(Limits::ROOT);
     if let Some(admin) = &config.admin {
-        root = root.child(orchestrator_admin::child_spec(admin, binding, about(config, reload)));
+        root = root.child(orchestrator_admin::child_spec(admin, binding, about(config, live)));
     }
     #[cfg(feature = "queue")]
     if let Some(queue) = &config.queue {
@@ -37,6 +38,12 @@ pub(crate) fn root(config: &Config, binding: Binding, reload: &Reload) -> anyhow
     #[cfg(feature = "producer")]
     if let Some(producer) = &config.producer {
         root = root.child(orchestrator_producer::child_spec(producer).map_err(anyhow::Error::msg)?);
+    }
+    #[cfg(feature = "catalog")]
+    if !config.catalog.is_empty() {
+        let names = orchestrator_catalog::Names::default();
+        let catalogs = orchestrator_catalog::child_spec(&config.catalog, &names, &live.catalog);
+        root = root.child(catalogs.map_err(anyhow::Error::msg)?);
     }
     Ok(root)
 }
@@ -72,7 +79,7 @@ pub(crate) fn finite(config: &Config) -> Option<String> {
 }
 
 /// What the admin endpoint tells of this program.
-fn about(config: &Config, reload: &Reload) -> About {
+fn about(config: &Config, live: &Live) -> About {
     let shown = serde_json::to_value(config).unwrap_or_default();
     let runs = |name: &&&str| shown.get(**name).is_some_and(|section| !section.is_null());
     About {
@@ -80,7 +87,7 @@ fn about(config: &Config, reload: &Reload) -> About {
         features: SUBSYSTEMS.iter().map(|name| (*name).to_owned()).collect(),
         subsystems: SUBSYSTEMS.iter().filter(runs).map(|name| (*name).to_owned()).collect(),
         config: redacted(shown),
-        reload: reload.clone(),
+        reload: live.admin.clone(),
     }
 }
 
@@ -92,7 +99,7 @@ pub(crate) fn check(config: &Config) -> anyhow::Result<()> {
     if let Some(admin) = &config.admin {
         admin.check()?;
     }
-    root(config, Binding::Required, &Reload::default())?.validate(ROOT)?;
+    root(config, Binding::Required, &Live::default())?.validate(ROOT)?;
     Ok(())
 }
 

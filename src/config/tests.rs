@@ -79,7 +79,13 @@ fn an_unknown_key_in_a_file_is_named_with_file_and_line() {
 }
 
 /// `tests/configuration.rs` checks that the file has every key; here, that it has their defaults.
-#[cfg(all(feature = "queue", feature = "provenance", feature = "ingester", feature = "producer"))]
+#[cfg(all(
+    feature = "queue",
+    feature = "provenance",
+    feature = "ingester",
+    feature = "producer",
+    feature = "catalog"
+))]
 #[test]
 fn the_commented_configuration_shows_the_defaults() {
     let text = include_str!("../../config/orchestrator.toml");
@@ -115,6 +121,7 @@ fn the_commented_configuration_shows_the_defaults() {
         provenance: Some(orchestrator_provenance::ProvenanceConfig::default()),
         ingester: vec![orchestrator_ingester::IngesterConfig::default()],
         producer: Some(orchestrator_producer::ProducerConfig::default()),
+        catalog: vec![orchestrator_catalog::CatalogConfig::default()],
     };
     assert_eq!(shown, defaults);
 }

@@ -1,5 +1,6 @@
 //! Everything that talks to the outside.
 
 pub mod credentials;
+pub mod handlers;
 pub mod http;
 pub mod notices;

@@ -1,8 +1,159 @@
 //! The catalog subsystem: condition-action agents on an ERMrest catalog.
 //!
 //! It takes the place of agents that are built on the Python library deriva: the same requests, the same claims, the same
-//! notices. `README.md` beside this crate is its contract in short.
+//! notices. [`child_spec`] gives its tree; `README.md` beside this crate is its contract in short.
+//!
+//! Pure rules: [`path`] and [`template`] (what is asked and written), [`rule`] (a rule, read once), [`state_change`] (look, plan,
+//! write unless somebody was faster), [`polling`] (when to look), [`hand`] (what is claimed and not settled), [`answer`] and
+//! [`ending`] (what handlers say). [`agent`] has one rule at work over a [`service`], taking turns in the [`lane`];
+//! [`poller`] is the actor. Everything that talks to the outside is under [`edge`].
 
+pub mod agent;
+pub mod answer;
+mod config;
 pub mod edge;
+pub mod ending;
+pub mod hand;
+mod handler_config;
 pub mod handling;
+pub mod lane;
+pub mod messages;
+pub mod path;
+pub mod poller;
+pub mod polling;
+pub mod rule;
+mod rulebook;
 pub mod service;
+pub mod state_change;
+pub mod status;
+pub mod template;
+mod trial;
+pub mod wall;
+
+use std::time::Duration;
+
+use orchestrator_edge::{amqp::Broker, secret};
+use orchestrator_supervise::{ChildSpec, Limits, Placement, Shutdown, Strategy, SupervisorSpec, mailbox};
+
+pub use config::{BackoffConfig, CatalogConfig, ClaimConfig, Guard, PlanConfig, RuleConfig};
+pub use handler_config::{Actors, HandlerConfig, HandlerKind};
+pub use poller::Names;
+pub use rulebook::Rulebook;
+pub use trial::{Trial, try_out};
+
+use crate::{
+    edge::{
+        credentials::{Secret, Source},
+        http::{self, HttpCatalog, Patience, Place},
+        notices::{self, Notices},
+    },
+    poller::{CatalogPoller, Desk},
+};
+
+/// Messages that may wait for a poller: questions of operators and of other actors.
+const QUESTIONS: usize = 64;
+/// For rows to be given back after the grace period.
+const STOP: Duration = Duration::from_secs(5);
+/// Who we are at the broker.
+const CONNECTION_NAME: &str = "orchestrator catalog";
+
+/// The tree of all catalogs: for each its connection, its notices, and its poller. `names` are the actors that rules can name;
+/// `rulebook` learns where to hand other rules.
+///
+/// # Errors
+/// An address or a file cannot be used; the text begins with the key.
+pub fn child_spec(
+    catalogs: &[CatalogConfig],
+    names: &Names,
+    rulebook: &Rulebook,
+) -> Result<ChildSpec, String> {
+    let mut tree = SupervisorSpec::new(Strategy::OneForOne).limits(Limits::LEAF);
+    for config in catalogs {
+        tree = tree.child(catalog(config, names, rulebook)?);
+    }
+    Ok(ChildSpec::supervisor("catalog", tree).placement(Placement::Dedicated))
+}
+
+/// The tree of one catalog. Its children do not depend on each other: the poller goes on while the others come back.
+fn catalog(config: &CatalogConfig, names: &Names, rulebook: &Rulebook) -> Result<ChildSpec, String> {
+    let (service, http) = http::child_spec(place(config)?, credentials(config));
+    let (heard, listening) = match broker(config)? {
+        Some(broker) => {
+            let (heard, listening) = notices::child_spec(broker, notices::RETRY);
+            (heard, Some(listening))
+        }
+        None => (Notices::none(), None),
+    };
+    let (mailbox, slot) = mailbox::<CatalogPoller<HttpCatalog>>(QUESTIONS);
+    rulebook.learn(&config.name, mailbox.recipient());
+    let desk = Desk::new(config.rule.clone());
+    let poller = poller::factory(config, slot, service, heard, names.clone(), desk);
+    // What is in hand has its grace period, and then one write.
+    let stop = Duration::from_millis(config.grace_ms.into()) + STOP;
+    let poller = ChildSpec::worker("poller", poller)
+        .pausable()
+        .shutdown(Shutdown::After(stop))
+        .console(mailbox.recipient());
+    let tree = SupervisorSpec::new(Strategy::OneForOne).limits(Limits::LEAF).child(http);
+    let tree = listening.into_iter().fold(tree, SupervisorSpec::child).child(poller);
+    Ok(ChildSpec::supervisor(segment(&config.name), tree).label(config.name.clone()))
+}
+
+/// Where the catalog is.
+fn place(config: &CatalogConfig) -> Result<Place, String> {
+    let place = Place::new(&config.base, config.ca_file.as_deref(), &config.unverified_hosts);
+    let place = place.map_err(|error| format!("catalog.{}.base = {}: {error}", config.name, config.base))?;
+    let patience = Patience {
+        connect: Duration::from_millis(config.connect_timeout_ms.into()),
+        read: Duration::from_millis(config.read_timeout_ms.into()),
+        ..Patience::default()
+    };
+    Ok(place.patience(patience))
+}
+
+/// Who we are there.
+fn credentials(config: &CatalogConfig) -> Source {
+    match (&config.token_file, &config.token, &config.credential_file) {
+        (Some(file), ..) => Source::TokenFile(file.clone()),
+        (None, Some(token), _) => Source::Token(Secret::new(token.clone())),
+        (None, None, Some(file)) => Source::file(file),
+        (None, None, None) => Source::home(),
+    }
+}
+
+/// The broker of notices; None: there is none.
+fn broker(config: &CatalogConfig) -> Result<Option<Broker>, String> {
+    let key = format!("catalog.{}.amqp_file", config.name);
+    let url = match (&config.amqp_file, &config.amqp) {
+        (Some(file), _) => secret(Some(file), "", &key)?,
+        (None, Some(url)) => url.clone(),
+        (None, None) => {
+            let host = place(config)?.host().to_owned();
+            let host = if host.contains(':') { format!("[{host}]") } else { host };
+            format!("amqp://guest:guest@{host}:5672/%2f")
+        }
+    };
+    if url.is_empty() {
+        return Ok(None);
+    }
+    let broker = Broker::new(&url, CONNECTION_NAME);
+    broker.map(Some).map_err(|error| format!("catalog.{}.amqp: {error}", config.name))
+}
+
+/// What a schema cannot say of all catalogs. The texts begin with `section.key = value`.
+pub fn check(catalogs: &[CatalogConfig], names: &Names) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let mut segments = std::collections::BTreeMap::new();
+    for config in catalogs {
+        wrong.extend(config.check(names));
+        if let Some(other) = segments.insert(segment(&config.name), &config.name) {
+            wrong.push(format!("catalog.{}.name: it has the same path in the tree as {other}", config.name));
+        }
+    }
+    wrong
+}
+
+/// A name as a segment of a path.
+fn segment(name: &str) -> String {
+    name.chars().map(|c| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '_' }).collect()
+}

@@ -1,8 +1,11 @@
 //! For tests: a tree that fails when a child outlives its test, and conditions with a deadline instead of sleeps.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
-use crate::{Event, NodeSnapshot, Root, SupervisorSpec, Tree};
+use crate::{Event, EventLog, NodeSnapshot, Root, SupervisorSpec, Tree, Vitals};
 
 /// Longest wait for a condition; far beyond what any needs on a busy machine.
 const DEADLINE: Duration = Duration::from_secs(20);
@@ -63,6 +66,11 @@ impl TestTree {
         let left = left(|state| state != "stopped");
         assert!(left.is_empty(), "children outlived their test: {left:?}");
     }
+}
+
+/// The vitals of a child that is in no tree: for what only counts there.
+pub fn vitals(path: &str) -> Arc<Vitals> {
+    Vitals::new(path, EventLog::default())
 }
 
 /// Waits until `condition` holds.

@@ -3,6 +3,7 @@
 //! Nothing here waits a fixed time: [`eventually`] waits for a condition, with a deadline far beyond what any needs.
 
 mod admin;
+mod catalog;
 mod controller;
 mod database;
 pub mod dranspose;
@@ -29,6 +30,7 @@ mod worker;
 mod zmtp;
 
 pub use admin::{HttpReply, http, http_tcp, try_http, try_raw};
+pub use catalog::{CatalogSite, WHOLE_RULE};
 pub use controller::{Controller, IngesterSite};
 pub use database::Database;
 pub use ermrest::Ermrest;

@@ -92,7 +92,7 @@ fn a_server_that_wants_to_be_left_alone_is_for_so_long_but_no_longer_than_the_ca
         [(503, "3600", 400), (429, "Fri, 20 Nov 2099 12:00:00 GMT", 400), (503, "0", 0)]
     {
         let hold_max = Duration::from_millis(400);
-        let patience = Patience { hold_max, ..Patience::default() };
+        let patience = Patience { hold_max, away_max: hold_max, ..Patience::default() };
         let (catalog, spec) = with(place(&server.url()).patience(patience), Source::Anonymous);
         TestTree::run(spec, async |tree| {
             server.fault(&json!({"storm": {"code": code, "count": 1, "retry_after": retry_after}}));

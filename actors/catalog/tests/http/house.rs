@@ -23,6 +23,7 @@ pub(crate) const IMPATIENT: Patience = Patience {
     idle: Duration::from_secs(30),
     aborted: Duration::from_secs(60),
     hold_max: Duration::from_secs(60),
+    away_max: Duration::from_secs(60),
 };
 
 pub(crate) fn place(base: &str) -> Place {

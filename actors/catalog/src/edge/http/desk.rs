@@ -9,7 +9,7 @@ use std::{
 
 use bytes::Bytes;
 use http_body_util::Full;
-use hyper::{HeaderMap, Request};
+use hyper::{HeaderMap, Request, StatusCode};
 use jiff::Timestamp;
 use orchestrator_edge::Reconnect;
 use orchestrator_supervise::{Backoff, StartCx};
@@ -22,7 +22,7 @@ use super::{
     connection::{Answer, Broken, Connection},
     figures::Figures,
     identity::{Identity, Who},
-    place::Place,
+    place::{Patience, Place},
     pool::Pool,
     request::{Ask, login},
     verdict::{Verdict, cut, verdict},
@@ -108,10 +108,11 @@ impl Desk {
                     doubted = true;
                     self.identity.doubt(&who).await;
                 }
-                Verdict::Hold(span, said) => {
-                    let span = span.min(self.place.patience.hold_max);
+                Verdict::Hold(status, span, said) => {
+                    let Patience { hold_max, away_max, .. } = self.place.patience;
+                    let span = span.min(if status == StatusCode::TOO_MANY_REQUESTS { hold_max } else { away_max });
                     self.held.set(Some(Instant::now() + span));
-                    let said = format!("{said}: nothing is asked for {} s", span.as_secs());
+                    let said = format!("{said}: nothing is asked for {} ms", span.as_millis());
                     self.cx.vitals.note(said.as_str());
                     return Err(Trouble::Away(said));
                 }

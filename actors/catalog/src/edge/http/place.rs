@@ -34,15 +34,17 @@ pub struct Patience {
     pub idle: Duration,
     /// For a request whose transaction is aborted again and again.
     pub aborted: Duration,
-    /// The longest a server's Retry-After is heeded.
+    /// The longest a server's Retry-After is heeded that has had too many requests (429).
     pub hold_max: Duration,
+    /// The longest it is heeded of a server that is not there for anybody (503): one request at a time finds out when it is back.
+    pub away_max: Duration,
 }
 
 impl Default for Patience {
     /// The original's time-outs (spec §7) where it has some.
     fn default() -> Self {
         let secs = Duration::from_secs;
-        Self { connect: secs(6), read: secs(63), idle: secs(30), aborted: secs(60), hold_max: secs(60) }
+        Self { connect: secs(6), read: secs(63), idle: secs(30), aborted: secs(60), hold_max: secs(60), away_max: Duration::from_millis(1_500) }
     }
 }
 

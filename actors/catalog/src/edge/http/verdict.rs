@@ -25,7 +25,7 @@ pub(super) enum Verdict {
     /// Who we are was not believed: again with fresh credentials. The text is for when that does not help.
     Unknown(String),
     /// Not carried out, and nothing else is to be asked for a while.
-    Hold(Duration, String),
+    Hold(StatusCode, Duration, String),
 }
 
 /// What `answer` to a question, or else to a write, means. `what` names the request for people; `now` is what a date in Retry-After
@@ -43,7 +43,7 @@ pub(super) fn verdict(answer: Answer, is_get: bool, what: &str, now: Timestamp) 
         503 if body.windows(ABORTED.len()).any(|window| window == ABORTED) => return Verdict::Aborted,
         401 | 403 => return Verdict::Unknown(said),
         429 | 503 => match retry_after(&headers, now) {
-            Some(span) => return Verdict::Hold(span, said),
+            Some(span) => return Verdict::Hold(status, span, said),
             None if status == StatusCode::TOO_MANY_REQUESTS || is_get => Trouble::Away(said),
             // Whoever says so, a server or a proxy before it, does not say how far the write had come.
             None => Trouble::Unsettled(said),
@@ -180,7 +180,7 @@ mod tests {
         ] {
             for status in [429, 503] {
                 let held = match judge(answer(status, &[("retry-after", value)], ""), false) {
-                    Verdict::Hold(span, _) => Some(span.as_secs()),
+                    Verdict::Hold(_, span, _) => Some(span.as_secs()),
                     _ => None,
                 };
                 assert_eq!(held, wanted, "{value}");

@@ -1,0 +1,204 @@
+//! One rule at work: looks for candidates, claims them, has them worked on, and settles them. Everything that waits is waited for in
+//! one place, so that leases are renewed while handlers work and handlers work while the server is away.
+
+mod adopt;
+mod look;
+mod next;
+mod outage;
+mod settle;
+#[cfg(test)]
+mod tests;
+
+use std::{
+    collections::{HashMap, VecDeque},
+    rc::Rc,
+    time::Duration,
+};
+
+use futures_util::{StreamExt, future::LocalBoxFuture, stream::FuturesUnordered};
+use orchestrator_supervise::StopToken;
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep_until},
+};
+
+use self::{
+    adopt::Orphan,
+    look::{Looked, Looks},
+    next::Next,
+    outage::Outage,
+    settle::Settled,
+};
+pub use look::{PlanRow, Planner};
+
+use crate::{
+    config::Guard,
+    hand::Hand,
+    handling::{Handler, Row, Verdict},
+    lane::Lane,
+    rule::Rule,
+    service::Service,
+    state_change::StateChange,
+    status::Board,
+    wall::Wall,
+};
+
+/// What rules of a catalog share.
+#[derive(Debug, Clone)]
+pub struct House<S> {
+    /// The catalog.
+    pub service: S,
+    /// Who writes next.
+    pub lane: Lane,
+    /// The clock of leases.
+    pub wall: Wall,
+    /// What tokens begin with.
+    pub agent: Rc<str>,
+    /// Rows that are written at once.
+    pub max_batch: usize,
+    /// Whether answers are kept.
+    pub cache: bool,
+    /// How long handlers may go on after the stop.
+    pub grace: Duration,
+}
+
+/// What a rule is told from outside.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Call {
+    /// Grows when there may be work.
+    pub looks: u64,
+    /// Grows when an operator wants it to look, whatever keeps it from it.
+    pub orders: u64,
+    /// Is it paused?
+    pub paused: bool,
+}
+
+/// What came back from the server.
+enum Report {
+    Looked(Looked),
+    Settled(Settled),
+    Renewed(Settled, Instant),
+    Adopted(Orphan, Result<Vec<Row>, crate::service::Trouble>),
+    Checked(Vec<u64>, Result<Vec<Row>, crate::service::Trouble>),
+}
+
+/// A row that failed.
+struct Back {
+    /// Until when it is left alone; None: that is over.
+    until: Option<Instant>,
+    /// How often it failed.
+    failures: u32,
+    /// Until when that is kept in mind.
+    forget: Instant,
+}
+
+type Work = LocalBoxFuture<'static, (u64, Option<Verdict>, Duration)>;
+
+/// One rule at work.
+pub struct Agent<S, H> {
+    rule: Rc<Rule>,
+    house: House<S>,
+    handler: Rc<H>,
+    planner: Planner,
+    board: Board,
+    looks: Looks,
+    hand: Hand,
+    /// Ends a handler whose row is lost.
+    cancels: HashMap<u64, StopToken>,
+    /// Rows that failed.
+    held_back: HashMap<String, Back>,
+    /// Claims of which it is not known whether they were written.
+    orphans: VecDeque<Orphan>,
+    /// Settlements that the server tells nothing of, though they may have been done before.
+    to_check: Vec<u64>,
+    /// Rows that are written at once now; fewer while one of many is looked for that the server refuses.
+    batch: usize,
+    /// Rows that the server takes at once.
+    largest: usize,
+    last_was_write: bool,
+    reading: Outage,
+    writing: Outage,
+    parked: Option<(String, Instant)>,
+    paused: bool,
+    retired: bool,
+    /// When handlers are ended, once it is asked to stop.
+    grace_ends: Option<Instant>,
+}
+
+impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
+    /// A rule that has not looked yet.
+    pub fn new(rule: Rc<Rule>, house: House<S>, handler: Rc<H>, planner: Planner, board: Board) -> Self {
+        let changes = |query: String, update: String, guarded| {
+            let change = StateChange::new(query, update, guarded);
+            if house.cache { change } else { change.without_cache() }
+        };
+        let now = house.wall.now();
+        let candidates = changes(rule.query(now, 0), rule.update().to_owned(), rule.guard == Guard::IfMatch);
+        let others = rule.held_query().map(|query| changes(query, rule.take_over(), false));
+        let batch = house.max_batch;
+        Self {
+            looks: Looks::new(candidates, others),
+            rule,
+            house,
+            handler,
+            planner,
+            board,
+            hand: Hand::default(),
+            cancels: HashMap::new(),
+            held_back: HashMap::new(),
+            orphans: VecDeque::new(),
+            to_check: Vec::new(),
+            batch,
+            largest: batch,
+            last_was_write: false,
+            reading: Outage::default(),
+            writing: Outage::default(),
+            parked: None,
+            paused: false,
+            retired: false,
+            grace_ends: None,
+        }
+    }
+
+    /// Works until it is asked to stop (what is in hand is finished within the grace period, or released), or to retire (what is in
+    /// hand is finished).
+    pub async fn run(mut self, mut calls: watch::Receiver<Call>, stop: StopToken, retire: StopToken) {
+        let mut heard = Call::default();
+        let mut working: FuturesUnordered<Work> = FuturesUnordered::new();
+        let mut errand: Option<LocalBoxFuture<'static, Report>> = None;
+        loop {
+            self.obey(*calls.borrow_and_update(), &mut heard);
+            self.work(&mut working);
+            let now = Instant::now();
+            let mut wake = self.urgent();
+            if errand.is_none() {
+                match self.next(now) {
+                    Next::Errand(next) => errand = Some(next),
+                    Next::Wait(until) => wake = [wake, until].into_iter().flatten().min(),
+                    Next::Finished => return,
+                }
+            }
+            self.show(errand.is_some());
+            tokio::select! {
+                biased;
+                report = ended(&mut errand) => {
+                    errand = None;
+                    self.heard(report);
+                }
+                Some((id, verdict, span)) = working.next(), if !working.is_empty() => self.worked(id, verdict, span),
+                () = stop.cancelled(), if self.grace_ends.is_none() => self.stop(Instant::now()),
+                () = retire.cancelled(), if !self.retired => self.retired = true,
+                _ = calls.changed(), if self.grace_ends.is_none() => {}
+                () = sleep_until(wake.unwrap_or(now)), if wake.is_some() => self.wake(Instant::now()),
+            }
+        }
+    }
+}
+
+/// Waits for the errand that is under way, if one is.
+async fn ended(errand: &mut Option<LocalBoxFuture<'static, Report>>) -> Report {
+    match errand {
+        Some(errand) => errand.await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,409 @@
+//! Looks for candidates, and for rows whose holders' leases have ended, and claims them.
+
+use std::{collections::HashSet, rc::Rc, time::Duration};
+
+use futures_util::FutureExt;
+use futures_util::future::LocalBoxFuture;
+use jiff::{SignedDuration, Timestamp};
+use orchestrator_supervise::{Message, Recipient};
+use tokio::time::Instant;
+
+use super::{Agent, Report, adopt::Orphan};
+use crate::{
+    hand::Held,
+    handling::{Handler, Row},
+    lane::{Lane, Purpose},
+    path,
+    rule::Rule,
+    service::{Service, Trouble},
+    state_change::{Outcome, StateChange, Step, key},
+    status::Count,
+};
+
+/// Clocks differ: a lease of somebody else has ended only that long after its end.
+const MARGIN: SignedDuration = SignedDuration::from_secs(1);
+/// A rule that the server refuses is tried again after that: the table may have been changed.
+const PARKED: Duration = Duration::from_secs(300);
+/// Whoever is asked for a plan answers in time.
+const PLAN_TIMEOUT: Duration = Duration::from_secs(30);
+/// Of rows that would be claimed, so many are shown.
+const SHOWN: usize = 20;
+
+/// Asks what becomes of a candidate; None drops it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PlanRow {
+    /// The rule.
+    pub rule: String,
+    /// The candidate.
+    pub row: Row,
+}
+
+impl Message for PlanRow {
+    type Result = Option<Row>;
+}
+
+/// Who says what a candidate becomes.
+#[derive(Clone)]
+pub enum Planner {
+    /// The rule's `claim`.
+    Rule,
+    /// An actor.
+    Actor(Recipient<PlanRow>),
+}
+
+/// Which rows are looked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Target {
+    Candidates,
+    /// Rows that others hold.
+    Others,
+}
+
+/// The two looks of a rule. Each is away while it is under way.
+pub(super) struct Looks {
+    candidates: Option<StateChange>,
+    others: Option<StateChange>,
+    /// There may be candidates.
+    pub(super) wanted: bool,
+    /// The ETag at which there were none.
+    idle: Option<String>,
+    /// The ETag of the last look for candidates, and for what others hold.
+    seen: [Option<String>; 2],
+    /// When a lease of somebody else ends.
+    soonest: Option<Instant>,
+    /// Not before that it is looked for what others hold, unless a lease ends.
+    others_from: Instant,
+    /// More than one round of candidates was there.
+    pub(super) conflicts: u32,
+}
+
+/// What was ordered.
+pub(super) struct Order {
+    target: Target,
+    idle: Option<String>,
+    token: Rc<str>,
+    want: usize,
+    excluded: HashSet<String>,
+    began: Instant,
+    now: Timestamp,
+    dry: bool,
+}
+
+/// What came of it.
+pub(super) struct Looked {
+    order: Order,
+    change: StateChange,
+    outcome: Outcome,
+    left: Left,
+}
+
+/// Candidates that were not claimed.
+#[derive(Default)]
+struct Left {
+    /// More than were wanted.
+    more: bool,
+    /// Excluded.
+    excluded: usize,
+    /// When the lease of the one ends whose ends first.
+    soonest: Option<Timestamp>,
+    /// Rows of which no claim could be made, and why.
+    wrong: Vec<String>,
+    /// What would have been claimed.
+    would: Vec<String>,
+}
+
+impl Looks {
+    pub(super) fn new(candidates: StateChange, others: Option<StateChange>) -> Self {
+        Self {
+            candidates: Some(candidates),
+            others,
+            wanted: true,
+            idle: None,
+            seen: [None, None],
+            soonest: None,
+            others_from: Instant::now(),
+            conflicts: 0,
+        }
+    }
+
+    /// Looks again, also if nothing has changed.
+    pub(super) fn anew(&mut self) {
+        self.wanted = true;
+        self.idle = None;
+    }
+
+    /// When to look for what others hold; None: when a look for candidates has told of a change.
+    pub(super) fn others_due(&self) -> Option<Instant> {
+        self.others.as_ref()?;
+        let changed = (self.seen[0].is_none() || self.seen[0] != self.seen[1]).then_some(self.others_from);
+        [self.soonest, changed].into_iter().flatten().min()
+    }
+}
+
+impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
+    /// Begins a look, if it is not under way.
+    pub(super) fn look(&mut self, target: Target, now: Instant) -> Option<LocalBoxFuture<'static, Report>> {
+        let wall = self.house.wall.now();
+        let slot = match target {
+            Target::Candidates => &mut self.looks.candidates,
+            Target::Others => &mut self.looks.others,
+        };
+        let mut change = slot.take()?;
+        let mut idle = None;
+        match target {
+            Target::Candidates => {
+                let back = self.held_back.values().filter(|back| back.until.is_some()).count();
+                change.ask(self.rule.query(wall, back));
+                idle = self.looks.idle.take();
+                self.looks.wanted = false;
+            }
+            Target::Others => {
+                let every = self.rule.lease().unwrap_or_default() / 4;
+                let every = every.clamp(Duration::from_millis(200), Duration::from_secs(30));
+                self.looks.others_from = now + every;
+                self.looks.soonest = None;
+            }
+        }
+        let back = self.held_back.iter().filter(|(_, back)| back.until.is_some()).map(|(key, _)| key);
+        let order = Order {
+            target,
+            idle,
+            token: if self.rule.has_token() { self.token() } else { "".into() },
+            want: self.rule.limit.saturating_sub(self.hand.len()).min(self.batch).max(1),
+            excluded: self.hand.keys().iter().chain(back).cloned().collect(),
+            began: now,
+            now: wall,
+            dry: self.rule.dry_run,
+        };
+        let house = self.house.clone();
+        let (rule, planner) = (self.rule.clone(), self.planner.clone());
+        let look = async move {
+            Report::Looked(look(&house.service, &house.lane, &rule, &planner, change, order).await)
+        };
+        Some(look.boxed_local())
+    }
+
+    fn token(&self) -> Rc<str> {
+        format!("{}/{}", self.house.agent, uuid::Uuid::new_v4()).into()
+    }
+
+    /// A look has ended.
+    pub(super) fn looked(&mut self, looked: Looked) {
+        let Looked { order, change, outcome, left } = looked;
+        let (target, now) = (order.target, Instant::now());
+        self.looks.seen[target as usize] = change.seen().map(str::to_owned);
+        match target {
+            Target::Candidates => self.looks.candidates = Some(change),
+            Target::Others => {
+                self.looks.others = Some(change);
+                let wait = |at| now + self.house.wall.until(path::after(at, MARGIN));
+                self.looks.soonest = left.soonest.map(wait);
+            }
+        }
+        for text in &left.wrong {
+            self.board.unsettled(text.clone());
+        }
+        if order.dry && target == Target::Candidates && matches!(outcome, Outcome::Nothing { .. }) {
+            self.board.would_claim(left.would.clone());
+        }
+        if !matches!(outcome, Outcome::Failed(_)) {
+            self.reading.over();
+            self.parked = None;
+            self.board.looked(self.house.wall.now());
+        }
+        match outcome {
+            Outcome::Idle { etag } => self.looks.idle = self.rule.is_timeless().then_some(etag),
+            Outcome::Nothing { etag } if target == Target::Candidates => self.nothing(etag, &left),
+            Outcome::Nothing { .. } => {}
+            Outcome::Changed(change) => {
+                self.looks.conflicts = 0;
+                self.board.count(Count::PassedOver, change.passed_over.len());
+                // What was passed over is looked at again: it may have been changed by somebody who did not claim it.
+                self.looks.wanted = true;
+                if !change.passed_over.is_empty() && change.changed.is_empty() {
+                    self.reading.crossed(now);
+                }
+                self.claimed(change.changed, &order);
+            }
+            Outcome::Unsettled { plan, reason } => self.unsettled(plan, &reason, &order, now),
+            Outcome::Failed(trouble) => self.look_failed(trouble, target, now),
+        }
+    }
+
+    /// There was nothing to claim.
+    fn nothing(&mut self, etag: Option<String>, left: &Left) {
+        if left.excluded == 0 && self.rule.is_timeless() {
+            self.looks.idle = etag;
+        }
+        if left.more && !self.rule.dry_run {
+            self.looks.wanted = true;
+        }
+    }
+
+    /// Rows were claimed.
+    pub(super) fn claimed(&mut self, rows: Vec<(Row, Row)>, order: &Order) {
+        let count = rows.len();
+        self.board.count(Count::Claimed, count);
+        if order.target == Target::Others {
+            self.board.count(Count::TakenOver, count);
+        }
+        if let Some((row, _)) = rows.last()
+            && let Some(made) = row.get("RCT").and_then(|made| path::parse_instant(made.as_str()?))
+        {
+            let lag = self.house.wall.now().duration_since(made);
+            self.board.lag(Duration::try_from(lag).unwrap_or_default());
+        }
+        let until = self.rule.lease().map(|span| order.began + span);
+        for (row, claimed) in rows {
+            self.take_up(row, claimed, order.token.clone(), until);
+        }
+    }
+
+    pub(super) fn take_up(&mut self, row: Row, claimed: Row, token: Rc<str>, until: Option<Instant>) {
+        let key = self.key_of(&row);
+        let counts = self.rule.counts_attempts();
+        let attempt = counts.then(|| self.rule.attempts(&row).saturating_add(1));
+        self.hand.take(key, Held { row, claimed, token, until, attempt });
+    }
+
+    /// What tells a row apart, as text.
+    pub(super) fn key_of(&self, row: &Row) -> String {
+        key(row, &[self.rule.key().to_owned()])
+    }
+
+    fn unsettled(&mut self, plan: Vec<(Row, Row)>, reason: &str, order: &Order, now: Instant) {
+        self.writing.failed(reason.to_owned(), now);
+        self.looks.anew();
+        if self.rule.has_token() {
+            self.orphans.push_back(Orphan::new(order.token.clone(), plan, order.began, order.target, now));
+            return;
+        }
+        // Nobody can tell whose they are now: that is for people.
+        let keys: Vec<_> = plan.iter().map(|(row, _)| self.rule.id(row).to_string()).collect();
+        self.board.unsettled(format!(
+            "the claim of {} = {} may have been written, but the answer is lost ({reason}): see whether they are claimed, and \
+             give claim.set a column for $token",
+            self.rule.key(),
+            keys.join(", ")
+        ));
+    }
+
+    fn look_failed(&mut self, trouble: Trouble, target: Target, now: Instant) {
+        let candidates = target == Target::Candidates;
+        if candidates {
+            self.looks.anew();
+        } else {
+            self.looks.seen[1] = None;
+        }
+        match trouble {
+            Trouble::Concurrent => {
+                self.board.count(Count::Conflicts, 1);
+                self.looks.conflicts = self.looks.conflicts.saturating_add(1);
+                self.reading.crossed(now);
+            }
+            Trouble::TooLarge => self.smaller(now),
+            Trouble::Away(reason) | Trouble::Unsettled(reason) => self.reading.failed(reason, now),
+            Trouble::Denied(reason) => self.reading.denied(reason, now),
+            Trouble::Refused(reason) | Trouble::Missing(reason) => {
+                tracing::error!(rule = self.rule.name, "the rule is parked: {reason}");
+                self.parked = Some((reason, now + PARKED));
+            }
+        }
+    }
+
+    /// The server does not take so many rows at once.
+    pub(super) fn smaller(&mut self, now: Instant) {
+        if self.batch > 1 {
+            self.batch /= 2;
+            self.largest = self.batch;
+            tracing::warn!(rule = self.rule.name, rows = self.batch, "the server takes fewer rows at once");
+        } else {
+            self.writing.failed("the server does not even take one row at once".to_owned(), now);
+        }
+    }
+}
+
+/// How long to wait before a claim that is not there yet is asked for again.
+pub(super) fn patience(asked: u32) -> Duration {
+    Duration::from_millis(250) * 2u32.pow(asked.min(6))
+}
+
+/// Looks, plans and claims.
+async fn look<S: Service>(
+    service: &S,
+    lane: &Lane,
+    rule: &Rule,
+    planner: &Planner,
+    mut change: StateChange,
+    order: Order,
+) -> Looked {
+    let mut left = Left::default();
+    let mut step = change.begin(order.idle.clone());
+    let outcome = loop {
+        step = match step {
+            Step::Get(get) => change.answered(service.get(get).await),
+            Step::Plan(rows) => {
+                let plan = plan(rule, planner, rows, &order, &mut left).await;
+                change.planned(plan)
+            }
+            Step::Put(put) => {
+                let _pass = lane.enter(Purpose::Claim, rule.priority).await;
+                change.answered(service.put(put).await)
+            }
+            Step::Done(outcome) => break outcome,
+        };
+    };
+    Looked { order, change, outcome, left }
+}
+
+async fn plan(
+    rule: &Rule,
+    planner: &Planner,
+    rows: Vec<Row>,
+    order: &Order,
+    left: &mut Left,
+) -> Vec<(Row, Row)> {
+    let key_name = [rule.key().to_owned()];
+    let mut plan = Vec::new();
+    for row in rows {
+        if order.excluded.contains(&key(&row, &key_name)) {
+            left.excluded += 1;
+            continue;
+        }
+        if order.target == Target::Others {
+            // A lease that cannot be read is left to people.
+            let Some(end) = rule.lease_end(&row) else { continue };
+            if path::after(end, MARGIN) > order.now {
+                left.soonest = Some(left.soonest.map_or(end, |soonest| soonest.min(end)));
+                continue;
+            }
+        }
+        if plan.len() == order.want {
+            left.more = true;
+            break;
+        }
+        match update(rule, planner, &row, order).await {
+            Ok(Some(_)) if order.dry => {
+                if left.would.len() < SHOWN {
+                    left.would.push(rule.id(&row).to_string());
+                }
+            }
+            Ok(Some(update)) => plan.push((row, update)),
+            Ok(None) => {}
+            Err(error) => left.wrong.push(format!("{} = {}: {error}", rule.key(), rule.id(&row))),
+        }
+    }
+    plan
+}
+
+/// What a candidate becomes.
+async fn update(rule: &Rule, planner: &Planner, row: &Row, order: &Order) -> Result<Option<Row>, String> {
+    let Planner::Actor(actor) = planner else {
+        return rule.claim(row, &order.token, order.now).map(Some);
+    };
+    let question = PlanRow { rule: rule.name.clone(), row: row.clone() };
+    match actor.ask(question, PLAN_TIMEOUT).await {
+        Ok(update) => Ok(update.map(|update| rule.complete_plan(row, &order.token, update))),
+        Err(error) => Err(format!("whoever plans did not answer: {error}")),
+    }
+}

@@ -1,0 +1,85 @@
+//! How long to wait while the server is away: a quarter of the outage so far, so that short ones are over soon, and never so long that
+//! the next row waits when it is back.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+const FIRST: Duration = Duration::from_millis(50);
+/// Whoever is denied needs people.
+const DENIED: Duration = Duration::from_secs(15);
+const MAX: Duration = Duration::from_millis(1_500);
+
+/// An outage, as one rule sees it.
+#[derive(Debug, Default)]
+pub(super) struct Outage {
+    since: Option<Instant>,
+    until: Option<Instant>,
+    reason: Option<String>,
+}
+
+impl Outage {
+    /// It failed.
+    pub(super) fn failed(&mut self, reason: String, now: Instant) {
+        let so_far = now - *self.since.get_or_insert(now);
+        let span = (so_far / 4).clamp(FIRST, MAX);
+        self.wait(span, now);
+        self.reason = Some(reason);
+    }
+
+    /// We are not let in.
+    pub(super) fn denied(&mut self, reason: String, now: Instant) {
+        self.since.get_or_insert(now);
+        self.wait(DENIED, now);
+        self.reason = Some(reason);
+    }
+
+    /// Somebody was faster: the more often, the longer.
+    pub(super) fn crossed(&mut self, now: Instant) {
+        let so_far = now - *self.since.get_or_insert(now);
+        // Everybody else is as fast again, too: whoever waits a random time first does not meet them all.
+        let span = (so_far / 4).clamp(Duration::from_millis(4), Duration::from_millis(100));
+        self.until = Some(now + span.mul_f64(fastrand::f64()));
+    }
+
+    fn wait(&mut self, span: Duration, now: Instant) {
+        self.until = Some(now + span.mul_f64(0.8 + 0.4 * fastrand::f64()));
+    }
+
+    /// It is over.
+    pub(super) fn over(&mut self) {
+        *self = Self::default();
+    }
+
+    /// Until when to wait, if that is still to come.
+    pub(super) fn until(&self, now: Instant) -> Option<Instant> {
+        self.until.filter(|until| *until > now)
+    }
+
+    /// Why.
+    pub(super) fn reason(&self) -> Option<&str> {
+        self.reason.as_deref()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_grow_with_the_outage_and_stay_short_enough() {
+        let begun = Instant::now();
+        let mut outage = Outage::default();
+        let (mut now, mut tries) = (begun, 0);
+        while now < begun + Duration::from_secs(3_600) {
+            outage.failed("away".to_owned(), now);
+            let until = outage.until(now).expect("it waits");
+            assert!(until - now >= FIRST.mul_f64(0.8) && until - now <= MAX.mul_f64(1.2));
+            now = until;
+            tries += 1;
+        }
+        assert!((2_000..4_000).contains(&tries), "{tries} tries in an hour");
+        outage.over();
+        assert_eq!((outage.until(now), outage.reason()), (None, None));
+    }
+}

@@ -1,0 +1,117 @@
+//! Headers that a webhook's requests bear beside ours, as people write them: `Name: value`.
+
+use std::path::Path;
+
+use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
+
+/// What we say ourselves, or what would change how the request is read.
+const OURS: [HeaderName; 10] = [
+    header::ACCEPT,
+    header::CONNECTION,
+    header::CONTENT_ENCODING,
+    header::CONTENT_LENGTH,
+    header::CONTENT_TYPE,
+    header::EXPECT,
+    header::HOST,
+    header::TE,
+    header::TRANSFER_ENCODING,
+    header::UPGRADE,
+];
+
+/// The header by which a receiver can tell that work is asked for again.
+pub(super) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+
+/// Those that hold secrets: they belong into a file.
+const SECRET: [HeaderName; 3] = [header::AUTHORIZATION, header::COOKIE, header::PROXY_AUTHORIZATION];
+
+/// Reads headers that are no secret.
+///
+/// # Errors
+/// One cannot be used, or belongs into a file. The text does not repeat its value.
+pub fn plain(lines: &[String]) -> Result<HeaderMap, String> {
+    let headers = read(lines.iter().map(String::as_str))?;
+    match SECRET.iter().find(|name| headers.contains_key(*name)) {
+        Some(name) => Err(format!("`{name}` is a secret: put it into a file, and name that in headers_file")),
+        None => Ok(headers),
+    }
+}
+
+/// Reads the file at `path`, one header a line; empty lines and those that begin with `#` are passed over.
+///
+/// # Errors
+/// It cannot be read, or a line cannot be used. The text names the file, and does not repeat a value.
+pub(super) fn of_file(path: &Path) -> Result<HeaderMap, String> {
+    let failed = |reason: String| format!("headers_file = {}: {reason}", path.display());
+    let text = std::fs::read_to_string(path).map_err(|error| failed(format!("cannot be read: {error}")))?;
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let mut headers = read(lines).map_err(failed)?;
+    headers.values_mut().for_each(|value| value.set_sensitive(true));
+    Ok(headers)
+}
+
+fn read<'a>(lines: impl Iterator<Item = &'a str>) -> Result<HeaderMap, String> {
+    let mut headers = HeaderMap::new();
+    for line in lines {
+        let (name, value) = line.split_once(':').ok_or("a header has no colon: write Name: value")?;
+        let name: HeaderName =
+            name.trim().parse().map_err(|_| "a header's name cannot be one: write Name: value".to_owned())?;
+        if OURS.contains(&name) || name == IDEMPOTENCY_KEY {
+            return Err(format!("`{name}` is set already: leave it out"));
+        }
+        let value: HeaderValue =
+            value.trim().parse().map_err(|_| format!("`{name}` has characters that a header cannot have"))?;
+        headers.append(name, value);
+    }
+    Ok(headers)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(lines: &[&str]) -> Vec<String> {
+        lines.iter().map(|line| (*line).to_owned()).collect()
+    }
+
+    #[test]
+    fn headers_are_read_as_they_are_written() {
+        let headers = plain(&texts(&["X-Site: beam line: 3", "x-site:b", "X-Empty:"])).expect("headers");
+        assert!(headers.get_all("x-site").iter().eq(["beam line: 3", "b"]), "{headers:?}");
+        assert_eq!(headers["X-Empty"], "");
+    }
+
+    #[test]
+    fn what_cannot_be_one_is_told_without_its_value() {
+        for (line, told) in [
+            ("secret", "no colon"),
+            ("a b: secret", "name cannot be one"),
+            (": secret", "name cannot be one"),
+            ("X: secret\u{1}", "`x` has characters"),
+            ("HOST: secret", "`host` is set already"),
+            ("Content-length: 3", "`content-length` is set already"),
+            ("Idempotency-Key: secret", "`idempotency-key` is set already"),
+            ("Authorization: Bearer secret", "`authorization` is a secret"),
+            ("Cookie: secret", "`cookie` is a secret"),
+        ] {
+            let text = plain(&texts(&[line])).expect_err(line);
+            assert!(
+                text.contains(told) && !text.contains("secret\u{1}") && !text.contains(" secret "),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_file_holds_secrets_which_are_never_shown() {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        std::fs::write(file.path(), "# for the receiver\n\nAuthorization: Bearer hidden\n").expect("write");
+        let headers = of_file(file.path()).expect("headers");
+        assert_eq!(headers["authorization"], "Bearer hidden");
+        assert!(!format!("{headers:?}").contains("hidden"));
+        std::fs::write(file.path(), "hidden").expect("write");
+        let text = of_file(file.path()).unwrap_err();
+        assert!(text.starts_with("headers_file = /") && !text.contains("hidden"), "{text}");
+        let text = of_file(Path::new("/nowhere/headers")).unwrap_err();
+        assert!(text.starts_with("headers_file = /nowhere/headers: cannot be read"), "{text}");
+    }
+}

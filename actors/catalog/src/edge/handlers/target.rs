@@ -1,0 +1,114 @@
+//! Where a webhook is.
+
+use std::fmt;
+
+use hyper::{Uri, header::HeaderValue, http::uri::PathAndQuery};
+
+/// The address of a webhook.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target {
+    host: String,
+    port: u16,
+    authority: HeaderValue,
+    path: PathAndQuery,
+}
+
+impl Target {
+    /// Reads `http://host[:port][/path][?query]`.
+    ///
+    /// # Errors
+    /// It is none. The text does not repeat it: it may hold a password.
+    pub fn new(url: &str) -> Result<Self, String> {
+        let wanted = "write http://HOST:PORT/PATH";
+        let uri: Uri = url.parse().map_err(|error| format!("{error}: {wanted}"))?;
+        if uri.scheme_str() != Some("http") {
+            return Err(format!("its scheme is not http: {wanted}"));
+        }
+        let authority = uri.authority().ok_or_else(|| format!("it has no host: {wanted}"))?;
+        if authority.as_str().contains('@') {
+            return Err("it holds a user: put an Authorization header into headers_file".to_owned());
+        }
+        let (name, port) = authority.as_str().split_at(authority.host().len());
+        let port = match port.strip_prefix(':').map(str::parse) {
+            None => 80,
+            Some(Ok(port @ 1..)) => port,
+            Some(_) => return Err(format!("its port is none: {wanted}")),
+        };
+        // Brackets are how an IPv6 address is written in a url, not part of it.
+        let host = name.trim_start_matches('[').trim_end_matches(']').to_owned();
+        if host.is_empty() {
+            return Err(format!("it has no host: {wanted}"));
+        }
+        // A url need not have a path, a request must.
+        let path = uri.path_and_query().map_or("/", PathAndQuery::as_str);
+        let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
+        let path = path.parse().map_err(|error| format!("{error}: {wanted}"))?;
+        let authority = HeaderValue::from_str(authority.as_str()).map_err(|error| error.to_string())?;
+        Ok(Self { host, port, authority, path })
+    }
+
+    /// What is connected to.
+    pub(super) fn endpoint(&self) -> (&str, u16) {
+        (&self.host, self.port)
+    }
+
+    /// The header `Host`.
+    pub(super) fn authority(&self) -> HeaderValue {
+        self.authority.clone()
+    }
+
+    /// What is asked for there.
+    pub(super) fn path(&self) -> &PathAndQuery {
+        &self.path
+    }
+}
+
+/// For people to read: without the query, which may hold a secret.
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let authority = self.authority.to_str().unwrap_or(&self.host);
+        write!(f, "http://{authority}{}", self.path.path())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_read_and_shown_without_their_query() {
+        for (url, endpoint, path, shown) in [
+            ("http://a", ("a", 80), "/", "http://a/"),
+            ("http://a:8080/b/c;d?e=f", ("a", 8080), "/b/c;d?e=f", "http://a:8080/b/c;d"),
+            ("http://[::1]:81/", ("::1", 81), "/", "http://[::1]:81/"),
+            ("http://a?token=b", ("a", 80), "/?token=b", "http://a/"),
+        ] {
+            let target = Target::new(url).expect(url);
+            assert_eq!((target.endpoint(), target.path().as_str()), (endpoint, path), "{url}");
+            assert_eq!(target.to_string(), shown);
+        }
+    }
+
+    #[test]
+    fn what_is_none_says_what_to_write_and_not_what_was_written() {
+        for url in [
+            "",
+            "a/b",
+            "/only/a/path",
+            "ftp://secret",
+            "http://",
+            "http://secret:0/",
+            "http://secret:",
+            "http://secret:99999/",
+            "http://secret host/",
+        ] {
+            let text = Target::new(url).expect_err(url);
+            assert!(
+                text.contains("write http://HOST:PORT/PATH") && !text.contains("secret"),
+                "{url}: {text}"
+            );
+        }
+        let text = Target::new("http://me:secret@a/").unwrap_err();
+        assert!(text.contains("headers_file") && !text.contains("secret"), "{text}");
+    }
+}

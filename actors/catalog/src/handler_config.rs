@@ -1,0 +1,217 @@
+//! The table `handler` of a rule in the configuration: who works on its rows.
+
+use std::{collections::BTreeMap, path::PathBuf, time::Duration};
+
+use orchestrator_supervise::Recipient;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    edge::handlers::{Actor, AnyHandler, Command, HandleRow, Target, Webhook, plain_headers},
+    ending::ExitCodes,
+};
+
+/// The actors that rows can be handed to, by the names that the configuration has for them.
+pub type Actors = BTreeMap<String, Recipient<HandleRow>>;
+
+/// Who works on the rows of a rule. Keys that belong to another kind are refused.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct HandlerConfig {
+    /// Who it is.
+    pub kind: HandlerKind,
+    /// Longest time for one row, seconds.
+    #[schemars(range(min = 1, max = 604_800))]
+    pub timeout_secs: u32,
+    /// Longest answer, bytes; one that is longer counts as a failure.
+    #[schemars(range(min = 1_024, max = 67_108_864))]
+    pub answer_bytes: u32,
+    /// command: the program and its arguments. There is no shell; the row is one line of JSON on its standard input.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub argv: Vec<String>,
+    /// command: the directory in which it runs; else the one in which this process runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<PathBuf>,
+    /// command: time between SIGTERM, which it gets when it takes too long, and SIGKILL, milliseconds.
+    #[schemars(range(max = 600_000))]
+    pub grace_ms: u32,
+    /// command: exit codes that mean that the row is done.
+    pub done_codes: Vec<u8>,
+    /// command: exit codes that mean that it could not be tried, which does not count as an attempt.
+    pub later_codes: Vec<u8>,
+    /// command: exit codes that mean that it will never work. All other codes count as a failed attempt.
+    pub dead_codes: Vec<u8>,
+    /// http: where rows are posted to, `http://host:port/path`; a secret belongs into `headers_file`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+    /// http: headers beside ours, each `Name: value`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub headers: Vec<String>,
+    /// http: a file with headers that are secret, one a line, e.g. `Authorization: Bearer ..`; it is read for each request.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub headers_file: Option<PathBuf>,
+    /// actor: its name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub actor: Option<String>,
+}
+
+/// Who works on rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum HandlerKind {
+    /// Nobody: a claimed row is done at once.
+    #[default]
+    None,
+    /// A program, started for each row.
+    Command,
+    /// A webhook.
+    Http,
+    /// An actor of another subsystem.
+    Actor,
+}
+
+impl Default for HandlerConfig {
+    fn default() -> Self {
+        let ExitCodes { done, later, dead } = ExitCodes::default();
+        Self {
+            kind: HandlerKind::default(),
+            timeout_secs: 300,
+            answer_bytes: 1 << 20,
+            argv: Vec::new(),
+            cwd: None,
+            grace_ms: 5_000,
+            done_codes: done,
+            later_codes: later,
+            dead_codes: dead,
+            url: None,
+            headers: Vec::new(),
+            headers_file: None,
+            actor: None,
+        }
+    }
+}
+
+impl HandlerConfig {
+    /// What a schema cannot say. The texts begin with `handler.key = value`; `actors` are the names that there are.
+    pub fn check<'a>(&self, actors: impl IntoIterator<Item = &'a str>) -> Vec<String> {
+        let mut wrong = self.strangers();
+        let mut say =
+            |key: &str, value: &str, text: &str| wrong.push(format!("handler.{key} = {value}: {text}"));
+        match self.kind {
+            HandlerKind::None => {}
+            HandlerKind::Command => {
+                let program = self.argv.first().map_or("", String::as_str);
+                if program.is_empty() {
+                    say("argv", "[]", "name a program, e.g. [\"/usr/local/bin/work\", \"--fast\"]");
+                } else if program.contains('/') && !program.starts_with('/') {
+                    let text = "it is not clear from which directory: write the whole path, or a name that is in PATH";
+                    say("argv", program, text);
+                }
+                if self.argv.iter().any(|argument| argument.contains('\0')) {
+                    say("argv", "..", "a program cannot be handed a NUL: leave it out");
+                }
+                if let Some(code) = self.exit_codes().ambiguous() {
+                    say(
+                        "done_codes, later_codes, dead_codes",
+                        "..",
+                        &format!("{code} is there twice: leave one"),
+                    );
+                }
+            }
+            HandlerKind::Http => {
+                match self.url.as_deref().map(Target::new) {
+                    None => say("url", "..", "it is missing: write http://HOST:PORT/PATH"),
+                    Some(Err(reason)) => say("url", "..", &reason),
+                    Some(Ok(_)) => {}
+                }
+                if let Err(reason) = plain_headers(&self.headers) {
+                    say("headers", "..", &reason);
+                }
+            }
+            HandlerKind::Actor => {
+                let known: Vec<_> = actors.into_iter().collect();
+                let name = self.actor.as_deref().unwrap_or_default();
+                if !known.contains(&name) {
+                    say("actor", name, &format!("there is no such actor; there is {}", list(&known)));
+                }
+            }
+        }
+        wrong
+    }
+
+    /// Keys that say nothing about this kind.
+    fn strangers(&self) -> Vec<String> {
+        let usual = Self::default();
+        let codes = self.exit_codes() != usual.exit_codes();
+        let command = [
+            ("argv", !self.argv.is_empty()),
+            ("cwd", self.cwd.is_some()),
+            ("grace_ms", self.grace_ms != usual.grace_ms),
+            ("done_codes, later_codes, dead_codes", codes),
+        ];
+        let http = [
+            ("url", self.url.is_some()),
+            ("headers", !self.headers.is_empty()),
+            ("headers_file", self.headers_file.is_some()),
+        ];
+        let actor = [("actor", self.actor.is_some())];
+        let mut wrong = Vec::new();
+        let mut only_for = |kind: HandlerKind, name: &str, keys: &[(&str, bool)]| {
+            for (key, _) in keys.iter().filter(|(_, set)| *set && kind != self.kind) {
+                let text = format!("it is for kind = \"{name}\": leave one of them out");
+                wrong.push(format!("handler.{key} = ..: {text}"));
+            }
+        };
+        only_for(HandlerKind::Command, "command", &command);
+        only_for(HandlerKind::Http, "http", &http);
+        only_for(HandlerKind::Actor, "actor", &actor);
+        wrong
+    }
+
+    /// The handler.
+    ///
+    /// # Errors
+    /// What [`HandlerConfig::check`] says, too.
+    pub fn handler(&self, actors: &Actors) -> Result<AnyHandler, String> {
+        let timeout = Duration::from_secs(self.timeout_secs.into());
+        let answer_bytes = usize::try_from(self.answer_bytes).unwrap_or(usize::MAX);
+        if let Some(wrong) = self.check(actors.keys().map(String::as_str)).into_iter().next() {
+            return Err(wrong);
+        }
+        Ok(match self.kind {
+            HandlerKind::None => AnyHandler::Nothing,
+            HandlerKind::Command => AnyHandler::Command(Command {
+                argv: self.argv.clone(),
+                cwd: self.cwd.clone(),
+                timeout,
+                grace: Duration::from_millis(self.grace_ms.into()),
+                answer_bytes,
+                exit_codes: self.exit_codes(),
+            }),
+            HandlerKind::Http => AnyHandler::Webhook(Webhook {
+                target: Target::new(self.url.as_deref().unwrap_or_default())?,
+                headers: plain_headers(&self.headers)?,
+                headers_file: self.headers_file.clone(),
+                timeout,
+                answer_bytes,
+            }),
+            HandlerKind::Actor => {
+                let name = self.actor.as_deref().unwrap_or_default();
+                let mailbox = actors.get(name).ok_or_else(|| format!("there is no actor {name}"))?.clone();
+                AnyHandler::Actor(Actor { mailbox, timeout })
+            }
+        })
+    }
+
+    fn exit_codes(&self) -> ExitCodes {
+        let Self { done_codes, later_codes, dead_codes, .. } = self.clone();
+        ExitCodes { done: done_codes, later: later_codes, dead: dead_codes }
+    }
+}
+
+fn list(names: &[&str]) -> String {
+    if names.is_empty() { "none".to_owned() } else { names.join(", ") }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,97 @@
+//! What is told of a configuration that cannot be used.
+
+use super::*;
+
+fn of(kind: HandlerKind) -> HandlerConfig {
+    HandlerConfig { kind, ..HandlerConfig::default() }
+}
+
+fn texts(texts: &[&str]) -> Vec<String> {
+    texts.iter().map(|text| (*text).to_owned()).collect()
+}
+
+fn command(argv: &[&str]) -> HandlerConfig {
+    HandlerConfig { argv: texts(argv), ..of(HandlerKind::Command) }
+}
+
+fn http(url: &str) -> HandlerConfig {
+    HandlerConfig { url: Some(url.to_owned()), ..of(HandlerKind::Http) }
+}
+
+#[test]
+fn nobody_is_the_default_and_needs_nothing() {
+    let config: HandlerConfig = serde_json::from_str("{}").expect("all keys have defaults");
+    assert_eq!(config, of(HandlerKind::None));
+    assert!(matches!(config.handler(&Actors::new()), Ok(AnyHandler::Nothing)));
+}
+
+#[test]
+fn words_and_keys_are_those_of_the_configuration() {
+    let json = r#"{"kind": "command", "argv": ["true"], "later_codes": [3], "grace_ms": 10}"#;
+    let config: HandlerConfig = serde_json::from_str(json).expect("a handler");
+    let Ok(AnyHandler::Command(command)) = config.handler(&Actors::new()) else { panic!("a command") };
+    assert_eq!((command.exit_codes.later, command.grace), (vec![3], Duration::from_millis(10)));
+    for wrong in [r#"{"kind": "shell"}"#, r#"{"argument": []}"#, r#"{"done_codes": [256]}"#] {
+        serde_json::from_str::<HandlerConfig>(wrong).expect_err(wrong);
+    }
+}
+
+#[test]
+fn a_command_that_cannot_be_found_for_sure_is_told() {
+    for (config, begins) in [
+        (command(&[]), Some("handler.argv = []: name a program")),
+        (command(&["", "x"]), Some("handler.argv = []: name a program")),
+        (command(&["./work"]), Some("handler.argv = ./work: it is not clear from which directory")),
+        (command(&["work", "a\0b"]), Some("handler.argv = ..: a program cannot be handed a NUL")),
+        (command(&["work"]), None),
+        (command(&["/opt/work", "./x", ""]), None),
+    ] {
+        let wrong = config.check([]);
+        assert_eq!(wrong.len(), usize::from(begins.is_some()), "{wrong:?}");
+        assert!(wrong.iter().all(|text| text.starts_with(begins.unwrap_or_default())), "{wrong:?}");
+        assert_eq!(config.handler(&Actors::new()).is_err(), begins.is_some());
+    }
+    let twice = HandlerConfig { dead_codes: vec![75], ..command(&["work"]) };
+    assert!(twice.check([])[0].contains("75 is there twice"));
+}
+
+#[test]
+fn a_webhook_shows_no_secret() {
+    for (config, told) in [
+        (of(HandlerKind::Http), "handler.url = ..: it is missing"),
+        (http("http://me:secret@a/"), "handler.url = ..: it holds a user"),
+        (http("secret"), "handler.url = ..: "),
+        (
+            HandlerConfig { headers: texts(&["Authorization: secret"]), ..http("http://a") },
+            "handler.headers = ..: `authorization` is a secret",
+        ),
+    ] {
+        let wrong = config.check([]);
+        assert!(wrong[0].starts_with(told) && !wrong[0].contains("secret@"), "{wrong:?}");
+        assert_eq!(wrong.len(), 1, "{wrong:?}");
+    }
+    assert!(http("http://a:1/b").check([]).is_empty());
+}
+
+#[test]
+fn an_actor_is_one_that_there_is() {
+    let named = |name: &str| HandlerConfig { actor: Some(name.to_owned()), ..of(HandlerKind::Actor) };
+    assert!(named("a").check(["a", "b"]).is_empty());
+    let wrong = named("c").check(["a", "b"]);
+    assert_eq!(wrong, ["handler.actor = c: there is no such actor; there is a, b"]);
+    assert!(of(HandlerKind::Actor).check([])[0].contains("there is none"));
+}
+
+#[test]
+fn keys_of_another_kind_are_told() {
+    let config = HandlerConfig { kind: HandlerKind::None, cwd: Some("/tmp".into()), ..command(&["work"]) };
+    let config = HandlerConfig { actor: Some("a".to_owned()), grace_ms: 1, dead_codes: vec![], ..config };
+    let wrong = config.check([]);
+    for key in ["argv", "cwd", "grace_ms", "done_codes, later_codes, dead_codes", "actor"] {
+        let begins = format!("handler.{key} = ..: it is for kind = ");
+        assert!(wrong.iter().any(|text| text.starts_with(&begins)), "{key}: {wrong:?}");
+    }
+    assert_eq!(wrong.len(), 5, "{wrong:?}");
+    let config = HandlerConfig { headers_file: Some("h".into()), ..command(&["work"]) };
+    assert_eq!(config.check([]).len(), 1);
+}

@@ -1,0 +1,266 @@
+//! The actor CatalogPoller: knows when to look, has the rules at work, and answers operators and other actors.
+
+mod idioms;
+mod timing;
+
+use std::{
+    cell::RefCell,
+    collections::BTreeMap,
+    rc::Rc,
+    sync::{Arc, Mutex, MutexGuard},
+    time::Duration,
+};
+
+use orchestrator_supervise::{
+    Answer, Child, ChildCx, ConsoleError, ConsoleReply, ConsoleRequest, Factory, FigureKind, Handle, Slot,
+    StartCx, StopToken,
+};
+use serde_json::json;
+use tokio::sync::watch;
+
+use crate::{
+    agent::{Agent, Call, House, Planner},
+    config::{CatalogConfig, PlanConfig, RuleConfig},
+    edge::{handlers::AnyHandler, notices::Notices},
+    handler_config::Actors,
+    lane::Lane,
+    messages::{BlockingPoll, SetRules, StateChangeOnce},
+    polling::Polling,
+    rule::Rule,
+    service::Service,
+    status::{Board, Statuses},
+    wall::Wall,
+};
+use idioms::Idioms;
+
+const VERBS: &str = "status, run-once";
+
+/// The actors that rules can name.
+#[derive(Debug, Clone, Default)]
+pub struct Names {
+    /// Who works on rows.
+    pub handlers: Actors,
+    /// Who plans.
+    pub planners: BTreeMap<String, orchestrator_supervise::Recipient<crate::agent::PlanRow>>,
+}
+
+/// What outlives an incarnation: the rules as they are now, and what people see of them.
+#[derive(Debug, Clone)]
+pub struct Desk {
+    rules: Arc<Mutex<Vec<RuleConfig>>>,
+    statuses: Statuses,
+}
+
+impl Desk {
+    /// A desk with these rules.
+    pub fn new(rules: Vec<RuleConfig>) -> Self {
+        Self { rules: Arc::new(Mutex::new(rules)), statuses: Statuses::default() }
+    }
+
+    fn rules(&self) -> MutexGuard<'_, Vec<RuleConfig>> {
+        self.rules.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+/// A rule that is at work.
+struct Running {
+    config: RuleConfig,
+    calls: watch::Sender<Call>,
+    retire: StopToken,
+}
+
+/// Rules at work, by name.
+type Rules = Rc<RefCell<BTreeMap<String, Running>>>;
+
+/// The actor.
+pub struct CatalogPoller<S> {
+    config: CatalogConfig,
+    notices: Notices,
+    names: Names,
+    desk: Desk,
+    cx: StartCx,
+    house: House<S>,
+    rules: Rules,
+    idioms: Idioms<S>,
+    /// Futures that have not ended: rules, and the clock.
+    under_way: usize,
+}
+
+/// The child: it looks at the catalog that `service` is the way to, whenever `notices` tell it to, or it is time.
+pub fn factory<S: Service + Clone + Unpin + Send + 'static>(
+    config: &CatalogConfig,
+    slot: Slot<CatalogPoller<S>>,
+    service: S,
+    notices: Notices,
+    names: Names,
+    desk: Desk,
+) -> Factory {
+    let config = config.clone();
+    Factory::actor(slot, move |cx| {
+        let house = House {
+            service: service.clone(),
+            lane: Lane::default(),
+            wall: Wall::System,
+            agent: config.agent().into(),
+            max_batch: config.max_batch as usize,
+            cache: config.cache,
+            grace: Duration::from_millis(config.grace_ms.into()),
+        };
+        Ok(CatalogPoller {
+            idioms: Idioms::new(house.clone()),
+            config: config.clone(),
+            notices: notices.clone(),
+            names: names.clone(),
+            desk: desk.clone(),
+            cx: cx.clone(),
+            house,
+            rules: Rules::default(),
+            under_way: 0,
+        })
+    })
+}
+
+impl<S: Service + Clone + Unpin + 'static> Child for CatalogPoller<S> {
+    fn started(&mut self, cx: &mut ChildCx<'_, Self>) {
+        let polling = Polling::new(self.config.patience());
+        let clock = timing::Clock {
+            polling,
+            notices: self.notices.clone(),
+            rules: self.rules.clone(),
+            looks: self.idioms.looks(),
+            cx: self.cx.clone(),
+            looked: cx.vitals().declare("looks", "", FigureKind::Counter),
+        };
+        self.begin(clock.run(), cx);
+        self.set_rules(cx);
+    }
+
+    /// Rows in hand are finished, or given back.
+    fn drained(&self) -> bool {
+        self.under_way == 0
+    }
+}
+
+impl<S: Service + Clone + Unpin + 'static> CatalogPoller<S> {
+    fn begin(&mut self, future: impl Future<Output = ()> + 'static, cx: &mut ChildCx<'_, Self>) {
+        self.under_way += 1;
+        cx.spawn(future, |poller, (), _| poller.under_way -= 1);
+    }
+
+    /// Begins what is new, retires what is gone, and leaves alone what is as it was.
+    fn set_rules(&mut self, cx: &mut ChildCx<'_, Self>) {
+        let wanted = self.desk.rules().clone();
+        self.rules.borrow_mut().retain(|name, running| {
+            let stays = wanted.iter().any(|rule| rule.name == *name && *rule == running.config);
+            if !stays {
+                tracing::info!(rule = name, "the rule retires: what it has claimed is finished");
+                running.retire.cancel();
+            }
+            stays
+        });
+        self.desk.statuses.retain(|name| wanted.iter().any(|rule| rule.name == name));
+        for config in wanted {
+            if self.rules.borrow().contains_key(&config.name) {
+                continue;
+            }
+            match self.employ(&config) {
+                Ok(agent) => {
+                    let calls =
+                        watch::Sender::new(Call { paused: self.cx.vitals.is_paused(), ..Call::default() });
+                    let retire = StopToken::new();
+                    let run = agent.run(calls.subscribe(), self.cx.stop.clone(), retire.clone());
+                    self.rules.borrow_mut().insert(config.name.clone(), Running { config, calls, retire });
+                    self.begin(run, cx);
+                }
+                // Checked when it was read; an actor that is named may be missing all the same.
+                Err(reason) => {
+                    tracing::error!(rule = config.name, "the rule cannot be followed: {reason}");
+                    let board = Board::new(&config.name, &self.desk.statuses, &self.cx.vitals);
+                    board.phase("parked", Some(reason));
+                }
+            }
+        }
+    }
+
+    fn employ(&self, config: &RuleConfig) -> Result<Agent<S, AnyHandler>, String> {
+        let rule = Rule::new(config).map_err(|errors| errors.join("; "))?;
+        for warning in rule.warnings() {
+            tracing::warn!(rule = rule.name, "{warning}");
+        }
+        let handler = config.handler.handler(&self.names.handlers)?;
+        let planner = match &config.plan {
+            None => Planner::Rule,
+            Some(PlanConfig::Actor { name }) => match self.names.planners.get(name) {
+                Some(actor) => Planner::Actor(actor.clone()),
+                None => return Err(format!("plan.name = {name}: there is no such actor in this process")),
+            },
+        };
+        let board = Board::new(&config.name, &self.desk.statuses, &self.cx.vitals);
+        Ok(Agent::new(Rc::new(rule), self.house.clone(), Rc::new(handler), planner, board))
+    }
+
+    fn status(&self) -> serde_json::Value {
+        let notices = self.notices.heard();
+        json!({
+            "catalog": self.config.name,
+            "base": self.config.base,
+            "agent": &*self.house.agent,
+            "notices": { "there": notices.is_up, "count": notices.count, "since_secs": notices.since.elapsed().as_secs() },
+            "paused": self.cx.vitals.is_paused(),
+            "rules": self.desk.statuses.all(),
+        })
+    }
+
+    fn run_once(&self, args: &serde_json::Value) -> ConsoleReply {
+        let rules = self.rules.borrow();
+        let known = || rules.keys().cloned().collect::<Vec<_>>().join(", ");
+        let name = args.get("rule").and_then(serde_json::Value::as_str);
+        let Some(name) = name else {
+            return Err(ConsoleError::BadArguments(format!("give the rule's name; there is {}", known())));
+        };
+        let Some(running) = rules.get(name) else {
+            return Err(ConsoleError::BadArguments(format!("there is no rule {name}; there is {}", known())));
+        };
+        if self.cx.vitals.is_paused() {
+            return Err(ConsoleError::Refused("the poller is paused: resume it first".to_owned()));
+        }
+        let before = self.desk.statuses.all().remove(name).unwrap_or_default();
+        running.calls.send_modify(|call| call.orders += 1);
+        tracing::info!(rule = name, "an operator wants it to look");
+        Ok(json!({ "rule": name, "before": before }))
+    }
+}
+
+impl<S: Service + Clone + Unpin + 'static> Handle<ConsoleRequest> for CatalogPoller<S> {
+    fn handle(&mut self, request: ConsoleRequest, _: &mut ChildCx<'_, Self>) -> Answer<Self, ConsoleReply> {
+        Answer::now(match request.verb.as_str() {
+            "status" => Ok(self.status()),
+            "run-once" => self.run_once(&request.args),
+            _ => Err(ConsoleError::UnknownVerb(VERBS.to_owned())),
+        })
+    }
+}
+
+impl<S: Service + Clone + Unpin + 'static> Handle<SetRules> for CatalogPoller<S> {
+    fn handle(&mut self, SetRules { rules }: SetRules, cx: &mut ChildCx<'_, Self>) -> Answer<Self, ()> {
+        *self.desk.rules() = rules;
+        self.set_rules(cx);
+        Answer::done()
+    }
+}
+
+impl<S: Service + Clone + Unpin + 'static> Handle<StateChangeOnce> for CatalogPoller<S> {
+    fn handle(&mut self, message: StateChangeOnce, cx: &mut ChildCx<'_, Self>) -> Answer<Self, ()> {
+        let change = self.idioms.state_change(message);
+        cx.spawn(change, |_, (), _| {});
+        Answer::done()
+    }
+}
+
+impl<S: Service + Clone + Unpin + 'static> Handle<BlockingPoll> for CatalogPoller<S> {
+    fn handle(&mut self, message: BlockingPoll, cx: &mut ChildCx<'_, Self>) -> Answer<Self, ()> {
+        let poll = self.idioms.poll(message, self.cx.stop.clone());
+        self.begin(poll, cx);
+        Answer::done()
+    }
+}

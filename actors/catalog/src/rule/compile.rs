@@ -1,0 +1,210 @@
+//! From the configuration of a rule to the rule: all that is wrong with it is told at once.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use orchestrator_supervise::Backoff;
+use serde_json::Value;
+
+use super::{Columns, Lease, Rule, WRITTEN};
+use crate::{
+    config::{Guard, RuleConfig},
+    path,
+    state_change::keys_of,
+    template::{Place, Template},
+};
+
+/// Where a rule reads and writes.
+struct Paths {
+    query: String,
+    makes_limit: bool,
+    update: String,
+    group: String,
+    entity: String,
+}
+
+impl Rule {
+    /// Reads the configuration.
+    ///
+    /// # Errors
+    /// What has to be changed; each text begins with the key.
+    pub fn new(config: &RuleConfig) -> Result<Self, Vec<String>> {
+        let mut wrong = Vec::new();
+        let claim = columns("claim.set", &config.claim.set, Place::Claim, &mut wrong);
+        let done = columns("done", &config.done, Place::Done, &mut wrong);
+        let fail = columns("fail", &config.fail, Place::Fail, &mut wrong);
+        let dead = columns("dead", &config.dead, Place::Fail, &mut wrong);
+        if claim.is_empty() {
+            wrong.push(
+                "claim.set = {}: say what a claim writes, for example { state = \"claimed\" }".to_owned(),
+            );
+        }
+        let token = single(&claim, "$token", |value| matches!(value, Template::Token), &mut wrong);
+        let lease = lease(config, &claim, &mut wrong);
+        if let Some(column) = &config.attempts_column
+            && !claim.iter().any(|(name, _)| name == column)
+        {
+            wrong.push(format!(
+                "attempts_column = {column}: the claim has to write it: claim.set.{column} = \"$row.{column}+1\""
+            ));
+        }
+        let paths = paths(config, &claim, &mut wrong);
+        match paths {
+            Some(Paths { query, makes_limit, update, group, entity }) if wrong.is_empty() => Ok(Self {
+                name: config.name.clone(),
+                limit: config.limit as usize,
+                concurrency: config.concurrency as usize,
+                priority: config.priority,
+                max_attempts: config.max_attempts,
+                backoff: Backoff {
+                    first: Duration::from_millis(config.backoff.first_ms.into()),
+                    max: Duration::from_millis(config.backoff.max_ms.into()),
+                },
+                dry_run: config.dry_run,
+                guard: config.claim.guard,
+                query,
+                makes_limit,
+                update,
+                group,
+                entity,
+                key: config.key.clone(),
+                claim,
+                token,
+                lease,
+                attempts: config.attempts_column.clone(),
+                done,
+                fail,
+                dead,
+            }),
+            _ => Err(wrong),
+        }
+    }
+}
+
+fn columns(key: &str, set: &BTreeMap<String, Value>, place: Place, wrong: &mut Vec<String>) -> Columns {
+    let mut columns = Vec::with_capacity(set.len());
+    for (column, value) in set {
+        match Template::parse(value, place) {
+            Ok(template) => columns.push((column.clone(), template)),
+            Err(error) => wrong.push(format!("{key}.{column} = {value}: {error}")),
+        }
+    }
+    columns
+}
+
+/// The one column whose value is of a kind.
+fn single(
+    claim: &Columns,
+    word: &str,
+    is: impl Fn(&Template) -> bool,
+    wrong: &mut Vec<String>,
+) -> Option<String> {
+    let mut found = claim.iter().filter(|(_, value)| is(value)).map(|(column, _)| column.clone());
+    let first = found.next();
+    if let Some(second) = found.next() {
+        wrong.push(format!("claim.set.{second} = {word}: only one column can have it"));
+    }
+    first
+}
+
+fn lease(config: &RuleConfig, claim: &Columns, wrong: &mut Vec<String>) -> Option<Lease> {
+    let ends = |value: &Template| matches!(value, Template::Now(later) if later.is_positive());
+    let column = single(claim, "$now+..", ends, wrong);
+    let written = claim.iter().find_map(|(name, value)| match value {
+        Template::Now(later) if Some(name) == column.as_ref() => Duration::try_from(*later).ok(),
+        _ => None,
+    });
+    let asked = config.lease_secs.map(|secs| Duration::from_secs(secs.into()));
+    match (written, asked) {
+        (None, Some(asked)) => wrong.push(format!(
+            "lease_secs = {}: no column says when the claim ends: claim.set.COLUMN = \"$now+{}s\"",
+            asked.as_secs(),
+            asked.as_secs()
+        )),
+        (Some(written), Some(asked)) if written != asked => wrong.push(format!(
+            "lease_secs = {}: the claim says {} s: leave it out, or write the same",
+            asked.as_secs(),
+            written.as_secs()
+        )),
+        _ => {}
+    }
+    Some(Lease { column: column?, span: written? })
+}
+
+fn paths(config: &RuleConfig, claim: &Columns, wrong: &mut Vec<String>) -> Option<Paths> {
+    match (&config.query, &config.update, &config.table) {
+        (None, None, Some(table)) => Some(made(config, &path::table(table), claim)),
+        (Some(query), Some(update), _) => given(config, query, update, wrong),
+        (None, None, None) => {
+            wrong.push("table = \"\": give a table, or query and update".to_owned());
+            None
+        }
+        _ => {
+            wrong.push("query = ..: query and update belong together".to_owned());
+            None
+        }
+    }
+}
+
+fn made(config: &RuleConfig, table: &str, claim: &Columns) -> Paths {
+    let entity = format!("/entity/{table}");
+    let filter = config.filter.as_ref().filter(|filter| !filter.is_empty());
+    let filter = filter.map(|filter| format!("/{filter}")).unwrap_or_default();
+    let sort = if config.sort.is_empty() { String::new() } else { format!("@sort({})", config.sort) };
+    let group = format!("/attributegroup/{table}/");
+    let keys = match config.claim.guard {
+        Guard::IfMatch => path::columns([config.key.as_str()]),
+        Guard::RowCas => path::columns([config.key.as_str(), WRITTEN]),
+    };
+    let targets = path::columns(claim.iter().map(|(column, _)| column.as_str()));
+    Paths {
+        query: format!("{entity}{filter}{sort}"),
+        makes_limit: true,
+        update: format!("{group}{keys};{targets}"),
+        group,
+        entity,
+    }
+}
+
+/// Paths as the original's callers write them.
+fn given(config: &RuleConfig, query: &str, update: &str, wrong: &mut Vec<String>) -> Option<Paths> {
+    if config.filter.is_some() {
+        wrong.push("filter = ..: query has a filter of its own; leave one of them".to_owned());
+    }
+    if !query.contains("limit=") {
+        wrong.push(format!("query = {query}: end it with ?limit=N: without it the server sends all rows"));
+    }
+    let keys = keys_of(update);
+    if config.claim.guard == Guard::RowCas && !keys.iter().any(|key| key == WRITTEN) {
+        wrong.push(format!(
+            "claim.guard = row-cas: update has no {WRITTEN} among its keys: add it, or write guard = \"if-match\""
+        ));
+    }
+    if !keys.is_empty() && !keys.contains(&config.key) {
+        wrong.push(format!("key = {}: update has no such key: it has {}", config.key, keys.join(", ")));
+    }
+    let table = match &config.table {
+        Some(table) => path::table(table),
+        None => match table_of(update) {
+            Some(table) => table.to_owned(),
+            None => {
+                wrong.push(format!(
+                    "update = {update}: begin it with /attributegroup/TABLE/ or /entity/TABLE"
+                ));
+                return None;
+            }
+        },
+    };
+    Some(Paths {
+        query: query.to_owned(),
+        makes_limit: false,
+        update: update.to_owned(),
+        group: format!("/attributegroup/{table}/"),
+        entity: format!("/entity/{table}"),
+    })
+}
+
+/// The table that an update writes to.
+fn table_of(update: &str) -> Option<&str> {
+    let rest = update.strip_prefix("/attributegroup/").or_else(|| update.strip_prefix("/entity/"))?;
+    rest.split(['/', '?']).next().filter(|table| !table.is_empty())
+}

@@ -1,0 +1,208 @@
+//! Paths and bodies of rules, byte for byte.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::*;
+use crate::config::RuleConfig;
+
+fn rule(config: &Value) -> Rule {
+    let config: RuleConfig = serde_json::from_value(config.clone()).expect("a configuration");
+    Rule::new(&config).unwrap_or_else(|errors| panic!("{errors:?}"))
+}
+
+fn refused(config: &Value) -> Vec<String> {
+    let config: RuleConfig = serde_json::from_value(config.clone()).expect("a configuration");
+    Rule::new(&config).expect_err("it should be refused")
+}
+
+fn row(value: Value) -> Row {
+    value.as_object().cloned().expect("an object")
+}
+
+fn now() -> Timestamp {
+    "2026-11-20T12:00:00Z".parse().expect("a time")
+}
+
+fn whole() -> Rule {
+    rule(&json!({
+        "name": "r", "table": "S:Foo bar", "filter": "state=actionable", "limit": 5, "attempts_column": "attempts",
+        "max_attempts": 3,
+        "claim": { "set": {
+            "state": "claimed", "claimed_by": "$token", "lease_until": "$now+15m", "attempts": "$row.attempts+1"
+        } },
+        "done": { "state": "complete", "claimed_by": null, "doc": "$result.doc" },
+        "fail": { "state": "actionable", "error": "$error" },
+    }))
+}
+
+const BEFORE: &str = r#"{"RID":"1-A","RMT":"2026-11-20 11:00:00+00:00","state":"actionable","attempts":null,
+    "claimed_by":null,"lease_until":null}"#;
+
+fn before() -> Row {
+    serde_json::from_str(BEFORE).expect("a row")
+}
+
+#[test]
+fn a_table_and_a_filter_become_a_query_and_an_update() {
+    let rule = whole();
+    assert_eq!(rule.query(now(), 0), "/entity/S:Foo%20bar/state=actionable@sort(RCT,RID)?limit=5");
+    assert!(rule.is_timeless());
+    let more = "/entity/S:Foo%20bar/state=actionable@sort(RCT,RID)?limit=9";
+    assert_eq!(rule.query(now(), 3), more, "what is left alone hides nothing");
+    let update = "/attributegroup/S:Foo%20bar/RID,RMT;attempts,claimed_by,lease_until,state";
+    assert_eq!(rule.update(), update);
+    assert_eq!(rule.take_over(), update, "with row CAS it is the same");
+    let held = "/entity/S:Foo%20bar/state=claimed&!lease_until::null::@sort(lease_until,RID)?limit=5";
+    assert_eq!(rule.held_query().as_deref(), Some(held));
+    assert_eq!(rule.token_query("me/1").as_deref(), Some("/entity/S:Foo%20bar/claimed_by=me%2F1"));
+    let ids = [json!("1-A"), json!(7)];
+    assert_eq!(rule.rows_query(&ids), "/entity/S:Foo%20bar/RID=any(1-A,7)");
+    assert_eq!(rule.lease(), Some(Duration::from_secs(900)));
+    assert_eq!(rule.warnings(), Vec::<String>::new());
+}
+
+#[test]
+fn time_in_a_filter_is_encoded() {
+    let rule = rule(&json!({
+        "name": "r", "table": "T", "filter": "state=a;retry_at::leq::$now", "sort": "",
+        "claim": { "set": { "state": "b" } },
+    }));
+    let query = "/entity/T/state=a;retry_at::leq::2026-11-20T12%3A00%3A00.000000%2B00%3A00?limit=100";
+    assert_eq!((rule.query(now(), 0).as_str(), rule.is_timeless()), (query, false));
+}
+
+#[test]
+fn a_claim_names_the_row_as_it_was_read() {
+    let claimed = whole().claim(&before(), "me/1", now()).expect("a claim");
+    let expected = json!({
+        "RID": "1-A", "RMT": "2026-11-20 11:00:00+00:00", "state": "claimed", "claimed_by": "me/1",
+        "lease_until": "2026-11-20T12:15:00.000000+00:00", "attempts": 1,
+    });
+    assert_eq!(claimed, row(expected));
+}
+
+#[test]
+fn endings_are_fenced_by_the_token() {
+    let rule = whole();
+    let claimed = rule.claim(&before(), "me/1", now()).expect("a claim");
+    let result = row(json!({ "doc": "d" }));
+    let before = before();
+    let meaning = Meaning { token: "me/1", now: now(), row: &before, result: Some(&result), error: "no" };
+    let settled =
+        |ending| rule.settle(ending, &before, &claimed, &meaning).expect("values").expect("something");
+    for (ending, path, update) in [
+        (
+            Ending::Done,
+            "RID,claimed_claimed_by:=claimed_by;claimed_by,doc,state",
+            json!({ "RID": "1-A", "claimed_claimed_by": "me/1", "claimed_by": null, "doc": "d", "state": "complete" }),
+        ),
+        (
+            Ending::Failed,
+            "RID,claimed_claimed_by:=claimed_by;error,state",
+            json!({ "RID": "1-A", "claimed_claimed_by": "me/1", "error": "no", "state": "actionable" }),
+        ),
+        (
+            Ending::Dead,
+            "RID,claimed_claimed_by:=claimed_by;error,state",
+            json!({ "RID": "1-A", "claimed_claimed_by": "me/1", "error": "no", "state": "actionable" }),
+        ),
+        (
+            Ending::Released,
+            "RID,claimed_claimed_by:=claimed_by;attempts,claimed_by,lease_until,state",
+            json!({ "RID": "1-A", "claimed_claimed_by": "me/1", "attempts": null, "claimed_by": null,
+                "lease_until": null, "state": "actionable" }),
+        ),
+        (
+            Ending::Renewed,
+            "RID,claimed_claimed_by:=claimed_by;lease_until",
+            json!({ "RID": "1-A", "claimed_claimed_by": "me/1", "lease_until": "2026-11-20T12:15:00.000000+00:00" }),
+        ),
+    ] {
+        let settlement = settled(ending);
+        assert_eq!(settlement.path, format!("/attributegroup/S:Foo%20bar/{path}"), "{ending:?}");
+        assert_eq!(settlement.update, row(update), "{ending:?}");
+    }
+}
+
+/// The agent in the original's docstring, with a table that has nothing but `id` and `state`.
+#[test]
+fn the_paths_of_the_original_are_sent_as_they_stand() {
+    let rule = rule(&json!({
+        "name": "r", "query": "/entity/Foo/state=actionable?limit=5", "update": "/attributegroup/Foo/id;state", "key": "id",
+        "claim": { "guard": "if-match", "set": { "state": "claimed" } }, "done": { "state": "complete" },
+    }));
+    assert_eq!(rule.query(now(), 0), "/entity/Foo/state=actionable?limit=5");
+    assert_eq!(rule.update(), "/attributegroup/Foo/id;state");
+    let before = row(json!({ "id": 1, "state": "actionable" }));
+    let claimed = rule.claim(&before, "me/1", now()).expect("a claim");
+    assert_eq!(claimed, row(json!({ "id": 1, "state": "claimed" })));
+    let meaning = Meaning { token: "me/1", now: now(), row: &before, result: None, error: "" };
+    let done = rule.settle(Ending::Done, &before, &claimed, &meaning).expect("values").expect("something");
+    assert_eq!(done.path, "/attributegroup/Foo/id,claimed_state:=state;state");
+    assert_eq!(done.update, row(json!({ "id": 1, "claimed_state": "claimed", "state": "complete" })));
+    assert_eq!(rule.settle(Ending::Failed, &before, &claimed, &meaning), Ok(None));
+    assert_eq!(rule.settle(Ending::Renewed, &before, &claimed, &meaning), Ok(None));
+    assert_eq!(rule.warnings().len(), 3, "{:?}", rule.warnings());
+    assert_eq!((rule.held_query(), rule.token_query("x"), rule.lease()), (None, None, None));
+}
+
+#[test]
+fn a_pure_change_of_state_has_nothing_to_settle() {
+    let rule = rule(&json!({ "name": "r", "table": "T", "claim": { "set": { "state": "b" } } }));
+    let (before, claimed) = (row(json!({ "RID": "1" })), row(json!({ "RID": "1", "state": "b" })));
+    let meaning = Meaning { token: "", now: now(), row: &before, result: None, error: "" };
+    assert_eq!(rule.settle(Ending::Done, &before, &claimed, &meaning), Ok(None));
+    assert_eq!(
+        rule.settle(Ending::Released, &before, &claimed, &meaning),
+        Ok(None),
+        "what was there is not known"
+    );
+}
+
+#[test]
+fn all_that_is_wrong_is_told_at_once() {
+    let set = json!({ "state": "claimed" });
+    for (config, texts) in [
+        (json!({ "name": "r" }), vec!["claim.set = {}", "table = \"\""]),
+        (json!({ "table": "T", "query": "/entity/T?limit=1", "claim": { "set": set } }), vec!["query = .."]),
+        (
+            json!({ "table": "T", "lease_secs": 5, "attempts_column": "n", "done": { "x": "$error" },
+                "claim": { "set": { "a": "$token", "b": "$token", "c": "$tomorrow" } } }),
+            vec!["claim.set.c", "done.x", "claim.set.b", "lease_secs = 5", "attempts_column = n"],
+        ),
+        (
+            json!({ "table": "T", "lease_secs": 5, "claim": { "set": { "a": "$now+1m" } } }),
+            vec!["lease_secs = 5: the claim says 60 s"],
+        ),
+        (
+            json!({ "query": "/entity/T", "update": "/attributegroup/T/id;state", "filter": "x=1", "claim": { "set": set } }),
+            vec!["filter = ..", "query = /entity/T: end it", "claim.guard = row-cas", "key = RID"],
+        ),
+        (
+            json!({ "query": "/entity/T?limit=1", "update": "/aggregate/T/n", "claim": { "guard": "if-match", "set": set } }),
+            vec!["update = /aggregate/T/n"],
+        ),
+    ] {
+        let errors = refused(&config);
+        assert!(
+            texts.iter().all(|text| errors.iter().any(|error| error.starts_with(text))),
+            "{texts:?}: {errors:?}"
+        );
+        if texts.len() > 2 {
+            assert_eq!(errors.len(), texts.len(), "{errors:?}");
+        }
+    }
+}
+
+#[test]
+fn attempts_are_counted_up_to_the_last() {
+    let rule = whole();
+    for (attempts, count, exhausted) in
+        [(json!(null), 0, false), (json!(2), 2, false), (json!(3), 3, true), (json!("x"), 0, false)]
+    {
+        let row = row(json!({ "attempts": attempts }));
+        assert_eq!((rule.attempts(&row), rule.is_exhausted(&row)), (count, exhausted), "{attempts}");
+    }
+}

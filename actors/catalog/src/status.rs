@@ -1,0 +1,230 @@
+//! What people see of rules: a status that outlives restarts, and figures.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard},
+    time::Duration,
+};
+
+use jiff::Timestamp;
+use orchestrator_supervise::{Figure, FigureKind, Timing, Vitals};
+use serde::Serialize;
+
+/// The label of figures.
+const LABEL: &str = "rule";
+
+/// Of texts for people, the last so many are kept.
+const TEXTS: usize = 20;
+
+/// How a rule is.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct RuleStatus {
+    /// `idle`, `working`, `waiting` (for what `reason` says), `parked`, `paused` or `stopping`.
+    pub phase: &'static str,
+    /// Why it waits, or is parked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Claimed rows that are not settled.
+    pub in_hand: usize,
+    /// Of these, rows that are worked on.
+    pub working: usize,
+    /// Rows that failed and are left alone for a while.
+    pub held_back: usize,
+    /// Looks that have ended.
+    pub looks: u64,
+    /// Rows claimed.
+    pub claimed: u64,
+    /// Of these, taken over from others whose lease had ended.
+    pub taken_over: u64,
+    /// Rows done.
+    pub done: u64,
+    /// Attempts that failed.
+    pub failed: u64,
+    /// Rows that failed for good.
+    pub dead: u64,
+    /// Rows that were given back untried.
+    pub released: u64,
+    /// Rows that somebody else had when they should have been settled or renewed.
+    pub lost: u64,
+    /// Claims that somebody else was faster with: 412.
+    pub conflicts: u64,
+    /// Rows that somebody else was faster with.
+    pub passed_over: u64,
+    /// From a row's creation to its claim, of the last one, milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lag_ms: Option<u64>,
+    /// The last look that ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub looked: Option<String>,
+    /// Claims of which it is not known whether they were written, and rows that cannot be settled: for people to look at.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unsettled: Vec<String>,
+    /// What would be claimed, where nothing is.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub would_claim: Vec<String>,
+}
+
+/// The status of all rules of a catalog. Clones share it.
+#[derive(Debug, Clone, Default)]
+pub struct Statuses(Arc<Mutex<BTreeMap<String, RuleStatus>>>);
+
+impl Statuses {
+    /// All of them.
+    pub fn all(&self) -> BTreeMap<String, RuleStatus> {
+        self.lock().clone()
+    }
+
+    /// Leaves out those that are no rules any more.
+    pub fn retain(&self, is: impl Fn(&str) -> bool) {
+        self.lock().retain(|name, _| is(name));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, RuleStatus>> {
+        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+/// What is counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Count {
+    /// Rows claimed.
+    Claimed,
+    /// Of these, taken over.
+    TakenOver,
+    /// Rows done.
+    Done,
+    /// Attempts that failed.
+    Failed,
+    /// Rows that failed for good.
+    Dead,
+    /// Rows given back.
+    Released,
+    /// Rows lost to somebody else.
+    Lost,
+    /// 412.
+    Conflicts,
+    /// Rows that others were faster with.
+    PassedOver,
+}
+
+/// Where one rule tells of itself.
+#[derive(Debug, Clone)]
+pub struct Board {
+    rule: String,
+    statuses: Statuses,
+    figures: Arc<Figures>,
+}
+
+#[derive(Debug)]
+struct Figures {
+    counts: [Figure; 9],
+    in_hand: Figure,
+    parked: Figure,
+    lag: Figure,
+    handling: Timing,
+}
+
+const COUNTS: [(&str, &str); 9] = [
+    ("claimed", "rows"),
+    ("taken_over", "rows"),
+    ("done", "rows"),
+    ("failed", "attempts"),
+    ("dead", "rows"),
+    ("released", "rows"),
+    ("lost", "rows"),
+    ("conflicts", "claims"),
+    ("passed_over", "rows"),
+];
+
+impl Board {
+    /// The board of `rule`, with its figures at `vitals`.
+    pub fn new(rule: &str, statuses: &Statuses, vitals: &Vitals) -> Self {
+        let label = (LABEL, rule);
+        let of = |name, unit, kind| vitals.declare_of(name, unit, kind, label);
+        let figures = Figures {
+            counts: COUNTS.map(|(name, unit)| of(name, unit, FigureKind::Counter)),
+            in_hand: of("in_hand", "rows", FigureKind::Gauge),
+            parked: of("parked", "", FigureKind::Gauge),
+            lag: of("lag", "milliseconds", FigureKind::Gauge),
+            handling: vitals.declare_timing("handling", ("kind", "row")),
+        };
+        statuses.lock().entry(rule.to_owned()).or_default();
+        Self { rule: rule.to_owned(), statuses: statuses.clone(), figures: Arc::new(figures) }
+    }
+
+    fn change(&self, change: impl FnOnce(&mut RuleStatus)) {
+        change(self.statuses.lock().entry(self.rule.clone()).or_default());
+    }
+
+    /// Counts.
+    pub fn count(&self, count: Count, by: usize) {
+        let by = by as u64;
+        if by == 0 {
+            return;
+        }
+        self.figures.counts[count as usize].add(by);
+        self.change(|status| {
+            let counter = match count {
+                Count::Claimed => &mut status.claimed,
+                Count::TakenOver => &mut status.taken_over,
+                Count::Done => &mut status.done,
+                Count::Failed => &mut status.failed,
+                Count::Dead => &mut status.dead,
+                Count::Released => &mut status.released,
+                Count::Lost => &mut status.lost,
+                Count::Conflicts => &mut status.conflicts,
+                Count::PassedOver => &mut status.passed_over,
+            };
+            *counter += by;
+        });
+    }
+
+    /// What it does now.
+    pub fn phase(&self, phase: &'static str, reason: Option<String>) {
+        self.figures.parked.set((phase == "parked").into());
+        self.change(|status| (status.phase, status.reason) = (phase, reason));
+    }
+
+    /// How many rows it has.
+    pub fn hand(&self, in_hand: usize, working: usize, held_back: usize) {
+        self.figures.in_hand.set(in_hand as u64);
+        self.change(|status| {
+            (status.in_hand, status.working, status.held_back) = (in_hand, working, held_back)
+        });
+    }
+
+    /// A look has ended.
+    pub fn looked(&self, now: Timestamp) {
+        self.change(|status| {
+            status.looks += 1;
+            status.looked = Some(crate::path::instant(now));
+        });
+    }
+
+    /// A row was claimed so long after it was made.
+    pub fn lag(&self, lag: Duration) {
+        let ms = u64::try_from(lag.as_millis()).unwrap_or(u64::MAX);
+        self.figures.lag.set(ms);
+        self.change(|status| status.lag_ms = Some(ms));
+    }
+
+    /// A handler took so long.
+    pub fn handled(&self, span: Duration) {
+        self.figures.handling.record(span);
+    }
+
+    /// Something is left to people.
+    pub fn unsettled(&self, text: String) {
+        tracing::warn!(rule = self.rule, "{text}");
+        self.change(|status| {
+            status.unsettled.push(text);
+            let over = status.unsettled.len().saturating_sub(TEXTS);
+            status.unsettled.drain(..over);
+        });
+    }
+
+    /// What would be claimed.
+    pub fn would_claim(&self, keys: Vec<String>) {
+        self.change(|status| status.would_claim = keys);
+    }
+}

@@ -1,0 +1,123 @@
+//! A site that runs catalogs only: one catalog, with rules of the test's choice.
+
+use std::{fs, path::PathBuf, process::Command};
+
+use serde_json::{Value, json};
+
+use crate::{Ermrest, Instance, Site, eventually, http};
+
+/// A rule `work` with everything: a token, a lease of 5 s, attempts. The handler is left to the test.
+pub const WHOLE_RULE: &str = r#"
+[[catalog.rule]]
+name = "work"
+table = "Foo"
+filter = "state=actionable"
+sort = "id"
+attempts_column = "attempts"
+max_attempts = 5
+backoff = { first_ms = 100, max_ms = 1000 }
+claim.set = { state = "claimed", claimed_by = "$token", lease_until = "$now+5s", attempts = "$row.attempts+1" }
+done = { state = "complete", lease_until = "" }
+fail = { state = "actionable", claimed_by = "", lease_until = "", error = "$error" }
+dead = { state = "dead", claimed_by = "", lease_until = "", error = "$error" }
+"#;
+
+/// A site with a configuration file, which a test may write again.
+#[derive(Debug)]
+pub struct CatalogSite {
+    site: Site,
+    head: String,
+    rules: String,
+}
+
+impl CatalogSite {
+    /// For the binary at `binary` and the catalog of `server`, without notices; it looks often.
+    pub fn new(binary: impl Into<PathBuf>, server: &Ermrest) -> Self {
+        Self::at(binary, &server.url())
+    }
+
+    /// As [`CatalogSite::new`], for a catalog at `url`.
+    pub fn at(binary: impl Into<PathBuf>, url: &str) -> Self {
+        let head = format!("[[catalog]]\nname = \"lab\"\nbase = {url:?}\npoll_without_notices_secs = 0.25\n");
+        Self { site: Site::new(binary), head, rules: String::new() }
+    }
+
+    /// Hears notices from the broker at `url`.
+    #[must_use]
+    pub fn notices(self, url: &str) -> Self {
+        self.key(&format!("amqp = {url:?}"))
+    }
+
+    /// Adds a key of the catalog.
+    #[must_use]
+    pub fn key(mut self, line: &str) -> Self {
+        self.head.push_str(&format!("{line}\n"));
+        self
+    }
+
+    /// Adds rules, or keys of the last one.
+    #[must_use]
+    pub fn rule(mut self, text: &str) -> Self {
+        self.rules.push_str(text);
+        self
+    }
+
+    /// Forgets all rules.
+    pub fn forget_rules(&mut self) {
+        self.rules.clear();
+    }
+
+    /// Adds rules, or keys of the last one, while it runs; [`CatalogSite::write`] writes them.
+    pub fn add_rule(&mut self, text: &str) {
+        self.rules.push_str(text);
+    }
+
+    /// The directory.
+    pub fn site(&self) -> &Site {
+        &self.site
+    }
+
+    /// Writes the configuration file and gives its path.
+    pub fn write(&self) -> PathBuf {
+        let path = self.site.path().join("catalog.toml");
+        let amqp = if self.head.contains("amqp") { "" } else { "amqp = \"\"\n" };
+        fs::write(&path, format!("{}{amqp}{}", self.head, self.rules)).expect("write the configuration");
+        path
+    }
+
+    /// The command that runs the catalog on this site, without starting it.
+    pub fn command(&self) -> Command {
+        let mut command = self.site.bare_command();
+        command.args(["run", "--only", "catalog", "--config"]).arg(self.write());
+        let socket = format!("admin.unix_socket={}", self.site.admin_socket().display());
+        command.args(["--set", "admin.listen=\"\"", "--set", &socket]);
+        command
+    }
+
+    /// Starts an instance and waits until its endpoint answers.
+    pub fn start(&self) -> Instance {
+        let instance = Instance::spawn(self.command());
+        eventually("the endpoint to answer", || self.site.cli(&["tree"]).0 == 0);
+        instance
+    }
+
+    /// What the poller says of itself.
+    ///
+    /// # Panics
+    /// If it does not answer.
+    pub fn status(&self) -> Value {
+        let json = ["Content-Type: application/json"];
+        let url = "/v1/consoles/catalog/lab/poller/status";
+        let reply = http(&self.site.admin_socket(), "POST", url, &json, &json!({}).to_string());
+        assert_eq!(reply.status, 200, "{}", reply.body);
+        reply.json()
+    }
+
+    /// What the poller says of a rule.
+    ///
+    /// # Panics
+    /// As [`CatalogSite::status`].
+    pub fn rule_status(&self, rule: &str) -> Value {
+        self.status()["rules"][rule].clone()
+    }
+}
