@@ -103,7 +103,8 @@ fn two_agents_beside_two_of_the_original() {
         })
         .collect();
     let mut originals = ["first", "second"].map(|name| DerivaAgent::start(&server.url(), &broker, 5, name));
-    let queues = || broker.ctl(&["list_queues", "name"]).lines().filter(|name| name.starts_with("amq.gen")).count();
+    let queues =
+        || broker.ctl(&["list_queues", "name"]).lines().filter(|name| name.starts_with("amq.gen")).count();
     eventually("the originals to listen", || queues() == 2);
     let _instances: Vec<_> = sites.iter().map(CatalogSite::start).collect();
     eventually("all to listen", || queues() == 4);
