@@ -85,7 +85,7 @@ fn catalog(config: &CatalogConfig, names: &Names, rulebook: &Rulebook) -> Result
         None => (Notices::none(), None),
     };
     let (mailbox, slot) = mailbox::<CatalogPoller<HttpCatalog>>(QUESTIONS);
-    rulebook.learn(&config.name, mailbox.recipient());
+    rulebook.learn(&config.name, mailbox.clone());
     let desk = Desk::new(config.rule.clone());
     let poller = poller::factory(config, slot, service, heard, names.clone(), desk);
     // What is in hand has its grace period, and then one write.
