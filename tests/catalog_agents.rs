@@ -52,7 +52,8 @@ fn agents(count: usize, guard: &str) {
     let broker = Rabbit::start();
     let address = broker.url().trim_start_matches("amqp://").split('@').next_back().map(str::to_owned);
     let address = address.expect("an address");
-    let server = Ermrest::start(&[&SLOW[..], &["--amqp", address.split('/').next().expect("host and port")]].concat());
+    let server =
+        Ermrest::start(&[&SLOW[..], &["--amqp", address.split('/').next().expect("host and port")]].concat());
     let mut sites = Vec::new();
     for _ in 0..count {
         let site = CatalogSite::new(BINARY, &server).notices(&broker.url());
@@ -66,7 +67,8 @@ fn agents(count: usize, guard: &str) {
     }
     server.insert_foo(ROWS, "actionable");
     assert_once(&server, &sites);
-    let claimed: u64 = sites.iter().map(|site| site.rule_status("work")["claimed"].as_u64().expect("a count")).sum();
+    let claimed: u64 =
+        sites.iter().map(|site| site.rule_status("work")["claimed"].as_u64().expect("a count")).sum();
     assert_eq!(claimed, u64::from(ROWS));
 }
 

@@ -110,7 +110,8 @@ impl Desk {
                 }
                 Verdict::Hold(status, span, said) => {
                     let Patience { hold_max, away_max, .. } = self.place.patience;
-                    let span = span.min(if status == StatusCode::TOO_MANY_REQUESTS { hold_max } else { away_max });
+                    let span =
+                        span.min(if status == StatusCode::TOO_MANY_REQUESTS { hold_max } else { away_max });
                     self.held.set(Some(Instant::now() + span));
                     let said = format!("{said}: nothing is asked for {} ms", span.as_millis());
                     self.cx.vitals.note(said.as_str());

@@ -44,7 +44,14 @@ impl Default for Patience {
     /// The original's time-outs (spec §7) where it has some.
     fn default() -> Self {
         let secs = Duration::from_secs;
-        Self { connect: secs(6), read: secs(63), idle: secs(30), aborted: secs(60), hold_max: secs(60), away_max: Duration::from_millis(1_500) }
+        Self {
+            connect: secs(6),
+            read: secs(63),
+            idle: secs(30),
+            aborted: secs(60),
+            hold_max: secs(60),
+            away_max: Duration::from_millis(1_500),
+        }
     }
 }
 
