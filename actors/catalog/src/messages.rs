@@ -30,10 +30,13 @@ pub struct Changed {
     pub plan: Vec<(Row, Row)>,
 }
 
+/// What becomes of a candidate; None drops it.
+pub type PlanWith = Box<dyn FnMut(&Row) -> Option<Row> + Send>;
+
 /// Says what becomes of a candidate; None drops it.
 pub enum Plan {
     /// A function.
-    With(Box<dyn FnMut(&Row) -> Option<Row> + Send>),
+    With(PlanWith),
     /// An actor.
     Ask(Recipient<PlanRow>),
 }

@@ -9,6 +9,9 @@ use crate::{
     service::{Get, Put, Reply, Trouble},
 };
 
+/// Candidates and what becomes of them.
+pub type Planned = Vec<(Row, Row)>;
+
 /// What to do next.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Step {
@@ -219,7 +222,8 @@ impl StateChange {
         }
     }
 
-    fn divide(&self, plan: Vec<(Row, Row)>, echoed: &[Row]) -> (Vec<(Row, Row)>, Vec<(Row, Row)>) {
+    /// What the server says that it wrote, and the rest.
+    fn divide(&self, plan: Planned, echoed: &[Row]) -> (Planned, Planned) {
         // Without keys that can be known it is as with the original.
         if self.keys.is_empty() {
             return (plan, Vec::new());

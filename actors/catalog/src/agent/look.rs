@@ -178,7 +178,8 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
         let house = self.house.clone();
         let (rule, planner) = (self.rule.clone(), self.planner.clone());
         let look = async move {
-            Report::Looked(look(&house.service, &house.lane, &rule, &planner, change, order).await)
+            let looked = look(&house.service, &house.lane, &rule, &planner, change, order).await;
+            Report::Looked(Box::new(looked))
         };
         Some(look.boxed_local())
     }
