@@ -4,6 +4,7 @@
 mod adopt;
 mod look;
 mod next;
+mod order;
 mod outage;
 mod settle;
 #[cfg(test)]
@@ -22,14 +23,8 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-use self::{
-    adopt::Orphan,
-    look::{Looked, Looks},
-    next::Next,
-    outage::Outage,
-    settle::Settled,
-};
-pub use look::{PlanRow, Planner};
+use self::{adopt::Orphan, look::Looks, next::Next, order::Looked, outage::Outage, settle::Settled};
+pub use order::{PlanRow, Planner};
 
 use crate::{
     config::Guard,
@@ -116,6 +111,8 @@ pub struct Agent<S, H> {
     /// Rows that the server takes at once.
     largest: usize,
     last_was_write: bool,
+    /// How long handlers take.
+    handling: Option<Duration>,
     reading: Outage,
     writing: Outage,
     parked: Option<(String, Instant)>,
@@ -151,6 +148,7 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
             batch,
             largest: batch,
             last_was_write: false,
+            handling: None,
             reading: Outage::default(),
             writing: Outage::default(),
             parked: None,

@@ -30,6 +30,8 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
         // None: the row was lost meanwhile, and is gone.
         let Some(verdict) = verdict else { return };
         self.board.handled(span);
+        // The last few count most.
+        self.handling = Some(self.handling.map_or(span, |before| (before * 3 + span) / 4));
         match verdict {
             Verdict::Done(result) => self.end(id, Ending::Done, Some(&result), ""),
             Verdict::Later(error) => {
