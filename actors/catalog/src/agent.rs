@@ -6,6 +6,7 @@ mod look;
 mod next;
 mod order;
 mod outage;
+mod renew;
 mod settle;
 #[cfg(test)]
 mod tests;
