@@ -4,8 +4,9 @@
 //! key by key. Each source is checked against one schema, which the section types give. Nothing is converted silently, and
 //! a configuration that is refused is refused with all its errors at once.
 //!
-//! No key holds a secret: a secret is in a file of its own, and a key that ends in `_file` holds the path. So whatever is
-//! in a configuration may be printed.
+//! A secret is in a file of its own, and a key that ends in `_file` holds the path: so whatever is in a configuration may be
+//! printed. The one exception is `token` of a catalog, for trying out: `config print`, the admin endpoint and complaints show
+//! `***` in its place.
 
 mod assignment;
 mod check;
@@ -124,7 +125,7 @@ impl Config {
     /// As [`Config::load`].
     pub(crate) fn explained(sources: &Sources) -> Result<String> {
         let (config, merged) = Self::with_origins(sources)?;
-        print::print(&config, &merged)
+        print::print(&config, &merged, &Schema::of::<Self>())
     }
 
     /// The JSON Schema of a configuration file.
@@ -144,7 +145,12 @@ impl Config {
             Err(error) => refusals.push(layers::locate(&error.to_string(), &merged)),
         }
         config.assume_sections();
-        refusals.extend(cross_check(&config).iter().map(|text| layers::locate(text, &merged)));
+        let crossed = cross_check(&config);
+        let crossed = crossed.iter().map(|text| layers::locate(text, &merged));
+        // What was refused, and is at its default therefore, is told already.
+        let told = |key: &str| !key.is_empty() && refusals.iter().any(|refusal| refusal.key == key);
+        let crossed: Vec<_> = crossed.filter(|refusal| !told(&refusal.key)).collect();
+        refusals.extend(crossed);
         if let Some(only) = &sources.only
             && let Err(refusal) = config.keep_only(only)
         {

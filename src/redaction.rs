@@ -25,6 +25,10 @@ pub(crate) fn redacted(value: Value) -> Value {
 }
 
 fn is_secret(name: &str) -> bool {
+    // A bare key tells rows apart; a secret one says what it is the key to.
+    if name == "key" {
+        return false;
+    }
     let last = name.rsplit(['_', '-']).next().unwrap_or_default().to_ascii_lowercase();
     SECRET.contains(&last.strip_suffix('s').unwrap_or(&last)) || SECRET.contains(&last.as_str())
 }
@@ -47,12 +51,12 @@ mod tests {
     fn secrets_are_hidden_and_places_shown() {
         let config = json!({
             "amqp": { "url": "amqp://me:p/?a@ss@host:5672/v", "password": "pw", "password_file": "/run/pw" },
-            "peers": [{ "api_token": 7, "tokens": ["a"], "key": null }, "redis://u:p@[::1]/0"],
+            "peers": [{ "api_token": 7, "tokens": ["a"], "key": null, "api_key": "k" }, { "key": "RID" }, "redis://u:p@[::1]/0"],
             "plain": "http://host/x", "at": "me@home", "hold_secs": 60, "keyboard": "de",
         });
         let shown = json!({
             "amqp": { "url": "amqp://***@host:5672/v", "password": "***", "password_file": "/run/pw" },
-            "peers": [{ "api_token": "***", "tokens": "***", "key": null }, "redis://***@[::1]/0"],
+            "peers": [{ "api_token": "***", "tokens": "***", "key": null, "api_key": "***" }, { "key": "RID" }, "redis://***@[::1]/0"],
             "plain": "http://host/x", "at": "me@home", "hold_secs": 60, "keyboard": "de",
         });
         assert_eq!(redacted(config), shown);

@@ -54,7 +54,7 @@ fn every_profile_passes_check_without_touching_anything() {
 }
 
 /// Keys without a default to write: no socket, no file.
-const UNSET: [&str; 8] = [
+const UNSET: [&str; 25] = [
     "unix_socket",
     "url_file",
     "dsn_file",
@@ -63,10 +63,58 @@ const UNSET: [&str; 8] = [
     "dump_path",
     "password_file",
     "ca_file",
+    "[[catalog]] credential_file",
+    "[[catalog]] token_file",
+    "[[catalog]] token",
+    "[[catalog]] amqp",
+    "[[catalog]] amqp_file",
+    "[[catalog.rule]] filter",
+    "[[catalog.rule]] query",
+    "[[catalog.rule]] update",
+    "[[catalog.rule]] lease_secs",
+    "[[catalog.rule]] attempts_column",
+    "[[catalog.rule]] max_attempts",
+    "[catalog.rule.handler] argv",
+    "[catalog.rule.handler] cwd",
+    "[catalog.rule.handler] url",
+    "[catalog.rule.handler] headers",
+    "[catalog.rule.handler] headers_file",
+    "[catalog.rule.handler] actor",
+];
+/// Examples: streams, columns and what tells entries apart have no defaults.
+const EXAMPLES: [&str; 11] = [
+    "[[ingester]] name",
+    "[[ingester.stream]]",
+    "[[catalog]] name",
+    "[[catalog]] base",
+    "[[catalog.rule]] name",
+    "[[catalog.rule]] table",
+    "[catalog.rule.plan]",
+    "[catalog.rule.claim.set]",
+    "[catalog.rule.done]",
+    "[catalog.rule.fail]",
+    "[catalog.rule.dead]",
 ];
 /// What an ingester cannot be without.
 const STREAM: &str =
     "[[ingester.stream]]\nname = \"eiger\"\nsource = \"stins\"\nupstream_url = \"tcp://detector:9999\"\n";
+/// What a catalog cannot be without, and a rule, and its claim.
+const CATALOG: &str = "[[catalog]]\nname = \"lab\"\nbase = \"https://h/ermrest/catalog/1\"\n";
+const RULE: &str = "[[catalog.rule]]\nname = \"convert\"\ntable = \"T\"\n";
+const CLAIM: &str = "[catalog.rule.claim.set]\nstate = \"claimed\"\n";
+
+/// A configuration with `line` in `section`, which has what that cannot be without.
+fn around(section: &str, line: &str) -> String {
+    match section {
+        "[[ingester]]" => format!("{section}\nname = \"i\"\n{line}\n{STREAM}"),
+        "[[catalog]]" => format!("{CATALOG}{line}\n"),
+        "[[catalog.rule]]" => format!("{CATALOG}{RULE}{line}\n{CLAIM}"),
+        of_rule if of_rule.starts_with("[catalog.rule.") => {
+            format!("{CATALOG}{RULE}{section}\n{line}\n{CLAIM}")
+        }
+        _ => format!("{section}\n{line}\n"),
+    }
+}
 
 /// Uncomments every key: a key is commented out without a space after `#`.
 fn uncommented(text: &str) -> String {
@@ -109,28 +157,26 @@ fn each_key_of_the_commented_configuration_has_its_default() {
             section = line;
             continue;
         }
-        // Examples: names and streams have no defaults.
-        if section == "[[ingester.stream]]" || (section == "[[ingester]]" && line.starts_with("name")) {
+        let (key, _) = line.split_once(" = ").expect("a key and its value");
+        let full = format!("{section} {key}");
+        if EXAMPLES.iter().any(|example| *example == full || *example == section) {
             continue;
         }
-        let (key, _) = line.split_once(" = ").expect("a key and its value");
-        let shown = |body: &str| {
-            let (name, stream) =
-                if section == "[[ingester]]" { ("name = \"i\"\n", STREAM) } else { ("", "") };
-            fs::write(file.path(), format!("{section}\n{name}{body}\n{stream}"))
-                .expect("write a configuration");
-            let printed: toml::Table =
+        let shown = |line: &str| {
+            fs::write(file.path(), around(section, line)).expect("write a configuration");
+            let printed: toml::Value =
                 toml::from_str(&print(&["--config", &file.path().display().to_string()], &[])).expect("TOML");
-            let mut names = section.trim_matches(['[', ']']).split('.');
-            let first = &printed[names.next().expect("a name")];
-            let first = first.get(0).unwrap_or(first).as_table().expect("a section");
-            names.fold(first, |table, name| table[name].as_table().expect("a section")).get(key).cloned()
+            let names = section.trim_matches(['[', ']']).split('.');
+            let table = names.fold(&printed, |table, name| table[name].get(0).unwrap_or(&table[name]));
+            table.as_table().expect("a section").get(key).cloned()
         };
-        let (silent, spelled) = (shown(""), shown(line));
+        let silent = shown("");
         // Keys whose default cannot be written: no socket, no file, nothing else than for all.
-        let unset = UNSET.contains(&key) || section == "[provenance.exchange_ranges]";
-        assert_eq!(silent.is_none(), unset, "{key} has a default to show");
-        assert!(silent.is_none() || silent == spelled, "{section} {line}: the default is {silent:?}");
+        let unset = UNSET.contains(&key)
+            || UNSET.contains(&full.as_str())
+            || section == "[provenance.exchange_ranges]";
+        assert_eq!(silent.is_none(), unset, "{full} has a default to show");
+        assert!(silent.is_none() || silent == shown(line), "{full}: the default is {silent:?}");
         keys += 1;
     }
     assert!(keys > 10, "only {keys} keys");

@@ -20,6 +20,20 @@ fn check_prints_the_tree_that_would_run() {
 }
 
 #[test]
+fn check_prints_the_trees_of_catalogs() {
+    let site = Site::new(env!("CARGO_BIN_EXE_orchestrator"));
+    let profile = Path::new(env!("CARGO_MANIFEST_DIR")).join("config/ermrest-agent.toml");
+    // One that hears notices, and one that polls alone.
+    let other = site.path().join("other.toml").display().to_string();
+    let text = "[[catalog]]\nname = \"no notices\"\nbase = \"http://h/ermrest/catalog/2\"\namqp = \"\"\n";
+    fs::write(&other, text).expect("write a configuration");
+    let (code, out, err) =
+        site.cli(&["check", "--config", &profile.display().to_string(), "--config", &other]);
+    assert_eq!((code, err.as_str()), (0, ""));
+    assert_golden("catalog.txt", || out.clone());
+}
+
+#[test]
 fn the_live_tree_is_the_one_that_check_printed() {
     let site = Site::new(env!("CARGO_BIN_EXE_orchestrator"));
     let _instance = site.start();

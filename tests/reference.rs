@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, fs};
 
-use orchestrator_harness::{IngesterSite, Site, ZmtpPeer, eventually, http};
+use orchestrator_harness::{CatalogSite, IngesterSite, Site, ZmtpPeer, eventually, http};
 
 fn page(name: &str) -> String {
     let path = format!("{}/deploy/{name}", env!("CARGO_MANIFEST_DIR"));
@@ -49,12 +49,17 @@ fn every_metric_is_in_the_table_and_the_other_way_round() {
         .set("producer.faktory.url=tcp://127.0.0.1:1")
         .set("producer.mongodb.uri=mongodb://127.0.0.1:1");
     let _producing = producer.start();
+    // Neither catalog nor broker is ever there.
+    let catalog = CatalogSite::at(env!("CARGO_BIN_EXE_orchestrator"), "http://127.0.0.1:1/ermrest/catalog/1")
+        .notices("amqp://127.0.0.1:1")
+        .rule("[[catalog.rule]]\nname = \"foo\"\ntable = \"Foo\"\nclaim.set.state = \"claimed\"\n");
+    let _polling = catalog.start();
     let _worker = ZmtpPeer::dial(ingester.port, "DEALER", "w1").expect("it listens");
     let table = listed(&page("REFERENCE.md"), "Metrics");
     let sockets: Vec<_> = sites
         .iter()
         .map(|(site, _)| site)
-        .chain([&ingester.site, &producer])
+        .chain([&ingester.site, &producer, catalog.site()])
         .map(Site::admin_socket)
         .collect();
     let metrics =

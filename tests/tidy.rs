@@ -19,10 +19,12 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("orchestrator-provenance", &["orchestrator-edge", "orchestrator-supervise"]),
     ("orchestrator-ingester", &["orchestrator-edge", "orchestrator-supervise"]),
     ("orchestrator-producer", &["orchestrator-edge", "orchestrator-supervise"]),
+    ("orchestrator-catalog", &["orchestrator-edge", "orchestrator-supervise"]),
     (
         "orchestrator",
         &[
             "orchestrator-admin",
+            "orchestrator-catalog",
             "orchestrator-ingester",
             "orchestrator-producer",
             "orchestrator-provenance",

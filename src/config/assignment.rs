@@ -5,17 +5,27 @@ use toml::de::{DeTable, DeValue};
 
 use super::{
     document,
-    report::{Refusal, one_line},
+    report::{HIDDEN, Refusal, SECRET, one_line},
     schema::{Rule, Schema},
 };
 
 /// Reads `SECTION.KEY=VALUE`. `below` are the layers so far, by name.
 pub(super) fn from_set(set: &str, schema: &Schema, below: &Value) -> Result<Value, Refusal> {
-    let place = one_line(&format!("--set {set}"));
+    let place = shown(set);
     let refuse = |text: &str| Refusal { place: place.clone(), key: String::new(), text: text.to_owned() };
     let (key, text) = set.split_once('=').ok_or_else(|| refuse("write it as section.key=value"))?;
     let path = keys(key).ok_or_else(|| refuse("what is left of = is no key; write section.key=value"))?;
     tree(&path, text, &place, schema, below)
+}
+
+/// The assignment as it may be shown: what may be a secret is not.
+fn shown(set: &str) -> String {
+    match set.split_once('=') {
+        Some((key, value)) if key.trim_end().ends_with(SECRET) || value.contains(SECRET) => {
+            one_line(&format!("--set {key}={HIDDEN}"))
+        }
+        _ => one_line(&format!("--set {set}")),
+    }
 }
 
 /// The parts of a dotted key, in TOML's way of writing.

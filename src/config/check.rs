@@ -57,7 +57,12 @@ pub(super) fn check(tree: &mut Value, schema: &Schema, extent: Extent) -> Vec<Re
                 }
             }
             kind @ ValidationErrorKind::Required { property: Json::String(name) } => {
-                refusals.push(explain::wrong_value(tree, &inside(steps, name), kind, schema));
+                let missing = inside(steps, name);
+                refusals.push(explain::wrong_value(tree, &missing, kind, schema));
+                // Without its kind, nobody can read the rest of it.
+                if explain::rule_at(schema, &missing).is_some_and(|rule| rule.says("const").is_some()) {
+                    wrong.push(steps.clone());
+                }
             }
             kind => {
                 refusals.push(explain::wrong_value(tree, steps, kind, schema));
@@ -66,7 +71,48 @@ pub(super) fn check(tree: &mut Value, schema: &Schema, extent: Extent) -> Vec<Re
         }
     }
     wrong.iter().for_each(|steps| remove(tree, steps));
+    refusals.extend(nothing_else(tree));
     refusals
+}
+
+/// Values that free tables, of which the schema knows no keys, would turn into something else: they have no like in JSON.
+fn nothing_else(tree: &mut Value) -> Vec<Refusal> {
+    let mut found = Vec::new();
+    unlike(tree, &mut Vec::new(), &mut found);
+    let refusals = found.iter().map(|(steps, text)| Refusal {
+        place: explain::place(tree, steps),
+        key: explain::dotted(tree, steps),
+        text: (*text).to_owned(),
+    });
+    let refusals = refusals.collect();
+    found.iter().for_each(|(steps, _)| remove(tree, steps));
+    refusals
+}
+
+fn unlike(value: &Value, steps: &mut Vec<Step>, found: &mut Vec<(Vec<Step>, &'static str)>) {
+    let text = match &value.kind {
+        ValueKind::Nil => "this is a date or time; write it in quotes",
+        ValueKind::Float(number) if !number.is_finite() => "this is no number that can be written down",
+        ValueKind::I128(_) | ValueKind::U128(_) => "this has more than 64 bits; write it in quotes",
+        ValueKind::Table(table) => {
+            for (key, value) in table {
+                steps.push(Step::Key(key.clone()));
+                unlike(value, steps, found);
+                steps.pop();
+            }
+            return;
+        }
+        ValueKind::Array(array) => {
+            for (index, value) in array.iter().enumerate() {
+                steps.push(Step::Index(index));
+                unlike(value, steps, found);
+                steps.pop();
+            }
+            return;
+        }
+        _ => return,
+    };
+    found.push((steps.clone(), text));
 }
 
 fn inside(steps: &[Step], key: &str) -> Vec<Step> {

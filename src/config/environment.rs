@@ -2,7 +2,8 @@
 //!
 //! Two underscores part sections, entries and keys; letters may be of either case. An entry of an array goes by its name,
 //! with an underscore for whatever a variable cannot hold: `ORCHESTRATOR__INGESTER__BEAM_LINE__REDIS_URL` is `redis_url` of
-//! the entry `beam-line`. Whatever begins with the prefix must be a key, so that a slip does not pass silently.
+//! the entry `beam-line`. Columns that rules write are told apart by their letters: the nearest of those that are there is meant, else
+//! the column is what is written: `ORCHESTRATOR__CATALOG__LAB__RULE__CONVERT__DONE__state`. Whatever begins with the prefix must be a key, so that a slip does not pass silently.
 
 use std::{
     collections::BTreeMap,
@@ -63,6 +64,10 @@ fn path(rest: &str, rule: Option<Rule<'_>>, below: Option<&Value>) -> Vec<String
             let names = inner.into_iter().flat_map(|table| table.keys());
             let (name, after) = entry(rest, names);
             (name, after, Some(item))
+        }
+        None if rule.is_some_and(Rule::is_free) => {
+            let (column, after) = entry(rest, inner.into_iter().flat_map(|table| table.keys()));
+            (column, after, None)
         }
         None => {
             let (segment, after) = split(rest);

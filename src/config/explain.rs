@@ -7,7 +7,7 @@ use serde_json::Value as Json;
 use super::{
     ABSENT,
     check::{Step, expected, value_at},
-    report::{Refusal, excerpt},
+    report::{Refusal, SECRET, excerpt},
     schema::{Rule, Schema},
 };
 
@@ -34,7 +34,8 @@ pub(super) fn unknown_key(tree: &Value, steps: &[Step], schema: &Schema) -> Refu
     Refusal { place: place(tree, steps), key: dotted(tree, steps), text }
 }
 
-fn rule_at<'a>(schema: &'a Schema, steps: &[Step]) -> Option<Rule<'a>> {
+/// What the schema says about the value at `steps`.
+pub(super) fn rule_at<'a>(schema: &'a Schema, steps: &[Step]) -> Option<Rule<'a>> {
     steps.iter().try_fold(schema.root(), |rule, step| match step {
         Step::Key(key) => rule.key(key),
         Step::Index(_) => rule.item(),
@@ -72,11 +73,16 @@ pub(super) fn wrong_value(
     schema: &Schema,
 ) -> Refusal {
     let (shown, noun) = value_at(tree, steps).map_or(("this".to_owned(), "missing"), describe);
+    let secret = matches!(steps.last(), Some(Step::Key(key)) if key == SECRET);
+    let shown = if secret { "this".to_owned() } else { shown };
     let text = match kind {
         ValidationErrorKind::Type { kind } => {
             let choice = rule_at(schema, steps).and_then(Rule::choice);
             let wanted = choice.map_or_else(|| expected(kind), |choice| format!("one of {}", words(choice)));
             format!("{shown} is {noun}, {wanted} is expected")
+        }
+        ValidationErrorKind::Constant { expected_value } => {
+            format!("{shown} is none of {}", words(&Json::Array(vec![Json::clone(expected_value)])))
         }
         ValidationErrorKind::Enum { options } => format!("{shown} is none of {}", words(options)),
         ValidationErrorKind::Minimum { limit } => format!("{shown} is below the least value {limit}"),

@@ -5,6 +5,11 @@ use std::{borrow::Cow, fmt};
 /// Longest part of a value that is shown, characters.
 const SHOWN_MAX: usize = 60;
 
+/// The one key that may hold a secret itself, a catalog's.
+pub(crate) const SECRET: &str = "token";
+/// What stands for it wherever it would be shown.
+pub(crate) const HIDDEN: &str = "***";
+
 /// One thing to change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Refusal {

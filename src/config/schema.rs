@@ -69,6 +69,11 @@ impl<'a> Rule<'a> {
         self.item().filter(|item| item.key("name").is_some())
     }
 
+    /// Is this a table that may have any keys, with values of any kind? The columns of a rule are such.
+    pub(crate) fn is_free(self) -> bool {
+        self.wants("object") && self.0.get("additionalProperties").is_some_and(|rest| *rest != json!(false))
+    }
+
     /// The words that are allowed here, if only some are.
     pub(crate) fn choice(self) -> Option<&'a Value> {
         self.says("enum")
@@ -90,6 +95,7 @@ fn fit_toml(schema: &mut Generated) {
     let Some(schema) = schema.as_object_mut() else { return };
     without_null(schema);
     plain_choice(schema);
+    only_choice(schema);
     bound_integer(schema);
 }
 
@@ -147,6 +153,18 @@ fn plain_choice(schema: &mut Map<String, Value>) {
     }
 }
 
+/// The one alternative that there is, in its place: a table whose `kind` has one word so far.
+fn only_choice(schema: &mut Map<String, Value>) {
+    let Some(Value::Array(choices)) = schema.get("oneOf") else { return };
+    if let [Value::Object(only)] = choices.as_slice() {
+        let only = only.clone();
+        schema.remove("oneOf");
+        for (keyword, value) in only {
+            schema.entry(keyword).or_insert(value);
+        }
+    }
+}
+
 /// The bounds of the Rust type, which schemars leaves to `format`: a number that serde would refuse is out of range.
 fn bound_integer(schema: &mut Map<String, Value>) {
     let (least, greatest) = match schema.get("format").and_then(Value::as_str) {
@@ -165,12 +183,22 @@ mod tests {
     use super::*;
 
     #[derive(JsonSchema)]
+    #[schemars(deny_unknown_fields)]
     #[expect(dead_code, reason = "only its schema counts")]
     struct Toy {
         /// Own words.
         choice: Option<Choice>,
         number: Option<u64>,
         texts: Vec<String>,
+        tagged: Tagged,
+        free: std::collections::BTreeMap<String, Value>,
+    }
+
+    #[derive(JsonSchema)]
+    #[schemars(deny_unknown_fields, tag = "kind", rename_all = "snake_case")]
+    #[expect(dead_code, reason = "only its schema counts")]
+    enum Tagged {
+        Actor { name: String },
     }
 
     /// A choice.
@@ -191,6 +219,8 @@ mod tests {
         assert!(rule("choice").wants("string") && rule("number").wants("integer"));
         assert_eq!(rule("number").says("maximum"), Some(&json!(i64::MAX)));
         assert!(rule("texts").item().unwrap().wants("string") && rule("texts").named_item().is_none());
+        assert!(rule("tagged").key("name").unwrap().wants("string"), "its only kind needs no choice");
+        assert!(rule("free").is_free() && !rule("tagged").is_free() && !schema.root().is_free());
         assert!(!schema.to_string().contains("null"), "{schema}");
     }
 }

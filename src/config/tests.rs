@@ -1,5 +1,8 @@
 //! All layers together. What each part promises is tested beside it.
 
+#[cfg(feature = "catalog")]
+mod catalog;
+
 use anyhow::Result;
 
 use super::{Config, Sources, schema};
@@ -50,21 +53,41 @@ fn a_section_that_is_not_compiled_in_is_refused_with_its_feature() {
     assert!(error.contains("environment ORCHESTRATOR__QUEUE__HOLD_SECS: queue: this build"), "{error}");
 }
 
-/// The range of every integer is in the schema, so that serde, whose errors have no place, has nothing left to refuse.
+/// The range of every integer is in the schema, so that serde, whose errors have no place, has nothing left to refuse. And a
+/// secret belongs into a file of its own: what is in a configuration is printed. One key is the exception, and is not.
 #[test]
 fn every_key_is_bounded_and_described_and_no_secret() {
     let schema = schema::Schema::of::<Config>();
-    let keys = schema.root().keys().flat_map(|section| {
-        let rule = schema.root().key(section).unwrap();
-        rule.keys().map(move |key| (format!("{section}.{key}"), rule.key(key).unwrap()))
+    let mut all = Vec::new();
+    gather("", schema.root(), &mut all);
+    let secrets = all.iter().filter(|(key, _)| {
+        let last = key.rsplit('.').next().unwrap();
+        let secret = ["password", "secret", "token", "credential"].iter().any(|word| last.contains(word));
+        secret && !last.ends_with("_file")
     });
-    for (key, rule) in keys {
+    let secrets: Vec<_> = secrets.map(|(key, _)| key.as_str()).collect();
+    #[cfg(feature = "catalog")]
+    assert_eq!(secrets, ["catalog.token"]);
+    #[cfg(not(feature = "catalog"))]
+    assert_eq!(secrets, [""; 0]);
+    for (key, rule) in all {
         let says = |keyword: &str| rule.says(keyword).is_some();
-        // A secret belongs into a file of its own: what is in a configuration is printed.
-        let secret = ["password", "secret", "token", "credential"].iter().any(|word| key.contains(word));
-        assert!(!secret || key.ends_with("_file"), "{key} would hold a secret");
-        assert!(says("type") && says("description"), "{key}: {rule:?}");
+        // The one word that there is for a kind needs none of its own.
+        assert!(says("type") && (says("description") || says("const")), "{key}: {rule:?}");
         assert!(!rule.wants("integer") || (says("minimum") && says("maximum")), "{key}: {rule:?}");
+        assert!(!rule.wants("number") || (says("minimum") && says("maximum")), "{key}: {rule:?}");
+    }
+}
+
+/// All keys below the sections, those of entries and inner tables among them.
+fn gather<'a>(path: &str, rule: schema::Rule<'a>, all: &mut Vec<(String, schema::Rule<'a>)>) {
+    for key in rule.keys() {
+        let rule = rule.key(key).unwrap();
+        let path = if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
+        if path.contains('.') {
+            all.push((path.clone(), rule));
+        }
+        gather(&path, rule.named_item().unwrap_or(rule), all);
     }
 }
 
@@ -101,19 +124,60 @@ fn the_commented_configuration_shows_the_defaults() {
         "ca_file",
     ];
     let exchanges = ["content", "directory", "revision", "origin", "location"];
-    let unset = |line: &str| {
-        line.split_once(" = ").is_some_and(|(key, _)| files.contains(&key) || exchanges.contains(&key))
+    let of_catalog = [
+        "credential_file",
+        "token_file",
+        "token",
+        "amqp",
+        "amqp_file",
+        "table",
+        "filter",
+        "query",
+        "update",
+        "lease_secs",
+        "attempts_column",
+        "max_attempts",
+        "argv",
+        "cwd",
+        "url",
+        "headers",
+        "headers_file",
+        "actor",
+    ];
+    let mut section = "";
+    let mut unset = |line: &'static str| {
+        section = if line.starts_with('[') { line } else { section };
+        // What rules write, and who plans, are examples.
+        let examples = ["plan", "claim.set", "done", "fail", "dead"];
+        let Some(of_rule) = section.strip_prefix("[catalog.rule.") else {
+            let catalog = section.starts_with("[[catalog");
+            return line.split_once(" = ").is_some_and(|(key, _)| {
+                files.contains(&key) || exchanges.contains(&key) || catalog && of_catalog.contains(&key)
+            });
+        };
+        examples.contains(&of_rule.trim_end_matches(']'))
+            || line.split_once(" = ").is_some_and(|(key, _)| of_catalog.contains(&key))
     };
-    let plain = |line: &str| match line.strip_prefix('#') {
-        Some(rest) if unset(rest) => String::new(),
-        Some(rest) if !rest.starts_with(' ') => rest.to_owned(),
+    let plain = |line: &'static str| match line.strip_prefix('#') {
+        Some(rest) if !rest.starts_with(' ') => {
+            if unset(rest) {
+                String::new()
+            } else {
+                rest.to_owned()
+            }
+        }
         _ => line.to_owned(),
     };
     let text: Vec<_> = text.lines().map(plain).collect();
     let mut shown: Config = toml::from_str(&text.join("\n")).unwrap();
-    // A stream has no defaults: what is shown of it is an example.
+    // A stream and a rule have no defaults as a whole: what is shown of them is an example.
     assert_eq!(shown.ingester[0].stream.drain(..).count(), 1);
     assert_eq!(std::mem::take(&mut shown.ingester[0].name), "eiger-ingester");
+    let rules = std::mem::take(&mut shown.catalog[0].rule);
+    let rule = orchestrator_catalog::RuleConfig { name: "convert".to_owned(), ..Default::default() };
+    assert_eq!(rules, [rule]);
+    assert_eq!(std::mem::take(&mut shown.catalog[0].name), "lab");
+    assert!(std::mem::take(&mut shown.catalog[0].base).ends_with("/ermrest/catalog/1"));
     let defaults = Config {
         telemetry: super::TelemetryConfig::default(),
         admin: Some(orchestrator_admin::AdminConfig::default()),

@@ -75,7 +75,7 @@ pub struct Call {
 
 /// What came back from the server.
 enum Report {
-    Looked(Looked),
+    Looked(Box<Looked>),
     Settled(Settled),
     Renewed(Settled, Instant),
     Adopted(Orphan, Result<Vec<Row>, crate::service::Trouble>),

@@ -1,4 +1,4 @@
-//! Layers over a schema of its own, with an array of named tables, which no section has yet.
+//! Layers over a schema of its own, with an array of named tables that have such arrays in their turn.
 
 use std::ffi::OsString;
 
@@ -23,6 +23,18 @@ struct Ingester {
     ports: Vec<u16>,
     #[serde(default)]
     ratio: Option<f64>,
+    #[serde(default)]
+    stream: Vec<Stream>,
+}
+
+#[derive(schemars::JsonSchema, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(dead_code, reason = "only its schema counts")]
+struct Stream {
+    name: String,
+    source: String,
+    #[serde(default)]
+    set: std::collections::BTreeMap<String, serde_json::Value>,
 }
 
 #[derive(Default, schemars::JsonSchema, serde::Deserialize)]
@@ -83,6 +95,34 @@ fn entries_merge_by_name_from_every_layer() {
 }
 
 #[test]
+fn entries_within_entries_merge_by_name_and_keep_their_order() {
+    let stream = |name: &str, source: &str| {
+        format!("[[ingester.stream]]\nname = \"{name}\"\nsource = \"{source}\"\nset.A = 1\n")
+    };
+    let first = format!("{FILE}{}{}", stream("z", "one"), stream("a", "two"));
+    let second = format!("[[ingester]]\nname = \"main\"\n{}{}", stream("m", "new"), stream("a", "other"));
+    let variables =
+        [("INGESTER__MAIN__STREAM__Z__SET__A", "2"), ("INGESTER__MAIN__STREAM__Z__SET__B_b", "x")];
+    let sets = ["ingester.main.stream.m.set.A=true", "ingester.main.stream.m.set={c = [1.5]}"];
+    let (sum, complaints) = merge(&[&first, &second], &variables, &sets);
+    assert_eq!(complaints, [""; 0]);
+    let expected = serde_json::json!([
+        { "name": "z", "source": "one", "set": { "A": 2, "B_b": "x" } },
+        { "name": "a", "source": "other", "set": { "A": 1 } },
+        { "name": "m", "source": "new", "set": { "A": true, "c": [1.5] } },
+    ]);
+    assert_eq!(sum["ingester"][1]["stream"], expected);
+
+    let twice = format!("{FILE}{}{}", stream("a", "one"), stream("a", "two"));
+    let (_, complaints) = merge(&[&twice], &[], &["ingester.main.stream.b.source=x"]);
+    let expected = [
+        "0.toml:13: ingester.main.stream: another entry is named \"a\"; give each a name of its own",
+        "--set ingester.main.stream.b.source=x: ingester.main.stream: no entry is named \"b\"; there is a",
+    ];
+    assert_eq!(complaints, expected);
+}
+
+#[test]
 fn the_nearest_spelling_of_an_entry_is_meant() {
     let entry = |name: &str| format!("[[ingester]]\nname = \"{name}\"\nredis_url = \"x\"\n");
     let file = ["a-b", "a_b", "a", "a__b"].map(entry).concat();
@@ -115,7 +155,7 @@ fn what_is_wrong_with_entries_is_told_by_name() {
         "0.toml:9: ingester: another entry is named \"a\"; give each a name of its own",
         "0.toml:14: ingester.c.redis_url: is missing and has no default",
         "environment ORCHESTRATOR__INGESTER__A__PORTS: ingester.a.ports: 1 is an integer, an array is expected",
-        "environment ORCHESTRATOR__INGESTER__A__REDIS: ingester.a.redis: unknown key; known are name, ports, ratio, redis_url",
+        "environment ORCHESTRATOR__INGESTER__A__REDIS: ingester.a.redis: unknown key; known are name, ports, ratio, redis_url, stream",
         "environment ORCHESTRATOR__INGESTER__MIAN__REDIS_URL: ingester: no entry is named \"MIAN\"; there is a, c",
         "--set ingester.d.ports=[1]: ingester: no entry is named \"d\"; there is a, c",
     ];

@@ -200,7 +200,7 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
     /// The server answered, or did not.
     pub(super) fn heard(&mut self, report: Report) {
         match report {
-            Report::Looked(looked) => self.looked(looked),
+            Report::Looked(looked) => self.looked(*looked),
             Report::Settled(settled) => self.settled(settled),
             Report::Renewed(settled, until) => self.renewed(settled, until),
             Report::Adopted(orphan, answer) => self.adopted(orphan, answer),
