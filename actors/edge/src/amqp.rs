@@ -16,6 +16,9 @@ use crate::tls::{self, ServerName};
 /// Heartbeat that is proposed; the broker may ask for a shorter one. A dead peer is noticed after about twice as long.
 const HEARTBEAT_S: u16 = 10;
 
+/// The smallest frame that all brokers agree to, bytes.
+const SMALL_FRAME: u32 = 8_192;
+
 /// A broker that takes longer to let us in counts as away.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(20);
 
@@ -110,6 +113,13 @@ impl Broker {
         uri.query.heartbeat.get_or_insert(HEARTBEAT_S);
         let endpoint = format!("{}:{}/{}", uri.authority.host, uri.authority.port, uri.vhost);
         Ok(Self { uri, name: name.into(), endpoint, secured })
+    }
+
+    /// For messages of a few bytes: buffers for 64 frames are kept, which are 8 MiB with the usual frames of 128 KiB.
+    #[must_use]
+    pub fn small_frames(mut self) -> Self {
+        self.uri.query.frame_max.get_or_insert(SMALL_FRAME);
+        self
     }
 
     /// Host, port and virtual host, for people to read: no user, no password.

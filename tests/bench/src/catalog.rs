@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::Args;
 use orchestrator_harness::{CatalogSite, DerivaAgent, Ermrest, Rabbit, Step, WHOLE_RULE, wait_for};
 use serde_json::{Value, json};
@@ -42,6 +42,8 @@ pub(crate) struct Options {
 
 /// The figures.
 pub(crate) fn run(binary: &Path, options: &Options) -> Result<Value> {
+    // Each agent runs in a directory of its own.
+    let binary = &std::fs::canonicalize(binary).context("find the binary: build it with --release")?;
     let broker = Rabbit::start_at_default_port();
     let (mut ours, mut theirs, mut times) = (Vec::new(), Vec::new(), Vec::new());
     let mut memory = 0;

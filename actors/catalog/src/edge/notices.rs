@@ -73,6 +73,8 @@ impl Notices {
 /// The child that listens at `broker`, named `notices`, and what it hears. It starts without the broker and comes back by itself: after
 /// the delays of `retry`, or as soon as somebody listens where nobody did.
 pub fn child_spec(broker: Broker, retry: Backoff) -> (Notices, ChildSpec) {
+    // A notice has six bytes.
+    let broker = broker.small_frames();
     let (told, heard) = watch::channel(Heard { count: 0, is_up: false, since: Instant::now() });
     let told = Arc::new(told);
     let factory = Factory::task(move |cx: StartCx| {
