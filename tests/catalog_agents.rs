@@ -2,8 +2,8 @@
 
 use std::{collections::BTreeMap, fs};
 
-use orchestrator_harness::{CatalogSite, Ermrest, Rabbit, WHOLE_RULE, eventually};
-use serde_json::{Map, Value};
+use orchestrator_harness::{CatalogSite, DerivaAgent, Ermrest, Rabbit, Step, WHOLE_RULE, eventually};
+use serde_json::{Map, Value, json};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_orchestrator");
 const ROWS: u32 = 400;
@@ -50,10 +50,7 @@ fn assert_once(server: &Ermrest, sites: &[CatalogSite]) {
 
 fn agents(count: usize, guard: &str) {
     let broker = Rabbit::start();
-    let address = broker.url().trim_start_matches("amqp://").split('@').next_back().map(str::to_owned);
-    let address = address.expect("an address");
-    let server =
-        Ermrest::start(&[&SLOW[..], &["--amqp", address.split('/').next().expect("host and port")]].concat());
+    let server = Ermrest::start(&[&SLOW[..], &["--amqp", &broker.url()]].concat());
     let mut sites = Vec::new();
     for _ in 0..count {
         let site = CatalogSite::new(BINARY, &server).notices(&broker.url());
@@ -90,4 +87,45 @@ fn eight_agents() {
 #[test]
 fn four_agents_that_guard_by_etag() {
     agents(4, "if-match");
+}
+
+/// They guard by ETag, we by row: neither takes a row that the other one has.
+#[test]
+fn two_agents_beside_two_of_the_original() {
+    let broker = Rabbit::start_at_default_port();
+    let server = Ermrest::start(&[&SLOW[..], &["--amqp", &broker.url()]].concat());
+    // Small claims, so that the others get some.
+    let sites: Vec<_> = (0..2)
+        .map(|_| CatalogSite::new(BINARY, &server).notices(&broker.url()))
+        .map(|site| {
+            let handler = noting(&site).replace("limit = 40", "limit = 4");
+            site.rule(WHOLE_RULE).rule(&handler)
+        })
+        .collect();
+    let mut originals = ["first", "second"].map(|name| DerivaAgent::start(&server.url(), &broker, 5, name));
+    let queues =
+        || broker.ctl(&["list_queues", "name"]).lines().filter(|name| name.starts_with("amq.gen")).count();
+    eventually("the originals to listen", || queues() == 2);
+    let _instances: Vec<_> = sites.iter().map(CatalogSite::start).collect();
+    eventually("all to listen", || queues() == 4);
+    server.insert_foo(ROWS, "actionable");
+    eventually("all rows to be complete", || complete(&server) == ROWS as usize);
+    let mut times = handled(&sites);
+    let ours = times.len();
+    let mut said = Vec::new();
+    eventually("all rows to be told of", || {
+        said.extend(originals.iter_mut().flat_map(DerivaAgent::done));
+        ours + said.iter().filter(|done| done.step == Step::Completed).count() >= ROWS as usize
+    });
+    for done in said.iter().filter(|done| done.step == Step::Claimed) {
+        *times.entry(done.id).or_default() += 1;
+    }
+    assert_eq!(times.len(), ROWS as usize);
+    assert!(times.values().all(|times| *times == 1), "{times:?}");
+    for row in server.rows("Foo") {
+        // The originals write neither.
+        let by_us = row["claimed_by"].is_string();
+        assert_eq!(row["attempts"], if by_us { json!(1) } else { Value::Null }, "{row:?}");
+    }
+    assert!(ours > 0 && ours < ROWS as usize, "both have had some: {ours} ours");
 }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use clap::Subcommand;
+use clap::{Args, Subcommand};
 use orchestrator_admin::{
     columns::align,
     wire::{TreeSnapshot, console_url, tree_url},
@@ -45,6 +45,14 @@ pub(crate) enum CatalogCommand {
         #[command(flatten)]
         form: Form,
     },
+    /// Claim nothing until `resume`; what is claimed is finished
+    ///
+    /// Example: orchestrator catalog pause convert
+    Pause(SwitchArguments),
+    /// Claim again
+    ///
+    /// Example: orchestrator catalog resume
+    Resume(SwitchArguments),
     /// Let a rule look now, also if it is parked, and tell what it claimed
     ///
     /// Example: orchestrator catalog run-once convert
@@ -57,6 +65,19 @@ pub(crate) enum CatalogCommand {
         #[command(flatten)]
         form: Form,
     },
+}
+
+/// Which rules.
+#[derive(Debug, Clone, Args)]
+#[group(skip)]
+pub(crate) struct SwitchArguments {
+    /// Only this rule
+    rule: Option<String>,
+    /// Only this catalog
+    #[arg(long, value_name = "NAME")]
+    catalog: Option<String>,
+    #[command(flatten)]
+    form: Form,
 }
 
 /// Carries it out and gives what is to be printed.
@@ -74,11 +95,39 @@ pub(crate) async fn run(command: &CatalogCommand, client: &Client) -> Result<Str
             }
             Ok(told.iter().map(|(_, status)| page(status)).collect::<Vec<_>>().join("\n"))
         }
+        CatalogCommand::Pause(arguments) => switch(client, arguments, "pause").await,
+        CatalogCommand::Resume(arguments) => switch(client, arguments, "resume").await,
         CatalogCommand::RunOnce { rule, catalog, form } => {
             let after = run_once(client, rule, catalog.as_deref()).await?;
             Ok(if form.json { form.print(&after) } else { outcome(rule, &after) })
         }
     }
+}
+
+/// Pauses or resumes, and gives which rules are paused then.
+async fn switch(client: &Client, arguments: &SwitchArguments, verb: &str) -> Result<String, ClientError> {
+    let SwitchArguments { rule, catalog, form } = arguments;
+    let mut told = Vec::new();
+    for (console, status) in statuses(client, catalog.as_deref()).await? {
+        if rule.as_ref().is_some_and(|rule| status["rules"].get(rule).is_none()) {
+            continue;
+        }
+        let args = rule.as_ref().map_or_else(|| json!({}), |rule| json!({ "rule": rule }));
+        let answer = client.post(&console_url(&console, verb), &args).await?;
+        told.push(json!({ "catalog": status["catalog"], "paused": answer["paused"] }));
+    }
+    if told.is_empty() {
+        return Err(ClientError::Local("there is no such catalog, or rule".to_owned()));
+    }
+    if form.json {
+        return Ok(form.print(&told));
+    }
+    let line = |one: &Value| {
+        let paused: Vec<_> = one["paused"].as_array().into_iter().flatten().map(text).collect();
+        let paused = if paused.is_empty() { "none".to_owned() } else { paused.join(", ") };
+        format!("{}: paused: {paused}\n", text(&one["catalog"]))
+    };
+    Ok(told.iter().map(line).collect())
 }
 
 /// The consoles, and what each says.
@@ -148,9 +197,8 @@ fn outcome(rule: &str, told: &Value) -> String {
 fn page(status: &Value) -> String {
     let notices =
         if status["notices"]["there"] == true { "notices arrive" } else { "no notices: polling alone" };
-    let paused = if status["paused"] == true { ", paused" } else { "" };
     let mut page = format!(
-        "{} at {} as {}: {notices}{paused}\n",
+        "{} at {} as {}: {notices}\n",
         text(&status["catalog"]),
         text(&status["base"]),
         text(&status["agent"])
@@ -212,7 +260,7 @@ mod tests {
     #[test]
     fn a_page_has_a_line_for_each_rule_and_for_what_waits_for_people() {
         let status = json!({
-            "catalog": "lab", "base": "https://h/ermrest/catalog/1", "agent": "me:1", "paused": false,
+            "catalog": "lab", "base": "https://h/ermrest/catalog/1", "agent": "me:1", "paused": [],
             "notices": { "there": false, "count": 0 },
             "rules": {
                 "convert": { "phase": "idle", "in_hand": 0, "working": 0, "claimed": 7, "done": 6, "failed": 1, "dead": 0, "lost": 0,

@@ -17,7 +17,9 @@ With --faults it can be made to fail, POST /_faults with any of:
   {"drop_get": N}         the same of GETs
   {"hang_up": N}          after each of the next N answers, close the connection without having said so
   {"cut_body": N}         send half of the next N answers' bodies, then close
-  {"storm": {"code", "count", "retry_after", "body", "method", "location"}}   answer so in place of carrying out; only `method`'s, if given
+  {"storm": {"code", "count", "retry_after", "body", "method", "path", "location"}}   answer so in place of carrying out; only
+                          `method`'s, and paths with `path` in them, if given
+  {"calm": true}          no storm any more
   {"delay_ms": M}         wait before each answer from now on
   {"token": T}            another token is the good one from now on
 and says at GET /_log {"requests": [{"method", "path", "headers"}..], "statuses": {"GET 304": N..}, "connections": N, "writers": N},
@@ -46,6 +48,8 @@ class Faults:
             for name, value in wanted.items():
                 if name == "storm":
                     self.storms.append(value)
+                elif name == "calm":
+                    self.storms.clear()
                 elif name == "delay_ms":
                     self.delay_ms = value
                 elif name == "token":
@@ -59,10 +63,10 @@ class Faults:
             self.counts[name] -= struck
             return struck
 
-    def storm(self, method):
+    def storm(self, method, path):
         with self.lock:
             for storm in self.storms:
-                if storm["count"] > 0 and storm.get("method", method) == method:
+                if storm["count"] > 0 and storm.get("method", method) == method and storm.get("path", "") in path:
                     storm["count"] -= 1
                     return storm
 
@@ -130,7 +134,7 @@ class Handler(BaseHTTPRequestHandler):
             time.sleep(faults.delay_ms / 1000)
         if faults.strikes("drop_" + self.command.lower()):
             raise Hangup
-        storm = faults.storm(self.command)
+        storm = faults.storm(self.command, self.path)
         if storm:
             headers = {"Content-Type": "text/plain"}
             headers.update({"Retry-After": storm["retry_after"]} if "retry_after" in storm else {})

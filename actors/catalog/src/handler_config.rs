@@ -41,7 +41,7 @@ pub struct HandlerConfig {
     pub later_codes: Vec<u8>,
     /// command: exit codes that mean that it will never work. All other codes count as a failed attempt.
     pub dead_codes: Vec<u8>,
-    /// http: where rows are posted to, `http://host:port/path`; a secret belongs into `headers_file`.
+    /// http: where rows are posted to, `http://host:port/path` or `https`; a secret belongs into `headers_file`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
     /// http: headers beside ours, each `Name: value`.
@@ -50,6 +50,9 @@ pub struct HandlerConfig {
     /// http: a file with headers that are secret, one a line, e.g. `Authorization: Bearer ..`; it is read for each request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub headers_file: Option<PathBuf>,
+    /// http: a file of authorities (PEM) that are trusted in place of the public ones, for https.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ca_file: Option<PathBuf>,
     /// actor: its name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub actor: Option<String>,
@@ -86,6 +89,7 @@ impl Default for HandlerConfig {
             url: None,
             headers: Vec::new(),
             headers_file: None,
+            ca_file: None,
             actor: None,
         }
     }
@@ -119,8 +123,9 @@ impl HandlerConfig {
                 }
             }
             HandlerKind::Http => {
-                match self.url.as_deref().map(Target::new) {
-                    None => say("url", "..", "it is missing: write http://HOST:PORT/PATH"),
+                // What the file holds is looked at when it runs.
+                match self.url.as_deref().map(|url| Target::new(url, None)) {
+                    None => say("url", "..", "it is missing: write http://HOST:PORT/PATH, or https"),
                     Some(Err(reason)) => say("url", "..", &reason),
                     Some(Ok(_)) => {}
                 }
@@ -153,6 +158,7 @@ impl HandlerConfig {
             ("url", self.url.is_some()),
             ("headers", !self.headers.is_empty()),
             ("headers_file", self.headers_file.is_some()),
+            ("ca_file", self.ca_file.is_some()),
         ];
         let actor = [("actor", self.actor.is_some())];
         let mut wrong = Vec::new();
@@ -189,7 +195,7 @@ impl HandlerConfig {
                 exit_codes: self.exit_codes(),
             }),
             HandlerKind::Http => AnyHandler::Webhook(Webhook {
-                target: Target::new(self.url.as_deref().unwrap_or_default())?,
+                target: self.target()?,
                 headers: plain_headers(&self.headers)?,
                 headers_file: self.headers_file.clone(),
                 timeout,
@@ -201,6 +207,12 @@ impl HandlerConfig {
                 AnyHandler::Actor(Actor { mailbox, timeout })
             }
         })
+    }
+
+    fn target(&self) -> Result<Target, String> {
+        let url = self.url.as_deref().unwrap_or_default();
+        // With the url in order, it is the file that cannot be used.
+        Target::new(url, self.ca_file.as_deref()).map_err(|reason| format!("handler.{reason}"))
     }
 
     fn exit_codes(&self) -> ExitCodes {

@@ -85,15 +85,13 @@ fn catalog(config: &CatalogConfig, names: &Names, rulebook: &Rulebook) -> Result
         None => (Notices::none(), None),
     };
     let (mailbox, slot) = mailbox::<CatalogPoller<HttpCatalog>>(QUESTIONS);
-    rulebook.learn(&config.name, mailbox.recipient());
+    rulebook.learn(&config.name, mailbox.clone());
     let desk = Desk::new(config.rule.clone());
     let poller = poller::factory(config, slot, service, heard, names.clone(), desk);
     // What is in hand has its grace period, and then one write.
     let stop = Duration::from_millis(config.grace_ms.into()) + STOP;
-    let poller = ChildSpec::worker("poller", poller)
-        .pausable()
-        .shutdown(Shutdown::After(stop))
-        .console(mailbox.recipient());
+    let poller =
+        ChildSpec::worker("poller", poller).shutdown(Shutdown::After(stop)).console(mailbox.recipient());
     let tree = SupervisorSpec::new(Strategy::OneForOne).limits(Limits::LEAF).child(http);
     let tree = listening.into_iter().fold(tree, SupervisorSpec::child).child(poller);
     Ok(ChildSpec::supervisor(segment(&config.name), tree).label(config.name.clone()))

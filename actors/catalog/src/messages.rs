@@ -5,7 +5,7 @@
 use orchestrator_supervise::{Message, Recipient};
 use tokio::sync::oneshot;
 
-use crate::{agent::PlanRow, config::RuleConfig, handling::Row};
+use crate::{agent::PlanRow, config::RuleConfig, handling::Row, state_change::Planned};
 
 /// Why a conditional state change came to nothing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -27,16 +27,16 @@ pub struct Changed {
     /// What to give as `idle_etag` the next time. None if there may be more candidates than the query's limit let through.
     pub etag: Option<String>,
     /// Candidate and update of each row that was changed.
-    pub plan: Vec<(Row, Row)>,
+    pub plan: Vec<Planned>,
 }
 
 /// What becomes of a candidate; None drops it.
-pub type PlanWith = Box<dyn FnMut(&Row) -> Option<Row> + Send>;
+pub type PlanFunction = dyn FnMut(&Row) -> Option<Row> + Send;
 
-/// Says what becomes of a candidate; None drops it.
+/// Says what becomes of candidates.
 pub enum Plan {
     /// A function.
-    With(PlanWith),
+    With(Box<PlanFunction>),
     /// An actor.
     Ask(Recipient<PlanRow>),
 }

@@ -5,7 +5,7 @@ mod timing;
 
 use std::{
     cell::RefCell,
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     rc::Rc,
     sync::{Arc, Mutex, MutexGuard},
     time::Duration,
@@ -33,7 +33,7 @@ use crate::{
 };
 use idioms::Idioms;
 
-const VERBS: &str = "status, run-once";
+const VERBS: &str = "status, run-once, pause, resume";
 
 /// The actors that rules can name.
 #[derive(Debug, Clone, Default)]
@@ -44,21 +44,27 @@ pub struct Names {
     pub planners: BTreeMap<String, orchestrator_supervise::Recipient<crate::agent::PlanRow>>,
 }
 
-/// What outlives an incarnation: the rules as they are now, and what people see of them.
+/// What outlives an incarnation: the rules as they are now, what people see of them, and their switches.
 #[derive(Debug, Clone)]
 pub struct Desk {
     rules: Arc<Mutex<Vec<RuleConfig>>>,
+    paused: Arc<Mutex<BTreeSet<String>>>,
     statuses: Statuses,
 }
 
 impl Desk {
     /// A desk with these rules.
     pub fn new(rules: Vec<RuleConfig>) -> Self {
-        Self { rules: Arc::new(Mutex::new(rules)), statuses: Statuses::default() }
+        Self { rules: Arc::new(Mutex::new(rules)), paused: Arc::default(), statuses: Statuses::default() }
     }
 
     fn rules(&self) -> MutexGuard<'_, Vec<RuleConfig>> {
         self.rules.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Rules that claim nothing until they are resumed.
+    fn paused(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        self.paused.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
 
@@ -165,8 +171,10 @@ impl<S: Service + Clone + Unpin + 'static> CatalogPoller<S> {
             }
             match self.employ(&config) {
                 Ok(agent) => {
-                    let calls =
-                        watch::Sender::new(Call { paused: self.cx.vitals.is_paused(), ..Call::default() });
+                    let calls = watch::Sender::new(Call {
+                        paused: self.desk.paused().contains(&config.name),
+                        ..Call::default()
+                    });
                     let retire = StopToken::new();
                     let run = agent.run(calls.subscribe(), self.cx.stop.clone(), retire.clone());
                     self.rules.borrow_mut().insert(config.name.clone(), Running { config, calls, retire });
@@ -206,25 +214,53 @@ impl<S: Service + Clone + Unpin + 'static> CatalogPoller<S> {
             "base": self.config.base,
             "agent": &*self.house.agent,
             "notices": { "there": notices.is_up, "count": notices.count, "since_secs": notices.since.elapsed().as_secs() },
-            "paused": self.cx.vitals.is_paused(),
+            "paused": &*self.desk.paused(),
             "rules": self.desk.statuses.all(),
         })
     }
 
-    fn run_once(&self, args: &serde_json::Value) -> ConsoleReply {
+    /// The rule that is meant.
+    fn meant(&self, args: &serde_json::Value) -> Result<Option<String>, ConsoleError> {
         let rules = self.rules.borrow();
-        let known = || rules.keys().cloned().collect::<Vec<_>>().join(", ");
-        let name = args.get("rule").and_then(serde_json::Value::as_str);
-        let Some(name) = name else {
-            return Err(ConsoleError::BadArguments(format!("give the rule's name; there is {}", known())));
-        };
-        let Some(running) = rules.get(name) else {
-            return Err(ConsoleError::BadArguments(format!("there is no rule {name}; there is {}", known())));
-        };
-        if self.cx.vitals.is_paused() {
-            return Err(ConsoleError::Refused("the poller is paused: resume it first".to_owned()));
+        let Some(name) = args.get("rule").and_then(serde_json::Value::as_str) else { return Ok(None) };
+        if rules.contains_key(name) {
+            return Ok(Some(name.to_owned()));
         }
-        let before = self.desk.statuses.all().remove(name).unwrap_or_default();
+        let known = rules.keys().cloned().collect::<Vec<_>>().join(", ");
+        Err(ConsoleError::BadArguments(format!("there is no rule {name}; there is {known}")))
+    }
+
+    /// A rule, or all of them, claims nothing until it is resumed; what it has claimed is finished.
+    fn pause(&self, args: &serde_json::Value, pause: bool) -> ConsoleReply {
+        let meant = self.meant(args)?;
+        let mut paused = self.desk.paused();
+        for (name, running) in &*self.rules.borrow() {
+            if meant.as_ref().is_some_and(|meant| meant != name) {
+                continue;
+            }
+            if pause {
+                paused.insert(name.clone());
+            } else {
+                paused.remove(name);
+            }
+            running.calls.send_modify(|call| call.paused = pause);
+            tracing::info!(rule = name, pause, "claims switched");
+        }
+        Ok(json!({ "paused": &*paused }))
+    }
+
+    fn run_once(&self, args: &serde_json::Value) -> ConsoleReply {
+        let Some(name) = self.meant(args)? else {
+            return Err(ConsoleError::BadArguments("give the rule's name".to_owned()));
+        };
+        if self.desk.paused().contains(&name) {
+            return Err(ConsoleError::Refused(format!("{name} is paused: resume it first")));
+        }
+        let rules = self.rules.borrow();
+        let Some(running) = rules.get(&name) else {
+            return Err(ConsoleError::Refused(format!("{name} has retired meanwhile")));
+        };
+        let before = self.desk.statuses.all().remove(&name).unwrap_or_default();
         running.calls.send_modify(|call| call.orders += 1);
         tracing::info!(rule = name, "an operator wants it to look");
         Ok(json!({ "rule": name, "before": before }))
@@ -236,6 +272,8 @@ impl<S: Service + Clone + Unpin + 'static> Handle<ConsoleRequest> for CatalogPol
         Answer::now(match request.verb.as_str() {
             "status" => Ok(self.status()),
             "run-once" => self.run_once(&request.args),
+            "pause" => self.pause(&request.args, true),
+            "resume" => self.pause(&request.args, false),
             _ => Err(ConsoleError::UnknownVerb(VERBS.to_owned())),
         })
     }

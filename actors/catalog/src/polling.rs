@@ -1,5 +1,6 @@
-//! When to look for work (spec §5, with its flaws mended): after a notice, once no other follows for a moment, but not later than
-//! a ceiling; and without any notice, when it is time. Pure: whoever asks says what time it is.
+//! When to look for work (spec §5, with its flaws mended): at once after a notice that comes out of the quiet; soon after a look, once
+//! no other notice follows for a moment, but not later than a ceiling; and without any notice, when it is time. Pure: whoever asks
+//! says what time it is.
 
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ pub struct Patience {
     pub poll: Duration,
     /// From one look to the next while the way that notices take is down.
     pub poll_without_notices: Duration,
-    /// A notice is waited for that long after another one, to look once for both.
+    /// So soon after a look, a notice waits that long for others, to look once for all of them.
     pub coalesce: Duration,
     /// A look is never put off longer than that after the first notice, however many follow.
     pub coalesce_max: Duration,
@@ -61,7 +62,10 @@ impl Polling {
         let Patience { poll, poll_without_notices, coalesce, coalesce_max } = self.patience;
         let looked = self.looked?;
         let poll = if self.notices { poll } else { poll.min(poll_without_notices) };
-        let told = self.noticed.map(|(first, last)| (last + coalesce).min(first + coalesce_max));
+        let told = self.noticed.map(|(first, last)| {
+            // The original lets each notice wait, also the one that nothing follows.
+            if first >= looked + coalesce { first } else { (last + coalesce).min(first + coalesce_max) }
+        });
         [Some(looked + poll), told, self.at_once].into_iter().flatten().min()
     }
 }
@@ -99,13 +103,17 @@ mod tests {
     }
 
     #[test]
-    fn a_notice_alone_waits_for_the_moment_that_joins_others_to_it() {
+    fn a_notice_out_of_the_quiet_is_looked_at_at_once_and_those_that_follow_together() {
         let now = Instant::now();
         let mut polling = calm(PATIENCE, now);
         polling.noticed(now + ms(1_000));
-        assert_eq!(polling.due(), Some(now + ms(1_100)));
-        polling.looks(now + ms(1_100));
-        assert_eq!(polling.due(), Some(now + ms(1_100) + PATIENCE.poll), "told once, looked once");
+        assert_eq!(polling.due(), Some(now + ms(1_000)));
+        polling.looks(now + ms(1_000));
+        assert_eq!(polling.due(), Some(now + ms(1_000) + PATIENCE.poll), "told once, looked once");
+        for after in [1_010, 1_040, 1_090] {
+            polling.noticed(now + ms(after));
+        }
+        assert_eq!(polling.due(), Some(now + ms(1_190)));
     }
 
     #[test]

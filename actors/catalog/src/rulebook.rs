@@ -1,31 +1,48 @@
-//! Where rules are changed while catalogs run.
+//! The way to the pollers of all catalogs: where rules are changed while they run, and where other actors ask.
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard},
+    sync::{Arc, Mutex},
 };
 
-use orchestrator_supervise::Recipient;
+use orchestrator_supervise::{Mailbox, Recipient};
 
-use crate::{CatalogConfig, messages::SetRules};
+use crate::{
+    CatalogConfig,
+    edge::http::HttpCatalog,
+    messages::{BlockingPoll, SetRules, StateChangeOnce},
+    poller::CatalogPoller,
+};
 
-/// The way to the poller of each catalog. Clones share it.
+type Poller = Mailbox<CatalogPoller<HttpCatalog>>;
+
+/// The poller of each catalog, by the catalog's name. Clones share it.
 #[derive(Debug, Clone, Default)]
-pub struct Rulebook(Arc<Mutex<BTreeMap<String, Recipient<SetRules>>>>);
+pub struct Rulebook(Arc<Mutex<BTreeMap<String, Poller>>>);
 
 impl Rulebook {
-    pub(crate) fn learn(&self, catalog: &str, poller: Recipient<SetRules>) {
-        self.lock().insert(catalog.to_owned(), poller);
+    pub(crate) fn learn(&self, catalog: &str, poller: Poller) {
+        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).insert(catalog.to_owned(), poller);
+    }
+
+    fn poller(&self, catalog: &str) -> Option<Poller> {
+        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).get(catalog).cloned()
     }
 
     /// Hands the rules of `config` to its poller. Rules that are as they were go on undisturbed, others finish what they have claimed;
     /// false if there is no such catalog, or it has more to do than it can be told.
     pub fn set(&self, config: &CatalogConfig) -> bool {
-        let poller = self.lock().get(&config.name).cloned();
-        poller.is_some_and(|poller| poller.tell(SetRules { rules: config.rule.clone() }).is_ok())
+        let rules = config.rule.clone();
+        self.poller(&config.name).is_some_and(|poller| poller.tell(SetRules { rules }).is_ok())
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Recipient<SetRules>>> {
-        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    /// Where a conditional state change is asked for; None if there is no such catalog.
+    pub fn state_change_once(&self, catalog: &str) -> Option<Recipient<StateChangeOnce>> {
+        Some(self.poller(catalog)?.recipient())
+    }
+
+    /// Where an actor lets itself be asked to look for work; None if there is no such catalog.
+    pub fn blocking_poll(&self, catalog: &str) -> Option<Recipient<BlockingPoll>> {
+        Some(self.poller(catalog)?.recipient())
     }
 }

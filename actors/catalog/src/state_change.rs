@@ -9,8 +9,8 @@ use crate::{
     service::{Get, Put, Reply, Trouble},
 };
 
-/// Candidates and what becomes of them.
-pub type Planned = Vec<(Row, Row)>;
+/// A candidate, and what becomes of it.
+pub type Planned = (Row, Row);
 
 /// What to do next.
 #[derive(Debug, Clone, PartialEq)]
@@ -45,7 +45,7 @@ pub enum Outcome {
     /// The answer to the write is lost: it may have been done.
     Unsettled {
         /// What was to be written: candidate and update.
-        plan: Vec<(Row, Row)>,
+        plan: Vec<Planned>,
         /// Why it is not known.
         reason: String,
     },
@@ -57,9 +57,9 @@ pub struct Change {
     /// The ETag after the change.
     pub etag: Option<String>,
     /// Candidate and update of each row that the server changed.
-    pub changed: Vec<(Row, Row)>,
+    pub changed: Vec<Planned>,
     /// Those of which it told nothing: somebody else was faster, or they are gone. The original takes them for changed.
-    pub passed_over: Vec<(Row, Row)>,
+    pub passed_over: Vec<Planned>,
 }
 
 /// An answer at hand.
@@ -77,7 +77,7 @@ enum Phase {
     Looking,
     /// The rows were read under this ETag.
     Planning(Option<String>),
-    Writing(Vec<(Row, Row)>),
+    Writing(Vec<Planned>),
 }
 
 /// One query with its update, over and over. Keeps the last answer to the query, and no other.
@@ -190,7 +190,7 @@ impl StateChange {
     }
 
     /// The plan: candidate and update, without the rows that nothing is to become of.
-    pub fn planned(&mut self, plan: Vec<(Row, Row)>) -> Step {
+    pub fn planned(&mut self, plan: Vec<Planned>) -> Step {
         let Phase::Planning(etag) = std::mem::replace(&mut self.phase, Phase::Resting) else {
             return Step::Done(Outcome::Nothing { etag: None });
         };
@@ -205,7 +205,7 @@ impl StateChange {
         Step::Put(Put { path: self.update.clone(), if_match, body })
     }
 
-    fn wrote(&self, plan: Vec<(Row, Row)>, answer: Result<Reply, Trouble>) -> Outcome {
+    fn wrote(&self, plan: Vec<Planned>, answer: Result<Reply, Trouble>) -> Outcome {
         match answer {
             Ok(Reply::Rows { etag, body }) => match rows(&body) {
                 Ok(echoed) => {
@@ -222,8 +222,7 @@ impl StateChange {
         }
     }
 
-    /// What the server says that it wrote, and the rest.
-    fn divide(&self, plan: Planned, echoed: &[Row]) -> (Planned, Planned) {
+    fn divide(&self, plan: Vec<Planned>, echoed: &[Row]) -> (Vec<Planned>, Vec<Planned>) {
         // Without keys that can be known it is as with the original.
         if self.keys.is_empty() {
             return (plan, Vec::new());

@@ -16,13 +16,14 @@ use orchestrator_catalog::{
     edge::handlers::{Target, Webhook, plain_headers},
     handling::{Handler, Row, Task, Verdict},
 };
+use orchestrator_harness::{Ermrest, Faktory};
 use serde_json::{Value, json};
 
 use crate::receiver::Receiver;
 
 fn webhook(url: &str) -> Webhook {
     Webhook {
-        target: Target::new(url).expect("a url"),
+        target: Target::new(url, None).expect("a url"),
         headers: plain_headers(&["X-Site: beamline".to_owned()]).expect("a header"),
         headers_file: None,
         timeout: Duration::from_secs(60),
@@ -150,6 +151,10 @@ async fn work_that_may_have_been_done_counts_as_an_attempt() {
     assert!(text.contains("which may have done it"), "{text}");
     let cut = Receiver::start(|stream| stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{}"));
     assert!(matches!(post(&cut).await, Verdict::Failed(_)), "half an answer is none");
+    let refused =
+        Receiver::start(|stream| stream.write_all(b"HTTP/1.1 503 Busy\r\nContent-Length: 9\r\n\r\nbusy"));
+    let Verdict::Later(text) = post(&refused).await else { panic!("it has said no") };
+    assert!(text.ends_with("answered with status 503: busy"), "{text}");
     let odd = Receiver::start(|stream| stream.write_all(b"SSH-2.0-OpenSSH_9.2\r\n"));
     assert!(matches!(post(&odd).await, Verdict::Failed(_)));
 }
@@ -167,6 +172,21 @@ async fn an_answer_is_waited_for_so_long_and_no_longer() {
     let Verdict::Failed(text) = webhook.handle(task(json!({}))).await else { panic!("no answer") };
     assert!(text.contains("within 300ms, which may have done it"), "{text}");
     drop(over);
+}
+
+#[tokio::test]
+async fn over_tls_the_receiver_must_show_who_it_is() {
+    // Any server that answers a POST with an object will do.
+    let server = Ermrest::start_secured(&[]);
+    let url = format!("https://localhost:{}/_log", server.port());
+    let target = Target::new(&url, Some(&Faktory::authority())).expect("a url");
+    let trusting = Webhook { target, ..webhook("http://localhost") };
+    let verdict = trusting.handle(task(json!({"RID": "1-A"}))).await;
+    assert!(matches!(&verdict, Verdict::Done(fields) if fields.contains_key("connections")), "{verdict:?}");
+    let Verdict::Later(text) = webhook(&url).handle(task(json!({}))).await else {
+        panic!("it is signed by nobody of the public web")
+    };
+    assert!(text.starts_with(&format!("cannot connect to {url}: invalid peer certificate")), "{text}");
 }
 
 #[tokio::test]

@@ -103,7 +103,7 @@ pub struct ClientConfig {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct AmqpConfig {
-    /// The broker; a password of its own belongs into `url_file`.
+    /// The broker, `amqps://` for TLS with the authorities of the public web; a password of its own belongs into `url_file`.
     #[schemars(length(min = 1))]
     pub url: String,
     /// A file with the url instead, for one with a password.

@@ -22,7 +22,10 @@ use self::{
     sink::{Seen, Sink},
     subject::Ingester,
 };
-pub(crate) use self::{process::Process, relay::Relay};
+pub(crate) use self::{
+    process::{Process, threads_cpu_s},
+    relay::Relay,
+};
 use crate::calibration::median;
 
 /// What has left the source is in the workers' queues after so long.

@@ -1,6 +1,7 @@
 //! Benches: see README.md beside this crate.
 
 mod calibration;
+mod catalog;
 mod ingester;
 mod load;
 mod producer;
@@ -68,6 +69,8 @@ enum Bench {
     Ingester(ingester::Options),
     /// Jobs to a Faktory server; not part of `all`
     Producer(producer::Options),
+    /// Rows claimed and completed on a catalog, beside the original; not part of `all`
+    Catalog(catalog::Options),
     /// What strangers at the admin endpoint cost a worker; not part of `all`
     Strangers,
     /// A server for that
@@ -104,6 +107,7 @@ fn main() -> Result<()> {
         Bench::Relay(ref relay) => relay.run(),
         Bench::Producer(ref options) => say(&producer::run(&arguments.binary, options)?),
         Bench::FaktorySink(ref sink) => sink.run(),
+        Bench::Catalog(ref options) => say(&catalog::run(&arguments.binary, options)?),
         Bench::Strangers => say(&strangers::run(&arguments.binary)?),
         ref one => arguments.report(one),
     }
@@ -137,6 +141,7 @@ impl Arguments {
             | Bench::Ingester(_)
             | Bench::Relay(_)
             | Bench::Strangers
+            | Bench::Catalog(_)
             | Bench::Producer(_)
             | Bench::FaktorySink(_) => Ok(json!({})),
             Bench::Workers { workers } => self.workers(workers, false, commits),

@@ -1,4 +1,4 @@
-//! Python for the peers: the stand-ins' folder, and an environment with the packages that they need.
+//! Python for the peers: the stand-ins' folder, and environments with the packages that they need.
 
 use std::{
     fs::{self, File},
@@ -13,15 +13,20 @@ pub(crate) fn peers() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../peers")
 }
 
-/// The Python with what the peers need, from PyPI once for each change of their list.
+/// The Python with what the peers need.
 pub(crate) fn python() -> PathBuf {
+    environment("venv", "requirements.txt")
+}
+
+/// The Python of the environment `name`, with the packages of `list`, a file among the peers: from PyPI, once for each change of it.
+pub(crate) fn environment(name: &str, list: &str) -> PathBuf {
     let home = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/peers");
     fs::create_dir_all(&home).expect("a directory below target/");
-    let lock = File::create(home.join("lock")).expect("a lock file");
+    let lock = File::create(home.join(format!("{name}.lock"))).expect("a lock file");
     // Other tests may be making it.
     flock(&lock, FlockOperation::LockExclusive).expect("the lock");
-    let (venv, installed) = (home.join("venv"), home.join("installed.txt"));
-    let list = peers().join("requirements.txt");
+    let (venv, installed) = (home.join(name), home.join(format!("{name}.txt")));
+    let list = peers().join(list);
     let wanted = fs::read_to_string(&list).expect("the list of packages");
     let python = venv.join("bin/python");
     if fs::read_to_string(&installed).ok().as_ref() != Some(&wanted) {

@@ -1,11 +1,12 @@
 //! A RabbitMQ of one's own: on loopback, in a directory of its own, with an epmd of its own. Nothing else is touched.
 
 use std::{
-    fs,
-    net::{TcpListener, TcpStream},
+    fs, io,
+    net::{Ipv4Addr, TcpListener, TcpStream},
     os::unix::process::CommandExt,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
+    sync::atomic::{AtomicU8, Ordering::Relaxed},
     time::{Duration, Instant},
 };
 
@@ -31,12 +32,14 @@ done
 cd / && rm -rf "$BASE"
 "#;
 
+/// The port that AMQP has by default.
+const DEFAULT_PORT: u16 = 5672;
+
 /// A private broker. Dropped, it is gone with all its files.
 #[derive(Debug)]
 pub struct Rabbit {
     base: PathBuf,
-    ports: [u16; 3],
-    secured: Option<u16>,
+    place: Place,
     server: Option<Child>,
     guard: Child,
 }
@@ -47,7 +50,7 @@ impl Rabbit {
     /// # Panics
     /// If it is not installed, or does not start.
     pub fn start() -> Self {
-        Self::launch(None)
+        Self::start_at(Place::free())
     }
 
     /// Starts a broker that also speaks TLS, with the certificate of [`Faktory::authority`](crate::Faktory::authority) for `localhost`.
@@ -55,10 +58,18 @@ impl Rabbit {
     /// # Panics
     /// As [`Rabbit::start`].
     pub fn start_secured() -> Self {
-        Self::launch(Some(free_port()))
+        Self::start_at(Place { secured: Some(free_port()), ..Place::free() })
     }
 
-    fn launch(secured: Option<u16>) -> Self {
+    /// Starts a broker at the port that AMQP has by default, on a loopback address of its own: for clients that know no other.
+    ///
+    /// # Panics
+    /// As [`Rabbit::start`].
+    pub fn start_at_default_port() -> Self {
+        Self::start_at(Place { address: free_address(), amqp: DEFAULT_PORT, ..Place::free() })
+    }
+
+    fn start_at(place: Place) -> Self {
         assert!(
             Path::new(SERVER).exists(),
             "{SERVER} is missing: install rabbitmq-server (apt-get install --no-install-recommends rabbitmq-server)"
@@ -68,7 +79,7 @@ impl Rabbit {
             fs::create_dir(base.join(dir)).expect("a directory for the broker");
         }
         fs::write(base.join("enabled_plugins"), "[].\n").expect("the list of plugins");
-        if let Some(port) = secured {
+        if let Some(port) = place.secured {
             let folder = peers().join("tls");
             let file = |name: &str| folder.join(name).display().to_string();
             let config = format!(
@@ -80,8 +91,7 @@ impl Rabbit {
             );
             fs::write(base.join("rabbitmq.conf"), config).expect("the broker's configuration");
         }
-        let ports = free_ports();
-        let guard = command(&base, ports, "sh")
+        let guard = command(&base, place, "sh")
             .args(["-c", GUARD])
             .env("BASE", &base)
             .stdin(Stdio::piped())
@@ -89,7 +99,7 @@ impl Rabbit {
             .process_group(0)
             .spawn()
             .expect("sh runs");
-        let mut rabbit = Self { base, ports, secured, server: None, guard };
+        let mut rabbit = Self { base, place, server: None, guard };
         rabbit.start_again();
         rabbit
     }
@@ -104,13 +114,19 @@ impl Rabbit {
     /// # Panics
     /// If it does not.
     pub fn secured_url(&self) -> String {
-        let port = self.secured.expect("a broker that speaks TLS");
+        let port = self.place.secured.expect("a broker that speaks TLS");
         format!("amqps://guest:guest@localhost:{port}/%2f")
     }
 
     /// Where the virtual host `name` is.
     pub fn url_of(&self, name: &str) -> String {
-        format!("amqp://guest:guest@127.0.0.1:{}/{name}", self.ports[0])
+        let Place { address, amqp, .. } = self.place;
+        format!("amqp://guest:guest@{address}:{amqp}/{name}")
+    }
+
+    /// The address that it listens at.
+    pub fn host(&self) -> String {
+        self.place.address.to_string()
     }
 
     /// Makes the virtual host `name`, so that tests do not see each other, and tells where it is. It outlives a restart.
@@ -129,7 +145,7 @@ impl Rabbit {
     /// # Panics
     /// If it fails.
     pub fn ctl(&self, arguments: &[&str]) -> String {
-        let output = command(&self.base, self.ports, "/usr/lib/rabbitmq/bin/rabbitmqctl")
+        let output = command(&self.base, self.place, "/usr/lib/rabbitmq/bin/rabbitmqctl")
             .arg("--quiet")
             .args(arguments)
             .output()
@@ -156,7 +172,7 @@ impl Rabbit {
     pub fn start_again(&mut self) {
         let log = fs::File::options().create(true).append(true).open(self.base.join("out"));
         let log = log.expect("a file for the broker's output");
-        let server = command(&self.base, self.ports, SERVER)
+        let server = command(&self.base, self.place, SERVER)
             .stdin(Stdio::null())
             .stdout(log.try_clone().expect("a second handle"))
             .stderr(log)
@@ -165,7 +181,7 @@ impl Rabbit {
             .expect("the broker's script runs");
         let server = self.server.insert(server);
         let give_up = Instant::now() + START_DEADLINE;
-        while TcpStream::connect(("127.0.0.1", self.ports[0])).is_err() {
+        while self.place.connect().is_err() {
             let ended = server.try_wait().expect("a child").is_some();
             let said = || fs::read_to_string(self.base.join("out")).unwrap_or_default();
             assert!(!ended && Instant::now() < give_up, "the broker does not start: {}", said());
@@ -178,7 +194,7 @@ impl Rabbit {
         let group = i32::try_from(server.id()).ok().and_then(Pid::from_raw).expect("a process");
         kill_process_group(group, signal).expect("the broker runs");
         server.wait().expect("a child");
-        let gone = || TcpStream::connect(("127.0.0.1", self.ports[0])).is_err();
+        let gone = || self.place.connect().is_err();
         crate::eventually("the broker is gone", gone);
     }
 }
@@ -194,15 +210,39 @@ impl Drop for Rabbit {
     }
 }
 
+/// Where a broker listens.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    address: Ipv4Addr,
+    amqp: u16,
+    /// Where it speaks TLS.
+    secured: Option<u16>,
+    distribution: u16,
+    epmd: u16,
+}
+
+impl Place {
+    /// On ports that nobody has now.
+    fn free() -> Self {
+        let [amqp, distribution, epmd] = free_ports();
+        Self { address: Ipv4Addr::LOCALHOST, amqp, secured: None, distribution, epmd }
+    }
+
+    fn connect(self) -> io::Result<TcpStream> {
+        TcpStream::connect((self.address, self.amqp))
+    }
+}
+
 /// `program` in the broker's world.
-fn command(base: &Path, [amqp, distribution, epmd]: [u16; 3], program: &str) -> Command {
+fn command(base: &Path, place: Place, program: &str) -> Command {
+    let Place { address, amqp, distribution, epmd, .. } = place;
     let mut command = Command::new(program);
     command
         .current_dir(base)
         .env("HOME", base.join("home")) // holds the Erlang cookie
         .env("LANG", "C.UTF-8")
         .env("RABBITMQ_NODENAME", format!("t{amqp}@localhost"))
-        .env("RABBITMQ_NODE_IP_ADDRESS", "127.0.0.1")
+        .env("RABBITMQ_NODE_IP_ADDRESS", address.to_string())
         .env("RABBITMQ_NODE_PORT", amqp.to_string())
         .env("RABBITMQ_DIST_PORT", distribution.to_string())
         .env("RABBITMQ_MNESIA_BASE", base.join("mnesia"))
@@ -214,6 +254,20 @@ fn command(base: &Path, [amqp, distribution, epmd]: [u16; 3], program: &str) -> 
         .env("ERL_EPMD_ADDRESS", "127.0.0.1")
         .env("RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS", "-kernel inet_dist_use_interface {127,0,0,1} +sbwt none");
     command
+}
+
+/// An address of loopback whose default port nobody has now. Brokers take a while to listen there: each process looks among other
+/// addresses, and no address is found twice.
+fn free_address() -> Ipv4Addr {
+    static NEXT: AtomicU8 = AtomicU8::new(1);
+    let [_, _, second, third] = std::process::id().to_be_bytes();
+    let mut addresses =
+        (0..254).map(|_| Ipv4Addr::new(127, second, third, NEXT.fetch_add(1, Relaxed).max(1)));
+    // The first one may be everybody's.
+    let free = addresses.find(|address| {
+        !address.eq(&Ipv4Addr::LOCALHOST) && TcpListener::bind((*address, DEFAULT_PORT)).is_ok()
+    });
+    free.expect("a free address of loopback")
 }
 
 /// Three ports of loopback that nobody has now.

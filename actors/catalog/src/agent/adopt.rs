@@ -9,7 +9,7 @@ use super::{Agent, Report, look::Target};
 use crate::{
     handling::{Handler, Row},
     service::{Get, Reply, Service, Trouble},
-    state_change::rows,
+    state_change::{Planned, rows},
     status::Count,
 };
 
@@ -17,7 +17,7 @@ use crate::{
 #[derive(Debug)]
 pub(super) struct Orphan {
     token: Rc<str>,
-    plan: Vec<(Row, Row)>,
+    plan: Vec<Planned>,
     target: Target,
     /// When it was asked for: its lease begins then.
     began: Instant,
@@ -29,7 +29,7 @@ pub(super) struct Orphan {
 impl Orphan {
     pub(super) fn new(
         token: Rc<str>,
-        plan: Vec<(Row, Row)>,
+        plan: Vec<Planned>,
         began: Instant,
         target: Target,
         now: Instant,

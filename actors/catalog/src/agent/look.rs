@@ -16,7 +16,7 @@ use crate::{
     path,
     rule::Rule,
     service::{Service, Trouble},
-    state_change::{Outcome, StateChange, Step, key},
+    state_change::{Outcome, Planned, StateChange, Step, key},
     status::Count,
 };
 
@@ -178,8 +178,7 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
         let house = self.house.clone();
         let (rule, planner) = (self.rule.clone(), self.planner.clone());
         let look = async move {
-            let looked = look(&house.service, &house.lane, &rule, &planner, change, order).await;
-            Report::Looked(Box::new(looked))
+            Report::Looked(Box::new(look(&house.service, &house.lane, &rule, &planner, change, order).await))
         };
         Some(look.boxed_local())
     }
@@ -242,7 +241,7 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
     }
 
     /// Rows were claimed.
-    pub(super) fn claimed(&mut self, rows: Vec<(Row, Row)>, order: &Order) {
+    pub(super) fn claimed(&mut self, rows: Vec<Planned>, order: &Order) {
         let count = rows.len();
         self.board.count(Count::Claimed, count);
         if order.target == Target::Others {
@@ -272,7 +271,7 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
         key(row, &[self.rule.key().to_owned()])
     }
 
-    fn unsettled(&mut self, plan: Vec<(Row, Row)>, reason: &str, order: &Order, now: Instant) {
+    fn unsettled(&mut self, plan: Vec<Planned>, reason: &str, order: &Order, now: Instant) {
         self.writing.failed(reason.to_owned(), now);
         self.looks.anew();
         if self.rule.has_token() {
@@ -363,7 +362,7 @@ async fn plan(
     rows: Vec<Row>,
     order: &Order,
     left: &mut Left,
-) -> Vec<(Row, Row)> {
+) -> Vec<Planned> {
     let key_name = [rule.key().to_owned()];
     let mut plan = Vec::new();
     for row in rows {

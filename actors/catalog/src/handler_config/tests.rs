@@ -71,6 +71,10 @@ fn a_webhook_shows_no_secret() {
         assert_eq!(wrong.len(), 1, "{wrong:?}");
     }
     assert!(http("http://a:1/b").check([]).is_empty());
+    let config = HandlerConfig { ca_file: Some("/nowhere/ca.pem".into()), ..http("https://a") };
+    assert!(config.check([]).is_empty(), "the file may come");
+    let text = config.handler(&Actors::new()).expect_err("there is no file");
+    assert!(text.starts_with("handler.ca_file = /nowhere/ca.pem: cannot be read"), "{text}");
 }
 
 #[test]

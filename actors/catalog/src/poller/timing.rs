@@ -24,7 +24,7 @@ pub(super) struct Clock {
 }
 
 impl Clock {
-    /// Goes until the child is asked to stop. While it is paused, nobody looks.
+    /// Goes until the child is asked to stop.
     pub(super) async fn run(mut self) {
         let mut count = 0;
         let heard = self.notices.heard_now();
@@ -32,19 +32,15 @@ impl Clock {
         loop {
             let now = Instant::now();
             let due = self.polling.due().unwrap_or(now);
-            if due <= now && !self.cx.vitals.is_paused() {
+            if due <= now {
                 self.look(now);
                 continue;
             }
-            let paused = self.cx.vitals.is_paused();
-            self.tell_paused(paused);
             tokio::select! {
                 biased;
                 () = self.cx.stop.cancelled() => return,
-                () = self.cx.vitals.intake_open(), if paused => {}
-                () = self.cx.vitals.intake_closed(), if !paused => {}
                 heard = self.notices.changed() => self.hear(heard, &mut count),
-                () = sleep_until(due), if !paused => {}
+                () = sleep_until(due) => {}
             }
         }
     }
@@ -62,17 +58,8 @@ impl Clock {
         self.polling.looks(now);
         self.looked.add(1);
         for running in self.rules.borrow().values() {
-            running.calls.send_modify(|call| {
-                call.looks += 1;
-                call.paused = false;
-            });
+            running.calls.send_modify(|call| call.looks += 1);
         }
         self.looks.send_modify(|looks| *looks += 1);
-    }
-
-    fn tell_paused(&self, paused: bool) {
-        for running in self.rules.borrow().values() {
-            running.calls.send_if_modified(|call| std::mem::replace(&mut call.paused, paused) != paused);
-        }
     }
 }

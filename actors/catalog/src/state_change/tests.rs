@@ -15,7 +15,7 @@ fn found(etag: &str, rows: &Value) -> Result<Reply, Trouble> {
     Ok(Reply::Rows { etag: Some(etag.to_owned()), body: rows.to_string().into() })
 }
 
-fn claim(rows: &[Row]) -> Vec<(Row, Row)> {
+fn claim(rows: &[Row]) -> Vec<Planned> {
     let update =
         |row: &Row| json!({ "id": row["id"], "state": "claimed" }).as_object().cloned().expect("a row");
     rows.iter().map(|row| (row.clone(), update(row))).collect()

@@ -19,7 +19,7 @@ use serde_json::Value;
 /// Time-outs of tests in which a server does not answer; a busy machine must still be connected to.
 pub(crate) const IMPATIENT: Patience = Patience {
     connect: Duration::from_secs(6),
-    read: Duration::from_millis(500),
+    read: Duration::from_secs(2),
     idle: Duration::from_secs(30),
     aborted: Duration::from_secs(60),
     hold_max: Duration::from_secs(60),

@@ -2,7 +2,7 @@
 
 use std::{
     io::{Read, Write},
-    net::{TcpListener, TcpStream},
+    net::{Shutdown, TcpListener, TcpStream},
     sync::{Arc, Mutex},
     thread,
 };
@@ -14,6 +14,7 @@ type Script = dyn Fn(&str, usize) -> Option<Vec<u8>> + Send + Sync;
 pub(crate) struct Scripted {
     port: u16,
     heard: Arc<Mutex<Vec<String>>>,
+    open: Arc<Mutex<Vec<TcpStream>>>,
 }
 
 impl Scripted {
@@ -21,18 +22,32 @@ impl Scripted {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let (script, heard): (Arc<Script>, Arc<Mutex<Vec<String>>>) = (Arc::new(script), Arc::default());
-        let ears = heard.clone();
+        let (ears, open) = (heard.clone(), Arc::new(Mutex::new(Vec::new())));
+        let kept = open.clone();
         thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
+                kept.lock().unwrap().push(stream.try_clone().unwrap());
                 let (script, ears) = (script.clone(), ears.clone());
                 thread::spawn(move || converse(stream, &*script, &ears));
             }
         });
-        Self { port, heard }
+        Self { port, heard, open }
     }
 
     pub(crate) fn base(&self) -> String {
         format!("http://127.0.0.1:{}/ermrest/catalog/1", self.port)
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Closes all connections, as a server does with those that were idle for too long.
+    pub(crate) fn hang_up(&self) {
+        for stream in self.open.lock().unwrap().drain(..) {
+            // The other end may have closed it already.
+            let _ = stream.shutdown(Shutdown::Both);
+        }
     }
 
     /// The requests so far, as they came.
@@ -43,13 +58,15 @@ impl Scripted {
 
 fn converse(mut stream: TcpStream, script: &Script, heard: &Mutex<Vec<String>>) {
     for number in 1.. {
-        let Some(request) = read(&mut stream) else { return };
+        let Some(request) = read(&mut stream) else { break };
         heard.lock().unwrap().push(request.clone());
-        let Some(reply) = script(&request, number) else { return };
+        let Some(reply) = script(&request, number) else { break };
         if stream.write_all(&reply).is_err() {
-            return;
+            break;
         }
     }
+    // Another handle of it is kept. The other end may have closed it already.
+    let _ = stream.shutdown(Shutdown::Both);
 }
 
 /// A request with a body as long as its head says; None at the connection's end.

@@ -22,15 +22,9 @@ impl Process {
         Ok(ticks.iter().sum::<f64>() / 100.0)
     }
 
-    /// The CPU time of the threads that run, to the nanosecond: what an idle one takes is below a tick.
+    /// The CPU time of its threads.
     pub(crate) fn threads_cpu_s(&self) -> Result<f64> {
-        let mut nanoseconds = 0;
-        for thread in std::fs::read_dir(format!("/proc/{}/task", self.0.id()))? {
-            let stat = std::fs::read_to_string(thread?.path().join("schedstat"))?;
-            let first = stat.split(' ').next().context("a known line")?;
-            nanoseconds += first.parse::<u64>()?;
-        }
-        Ok(nanoseconds as f64 / 1e9)
+        threads_cpu_s(self.0.id())
     }
 
     /// A line of /proc/PID/status, MiB.
@@ -40,6 +34,17 @@ impl Process {
         let kib: f64 = line.split_whitespace().nth(1).context("a number")?.parse()?;
         Ok(kib / 1024.0)
     }
+}
+
+/// The CPU time of the threads that run in a process, seconds, to the nanosecond: what an idle one takes is below a tick.
+pub(crate) fn threads_cpu_s(pid: u32) -> Result<f64> {
+    let mut nanoseconds = 0;
+    for thread in std::fs::read_dir(format!("/proc/{pid}/task"))? {
+        let stat = std::fs::read_to_string(thread?.path().join("schedstat"))?;
+        let first = stat.split(' ').next().context("a known line")?;
+        nanoseconds += first.parse::<u64>()?;
+    }
+    Ok(nanoseconds as f64 / 1e9)
 }
 
 impl Drop for Process {

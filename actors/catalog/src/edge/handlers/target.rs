@@ -1,12 +1,14 @@
 //! Where a webhook is.
 
-use std::fmt;
+use std::{fmt, path::Path};
 
 use hyper::{Uri, header::HeaderValue, http::uri::PathAndQuery};
+use orchestrator_edge::tls::{self, ServerName, TlsConnector};
 
-/// The address of a webhook.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// The address of a webhook, and how its connections are secured.
+#[derive(Clone)]
 pub struct Target {
+    tls: Option<(TlsConnector, ServerName<'static>)>,
     host: String,
     port: u16,
     authority: HeaderValue,
@@ -14,22 +16,26 @@ pub struct Target {
 }
 
 impl Target {
-    /// Reads `http://host[:port][/path][?query]`.
+    /// Reads `http://host[:port][/path][?query]`, or the same with `https`: then certificates are checked against the authorities in the
+    /// file `ca_file`, or those of the public web.
     ///
     /// # Errors
-    /// It is none. The text does not repeat it: it may hold a password.
-    pub fn new(url: &str) -> Result<Self, String> {
-        let wanted = "write http://HOST:PORT/PATH";
+    /// It is none; the text does not repeat it, as it may hold a password. Or the file cannot be used.
+    pub fn new(url: &str, ca_file: Option<&Path>) -> Result<Self, String> {
+        let wanted = "write http://HOST:PORT/PATH, or https";
         let uri: Uri = url.parse().map_err(|error| format!("{error}: {wanted}"))?;
-        if uri.scheme_str() != Some("http") {
-            return Err(format!("its scheme is not http: {wanted}"));
-        }
+        let secure = match uri.scheme_str() {
+            Some("http") => false,
+            Some("https") => true,
+            _ => return Err(format!("its scheme is not http: {wanted}")),
+        };
         let authority = uri.authority().ok_or_else(|| format!("it has no host: {wanted}"))?;
         if authority.as_str().contains('@') {
             return Err("it holds a user: put an Authorization header into headers_file".to_owned());
         }
         let (name, port) = authority.as_str().split_at(authority.host().len());
         let port = match port.strip_prefix(':').map(str::parse) {
+            None if secure => 443,
             None => 80,
             Some(Ok(port @ 1..)) => port,
             Some(_) => return Err(format!("its port is none: {wanted}")),
@@ -44,12 +50,18 @@ impl Target {
         let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
         let path = path.parse().map_err(|error| format!("{error}: {wanted}"))?;
         let authority = HeaderValue::from_str(authority.as_str()).map_err(|error| error.to_string())?;
-        Ok(Self { host, port, authority, path })
+        let tls = secure.then(|| secured(&host, ca_file)).transpose()?;
+        Ok(Self { tls, host, port, authority, path })
     }
 
     /// What is connected to.
     pub(super) fn endpoint(&self) -> (&str, u16) {
         (&self.host, self.port)
+    }
+
+    /// What secures its connections, and whom the certificate must name.
+    pub(super) fn tls(&self) -> Option<(&TlsConnector, ServerName<'static>)> {
+        self.tls.as_ref().map(|(connector, name)| (connector, name.clone()))
     }
 
     /// The header `Host`.
@@ -66,9 +78,22 @@ impl Target {
 /// For people to read: without the query, which may hold a secret.
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scheme = if self.tls.is_some() { "https" } else { "http" };
         let authority = self.authority.to_str().unwrap_or(&self.host);
-        write!(f, "http://{authority}{}", self.path.path())
+        write!(f, "{scheme}://{authority}{}", self.path.path())
     }
+}
+
+impl fmt::Debug for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Target({self})")
+    }
+}
+
+fn secured(host: &str, ca_file: Option<&Path>) -> Result<(TlsConnector, ServerName<'static>), String> {
+    let name = ServerName::try_from(host.to_owned())
+        .map_err(|_| "its host is no name that a certificate can have".to_owned())?;
+    Ok((tls::connector(ca_file)?, name))
 }
 
 #[cfg(test)]
@@ -80,10 +105,12 @@ mod tests {
         for (url, endpoint, path, shown) in [
             ("http://a", ("a", 80), "/", "http://a/"),
             ("http://a:8080/b/c;d?e=f", ("a", 8080), "/b/c;d?e=f", "http://a:8080/b/c;d"),
+            ("https://a.example.org/x", ("a.example.org", 443), "/x", "https://a.example.org/x"),
+            ("https://[::1]:444", ("::1", 444), "/", "https://[::1]:444/"),
             ("http://[::1]:81/", ("::1", 81), "/", "http://[::1]:81/"),
             ("http://a?token=b", ("a", 80), "/?token=b", "http://a/"),
         ] {
-            let target = Target::new(url).expect(url);
+            let target = Target::new(url, None).expect(url);
             assert_eq!((target.endpoint(), target.path().as_str()), (endpoint, path), "{url}");
             assert_eq!(target.to_string(), shown);
         }
@@ -102,13 +129,16 @@ mod tests {
             "http://secret:99999/",
             "http://secret host/",
         ] {
-            let text = Target::new(url).expect_err(url);
+            let text = Target::new(url, None).expect_err(url);
             assert!(
                 text.contains("write http://HOST:PORT/PATH") && !text.contains("secret"),
                 "{url}: {text}"
             );
         }
-        let text = Target::new("http://me:secret@a/").unwrap_err();
+        let text = Target::new("http://me:secret@a/", None).unwrap_err();
+        assert!(
+            Target::new("https://a/", Some(Path::new("/nowhere/ca"))).unwrap_err().contains("/nowhere/ca")
+        );
         assert!(text.contains("headers_file") && !text.contains("secret"), "{text}");
     }
 }

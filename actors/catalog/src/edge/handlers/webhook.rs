@@ -54,6 +54,9 @@ pub struct Webhook {
     pub answer_bytes: usize,
 }
 
+trait Transport: AsyncRead + AsyncWrite + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Unpin> Transport for T {}
+
 /// The body of a request.
 #[derive(Serialize)]
 struct Order<'a> {
@@ -123,23 +126,30 @@ impl Webhook {
         Ok(request)
     }
 
-    async fn connect(&self) -> io::Result<TcpStream> {
+    async fn connect(&self) -> io::Result<Box<dyn Transport>> {
         let stream = TcpStream::connect(self.target.endpoint()).await?;
         stream.set_nodelay(true)?;
-        Ok(stream)
+        Ok(match self.target.tls() {
+            None => Box::new(stream),
+            Some((connector, name)) => Box::new(connector.connect(name, stream).await?),
+        })
     }
 
     async fn exchange(
         &self,
-        stream: impl AsyncRead + AsyncWrite + Unpin,
+        stream: Box<dyn Transport>,
         request: Request<Full<Bytes>>,
     ) -> hyper::Result<Answer> {
         let (mut sender, connection) = handshake(TokioIo::new(stream)).await?;
         let answer = async move {
             let response = sender.send_request(request).await?;
             let status = response.status();
-            let kept = if status.is_success() { self.answer_bytes } else { REASON_KEPT };
-            Ok(Answer { status, body: head(response.into_body(), kept).await? })
+            let mut body = Head::new(if status.is_success() { self.answer_bytes } else { REASON_KEPT });
+            match keep(response.into_body(), &mut body).await {
+                // A refusal is one, whether its reason arrives or not.
+                Err(error) if status.is_success() => Err(error),
+                _ => Ok(Answer { status, body }),
+            }
         };
         tokio::select! {
             answer = answer => answer,
@@ -183,18 +193,16 @@ impl Webhook {
     }
 }
 
-/// The first `kept` bytes of an answer. What is more is not read: the connection ends with this request.
-async fn head(mut body: Incoming, kept: usize) -> hyper::Result<Head> {
-    let mut head = Head::new(kept);
-    while let Some(frame) = body.frame().await {
+/// Reads as much of an answer as is kept. What is more is not read: the connection ends with this request.
+async fn keep(mut body: Incoming, head: &mut Head) -> hyper::Result<()> {
+    while head.whole().is_some()
+        && let Some(frame) = body.frame().await
+    {
         if let Some(piece) = frame?.data_ref() {
             head.take(piece);
         }
-        if head.whole().is_none() {
-            break;
-        }
     }
-    Ok(head)
+    Ok(())
 }
 
 /// Which work it is that is asked for: it is the same if a row is handed over again under the same claim. A table without tokens

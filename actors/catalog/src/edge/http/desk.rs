@@ -249,7 +249,8 @@ impl Desk {
                 self.went_away.notified().await;
                 continue;
             };
-            sleep_until(at).await;
+            // One that wants to be left alone is.
+            sleep_until(self.held.get().map_or(at, |held| held.max(at))).await;
             let is_due = self.again.get().is_some_and(|again| again <= Instant::now());
             if is_due && let Ok(request) = catalog.request(&self.place, None) {
                 // Who we are does not matter: any answer will do. Without one the link has been told.

@@ -75,7 +75,7 @@ impl Ask {
             Self::Put(put) => (header::IF_MATCH, &put.if_match),
         };
         if let Some(etag) = etag {
-            let etag = HeaderValue::from_str(etag).map_err(|_| refused("the ETag"))?;
+            let etag = HeaderValue::from_bytes(etag.as_bytes()).map_err(|_| refused("the ETag"))?;
             request.headers_mut().insert(condition, etag);
         }
         if !self.is_get() {
@@ -88,7 +88,7 @@ impl Ask {
     }
 }
 
-/// The exchange of a user and a password for a session's cookie (spec §8); None if the server's host cannot be told in a header.
+/// The exchange of a user and a password for a session's cookie (spec §8).
 pub(super) fn login(place: &Place, user: &str, password: &Secret) -> Request<Full<Bytes>> {
     let form = format!("username={}&password={}", escaped(user), escaped(password.expose()));
     let mut request = Request::new(Full::new(Bytes::from(form)));

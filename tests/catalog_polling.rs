@@ -1,0 +1,200 @@
+//! Looks that never pause, and rules that cannot be followed beside rules that can.
+
+use std::{
+    fs,
+    time::{Duration, Instant},
+};
+
+use orchestrator_harness::{CatalogSite, Ermrest, WHOLE_RULE, eventually, free_port};
+use rustix::process::Signal;
+use serde_json::json;
+
+const BINARY: &str = env!("CARGO_BIN_EXE_orchestrator");
+
+fn named(name: &str, from: &str, to: &str) -> String {
+    WHOLE_RULE.replace("\"work\"", &format!("{name:?}")).replace(from, to)
+}
+
+/// Looks of one rule, in the order of their coming.
+fn looks(server: &Ermrest) -> usize {
+    server.requests().iter().filter(|request| request["method"] == "GET").count()
+}
+
+/// The original sleeps 5, 25, 125 .. seconds between two tries to reach the broker, and does not poll meanwhile.
+#[test]
+fn polling_every_250_ms_goes_on_while_the_broker_is_away() {
+    let server = Ermrest::start(&[]);
+    let nobody = format!("amqp://guest:guest@127.0.0.1:{}/%2f", free_port());
+    let site = CatalogSite::new(BINARY, &server).notices(&nobody).key("poll_secs = 0.25").rule(WHOLE_RULE);
+    let instance = site.start();
+    eventually("looks", || looks(&server) > 8);
+    let (before, begun) = (looks(&server), Instant::now());
+    eventually("forty looks more", || looks(&server) >= before + 40);
+    // Ten seconds, and what a busy machine adds.
+    assert!(begun.elapsed() > Duration::from_secs(9), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+    assert_eq!(
+        server.answered("GET", 200),
+        2,
+        "candidates, and what others hold: all else was as it had been"
+    );
+    let status = site.status();
+    assert_eq!(status["notices"]["there"], false);
+    let (_, tree, _) = site.site().cli(&["tree", "catalog"]);
+    assert!(tree.contains("notices") && tree.contains("rabbitmq"), "{tree}");
+    assert!(instance.terminate().success());
+}
+
+#[test]
+fn a_broker_whose_name_is_not_known_ends_nothing() {
+    let server = Ermrest::start(&[]);
+    let site = CatalogSite::new(BINARY, &server)
+        .notices("amqp://guest:guest@no-such-host.invalid:5672/%2f")
+        .rule(WHOLE_RULE);
+    let _instance = site.start();
+    server.insert_foo(3, "actionable");
+    eventually("rows to be complete", || server.rows("Foo").iter().all(|row| row["state"] == "complete"));
+    let (_, tree, _) = site.site().cli(&["tree", "catalog", "--json"]);
+    assert!(tree.contains("no-such-host.invalid"), "{tree}");
+}
+
+#[test]
+fn a_catalog_whose_name_is_not_known_is_waited_for() {
+    let site = CatalogSite::at(BINARY, "http://no-such-host.invalid/ermrest/catalog/1").rule(WHOLE_RULE);
+    let instance = site.start();
+    eventually("it to be missed", || site.rule_status("work")["phase"] == "waiting");
+    assert!(
+        site.rule_status("work")["reason"]
+            .as_str()
+            .is_some_and(|reason| reason.contains("no-such-host.invalid"))
+    );
+    assert!(instance.terminate().success());
+}
+
+#[test]
+fn rules_that_the_server_refuses_are_parked_and_the_others_go_on() {
+    let server = Ermrest::start(&[]);
+    let site = CatalogSite::new(BINARY, &server)
+        .rule(WHOLE_RULE)
+        .rule(&named("column", "state=actionable", "nothing=1"))
+        .rule(&named("table", "\"Foo\"", "\"Nowhere\""))
+        .rule(&named("syntax", "state=actionable", "state=="));
+    let _instance = site.start();
+    server.insert_foo(5, "actionable");
+    for (rule, code) in [("column", "409"), ("table", "409"), ("syntax", "400")] {
+        eventually("it to be parked", || site.rule_status(rule)["phase"] == "parked");
+        let reason = site.rule_status(rule)["reason"].clone();
+        assert!(reason.as_str().is_some_and(|reason| reason.contains(code)), "{rule}: {reason}");
+    }
+    eventually("rows to be complete", || server.rows("Foo").iter().all(|row| row["state"] == "complete"));
+    let (_, page, _) = site.site().cli(&["catalog", "status"]);
+    assert!(page.contains("table: parked: ") && page.contains("Nowhere"), "{page}");
+    // A parked rule is not asked for again and again.
+    let refused = server.answered("GET", 409) + server.answered("GET", 400);
+    let before = looks(&server);
+    eventually("looks of the other", || looks(&server) >= before + 10);
+    assert_eq!(server.answered("GET", 409) + server.answered("GET", 400), refused);
+}
+
+#[test]
+fn a_catalog_that_is_not_there_parks_its_rules_and_comes_back_by_order() {
+    let server = Ermrest::start(&[]);
+    let url = server.url().replace("/catalog/1", "/catalog/77");
+    let site = CatalogSite::at(BINARY, &url).rule(WHOLE_RULE);
+    let mut instance = site.start();
+    eventually("it to be parked", || site.rule_status("work")["phase"] == "parked");
+    let (code, out, _) = site.site().cli(&["catalog", "run-once", "work"]);
+    assert_eq!(code, 0);
+    assert!(out.contains("work is parked") && out.contains("404"), "{out}");
+    assert!(instance.ended().is_none());
+}
+
+#[test]
+fn whoever_is_not_let_in_reads_its_credentials_again_and_goes_on() {
+    let server = Ermrest::start(&["--token", "token-first"]);
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("token");
+    fs::write(&file, "token-first").expect("write");
+    let site = CatalogSite::new(BINARY, &server).key(&format!("token_file = {file:?}")).rule(WHOLE_RULE);
+    let _instance = site.start();
+    server.insert("Foo", &json!([{ "id": 1, "state": "actionable" }]), "token-first");
+    let complete = |rows: usize| {
+        eventually("rows to be complete", || {
+            server.rows("Foo").iter().filter(|row| row["state"] == "complete").count() == rows
+        });
+    };
+    complete(1);
+    // Renewed before anybody notices: asked once more, with what the file has now.
+    fs::write(&file, "token-second").expect("write");
+    server.fault(&json!({ "token": "token-second" }));
+    server.insert("Foo", &json!([{ "id": 2, "state": "actionable" }]), "token-second");
+    complete(2);
+    server.fault(&json!({ "token": "token-third" }));
+    eventually("it to wait", || site.rule_status("work")["phase"] == "waiting");
+    let reason = site.rule_status("work")["reason"].clone();
+    assert!(
+        reason.as_str().is_some_and(|reason| reason.contains("401") && !reason.contains("token-second")),
+        "{reason}"
+    );
+    fs::write(&file, "token-third").expect("write");
+    server.insert("Foo", &json!([{ "id": 3, "state": "actionable" }]), "token-third");
+    let (code, _, error) = site.site().cli(&["catalog", "run-once", "work"]);
+    assert_eq!(code, 0, "{error}");
+    complete(3);
+    assert!(!site.site().log().contains("token-second"), "no secret in the log");
+}
+
+#[test]
+fn rules_change_while_it_runs() {
+    let server = Ermrest::start(&[]);
+    let mut site = CatalogSite::new(BINARY, &server)
+        .rule(WHOLE_RULE)
+        .rule("handler = { kind = \"command\", argv = [\"/bin/sh\", \"-c\", 'cat >/dev/null; sleep 1'] }\n");
+    let instance = site.start();
+    server.insert_foo(4, "actionable");
+    eventually("rows to be worked on", || site.rule_status("work")["working"] == 4);
+    // The rule is gone, another one is there: what was begun is finished.
+    site.forget_rules();
+    site.add_rule(&named("other", "state=actionable", "state=other"));
+    site.write();
+    instance.signal(Signal::HUP);
+    eventually("the other rule", || site.rule_status("other").is_object());
+    assert!(site.rule_status("work").is_null() || site.rule_status("work")["phase"] != "idle");
+    eventually("rows to be complete", || server.rows("Foo").iter().all(|row| row["state"] == "complete"));
+    server.insert("Foo", &json!([{ "id": 10, "state": "other" }, { "id": 11, "state": "actionable" }]), "");
+    let state =
+        |id: u32| server.rows("Foo").iter().find(|row| row["id"] == id).expect("a row")["state"].clone();
+    eventually("the other's row to be complete", || state(10) == "complete");
+    assert_eq!(state(11), "actionable", "nobody's any more");
+    assert!(site.site().log().contains("catalog.lab.rule"), "{}", site.site().log());
+    // What is wrong changes nothing.
+    site.add_rule("claim.set.state = \"$nonsense\"\n");
+    site.write();
+    instance.signal(Signal::HUP);
+    eventually("it to be refused", || site.site().log().contains("configuration refused"));
+    assert!(site.rule_status("other").is_object());
+    assert!(instance.terminate().success());
+}
+
+#[test]
+fn a_pause_claims_nothing_and_a_check_writes_nothing() {
+    let server = Ermrest::start(&[]);
+    let site = CatalogSite::new(BINARY, &server).rule(WHOLE_RULE);
+    let _instance = site.start();
+    let (code, _, error) = site.site().cli(&["catalog", "pause", "work"]);
+    assert_eq!(code, 0, "{error}");
+    server.insert_foo(2, "actionable");
+    let config = site.write().display().to_string();
+    let (code, page, error) = site.site().cli(&["catalog", "check", "--config", &config]);
+    assert_eq!(code, 0, "{error}");
+    let url = server.url();
+    let query = format!("GET {url}/entity/Foo/state=actionable@sort(id)?limit=100");
+    assert!(page.contains(&query) && page.contains("2 rows"), "{page}");
+    let (code, _, refused) = site.site().cli(&["catalog", "run-once", "work"]);
+    assert!(code != 0 && refused.contains("paused"), "{refused}");
+    assert!(server.rows("Foo").iter().all(|row| row["state"] == "actionable"));
+    assert_eq!(server.answered("PUT", 200), 0);
+    let (code, _, error) = site.site().cli(&["catalog", "resume"]);
+    assert_eq!(code, 0, "{error}");
+    eventually("rows to be complete", || server.rows("Foo").iter().all(|row| row["state"] == "complete"));
+}
