@@ -143,6 +143,7 @@ fn the_commented_configuration_shows_the_defaults() {
         "headers",
         "headers_file",
         "actor",
+        "ca_file",
     ];
     let mut section = "";
     let mut unset = |line: &'static str| {
