@@ -130,8 +130,9 @@ class Handler(BaseHTTPRequestHandler):
             faults.connections += not self.counted
             self.counted = True
             faults.requests.append({"method": self.command, "path": target, "headers": headers})
-        if faults.delay_ms:
-            time.sleep(faults.delay_ms / 1000)
+            delay = faults.delay_ms / 1000
+        if delay:
+            time.sleep(delay)
         if faults.strikes("drop_" + self.command.lower()):
             raise Hangup
         storm = faults.storm(self.command, self.path)

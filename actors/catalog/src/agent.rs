@@ -4,7 +4,9 @@
 mod adopt;
 mod look;
 mod next;
+mod order;
 mod outage;
+mod renew;
 mod settle;
 #[cfg(test)]
 mod tests;
@@ -22,14 +24,8 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-use self::{
-    adopt::Orphan,
-    look::{Looked, Looks},
-    next::Next,
-    outage::Outage,
-    settle::Settled,
-};
-pub use look::{PlanRow, Planner};
+use self::{adopt::Orphan, look::Looks, next::Next, order::Looked, outage::Outage, settle::Settled};
+pub use order::{PlanRow, Planner};
 
 use crate::{
     config::Guard,
@@ -116,6 +112,8 @@ pub struct Agent<S, H> {
     /// Rows that the server takes at once.
     largest: usize,
     last_was_write: bool,
+    /// How long handlers take.
+    handling: Option<Duration>,
     reading: Outage,
     writing: Outage,
     parked: Option<(String, Instant)>,
@@ -151,6 +149,7 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
             batch,
             largest: batch,
             last_was_write: false,
+            handling: None,
             reading: Outage::default(),
             writing: Outage::default(),
             parked: None,

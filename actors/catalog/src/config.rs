@@ -97,7 +97,7 @@ pub struct RuleConfig {
     pub key: String,
     /// The order, in the server's syntax: `RCT,RID` or `priority::desc::,RCT`.
     pub sort: String,
-    /// Rows that are claimed at once, and that it has claimed at any time.
+    /// Rows that are claimed at once, and that it has claimed at any time, at the most: no more than are begun within a second.
     #[schemars(range(min = 1, max = 5_000))]
     pub limit: u32,
     /// Rows that are worked on at the same time.

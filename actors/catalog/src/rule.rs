@@ -176,30 +176,27 @@ impl Rule {
     /// # Errors
     /// A value cannot be made of what the row has.
     pub fn claim(&self, row: &Row, token: &str, now: Timestamp) -> Result<Row, String> {
+        self.claim_by(self.guard, row, token, now)
+    }
+
+    /// What claims `row` from somebody else whose lease has ended.
+    ///
+    /// # Errors
+    /// As [`Rule::claim`].
+    pub fn claim_over(&self, row: &Row, token: &str, now: Timestamp) -> Result<Row, String> {
+        self.claim_by(Guard::RowCas, row, token, now)
+    }
+
+    fn claim_by(&self, guard: Guard, row: &Row, token: &str, now: Timestamp) -> Result<Row, String> {
         let meaning = Meaning { token, now, row, result: None, error: "" };
-        let mut update = self.keys(row);
+        let mut update = Row::from_iter([(self.key.clone(), self.id(row))]);
+        if guard == Guard::RowCas {
+            update.insert(WRITTEN.to_owned(), row.get(WRITTEN).cloned().unwrap_or_default());
+        }
         for (column, template) in &self.claim {
             update.insert(column.clone(), template.value(&meaning)?);
         }
         Ok(update)
-    }
-
-    /// The keys of a row, as they were read.
-    pub fn keys(&self, row: &Row) -> Row {
-        let names = [self.key.as_str(), WRITTEN];
-        let names = names.into_iter().filter(|name| *name == self.key || row.contains_key(*name));
-        names.map(|name| (name.to_owned(), row.get(name).cloned().unwrap_or_default())).collect()
-    }
-
-    /// What makes a plan of somebody else whole: the keys of the row, and the token where there is a column for it.
-    pub fn complete_plan(&self, row: &Row, token: &str, mut update: Row) -> Row {
-        for (name, value) in self.keys(row) {
-            update.entry(name).or_insert(value);
-        }
-        if let Some(column) = &self.token {
-            update.entry(column).or_insert_with(|| Value::String(token.to_owned()));
-        }
-        update
     }
 
     /// What people should think about: what is legal, but may leave rows behind.

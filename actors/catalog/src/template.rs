@@ -8,7 +8,7 @@ use crate::{handling::Row, path};
 /// A value that is written.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Template {
-    /// As it stands; `$$x` is `$x`.
+    /// As it stands; `$$x` is `$x`, `$null` is no value.
     Plain(Value),
     /// `$token`: what tells this claim from all others.
     Token,
@@ -48,8 +48,7 @@ pub struct Meaning<'a> {
     pub error: &'a str,
 }
 
-const WORDS: &str =
-    "$token, $now, $now+15m, $error, $row.COLUMN, $row.COLUMN+1 or $result.FIELD; write $$ for a plain $";
+const WORDS: &str = "$token, $now, $now+15m, $null, $error, $row.COLUMN, $row.COLUMN+1 or $result.FIELD; write $$ for a plain $";
 
 impl Template {
     /// Reads a value as it is configured.
@@ -91,6 +90,8 @@ impl Template {
         match word {
             "token" => Some(Self::Token),
             "error" => Some(Self::Error),
+            // A configuration file has no other way to say so.
+            "null" => Some(Self::Plain(Value::Null)),
             "now" => Some(Self::Now(SignedDuration::ZERO)),
             _ => Some(Self::Now(span(word.strip_prefix("now+")?)?)),
         }
@@ -178,6 +179,7 @@ mod tests {
             (json!("claimed"), Place::Claim, json!("claimed")),
             (json!(7), Place::Claim, json!(7)),
             (json!("$$now"), Place::Claim, json!("$now")),
+            (json!("$null"), Place::Claim, json!(null)),
             (json!("$token"), Place::Claim, json!("me/1")),
             (json!("$now"), Place::Claim, json!("2026-11-20T12:00:00.000000+00:00")),
             (json!("$now+15m"), Place::Claim, json!("2026-11-20T12:15:00.000000+00:00")),

@@ -17,9 +17,9 @@ attempts_column = "attempts"
 max_attempts = 5
 backoff = { first_ms = 100, max_ms = 1000 }
 claim.set = { state = "claimed", claimed_by = "$token", lease_until = "$now+5s", attempts = "$row.attempts+1" }
-done = { state = "complete", lease_until = "" }
-fail = { state = "actionable", claimed_by = "", lease_until = "", error = "$error" }
-dead = { state = "dead", claimed_by = "", lease_until = "", error = "$error" }
+done = { state = "complete", lease_until = "$null" }
+fail = { state = "actionable", claimed_by = "$null", lease_until = "$null", error = "$error" }
+dead = { state = "dead", claimed_by = "$null", lease_until = "$null", error = "$error" }
 "#;
 
 /// A site with a configuration file, which a test may write again.

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use futures_util::{FutureExt, future::LocalBoxFuture};
 use tokio::time::Instant;
 
-use super::{Agent, Report, look::Target};
+use super::{Agent, Report, order::Target};
 use crate::{
     handling::{Handler, Row},
     service::{Get, Reply, Service, Trouble},

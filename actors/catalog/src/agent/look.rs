@@ -1,63 +1,26 @@
-//! Looks for candidates, and for rows whose holders' leases have ended, and claims them.
+//! When to look for candidates, and for rows whose holders' leases have ended, and what comes of it.
 
-use std::{collections::HashSet, rc::Rc, time::Duration};
+use std::{rc::Rc, time::Duration};
 
-use futures_util::FutureExt;
-use futures_util::future::LocalBoxFuture;
-use jiff::{SignedDuration, Timestamp};
-use orchestrator_supervise::{Message, Recipient};
+use futures_util::{FutureExt, future::LocalBoxFuture};
 use tokio::time::Instant;
 
-use super::{Agent, Report, adopt::Orphan};
+use super::{
+    Agent, Report,
+    adopt::Orphan,
+    order::{Left, Looked, MARGIN, Order, Target},
+};
 use crate::{
     hand::Held,
     handling::{Handler, Row},
-    lane::{Lane, Purpose},
     path,
-    rule::Rule,
     service::{Service, Trouble},
-    state_change::{Outcome, Planned, StateChange, Step, key},
+    state_change::{Outcome, Planned, StateChange, key},
     status::Count,
 };
 
-/// Clocks differ: a lease of somebody else has ended only that long after its end.
-const MARGIN: SignedDuration = SignedDuration::from_secs(1);
 /// A rule that the server refuses is tried again after that: the table may have been changed.
 const PARKED: Duration = Duration::from_secs(300);
-/// Whoever is asked for a plan answers in time.
-const PLAN_TIMEOUT: Duration = Duration::from_secs(30);
-/// Of rows that would be claimed, so many are shown.
-const SHOWN: usize = 20;
-
-/// Asks what becomes of a candidate; None drops it.
-#[derive(Debug, Clone, PartialEq)]
-pub struct PlanRow {
-    /// The rule.
-    pub rule: String,
-    /// The candidate.
-    pub row: Row,
-}
-
-impl Message for PlanRow {
-    type Result = Option<Row>;
-}
-
-/// Who says what a candidate becomes.
-#[derive(Clone)]
-pub enum Planner {
-    /// The rule's `claim`.
-    Rule,
-    /// An actor.
-    Actor(Recipient<PlanRow>),
-}
-
-/// Which rows are looked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Target {
-    Candidates,
-    /// Rows that others hold.
-    Others,
-}
 
 /// The two looks of a rule. Each is away while it is under way.
 pub(super) struct Looks {
@@ -73,43 +36,6 @@ pub(super) struct Looks {
     soonest: Option<Instant>,
     /// Not before that it is looked for what others hold, unless a lease ends.
     others_from: Instant,
-    /// More than one round of candidates was there.
-    pub(super) conflicts: u32,
-}
-
-/// What was ordered.
-pub(super) struct Order {
-    target: Target,
-    idle: Option<String>,
-    token: Rc<str>,
-    want: usize,
-    excluded: HashSet<String>,
-    began: Instant,
-    now: Timestamp,
-    dry: bool,
-}
-
-/// What came of it.
-pub(super) struct Looked {
-    order: Order,
-    change: StateChange,
-    outcome: Outcome,
-    left: Left,
-}
-
-/// Candidates that were not claimed.
-#[derive(Default)]
-struct Left {
-    /// More than were wanted.
-    more: bool,
-    /// Excluded.
-    excluded: usize,
-    /// When the lease of the one ends whose ends first.
-    soonest: Option<Timestamp>,
-    /// Rows of which no claim could be made, and why.
-    wrong: Vec<String>,
-    /// What would have been claimed.
-    would: Vec<String>,
 }
 
 impl Looks {
@@ -122,7 +48,6 @@ impl Looks {
             seen: [None, None],
             soonest: None,
             others_from: Instant::now(),
-            conflicts: 0,
         }
     }
 
@@ -169,7 +94,7 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
             target,
             idle,
             token: if self.rule.has_token() { self.token() } else { "".into() },
-            want: self.rule.limit.saturating_sub(self.hand.len()).min(self.batch).max(1),
+            want: self.capacity().saturating_sub(self.hand.len()).min(self.batch).max(1),
             excluded: self.hand.keys().iter().chain(back).cloned().collect(),
             began: now,
             now: wall,
@@ -178,7 +103,8 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
         let house = self.house.clone();
         let (rule, planner) = (self.rule.clone(), self.planner.clone());
         let look = async move {
-            Report::Looked(Box::new(look(&house.service, &house.lane, &rule, &planner, change, order).await))
+            let looked = order.carry_out(&house.service, &house.lane, &rule, &planner, change).await;
+            Report::Looked(Box::new(looked))
         };
         Some(look.boxed_local())
     }
@@ -216,7 +142,6 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
             Outcome::Nothing { etag } if target == Target::Candidates => self.nothing(etag, &left),
             Outcome::Nothing { .. } => {}
             Outcome::Changed(change) => {
-                self.looks.conflicts = 0;
                 self.board.count(Count::PassedOver, change.passed_over.len());
                 // What was passed over is looked at again: it may have been changed by somebody who did not claim it.
                 self.looks.wanted = true;
@@ -298,7 +223,6 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
         match trouble {
             Trouble::Concurrent => {
                 self.board.count(Count::Conflicts, 1);
-                self.looks.conflicts = self.looks.conflicts.saturating_add(1);
                 self.reading.crossed(now);
             }
             Trouble::TooLarge => self.smaller(now),
@@ -326,84 +250,4 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
 /// How long to wait before a claim that is not there yet is asked for again.
 pub(super) fn patience(asked: u32) -> Duration {
     Duration::from_millis(250) * 2u32.pow(asked.min(6))
-}
-
-/// Looks, plans and claims.
-async fn look<S: Service>(
-    service: &S,
-    lane: &Lane,
-    rule: &Rule,
-    planner: &Planner,
-    mut change: StateChange,
-    order: Order,
-) -> Looked {
-    let mut left = Left::default();
-    let mut step = change.begin(order.idle.clone());
-    let outcome = loop {
-        step = match step {
-            Step::Get(get) => change.answered(service.get(get).await),
-            Step::Plan(rows) => {
-                let plan = plan(rule, planner, rows, &order, &mut left).await;
-                change.planned(plan)
-            }
-            Step::Put(put) => {
-                let _pass = lane.enter(Purpose::Claim, rule.priority).await;
-                change.answered(service.put(put).await)
-            }
-            Step::Done(outcome) => break outcome,
-        };
-    };
-    Looked { order, change, outcome, left }
-}
-
-async fn plan(
-    rule: &Rule,
-    planner: &Planner,
-    rows: Vec<Row>,
-    order: &Order,
-    left: &mut Left,
-) -> Vec<Planned> {
-    let key_name = [rule.key().to_owned()];
-    let mut plan = Vec::new();
-    for row in rows {
-        if order.excluded.contains(&key(&row, &key_name)) {
-            left.excluded += 1;
-            continue;
-        }
-        if order.target == Target::Others {
-            // A lease that cannot be read is left to people.
-            let Some(end) = rule.lease_end(&row) else { continue };
-            if path::after(end, MARGIN) > order.now {
-                left.soonest = Some(left.soonest.map_or(end, |soonest| soonest.min(end)));
-                continue;
-            }
-        }
-        if plan.len() == order.want {
-            left.more = true;
-            break;
-        }
-        match update(rule, planner, &row, order).await {
-            Ok(Some(_)) if order.dry => {
-                if left.would.len() < SHOWN {
-                    left.would.push(rule.id(&row).to_string());
-                }
-            }
-            Ok(Some(update)) => plan.push((row, update)),
-            Ok(None) => {}
-            Err(error) => left.wrong.push(format!("{} = {}: {error}", rule.key(), rule.id(&row))),
-        }
-    }
-    plan
-}
-
-/// What a candidate becomes.
-async fn update(rule: &Rule, planner: &Planner, row: &Row, order: &Order) -> Result<Option<Row>, String> {
-    let Planner::Actor(actor) = planner else {
-        return rule.claim(row, &order.token, order.now).map(Some);
-    };
-    let question = PlanRow { rule: rule.name.clone(), row: row.clone() };
-    match actor.ask(question, PLAN_TIMEOUT).await {
-        Ok(update) => Ok(update.map(|update| rule.complete_plan(row, &order.token, update))),
-        Err(error) => Err(format!("whoever plans did not answer: {error}")),
-    }
 }

@@ -4,7 +4,7 @@ use futures_util::{FutureExt, StreamExt, future::LocalBoxFuture, stream::Futures
 use orchestrator_supervise::StopToken;
 use tokio::time::Instant;
 
-use super::{Agent, Call, Report, Work, look::Target};
+use super::{Agent, Call, Report, Work, order::Target};
 use crate::{handling::Handler, rule::Ending, service::Service, status::Count};
 
 /// What is next.
@@ -162,7 +162,23 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
 
     /// Rows are claimed when half of the hand is free: a claim for each row that was settled would cost a write each.
     fn has_room(&self) -> bool {
-        self.hand.len() * 2 <= self.rule.limit && (self.hand.len() < self.rule.limit)
+        let capacity = self.capacity();
+        self.hand.len() * 2 <= capacity && self.hand.len() < capacity
+    }
+
+    /// Rows to be had in hand: the limit, but no more than handlers begin within a second. What waits here, others could work on.
+    pub(super) fn capacity(&self) -> usize {
+        let concurrency = self.rule.concurrency;
+        let a_second = match self.handling {
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "a small number, and bounded by the limit"
+            )]
+            Some(span) => (concurrency as f64 / span.as_secs_f64().max(1e-6)).min(1e6) as usize,
+            None => 0,
+        };
+        a_second.max(concurrency * 2).min(self.rule.limit)
     }
 
     fn is_leaving(&self) -> bool {

@@ -1,4 +1,4 @@
-//! Ends claims, and makes leases longer: in batches, each row fenced by its claim.
+//! Ends claims: in batches, each row fenced by its claim.
 
 use std::time::Duration;
 
@@ -10,17 +10,17 @@ use crate::{
     hand::{Batch, told},
     handling::{Handler, Row, Verdict},
     lane::Purpose,
-    rule::{Ending, Settlement},
+    rule::Ending,
     service::{Put, Reply, Service, Trouble},
-    state_change::{body_of, keys_of},
+    state_change::keys_of,
     status::Count,
     template::Meaning,
 };
 
 /// What was written, and the answer.
 pub(super) struct Settled {
-    batch: Batch,
-    answer: Result<Reply, Trouble>,
+    pub(super) batch: Batch,
+    pub(super) answer: Result<Reply, Trouble>,
 }
 
 impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
@@ -30,6 +30,8 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
         // None: the row was lost meanwhile, and is gone.
         let Some(verdict) = verdict else { return };
         self.board.handled(span);
+        // The last few count most.
+        self.handling = Some(self.handling.map_or(span, |before| (before * 3 + span) / 4));
         match verdict {
             Verdict::Done(result) => self.end(id, Ending::Done, Some(&result), ""),
             Verdict::Later(error) => {
@@ -97,7 +99,7 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
         }
     }
 
-    fn write(&self, batch: Batch, purpose: Purpose) -> LocalBoxFuture<'static, Settled> {
+    pub(super) fn write(&self, batch: Batch, purpose: Purpose) -> LocalBoxFuture<'static, Settled> {
         let (house, priority) = (self.house.clone(), self.rule.priority);
         let put = Put { path: batch.path.clone(), if_match: None, body: batch.body.clone() };
         let write = async move {
@@ -216,57 +218,6 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
         }
     }
 
-    /// Makes leases longer of which a third is over.
-    pub(super) fn renew(&mut self, now: Instant) -> Option<LocalBoxFuture<'static, Report>> {
-        let span = self.rule.lease()?;
-        let ids = self.hand.renewable(now, span, self.batch);
-        let renewals: Vec<(u64, Settlement)> =
-            ids.into_iter().filter_map(|id| Some((id, self.renewal(id)?))).collect();
-        let path = renewals.first()?.1.path.clone();
-        let (ids, updates): (Vec<_>, Vec<_>) =
-            renewals.into_iter().map(|(id, renewal)| (id, renewal.update)).unzip();
-        let batch = Batch { ids, path, body: body_of(&updates) };
-        Some(
-            self.write(batch, Purpose::Renewal)
-                .map(move |settled| Report::Renewed(settled, now + span))
-                .boxed_local(),
-        )
-    }
-
-    fn renewal(&self, id: u64) -> Option<Settlement> {
-        let held = self.hand.get(id)?;
-        let now = self.house.wall.now();
-        let meaning = Meaning { token: &held.token, now, row: &held.row, result: None, error: "" };
-        self.rule.settle(Ending::Renewed, &held.row, &held.claimed, &meaning).ok().flatten()
-    }
-
-    /// What became of leases that were to end at `until`.
-    pub(super) fn renewed(&mut self, settled: Settled, until: Instant) {
-        let Settled { batch, answer } = settled;
-        let now = Instant::now();
-        match answer {
-            Ok(Reply::Rows { body, .. }) => {
-                self.writing.over();
-                let renewals: Vec<_> =
-                    batch.ids.iter().filter_map(|id| Some((*id, self.renewal(*id)?.update))).collect();
-                let updates = renewals.iter().map(|(id, update)| (*id, update));
-                match told(updates, &body, &keys_of(&batch.path)) {
-                    Ok((longer, lost)) => {
-                        longer.into_iter().for_each(|id| self.hand.renewed(id, until));
-                        // What has ended meanwhile says itself whether it is lost.
-                        let live = lost.into_iter().filter(|id| self.hand.ending(*id).is_none());
-                        live.collect::<Vec<_>>().into_iter().for_each(|id| self.lose(id));
-                    }
-                    Err(reason) => self.writing.failed(reason, now),
-                }
-            }
-            Ok(Reply::Unchanged { .. }) => {}
-            Err(Trouble::Denied(reason)) => self.writing.denied(reason, now),
-            Err(Trouble::TooLarge) => self.smaller(now),
-            Err(trouble) => self.writing.failed(trouble.to_string(), now),
-        }
-    }
-
     /// Looks at rows of which the server told nothing when their settlement was repeated: the first may have been done.
     pub(super) fn check(&mut self) -> Option<LocalBoxFuture<'static, Report>> {
         let ids: Vec<_> =
@@ -308,25 +259,6 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
                 })
             });
             if is_done { self.close(id) } else { self.lose(id) }
-        }
-    }
-
-    /// It is asked to stop: nothing is begun any more.
-    pub(super) fn stop(&mut self, now: Instant) {
-        self.grace_ends = Some(now + self.house.grace);
-        self.board.phase("stopping", None);
-        for id in self.hand.unfinished(false) {
-            self.end(id, Ending::Released, None, "");
-        }
-    }
-
-    /// The grace period is over: what is worked on is given back.
-    pub(super) fn give_back(&mut self) {
-        for id in self.hand.unfinished(true) {
-            if let Some(cancel) = self.cancels.remove(&id) {
-                cancel.cancel();
-            }
-            self.end(id, Ending::Released, None, "");
         }
     }
 }

@@ -133,7 +133,7 @@ fn a_child_that_is_killed_leaves_no_caller_without_an_outcome() {
     TestTree::run(spec, async |tree| {
         let body = json!([]);
         let killed = async {
-            eventually("both are under way", || figure(&tree, "in_flight", None) == 2).await;
+            eventually("both have reached the server", || server.requests().len() == 2).await;
             server.fault(&json!({"delay_ms": 0}));
             tree.command("http", Verb::Restart, &Origin::default()).await.unwrap();
         };

@@ -67,17 +67,17 @@ fn a_connection_that_the_server_closed_is_not_written_to() {
     let server = Scripted::start(|_, _| reply("200 OK", "[]\n"));
     let (catalog, spec) = to(&server.base());
     TestTree::run(spec, async |_tree| {
-        for round in 1..=3 {
+        for round in 1..=10 {
             assert!(get(&catalog, FOO).await.is_ok());
             server.hang_up();
-            // It blocks: the edge runs on this thread, and hears nothing of the end meanwhile.
+            // Whether the edge has heard of it by then is left to chance.
             let closed = || open_connections(server.port()) == 0;
             orchestrator_harness::eventually("the server has closed the connection", closed);
             let written = put(&catalog, WRITE, json!([])).await;
             assert!(written.is_ok(), "round {round}: {written:?}");
         }
     });
-    assert_eq!(server.heard().len(), 6);
+    assert_eq!(server.heard().len(), 20);
 }
 
 #[test]

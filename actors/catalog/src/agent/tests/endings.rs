@@ -27,7 +27,8 @@ fn endings_are_written_together() {
         world.agent("agent", &rule, &done());
         world.complete(200, secs(5)).await;
         let sizes: Vec<_> = world.table.puts().iter().map(|(_, rows)| rows.len()).collect();
-        assert_eq!(sizes, [100, 100, 100, 100], "claimed, completed, claimed, completed");
+        // Twice the concurrency until it is known how fast they are, then the limit.
+        assert_eq!(sizes, [20, 20, 100, 100, 80, 80], "claimed, completed, claimed, completed ..");
     });
 }
 
@@ -91,7 +92,7 @@ fn the_stop_gives_back_what_is_not_begun_and_finishes_what_is() {
         assert_eq!(world.table.count("state", &json!("actionable")), 30);
         assert_eq!(world.table.count("claimed_by", &Value::Null), 40);
         assert_eq!(world.table.count("attempts", &Value::Null), 30);
-        assert_eq!(world.status("agent").released, 30);
+        assert_eq!(world.status("agent").released, 10, "no more are claimed than are begun soon");
     });
 }
 
@@ -119,8 +120,8 @@ fn who_retires_claims_nothing_more_and_finishes_what_it_has() {
         world.until(secs(5), "at work", |world| world.status("agent").working == 10).await;
         world.retire.cancel();
         agent.await.expect("it ends");
-        assert_eq!(world.table.count("state", &json!("complete")), 50);
-        assert_eq!(world.table.count("state", &json!("actionable")), 50);
+        assert_eq!(world.table.count("state", &json!("complete")), 20);
+        assert_eq!(world.table.count("state", &json!("actionable")), 80);
     });
 }
 

@@ -183,3 +183,43 @@ async fn dial(place: &Place) -> Result<(Box<dyn Transport>, OwnedFd), String> {
 fn explain(error: &dyn std::error::Error) -> String {
     error.source().map_or_else(|| error.to_string(), |source| format!("{error}: {source}"))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        io::{Read, Write},
+        net::{Shutdown, TcpListener},
+        thread,
+        time::Instant,
+    };
+
+    use super::*;
+
+    /// Nothing is awaited between the connection's end and the look at it: the runtime cannot have heard of it.
+    #[test]
+    fn a_connection_that_ended_is_not_ready_before_the_runtime_hears_of_it() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let port = listener.local_addr().expect("an address").port();
+        let server = thread::spawn(move || {
+            let (mut stream, _) = listener.accept().expect("a connection");
+            let asked = stream.read(&mut [0; 4096]).expect("a request");
+            assert!(asked > 0);
+            stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n[]").expect("an answer");
+            stream
+        });
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        runtime.expect("a runtime").block_on(async {
+            let place = Place::new(&format!("http://127.0.0.1:{port}/c/1"), None, &[]).expect("an address");
+            let mut connection = Connection::open(&place).await.expect("a connection");
+            let answer = connection.exchange(Request::new(Full::default()), 100).await.expect("an answer");
+            assert_eq!(&*answer.body, b"[]");
+            connection.begin_rest();
+            assert!(connection.is_ready());
+            server.join().expect("the server").shutdown(Shutdown::Both).expect("an open connection");
+            let give_up = Instant::now() + Duration::from_secs(20);
+            while connection.is_ready() {
+                assert!(Instant::now() < give_up, "it is taken for an open one");
+            }
+        });
+    }
+}
