@@ -6,7 +6,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{handler_config::HandlerConfig, path, poller::Names, polling::Patience, rule::Rule};
+use crate::{
+    edge::http::Place, handler_config::HandlerConfig, path, poller::Names, polling::Patience, rule::Rule,
+};
 
 /// A catalog on an ERMrest server, and what is done with its rows. There may be several.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -267,11 +269,9 @@ impl CatalogConfig {
     pub fn check(&self, names: &Names) -> Vec<String> {
         let mut wrong = Vec::new();
         let at = format!("catalog.{}", self.name);
-        if !(self.base.starts_with("http://") || self.base.starts_with("https://"))
-            || !self.base.contains("/ermrest/catalog/")
-        {
-            let what = "write https://HOST/ermrest/catalog/ID";
-            wrong.push(format!("{at}.base = {}: {what}", self.base));
+        // Files are looked at when it runs.
+        if let Err(error) = Place::new(&self.base, None, &[]) {
+            wrong.push(format!("{at}.base = ..: {error}"));
         }
         if let Some(url) = self.amqp.as_ref().filter(|url| orchestrator_edge::has_password(url))
             && !url.contains("//guest:guest@")

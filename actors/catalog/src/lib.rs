@@ -100,7 +100,11 @@ fn catalog(config: &CatalogConfig, names: &Names, rulebook: &Rulebook) -> Result
 /// Where the catalog is.
 fn place(config: &CatalogConfig) -> Result<Place, String> {
     let place = Place::new(&config.base, config.ca_file.as_deref(), &config.unverified_hosts);
-    let place = place.map_err(|error| format!("catalog.{}.base = {}: {error}", config.name, config.base))?;
+    // What stands in the base may be a password: the text says what of it can be shown.
+    let place = place.map_err(|error| match error.strip_prefix("ca_file") {
+        Some(rest) => format!("catalog.{}.ca_file{rest}", config.name),
+        None => format!("catalog.{}.base = ..: {error}", config.name),
+    })?;
     let patience = Patience {
         connect: Duration::from_millis(config.connect_timeout_ms.into()),
         read: Duration::from_millis(config.read_timeout_ms.into()),
