@@ -67,8 +67,8 @@ pub(crate) enum ClientError {
         /// What was said last.
         error: Box<ClientError>,
     },
-    /// The original's file, or what it names.
-    #[cfg(any(feature = "producer", feature = "provenance"))]
+    /// The configuration, the original's file, or what they name.
+    #[cfg(any(feature = "catalog", feature = "producer", feature = "provenance"))]
     #[error("{0}")]
     Config(String),
     /// What needs no instance went wrong.
@@ -84,7 +84,7 @@ impl ClientError {
     pub(crate) fn exit_code(&self) -> ExitCode {
         match self {
             ClientError::Usage(_) => ExitCode::Usage,
-            #[cfg(any(feature = "producer", feature = "provenance"))]
+            #[cfg(any(feature = "catalog", feature = "producer", feature = "provenance"))]
             ClientError::Config(_) => ExitCode::Config,
             ClientError::Unconfirmed { waited: Some(_), .. } => ExitCode::TimedOut,
             ClientError::Unconfirmed { error, .. } => error.exit_code(),

@@ -122,7 +122,7 @@ fn what_is_wrong_with_a_rule_is_told_where_it_stands() {
     let text = FILE.replace("lease_secs = 60", "lease_secs = 61").replace("n = 1,", "n = \"$errr\",");
     let expected = [
         r#"FILE:14: catalog.lab.rule."convert.all".lease_secs: 61: the claim says 60 s: leave it out, or write the same"#,
-        r#"FILE:16: catalog.lab.rule."convert.all".done.n: "$errr": $errr is not known: write $token, $now, $now+15m, $error, $row.COLUMN, $row.COLUMN+1 or $result.FIELD; write $$ for a plain $"#,
+        r#"FILE:16: catalog.lab.rule."convert.all".done.n: "$errr": $errr is not known: write $token, $now, $now+15m, $null, $error, $row.COLUMN, $row.COLUMN+1 or $result.FIELD; write $$ for a plain $"#,
     ];
     assert_eq!(told(&text, &[]), expected);
 }
