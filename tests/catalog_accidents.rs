@@ -14,12 +14,15 @@ use serde_json::{Value, json};
 const BINARY: &str = env!("CARGO_BIN_EXE_orchestrator");
 /// What a row's lease is in [`WHOLE_RULE`].
 const LEASE: Duration = Duration::from_secs(5);
-/// In which the next row is done after a fault.
-const SOON: Duration = Duration::from_secs(2);
 
-/// How long a broker stays away, seconds.
+/// How long a broker stays away, seconds: 30 where the promise is tested, a moment else.
 fn outage() -> Duration {
     Duration::from_secs(rounds("ORCHESTRATOR_CATALOG_OUTAGE_SECS", 3))
+}
+
+/// In which the next row is done after a fault; a machine with other things to do may take longer.
+fn soon() -> Duration {
+    Duration::from_secs(if outage().as_secs() >= 30 { 2 } else { 10 })
 }
 
 /// An agent at work, and its server.
@@ -83,9 +86,9 @@ fn claims_and_completions_whose_answers_are_lost_are_settled() {
     let mut house = House::new(|site| site);
     for _ in 0..5 {
         house.server.fault(&json!({ "lose_put_reply": 1 }));
-        assert!(house.row() < SOON);
+        assert!(house.row() < soon());
         house.server.fault(&json!({ "drop_put": 2 }));
-        assert!(house.row() < SOON);
+        assert!(house.row() < soon());
     }
     for row in house.server.rows("Foo") {
         assert_eq!(row["attempts"], 1, "claimed once: {row:?}");
@@ -114,7 +117,7 @@ fn a_completion_that_is_refused_fails_that_row_and_no_other() {
             .as_str()
             .is_some_and(|text| text.contains("a constraint"))
     );
-    assert!(house.row() < SOON);
+    assert!(house.row() < soon());
     house.assert_calm();
 }
 
@@ -133,7 +136,7 @@ fn storms_of_503_are_sat_out() {
         sleep(outage());
         // The storm ends: what is left of it is none.
         house.server.fault(&json!({ "calm": true }));
-        assert!(house.row() < SOON, "{body} {retry_after:?}");
+        assert!(house.row() < soon(), "{body} {retry_after:?}");
     }
     house.assert_calm();
 }
@@ -151,7 +154,7 @@ fn a_row_whose_agent_was_killed_is_taken_over_when_its_lease_ends() {
     killed.kill_nine();
     let took = house.await_all();
     // The margin for other clocks is a second.
-    assert!(took < LEASE + SOON + Duration::from_secs(1), "{took:?}");
+    assert!(took < LEASE + soon() + Duration::from_secs(1), "{took:?}");
     assert_eq!(house.site.rule_status("work")["taken_over"], 20);
     assert!(house.server.rows("Foo").iter().all(|row| row["attempts"] == 2));
 }
@@ -186,17 +189,17 @@ fn a_broker_that_was_killed_is_bound_again_and_rows_are_found_meanwhile() {
     let url = broker.url();
     let mut house = House::with(server, |site| site.notices(&url).key("poll_secs = 3600"));
     eventually("notices to come", || house.site.status()["notices"]["there"] == true);
-    assert!(house.row() < SOON, "by its notice");
+    assert!(house.row() < soon(), "by its notice");
     broker.kill_nine();
     eventually("notices to be missed", || house.site.status()["notices"]["there"] == false);
-    assert!(house.row() < SOON, "by polling");
+    assert!(house.row() < soon(), "by polling");
     sleep(outage());
-    assert!(house.row() < SOON);
+    assert!(house.row() < soon());
     broker.start_again();
     let back = Instant::now();
     eventually("notices to come again", || house.site.status()["notices"]["there"] == true);
-    assert!(back.elapsed() < Duration::from_secs(10), "{:?}", back.elapsed());
-    assert!(house.row() < SOON);
+    assert!(back.elapsed() < Duration::from_secs(8) + soon(), "{:?}", back.elapsed());
+    assert!(house.row() < soon());
     house.assert_calm();
 }
 
@@ -216,7 +219,7 @@ fn a_queue_that_was_deleted_is_made_again() {
             now.lines().next().is_some_and(|name| name != queue)
                 && house.site.status()["notices"]["there"] == true
         });
-        assert!(house.row() < SOON);
+        assert!(house.row() < soon());
     }
     house.assert_calm();
 }
@@ -243,8 +246,8 @@ fn notices_without_end_do_not_keep_it_from_looking() {
             sleep(Duration::from_millis(50));
         }
     });
-    while Instant::now() + SOON < over {
-        assert!(house.row() < SOON);
+    while Instant::now() + soon() < over {
+        assert!(house.row() < soon());
     }
     noise.join().expect("it ends");
     house.assert_calm();
@@ -256,12 +259,12 @@ fn a_server_that_was_killed_or_frozen_is_found_again() {
     house.server.freeze();
     sleep(outage());
     house.server.thaw();
-    assert!(house.row() < SOON);
+    assert!(house.row() < soon());
     house.server.stop();
     eventually("it to be missed", || house.site.rule_status("work")["phase"] == "waiting");
     sleep(outage());
     house.server.start_again();
-    assert!(house.row() < SOON);
+    assert!(house.row() < soon());
     house.assert_calm();
 }
 

@@ -1,6 +1,6 @@
 //! Sections `[[catalog]]` and `[[catalog.rule]]` of the configuration.
 
-use std::{collections::BTreeMap, path::PathBuf, time::Duration};
+use std::{collections::BTreeMap, fmt, path::PathBuf, time::Duration};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -29,7 +29,7 @@ pub struct CatalogConfig {
     pub token_file: Option<PathBuf>,
     /// A bearer token, for trying out: whoever may read this file may use it. It is not printed.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub token: Option<String>,
+    pub token: Option<PlainToken>,
     /// A file of authorities (PEM) that are trusted in place of the public ones.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ca_file: Option<PathBuf>,
@@ -72,6 +72,24 @@ pub struct CatalogConfig {
     pub grace_ms: u32,
     /// What is done with which rows.
     pub rule: Vec<RuleConfig>,
+}
+
+/// A token that stands in the configuration itself. `Debug` does not show it.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(transparent)]
+pub struct PlainToken(String);
+
+impl PlainToken {
+    /// The token.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for PlainToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("***")
+    }
 }
 
 /// A rule `[[catalog.rule]]`: rows that are to be claimed, worked on, and completed.

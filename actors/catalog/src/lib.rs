@@ -35,7 +35,7 @@ use std::time::Duration;
 use orchestrator_edge::{amqp::Broker, secret};
 use orchestrator_supervise::{ChildSpec, Limits, Placement, Shutdown, Strategy, SupervisorSpec, mailbox};
 
-pub use config::{BackoffConfig, CatalogConfig, ClaimConfig, Guard, PlanConfig, RuleConfig};
+pub use config::{BackoffConfig, CatalogConfig, ClaimConfig, Guard, PlainToken, PlanConfig, RuleConfig};
 pub use handler_config::{Actors, HandlerConfig, HandlerKind};
 pub use poller::Names;
 pub use rulebook::Rulebook;
@@ -117,7 +117,7 @@ fn place(config: &CatalogConfig) -> Result<Place, String> {
 fn credentials(config: &CatalogConfig) -> Source {
     match (&config.token_file, &config.token, &config.credential_file) {
         (Some(file), ..) => Source::TokenFile(file.clone()),
-        (None, Some(token), _) => Source::Token(Secret::new(token.clone())),
+        (None, Some(token), _) => Source::Token(Secret::new(token.reveal().to_owned())),
         (None, None, Some(file)) => Source::file(file),
         (None, None, None) => Source::home(),
     }

@@ -122,6 +122,7 @@ struct Figures {
     parked: Figure,
     lag: Figure,
     handling: Timing,
+    unsettled: Figure,
 }
 
 const COUNTS: [(&str, &str); 9] = [
@@ -147,6 +148,7 @@ impl Board {
             parked: of("parked", "", FigureKind::Gauge),
             lag: of("lag", "milliseconds", FigureKind::Gauge),
             handling: vitals.declare_timing("handling", ("kind", "row")),
+            unsettled: of("unsettled", "", FigureKind::Counter),
         };
         statuses.lock().entry(rule.to_owned()).or_default();
         Self { rule: rule.to_owned(), statuses: statuses.clone(), figures: Arc::new(figures) }
@@ -216,6 +218,7 @@ impl Board {
     /// Something is left to people.
     pub fn unsettled(&self, text: String) {
         tracing::warn!(rule = self.rule, "{text}");
+        self.figures.unsettled.add(1);
         self.change(|status| {
             status.unsettled.push(text);
             let over = status.unsettled.len().saturating_sub(TEXTS);

@@ -50,7 +50,7 @@ impl Default for Patience {
             idle: secs(30),
             aborted: secs(60),
             hold_max: secs(60),
-            away_max: Duration::from_millis(1_500),
+            away_max: secs(1),
         }
     }
 }
