@@ -144,7 +144,7 @@ fn storms_of_503_are_sat_out() {
 #[test]
 fn a_row_whose_agent_was_killed_is_taken_over_when_its_lease_ends() {
     let server = Ermrest::start(&[]);
-    let handler = "handler = { kind = \"command\", argv = [\"/bin/sleep\", \"600\"] }\n";
+    let handler = "concurrency = 20\nhandler = { kind = \"command\", argv = [\"/bin/sleep\", \"60\"] }\n";
     let stuck = CatalogSite::new(BINARY, &server).rule(WHOLE_RULE).rule(handler);
     let killed = stuck.start();
     server.insert_foo(20, "actionable");
