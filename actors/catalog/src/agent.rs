@@ -121,6 +121,8 @@ pub struct Agent<S, H> {
     retired: bool,
     /// When handlers are ended, once it is asked to stop.
     grace_ends: Option<Instant>,
+    /// Asks it to stop.
+    stop: StopToken,
 }
 
 impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
@@ -156,12 +158,14 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
             paused: false,
             retired: false,
             grace_ends: None,
+            stop: StopToken::new(),
         }
     }
 
     /// Works until it is asked to stop (what is in hand is finished within the grace period, or released), or to retire (what is in
     /// hand is finished).
     pub async fn run(mut self, mut calls: watch::Receiver<Call>, stop: StopToken, retire: StopToken) {
+        self.stop = stop.clone();
         let mut heard = Call::default();
         let mut working: FuturesUnordered<Work> = FuturesUnordered::new();
         let mut errand: Option<LocalBoxFuture<'static, Report>> = None;

@@ -27,7 +27,7 @@ const UPDATE: &str = "/attributegroup/Foo/id;state";
 
 fn config(server: &Ermrest, rules: &Value) -> CatalogConfig {
     let config = json!({
-        "name": "lab", "base": server.url(), "amqp": "", "poll_without_notices_secs": 0.1, "rule": rules,
+        "name": "lab", "base": server.url(), "amqp": "", "poll_without_notices_secs": 0.1, "grace_ms": 500, "rule": rules,
     });
     serde_json::from_value(config).expect("a configuration")
 }

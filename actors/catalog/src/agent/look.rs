@@ -99,6 +99,7 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
             began: now,
             now: wall,
             dry: self.rule.dry_run,
+            stop: self.stop.clone(),
         };
         let house = self.house.clone();
         let (rule, planner) = (self.rule.clone(), self.planner.clone());

@@ -3,7 +3,7 @@
 use std::{collections::HashSet, rc::Rc, time::Duration};
 
 use jiff::{SignedDuration, Timestamp};
-use orchestrator_supervise::{Message, Recipient};
+use orchestrator_supervise::{Message, Recipient, StopToken};
 use tokio::time::Instant;
 
 use crate::{
@@ -11,7 +11,7 @@ use crate::{
     lane::{Lane, Purpose},
     path,
     rule::Rule,
-    service::Service,
+    service::{Service, Trouble},
     state_change::{Outcome, Planned, StateChange, Step, key},
 };
 
@@ -69,6 +69,8 @@ pub(super) struct Order {
     pub(super) now: Timestamp,
     /// Claim nothing.
     pub(super) dry: bool,
+    /// Ends it, unless it is writing already.
+    pub(super) stop: StopToken,
 }
 
 /// What came of it.
@@ -107,11 +109,19 @@ impl Order {
         let mut left = Left::default();
         let mut step = change.begin(self.idle.clone());
         let outcome = loop {
+            // Neither a server that does not answer nor whoever plans, and may have stopped already, holds up the stop.
+            let stopped = || Outcome::Failed(Trouble::Away("the process stops".to_owned()));
             step = match step {
-                Step::Get(get) => change.answered(service.get(get).await),
+                Step::Get(get) => match self.stop.run_until_cancelled(service.get(get)).await {
+                    Some(answer) => change.answered(answer),
+                    None => break stopped(),
+                },
                 Step::Plan(rows) => {
-                    let plan = plan(rule, planner, rows, &self, &mut left).await;
-                    change.planned(plan)
+                    let plan = plan(rule, planner, rows, &self, &mut left);
+                    match self.stop.run_until_cancelled(plan).await {
+                        Some(plan) => change.planned(plan),
+                        None => break stopped(),
+                    }
                 }
                 Step::Put(put) => {
                     let _pass = lane.enter(Purpose::Claim, rule.priority).await;

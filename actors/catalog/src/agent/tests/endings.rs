@@ -97,6 +97,22 @@ fn the_stop_gives_back_what_is_not_begun_and_finishes_what_is() {
 }
 
 #[test]
+fn a_server_that_does_not_answer_does_not_hold_up_the_stop() {
+    on_a_turned_clock(async || {
+        let world = World::new(0);
+        let agent = world.agent("agent", &whole(), &done());
+        world.until(secs(5), "idle", |world| world.status("agent").phase == "idle").await;
+        world.table.freeze();
+        world.look();
+        world.until(secs(5), "asking", |world| world.status("agent").phase == "working").await;
+        let begun = Instant::now();
+        world.stop.cancel();
+        agent.await.expect("it ends");
+        assert!(begun.elapsed() < secs(1), "{:?}", begun.elapsed());
+    });
+}
+
+#[test]
 fn what_does_not_finish_in_the_grace_period_is_given_back() {
     on_a_turned_clock(async || {
         let world = World::new(3);

@@ -36,6 +36,8 @@ struct Inner {
     read_trouble: Option<Trouble>,
     late: Vec<(tokio::time::Instant, Put)>,
     largest: usize,
+    /// No question is answered any more.
+    frozen: bool,
 }
 
 /// The table. Clones share it.
@@ -58,6 +60,7 @@ impl Table {
             read_trouble: None,
             late: Vec::new(),
             largest: usize::MAX,
+            frozen: false,
         };
         Self { inner: Rc::new(RefCell::new(inner)), wall, write: Duration::from_millis(20) }
     }
@@ -105,6 +108,10 @@ impl Table {
 
     pub(super) fn read_trouble(&self, trouble: Option<Trouble>) {
         self.inner.borrow_mut().read_trouble = trouble;
+    }
+
+    pub(super) fn freeze(&self) {
+        self.inner.borrow_mut().frozen = true;
     }
 
     pub(super) fn takes_at_once(&self, rows: usize) {
@@ -170,6 +177,9 @@ impl Service for Table {
     async fn get(&self, get: Get) -> Result<Reply, Trouble> {
         tokio::time::sleep(Duration::from_millis(1)).await;
         self.arrive();
+        if self.inner.borrow().frozen {
+            std::future::pending::<()>().await;
+        }
         let mut inner = self.inner.borrow_mut();
         if let Some(trouble) = &inner.read_trouble {
             return Err(trouble.clone());
