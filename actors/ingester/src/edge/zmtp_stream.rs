@@ -161,6 +161,11 @@ impl<R: AsyncRead + Unpin> MessageReader<R> {
         read_next(&mut self.read, &mut self.decoder).await
     }
 
+    /// Waits until nobody has anything of the last long frame any more; at once if there was none.
+    pub async fn last_is_released(&self) {
+        self.decoder.last_is_released().await;
+    }
+
     /// The next message if it is read already, and nothing but messages is before it.
     pub fn buffered(&mut self) -> Option<Parts> {
         if self.found.is_some() {

@@ -6,6 +6,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use tokio::sync::Notify;
 
 /// Bytes that are kept at the most.
 const KEPT_BYTES: usize = 32 << 20;
@@ -17,11 +18,23 @@ pub(super) struct Buffers {
 }
 
 #[derive(Debug, Default)]
-struct Free(Mutex<Vec<Vec<u8>>>);
+struct Free {
+    shelf: Mutex<Shelf>,
+    /// The last one that was lent has come back.
+    last_back: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Shelf {
+    kept: Vec<Vec<u8>>,
+    /// Number of the last one that was lent, from 1 on.
+    last: u64,
+    last_is_out: bool,
+}
 
 impl Free {
-    fn lock(&self) -> MutexGuard<'_, Vec<Vec<u8>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Shelf> {
+        self.shelf.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -31,7 +44,7 @@ impl Buffers {
     /// # Errors
     /// There is no memory: which must not abort the process, since a peer says the length.
     pub(super) fn take(&self, len: usize) -> Result<Vec<u8>, TryReserveError> {
-        let kept = self.free.lock().pop();
+        let kept = self.free.lock().kept.pop();
         // Of other frames' lengths none is kept: they come from the same detector.
         if let Some(mut kept) = kept.filter(|kept| (len..=len.saturating_mul(2)).contains(&kept.capacity())) {
             kept.clear();
@@ -44,12 +57,29 @@ impl Buffers {
 
     /// A full buffer, as what everybody else has. It comes back once the last of them has dropped it.
     pub(super) fn lend(&self, bytes: Vec<u8>) -> Bytes {
-        Bytes::from_owner(Lent { bytes, home: Arc::downgrade(&self.free) })
+        let mut shelf = self.free.lock();
+        shelf.last += 1;
+        shelf.last_is_out = true;
+        let number = shelf.last;
+        drop(shelf);
+        Bytes::from_owner(Lent { bytes, number, home: Arc::downgrade(&self.free) })
+    }
+
+    /// Waits until the one that was lent last has come back; at once if it has, or none was lent.
+    pub(super) async fn last_is_back(&self) {
+        loop {
+            let back = self.free.last_back.notified();
+            if !self.free.lock().last_is_out {
+                return;
+            }
+            back.await;
+        }
     }
 }
 
 struct Lent {
     bytes: Vec<u8>,
+    number: u64,
     home: Weak<Free>,
 }
 
@@ -62,16 +92,25 @@ impl AsRef<[u8]> for Lent {
 impl Drop for Lent {
     fn drop(&mut self) {
         let Some(home) = self.home.upgrade() else { return };
-        let mut free = home.lock();
-        let kept: usize = free.iter().map(Vec::capacity).sum();
+        let mut shelf = home.lock();
+        let kept: usize = shelf.kept.iter().map(Vec::capacity).sum();
         if kept + self.bytes.capacity() <= KEPT_BYTES {
-            free.push(std::mem::take(&mut self.bytes));
+            shelf.kept.push(std::mem::take(&mut self.bytes));
+        }
+        if shelf.last == self.number {
+            shelf.last_is_out = false;
+            drop(shelf);
+            home.last_back.notify_one();
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::pin::pin;
+
+    use futures_util::FutureExt;
+
     use super::*;
 
     fn full(buffers: &Buffers, len: usize) -> Bytes {
@@ -87,10 +126,28 @@ mod tests {
         let one = full(&buffers, 1 << 20);
         let (at, slice) = (one.as_ptr(), one.slice(5..));
         drop(one);
-        assert!(buffers.free.lock().is_empty());
+        assert!(buffers.free.lock().kept.is_empty());
         drop(slice);
         assert_eq!(full(&buffers, 1 << 20).as_ptr(), at);
         assert_eq!(full(&buffers, 9).len(), 9, "too large a one is not kept for a small frame");
+    }
+
+    #[test]
+    fn only_the_last_one_is_waited_for() {
+        let buffers = Buffers::default();
+        let is_back = || buffers.last_is_back().now_or_never().is_some();
+        assert!(is_back(), "none was lent");
+        let one = full(&buffers, 1 << 20);
+        let mut waiting = pin!(buffers.last_is_back());
+        assert!(waiting.as_mut().now_or_never().is_none());
+        let two = full(&buffers, 1 << 20);
+        let part = two.slice(9..);
+        drop(two);
+        drop(one);
+        assert!(!is_back(), "a part of the second is out");
+        drop(part);
+        assert!(waiting.now_or_never().is_some(), "who waits is told");
+        assert!(is_back());
     }
 
     #[test]
@@ -98,9 +155,9 @@ mod tests {
         let buffers = Buffers::default();
         let many: Vec<_> = (0..40).map(|_| full(&buffers, 1 << 20)).collect();
         drop(many);
-        assert_eq!(buffers.free.lock().len(), 32);
+        assert_eq!(buffers.free.lock().kept.len(), 32);
         drop(full(&buffers, KEPT_BYTES + 1));
-        assert!(buffers.free.lock().iter().all(|kept| kept.capacity() <= KEPT_BYTES));
+        assert!(buffers.free.lock().kept.iter().all(|kept| kept.capacity() <= KEPT_BYTES));
         let last = full(&buffers, 1 << 20);
         drop(buffers);
         assert_eq!(last.len(), 1 << 20);

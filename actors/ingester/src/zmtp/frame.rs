@@ -255,6 +255,11 @@ impl Decoder {
         Ok(None)
     }
 
+    /// Waits until nobody has anything of the last long frame any more; at once if there was none.
+    pub async fn last_is_released(&self) {
+        self.buffers.last_is_back().await;
+    }
+
     /// Bytes that are reserved for what is coming.
     #[cfg(test)]
     pub(super) fn reserved(&self) -> usize {

@@ -229,6 +229,25 @@ fn long_messages_and_short_ones_keep_their_order() {
     });
 }
 
+/// Each is read once the one before is sent on, but who keeps one, as a slow worker's queue does, does not hold the others up.
+#[test]
+fn long_messages_that_are_kept_hold_up_nobody() {
+    let port = free_port();
+    accompanied("stins", &upstream(port), async |bench, mut source| {
+        let mut push = PushSocket::new();
+        push.bind(&format!("tcp://127.0.0.1:{port}")).await.expect("the port");
+        let mut items = source.run(bench.cx("s"));
+        until(&mut items, "the connection", || bench.is_up()).await;
+        let mut kept = Vec::new();
+        for wanted in images(&[LONG; 6]) {
+            let (taken, pushed) = tokio::join!(item(&mut items), push.send(message(wanted.clone())));
+            pushed.expect("a peer");
+            kept.push((taken, wanted));
+        }
+        assert!(kept.iter().all(|(taken, wanted)| taken.frames[..] == wanted[..]), "no buffer is used twice");
+    });
+}
+
 /// A run that ends in the middle of a long message closes its connection, whoever reads it, and the next one dials anew.
 #[test]
 fn a_run_ends_in_the_middle_of_a_long_message() {

@@ -1,8 +1,16 @@
 //! Long messages are read on the arbiter that sends them on: what one processor has read, another one would fetch again from its
 //! cache. Short ones are read and taken apart beside the sending, on the stream's own arbiter.
+//!
+//! And one is read after the other is sent, into the same buffer: several would take turns in the cache. Only where that takes
+//! long, since a worker is slow or the dump still has it, is the next one read before.
+
+use std::time::Duration;
 
 use orchestrator_supervise::{Factory, Fault, InboxSlot, Outbox, StartCx, inbox};
-use tokio::sync::mpsc;
+use tokio::{
+    sync::mpsc,
+    time::{Instant, timeout},
+};
 
 use crate::{
     edge::zmtp_stream::{Connection, StreamError},
@@ -13,6 +21,10 @@ use crate::{
 const LONG: usize = 256 << 10;
 /// So many short messages in a row bring a connection back: a start and an end between long ones do not.
 const SHORT: u32 = 64;
+/// So long the next message waits for the last one to be sent.
+const PATIENCE: Duration = Duration::from_millis(20);
+/// So long none waits after one has waited in vain: a slow worker costs the others a thirtieth of their rate at the most.
+const IMPATIENCE: Duration = Duration::from_millis(600);
 /// Connections that may wait: a stream has one, and a run that has ended may have left one behind.
 const WAITING: usize = 4;
 
@@ -138,9 +150,13 @@ async fn read(connection: Box<Connection>, reads: &mpsc::Sender<Returned>) {
             return;
         }
     };
-    let mut short = 0;
+    let (mut short, mut impatient_until) = (0, None);
     // Not before the last one was taken: what nobody takes is not read, which slows the sender.
     while let Ok(permit) = reads.reserve().await {
+        if impatient_until.is_none_or(|until| Instant::now() >= until) {
+            let sent = timeout(PATIENCE, connection.reader.last_is_released()).await;
+            impatient_until = sent.is_err().then(|| Instant::now() + IMPATIENCE);
+        }
         let read = connection.reader.next_message(&mut connection.writer).await;
         match &read {
             Ok(Some(message)) if is_long(message) => short = 0,
