@@ -5,6 +5,7 @@
 pub mod amqp;
 mod descriptors;
 mod faults;
+mod host_port;
 #[cfg(feature = "mongodb")]
 pub mod mongodb;
 mod reconnect;
@@ -14,5 +15,6 @@ pub mod tls;
 
 pub use descriptors::raise_descriptor_limit;
 pub use faults::Faults;
+pub use host_port::HostPort;
 pub use reconnect::Reconnect;
 pub use secrets::{has_password, secret, without_user};

@@ -2,9 +2,9 @@
 
 use std::{fs, path::PathBuf, process::Command};
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use crate::{Ermrest, Instance, Site, eventually, http};
+use crate::{Ermrest, Instance, Site};
 
 /// A rule `work` with everything: a token, a lease of 5 s, attempts. The handler is left to the test.
 pub const WHOLE_RULE: &str = r#"
@@ -87,18 +87,14 @@ impl CatalogSite {
 
     /// The command that runs the catalog on this site, without starting it.
     pub fn command(&self) -> Command {
-        let mut command = self.site.bare_command();
-        command.args(["run", "--only", "catalog", "--config"]).arg(self.write());
-        let socket = format!("admin.unix_socket={}", self.site.admin_socket().display());
-        command.args(["--set", "admin.listen=\"\"", "--set", &socket]);
+        let mut command = self.site.command_of("catalog", &[]);
+        command.arg("--config").arg(self.write());
         command
     }
 
     /// Starts an instance and waits until its endpoint answers.
     pub fn start(&self) -> Instance {
-        let instance = Instance::spawn(self.command());
-        eventually("the endpoint to answer", || self.site.cli(&["tree"]).0 == 0);
-        instance
+        self.site.start_by(self.command())
     }
 
     /// What the poller says of itself.
@@ -106,11 +102,7 @@ impl CatalogSite {
     /// # Panics
     /// If it does not answer.
     pub fn status(&self) -> Value {
-        let json = ["Content-Type: application/json"];
-        let url = "/v1/consoles/catalog/lab/poller/status";
-        let reply = http(&self.site.admin_socket(), "POST", url, &json, &json!({}).to_string());
-        assert_eq!(reply.status, 200, "{}", reply.body);
-        reply.json()
+        self.site.status_of("catalog/lab/poller")
     }
 
     /// What the poller says of a rule.

@@ -1,19 +1,15 @@
 //! An ERMrest of one's own: no package of Debian has the server, so it is a stand-in that speaks its protocol,
 //! `tests/peers/ermrest_server.py`.
 
-use std::{
-    io::{BufRead, BufReader},
-    net::SocketAddr,
-    process::{Child, Command, Stdio},
-};
+use std::{net::SocketAddr, process::Command};
 
-use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Map, Value, json};
 use tempfile::TempDir;
 
 use crate::{
     HttpReply, free_port, http_tcp,
     python::{peers, python},
+    stand_in::StandIn,
 };
 
 /// A running, stopped or killed server with one catalog. Dropped, it is gone with its rows.
@@ -23,7 +19,7 @@ pub struct Ermrest {
     port: u16,
     options: Vec<String>,
     tls: bool,
-    server: Option<Child>,
+    server: StandIn,
 }
 
 impl Ermrest {
@@ -47,7 +43,7 @@ impl Ermrest {
     fn launch(options: &[&str], tls: bool) -> Self {
         let directory = tempfile::Builder::new().prefix("ermrest-").tempdir().expect("a directory");
         let options = options.iter().map(|&option| option.to_owned()).collect();
-        let mut made = Self { directory, port: free_port(), options, tls, server: None };
+        let mut made = Self { directory, port: free_port(), options, tls, server: StandIn::new("ERMrest") };
         made.start_again();
         made
     }
@@ -131,8 +127,7 @@ impl Ermrest {
     /// # Panics
     /// If it is not running.
     pub fn stop(&mut self) {
-        self.signal(Signal::TERM);
-        self.server.take().expect("a running server").wait().expect("its end");
+        self.server.stop();
     }
 
     /// Ends it at once, with all that was written since it was started.
@@ -140,9 +135,7 @@ impl Ermrest {
     /// # Panics
     /// If it is not running.
     pub fn kill_nine(&mut self) {
-        let mut server = self.server.take().expect("a running server");
-        server.kill().expect("the server is ours");
-        server.wait().expect("its end");
+        self.server.kill_nine();
     }
 
     /// Starts it after [`Ermrest::stop`] or [`Ermrest::kill_nine`], at the same address.
@@ -150,24 +143,17 @@ impl Ermrest {
     /// # Panics
     /// If it does not start; its own words are on standard error.
     pub fn start_again(&mut self) {
-        assert!(self.server.is_none(), "the server is running");
         // Only notices need a package.
         let amqp = self.options.iter().any(|option| option == "--amqp");
         let mut command = if amqp { Command::new(python()) } else { Command::new("python3") };
-        command.env("PYTHONDONTWRITEBYTECODE", "1");
         command.arg(peers().join("ermrest_server.py")).args(["--port", &self.port.to_string(), "--faults"]);
         command.arg("--state").arg(self.directory.path().join("rows.json")).args(&self.options);
         if self.tls {
             let folder = peers().join("tls");
             command.arg("--tls").args([folder.join("server.pem"), folder.join("server.key")]);
         }
-        // It ends with its standard input: also when the test's process is killed.
-        command.arg("--end-with-stdin").stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut server = command.spawn().expect("Python starts");
-        let mut line = String::new();
-        let said = BufReader::new(server.stdout.take().expect("piped")).read_line(&mut line);
-        assert!(said.is_ok() && line.contains("listening"), "the stand-in for ERMrest does not start");
-        self.server = Some(server);
+        command.arg("--end-with-stdin");
+        self.server.start(command);
     }
 
     /// Stops its process where it is: connections stay, and nothing is answered any more until [`Ermrest::thaw`], or it is killed.
@@ -175,7 +161,7 @@ impl Ermrest {
     /// # Panics
     /// If it is not running.
     pub fn freeze(&self) {
-        self.signal(Signal::STOP);
+        self.server.freeze();
     }
 
     /// Lets it go on.
@@ -183,25 +169,10 @@ impl Ermrest {
     /// # Panics
     /// If it is not running.
     pub fn thaw(&self) {
-        self.signal(Signal::CONT);
-    }
-
-    fn signal(&self, signal: Signal) {
-        let server = self.server.as_ref().expect("a running server");
-        kill_process(Pid::from_child(server), signal).expect("the server is ours");
+        self.server.thaw();
     }
 
     fn ask(&self, method: &str, path: &str, headers: &[&str], body: &str) -> HttpReply {
         http_tcp(SocketAddr::from(([127, 0, 0, 1], self.port)), method, path, headers, body)
-    }
-}
-
-impl Drop for Ermrest {
-    fn drop(&mut self) {
-        if let Some(mut server) = self.server.take() {
-            // It may have ended already.
-            let _ = server.kill();
-            let _ = server.wait();
-        }
     }
 }

@@ -11,13 +11,13 @@ use std::{
     thread,
 };
 
-use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::{
     DEADLINE, free_port,
     python::{peers, python},
+    stand_in::StandIn,
 };
 
 /// A running or killed server. Dropped, it is gone with its jobs.
@@ -26,7 +26,7 @@ pub struct Faktory {
     directory: TempDir,
     port: u16,
     tls: bool,
-    server: Option<Child>,
+    server: StandIn,
 }
 
 impl Faktory {
@@ -36,7 +36,7 @@ impl Faktory {
     /// If it does not start.
     pub fn start(options: &[&str]) -> Self {
         let directory = tempfile::Builder::new().prefix("faktory-").tempdir().expect("a directory");
-        let mut made = Self { directory, port: free_port(), tls: false, server: None };
+        let mut made = Self { directory, port: free_port(), tls: false, server: StandIn::new("Faktory") };
         made.start_again(options);
         made
     }
@@ -47,7 +47,7 @@ impl Faktory {
     /// As [`Faktory::start`].
     pub fn start_secured() -> Self {
         let directory = tempfile::Builder::new().prefix("faktory-").tempdir().expect("a directory");
-        let mut made = Self { directory, port: free_port(), tls: true, server: None };
+        let mut made = Self { directory, port: free_port(), tls: true, server: StandIn::new("Faktory") };
         made.start_again(&[]);
         made
     }
@@ -108,9 +108,7 @@ impl Faktory {
     /// # Panics
     /// If it is not running.
     pub fn kill_nine(&mut self) {
-        let mut server = self.server.take().expect("a running server");
-        server.kill().expect("the server is ours");
-        server.wait().expect("its end");
+        self.server.kill_nine();
     }
 
     /// Starts it after [`Faktory::kill_nine`], at the same address without jobs, with other `options`.
@@ -118,7 +116,6 @@ impl Faktory {
     /// # Panics
     /// If it does not start; its own words are on standard error.
     pub fn start_again(&mut self, options: &[&str]) {
-        assert!(self.server.is_none(), "the server is running");
         let mut command = Command::new("python3");
         command.arg(peers().join("faktory_server.py")).args(["--port", &self.port.to_string()]);
         command.arg("--log").arg(self.directory.path().join("jobs.jsonl")).args(options);
@@ -126,13 +123,8 @@ impl Faktory {
             let folder = peers().join("tls");
             command.arg("--tls").args([folder.join("server.pem"), folder.join("server.key")]);
         }
-        // It ends with its standard input: also when the test's process is killed.
-        command.arg("--end-with-stdin").stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut server = command.spawn().expect("Python starts");
-        let mut line = String::new();
-        let said = BufReader::new(server.stdout.take().expect("piped")).read_line(&mut line);
-        assert!(said.is_ok() && line.contains("listening"), "the stand-in for Faktory does not start");
-        self.server = Some(server);
+        command.arg("--end-with-stdin");
+        self.server.start(command);
     }
 
     /// Stops its process where it is: connections stay, and nothing is answered any more until [`Faktory::thaw`], or it is killed.
@@ -140,7 +132,7 @@ impl Faktory {
     /// # Panics
     /// If it is not running.
     pub fn freeze(&self) {
-        self.signal(Signal::STOP);
+        self.server.freeze();
     }
 
     /// Lets it go on.
@@ -148,22 +140,7 @@ impl Faktory {
     /// # Panics
     /// If it is not running.
     pub fn thaw(&self) {
-        self.signal(Signal::CONT);
-    }
-
-    fn signal(&self, signal: Signal) {
-        let server = self.server.as_ref().expect("a running server");
-        kill_process(Pid::from_child(server), signal).expect("the server is ours");
-    }
-}
-
-impl Drop for Faktory {
-    fn drop(&mut self) {
-        if let Some(mut server) = self.server.take() {
-            // It may have ended already.
-            let _ = server.kill();
-            let _ = server.wait();
-        }
+        self.server.thaw();
     }
 }
 

@@ -24,6 +24,7 @@ mod rabbit;
 mod redis;
 mod site;
 mod small_disk;
+mod stand_in;
 mod strangers;
 mod tree;
 mod validity;

@@ -2,15 +2,18 @@
 //! `tests/peers/mongo_server.py`, in a Python environment that is made once below `target/`.
 
 use std::{
-    io::{BufRead, BufReader, Write},
+    io::Write,
     net::TcpListener,
-    process::{Child, Command, Stdio},
+    process::{Command, Stdio},
 };
 
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::python::{peers, python};
+use crate::{
+    python::{peers, python},
+    stand_in::StandIn,
+};
 
 /// A running or killed server. Dropped, it is gone with its documents.
 #[derive(Debug)]
@@ -18,7 +21,7 @@ pub struct MongoDb {
     directory: TempDir,
     port: u16,
     user: Option<[String; 2]>,
-    server: Option<Child>,
+    server: StandIn,
 }
 
 impl MongoDb {
@@ -41,7 +44,12 @@ impl MongoDb {
     fn start_for(user: Option<[String; 2]>) -> Self {
         let directory = tempfile::Builder::new().prefix("mongodb-").tempdir().expect("a directory");
         let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
-        let mut made = Self { directory, port: free.expect("a free port").port(), user, server: None };
+        let mut made = Self {
+            directory,
+            port: free.expect("a free port").port(),
+            user,
+            server: StandIn::new("MongoDB"),
+        };
         made.start_again();
         made
     }
@@ -94,9 +102,7 @@ impl MongoDb {
     /// # Panics
     /// If it is not running.
     pub fn kill_nine(&mut self) {
-        let mut server = self.server.take().expect("a running server");
-        server.kill().expect("the server is ours");
-        server.wait().expect("its end");
+        self.server.kill_nine();
     }
 
     /// Starts it after [`MongoDb::kill_nine`], at the same address with the same documents.
@@ -104,25 +110,9 @@ impl MongoDb {
     /// # Panics
     /// If it does not start; its own words are on standard error.
     pub fn start_again(&mut self) {
-        assert!(self.server.is_none(), "the server is running");
         let mut command = Command::new(python());
         command.arg(peers().join("mongo_server.py")).arg(self.port.to_string());
         command.arg(self.directory.path().join("journal")).args(self.user.iter().flatten());
-        // It ends with its standard input: also when the test's process is killed.
-        let mut server = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("Python starts");
-        let mut line = String::new();
-        let said = BufReader::new(server.stdout.take().expect("piped")).read_line(&mut line);
-        assert!(said.is_ok() && line.starts_with("listening"), "the stand-in for MongoDB does not start");
-        self.server = Some(server);
-    }
-}
-
-impl Drop for MongoDb {
-    fn drop(&mut self) {
-        if let Some(mut server) = self.server.take() {
-            // It may have ended already.
-            let _ = server.kill();
-            let _ = server.wait();
-        }
+        self.server.start(command);
     }
 }

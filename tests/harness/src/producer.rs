@@ -4,7 +4,7 @@ use std::{path::PathBuf, process::Command};
 
 use serde_json::{Value, json};
 
-use crate::{Faktory, Instance, MongoDb, Site, eventually, http};
+use crate::{Faktory, Instance, MongoDb, Site};
 
 /// The database that all of this is in.
 pub const DATABASE: &str = "tanglenomicon";
@@ -95,11 +95,7 @@ impl ProducerSite {
 
     /// As [`ProducerSite::new`], for a server at `url`.
     pub fn before(binary: impl Into<PathBuf>, database: &MongoDb, url: &str) -> Self {
-        let site = Site::new(binary);
-        let socket = site.admin_socket();
-        Self { site, settings: Vec::new() }
-            .set("admin.listen=\"\"")
-            .set(&format!("admin.unix_socket={}", socket.display()))
+        Self { site: Site::new(binary), settings: Vec::new() }
             .set("producer.poll_ms=20")
             .set(&format!("producer.mongodb.uri=mongodb://127.0.0.1:{}", database.port()))
             .set(&format!("producer.faktory.url={url}"))
@@ -119,16 +115,12 @@ impl ProducerSite {
 
     /// The command that runs the producer on this site, without starting it.
     pub fn command(&self) -> Command {
-        let mut command = self.site.bare_command();
-        command.args(["run", "--only", "producer"]).args(&self.settings);
-        command
+        self.site.command_of("producer", &self.settings)
     }
 
     /// Starts an instance and waits until its endpoint answers.
     pub fn start(&self) -> Instance {
-        let instance = Instance::spawn(self.command());
-        eventually("the endpoint to answer", || self.site.cli(&["tree"]).0 == 0);
-        instance
+        self.site.start_by(self.command())
     }
 
     /// What the producer says of itself.
@@ -136,10 +128,6 @@ impl ProducerSite {
     /// # Panics
     /// If it does not answer.
     pub fn status(&self) -> Value {
-        let json = ["Content-Type: application/json"];
-        let url = "/v1/consoles/producer/producer/status";
-        let reply = http(&self.site.admin_socket(), "POST", url, &json, "{}");
-        assert_eq!(reply.status, 200, "{}", reply.body);
-        reply.json()
+        self.site.status_of("producer/producer")
     }
 }

@@ -8,7 +8,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::{Instance, Site, eventually};
+use crate::{Instance, Site};
 
 /// A site of its own for one store, with the settings of each start.
 #[derive(Debug)]
@@ -21,14 +21,10 @@ impl ProvenanceSite {
     /// For the binary at `binary`: the embedded transport and an SQLite file in the site's directory.
     pub fn new(binary: impl Into<PathBuf>) -> Self {
         let site = Site::new(binary);
-        let file = site.path().join("provenance.db");
-        let socket = site.admin_socket();
-        let this = Self { site, settings: Vec::new() };
-        let letters = this.site.path().join("dead-letters.db");
-        this.set("admin.listen=\"\"")
-            .set(&format!("provenance.sqlite.path={}", file.display()))
+        let [rows, letters] = ["provenance.db", "dead-letters.db"].map(|name| site.path().join(name));
+        Self { site, settings: Vec::new() }
+            .set(&format!("provenance.sqlite.path={}", rows.display()))
             .set(&format!("provenance.dead_letters={}", letters.display()))
-            .set(&format!("admin.unix_socket={}", socket.display()))
     }
 
     /// Adds `--set SECTION.KEY=VALUE` to every start.
@@ -45,16 +41,12 @@ impl ProvenanceSite {
 
     /// The command that runs provenance on this site, without starting it.
     pub fn command(&self) -> Command {
-        let mut command = self.site.bare_command();
-        command.args(["run", "--only", "provenance"]).args(&self.settings);
-        command
+        self.site.command_of("provenance", &self.settings)
     }
 
     /// Starts an instance and waits until its endpoint answers.
     pub fn start(&self) -> Instance {
-        let instance = Instance::spawn(self.command());
-        eventually("the endpoint to answer", || self.site.cli(&["tree"]).0 == 0);
-        instance
+        self.site.start_by(self.command())
     }
 
     /// Writes a file of lines to import.

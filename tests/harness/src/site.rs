@@ -7,9 +7,10 @@ use std::{
     process::{Command, Stdio},
 };
 
+use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::{Database, Instance, Worker};
+use crate::{Database, Instance, Worker, eventually, http};
 
 /// Input directory, database and sockets of one instance; removed when dropped.
 #[derive(Debug)]
@@ -120,6 +121,30 @@ impl Site {
         command.args(["--set", "admin.listen=\"\"", "--set", "admin.chaos=true"]);
         command.args(&self.extra);
         command
+    }
+
+    /// The command that runs one subsystem and an admin socket on this site, with further `arguments`, without starting it.
+    pub(crate) fn command_of(&self, subsystem: &str, arguments: &[String]) -> Command {
+        let mut command = self.bare_command();
+        let socket = format!("admin.unix_socket={}", self.admin_socket().display());
+        command.args(["run", "--only", subsystem, "--set", "admin.listen=\"\"", "--set", &socket]);
+        command.args(arguments);
+        command
+    }
+
+    /// Starts an instance by `command` and waits until its endpoint answers.
+    pub(crate) fn start_by(&self, command: Command) -> Instance {
+        let instance = Instance::spawn(command);
+        eventually("the endpoint to answer", || self.cli(&["tree"]).0 == 0);
+        instance
+    }
+
+    /// What the actor at `path` says of itself.
+    pub(crate) fn status_of(&self, path: &str) -> Value {
+        let url = format!("/v1/consoles/{path}/status");
+        let reply = http(&self.admin_socket(), "POST", &url, &["Content-Type: application/json"], "{}");
+        assert_eq!(reply.status, 200, "{}", reply.body);
+        reply.json()
     }
 
     /// The binary with this site's surroundings and no arguments; its log is appended to [`Site::log_path`].

@@ -3,7 +3,10 @@
 use std::{fmt, path::Path, time::Duration};
 
 use hyper::{Uri, header::HeaderValue};
-use orchestrator_edge::tls::{self, ServerName, TlsConnector};
+use orchestrator_edge::{
+    HostPort,
+    tls::{self, ServerName, TlsConnector},
+};
 
 /// Largest answer that is read, unless said otherwise: far more than any server gives within its 15 s.
 const BODY_LIMIT: usize = 64 * 1024 * 1024;
@@ -75,8 +78,8 @@ impl Place {
             _ => return Err(format!("{base}: {wanted}")),
         };
         let port = if secure { 443 } else { 80 };
-        let (host, port) =
-            split(authority, port).ok_or_else(|| format!("{base}: no host and port: {wanted}"))?;
+        let HostPort { host, port } = HostPort::parse(authority, Some(port))
+            .ok_or_else(|| format!("{base}: no host and port: {wanted}"))?;
         let prefix = path.trim_end_matches('/');
         if prefix.is_empty() || prefix.contains(['?', '#']) || target(prefix, "").is_none() {
             return Err(format!("{base}: its path is no catalog's: {wanted}"));
@@ -142,23 +145,6 @@ fn secured(
     // Whoever names authorities wants them asked.
     let connector = if trusted && ca_file.is_none() { tls::unverified() } else { tls::connector(ca_file) };
     Ok((connector?, name))
-}
-
-/// Host and port; IPv6 addresses stand in brackets.
-fn split(authority: &str, default: u16) -> Option<(String, u16)> {
-    let (host, port) = match authority.strip_prefix('[') {
-        Some(rest) => match rest.split_once(']')? {
-            (host, "") => (host, None),
-            (host, port) => (host, Some(port.strip_prefix(':')?)),
-        },
-        None => authority.split_once(':').map_or((authority, None), |(host, port)| (host, Some(port))),
-    };
-    let strange = |c: char| c.is_whitespace() || c.is_control() || "?#[]\\".contains(c);
-    if host.is_empty() || host.contains(strange) {
-        return None;
-    }
-    let port = port.map_or(Some(default), |port| port.parse().ok().filter(|port| *port > 0))?;
-    Some((host.to_owned(), port))
 }
 
 impl fmt::Debug for Place {

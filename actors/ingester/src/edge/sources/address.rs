@@ -1,15 +1,14 @@
 //! Where a source is dialled.
 
-use std::{fmt, str::FromStr};
+use std::fmt;
+
+use orchestrator_edge::HostPort;
 
 use crate::source::SourceError;
 
-/// A host, looked up anew at each try, and a port.
+/// Its host and port.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Address {
-    pub(super) host: String,
-    pub(super) port: u16,
-}
+pub struct Address(pub(super) HostPort);
 
 impl Address {
     /// Reads `tcp://host:port`; IPv6 addresses stand in brackets.
@@ -17,15 +16,8 @@ impl Address {
     /// # Errors
     /// It is none; the text says what to write.
     pub fn parse(url: &str) -> Result<Self, SourceError> {
-        let parts = || {
-            let (host, port) = url.strip_prefix("tcp://")?.trim_end_matches('/').rsplit_once(':')?;
-            let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
-            let host = bare.or((!host.contains(':')).then_some(host))?;
-            let is_host = !host.is_empty() && host != "*" && !host.contains(['/', '@', '[', ']', ' ']);
-            let port = u16::from_str(port).ok().filter(|port| *port > 0)?;
-            is_host.then(|| Self { host: host.to_owned(), port })
-        };
-        parts().ok_or_else(|| {
+        let at = url.strip_prefix("tcp://").and_then(|at| HostPort::parse(at.trim_end_matches('/'), None));
+        at.map(Self).ok_or_else(|| {
             SourceError(format!("upstream_url = {url}: cannot be dialled: write tcp://host:port"))
         })
     }
@@ -33,10 +25,7 @@ impl Address {
 
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.host.contains(':') {
-            return write!(f, "tcp://[{}]:{}", self.host, self.port);
-        }
-        write!(f, "tcp://{}:{}", self.host, self.port)
+        write!(f, "tcp://{}", self.0)
     }
 }
 
@@ -49,7 +38,7 @@ mod tests {
         for url in ["tcp://detector:9999", "tcp://10.0.0.7:1", "tcp://[::1]:65535"] {
             assert_eq!(Address::parse(url).unwrap().to_string(), url);
         }
-        assert_eq!(Address::parse("tcp://detector:9999/").unwrap().host, "detector");
+        assert_eq!(Address::parse("tcp://detector:9999/").unwrap().0.host, "detector");
         for url in [
             "",
             "detector:9999",

@@ -69,7 +69,7 @@ impl Dialler {
 
     async fn try_once<C>(&self, open: &impl AsyncFn(TcpStream) -> Result<C, String>) -> Result<C, String> {
         let advice = "start the source there, or correct upstream_url";
-        let connecting = TcpStream::connect((&*self.address.host, self.address.port));
+        let connecting = TcpStream::connect((&*self.address.0.host, self.address.0.port));
         let stream = match timeout(PATIENCE, connecting).await {
             Ok(Ok(stream)) => stream,
             Ok(Err(error)) => return Err(format!("{error}: {advice}")),

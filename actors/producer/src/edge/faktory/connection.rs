@@ -147,7 +147,7 @@ impl Connection {
 }
 
 async fn dial(server: &Server) -> Result<Box<dyn Transport>, String> {
-    let stream = TcpStream::connect((&*server.host, server.port)).await;
+    let stream = TcpStream::connect((&*server.at.host, server.at.port)).await;
     let stream = stream.map_err(|error| format!("{error}: {RUNS}"))?;
     // Else the last piece of a batch waits for the acknowledgement of the piece before, 40 ms.
     stream.set_nodelay(true).map_err(|error| format!("TCP_NODELAY cannot be set: {error}"))?;

@@ -6,7 +6,10 @@ use std::{
     time::Duration,
 };
 
-use orchestrator_edge::tls::{self, ServerName, TlsConnector};
+use orchestrator_edge::{
+    HostPort,
+    tls::{self, ServerName, TlsConnector},
+};
 
 use super::{error::FaktoryError, handshake::Password};
 
@@ -16,8 +19,7 @@ const PORT: u16 = 7419;
 /// A server: address, password, and how its connection is secured.
 #[derive(Clone)]
 pub struct Server {
-    pub(super) host: String,
-    pub(super) port: u16,
+    pub(super) at: HostPort,
     password: Option<Password>,
     password_file: Option<PathBuf>,
     pub(super) tls: Option<(TlsConnector, ServerName<'static>)>,
@@ -55,13 +57,14 @@ impl Server {
             let hint = "it holds a password: put that into a file, and name the file in password_file";
             return Err(config(format!("faktory.url = ..: {hint}")));
         }
-        let address = address(rest).filter(|_| matches!(scheme, "tcp" | "tcp+tls"));
-        let (host, port) = address.ok_or_else(|| {
+        let at = HostPort::parse(rest.trim_end_matches('/'), Some(PORT));
+        let at = at.filter(|_| matches!(scheme, "tcp" | "tcp+tls"));
+        let at = at.ok_or_else(|| {
             config(format!("faktory.url = {url}: write tcp://HOST:{PORT}, or tcp+tls://HOST:{PORT}"))
         })?;
         let tls = match scheme {
             "tcp+tls" => {
-                let name = ServerName::try_from(host.clone()).map_err(|_| {
+                let name = ServerName::try_from(at.host.clone()).map_err(|_| {
                     config(format!("faktory.url = {url}: no name that a certificate can have"))
                 })?;
                 let connector =
@@ -70,7 +73,7 @@ impl Server {
             }
             _ => None,
         };
-        Ok(Self { host, port, password, password_file: None, tls, patience: Patience::default() })
+        Ok(Self { at, password, password_file: None, tls, patience: Patience::default() })
     }
 
     /// With the password in `file`, which is read for each connection: it may come, or change, while the process runs.
@@ -99,29 +102,8 @@ impl Server {
     /// For people to read: no password.
     pub fn endpoint(&self) -> String {
         let scheme = if self.tls.is_some() { "tcp+tls" } else { "tcp" };
-        if self.host.contains(':') {
-            return format!("{scheme}://[{}]:{}", self.host, self.port);
-        }
-        format!("{scheme}://{}:{}", self.host, self.port)
+        format!("{scheme}://{}", self.at)
     }
-}
-
-/// Host and port; IPv6 addresses stand in brackets.
-fn address(text: &str) -> Option<(String, u16)> {
-    let text = text.trim_end_matches('/');
-    let (host, port) = match text.strip_prefix('[') {
-        Some(text) => match text.split_once(']')? {
-            (host, "") => (host, None),
-            (host, port) => (host, Some(port.strip_prefix(':')?)),
-        },
-        None => text.split_once(':').map_or((text, None), |(host, port)| (host, Some(port))),
-    };
-    let strange = |c: char| c.is_whitespace() || c.is_control() || "/?#[]".contains(c);
-    if host.is_empty() || host.contains(strange) {
-        return None;
-    }
-    let port = port.map_or(Some(PORT), |port| port.parse().ok().filter(|port| *port > 0))?;
-    Some((host.to_owned(), port))
 }
 
 impl fmt::Debug for Server {
