@@ -8,6 +8,10 @@ use crate::{
     progress::StandardError,
 };
 
+/// It logs each message that the broker returns, with all of its bytes, a site's data. The edges tell what happens to them, so the
+/// library is not heard unless the filter names it.
+const AMQP_LIBRARY: &str = "lapin";
+
 /// What is logged, changed while the process runs.
 #[derive(Debug, Clone)]
 pub(crate) struct LogFilter(reload::Handle<EnvFilter, Registry>);
@@ -48,5 +52,10 @@ pub(crate) fn check_filter(filter: &str) -> Result<()> {
 }
 
 fn parse(filter: &str) -> Result<EnvFilter> {
-    EnvFilter::try_new(filter).with_context(|| format!("telemetry.filter = {filter:?} is no log filter"))
+    let parsed = EnvFilter::try_new(filter)
+        .with_context(|| format!("telemetry.filter = {filter:?} is no log filter"))?;
+    if filter.contains(AMQP_LIBRARY) {
+        return Ok(parsed);
+    }
+    Ok(parsed.add_directive(format!("{AMQP_LIBRARY}=off").parse().context("a directive")?))
 }

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use orchestrator_harness::{CatalogSite, Ermrest, WHOLE_RULE, eventually, free_port};
+use orchestrator_harness::{CatalogSite, Ermrest, Faktory, Rabbit, WHOLE_RULE, eventually, free_port};
 use rustix::process::Signal;
 use serde_json::json;
 
@@ -42,6 +42,20 @@ fn polling_every_250_ms_goes_on_while_the_broker_is_away() {
     assert_eq!(status["notices"]["there"], false);
     let (_, tree, _) = site.site().cli(&["tree", "catalog"]);
     assert!(tree.contains("notices") && tree.contains("rabbitmq"), "{tree}");
+    assert!(instance.terminate().success());
+}
+
+#[test]
+fn a_broker_that_speaks_tls_is_checked_against_the_sites_own_authorities() {
+    let (server, broker) = (Ermrest::start(&[]), Rabbit::start_secured());
+    let site = CatalogSite::new(BINARY, &server).notices(&broker.secured_url()).rule(WHOLE_RULE);
+    let instance = site.start();
+    let refused = || site.site().cli(&["tree", "catalog", "--json"]).1.contains("certificate");
+    eventually("an authority that is not known to be told", refused);
+    assert!(instance.terminate().success());
+    let site = site.key(&format!("ca_file = {:?}", Faktory::authority()));
+    let instance = site.start();
+    eventually("notices to come", || site.status()["notices"]["there"] == true);
     assert!(instance.terminate().success());
 }
 

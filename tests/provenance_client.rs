@@ -8,7 +8,7 @@ use std::{
 };
 
 use orchestrator_harness::{
-    Instance, Postgres, ProvenanceSite, Rabbit, Site, eventually, http, load::Dice, sha1_of,
+    Faktory, Instance, Postgres, ProvenanceSite, Rabbit, Site, eventually, http, load::Dice, sha1_of,
 };
 use serde_json::{Value, json};
 
@@ -46,6 +46,41 @@ fn ask(site: &Site, arguments: &[&str]) -> Value {
 fn dense() -> String {
     let mut dice = Dice::new(7);
     (0..2_700).map(|_| char::from(33 + dice.below(90) as u8)).collect()
+}
+
+#[test]
+fn a_broker_that_speaks_tls_is_checked_against_the_sites_own_authorities() {
+    let (rabbit, site) = (Rabbit::start_secured(), site());
+    let url = format!("provenance.amqp.url={}", rabbit.secured_url());
+    let missing = ["check", "--set", "provenance.transport=amqp", "--set", &url];
+    let missing = [&missing[..], &["--set", "provenance.amqp.ca_file=/none"]].concat();
+    let (code, _, err) = site.site().cli(&missing);
+    assert_eq!(code, CONFIG);
+    assert!(err.contains("provenance.amqp: ca_file = /none: cannot be read"), "{err}");
+
+    let authority = format!("provenance.amqp.ca_file={}", Faktory::authority().display());
+    let site = site.set("provenance.transport=amqp").set(&url).set(&authority);
+    let instance = site.start();
+    eventually("all queues to be consumed", || site.site().figure("provenance/amqp", "consumed") == 160);
+    let contents = (0..500).map(|number| json!({"add": "content", "id": sha1_of(0, number)}));
+    site.ask(&["import", &site.file(contents)]);
+    assert_eq!(site.count("content"), 500);
+    assert!(instance.terminate().success());
+}
+
+#[test]
+fn rows_of_a_range_that_nobody_serves_are_refused_and_not_logged() {
+    let (rabbit, site) = (Rabbit::start(), site());
+    let site = site.set("provenance.transport=amqp").set("provenance.ranges=0-7");
+    let site = site.set(&format!("provenance.amqp.url={}", rabbit.url()));
+    let instance = site.start();
+    eventually("its queues to be consumed", || site.site().figure("provenance/amqp", "consumed") == 80);
+    let file = site.file([json!({"add": "content", "id": sha1_of(0, 8)})]);
+    let (code, _, err) = site.site().cli(&["provenance", "import", &file]);
+    assert_eq!(code, REFUSED, "{err}");
+    assert!(err.contains("no server has declared the queue content_add.unknown.8"), "{err}");
+    assert!(!site.site().log().contains("BasicReturnMessage"), "{}", site.site().log());
+    assert!(instance.terminate().success());
 }
 
 /// Server and client by the original's files, and no admin endpoint anywhere.

@@ -30,7 +30,7 @@ pub struct CatalogConfig {
     /// A bearer token, for trying out: whoever may read this file may use it. It is not printed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub token: Option<PlainToken>,
-    /// A file of authorities (PEM) that are trusted in place of the public ones.
+    /// A file of authorities (PEM) that are trusted in place of the public ones, for the catalog and its broker.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ca_file: Option<PathBuf>,
     /// Hosts whose certificate is not looked at, as with the original.

@@ -138,7 +138,7 @@ fn broker(config: &CatalogConfig) -> Result<Option<Broker>, String> {
     if url.is_empty() {
         return Ok(None);
     }
-    let broker = Broker::new(&url, CONNECTION_NAME);
+    let broker = Broker::with_authorities(&url, CONNECTION_NAME, config.ca_file.as_deref());
     broker.map(Some).map_err(|error| format!("catalog.{}.amqp: {error}", config.name))
 }
 

@@ -48,6 +48,9 @@ pub enum AmqpError {
         "{0}: write amqp://USER:PASSWORD@HOST:PORT/VHOST, or amqps:// for TLS, for example amqp://guest:guest@localhost:5672/%2f"
     )]
     Url(String),
+    /// The authorities that the broker's certificate is checked against cannot be had: no try will help.
+    #[error("{0}")]
+    Authorities(String),
     /// The broker does not let us in.
     #[error(
         "cannot connect to the broker at {endpoint}: {reason}: see that it runs, and that host, port, user, password and virtual host are right"
@@ -74,7 +77,7 @@ pub enum AmqpError {
 impl AmqpError {
     /// May another try succeed?
     pub fn is_retryable(&self) -> bool {
-        !matches!(self, Self::Url(_))
+        !matches!(self, Self::Url(_) | Self::Authorities(_))
     }
 }
 
@@ -91,7 +94,7 @@ impl Broker {
     /// As [`Broker::new`], with the authorities in the file `ca_file` (PEM) in place of the public ones.
     ///
     /// # Errors
-    /// [`AmqpError::Url`], also if the file cannot be used.
+    /// [`AmqpError::Url`]; [`AmqpError::Authorities`] if the file cannot be used.
     pub fn with_authorities(
         url: &str,
         name: impl Into<String>,
@@ -107,7 +110,7 @@ impl Broker {
                 let name = ServerName::try_from(uri.authority.host.clone()).map_err(|_| {
                     AmqpError::Url("the broker's host is no name that a certificate can have".to_owned())
                 })?;
-                Some(Secured { connector: tls::connector(ca_file).map_err(AmqpError::Url)?, name })
+                Some(Secured { connector: tls::connector(ca_file).map_err(AmqpError::Authorities)?, name })
             }
         };
         uri.query.heartbeat.get_or_insert(HEARTBEAT_S);
@@ -251,7 +254,8 @@ mod tests {
         let error =
             Broker::with_authorities("amqps://ada:secret@h/", "test", Some(none)).expect_err("no file");
         let text = error.to_string();
-        assert!(text.starts_with("ca_file = /none: cannot be read") && !text.contains("secret"), "{text}");
+        assert!(text.starts_with("ca_file = /none: cannot be read") && !text.contains("amqp://"), "{text}");
+        assert!(!error.is_retryable());
         assert!(Broker::with_authorities("amqp://h/", "test", Some(none)).is_ok(), "not needed");
     }
 

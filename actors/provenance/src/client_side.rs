@@ -77,7 +77,9 @@ pub(crate) fn attach(
 
 /// The broker, as it lists this connection.
 pub(crate) fn broker(config: &ProvenanceConfig, name: &str) -> Result<Broker, String> {
-    Broker::new(&config.amqp.target()?, name).map_err(|error| error.to_string())
+    let config = &config.amqp;
+    let broker = Broker::with_authorities(&config.target()?, name, config.ca_file.as_deref());
+    broker.map_err(|error| format!("provenance.amqp: {error}"))
 }
 
 fn publication(config: &ProvenanceConfig, statsd: Option<Outbox<Sample>>) -> Publication {

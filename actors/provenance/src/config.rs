@@ -103,12 +103,15 @@ pub struct ClientConfig {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct AmqpConfig {
-    /// The broker, `amqps://` for TLS with the authorities of the public web; a password of its own belongs into `url_file`.
+    /// The broker, `amqps://` for TLS; a password of its own belongs into `url_file`.
     #[schemars(length(min = 1))]
     pub url: String,
     /// A file with the url instead, for one with a password.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub url_file: Option<PathBuf>,
+    /// A file of authorities (PEM) that are trusted in place of the public ones, for `amqps://`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ca_file: Option<PathBuf>,
     /// What exchanges and queues are made of; all servers and clients of a broker must agree.
     pub topology: Topology,
 }
@@ -238,6 +241,7 @@ impl Default for AmqpConfig {
         Self {
             url: "amqp://guest:guest@127.0.0.1:5672/%2f".to_owned(),
             url_file: None,
+            ca_file: None,
             topology: Topology::default(),
         }
     }
