@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     edge::handlers::{Actor, AnyHandler, Command, HandleRow, Target, Webhook, plain_headers},
-    ending::ExitCodes,
+    verdict_kind::ExitCodes,
 };
 
 /// The actors that rows can be handed to, by the names that the configuration has for them.

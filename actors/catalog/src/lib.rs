@@ -5,14 +5,13 @@
 //!
 //! Pure rules: [`path`] and [`template`] (what is asked and written), [`rule`] (a rule, read once), [`state_change`] (look, plan,
 //! write unless somebody was faster), [`polling`] (when to look), [`hand`] (what is claimed and not settled), [`answer`] and
-//! [`ending`] (what handlers say). [`agent`] has one rule at work over a [`service`], taking turns in the [`lane`];
+//! [`verdict_kind`] (what handlers say). [`agent`] has one rule at work over a [`service`], taking turns in the [`lane`];
 //! [`poller`] is the actor. Everything that talks to the outside is under [`edge`].
 
 pub mod agent;
 pub mod answer;
 mod config;
 pub mod edge;
-pub mod ending;
 pub mod hand;
 mod handler_config;
 pub mod handling;
@@ -28,6 +27,7 @@ pub mod state_change;
 pub mod status;
 pub mod template;
 mod trial;
+pub mod verdict_kind;
 pub mod wall;
 
 use std::time::Duration;

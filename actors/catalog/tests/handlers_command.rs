@@ -9,8 +9,8 @@ use std::{
 use futures_util::future::join_all;
 use orchestrator_catalog::{
     edge::handlers::Command,
-    ending::ExitCodes,
     handling::{Handler, Row, Task, Verdict},
+    verdict_kind::ExitCodes,
 };
 use orchestrator_supervise::testing::eventually;
 use serde_json::{Value, json};

@@ -13,8 +13,8 @@ use super::{
 };
 use crate::{
     answer::{fields, quoted},
-    ending::{Ending, ExitCodes},
     handling::{Handler, Task, Verdict},
+    verdict_kind::{ExitCodes, VerdictKind},
 };
 
 /// Of what it says on standard error, this is kept, bytes.
@@ -134,11 +134,11 @@ impl Command {
             return Verdict::Failed(format!("{program} was ended by a {}{errors}", ended.status));
         };
         let text = format!("{program} exited with {code}{errors}");
-        match self.exit_codes.ending(code) {
-            Ending::Done => self.done(said),
-            Ending::Failed => Verdict::Failed(text),
-            Ending::Later => Verdict::Later(text),
-            Ending::Dead => Verdict::Dead(text),
+        match self.exit_codes.kind(code) {
+            VerdictKind::Done => self.done(said),
+            VerdictKind::Failed => Verdict::Failed(text),
+            VerdictKind::Later => Verdict::Later(text),
+            VerdictKind::Dead => Verdict::Dead(text),
         }
     }
 

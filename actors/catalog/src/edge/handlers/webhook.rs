@@ -26,8 +26,8 @@ use super::{
 };
 use crate::{
     answer::{fields, quoted},
-    ending::{Ending, of_status},
     handling::{Handler, Row, Task, Verdict},
+    verdict_kind::{VerdictKind, of_status},
 };
 
 /// A receiver that takes longer to let us in counts as away.
@@ -171,10 +171,10 @@ impl Webhook {
             text = format!("{text}: {said}");
         }
         match of_status(status) {
-            Ending::Done => self.done(answer),
-            Ending::Failed => Verdict::Failed(text),
-            Ending::Later => Verdict::Later(text),
-            Ending::Dead => Verdict::Dead(text),
+            VerdictKind::Done => self.done(answer),
+            VerdictKind::Failed => Verdict::Failed(text),
+            VerdictKind::Later => Verdict::Later(text),
+            VerdictKind::Dead => Verdict::Dead(text),
         }
     }
 

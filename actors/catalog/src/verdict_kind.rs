@@ -1,8 +1,8 @@
 //! How work ended, as programs and receivers say it: exit codes and statuses.
 
-/// How work ended, whatever is to be said about it.
+/// A [`Verdict`](crate::handling::Verdict) without what is said with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ending {
+pub enum VerdictKind {
     /// Done.
     Done,
     /// It did not work: it counts as an attempt.
@@ -13,7 +13,7 @@ pub enum Ending {
     Dead,
 }
 
-/// What the exit codes of a program mean; one that is in no list means [`Ending::Failed`].
+/// What the exit codes of a program mean; one that is in no list means [`VerdictKind::Failed`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExitCodes {
     /// The row is done.
@@ -33,16 +33,16 @@ impl Default for ExitCodes {
 
 impl ExitCodes {
     /// What an exit with `code` means.
-    pub fn ending(&self, code: i32) -> Ending {
+    pub fn kind(&self, code: i32) -> VerdictKind {
         let among = |codes: &[u8]| codes.iter().any(|one| i32::from(*one) == code);
         if among(&self.done) {
-            Ending::Done
+            VerdictKind::Done
         } else if among(&self.later) {
-            Ending::Later
+            VerdictKind::Later
         } else if among(&self.dead) {
-            Ending::Dead
+            VerdictKind::Dead
         } else {
-            Ending::Failed
+            VerdictKind::Failed
         }
     }
 
@@ -55,12 +55,12 @@ impl ExitCodes {
 }
 
 /// What an HTTP status means. A redirection is not followed: the address is to be corrected, which is not the row's fault.
-pub fn of_status(status: u16) -> Ending {
+pub fn of_status(status: u16) -> VerdictKind {
     match status {
-        200..=299 => Ending::Done,
-        300..=399 | 408 | 425 | 429 | 500..=599 => Ending::Later,
-        410 | 422 => Ending::Dead,
-        _ => Ending::Failed,
+        200..=299 => VerdictKind::Done,
+        300..=399 | 408 | 425 | 429 | 500..=599 => VerdictKind::Later,
+        410 | 422 => VerdictKind::Dead,
+        _ => VerdictKind::Failed,
     }
 }
 
@@ -71,21 +71,24 @@ mod tests {
     #[test]
     fn exit_codes_mean_what_sysexits_says_or_what_is_configured() {
         let usual = ExitCodes::default();
-        for (code, ending) in [
-            (0, Ending::Done),
-            (75, Ending::Later),
-            (64, Ending::Dead),
-            (65, Ending::Dead),
-            (1, Ending::Failed),
-            (66, Ending::Failed),
-            (255, Ending::Failed),
-            (256, Ending::Failed),
-            (-1, Ending::Failed),
+        for (code, kind) in [
+            (0, VerdictKind::Done),
+            (75, VerdictKind::Later),
+            (64, VerdictKind::Dead),
+            (65, VerdictKind::Dead),
+            (1, VerdictKind::Failed),
+            (66, VerdictKind::Failed),
+            (255, VerdictKind::Failed),
+            (256, VerdictKind::Failed),
+            (-1, VerdictKind::Failed),
         ] {
-            assert_eq!(usual.ending(code), ending, "{code}");
+            assert_eq!(usual.kind(code), kind, "{code}");
         }
         let other = ExitCodes { done: vec![0, 3], later: vec![], dead: vec![1] };
-        assert_eq!([3, 75, 1].map(|code| other.ending(code)), [Ending::Done, Ending::Failed, Ending::Dead]);
+        assert_eq!(
+            [3, 75, 1].map(|code| other.kind(code)),
+            [VerdictKind::Done, VerdictKind::Failed, VerdictKind::Dead]
+        );
     }
 
     #[test]
@@ -98,14 +101,14 @@ mod tests {
 
     #[test]
     fn statuses_of_the_moment_do_not_count() {
-        for (ending, statuses) in [
-            (Ending::Done, vec![200, 201, 202, 204, 299]),
-            (Ending::Later, vec![301, 308, 408, 425, 429, 500, 502, 503, 504, 599]),
-            (Ending::Dead, vec![410, 422]),
-            (Ending::Failed, vec![400, 401, 403, 404, 409, 413, 415, 418, 600]),
+        for (kind, statuses) in [
+            (VerdictKind::Done, vec![200, 201, 202, 204, 299]),
+            (VerdictKind::Later, vec![301, 308, 408, 425, 429, 500, 502, 503, 504, 599]),
+            (VerdictKind::Dead, vec![410, 422]),
+            (VerdictKind::Failed, vec![400, 401, 403, 404, 409, 413, 415, 418, 600]),
         ] {
             for status in statuses {
-                assert_eq!(of_status(status), ending, "{status}");
+                assert_eq!(of_status(status), kind, "{status}");
             }
         }
     }
