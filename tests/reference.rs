@@ -1,6 +1,6 @@
 //! The pages for operators and the program say the same: metrics, events, exit codes, alerts.
 
-use std::{collections::BTreeSet, fs};
+use std::{collections::BTreeSet, fs, path::Path};
 
 use orchestrator_harness::{CatalogSite, IngesterSite, Site, ZmtpPeer, eventually, http};
 
@@ -137,4 +137,61 @@ fn every_alert_has_a_section_and_only_known_metrics() {
         let name = word.strip_suffix("_bucket").unwrap_or(&word);
         assert!(table.contains(name), "{word} is no metric");
     }
+}
+
+/// Numbers of the queue's rules in `text`, such as `C05`, all of a range such as `C01-C03`, and in names of tests `c05_`.
+fn rules(text: &str) -> BTreeSet<String> {
+    let text = text.as_bytes();
+    let is_word = |at: usize| text.get(at).is_some_and(u8::is_ascii_alphanumeric);
+    let rule = |at: usize| -> Option<(char, u32)> {
+        let letter = char::from(*text.get(at)?);
+        let digits = str::from_utf8(text.get(at + 1..at + 3)?).ok()?;
+        let alone = !is_word(at.wrapping_sub(1)) && !is_word(at + 3);
+        let cited = "CDPR".contains(letter) || ("cdpr".contains(letter) && text.get(at + 3) == Some(&b'_'));
+        // Percentiles have names of that form.
+        let number = digits.parse().ok().filter(|number| alone && cited && *number != 99)?;
+        Some((letter.to_ascii_uppercase(), number))
+    };
+    let mut found = BTreeSet::new();
+    for at in 0..text.len() {
+        let Some((letter, from)) = rule(at) else { continue };
+        let end = (text.get(at + 3) == Some(&b'-')).then(|| rule(at + 4)).flatten();
+        let to = end.filter(|(same, _)| *same == letter).map_or(from, |(_, to)| to);
+        found.extend((from..=to).map(|number| format!("{letter}{number:02}")));
+    }
+    found
+}
+
+fn sources(folder: &str) -> String {
+    let mut text = String::new();
+    for entry in fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(folder)).expect("a folder of ours") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            text += &sources(path.to_str().expect("UTF-8"));
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            text += &fs::read_to_string(&path).expect("UTF-8");
+        }
+    }
+    text
+}
+
+#[test]
+fn every_rule_of_the_queue_that_is_cited_is_told_and_each_has_a_test() {
+    let page = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/actors/queue/RULES.md"))
+        .expect("it is there");
+    let first_cell =
+        |line: &str| line.strip_prefix("| ").and_then(|line| Some(line.split(" | ").next()?.to_owned()));
+    let told: BTreeSet<String> = page.lines().filter_map(first_cell).flat_map(|cell| rules(&cell)).collect();
+    let tests: String = fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/tests"))
+        .expect("the tests")
+        .filter_map(|entry| fs::read_to_string(entry.expect("an entry").path()).ok())
+        .collect();
+    let tested = rules(&(tests + &sources("actors/queue/tests")));
+    let cited: BTreeSet<String> = tested.union(&rules(&sources("actors/queue/src"))).cloned().collect();
+    assert_eq!(cited.difference(&told).collect::<Vec<_>>(), [""; 0], "cited, and not in RULES.md");
+    assert_eq!(
+        told.difference(&tested).collect::<Vec<_>>(),
+        [""; 0],
+        "in RULES.md, and no test says that it is about it"
+    );
 }

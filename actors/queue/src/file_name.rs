@@ -48,7 +48,7 @@ pub enum OddName {
     /// [R01, R02]
     #[error("the part before .txt is not a decimal number: name the file STEM.NUMBER.txt")]
     NotANumber,
-    /// [R03]
+    /// (R03)
     #[error("the number before .txt does not fit 64 bits: use a smaller one")]
     NumberTooLarge,
     /// A name that SQLite could not store as text.

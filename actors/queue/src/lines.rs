@@ -173,7 +173,7 @@ fn split(line: &str) -> Option<(&str, &str)> {
     line.trim_matches(is_space).split_once(' ')
 }
 
-/// White space as Python's `str.isspace` has it: Rust's lacks the four separators U+001C to U+001F [C19].
+/// White space as Python's `str.isspace` has it: Rust's lacks the four separators U+001C to U+001F (C19).
 fn is_space(c: char) -> bool {
     c.is_whitespace() || matches!(c, '\u{1c}'..='\u{1f}')
 }

@@ -14,7 +14,7 @@
 
 use crate::storage::Job;
 
-/// The longest request, in bytes without its newline (contract: 65536 is accepted) [P09].
+/// The longest request, in bytes without its newline (contract: 65536 is accepted) (P09).
 pub const REQUEST_BYTES_MAX: usize = 65_536;
 
 /// What a fresh parser makes room for, in bytes: nearly every request fits.
@@ -43,13 +43,13 @@ pub enum ProtocolError {
     /// [P03, P04]
     #[error("not a request: send READY or DONE ATTR_PATH EXIT_CODE, ended by a newline")]
     NotARequest,
-    /// [P05]
+    /// (P05)
     #[error("the attribute path is not utf-8: send utf-8")]
     AttrNotUtf8,
-    /// [P05]
+    /// (P05)
     #[error("the exit code is no 64 bit number: send DONE ATTR_PATH EXIT_CODE")]
     BadExitCode,
-    /// [P09]
+    /// (P09)
     #[error("the line is longer than 65536 bytes: send shorter lines")]
     TooLong,
 }
@@ -104,7 +104,7 @@ impl RequestParser {
         request.map(Some)
     }
 
-    /// What the peer's last bytes mean when no more will come: a last DONE counts without its newline [P06].
+    /// What the peer's last bytes mean when no more will come: a last DONE counts without its newline (P06).
     ///
     /// # Errors
     /// [`ProtocolError`]: close the connection.

@@ -9,11 +9,11 @@
 //! | --- | --- | --- | --- |
 //! | part appears | no | part there | follow it [C01, C09] |
 //! | whole appears | no | whole there | read it [C02, R10, R11] |
-//! | whole appears | its part | whole is that file, part is not | finish [C05] |
+//! | whole appears | its part | whole is that file, part is not | finish (C05) |
 //! | either is written | yes | | read further [C04, C06, R12] |
 //! | part leaves or is replaced | yes | whole is the same file | finish [C05, C22] |
 //! | part leaves or is replaced | yes | otherwise | delete the run, and do not look at whole [C23, C24] |
-//! | whole leaves | yes | | delete the run [C03]; a part that is still there starts anew |
+//! | whole leaves | yes | | delete the run (C03); a part that is still there starts anew |
 //! | whole is replaced | yes | whole is another file | read that one, keeping the rows |
 //! | anything else | | | nothing |
 
@@ -68,7 +68,7 @@ pub enum Action {
     Begin {
         /// The file.
         file: FetcherFile,
-        /// A writer may still be at it: `complete` waits for a sign that it is not [R12].
+        /// A writer may still be at it: `complete` waits for a sign that it is not (R12).
         settle: bool,
     },
     /// Read further in this kind of file.

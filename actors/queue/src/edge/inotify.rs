@@ -39,7 +39,7 @@ const BUFFER_BYTES: usize = 16 * 1024;
 /// The most events passed on at a time.
 const EVENTS_MAX: usize = 256;
 
-/// Creates the input directory and its parents if they are missing [D05]. For the start of the process only: an input
+/// Creates the input directory and its parents if they are missing (D05). For the start of the process only: an input
 /// directory that goes later is waited for, never created.
 ///
 /// # Errors

@@ -31,7 +31,7 @@ const ACCEPT_REST: Duration = Duration::from_millis(50);
 /// How the socket is served.
 #[derive(Debug, Clone, Copy)]
 pub struct Service {
-    /// The most connections at a time. When one more comes, the one that has been idle longest is closed [R29].
+    /// The most connections at a time. When one more comes, the one that has been idle longest is closed (R29).
     /// None: as many as the limit on open files allows, which is raised as far as it goes.
     pub connections_max: Option<usize>,
     /// A peer that reads nothing for so long loses its reply and its connection.

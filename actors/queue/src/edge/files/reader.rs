@@ -20,7 +20,7 @@ use crate::{
     tracking::{Cause, Tracking},
 };
 
-/// A created file without a sign of its writer is complete after so long without growth [R12].
+/// A created file without a sign of its writer is complete after so long without growth (R12).
 const QUIET: Duration = Duration::from_secs(1);
 
 /// How often a file is looked at whose changes inotify may not tell under its name.
@@ -217,7 +217,7 @@ impl Reader {
         self.hand_over(key.0, fed.batches, ends)
     }
 
-    /// Sends the rows; `complete` goes with the last of them [R42].
+    /// Sends the rows; `complete` goes with the last of them (R42).
     fn hand_over(&mut self, run: RunId, batches: Vec<RowBatch>, complete: bool) -> Result<(), Stopped> {
         let mut left = batches.len();
         for batch in batches {

@@ -28,7 +28,7 @@ const FIRST_ROUND_BYTES: usize = 512 * 1024;
 
 impl Reader {
     /// Works in a listing: new runs first, then the end of those without a file, so that a fetcher keeps its place
-    /// when an old run goes and a new one comes [C08].
+    /// when an old run goes and a new one comes (C08).
     pub(super) fn rescan(&mut self) -> Result<(), Stopped> {
         let Some(known) = self.known_runs()? else {
             self.agenda.at(Instant::now() + RETRY, Timer::Rescan);
@@ -100,7 +100,7 @@ impl Reader {
         Ok(())
     }
 
-    /// The database has the run complete: its file is known, and not read [D06].
+    /// The database has the run complete: its file is known, and not read (D06).
     fn skip(&mut self, file: &FetcherFile) {
         if file.kind == FileKind::Complete
             && let Ok(Seen::Regular(id)) = probe::look(&self.input_dir.join(file.name()))
