@@ -25,7 +25,7 @@ use tokio::{
 };
 
 use self::{adopt::Orphan, look::Looks, next::Next, order::Looked, outage::Outage, settle::Settled};
-pub use order::{PlanRow, Planner};
+pub use order::Planner;
 
 use crate::{
     config::Guard,

@@ -6,9 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{
-    edge::http::Place, handler_config::HandlerConfig, path, poller::Names, polling::Patience, rule::Rule,
-};
+use crate::{handler_config::HandlerConfig, polling::Patience};
 
 /// A catalog on an ERMrest server, and what is done with its rows. There may be several.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -283,38 +281,6 @@ impl CatalogConfig {
         format!("{}:{}", machine.trim(), std::process::id())
     }
 
-    /// What a schema cannot say. The texts begin with `section.key = value`; `names` are the actors that rules can name.
-    pub fn check(&self, names: &Names) -> Vec<String> {
-        let mut wrong = Vec::new();
-        let at = format!("catalog.{}", self.name);
-        // Files are looked at when it runs.
-        if let Err(error) = Place::new(&self.base, None, &[]) {
-            wrong.push(format!("{at}.base = ..: {error}"));
-        }
-        if let Some(url) = self.amqp.as_ref().filter(|url| orchestrator_edge::has_password(url))
-            && !url.contains("//guest:guest@")
-        {
-            wrong.push(format!(
-                "{at}.amqp = ..: it holds a password: put it into a file and name that in amqp_file"
-            ));
-        }
-        for rule in &self.rule {
-            let at = format!("{at}.rule.{}", rule.name);
-            wrong.extend(rule.paths().map(|text| format!("{at}.{text}")));
-            if let Err(errors) = Rule::new(rule) {
-                wrong.extend(errors.into_iter().map(|text| format!("{at}.{text}")));
-            }
-            let actors = names.handlers.keys().map(String::as_str);
-            wrong.extend(rule.handler.check(actors).into_iter().map(|text| format!("{at}.{text}")));
-            if let Some(PlanConfig::Actor { name }) = &rule.plan
-                && !names.planners.contains_key(name)
-            {
-                wrong.push(format!("{at}.plan.name = {name}: there is no such actor in this program"));
-            }
-        }
-        wrong
-    }
-
     /// For a person at a terminal: what it works on, and how to look at it.
     pub fn greeting(&self) -> String {
         let rules: Vec<_> = self.rule.iter().map(|rule| rule.name.as_str()).collect();
@@ -323,22 +289,5 @@ impl CatalogConfig {
             "  catalog     {} at {}: {rules}\n          how far:      orchestrator catalog status\n",
             self.name, self.base
         )
-    }
-}
-
-impl RuleConfig {
-    /// What is wrong with what stands in paths.
-    fn paths(&self) -> impl Iterator<Item = String> {
-        let given = [("query", &self.query), ("update", &self.update)];
-        let wrong = given.into_iter().filter_map(|(key, path)| {
-            let path = path.as_ref()?;
-            path::complaint(path).map(|text| format!("{key} = {path}: {text}"))
-        });
-        let within = [("filter", self.filter.as_deref()), ("sort", Some(self.sort.as_str()))];
-        wrong.chain(within.into_iter().filter_map(|(key, text)| {
-            let text = text?;
-            path::complaint(&format!("/{}", text.replace("$now", "")))
-                .map(|wrong| format!("{key} = {text}: {wrong}"))
-        }))
     }
 }

@@ -10,6 +10,7 @@
 
 pub mod agent;
 pub mod answer;
+mod check;
 mod config;
 pub mod edge;
 pub mod hand;
@@ -17,6 +18,7 @@ mod handler_config;
 pub mod handling;
 pub mod lane;
 pub mod messages;
+mod names;
 pub mod path;
 pub mod poller;
 pub mod polling;
@@ -35,9 +37,10 @@ use std::time::Duration;
 use orchestrator_edge::{amqp::Broker, secret};
 use orchestrator_supervise::{ChildSpec, Limits, Placement, Shutdown, Strategy, SupervisorSpec, mailbox};
 
+pub use check::check;
 pub use config::{BackoffConfig, CatalogConfig, ClaimConfig, Guard, PlainToken, PlanConfig, RuleConfig};
 pub use handler_config::{Actors, HandlerConfig, HandlerKind};
-pub use poller::Names;
+pub use names::Names;
 pub use rulebook::Rulebook;
 pub use trial::{Trial, try_out};
 
@@ -140,19 +143,6 @@ fn broker(config: &CatalogConfig) -> Result<Option<Broker>, String> {
     }
     let broker = Broker::with_authorities(&url, CONNECTION_NAME, config.ca_file.as_deref());
     broker.map(Some).map_err(|error| format!("catalog.{}.amqp: {error}", config.name))
-}
-
-/// What a schema cannot say of all catalogs. The texts begin with `section.key = value`.
-pub fn check(catalogs: &[CatalogConfig], names: &Names) -> Vec<String> {
-    let mut wrong = Vec::new();
-    let mut segments = std::collections::BTreeMap::new();
-    for config in catalogs {
-        wrong.extend(config.check(names));
-        if let Some(other) = segments.insert(segment(&config.name), &config.name) {
-            wrong.push(format!("catalog.{}.name: it has the same path in the tree as {other}", config.name));
-        }
-    }
-    wrong
 }
 
 /// A name as a segment of a path.

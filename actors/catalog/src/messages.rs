@@ -5,7 +5,11 @@
 use orchestrator_supervise::{Message, Recipient};
 use tokio::sync::oneshot;
 
-use crate::{agent::PlanRow, config::RuleConfig, handling::Row, state_change::Planned};
+use crate::{
+    config::RuleConfig,
+    handling::{PlanRow, Row},
+    state_change::Planned,
+};
 
 /// Why a conditional state change came to nothing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

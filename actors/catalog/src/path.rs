@@ -1,5 +1,7 @@
 //! Paths of the catalog's API (spec §1): what is syntax stays as it is, what is a name or a value is percent-encoded.
 
+use std::time::Duration;
+
 use jiff::{SignedDuration, Timestamp};
 
 /// A name or a value as it stands in a path: all but the unreserved characters of RFC 3986 is encoded, by UTF-8 bytes.
@@ -39,6 +41,11 @@ pub fn parse_instant(text: &str) -> Option<Timestamp> {
 /// `later` than `at`; what is beyond all time is its end.
 pub fn after(at: Timestamp, later: SignedDuration) -> Timestamp {
     at.checked_add(later).unwrap_or(if later.is_negative() { Timestamp::MIN } else { Timestamp::MAX })
+}
+
+/// A span of the kernel's clock as one of the calendar.
+pub fn signed(span: Duration) -> SignedDuration {
+    SignedDuration::try_from(span).unwrap_or(SignedDuration::MAX)
 }
 
 /// What must be wrong with a path that people wrote, if anything: the server would refuse it, or it would not arrive as written.

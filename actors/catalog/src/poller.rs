@@ -19,9 +19,9 @@ use crate::{
     agent::{Agent, Call, House, Planner},
     config::{CatalogConfig, PlanConfig, RuleConfig},
     edge::{handlers::AnyHandler, notices::Notices},
-    handler_config::Actors,
     lane::Lane,
     messages::{BlockingPoll, SetRules, StateChangeOnce},
+    names::Names,
     polling::Polling,
     rule::Rule,
     service::Service,
@@ -29,15 +29,6 @@ use crate::{
     wall::Wall,
 };
 use idioms::Idioms;
-
-/// The actors that rules can name.
-#[derive(Debug, Clone, Default)]
-pub struct Names {
-    /// Who works on rows.
-    pub handlers: Actors,
-    /// Who plans.
-    pub planners: BTreeMap<String, orchestrator_supervise::Recipient<crate::agent::PlanRow>>,
-}
 
 /// What outlives an incarnation: the rules as they are now, what people see of them, and their switches.
 #[derive(Debug, Clone)]

@@ -5,7 +5,7 @@ mod settlement;
 
 use std::time::Duration;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use orchestrator_supervise::Backoff;
 use serde_json::Value;
 
@@ -233,11 +233,6 @@ fn equals(column: &str, value: &Value) -> String {
 /// A value as filters have it (spec §1): text as it is, all else as JSON.
 fn plain_text(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
-}
-
-/// A span of the kernel's clock as one of the calendar.
-pub(crate) fn signed(span: Duration) -> SignedDuration {
-    SignedDuration::try_from(span).unwrap_or(SignedDuration::MAX)
 }
 
 #[cfg(test)]

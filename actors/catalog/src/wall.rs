@@ -24,7 +24,7 @@ impl Wall {
     pub fn now(&self) -> Timestamp {
         match self {
             Self::System => Timestamp::now(),
-            Self::Steady { at, when } => crate::path::after(*at, crate::rule::signed(when.elapsed())),
+            Self::Steady { at, when } => crate::path::after(*at, crate::path::signed(when.elapsed())),
         }
     }
 

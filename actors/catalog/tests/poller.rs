@@ -6,11 +6,9 @@ use std::sync::{
 };
 
 use orchestrator_catalog::{
-    CatalogConfig, Names, Rulebook,
-    agent::PlanRow,
-    child_spec,
+    CatalogConfig, Names, Rulebook, check, child_spec,
     edge::handlers::HandleRow,
-    handling::{Row, Verdict},
+    handling::{PlanRow, Row, Verdict},
     messages::{BlockingPoll, ChangeError, Changed, Found, LookForWork, Plan, StateChangeOnce},
 };
 use orchestrator_harness::Ermrest;
@@ -134,8 +132,12 @@ fn actors_plan_and_work() {
         "claim": { "set": { "state": "claimed", "claimed_by": "$token" } }, "done": { "state": "complete" },
     }]);
     let config = config(&server, &rules);
-    assert_eq!(config.check(&names), Vec::<String>::new());
-    assert_eq!(config.check(&Names::default()).len(), 2, "without them, both are missed");
+    assert_eq!(check(std::slice::from_ref(&config), &names), Vec::<String>::new());
+    assert_eq!(
+        check(std::slice::from_ref(&config), &Names::default()).len(),
+        2,
+        "without them, both are missed"
+    );
     let spec = tree(&config, &names, &rulebook).child(other(&rulebook, slot, &worked));
     TestTree::run(spec, async |_tree| {
         eventually("even rows are complete", || complete(&server) == 10).await;

@@ -3,11 +3,11 @@
 use std::{collections::HashSet, rc::Rc, time::Duration};
 
 use jiff::{SignedDuration, Timestamp};
-use orchestrator_supervise::{Message, Recipient, StopToken};
+use orchestrator_supervise::{Recipient, StopToken};
 use tokio::time::Instant;
 
 use crate::{
-    handling::Row,
+    handling::{PlanRow, Row},
     lane::{Lane, Purpose},
     path,
     rule::Rule,
@@ -21,19 +21,6 @@ pub(super) const MARGIN: SignedDuration = SignedDuration::from_secs(1);
 const PLAN_TIMEOUT: Duration = Duration::from_secs(30);
 /// Of rows that would be claimed, so many are shown.
 const SHOWN: usize = 20;
-
-/// Asks what becomes of a candidate; None drops it.
-#[derive(Debug, Clone, PartialEq)]
-pub struct PlanRow {
-    /// The rule.
-    pub rule: String,
-    /// The candidate.
-    pub row: Row,
-}
-
-impl Message for PlanRow {
-    type Result = Option<Row>;
-}
 
 /// Who says what a candidate becomes.
 #[derive(Clone)]

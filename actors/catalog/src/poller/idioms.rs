@@ -6,8 +6,8 @@ use orchestrator_supervise::StopToken;
 use tokio::sync::{oneshot, watch};
 
 use crate::{
-    agent::{House, PlanRow},
-    handling::Row,
+    agent::House,
+    handling::{PlanRow, Row},
     lane::Purpose,
     messages::{BlockingPoll, ChangeError, Changed, Found, LookForWork, Plan, StateChangeOnce},
     service::{Service, Trouble},

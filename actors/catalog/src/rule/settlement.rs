@@ -70,7 +70,7 @@ impl Rule {
         let lease = self.lease.iter();
         lease
             .map(|lease| {
-                let end = path::after(now, super::signed(lease.span));
+                let end = path::after(now, path::signed(lease.span));
                 (lease.column.clone(), Value::String(path::instant(end)))
             })
             .collect()

@@ -1,0 +1,72 @@
+//! What a schema cannot say of the sections `[[catalog]]`.
+
+use std::collections::BTreeMap;
+
+use crate::{
+    config::{CatalogConfig, PlanConfig, RuleConfig},
+    edge::http::Place,
+    names::Names,
+    path,
+    rule::Rule,
+    segment,
+};
+
+/// What a schema cannot say of all catalogs. The texts begin with `section.key = value`.
+pub fn check(catalogs: &[CatalogConfig], names: &Names) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let mut segments = BTreeMap::new();
+    for config in catalogs {
+        wrong.extend(of_catalog(config, names));
+        if let Some(other) = segments.insert(segment(&config.name), &config.name) {
+            wrong.push(format!("catalog.{}.name: it has the same path in the tree as {other}", config.name));
+        }
+    }
+    wrong
+}
+
+/// What it cannot say of one; `names` are the actors that rules can name.
+fn of_catalog(config: &CatalogConfig, names: &Names) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let at = format!("catalog.{}", config.name);
+    // Files are looked at when it runs.
+    if let Err(error) = Place::new(&config.base, None, &[]) {
+        wrong.push(format!("{at}.base = ..: {error}"));
+    }
+    if let Some(url) = config.amqp.as_ref().filter(|url| orchestrator_edge::has_password(url))
+        && !url.contains("//guest:guest@")
+    {
+        wrong.push(format!(
+            "{at}.amqp = ..: it holds a password: put it into a file and name that in amqp_file"
+        ));
+    }
+    for rule in &config.rule {
+        let at = format!("{at}.rule.{}", rule.name);
+        wrong.extend(paths(rule).map(|text| format!("{at}.{text}")));
+        if let Err(errors) = Rule::new(rule) {
+            wrong.extend(errors.into_iter().map(|text| format!("{at}.{text}")));
+        }
+        let actors = names.handlers.keys().map(String::as_str);
+        wrong.extend(rule.handler.check(actors).into_iter().map(|text| format!("{at}.{text}")));
+        if let Some(PlanConfig::Actor { name }) = &rule.plan
+            && !names.planners.contains_key(name)
+        {
+            wrong.push(format!("{at}.plan.name = {name}: there is no such actor in this program"));
+        }
+    }
+    wrong
+}
+
+/// What is wrong with what stands in paths.
+fn paths(rule: &RuleConfig) -> impl Iterator<Item = String> {
+    let given = [("query", &rule.query), ("update", &rule.update)];
+    let wrong = given.into_iter().filter_map(|(key, path)| {
+        let path = path.as_ref()?;
+        path::complaint(path).map(|text| format!("{key} = {path}: {text}"))
+    });
+    let within = [("filter", rule.filter.as_deref()), ("sort", Some(rule.sort.as_str()))];
+    wrong.chain(within.into_iter().filter_map(|(key, text)| {
+        let text = text?;
+        path::complaint(&format!("/{}", text.replace("$now", "")))
+            .map(|wrong| format!("{key} = {text}: {wrong}"))
+    }))
+}
