@@ -207,7 +207,7 @@ fn documents_that_are_missing_or_odd_are_named() {
         let by = site.status()["blocked_by"].to_string();
         by.contains("0badc0de0badc0de0badc0de") && by.contains("TCN")
     });
-    assert!(site.site().log().contains("0badc0de0badc0de0badc0de"), "{}", site.site().log());
+    eventually("the log to name it", || site.site().log().contains("0badc0de0badc0de0badc0de"));
     assert_eq!(site.site().node("producer/producer")["restarts"], 0);
     assert!(instance.terminate().success());
 }
