@@ -214,11 +214,12 @@ impl Reader {
         if reopened {
             self.send(IngestOp::UpsertRun { run: key.0.clone(), complete: false })?;
         }
-        self.hand_over(key.0, fed.batches, ends)
+        self.hand_over(&key, fed.batches, ends)
     }
 
     /// Sends the rows; `complete` goes with the last of them (R42).
-    fn hand_over(&mut self, run: RunId, batches: Vec<RowBatch>, complete: bool) -> Result<(), Stopped> {
+    fn hand_over(&mut self, key: &Key, batches: Vec<RowBatch>, complete: bool) -> Result<(), Stopped> {
+        let run: &RunId = &key.0;
         let mut left = batches.len();
         for batch in batches {
             left -= 1;
@@ -228,14 +229,15 @@ impl Reader {
             if let Some(budget) = &mut self.reconciling {
                 *budget = budget.saturating_sub(bytes);
             }
-            let rows = Batch::new(batch.into_pairs());
+            let before = self.readings.get_mut(key).map_or(0, |reading| reading.count_rows(batch.len()));
+            let rows = Batch::after(before, batch.into_pairs());
             self.send(IngestOp::Rows { run: run.clone(), rows, complete: complete && left == 0 })?;
             if left == 0 {
                 return Ok(());
             }
         }
         if complete {
-            self.send(IngestOp::Rows { run, rows: Batch::default(), complete })?;
+            self.send(IngestOp::Rows { run: run.clone(), rows: Batch::default(), complete })?;
         }
         Ok(())
     }

@@ -51,6 +51,8 @@ pub(super) struct Reading {
     pub(super) unread: bool,
     /// Lines that gave no row.
     pub(super) skipped: u64,
+    /// Lines that gave a row.
+    rows: usize,
     handle: Option<File>,
     splitter: LineSplitter,
     offset: u64,
@@ -91,6 +93,7 @@ impl Reading {
             timed: false,
             unread: phase == Phase::Done,
             skipped: 0,
+            rows: 0,
             handle,
             splitter: LineSplitter::default(),
             offset: 0,
@@ -124,6 +127,13 @@ impl Reading {
         Ok(Slice::Read { fed, grown: filled > print, end: filled < wanted_len })
     }
 
+    /// Counts `rows` more, and gives how many there were before.
+    pub(super) fn count_rows(&mut self, rows: usize) -> usize {
+        let before = self.rows;
+        self.rows += rows;
+        before
+    }
+
     /// Whether the file has another name, as one that was linked into place has.
     pub(super) fn is_linked(&self) -> bool {
         self.handle.as_ref().is_some_and(|handle| handle.metadata().is_ok_and(|meta| meta.nlink() > 1))
@@ -147,6 +157,7 @@ impl Reading {
     fn restart(&mut self) {
         self.splitter = LineSplitter::default();
         self.offset = 0;
+        self.rows = 0;
         self.print.clear();
     }
 }
