@@ -4,22 +4,17 @@
 //! both wait they take turns, so that workers are answered while a million rows come in, and a worker waits for one slice
 //! and its commit at the most. Knows any [`Storage`], no inbox and no clock but `now`.
 
+mod slices;
+
 use std::time::{Duration, Instant};
+
+use slices::{SLICE_DELETE, Slices};
 
 use crate::{
     figures::Figures,
     messages::{IngestOp, StoreRequest},
     storage::{Deletion, HandoutId, Job, Requeued, RunState, Storage, StorageError, Upsert},
 };
-
-/// First, shortest and longest slice of ingest. Longer slices write fewer pages a row.
-const SLICE_INGEST: [Duration; 3] =
-    [Duration::from_millis(5), Duration::from_millis(2), Duration::from_millis(12)];
-/// What a turn of ingest is to take with its commit: slices are cut to that, whatever the disk and the size of the database
-/// make of a commit.
-const TURN_INGEST: Duration = Duration::from_millis(15);
-/// Longest slice of deletion: its commit takes two to three times as long again, random pages that they are (measured).
-const SLICE_DELETE: Duration = Duration::from_millis(2);
 
 /// The work at hand and what is known of the storage between turns.
 pub(crate) struct GroupCommit {
@@ -29,8 +24,7 @@ pub(crate) struct GroupCommit {
     deleting: bool,
     delete_turn: bool,
     reconciled: bool,
-    /// Length of the next slice of ingest.
-    slice: Duration,
+    slices: Slices,
     /// The last turn was for requests: the next one is for ingest or deletion, if there is any.
     background_next: bool,
 }
@@ -39,6 +33,8 @@ pub(crate) struct GroupCommit {
 struct Ingest {
     op: IngestOp,
     from: usize,
+    /// Its long lines are with the storage already.
+    staged: bool,
 }
 
 /// What a request's answer will be once the turn is committed.
@@ -84,7 +80,7 @@ impl GroupCommit {
             deleting: true,
             delete_turn: false,
             reconciled: false,
-            slice: SLICE_INGEST[0],
+            slices: Slices::default(),
             background_next: false,
         }
     }
@@ -120,7 +116,7 @@ impl GroupCommit {
     pub(crate) fn add_ingest(&mut self, op: IngestOp) {
         // In every build: an operation that is overwritten would be rows lost.
         assert!(self.ingest.is_none(), "one ingest operation at a time keeps their order");
-        self.ingest = Some(Ingest { op, from: 0 });
+        self.ingest = Some(Ingest { op, from: 0, staged: false });
     }
 
     /// Is there anything that wants a turn now?
@@ -185,10 +181,13 @@ impl GroupCommit {
         figures: &Figures,
         now: impl Fn() -> i64,
     ) -> Result<(), StorageError> {
-        if let Some(Ingest { op: IngestOp::Rows { rows, .. }, .. }) = &mut self.ingest
-            && let Err(error) = store.stage(rows)
+        if let Some(Ingest { op: IngestOp::Rows { rows, .. }, staged, .. }) = &mut self.ingest
+            && !*staged
         {
-            tracing::warn!(%error, "a long line is stored from memory");
+            match store.stage(rows) {
+                Ok(()) => *staged = true,
+                Err(error) => tracing::warn!(%error, "a long line is stored from memory"),
+            }
         }
         let serves = self.serves_next(false);
         // Whatever becomes of this turn: on a disk that is full for ingest, requests may still find room.
@@ -197,7 +196,7 @@ impl GroupCommit {
         match self.attempt(store, serves, paused, &now) {
             Ok(turn) => {
                 if matches!(turn.ingest, Progress::At(_)) {
-                    self.slice = next_slice(self.slice, begun.elapsed());
+                    self.slices.ingest_took(begun.elapsed());
                 }
                 self.settle(turn, figures);
                 Ok(())
@@ -241,7 +240,7 @@ impl GroupCommit {
     fn background<S: Storage>(&self, store: &mut S, turn: &mut Turn) -> Result<(), StorageError> {
         let delete_first = self.deleting && self.delete_turn;
         if let Some(waiting) = self.ingest.as_ref().filter(|_| !delete_first) {
-            turn.ingest = waiting.step(store, self.slice, &mut turn.counts)?;
+            turn.ingest = waiting.step(store, self.slices.ingest(), &mut turn.counts)?;
         }
         if self.deleting && matches!(turn.ingest, Progress::Untouched | Progress::Blocked) {
             turn.deleting = store.delete_slice(SLICE_DELETE)? != Deletion::Idle;
@@ -297,13 +296,6 @@ impl GroupCommit {
             _ => {}
         }
     }
-}
-
-/// The slice after one of `slice` whose turn took `took`, half of the way to what would have been right.
-fn next_slice(slice: Duration, took: Duration) -> Duration {
-    let [_, shortest, longest] = SLICE_INGEST;
-    let right = slice.mul_f64(TURN_INGEST.as_secs_f64() / took.max(slice).as_secs_f64());
-    ((slice + right) / 2).clamp(shortest, longest)
 }
 
 fn serve<S: Storage>(

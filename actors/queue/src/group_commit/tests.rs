@@ -276,18 +276,6 @@ fn other_work_shares_the_turns_with_requests() {
 }
 
 #[test]
-fn slices_are_cut_so_that_a_turn_takes_what_it_should() {
-    let ms = Duration::from_millis;
-    // The commit takes as long as the slice, or four times as long, or as good as nothing.
-    for (of_commit, settled) in [(1, TURN_INGEST / 2), (4, TURN_INGEST / 5), (0, SLICE_INGEST[2])] {
-        let slice = (0..50).fold(ms(5), |slice, _| next_slice(slice, slice * (1 + of_commit)));
-        let off = slice.abs_diff(settled);
-        assert!(off < ms(1), "{of_commit}: {slice:?}");
-    }
-    assert_eq!(next_slice(ms(2), Duration::from_secs(60)), ms(2), "a disk that stands still");
-}
-
-#[test]
 fn while_paused_every_worker_hears_nojobs_and_done_counts() {
     let mut bench = Bench::with_rows(&["a", "b"]);
     let mut first = bench.ready();
