@@ -1,6 +1,7 @@
 //! Workers under load: all on one thread, so that the generator takes as little of the machine as it can.
 
 use std::{
+    io::ErrorKind,
     path::Path,
     time::{Duration, Instant},
 };
@@ -54,8 +55,20 @@ pub(crate) fn run(socket: &Path, workers: usize, span: Duration, oneshot: bool) 
     })
 }
 
+/// Connects, again and again until `end` while the program's backlog is full.
+async fn connect(socket: &Path, end: Instant) -> Result<UnixStream> {
+    loop {
+        match UnixStream::connect(socket).await {
+            Err(error) if error.kind() == ErrorKind::WouldBlock && Instant::now() < end => {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            connected => return Ok(connected?),
+        }
+    }
+}
+
 async fn stay(socket: &Path, end: Instant) -> Result<Vec<Duration>> {
-    let mut stream = BufReader::new(UnixStream::connect(socket).await?);
+    let mut stream = BufReader::new(connect(socket, end).await?);
     let mut latencies = Vec::new();
     let mut request = b"READY\n".to_vec();
     let mut line = String::new();
@@ -76,7 +89,7 @@ async fn one_each(socket: &Path, end: Instant) -> Result<Vec<Duration>> {
     let mut line = String::new();
     while Instant::now() < end {
         let begun = Instant::now();
-        let mut stream = BufReader::new(UnixStream::connect(socket).await?);
+        let mut stream = BufReader::new(connect(socket, end).await?);
         stream.get_mut().write_all(&request).await?;
         stream.get_mut().shutdown().await?;
         line.clear();

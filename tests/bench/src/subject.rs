@@ -14,15 +14,17 @@ use tempfile::TempDir;
 pub(crate) struct Subject {
     pub(crate) directory: TempDir,
     command: Vec<String>,
+    sees_renames: bool,
     child: Option<Child>,
 }
 
 impl Subject {
-    /// Prepares a site; `command` takes database, input directory and socket as its last arguments.
-    pub(crate) fn new(command: Vec<String>, base: &Path) -> Result<Self> {
+    /// Prepares a site; `command` takes database, input directory and socket as its last arguments, and sees files that are
+    /// renamed into the input directory, or only those that are linked there.
+    pub(crate) fn new(command: Vec<String>, sees_renames: bool, base: &Path) -> Result<Self> {
         let directory = tempfile::Builder::new().prefix("bench-").tempdir_in(base)?;
         std::fs::create_dir(directory.path().join("fetchers"))?;
-        Ok(Self { directory, command, child: None })
+        Ok(Self { directory, command, sees_renames, child: None })
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
@@ -80,8 +82,17 @@ impl Subject {
             (0..rows).map(|i| format!("{} {}\n", row::attr_path(i), row::payload(i))).collect();
         let part = self.path("staged");
         std::fs::write(&part, text)?;
-        std::fs::rename(part, self.path("fetchers").join(name))?;
-        Ok(())
+        self.move_in("staged", name)
+    }
+
+    /// Moves a file of the site into the input directory, at once and whole.
+    pub(crate) fn move_in(&self, from: &str, name: &str) -> Result<()> {
+        let to = self.path("fetchers").join(name);
+        if !self.sees_renames {
+            std::fs::hard_link(self.path(from), &to)?;
+            return Ok(std::fs::remove_file(self.path(from))?);
+        }
+        Ok(std::fs::rename(self.path(from), to)?)
     }
 
     /// Waits until there are `runs` runs, all complete, with `rows` rows between them.

@@ -1,0 +1,215 @@
+//! Benches of the queue, of any program that takes its three paths.
+
+use std::{
+    path::Path,
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
+    time::{Duration, Instant},
+};
+
+use anyhow::Result;
+use serde_json::{Value, json};
+
+use crate::{calibration, load, stall::Watch, subject::Subject};
+
+/// What is measured.
+pub(crate) struct Program {
+    /// With its first arguments.
+    command: Vec<String>,
+    /// Whether a file that is renamed into the input directory is seen; it is linked in otherwise.
+    sees_renames: bool,
+}
+
+impl Program {
+    /// The release binary.
+    pub(crate) fn ours(binary: &Path) -> Self {
+        let binary = binary.display().to_string();
+        Self {
+            command: vec![binary, "as".to_owned(), "nixpkgs-update-supervisor".to_owned()],
+            sees_renames: true,
+        }
+    }
+
+    /// Another program.
+    pub(crate) fn other(command: &str) -> Self {
+        Self { command: command.split_whitespace().map(str::to_owned).collect(), sees_renames: false }
+    }
+
+    fn site(&self) -> Result<Subject> {
+        Subject::new(self.command.clone(), self.sees_renames, &std::env::temp_dir())
+    }
+
+    /// DONE->JOB round trips over kept connections, or with one for each request.
+    pub(crate) fn workers(&self, workers: usize, oneshot: bool, commits: &mut Vec<f64>) -> Result<Value> {
+        let mut subject = self.site()?;
+        subject.start()?;
+        subject.publish("bench.1.txt", 400_000)?;
+        subject.await_rows(1, 400_000);
+        let mut rates = Vec::new();
+        let mut p99 = Vec::new();
+        for round in 0..3 {
+            if round == 1 {
+                commits.push(calibration::durable_commits(&std::env::temp_dir())?);
+            }
+            let mut load = load::run(&subject.socket(), workers, Duration::from_secs(4), oneshot)?;
+            rates.push(load.ops_per_s());
+            p99.push(load.quantile_ms(0.99));
+        }
+        Ok(json!({
+            "bench": if oneshot { "oneshot" } else { "workers" },
+            "workers": workers,
+            "ops_per_s": calibration::median(rates).round(),
+            "p99_ms": calibration::median(p99),
+        }))
+    }
+
+    /// A complete file, READY meanwhile.
+    pub(crate) fn ingest(&self, rows: usize) -> Result<Value> {
+        let base = std::env::temp_dir();
+        let mut raw = vec![calibration::raw_rows(&base, rows)?];
+        let mut subject = self.site()?;
+        subject.start()?;
+        subject.first_answer();
+        let done = AtomicBool::new(false);
+        let watch = Watch::begin(&base)?;
+        let (seconds, mut latencies) = std::thread::scope(|scope| -> Result<_> {
+            let asker = scope.spawn(|| asks(&subject, &done));
+            // The file is there before the clock starts; the rename is the beginning.
+            let begun = publish_timed(&subject, rows)?;
+            subject.await_rows(1, i64::try_from(rows)?);
+            let seconds = begun.elapsed().as_secs_f64();
+            done.store(true, Relaxed);
+            Ok((seconds, asker.join().expect("the asker does not panic")))
+        })?;
+        let stalls = watch.end()?;
+        latencies.sort_by(f64::total_cmp);
+        raw.push(calibration::raw_rows(&base, rows)?);
+        let (raw, rate) = (calibration::median(raw), rows as f64 / seconds);
+        Ok(json!({
+            "bench": "ingest",
+            "rows": rows,
+            "rows_per_s": rate.round(),
+            "raw_rows_per_s": raw.round(),
+            "rows_per_raw_row": (rate / raw * 100.0).round() / 100.0,
+            "ready_p99_ms": quantile(&latencies, 0.99),
+            "ready_max_ms": quantile(&latencies, 1.0),
+            "machine_sync_max_ms": stalls.sync_max_ms,
+            "machine_sleep_max_ms": stalls.sleep_max_ms,
+            "peak_mib": subject.memory_mib("VmHWM")?.round(),
+        }))
+    }
+
+    /// NOJOBS on a drained queue.
+    pub(crate) fn nojobs(&self, rows: usize) -> Result<Value> {
+        let mut subject = self.site()?;
+        subject.start()?;
+        subject.publish("bench.1.txt", rows)?;
+        subject.await_rows(1, i64::try_from(rows)?);
+        subject.kill()?;
+        drain(&subject.path("queue.db"))?;
+        subject.start()?;
+        subject.first_answer();
+        let mut worker = subject.worker();
+        let mut latencies: Vec<f64> = (0..2_000)
+            .map(|_| {
+                let begun = Instant::now();
+                worker.ready();
+                begun.elapsed().as_secs_f64() * 1e3
+            })
+            .collect();
+        latencies.sort_by(f64::total_cmp);
+        Ok(
+            json!({ "bench": "nojobs", "rows": rows, "median_ms": quantile(&latencies, 0.5), "p99_ms": quantile(&latencies, 0.99) }),
+        )
+    }
+
+    /// Deleting a file, READY meanwhile.
+    pub(crate) fn delete(&self, rows: usize) -> Result<Value> {
+        let mut subject = self.site()?;
+        subject.start()?;
+        subject.publish("keep.1.txt", 100_000)?;
+        subject.await_rows(1, 100_000);
+        subject.publish("bench.2.txt", rows)?;
+        subject.await_rows(2, i64::try_from(rows)? + 100_000);
+        let done = AtomicBool::new(false);
+        let watch = Watch::begin(&std::env::temp_dir())?;
+        let (seconds, mut latencies) = std::thread::scope(|scope| -> Result<_> {
+            let asker = scope.spawn(|| asks(&subject, &done));
+            let begun = Instant::now();
+            std::fs::remove_file(subject.path("fetchers/bench.2.txt"))?;
+            subject.await_rows(1, 100_000);
+            let seconds = begun.elapsed().as_secs_f64();
+            done.store(true, Relaxed);
+            Ok((seconds, asker.join().expect("the asker does not panic")))
+        })?;
+        let stalls = watch.end()?;
+        latencies.sort_by(f64::total_cmp);
+        Ok(json!({
+            "bench": "delete", "rows": rows, "seconds": seconds,
+            "ready_p99_ms": quantile(&latencies, 0.99), "ready_max_ms": quantile(&latencies, 1.0),
+            "machine_sync_max_ms": stalls.sync_max_ms, "machine_sleep_max_ms": stalls.sleep_max_ms,
+        }))
+    }
+
+    /// Restart to the first answer, and memory.
+    pub(crate) fn restart(&self, rows: usize) -> Result<Value> {
+        let mut subject = self.site()?;
+        subject.start()?;
+        subject.publish("bench.1.txt", rows)?;
+        subject.await_rows(1, i64::try_from(rows)?);
+        let peak = subject.memory_mib("VmHWM")?;
+        subject.kill()?;
+        let mut firsts = Vec::new();
+        for _ in 0..5 {
+            subject.start()?;
+            firsts.push(subject.first_answer().0);
+            subject.kill()?;
+        }
+        subject.start()?;
+        subject.first_answer();
+        load::run(&subject.socket(), 16, Duration::from_secs(2), false)?;
+        Ok(json!({
+            "bench": "restart", "rows": rows,
+            "first_answer_s": calibration::median(firsts),
+            "peak_mib_ingest": peak.round(),
+            "rss_mib_after_load": subject.memory_mib("VmRSS")?.round(),
+        }))
+    }
+}
+
+/// Leaves the database as if every job had been handed out and finished; row by row that would take minutes.
+fn drain(database: &Path) -> Result<()> {
+    let db = rusqlite::Connection::open(database)?;
+    db.set_db_config(rusqlite::config::DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)?;
+    db.execute_batch(
+        "BEGIN; UPDATE queue SET is_dequeued = 1, last_started = 1;
+         INSERT INTO log SELECT DISTINCT attr_path, 1, 2, 0 FROM queue;
+         DELETE FROM orchestrator_group; COMMIT; PRAGMA wal_checkpoint(TRUNCATE);",
+    )?;
+    Ok(())
+}
+
+/// Stages the file, then moves it in and starts the clock.
+fn publish_timed(subject: &Subject, rows: usize) -> Result<Instant> {
+    subject.publish("../staged.txt", rows)?;
+    let begun = Instant::now();
+    subject.move_in("staged.txt", "bench.1.txt")?;
+    Ok(begun)
+}
+
+/// READY every 2 ms until `done`; latencies in milliseconds.
+fn asks(subject: &Subject, done: &AtomicBool) -> Vec<f64> {
+    let mut worker = subject.worker();
+    let mut latencies = Vec::new();
+    while !done.load(Relaxed) {
+        let begun = Instant::now();
+        worker.ready();
+        latencies.push(begun.elapsed().as_secs_f64() * 1e3);
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    latencies
+}
+
+fn quantile(sorted: &[f64], q: f64) -> f64 {
+    let index = ((sorted.len().saturating_sub(1)) as f64 * q).round() as usize;
+    sorted.get(index).copied().unwrap_or_default()
+}
