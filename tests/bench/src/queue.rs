@@ -9,7 +9,11 @@ use std::{
 use anyhow::Result;
 use serde_json::{Value, json};
 
-use crate::{calibration, load, stall::Watch, subject::Subject};
+use crate::{
+    calibration, load,
+    stall::{Stalls, Watch},
+    subject::Subject,
+};
 
 /// What is measured.
 pub(crate) struct Program {
@@ -69,19 +73,12 @@ impl Program {
         let mut subject = self.site()?;
         subject.start()?;
         subject.first_answer();
-        let done = AtomicBool::new(false);
-        let watch = Watch::begin(&base)?;
-        let (seconds, mut latencies) = std::thread::scope(|scope| -> Result<_> {
-            let asker = scope.spawn(|| asks(&subject, &done));
+        let (seconds, waits) = while_asked(&subject, || {
             // The file is there before the clock starts; the rename is the beginning.
             let begun = publish_timed(&subject, rows)?;
             subject.await_rows(1, i64::try_from(rows)?);
-            let seconds = begun.elapsed().as_secs_f64();
-            done.store(true, Relaxed);
-            Ok((seconds, asker.join().expect("the asker does not panic")))
+            Ok(begun.elapsed().as_secs_f64())
         })?;
-        let stalls = watch.end()?;
-        latencies.sort_by(f64::total_cmp);
         raw.push(calibration::raw_rows(&base, rows)?);
         let (raw, rate) = (calibration::median(raw), rows as f64 / seconds);
         Ok(json!({
@@ -90,10 +87,10 @@ impl Program {
             "rows_per_s": rate.round(),
             "raw_rows_per_s": raw.round(),
             "rows_per_raw_row": (rate / raw * 100.0).round() / 100.0,
-            "ready_p99_ms": quantile(&latencies, 0.99),
-            "ready_max_ms": quantile(&latencies, 1.0),
-            "machine_sync_max_ms": stalls.sync_max_ms,
-            "machine_sleep_max_ms": stalls.sleep_max_ms,
+            "ready_p99_ms": waits.p99_ms,
+            "ready_max_ms": waits.max_ms,
+            "machine_sync_max_ms": waits.machine.sync_max_ms,
+            "machine_sleep_max_ms": waits.machine.sleep_max_ms,
             "peak_mib": subject.memory_mib("VmHWM")?.round(),
         }))
     }
@@ -130,23 +127,16 @@ impl Program {
         subject.await_rows(1, 100_000);
         subject.publish("bench.2.txt", rows)?;
         subject.await_rows(2, i64::try_from(rows)? + 100_000);
-        let done = AtomicBool::new(false);
-        let watch = Watch::begin(&std::env::temp_dir())?;
-        let (seconds, mut latencies) = std::thread::scope(|scope| -> Result<_> {
-            let asker = scope.spawn(|| asks(&subject, &done));
+        let (seconds, waits) = while_asked(&subject, || {
             let begun = Instant::now();
             std::fs::remove_file(subject.path("fetchers/bench.2.txt"))?;
             subject.await_rows(1, 100_000);
-            let seconds = begun.elapsed().as_secs_f64();
-            done.store(true, Relaxed);
-            Ok((seconds, asker.join().expect("the asker does not panic")))
+            Ok(begun.elapsed().as_secs_f64())
         })?;
-        let stalls = watch.end()?;
-        latencies.sort_by(f64::total_cmp);
         Ok(json!({
             "bench": "delete", "rows": rows, "seconds": seconds,
-            "ready_p99_ms": quantile(&latencies, 0.99), "ready_max_ms": quantile(&latencies, 1.0),
-            "machine_sync_max_ms": stalls.sync_max_ms, "machine_sleep_max_ms": stalls.sleep_max_ms,
+            "ready_p99_ms": waits.p99_ms, "ready_max_ms": waits.max_ms,
+            "machine_sync_max_ms": waits.machine.sync_max_ms, "machine_sleep_max_ms": waits.machine.sleep_max_ms,
         }))
     }
 
@@ -194,6 +184,29 @@ fn publish_timed(subject: &Subject, rows: usize) -> Result<Instant> {
     let begun = Instant::now();
     subject.move_in("staged.txt", "bench.1.txt")?;
     Ok(begun)
+}
+
+/// How long answers took while something else went on, and the machine's own part in it.
+struct Waits {
+    p99_ms: f64,
+    max_ms: f64,
+    machine: Stalls,
+}
+
+/// Carries out `work`, which gives the seconds that it took, while somebody asks all the time.
+fn while_asked(subject: &Subject, work: impl FnOnce() -> Result<f64>) -> Result<(f64, Waits)> {
+    let done = AtomicBool::new(false);
+    let watch = Watch::begin(&std::env::temp_dir())?;
+    let (worked, mut latencies) = std::thread::scope(|scope| {
+        let asker = scope.spawn(|| asks(subject, &done));
+        let worked = work();
+        done.store(true, Relaxed);
+        (worked, asker.join().expect("the asker does not panic"))
+    });
+    let machine = watch.end()?;
+    latencies.sort_by(f64::total_cmp);
+    let waits = Waits { p99_ms: quantile(&latencies, 0.99), max_ms: quantile(&latencies, 1.0), machine };
+    Ok((worked?, waits))
 }
 
 /// READY every 2 ms until `done`; latencies in milliseconds.
