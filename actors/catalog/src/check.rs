@@ -2,22 +2,23 @@
 
 use std::collections::BTreeMap;
 
+use orchestrator_supervise::ChildSpec;
+
 use crate::{
     config::{CatalogConfig, PlanConfig, RuleConfig},
     edge::http::Place,
     names::Names,
     path,
     rule::Rule,
-    segment,
 };
 
 /// What a schema cannot say of all catalogs. The texts begin with `section.key = value`.
 pub fn check(catalogs: &[CatalogConfig], names: &Names) -> Vec<String> {
     let mut wrong = Vec::new();
-    let mut segments = BTreeMap::new();
+    let mut ids = BTreeMap::new();
     for config in catalogs {
         wrong.extend(of_catalog(config, names));
-        if let Some(other) = segments.insert(segment(&config.name), &config.name) {
+        if let Some(other) = ids.insert(ChildSpec::id_of(&config.name), &config.name) {
             wrong.push(format!("catalog.{}.name: it has the same path in the tree as {other}", config.name));
         }
     }

@@ -97,7 +97,7 @@ fn catalog(config: &CatalogConfig, names: &Names, rulebook: &Rulebook) -> Result
         ChildSpec::worker("poller", poller).shutdown(Shutdown::After(stop)).console(mailbox.recipient());
     let tree = SupervisorSpec::new(Strategy::OneForOne).limits(Limits::LEAF).child(http);
     let tree = listening.into_iter().fold(tree, SupervisorSpec::child).child(poller);
-    Ok(ChildSpec::supervisor(segment(&config.name), tree).label(config.name.clone()))
+    Ok(ChildSpec::supervisor(ChildSpec::id_of(&config.name), tree).label(config.name.clone()))
 }
 
 /// Where the catalog is.
@@ -143,9 +143,4 @@ fn broker(config: &CatalogConfig) -> Result<Option<Broker>, String> {
     }
     let broker = Broker::with_authorities(&url, CONNECTION_NAME, config.ca_file.as_deref());
     broker.map(Some).map_err(|error| format!("catalog.{}.amqp: {error}", config.name))
-}
-
-/// A name as a segment of a path.
-fn segment(name: &str) -> String {
-    name.chars().map(|c| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '_' }).collect()
 }

@@ -90,7 +90,7 @@ pub fn child_spec_with(all: &[IngesterConfig], registry: &Registry) -> Result<Ch
     let mut tree = SupervisorSpec::new(Strategy::OneForOne).limits(Limits::LEAF);
     for config in all {
         let branch = branch(config, registry)?;
-        let id = segment(&config.name());
+        let id = ChildSpec::id_of(&config.name());
         tree = tree
             .child(ChildSpec::supervisor(id, branch).label(config.name()).placement(Placement::Dedicated));
     }
@@ -243,9 +243,4 @@ fn build_meta(path: &Path) -> Option<BuildMeta> {
     serde_json::from_slice(&text)
         .inspect_err(|error| tracing::warn!(path = %path.display(), %error, "this is no build's metadata: passed over"))
         .ok()
-}
-
-/// A name as a segment of a path.
-fn segment(name: &str) -> String {
-    name.chars().map(|c| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '_' }).collect()
 }

@@ -36,6 +36,16 @@ impl SupervisorSpec {
 }
 
 impl ChildSpec {
+    /// A name of the site's as a child's id: letters, digits, `-`, `_` and `.` stay, all else becomes `_`, so that it is one word
+    /// in a path, in a shell and in a URL. Names that differ may become the same.
+    ///
+    /// ```
+    /// assert_eq!(orchestrator_supervise::ChildSpec::id_of("lab:5000/scans"), "lab_5000_scans");
+    /// ```
+    pub fn id_of(name: &str) -> String {
+        name.chars().map(|c| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '_' }).collect()
+    }
+
     fn validate(&self, path: &str) -> Result<(), SpecError> {
         let fail = |text: &str| Err(SpecError { path: path.to_owned(), text: text.to_owned() });
         let is_supervisor = matches!(self.start, Start::Supervisor(_));

@@ -1,6 +1,6 @@
 //! Claims whose answer is lost: whether they were written is read back by their token.
 
-use std::rc::Rc;
+use std::{rc::Rc, time::Duration};
 
 use futures_util::{FutureExt, future::LocalBoxFuture};
 use tokio::time::Instant;
@@ -92,7 +92,7 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
             self.take_up(row, claimed, orphan.token.clone(), until);
         }
         orphan.asked += 1;
-        orphan.next = now + super::look::patience(orphan.asked);
+        orphan.next = now + patience(orphan.asked);
         orphan.plan = rest;
         let over = match until {
             Some(until) => now >= until,
@@ -104,6 +104,11 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
         }
         self.looks.anew();
     }
+}
+
+/// How long to wait before a claim that is not there yet is asked for again.
+fn patience(asked: u32) -> Duration {
+    Duration::from_millis(250) * 2u32.pow(asked.min(6))
 }
 
 /// Reads rows.

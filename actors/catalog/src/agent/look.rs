@@ -247,8 +247,3 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
         }
     }
 }
-
-/// How long to wait before a claim that is not there yet is asked for again.
-pub(super) fn patience(asked: u32) -> Duration {
-    Duration::from_millis(250) * 2u32.pow(asked.min(6))
-}

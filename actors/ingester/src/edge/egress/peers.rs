@@ -15,8 +15,8 @@ pub(super) use self::disk::DiskJob;
 use self::disk::list;
 use super::{
     BACKLOG, EgressLimits, Message, PeerState, SMALL_FRAME, kernel_queue,
-    queue::{Entry, PeerQueue, Place, Shares},
-    spill_file::{RECORD_HEAD, SpillFile},
+    queue::{Entry, PeerQueue, Place, RECORD_HEAD, Shares},
+    spill_file::SpillFile,
     staging::Staging,
 };
 

@@ -7,8 +7,7 @@ use proptest::prelude::*;
 
 use super::{
     Message,
-    queue::{Body, Entry, PeerQueue, Place, Shares},
-    spill_file::RECORD_HEAD,
+    queue::{Body, Entry, PeerQueue, Place, RECORD_HEAD, Shares},
 };
 use crate::item::Parts;
 

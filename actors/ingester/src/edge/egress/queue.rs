@@ -7,11 +7,14 @@ use std::{collections::VecDeque, sync::Arc};
 
 use bytes::{Bytes, BytesMut};
 
-use super::{Message, spill_file::RECORD_HEAD};
+use super::Message;
 use crate::zmtp::{FrameHeader, encode_message};
 
 /// Memory that a message takes beside its bytes: its places in queues, and the allocations behind it.
 const ENTRY_BYTES: usize = 128;
+
+/// Bytes before each record on disk: its length and when it was given.
+pub(super) const RECORD_HEAD: usize = 16;
 
 /// What a message is kept as.
 #[derive(Debug, Clone)]

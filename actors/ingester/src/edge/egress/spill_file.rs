@@ -4,11 +4,8 @@ use std::{collections::VecDeque, fs::File, io, os::unix::fs::FileExt, path::Path
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
-use super::queue::{Body, Entry};
+use super::queue::{Body, Entry, RECORD_HEAD};
 use crate::zmtp::FrameHeader;
-
-/// Bytes before each record: its length and when it was given.
-pub(super) const RECORD_HEAD: usize = 16;
 
 /// Small records are gathered up to so many bytes for one write.
 const GATHER: usize = 1 << 20;
