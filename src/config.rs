@@ -15,6 +15,7 @@ mod entries;
 mod environment;
 mod explain;
 mod layers;
+mod links;
 mod print;
 mod report;
 mod schema;
@@ -30,6 +31,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use self::environment::of_process as variables_of_process;
+pub(crate) use self::links::LinksConfig;
 pub(crate) use self::telemetry::{LogFormat, TelemetryConfig};
 use self::{
     layers::Layers,
@@ -44,6 +46,8 @@ use self::{
 pub(crate) struct Config {
     /// Logs.
     pub(crate) telemetry: TelemetryConfig,
+    /// Connections to brokers, databases and servers.
+    pub(crate) links: LinksConfig,
     /// The admin endpoint.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) admin: Option<AdminConfig>,

@@ -30,6 +30,7 @@ pub(crate) fn run(
     greeting: &str,
 ) -> Result<ExitCode> {
     let filter = telemetry::start(&config.telemetry)?;
+    orchestrator_edge::limit_retries(Duration::from_millis(config.links.retry_max_ms));
     topology::preflight(config)?;
     actix_rt::System::new().block_on(async {
         let mut signals = Signals::new().context("cannot take over SIGTERM, SIGINT and SIGHUP")?;

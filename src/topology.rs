@@ -67,7 +67,7 @@ pub(crate) fn finite(config: &Config) -> Option<String> {
     #[cfg(feature = "producer")]
     {
         let mut others = Config { producer: None, ..config.clone() };
-        (others.telemetry, others.admin) = Default::default();
+        (others.telemetry, others.links, others.admin) = Default::default();
         let ends = config.producer.as_ref().is_some_and(|producer| producer.until_done);
         measured(config).filter(|_| ends && others == Config::default())
     }

@@ -197,6 +197,7 @@ fn files_give_way_to_the_environment_and_that_to_set_and_print_tells_which() {
         "[admin]\nallowed_hosts = []  # default\naudit_file = \"\"  # default\nchaos = false  # default\n\
          listen = \"\"  # environment ORCHESTRATOR__ADMIN__LISTEN\nmax_event_clients = 16  # default\n\
          tokens_file = \"\"  # default\n\n\
+         [links]\nretry_max_ms = 60000  # default\n\n\
          [queue]\ndatabase = \"7117\"  # environment ORCHESTRATOR__QUEUE__DATABASE\n\
          hold_secs = 3  # --set queue.hold_secs=3\ninput_dir = \"var/fetchers\"  # default\n\
          on_corrupt = \"rebuild\"  # default\nredeliver_after_lease = false  # default\n\

@@ -25,6 +25,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         &[
             "orchestrator-admin",
             "orchestrator-catalog",
+            "orchestrator-edge",
             "orchestrator-ingester",
             "orchestrator-producer",
             "orchestrator-provenance",

@@ -16,5 +16,5 @@ pub mod tls;
 pub use descriptors::raise_descriptor_limit;
 pub use faults::Faults;
 pub use host_port::HostPort;
-pub use reconnect::Reconnect;
+pub use reconnect::{Reconnect, limit_retries, limited};
 pub use secrets::{has_password, secret, without_user};

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::text::sanitize;
+
 /// What a child reports when it cannot go on. The text says what the operator can do.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
@@ -10,9 +12,9 @@ pub struct Fault {
 }
 
 impl Fault {
-    /// A fault with a text in lower case, without full stop, that says what to do.
-    pub fn new(message: impl Into<String>) -> Self {
-        Self { message: message.into() }
+    /// A fault with a text in lower case, without full stop, that says what to do. The text is kept as [`sanitize`] gives it.
+    pub fn new(message: impl AsRef<str>) -> Self {
+        Self { message: sanitize(message.as_ref()) }
     }
 
     /// A fault made of an error and its sources, joined by `: `.
@@ -24,7 +26,7 @@ impl Fault {
             message.push_str(&cause.to_string());
             source = cause.source();
         }
-        Self { message }
+        Self::new(message)
     }
 }
 

@@ -5,7 +5,7 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
 };
 
-use crate::Exit;
+use crate::{Exit, text::sanitize};
 
 /// Runs `f`; a panic becomes an exit.
 pub(crate) fn guard<T>(f: impl FnOnce() -> T) -> Result<T, Exit> {
@@ -13,11 +13,9 @@ pub(crate) fn guard<T>(f: impl FnOnce() -> T) -> Result<T, Exit> {
     catch_unwind(AssertUnwindSafe(f)).map_err(|payload| Exit::Panicked(text(&*payload)))
 }
 
-/// The panic's message.
+/// The panic's message, as [`sanitize`] gives it: it may quote what a peer sent.
 pub(crate) fn text(payload: &(dyn Any + Send)) -> String {
-    payload
-        .downcast_ref::<&str>()
-        .map(|text| (*text).to_owned())
-        .or_else(|| payload.downcast_ref::<String>().cloned())
-        .unwrap_or_else(|| "a panic without a text".to_owned())
+    let text = payload.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+    sanitize(text.unwrap_or("a panic without a text"))
 }

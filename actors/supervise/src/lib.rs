@@ -38,6 +38,7 @@ mod state;
 mod strategy;
 #[cfg(feature = "testing")]
 pub mod testing;
+mod text;
 mod timing;
 mod tree;
 mod validate;
@@ -64,6 +65,7 @@ pub use spec::{ChildSpec, Factory, OnRestart, Placement, Shutdown, Start, StartC
 pub use stamped::Stamped;
 pub use state::State;
 pub use strategy::{Restart, Strategy};
+pub use text::{TEXT_MAX, is_escaped, sanitize, sanitize_to};
 pub use timing::Timing;
 pub use tokio_util::sync::CancellationToken as StopToken;
 pub use tree::{CONSOLE_TIMEOUT, CommandError, ConsoleCallError, Origin, Outcome, Tree};

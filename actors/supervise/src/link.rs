@@ -5,7 +5,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::event::{EventKind, EventLog, now_ms};
+use crate::{
+    event::{EventKind, EventLog, now_ms},
+    text::sanitize,
+};
 
 /// Where an edge stands with its peer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -91,10 +94,10 @@ impl LinkReporter {
         }
     }
 
-    /// The peer is away; `reason` says what to do, the next try is in `retry_in`. The same reason again is no event,
-    /// also with tries in between.
-    pub fn down(&self, reason: impl Into<String>, retry_in: Duration) {
-        let (reason, retry_at) = (reason.into(), Instant::now() + retry_in);
+    /// Reports that the peer is away; `reason` says what to do, the next try is in `retry_in`. The same reason again is no event,
+    /// also with tries in between. The reason is kept as [`sanitize`] gives it: it may repeat what a peer said.
+    pub fn down(&self, reason: impl AsRef<str>, retry_in: Duration) {
+        let (reason, retry_at) = (sanitize(reason.as_ref()), Instant::now() + retry_in);
         let mut state = self.entry.state();
         let since_ms = match &*state {
             Link::Down { since_ms, .. } => *since_ms,

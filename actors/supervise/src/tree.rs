@@ -20,6 +20,7 @@ use crate::{
     node::{Node, millis},
     order::{Order, OrderError, Verb},
     snapshot::*,
+    text::sanitize,
 };
 
 /// Longest time that a command waits for its effect.
@@ -285,14 +286,9 @@ struct Record<'a> {
 
 impl Drop for Record<'_> {
     fn drop(&mut self) {
-        let (path, verb, Origin { by, reason }) = (self.vitals.path(), self.verb.name(), self.origin);
-        let outcome = std::mem::take(&mut self.outcome);
+        let (path, verb) = (self.vitals.path(), self.verb.name());
+        let [by, reason, outcome] = [&self.origin.by, &self.origin.reason, &self.outcome].map(sanitize);
         tracing::info!(path, verb, by, reason, outcome, "command");
-        self.vitals.event(EventKind::Commanded {
-            verb: verb.to_owned(),
-            by: by.clone(),
-            reason: reason.clone(),
-            outcome,
-        });
+        self.vitals.event(EventKind::Commanded { verb: verb.to_owned(), by, reason, outcome });
     }
 }

@@ -20,6 +20,7 @@ use crate::{
     intake::Intake,
     link::{Link, LinkEntry, LinkReporter},
     state::State,
+    text::sanitize,
     timing::Timing,
 };
 
@@ -42,9 +43,6 @@ pub struct Note {
     /// When, milliseconds since 1970.
     pub at_ms: u64,
 }
-
-/// Longer notes are cut: they are shown in a line of the tree.
-const NOTE_BYTES_MAX: usize = 300;
 
 /// Peers that a figure is kept apart for.
 pub const LABELS_MAX: usize = 256;
@@ -243,11 +241,9 @@ impl Vitals {
     }
 
     /// Notes what was set aside and why, for who looks at the tree; the last note stays, over restarts too. Count it as well:
-    /// a figure tells how often.
-    pub fn note(&self, text: impl Into<String>) {
-        let mut text = text.into();
-        text.truncate(text.floor_char_boundary(NOTE_BYTES_MAX));
-        *lock(&self.note) = Some(Note { text, at_ms: now_ms() });
+    /// a figure tells how often. The text is kept as [`sanitize`] gives it: it may repeat what a peer said.
+    pub fn note(&self, text: impl AsRef<str>) {
+        *lock(&self.note) = Some(Note { text: sanitize(text.as_ref()), at_ms: now_ms() });
     }
 
     /// Declares a histogram of durations; the same name and label give the same one, so that it goes on over restarts. All

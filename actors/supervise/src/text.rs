@@ -1,0 +1,116 @@
+//! Text from outside the process (peers, files, operators): escaped for terminals and logs, and limited in length.
+
+use std::fmt::Write;
+
+/// Longest text from outside that is kept in a reason, note, event or log field, bytes.
+pub const TEXT_MAX: usize = 512;
+
+/// Room for the number of bytes left out.
+const REST_MAX: usize = " (18446744073709551615 bytes left out)".len();
+
+/// Escapes `text` for terminals and logs and limits the result to [`TEXT_MAX`] bytes.
+///
+/// Control characters (C0, DEL, C1), characters that change the direction or the visibility of their neighbours (U+202E, U+200B ..)
+/// and bytes that are not UTF-8 are written as `\n`, `\u{202e}` and `\xff`. A longer text is cut at a character and ends with the number
+/// of bytes of `text` left out. Applying it twice changes nothing.
+///
+/// ```
+/// use orchestrator_supervise::sanitize;
+/// assert_eq!(sanitize("refused:\n\u{1b}[31mno"), "refused:\\n\\u{1b}[31mno");
+/// assert_eq!(sanitize(b"key \xff"), "key \\xff");
+/// assert!(sanitize("x".repeat(3_000_000)).ends_with("x (2999526 bytes left out)"));
+/// ```
+pub fn sanitize(text: impl AsRef<[u8]>) -> String {
+    sanitize_to(text, TEXT_MAX)
+}
+
+/// Escapes `text` as [`sanitize`] does and limits the result to `max` bytes.
+pub fn sanitize_to(text: impl AsRef<[u8]>, max: usize) -> String {
+    let text = text.as_ref();
+    let mut out = String::with_capacity(text.len().min(max) + 8);
+    // End of the last piece that leaves room for the number, in the result and in the source.
+    let (mut fits, mut taken) = (0, 0);
+    let mut read = 0;
+    for chunk in text.utf8_chunks() {
+        let characters = chunk.valid().chars().map(|c| (c.len_utf8(), Piece::Char(c)));
+        let invalid = chunk.invalid().iter().map(|byte| (1, Piece::Byte(*byte)));
+        for (length, piece) in characters.chain(invalid) {
+            piece.write(&mut out);
+            read += length;
+            if out.len() > max {
+                out.truncate(fits);
+                let _ = write!(out, " ({} bytes left out)", text.len() - taken);
+                return out;
+            }
+            if out.len() + REST_MAX <= max {
+                (fits, taken) = (out.len(), read);
+            }
+        }
+    }
+    out
+}
+
+/// Tells whether `c` is escaped: it moves a terminal's cursor, ends a log's line, or changes how its neighbours are shown.
+pub fn is_escaped(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
+            | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+}
+
+enum Piece {
+    Char(char),
+    Byte(u8),
+}
+
+impl Piece {
+    fn write(self, out: &mut String) {
+        // A String takes whatever is written into it.
+        let _ = match self {
+            Self::Char(c) if is_escaped(c) => write!(out, "{}", c.escape_default()),
+            Self::Char(c) => out.write_char(c),
+            Self::Byte(byte) => write!(out, "\\x{byte:02x}"),
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn what_a_terminal_obeys_is_escaped_and_the_rest_is_kept() {
+        for (text, shown) in [
+            ("plain \u{e4}\u{1f600} C:\\n", "plain \u{e4}\u{1f600} C:\\n"),
+            ("a\nb\r\tc\0", "a\\nb\\r\\tc\\u{0}"),
+            ("\u{1b}[2J\u{9b}31m\u{7f}", "\\u{1b}[2J\\u{9b}31m\\u{7f}"),
+            (
+                "gpj.\u{202e}exe\u{2066}\u{200b}\u{2028}\u{feff}",
+                "gpj.\\u{202e}exe\\u{2066}\\u{200b}\\u{2028}\\u{feff}",
+            ),
+        ] {
+            assert_eq!(sanitize(text), shown);
+        }
+        assert_eq!(sanitize(b"\xff\xc3x\xc3\xa4"), "\\xff\\xc3x\u{e4}");
+    }
+
+    #[test]
+    fn a_text_at_the_limit_is_kept_and_one_above_is_cut_at_a_character() {
+        let whole = "x".repeat(TEXT_MAX);
+        assert_eq!(sanitize(&whole), whole);
+        let cut = sanitize("\u{e4}".repeat(TEXT_MAX));
+        assert!(cut.len() <= TEXT_MAX && cut.ends_with("\u{e4} (550 bytes left out)"), "{cut}");
+        assert_eq!(sanitize_to("abc", 2), " (3 bytes left out)", "the number is told in any case");
+    }
+
+    proptest! {
+        #[test]
+        fn the_result_is_bounded_printable_and_stable(bytes in proptest::collection::vec(any::<u8>(), 0..2_000)) {
+            let once = sanitize(&bytes);
+            prop_assert!(once.len() <= TEXT_MAX);
+            prop_assert!(!once.chars().any(is_escaped));
+            prop_assert_eq!(sanitize(&once), once.clone());
+        }
+    }
+}
