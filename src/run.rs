@@ -15,7 +15,7 @@ use crate::{
     service_manager::ServiceManager,
     signals::{Signal, Signals},
     startup::Startup,
-    telemetry,
+    telemetry::{self, RateLimit},
     topology::{self, ROOT},
 };
 
@@ -29,7 +29,7 @@ pub(crate) fn run(
     binding: Binding,
     greeting: &str,
 ) -> Result<ExitCode> {
-    let filter = telemetry::start(&config.telemetry)?;
+    let (filter, log_limit) = telemetry::start(&config.telemetry)?;
     orchestrator_edge::limit_retries(Duration::from_millis(config.links.retry_max_ms));
     topology::preflight(config)?;
     actix_rt::System::new().block_on(async {
@@ -51,7 +51,9 @@ pub(crate) fn run(
         }
         let work =
             Work { last: topology::finite(config), progress: Progress::of(topology::measured(config)) };
-        Ok(supervise(&mut root, work, &mut signals, &mut manager, &mut reload).await)
+        let code = supervise(&mut root, work, &mut signals, &mut manager, &mut reload, &log_limit).await;
+        log_limit.report(true);
+        Ok(code)
     })
 }
 
@@ -68,15 +70,18 @@ async fn supervise(
     signals: &mut Signals,
     manager: &mut ServiceManager,
     reload: &mut Reload,
+    log_limit: &RateLimit,
 ) -> ExitCode {
     let tree = root.tree().clone();
     let mut stopping = false;
     let mut startup = Startup::begin();
+    let mut reports = tokio::time::interval(RateLimit::REPORT_EVERY);
     loop {
         tokio::select! {
             exit = root.wait() => return conclude(&exit),
             () = startup.tick(), if !stopping => startup.look(&tree, manager),
             () = manager.tick() => manager.alive(&tree),
+            _ = reports.tick() => log_limit.report(false),
             () = work.progress.tick(), if !stopping => work.progress.show(&tree),
             () = completion::reached(&tree, work.last.as_deref()), if !stopping => {
                 tracing::info!("all is done: draining");

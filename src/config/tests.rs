@@ -171,6 +171,7 @@ fn the_commented_configuration_shows_the_defaults() {
     assert!(std::mem::take(&mut shown.catalog[0].base).ends_with("/ermrest/catalog/1"));
     let defaults = Config {
         telemetry: super::TelemetryConfig::default(),
+        links: super::LinksConfig::default(),
         admin: Some(orchestrator_admin::AdminConfig::default()),
         queue: Some(orchestrator_queue::QueueConfig::default()),
         provenance: Some(orchestrator_provenance::ProvenanceConfig::default()),
