@@ -10,6 +10,7 @@ use crate::{
     cli::exit_code::ExitCode,
     completion,
     config::{Config, Sources},
+    descriptors,
     progress::Progress,
     reload::{Live, Reload},
     service_manager::ServiceManager,
@@ -31,9 +32,10 @@ pub(crate) fn run(
 ) -> Result<ExitCode> {
     let (filter, log_limit) = telemetry::start(&config.telemetry)?;
     orchestrator_edge::limit_retries(Duration::from_millis(config.links.retry_max_ms));
+    descriptors::check(&topology::root(config, binding, &Live::default())?)?;
     topology::preflight(config)?;
     actix_rt::System::new().block_on(async {
-        let mut signals = Signals::new().context("cannot take over SIGTERM, SIGINT and SIGHUP")?;
+        let mut signals = Signals::new().context("cannot take over the signals of operators")?;
         let mut manager = ServiceManager::from_environment();
         let live = Live::default();
         let mut root = Root::start(ROOT, topology::root(config, binding, &live)?).await?;
@@ -90,6 +92,8 @@ async fn supervise(
                 root.request_stop();
             }
             signal = signals.next() => match signal {
+                Signal::Repeated(signal) => tracing::info!(signal, "the same signal again at once: counted once"),
+                Signal::Ignored(signal) => tracing::info!(signal, "this signal has no meaning here: ignored"),
                 Signal::Stop(signal) if stopping => {
                     tracing::warn!(signal, "second signal: ending at once");
                     return ExitCode::Killed;

@@ -11,6 +11,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use orchestrator_supervise::{escape_json, sanitize_to};
 use rustix::{
     fs::{FallocateFlags, OFlags, fallocate},
     io::Errno,
@@ -87,7 +88,7 @@ impl Place {
         let Some(mut file) = self.file else {
             return Ok(false);
         };
-        let mut line = serde_json::to_vec(record)?;
+        let mut line = escape_json(&serde_json::to_string(record)?).into_owned().into_bytes();
         line.push(b'\n');
         let written = file.write(&line)?;
         if written < line.len() {
@@ -100,10 +101,10 @@ impl Place {
 /// `args` as they are noted: cut when they are long.
 pub(crate) fn bounded(args: &Value) -> Value {
     let text = args.to_string();
-    if text.len() <= ARGS_MAX {
+    if escape_json(&text).len() <= ARGS_MAX {
         return args.clone();
     }
-    Value::String(text.chars().take(ARGS_MAX / 8).chain("..".chars()).collect())
+    Value::String(sanitize_to(text, ARGS_MAX / 4))
 }
 
 /// The time for a line.

@@ -34,5 +34,9 @@ pub(crate) async fn read<T: DeserializeOwned + Default>(
     if bytes.is_empty() {
         return Ok(T::default());
     }
+    // A list of values is no list of named ones, although serde takes it for a struct.
+    if bytes.trim_ascii_start().first() != Some(&b'{') {
+        return Err(bad("the body is not a JSON object".to_owned()));
+    }
     serde_json::from_slice(&bytes).map_err(|error| bad(error.to_string()))
 }

@@ -16,7 +16,7 @@ use crate::{
     access::Access,
     api_error::ApiError,
     health, host_check,
-    peer::Peer,
+    peer::{Peer, Visit},
     role::{Caller, Role},
     wire::ErrorKind,
 };
@@ -26,6 +26,9 @@ pub(crate) async fn check(
     request: ServiceRequest,
     next: Next<impl MessageBody + 'static>,
 ) -> Result<ServiceResponse<BoxBody>, Error> {
+    if let Some(visit) = request.conn_data::<Visit>() {
+        visit.has_request();
+    }
     let Some(access) = request.app_data::<Data<Access>>().cloned() else {
         let answer = ApiError::new(ErrorKind::Unknown, "the endpoint is not set up");
         return Ok(request.into_response(answer.error_response()));

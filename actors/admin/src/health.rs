@@ -1,15 +1,15 @@
 //! `GET /livez` and `/readyz`. Liveness asks only whether restarting the process could help: the supervision loop does
 //! not tick. Readiness asks whether everything is at work.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use actix_web::{
-    HttpRequest, HttpResponse,
+    HttpMessage, HttpRequest, HttpResponse,
     http::{StatusCode, header::ContentType},
     web::Data,
 };
 
-use crate::{access::Access, readiness};
+use crate::{access::Access, readiness, role::Caller};
 
 /// A root that has been silent for so long is dead.
 const SILENCE_MAX: Duration = Duration::from_secs(2);
@@ -34,8 +34,10 @@ pub(crate) async fn readyz(access: Data<Access>, request: HttpRequest) -> HttpRe
     let verdicts = readiness::judge(&snapshot.root, &access.own_path);
     let ready = verdicts.iter().all(|verdict| verdict.culprit.is_none());
     let verbose = is_verbose(request.query_string());
+    // Reasons repeat what peers say, addresses among it: they are for those who may see the tree.
+    let reasons = request.extensions().contains::<Arc<Caller>>();
     let shown = verdicts.iter().filter(|verdict| verbose || verdict.culprit.is_some());
-    let mut text: String = shown.map(ToString::to_string).collect();
+    let mut text: String = shown.map(|verdict| verdict.line(reasons)).collect();
     if ready {
         text.insert_str(0, "ok\n");
     }

@@ -1,8 +1,9 @@
 //! Who is at the other end of a connection, as far as the kernel of the operating system tells.
 
-use std::{any::Any, fmt, net::SocketAddr};
+use std::{any::Any, cell::Cell, fmt, net::SocketAddr};
 
 use actix_web::dev::Extensions;
+use orchestrator_supervise::Figure;
 use tokio::net::{TcpStream, UnixStream};
 
 /// One connection's other end.
@@ -14,8 +15,8 @@ pub(crate) enum Peer {
 }
 
 impl Peer {
-    /// Notes the peer of a fresh connection in its data.
-    pub(crate) fn remember(connection: &dyn Any, data: &mut Extensions) {
+    /// Notes the peer of a fresh connection in its data, and the connection itself, which `malformed` counts if it ends without a request.
+    pub(crate) fn remember(connection: &dyn Any, data: &mut Extensions, malformed: &Figure) {
         let tcp = |stream: &TcpStream| stream.peer_addr().ok().map(Peer::Tcp);
         let unix = |stream: &UnixStream| {
             stream.peer_cred().ok().map(|cred| Peer::Unix { uid: cred.uid(), pid: cred.pid() })
@@ -26,6 +27,31 @@ impl Peer {
             .or_else(|| connection.downcast_ref().and_then(unix))
             .unwrap_or(Peer::Unknown);
         data.insert(peer);
+        data.insert(Visit { peer, served: Cell::new(false), malformed: malformed.clone() });
+    }
+}
+
+/// One connection. Dropped without a request, it is counted and logged with its peer: the HTTP library refuses malformed requests by
+/// itself and does not name their sender.
+pub(crate) struct Visit {
+    peer: Peer,
+    served: Cell<bool>,
+    malformed: Figure,
+}
+
+impl Visit {
+    /// Notes that a request was understood.
+    pub(crate) fn has_request(&self) {
+        self.served.set(true);
+    }
+}
+
+impl Drop for Visit {
+    fn drop(&mut self) {
+        if !self.served.get() {
+            self.malformed.add(1);
+            tracing::info!(peer = %self.peer, "a connection ended without a request that is HTTP");
+        }
     }
 }
 

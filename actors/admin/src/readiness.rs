@@ -6,9 +6,7 @@
 //! | it does not run | it is paused (an operator's wish), or it is transient or temporary and has ended |
 //! | its link is not up | it is idle (not wanted at present), it is paused, or it is the endpoint that is just answering |
 
-use std::fmt;
-
-use orchestrator_supervise::{NodeSnapshot, Tree};
+use orchestrator_supervise::{NodeSnapshot, Tree, sanitize};
 
 /// What is said of one child.
 #[derive(Debug, PartialEq, Eq)]
@@ -19,14 +17,13 @@ pub(crate) struct Verdict<'a> {
     pub(crate) culprit: Option<String>,
 }
 
-impl fmt::Display for Verdict<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Verdict<'_> {
+    /// One line of `/readyz`; a culprit's reason is left out unless `reasons`.
+    pub(crate) fn line(&self, reasons: bool) -> String {
         match &self.culprit {
-            None => writeln!(f, "ok: {}: {}", self.path, self.state),
-            Some(reason) => {
-                let line: String = reason.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-                writeln!(f, "culprit: {}: {line}", self.path)
-            }
+            None => format!("ok: {}: {}\n", self.path, self.state),
+            Some(reason) if reasons => format!("culprit: {}: {}\n", self.path, sanitize(reason)),
+            Some(_) => format!("culprit: {}\n", self.path),
         }
     }
 }

@@ -10,7 +10,7 @@
 //! | `GET /v1/info` | version, process, limits, arbiters |
 //! | `GET /v1/config` | the configuration, without secrets |
 //! | `GET /livez` | 200 while the supervision loop ticks, else 503 |
-//! | `GET /readyz` | 200 `ok`, else 503 and one line `culprit: {path}: {reason}` each; `?verbose` has a line for every child |
+//! | `GET /readyz` | 200 `ok`, else 503 and one line `culprit: {path}: {reason}` each, without a token `culprit: {path}`; `?verbose` has a line for every child |
 //! | `GET /metrics` | Prometheus text format 0.0.4 |
 //! | `GET /openapi.json` | all of this for programs |
 //!
@@ -26,6 +26,8 @@ use actix_web::{
     middleware::{DefaultHeaders, from_fn},
     web::{self, ServiceConfig},
 };
+
+use orchestrator_supervise::sanitize;
 
 use crate::{
     api_error::ApiError, command::command, console::console, events::events, gate, health, info,
@@ -96,6 +98,6 @@ fn only(methods: &'static str) -> HttpResponse {
 
 async fn unknown(request: HttpRequest) -> HttpResponse {
     let known: Vec<_> = TABLE.iter().map(Row::path).collect();
-    let message = format!("no route `{}`: there are {}", request.path(), known.join(", "));
+    let message = format!("no route `{}`: there are {}", sanitize(request.path()), known.join(", "));
     ApiError::new(ErrorKind::UnknownRoute, message).error_response()
 }

@@ -14,7 +14,7 @@ use actix_web::{
     web::{Data, PayloadConfig},
 };
 use futures_util::future::{join_all, try_join_all};
-use orchestrator_supervise::StopToken;
+use orchestrator_supervise::{Figure, StopToken};
 use rustix::{
     net::sockopt::set_tcp_user_timeout,
     process::{Resource, getrlimit},
@@ -99,6 +99,7 @@ impl Handle {
 }
 
 fn server(socket: Socket, access: Access) -> io::Result<Server> {
+    let malformed = access.tally.malformed.clone();
     let access = Data::new(access);
     let payload = PayloadConfig::new(BODY_LIMIT);
     let app = move || App::new().app_data(access.clone()).app_data(payload.clone()).configure(routes);
@@ -112,7 +113,7 @@ fn server(socket: Socket, access: Access) -> io::Result<Server> {
         // Short-lived clients only: no idle connection holds up a stop.
         .keep_alive(KeepAlive::Disabled)
         .shutdown_timeout(DRAIN_SECS)
-        .on_connect(greet);
+        .on_connect(move |connection, data| greet(connection, data, &malformed));
     let server = match socket {
         Socket::Tcp(listener) => server.listen(listener)?,
         Socket::Unix(listener) => server.listen_uds(listener)?,
@@ -120,11 +121,11 @@ fn server(socket: Socket, access: Access) -> io::Result<Server> {
     Ok(server.run())
 }
 
-fn greet(connection: &dyn Any, data: &mut Extensions) {
+fn greet(connection: &dyn Any, data: &mut Extensions, malformed: &Figure) {
     if let Some(stream) = connection.downcast_ref::<TcpStream>() {
         let patience = u32::try_from(UNREAD_MAX.as_millis()).unwrap_or(u32::MAX);
         // A connection that is gone already needs none.
         let _ = set_tcp_user_timeout(stream, patience);
     }
-    Peer::remember(connection, data);
+    Peer::remember(connection, data, malformed);
 }

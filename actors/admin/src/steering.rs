@@ -1,7 +1,7 @@
 //! The one way in for whatever changes something: commands to the tree and verbs of consoles. It asks whether the caller
 //! may, carries it out, and notes it; nothing is carried out that cannot be noted.
 
-use orchestrator_supervise::{ConsoleRequest, Origin, State, StopToken, Tree, Verb};
+use orchestrator_supervise::{ConsoleRequest, Origin, State, StopToken, Tree, Verb, sanitize};
 use serde_json::Value;
 
 use crate::{
@@ -11,9 +11,6 @@ use crate::{
     tally::Tally,
     wire::{CommandAnswer, CommandArgs, ErrorKind, REASON_LIMIT},
 };
-
-/// Longest path, verb or outcome in a line of the audit log, characters.
-const WORDS_MAX: usize = 512;
 
 /// The choke point of one incarnation of the endpoint.
 #[derive(Debug)]
@@ -72,8 +69,8 @@ impl Steering<'_> {
             at: audit::now(),
             who: caller.who.clone(),
             role: caller.role.name(),
-            path: cut(path),
-            verb: cut(verb),
+            path: sanitize(path),
+            verb: sanitize(verb),
             reason: String::new(),
             args: None,
             // What stands there when nobody lives to say more.
@@ -117,7 +114,7 @@ impl Steering<'_> {
             let message = format!("the reason is longer than {REASON_LIMIT} bytes: be brief");
             return Err(ApiError::new(ErrorKind::BadRequest, message));
         }
-        let origin = Origin { by: caller.who.clone(), reason: one_line(&args.reason) };
+        let origin = Origin { by: caller.who.clone(), reason: sanitize(args.reason.trim()) };
         entry.record.reason.clone_from(&origin.reason);
         let state = || self.tree.vitals(path).map(|vitals| vitals.state());
         let before = state();
@@ -160,7 +157,7 @@ impl Steering<'_> {
     ) -> Result<Value, ApiError> {
         let args = args.await?;
         if let Some(reason) = args.get("reason").and_then(Value::as_str) {
-            entry.record.reason = cut(&one_line(reason));
+            entry.record.reason = sanitize(reason.trim());
         }
         entry.record.args = Some(audit::bounded(&args));
         let request = ConsoleRequest { verb: verb.to_owned(), args };
@@ -190,7 +187,7 @@ impl Entry<'_> {
     fn close<T>(mut self, done: Result<T, ApiError>) -> Result<T, ApiError> {
         self.record.outcome = match &done {
             Ok(_) => "ok".to_owned(),
-            Err(ApiError(body)) => cut(&format!("{}: {}", body.error.name(), body.message)),
+            Err(ApiError(body)) => sanitize(format!("{}: {}", body.error.name(), body.message)),
         };
         match (self.write(), done) {
             (Err(problem), Ok(_)) => {
@@ -223,14 +220,8 @@ impl Drop for Entry<'_> {
 
 fn unknown(verb: &str) -> ApiError {
     let known: Vec<_> = Verb::ALL.into_iter().filter(|verb| !verb.is_chaos()).map(Verb::name).collect();
-    ApiError::new(ErrorKind::NotFound, format!("no verb `{verb}`: there are {}", known.join(", ")))
-}
-
-/// A reason goes into logs: it must not make lines of its own there.
-fn one_line(reason: &str) -> String {
-    reason.trim().chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
-}
-
-fn cut(text: &str) -> String {
-    text.chars().take(WORDS_MAX).collect()
+    ApiError::new(
+        ErrorKind::NotFound,
+        format!("no verb `{}`: there are {}", sanitize(verb), known.join(", ")),
+    )
 }

@@ -5,6 +5,8 @@ use orchestrator_supervise::{Figure, FigureKind, Vitals};
 /// Shared by all connections.
 #[derive(Debug, Clone)]
 pub(crate) struct Tally {
+    /// A connection that ended without a request that is HTTP.
+    pub(crate) malformed: Figure,
     /// A name in `Host`, or a page in `Origin`, that is not served.
     pub(crate) foreign: Figure,
     /// No token, or none that is known.
@@ -25,6 +27,7 @@ impl Tally {
     pub(crate) fn declare(vitals: &Vitals) -> Self {
         let refused = |name| vitals.declare(name, "requests", FigureKind::Counter);
         Self {
+            malformed: vitals.declare("refused_malformed", "connections", FigureKind::Counter),
             foreign: refused("refused_foreign"),
             unauthorized: refused("refused_unauthorized"),
             forbidden: refused("refused_forbidden"),

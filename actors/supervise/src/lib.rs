@@ -65,7 +65,7 @@ pub use spec::{ChildSpec, Factory, OnRestart, Placement, Shutdown, Start, StartC
 pub use stamped::Stamped;
 pub use state::State;
 pub use strategy::{Restart, Strategy};
-pub use text::{TEXT_MAX, is_escaped, sanitize, sanitize_to};
+pub use text::{TEXT_MAX, escape_json, is_escaped, sanitize, sanitize_to};
 pub use timing::Timing;
 pub use tokio_util::sync::CancellationToken as StopToken;
 pub use tree::{CONSOLE_TIMEOUT, CommandError, ConsoleCallError, Origin, Outcome, Tree};

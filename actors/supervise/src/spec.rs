@@ -226,6 +226,18 @@ impl ChildSpec {
     }
 }
 
+impl ChildSpec {
+    fn arbiters(&self) -> usize {
+        let own = match self.placement {
+            Placement::Inherit => 0,
+            Placement::Dedicated => 1,
+            Placement::Spread(threads) => threads.max(1),
+        };
+        let below = if let Start::Supervisor(spec) = &self.start { spec.arbiters() } else { 0 };
+        own + below
+    }
+}
+
 impl SupervisorSpec {
     /// No children yet, limits of a leaf supervisor.
     pub fn new(strategy: Strategy) -> Self {
@@ -241,6 +253,11 @@ impl SupervisorSpec {
     pub fn child(mut self, child: ChildSpec) -> Self {
         self.children.push(child);
         self
+    }
+
+    /// Number of threads with an event loop of their own that this tree takes. Each needs file descriptors of its own.
+    pub fn arbiters(&self) -> usize {
+        self.children.iter().map(ChildSpec::arbiters).sum()
     }
 }
 

@@ -1,6 +1,6 @@
 //! Text from outside the process (peers, files, operators): escaped for terminals and logs, and limited in length.
 
-use std::fmt::Write;
+use std::{borrow::Cow, fmt::Write};
 
 /// Longest text from outside that is kept in a reason, note, event or log field, bytes.
 pub const TEXT_MAX: usize = 512;
@@ -57,6 +57,33 @@ pub fn is_escaped(c: char) -> bool {
             | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
+/// Escapes in the JSON document `json` what JSON itself does not: DEL, C1 and the other characters of [`is_escaped`]. The values stay
+/// the same.
+///
+/// ```
+/// use orchestrator_supervise::escape_json;
+/// assert_eq!(escape_json("{\"name\":\"gpj.\u{202e}exe\"}"), r#"{"name":"gpj.\u202eexe"}"#);
+/// ```
+pub fn escape_json(json: &str) -> Cow<'_, str> {
+    // Line ends and tabs between values are the document's own.
+    let hidden = |c: char| is_escaped(c) && !c.is_ascii_whitespace();
+    if !json.contains(hidden) {
+        return Cow::Borrowed(json);
+    }
+    let mut out = String::with_capacity(json.len() + 16);
+    for c in json.chars() {
+        if hidden(c) {
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                // A String takes whatever is written into it.
+                let _ = write!(out, "\\u{unit:04x}");
+            }
+        } else {
+            out.push(c);
+        }
+    }
+    Cow::Owned(out)
+}
+
 enum Piece {
     Char(char),
     Byte(u8),
@@ -102,6 +129,16 @@ mod tests {
         let cut = sanitize("\u{e4}".repeat(TEXT_MAX));
         assert!(cut.len() <= TEXT_MAX && cut.ends_with("\u{e4} (550 bytes left out)"), "{cut}");
         assert_eq!(sanitize_to("abc", 2), " (3 bytes left out)", "the number is told in any case");
+    }
+
+    #[test]
+    fn json_keeps_its_values() {
+        let name = "a\n\u{1b}\u{9b}\u{7f}\u{202e}\u{e0041}\u{e4}";
+        let json = format!("{:#}", serde_json::json!({ "name": [name] }));
+        let escaped = escape_json(&json);
+        assert!(!escaped.chars().any(|c| is_escaped(c) && c != '\n'), "{escaped}");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&escaped).unwrap()["name"][0], name);
+        assert!(matches!(escape_json("{\n\t\"a\": 1}"), Cow::Borrowed(_)));
     }
 
     proptest! {

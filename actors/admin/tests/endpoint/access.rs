@@ -1,6 +1,6 @@
 //! Who may do what, and how it is noted.
 
-use std::{fs, os::unix::fs::PermissionsExt, path::Path};
+use std::{fs, os::unix::fs::PermissionsExt, path::Path, time::Duration};
 
 use orchestrator_admin::{About, AdminConfig, Reload};
 use orchestrator_supervise::{Origin, Verb, testing::eventually};
@@ -78,6 +78,17 @@ fn without_a_token_there_is_nothing_to_see_over_tcp() {
 }
 
 #[test]
+fn without_a_token_readyz_names_the_child_and_not_the_reason() {
+    guarded(|site| async move {
+        site.link.down("mongodb://user:S3CR3T?x is no address", Duration::from_secs(5));
+        let reply = site.get("/readyz").await;
+        assert_eq!((reply.status, reply.body.as_str()), (503, "culprit: test/demo/store\n"));
+        let reply = with_token(&site, "GET", "/readyz", &format!("Bearer {EVE}"), "").await;
+        assert!(reply.body.contains("store: fake to fake:1 is down: mongodb://"), "{}", reply.body);
+    });
+}
+
+#[test]
 fn a_viewer_looks_and_an_operator_commands() {
     guarded(|site| async move {
         let (eve, bob) = (format!("Bearer {EVE}"), format!("bearer {BOB}"));
@@ -125,7 +136,7 @@ fn the_owner_of_the_socket_needs_no_token() {
         assert!(who.starts_with("uid ") && who.ends_with("over the admin socket"), "{who}");
         assert_eq!(
             (&echo["args"]["n"], &echo["reason"], &echo["outcome"]),
-            (&json!(1), &json!("to see"), &json!("ok"))
+            (&json!(1), &json!(r"to\nsee"), &json!("ok"))
         );
         assert!(pause["outcome"].as_str().unwrap().starts_with("refused: "), "{pause}");
         assert_eq!((&pause["before"], &pause["after"]), (&json!("running"), &json!("running")));

@@ -43,7 +43,7 @@ fn who_and_why_are_recorded() {
         };
         let seen: Vec<_> = site.tree.events(0).into_iter().filter_map(commanded).collect();
         let [restart, pause] = seen.as_slice() else { panic!("{seen:?}") };
-        assert_eq!([&restart[0], &restart[2], &restart[3]], ["restart", "new disk", "ok"]);
+        assert_eq!([&restart[0], &restart[2], &restart[3]], ["restart", r"new\ndisk", "ok"]);
         assert!(restart[1].starts_with("127.0.0.1:") && restart[1].ends_with(" over tcp"), "{restart:?}");
         assert!(pause[1].starts_with("uid ") && pause[1].contains("over the admin socket"), "{pause:?}");
     });
@@ -88,7 +88,9 @@ fn what_cannot_be_done_now_is_409_and_says_why() {
 fn bodies_that_do_not_fit_are_400() {
     site::run(|site| async move {
         let long = format!(r#"{{"reason": "{}"}}"#, "x".repeat(600));
-        for body in ["reason", r#"{"why": "x"}"#, r#"{"reason": 1}"#, long.as_str()] {
+        for body in
+            ["reason", r#"{"why": "x"}"#, r#"{"reason": 1}"#, "[]", r#"["x"]"#, "null", "7", long.as_str()]
+        {
             let (status, message) = site.post("/v1/actors/demo/source/stop", body).await.error();
             assert_eq!(status, 400, "{body}: {message}");
         }

@@ -25,6 +25,8 @@ fn each_refusal_has_its_status() {
             ("demo/nobody/echo", "", 404, "these have: test/demo/store"),
             ("demo/store/picky", "{}", 400, "`n` is missing"),
             ("demo/store/echo", "{", 400, "send JSON such as"),
+            ("demo/store/echo", " [1]", 400, "the body is not a JSON object: send JSON such as"),
+            ("demo/store/echo", "null", 400, "the body is not a JSON object"),
             ("demo/store/busy", "", 409, "it drains"),
         ];
         for (path, body, status, words) in cases {

@@ -1,0 +1,175 @@
+//! What the surroundings can do to the process: signals of all kinds, few file descriptors, little memory, many malformed requests.
+
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
+
+use orchestrator_harness::{Instance, Reply, Site, eventually, http_tcp, try_raw, wait_for};
+use rustix::process::Signal;
+
+/// The exit codes of an end by a second signal, and of a refused start.
+const KILLED: i32 = 137;
+const EX_CONFIG: i32 = 78;
+
+fn site() -> Site {
+    Site::new(env!("CARGO_BIN_EXE_orchestrator"))
+}
+
+/// An instance that drains after the first SIGTERM until `Worker` reads its long reply, and when the signal was sent.
+fn draining(site: &Site) -> (Instance, orchestrator_harness::Worker, Instant) {
+    site.write("f.1.txt", format!("alpha {}\n", "x".repeat(4 << 20)));
+    let instance = site.start();
+    let mut worker = site.worker();
+    worker.send(b"READY\n").expect("sent");
+    eventually("the reply to be stuck", || site.figure("queue/sqlite", "handed_out") == 1);
+    let sent = Instant::now();
+    instance.signal(Signal::TERM);
+    eventually("the drain to begin", || site.log().contains("draining"));
+    (instance, worker, sent)
+}
+
+#[test]
+fn the_same_signal_twice_at_once_is_counted_once() {
+    // On a loaded machine half a second may pass between the two: then it is tried again.
+    let ended = wait_for("two signals within half a second", || {
+        let site = site();
+        let (mut instance, mut worker, sent) = draining(&site);
+        instance.signal(Signal::TERM);
+        if sent.elapsed() >= Duration::from_millis(500) {
+            return None;
+        }
+        eventually("the second one to be seen", || site.log().contains("counted once"));
+        assert_eq!(worker.reply().attr_path(), "alpha", "it drains on");
+        Some(instance.wait())
+    });
+    assert_eq!(ended.code(), Some(0));
+}
+
+#[test]
+fn signals_without_a_meaning_change_nothing() {
+    let site = site();
+    site.write("f.1.txt", "alpha 0 1\n");
+    let instance = site.start();
+    let mut worker = site.worker();
+    assert_eq!(
+        wait_for("the job", || Some(worker.ready()).filter(|r| *r != Reply::NoJobs)).attr_path(),
+        "alpha"
+    );
+    for name in ["USR1", "USR2", "ALRM", "VTALRM", "PROF", "IO", "PWR", "STKFLT", "XFSZ", "RTMIN+3"] {
+        let before = site.log().matches("ignored").count();
+        let kill =
+            std::process::Command::new("kill").args(["-s", name, &instance.pid().to_string()]).status();
+        assert!(kill.expect("kill(1)").success(), "{name}");
+        eventually(name, || site.log().matches("ignored").count() > before);
+    }
+    assert_eq!(worker.done("alpha", 0), Reply::NoJobs, "it works on");
+    assert!(instance.terminate().success(), "and drains");
+    site.database().expect("SELECT count(*) FROM log", &["1"]);
+}
+
+#[test]
+fn storms_of_signals_lose_nothing() {
+    let site = site();
+    let jobs = 3_000;
+    site.write("f.1.txt", (0..jobs).map(|i| format!("package{i} 1.0 1.1\n")).collect::<String>());
+    let mut done = 0;
+    for round in 0..4 {
+        let mut instance = site.start();
+        let mut worker = site.worker();
+        let mut job = wait_for("a job", || Some(worker.ready()).filter(|reply| *reply != Reply::NoJobs));
+        for _ in 0..50 {
+            job = worker.done(job.attr_path(), 7);
+            done += 1;
+        }
+        let ended = wait_for("the storm to end it", || {
+            for signal in [Signal::TERM, Signal::HUP, Signal::INT, Signal::USR1] {
+                if instance.ended().is_none() {
+                    instance.signal(signal);
+                }
+            }
+            instance.ended()
+        });
+        assert!(ended.code() == Some(0) || ended.code() == Some(KILLED), "round {round}: {ended}");
+        site.database().expect("SELECT count(*) FROM log WHERE exit_code = 7", &[&done.to_string()]);
+    }
+    assert!(site.start().terminate().success());
+    site.database().expect("PRAGMA integrity_check", &["ok"]);
+}
+
+#[test]
+fn too_few_descriptors_are_refused_with_the_number_that_is_needed() {
+    let mut needed = None;
+    for limit in [6, 12, 16, 20, 40, 79] {
+        let site = site().shell(&format!("ulimit -n {limit}"));
+        let mut instance = site.spawn();
+        assert_eq!(instance.wait().code(), Some(EX_CONFIG), "{limit}: {}", site.log());
+        let log = site.log();
+        assert!(log.contains(&format!("the limit on open files is {limit}")), "{log}");
+        assert!(log.contains("LimitNOFILE"), "{log}");
+        needed = log.split("needs ").nth(1).and_then(|rest| rest.split(' ').next()?.parse::<u64>().ok());
+    }
+    let needed = needed.expect("a number");
+    let site = site().shell(&format!("ulimit -n {needed}"));
+    site.write("f.1.txt", "alpha 0 1\n");
+    let instance = site.start();
+    let mut worker = site.worker();
+    let job = wait_for("the job", || Some(worker.ready()).filter(|reply| *reply != Reply::NoJobs));
+    assert_eq!(job.attr_path(), "alpha", "as many as asked for are enough");
+    assert_eq!(site.cli(&["tree"]).0, 0);
+    assert!(instance.terminate().success(), "{}", site.log());
+}
+
+/// Sends what is not HTTP, until the log says that lines were left out.
+fn flood(site: &Site) -> usize {
+    let address = site.admin_tcp();
+    let mut sent = 0;
+    wait_for("a number of lines left out", || {
+        for junk in [&b"\x16\x03\x01\0\xff\r\n\r\n"[..], b"GET /\x1b[2J HTTP/1.1\r\n\r\n", b"\0\r\n\r\n"] {
+            // A reset says no as well.
+            let _ = try_raw(address, junk);
+            sent += 1;
+        }
+        site.log().contains("log lines left out").then_some(sent)
+    })
+}
+
+#[test]
+fn malformed_requests_do_not_fill_the_log_and_name_their_sender() {
+    let site = site().set("admin.listen=127.0.0.1:0");
+    let instance = site.start();
+    let sent = flood(&site);
+    let log = site.log();
+    let lines: Vec<_> =
+        log.lines().filter(|line| line.contains("_admin::peer") || line.contains("actix")).collect();
+    assert!(sent > 100 && lines.len() <= 12, "{} lines after {sent} requests:\n{log}", lines.len());
+    assert!(
+        lines.iter().any(|line| line.contains("without a request") && line.contains("127.0.0.1:")),
+        "{log}"
+    );
+    assert!(!log.contains('\u{1b}'), "{log}");
+    assert!(site.figure("admin", "refused_malformed") as usize >= sent / 2, "all are counted");
+    assert_eq!(http_tcp(site.admin_tcp(), "GET", "/livez", &[], "").status, 200);
+    assert!(instance.terminate().success());
+}
+
+#[test]
+fn a_flood_of_commands_is_audited_line_by_line() {
+    let site = site();
+    let _instance = site.start();
+    let clients: Vec<_> = (0..4)
+        .map(|_| {
+            let socket = site.admin_socket();
+            thread::spawn(move || {
+                for _ in 0..10 {
+                    let reply =
+                        orchestrator_harness::http(&socket, "POST", "/v1/actors/queue/none/stop", &[], "");
+                    assert_eq!(reply.status, 404);
+                }
+            })
+        })
+        .collect();
+    clients.into_iter().for_each(|client| client.join().expect("a client"));
+    let audited = || site.log().lines().filter(|line| line.contains(": audit ")).count();
+    eventually("each command in the log", || audited() == 40);
+}
