@@ -4,7 +4,7 @@
 mod cli;
 mod completion;
 mod config;
-mod descriptors;
+mod limits;
 // Only subsystems have originals. Without any, this is the command line of instances elsewhere, and an admin endpoint.
 #[cfg(any(feature = "ingester", feature = "producer", feature = "provenance", feature = "queue"))]
 mod dropin;

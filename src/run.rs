@@ -10,7 +10,7 @@ use crate::{
     cli::exit_code::ExitCode,
     completion,
     config::{Config, Sources},
-    descriptors,
+    limits,
     progress::Progress,
     reload::{Live, Reload},
     service_manager::ServiceManager,
@@ -32,7 +32,7 @@ pub(crate) fn run(
 ) -> Result<ExitCode> {
     let (filter, log_limit) = telemetry::start(&config.telemetry)?;
     orchestrator_edge::limit_retries(Duration::from_millis(config.links.retry_max_ms));
-    descriptors::check(&topology::root(config, binding, &Live::default())?)?;
+    limits::check(&topology::root(config, binding, &Live::default())?)?;
     topology::preflight(config)?;
     actix_rt::System::new().block_on(async {
         let mut signals = Signals::new().context("cannot take over the signals of operators")?;

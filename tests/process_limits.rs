@@ -1,6 +1,7 @@
 //! What the surroundings can do to the process: signals of all kinds, few file descriptors, little memory, many malformed requests.
 
 use std::{
+    os::unix::process::ExitStatusExt,
     thread,
     time::{Duration, Instant},
 };
@@ -172,4 +173,55 @@ fn a_flood_of_commands_is_audited_line_by_line() {
     clients.into_iter().for_each(|client| client.join().expect("a client"));
     let audited = || site.log().lines().filter(|line| line.contains(": audit ")).count();
     eventually("each command in the log", || audited() == 40);
+}
+
+/// An end that the system forces: the loader has no memory, or an allocation failed and the process aborted.
+fn ended_by_the_system(code: Option<i32>, signal: Option<i32>) -> bool {
+    // 127: the loader; SIGSEGV: the loader, before main; SIGABRT: an allocation failed.
+    code == Some(127) || signal == Some(11) || signal == Some(6)
+}
+
+#[test]
+fn little_memory_is_refused_or_ends_the_process_and_loses_nothing() {
+    let start = |kib: u64| site().shell(&format!("ulimit -c 0; ulimit -v {kib}"));
+    // The least that it starts with; below that it is refused, by us or by the system.
+    let mut kib = 40_000;
+    wait_for("a limit that is enough", || {
+        kib += 4_000;
+        let site = start(kib);
+        let mut instance = site.spawn();
+        wait_for("a start or an end", || {
+            if let Some(ended) = instance.ended() {
+                let known =
+                    ended.code() == Some(EX_CONFIG) || ended_by_the_system(ended.code(), ended.signal());
+                assert!(known, "{kib} KiB: {ended}: {}", site.log());
+                return Some(None);
+            }
+            orchestrator_harness::Worker::connect(&site.socket()).ok().map(Some)
+        })
+    });
+    let site = start(kib + 24_000);
+    let mut instance = site.start();
+    let mut acknowledged = 0;
+    for run in 0..200 {
+        let lines: String = (0..200).map(|i| format!("p{run}x{i} {}\n", "y".repeat(run * 100))).collect();
+        site.write(&format!("f{run}.1.txt"), lines);
+        let Ok(mut worker) = orchestrator_harness::Worker::connect(&site.socket()) else { break };
+        // A database without memory is away, and workers wait for it.
+        worker.give_up_after(Duration::from_secs(2)).expect("a time-out");
+        let reply = worker.send(b"READY\n").and_then(|()| worker.try_reply());
+        let Ok(Reply::Job { attr_path, .. }) = reply else { if reply.is_err() { break } else { continue } };
+        let done = worker.send(format!("DONE {attr_path} 9\n").as_bytes()).and_then(|()| worker.try_reply());
+        acknowledged += u64::from(matches!(done, Ok(Reply::Job { .. } | Reply::NoJobs)));
+    }
+    if let Some(ended) = instance.ended() {
+        assert!(ended_by_the_system(ended.code(), ended.signal()), "{ended}: {}", site.log());
+    }
+    drop(instance);
+    let count = site.database().rows("SELECT count(*) FROM log WHERE exit_code = 9");
+    assert!(count[0].parse::<u64>().unwrap() >= acknowledged, "{count:?} of {acknowledged}");
+    let site = site.without_shell();
+    let _instance = site.start();
+    site.database().expect("SELECT count(DISTINCT attr_path) >= 200 FROM queue", &["1"]);
+    assert!(acknowledged > 0, "it worked for a while");
 }

@@ -43,6 +43,12 @@ impl Site {
         self
     }
 
+    /// The same site, whose further starts have no prelude.
+    #[must_use]
+    pub fn without_shell(self) -> Self {
+        Self { shell: None, ..self }
+    }
+
     /// The site's directory.
     pub fn path(&self) -> &Path {
         self.directory.path()

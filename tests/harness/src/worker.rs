@@ -54,6 +54,14 @@ impl Worker {
         Ok(Self { reader: BufReader::new(stream) })
     }
 
+    /// Reads give up after `limit` in place of 60 s.
+    ///
+    /// # Errors
+    /// Of the socket.
+    pub fn give_up_after(&self, limit: Duration) -> io::Result<()> {
+        self.reader.get_ref().set_read_timeout(Some(limit))
+    }
+
     /// Sends bytes as they are.
     ///
     /// # Errors

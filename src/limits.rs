@@ -1,0 +1,63 @@
+//! Limits of the system that are checked before anything starts: without descriptors and threads no event loop can be had, and the
+//! runtime panics.
+
+use std::{sync::mpsc, thread};
+
+use anyhow::{Context, Result, bail};
+use orchestrator_edge::raise_descriptor_limit;
+use orchestrator_supervise::SupervisorSpec;
+
+/// Descriptors of a process with one subsystem: standard streams, sockets, databases, and a reserve for connections.
+const BASE_DESCRIPTORS: u64 = 64;
+/// Descriptors of one event loop.
+const ARBITER_DESCRIPTORS: u64 = 8;
+/// Threads besides the event loops: databases, readers of files, the HTTP server.
+const BASE_THREADS: usize = 8;
+
+/// Checks that the tree of `root` can run within the limits of the system.
+///
+/// # Errors
+/// A limit is too low; the text says what is needed and where to raise it.
+pub(crate) fn check(root: &SupervisorSpec) -> Result<()> {
+    check_descriptors(root.arbiters())?;
+    let threads = BASE_THREADS + root.arbiters();
+    check_threads(threads).with_context(|| {
+        format!(
+            "cannot start the {threads} threads of this configuration: raise the limits on processes (`ulimit -u`, \
+             TasksMax= in the unit file) and memory (`ulimit -v`)"
+        )
+    })
+}
+
+/// Raises the limit on open files as far as the system allows, and checks it.
+fn check_descriptors(arbiters: usize) -> Result<()> {
+    let limit = raise_descriptor_limit();
+    let arbiters = u64::try_from(arbiters).unwrap_or(u64::from(u32::MAX));
+    let needed = BASE_DESCRIPTORS + ARBITER_DESCRIPTORS * arbiters;
+    if limit < needed {
+        bail!(
+            "the limit on open files is {limit}, and this configuration needs {needed} at least: raise it with \
+             `ulimit -n`, or LimitNOFILE= in the unit file"
+        );
+    }
+    Ok(())
+}
+
+/// Starts so many threads, all at once, and ends them.
+fn check_threads(count: usize) -> Result<()> {
+    let (hold, held) = mpsc::sync_channel::<()>(0);
+    let held = std::sync::Arc::new(std::sync::Mutex::new(held));
+    let threads: Result<Vec<_>, _> = (0..count)
+        .map(|_| {
+            let held = held.clone();
+            // Each waits until the sender is dropped.
+            thread::Builder::new().spawn(move || drop(held.lock().map(|held| held.recv())))
+        })
+        .collect();
+    drop(hold);
+    for thread in threads? {
+        // It does nothing that could panic.
+        let _ = thread.join();
+    }
+    Ok(())
+}
