@@ -225,3 +225,61 @@ fn little_memory_is_refused_or_ends_the_process_and_loses_nothing() {
     site.database().expect("SELECT count(DISTINCT attr_path) >= 200 FROM queue", &["1"]);
     assert!(acknowledged > 0, "it worked for a while");
 }
+
+/// Blocks the arbiters of all children, and of some again; those that cannot be are refused.
+fn freeze_all(site: &Site) {
+    let (_, text, _) = site.cli(&["tree", "--json"]);
+    let tree: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    fn paths(node: &serde_json::Value, found: &mut Vec<String>) {
+        found.extend(node["path"].as_str().map(str::to_owned));
+        node["children"].as_array().into_iter().flatten().for_each(|child| paths(child, found));
+    }
+    let mut found = Vec::new();
+    paths(&tree["root"], &mut found);
+    // Two of the queue's, so that they wait for each other, and the endpoint last: it answers no more.
+    found.retain(|path| {
+        ["/sqlite", "/worker_socket", "/watcher", "/admin", "/queue"].iter().any(|end| path.ends_with(end))
+    });
+    found.sort_by_key(|path| path.ends_with("/admin"));
+    assert_eq!(found.len(), 5, "{found:?}");
+    for path in &found {
+        let url = format!("/v1/actors/{path}/freeze");
+        let reply = orchestrator_harness::http(&site.admin_socket(), "POST", &url, &[], "");
+        assert!([200, 202, 409, 504].contains(&reply.status), "{path}: {reply:?}");
+    }
+}
+
+#[test]
+fn frozen_children_thaw_and_the_work_goes_on() {
+    let site = site();
+    site.write("f.1.txt", "alpha 0 1\nbravo 0 1\n");
+    let instance = site.start();
+    let mut worker = site.worker();
+    let job = wait_for("a job", || Some(worker.ready()).filter(|reply| *reply != Reply::NoJobs));
+    freeze_all(&site);
+    let next = worker.done(job.attr_path(), 0);
+    assert_ne!(next, Reply::NoJobs, "an answer, late");
+    assert_eq!(worker.done(next.attr_path(), 0), Reply::NoJobs);
+    site.write("g.2.txt", "charlie 0 1\n");
+    wait_for("the new file's job", || Some(worker.ready()).filter(|reply| *reply != Reply::NoJobs));
+    for child in ["queue", "queue/sqlite", "queue/worker_socket", "queue/watcher", "admin"] {
+        assert_eq!(site.node(child)["restarts"], 0, "{child}");
+    }
+    assert!(instance.terminate().success());
+}
+
+#[test]
+fn frozen_children_do_not_keep_the_process_from_ending() {
+    let site = site();
+    site.write("f.1.txt", "alpha 0 1\n");
+    let mut instance = site.start();
+    let mut worker = site.worker();
+    let job = wait_for("a job", || Some(worker.ready()).filter(|reply| *reply != Reply::NoJobs));
+    assert_eq!(worker.done(job.attr_path(), 5), Reply::NoJobs);
+    freeze_all(&site);
+    instance.signal(Signal::TERM);
+    let ended = instance.wait();
+    assert!(ended.code().is_some(), "{ended}: {}", site.log());
+    assert!(!site.log().contains("panicked"), "{}", site.log());
+    site.database().expect("SELECT count(*) FROM log WHERE exit_code = 5", &["1"]);
+}

@@ -204,6 +204,22 @@ fn nothing_is_left_half_done() {
     complain("promises not kept yet", &offenders);
 }
 
+/// A path shown with `display` keeps its line ends and escape sequences; `?path` escapes them, and is quoted.
+#[test]
+fn logs_show_no_path_as_it_is() {
+    let mut offenders = Vec::new();
+    for (name, text) in rust_files() {
+        for (number, line) in text.lines().enumerate() {
+            let as_it_is =
+                |(at, _)| line[..at].rsplit([',', '(']).next().is_some_and(|field| field.contains('%'));
+            if line.match_indices(".display()").any(as_it_is) {
+                offenders.push(format!("{name}:{}: write ?path in place of %path.display()", number + 1));
+            }
+        }
+    }
+    complain("paths in logs that are not escaped", &offenders);
+}
+
 #[test]
 fn panics_always_unwind() {
     let mut offenders = Vec::new();

@@ -72,7 +72,7 @@ impl Tokens {
         held.mark = mark;
         match token_file::read(&self.path) {
             Ok((mark, entries)) => {
-                tracing::info!(path = %self.path.display(), tokens = entries.len(), "tokens read again");
+                tracing::info!(path = ?self.path, tokens = entries.len(), "tokens read again");
                 *held = Held { mark: Some(mark), entries };
             }
             Err(error) => tracing::error!(%error, "the tokens that were in force stay so"),

@@ -66,7 +66,7 @@ impl Drop for UnixSocket {
     fn drop(&mut self) {
         let ours = fs::symlink_metadata(&self.path).is_ok_and(|now| (now.dev(), now.ino()) == self.identity);
         if ours && let Err(error) = fs::remove_file(&self.path) {
-            tracing::warn!(path = %self.path.display(), %error, "cannot remove the admin socket");
+            tracing::warn!(path = ?self.path, %error, "cannot remove the admin socket");
         }
     }
 }
