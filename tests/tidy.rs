@@ -213,7 +213,11 @@ fn logs_show_no_path_as_it_is() {
             let as_it_is =
                 |(at, _)| line[..at].rsplit([',', '(']).next().is_some_and(|field| field.contains('%'));
             if line.match_indices(".display()").any(as_it_is) {
-                offenders.push(format!("{name}:{}: write ?path in place of %path.display()", number + 1));
+                offenders.push(format!(
+                    "{name}:{}: write ?path in place of %path.{}",
+                    number + 1,
+                    "display()"
+                ));
             }
         }
     }

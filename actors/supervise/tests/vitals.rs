@@ -9,8 +9,8 @@ mod probe;
 use std::time::Duration;
 
 use orchestrator_supervise::{
-    ChildSpec, EventKind, EventLog, FigureKind, FigureSnapshot, LABELS_MAX, NodeSnapshot, OTHERS, Restart,
-    Strategy, SupervisorSpec, TreeSnapshot, Verb,
+    ChildSpec, Event, EventKind, EventLog, FigureKind, FigureSnapshot, LABELS_MAX, NodeSnapshot, OTHERS,
+    Origin, Restart, Strategy, SupervisorSpec, TEXT_MAX, TreeSnapshot, Verb,
     testing::{TestTree, event_after, eventually},
 };
 use probe::*;
@@ -123,7 +123,8 @@ fn the_last_note_survives_a_restart_and_is_one_short_text() {
         mailbox.ask(note, LONG).await.unwrap();
         command(&tree, "a", Verb::Restart).await;
         let note = tree.node("a").unwrap().note.unwrap();
-        assert_eq!((note.text, note.at_ms > 0), ("é".repeat(150), true));
+        let text = format!("{} (1526 bytes left out)", "é".repeat(237));
+        assert_eq!((note.text, note.at_ms > 0), (text, true));
     });
 }
 
@@ -217,6 +218,36 @@ fn a_link_is_news_when_it_changes() {
         let link = tree.node("a").unwrap().link.unwrap();
         assert_eq!((link.state.as_str(), link.reason.as_deref()), ("down", Some("connection refused")));
         assert!(link.retry_in_ms.unwrap() > 5_000);
+    });
+}
+
+#[test]
+fn texts_of_peers_are_limited_and_escaped_where_they_enter() {
+    let (mailbox, child) = noting("a", &Journal::default());
+    TestTree::run(spec(child), async |tree| {
+        let said = || format!("no\n\u{1b}[31m\u{202e}{}", "x".repeat(3_000_000));
+        let report = act(move |_, cx| {
+            cx.vitals().link("postgres", "db:5432").down(said(), Duration::from_secs(1));
+            cx.vitals().note(said());
+        });
+        mailbox.ask(report, LONG).await.unwrap();
+        let node = tree.node("a").unwrap();
+        let reason = node.link.as_ref().unwrap().reason.clone().unwrap();
+        assert!(reason.starts_with(r"no\n\u{1b}[31m\u{202e}xxx"), "{reason}");
+        assert!(reason.ends_with("bytes left out)") && reason.len() <= TEXT_MAX, "{reason}");
+        let seq = tree.event_log().newest();
+        mailbox.tell(act(|_, _| panic!("{}", "y".repeat(3_000_000)))).unwrap();
+        until_incarnation(&tree, "a", 2).await;
+        assert!(tree.events(seq).iter().any(|event| event.kind.name() == "exited"));
+        let text = serde_json::to_string(&(tree.snapshot(), tree.events(0))).unwrap();
+        assert!(text.len() < 20_000 && !text.contains('\u{202e}'), "{} bytes", text.len());
+        let origin = Origin { by: "a\nb".to_owned(), reason: "z".repeat(9_000) };
+        tree.command("a", Verb::Restart, &origin).await.unwrap();
+        let commanded = |event: &Event| match &event.kind {
+            EventKind::Commanded { by, reason, .. } => by == r"a\nb" && reason.len() <= TEXT_MAX,
+            _ => false,
+        };
+        event_after(&tree, seq, "the command", commanded).await;
     });
 }
 
