@@ -1,17 +1,25 @@
 //! The lines of fetcher files (contract: lines).
 //!
 //! [`LineSplitter`] is fed with whatever pieces a file is read in and gives back rows, so that no cut (inside a line, a
-//! multi-byte character, or between `\r` and `\n`) shows. It does no I/O and does not know where the bytes come from.
+//! multi-byte character, or between `\r` and `\n`) shows. It does no I/O and does not know where the bytes come from. It
+//! keeps little of a long line: it says where the line is once its end was fed, for the caller to read it again.
 
+mod long_line;
 mod row_batch;
 
+use crate::protocol::ATTR_PATH_BYTES_MAX;
+
+pub use long_line::LongLine;
 pub use row_batch::RowBatch;
 
 /// How much text one [`RowBatch`] holds, in bytes; a longer line is alone in its batch.
 pub const BATCH_TEXT_BYTES: usize = 4 << 20;
 
-/// A line longer than this, in bytes, is skipped: SQLite could not store it anyway.
-pub const LINE_BYTES_MAX: usize = 512 * 1024 * 1024;
+/// Longest line, in bytes without its end: a payload of 64 MiB with its attribute path. A longer one is skipped.
+pub const LINE_BYTES_MAX: usize = (64 << 20) + (64 << 10);
+
+/// Most that is kept of a line whose end was not fed yet, in bytes; more than the longest attribute path.
+const KEPT_BYTES_MAX: usize = 128 << 10;
 
 /// How many skipped lines one [`Fed`] names; the rest is only counted.
 const SKIPS_NAMED: usize = 8;
@@ -25,9 +33,20 @@ pub enum SkipReason {
     /// [R04-R06]
     #[error("it is not utf-8: write utf-8")]
     NotUtf8,
+    /// Over [`ATTR_PATH_BYTES_MAX`].
+    #[error(
+        "its attribute path has {bytes} bytes: keep it within {ATTR_PATH_BYTES_MAX}, or no DONE could report it"
+    )]
+    AttrPathTooLong {
+        /// Length of the attribute path.
+        bytes: u64,
+    },
     /// Over [`LINE_BYTES_MAX`].
-    #[error("it is too long: keep lines under 512 MiB")]
-    TooLong,
+    #[error("it has {bytes} bytes: keep lines within {LINE_BYTES_MAX}")]
+    LineTooLong {
+        /// Length of the line.
+        bytes: u64,
+    },
 }
 
 /// A line that gives no row.
@@ -42,6 +61,9 @@ pub struct Skip {
 /// What one piece of a file gave.
 #[derive(Debug, Default)]
 pub struct Fed {
+    /// A line whose end is in this piece and of which too little was kept, before all of `batches`. Read it again and call
+    /// [`Fed::add_long`].
+    pub long: Option<LongLine>,
     /// Rows in file order. No batch is empty.
     pub batches: Vec<RowBatch>,
     /// The first skipped lines.
@@ -55,25 +77,28 @@ pub struct Fed {
 pub struct LineSplitter {
     /// The beginning of a line whose end has not been seen.
     tail: Vec<u8>,
+    /// In place of `tail`: the line is too long to be kept.
+    measured: Option<LongLine>,
     /// The last line ended with `\r`: a `\n` that comes next belongs to it.
     after_cr: bool,
-    /// The current line is over the limit and its bytes are dropped.
-    discarding: bool,
     lines: u64,
+    /// Bytes fed so far, less those given up.
+    position: u64,
 }
 
 impl LineSplitter {
     /// Takes the next bytes of the file.
-    pub fn feed(&mut self, mut bytes: &[u8]) -> Fed {
+    pub fn feed(&mut self, bytes: &[u8]) -> Fed {
         let mut fed = Fed::default();
+        let mut start = 0;
         if self.after_cr && !bytes.is_empty() {
             self.after_cr = false;
-            bytes = bytes.strip_prefix(b"\n").unwrap_or(bytes);
+            start = usize::from(bytes[0] == b'\n');
         }
-        let mut start = 0;
-        let mut ends = memchr::memchr2_iter(b'\n', b'\r', bytes).peekable();
+        let first = start;
+        let mut ends = memchr::memchr2_iter(b'\n', b'\r', &bytes[first..]).map(|at| at + first).peekable();
         while let Some(end) = ends.next() {
-            self.end_line(&bytes[start..end], &mut fed);
+            self.end_line(&bytes[start..end], start, &mut fed);
             start = end + 1;
             if bytes[end] == b'\r' {
                 if bytes.get(start) == Some(&b'\n') {
@@ -83,94 +108,102 @@ impl LineSplitter {
                 self.after_cr = start == end + 1 && start == bytes.len();
             }
         }
-        self.keep(&bytes[start..]);
+        self.keep(&bytes[start..], start);
+        self.position += bytes.len() as u64;
         fed
     }
 
     /// How many bytes are kept back because their line has no end yet. A reader that will never feed the rest gives
     /// them up (contract: a tail without line end is dropped when the file completes) and may later go on before them.
-    pub fn give_up_tail(&mut self) -> usize {
-        std::mem::take(&mut self.tail).len()
+    pub fn give_up_tail(&mut self) -> u64 {
+        let tail = std::mem::take(&mut self.tail).len() as u64;
+        let given_up = self.measured.take().map_or(tail, |line| line.bytes());
+        self.position -= given_up;
+        given_up
     }
 
-    fn keep(&mut self, bytes: &[u8]) {
-        if self.discarding {
-            return;
-        }
-        if self.tail.len() + bytes.len() > LINE_BYTES_MAX {
-            self.discarding = true;
-            self.tail = Vec::new();
-        } else {
-            self.tail.extend_from_slice(bytes);
+    /// Takes over `bytes`, the last ones so far of a line without an end; they begin at `at` in the piece that is fed.
+    fn keep(&mut self, bytes: &[u8], at: usize) {
+        match &mut self.measured {
+            Some(line) => line.extend(bytes),
+            None if self.tail.len() + bytes.len() > KEPT_BYTES_MAX => {
+                let tail = std::mem::take(&mut self.tail);
+                let from = self.position + at as u64 - tail.len() as u64;
+                self.measured = Some(LongLine::begin(from, &tail, bytes));
+            }
+            None => self.tail.extend_from_slice(bytes),
         }
     }
 
-    fn end_line(&mut self, rest: &[u8], fed: &mut Fed) {
+    fn end_line(&mut self, rest: &[u8], at: usize, fed: &mut Fed) {
         self.lines += 1;
-        if !self.tail.is_empty() || self.discarding {
-            self.keep(rest);
-            return self.end_kept_line(fed);
+        if self.tail.is_empty() && self.measured.is_none() {
+            return fed.add(rest, self.lines);
         }
-        match std::str::from_utf8(rest) {
-            Ok(line) => self.row(line, fed),
-            Err(_) => self.skip(SkipReason::NotUtf8, fed),
-        }
-    }
-
-    fn end_kept_line(&mut self, fed: &mut Fed) {
-        if std::mem::take(&mut self.discarding) {
-            return self.skip(SkipReason::TooLong, fed);
-        }
-        if self.tail.len() <= BATCH_TEXT_BYTES {
-            let mut tail = std::mem::take(&mut self.tail);
-            match std::str::from_utf8(&tail) {
-                Ok(line) => self.row(line, fed),
-                Err(_) => self.skip(SkipReason::NotUtf8, fed),
+        self.keep(rest, at);
+        if let Some(line) = self.measured.take() {
+            match line.refusal() {
+                Some(reason) => fed.skip(Skip { line: self.lines, reason }),
+                None => fed.long = Some(line.numbered(self.lines)),
             }
-            tail.clear();
-            self.tail = tail;
             return;
         }
-        // A huge line: its bytes become the batch themselves, never copied [R16].
-        match String::from_utf8(std::mem::take(&mut self.tail)) {
-            Ok(line) => match split(&line) {
-                Some((attr_path, payload)) => {
-                    let start = payload.as_ptr().addr() - line.as_ptr().addr();
-                    let attr_path = attr_path.to_owned();
-                    let end = start + payload.len();
-                    fed.batches.push(RowBatch::huge(attr_path, line, start..end));
-                }
-                None => self.skip(SkipReason::NoSpace, fed),
-            },
-            Err(_) => self.skip(SkipReason::NotUtf8, fed),
-        }
+        let mut tail = std::mem::take(&mut self.tail);
+        fed.add(&tail, self.lines);
+        tail.clear();
+        self.tail = tail;
     }
+}
 
-    fn row(&self, line: &str, fed: &mut Fed) {
-        let Some((attr_path, payload)) = split(line) else {
-            return self.skip(SkipReason::NoSpace, fed);
-        };
-        match fed.batches.last_mut() {
-            Some(batch) if batch.has_room_for(attr_path, payload) => batch.push(attr_path, payload),
-            _ => {
-                let mut batch = RowBatch::default();
-                batch.push(attr_path, payload);
-                fed.batches.push(batch);
+impl Fed {
+    /// The text of [`Fed::long`] was read again: it becomes the first batch itself, never copied [R16].
+    pub fn add_long(&mut self, line: &LongLine, text: Vec<u8>) {
+        let row = String::from_utf8(text).map_err(|_| SkipReason::NotUtf8).and_then(|text| {
+            let (attr_path, payload) = split(&text)?;
+            let start = payload.as_ptr().addr() - text.as_ptr().addr();
+            Ok(RowBatch::huge(attr_path.to_owned(), start..start + payload.len(), text))
+        });
+        match row {
+            Ok(batch) => self.batches.insert(0, batch),
+            Err(reason) => {
+                self.skipped += 1;
+                self.skips.insert(0, Skip { line: line.number(), reason });
+                self.skips.truncate(SKIPS_NAMED);
             }
         }
     }
 
-    fn skip(&self, reason: SkipReason, fed: &mut Fed) {
-        fed.skipped += 1;
-        if fed.skips.len() < SKIPS_NAMED {
-            fed.skips.push(Skip { line: self.lines, reason });
+    fn add(&mut self, line: &[u8], number: u64) {
+        let row = std::str::from_utf8(line).map_err(|_| SkipReason::NotUtf8).and_then(split);
+        match row {
+            Ok((attr_path, payload)) => match self.batches.last_mut() {
+                Some(batch) if batch.has_room_for(attr_path, payload) => batch.push(attr_path, payload),
+                _ => {
+                    let mut batch = RowBatch::default();
+                    batch.push(attr_path, payload);
+                    self.batches.push(batch);
+                }
+            },
+            Err(reason) => self.skip(Skip { line: number, reason }),
+        }
+    }
+
+    fn skip(&mut self, skip: Skip) {
+        self.skipped += 1;
+        if self.skips.len() < SKIPS_NAMED {
+            self.skips.push(skip);
         }
     }
 }
 
 /// Strips white space from both ends and splits at the first U+0020.
-fn split(line: &str) -> Option<(&str, &str)> {
-    line.trim_matches(is_space).split_once(' ')
+fn split(line: &str) -> Result<(&str, &str), SkipReason> {
+    let line = line.trim_matches(is_space);
+    let (attr_path, payload) = line.split_once(' ').map_or((line, None), |(path, rest)| (path, Some(rest)));
+    if attr_path.len() > ATTR_PATH_BYTES_MAX {
+        return Err(SkipReason::AttrPathTooLong { bytes: attr_path.len() as u64 });
+    }
+    Ok((attr_path, payload.ok_or(SkipReason::NoSpace)?))
 }
 
 /// White space as Python's `str.isspace` has it: Rust's lacks the four separators U+001C to U+001F (C19).

@@ -17,6 +17,9 @@ use crate::storage::Job;
 /// The longest request, in bytes without its newline (contract: 65536 is accepted) (P09).
 pub const REQUEST_BYTES_MAX: usize = 65_536;
 
+/// Longest attribute path that every `DONE` line can carry, in bytes: the exit code may have a sign and 19 digits (P13).
+pub const ATTR_PATH_BYTES_MAX: usize = REQUEST_BYTES_MAX - "DONE ".len() - " -9223372036854775808".len();
+
 /// What a fresh parser makes room for, in bytes: nearly every request fits.
 const ROOM_BYTES: usize = 512;
 

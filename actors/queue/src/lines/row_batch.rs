@@ -23,7 +23,7 @@ struct Huge {
 }
 
 impl RowBatch {
-    pub(super) fn huge(attr_path: String, line: String, payload: Range<usize>) -> Self {
+    pub(super) fn huge(attr_path: String, payload: Range<usize>, line: String) -> Self {
         Self { huge: Some(Box::new(Huge { attr_path, line, payload })), ..Self::default() }
     }
 

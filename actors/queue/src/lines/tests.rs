@@ -6,11 +6,23 @@ use super::*;
 
 type Pairs = Vec<(String, String)>;
 
+/// Feeds a piece of `text`, and what was not kept of it once more.
+fn feed(splitter: &mut LineSplitter, piece: &[u8], text: &[u8]) -> Fed {
+    let mut fed = splitter.feed(piece);
+    if let Some(line) = fed.long.take() {
+        let range = line.range();
+        let at = |position| usize::try_from(position).expect("inside of the text");
+        fed.add_long(&line, text[at(range.start)..at(range.end)].to_vec());
+    }
+    fed
+}
+
 fn read(pieces: &[&[u8]]) -> (Pairs, Vec<(u64, SkipReason)>) {
     let mut splitter = LineSplitter::default();
     let (mut rows, mut skips) = (Vec::new(), Vec::new());
+    let text = pieces.concat();
     for piece in pieces {
-        let fed = splitter.feed(piece);
+        let fed = feed(&mut splitter, piece, &text);
         rows.extend(fed.batches.into_iter().flat_map(RowBatch::into_pairs));
         skips.extend(fed.skips.into_iter().map(|skip| (skip.line, skip.reason)));
     }
@@ -94,13 +106,78 @@ fn r16_a_huge_line_is_alone_and_batches_are_bounded() {
     let mut splitter = LineSplitter::default();
     let mut batches = Vec::new();
     for piece in text.as_bytes().chunks(100_000) {
-        batches.extend(splitter.feed(piece).batches);
+        batches.extend(feed(&mut splitter, piece, text.as_bytes()).batches);
     }
     assert!(batches.iter().all(|batch| batch.len() == 1 || batch.text_bytes() <= BATCH_TEXT_BYTES));
     assert_eq!(batches.iter().map(RowBatch::len).sum::<usize>(), 60_003);
     let found = batches.into_iter().find(|batch| batch.text_bytes() > BATCH_TEXT_BYTES).expect("huge batch");
     assert_eq!(found.iter().next(), Some(("huge", huge.as_str())));
     assert_eq!(found.into_pairs(), vec![("huge".to_owned(), huge)]);
+}
+
+/// P13: the longest attribute path that DONE can carry is the longest one read, however the line is cut.
+#[test]
+fn p13_a_path_that_no_done_line_can_carry_is_skipped_with_its_length() {
+    let done = |path: usize| format!("DONE {} {}", "p".repeat(path), i64::MIN).len();
+    assert_eq!(done(ATTR_PATH_BYTES_MAX), crate::protocol::REQUEST_BYTES_MAX);
+    let longest = "p".repeat(ATTR_PATH_BYTES_MAX);
+    let payload = "v".repeat(200_000);
+    let text = format!(
+        "a 1\n \u{3000}{longest} {payload} \np{longest} 1\nb 2\nq{longest}{longest}{longest} 3\nc 4\n"
+    );
+    for size in [1_000, 70_000, 1 << 20] {
+        let pieces: Vec<&[u8]> = text.as_bytes().chunks(size).collect();
+        let (rows, skips) = read(&pieces);
+        assert_eq!(rows, pairs(&[("a", "1"), (&longest, &payload), ("b", "2"), ("c", "4")]), "{size}");
+        let bytes = ATTR_PATH_BYTES_MAX as u64;
+        let too_long = |line, bytes| (line, SkipReason::AttrPathTooLong { bytes });
+        assert_eq!(skips, [too_long(3, bytes + 1), too_long(5, 3 * bytes + 1)], "{size}");
+    }
+}
+
+#[test]
+fn r16_little_is_kept_of_a_line_without_an_end() {
+    let white = " ".repeat(300_000);
+    for start in ["path", "path payload", &white] {
+        let mut splitter = LineSplitter::default();
+        let piece = [b'x'; 4096];
+        splitter.feed(b"a 1\n");
+        splitter.feed(start.as_bytes());
+        let pieces = LINE_BYTES_MAX / piece.len() + 1;
+        for _ in 0..pieces {
+            let fed = splitter.feed(&piece);
+            assert!(fed.batches.is_empty() && splitter.tail.capacity() <= 2 * KEPT_BYTES_MAX);
+        }
+        let long = (start.len() + pieces * piece.len()) as u64;
+        let fed = splitter.feed(b" 1\nb 2\n");
+        assert_eq!(fed.batches[0].iter().next(), Some(("b", "2")), "{start}");
+        assert_eq!(fed.skips.len(), 1, "{start}");
+        let reason = match start {
+            "path" => SkipReason::AttrPathTooLong { bytes: long },
+            _ => SkipReason::LineTooLong { bytes: long + 2 },
+        };
+        assert_eq!(fed.skips[0], Skip { line: 2, reason }, "{}", start.trim());
+    }
+}
+
+#[test]
+fn c21_a_long_tail_is_given_up_whole_and_read_again() {
+    let mut splitter = LineSplitter::default();
+    let text = format!("a 1\nb {}", "2".repeat(3 * KEPT_BYTES_MAX));
+    for piece in text.as_bytes().chunks(KEPT_BYTES_MAX) {
+        splitter.feed(piece);
+    }
+    assert_eq!(splitter.give_up_tail(), text.len() as u64 - 4);
+    let again = format!("{text}\n");
+    let fed = feed(&mut splitter, &again.as_bytes()[4..], again.as_bytes());
+    assert_eq!(fed.batches[0].len(), 1);
+    for piece in again.as_bytes()[..again.len() - 1].chunks(KEPT_BYTES_MAX) {
+        splitter.feed(piece);
+    }
+    let line = splitter.feed(b"\n").long.expect("a line to be read again");
+    let (first, second) = (again.len() as u64, 2 * again.len() as u64);
+    assert_eq!(line.range(), first + 4..second - 1);
+    assert_eq!(line.number(), 4);
 }
 
 /// The rule once more, on whole text, as plain as can be.
@@ -119,7 +196,7 @@ fn model(text: &[u8]) -> Pairs {
     }
     lines.pop();
     let decoded = lines.into_iter().filter_map(|line| String::from_utf8(line).ok());
-    decoded.filter_map(|line| split(&line).map(|(a, p)| (a.to_owned(), p.to_owned()))).collect()
+    decoded.filter_map(|line| split(&line).ok().map(|(a, p)| (a.to_owned(), p.to_owned()))).collect()
 }
 
 proptest! {

@@ -165,7 +165,12 @@ impl Reader {
         // Small slices until workers are answered, so that small files come in before large ones.
         let bytes = if self.reconciling.is_some() { FIRST_SLICE_BYTES } else { SLICE_BYTES };
         match reading.slice(&self.input_dir, &mut self.buffer, bytes) {
-            Ok(Slice::Read { fed, grown, end }) => self.take(key, fed, grown, end, now),
+            Ok(Slice::Read { fed, bytes, end }) => {
+                if let Some(budget) = &mut self.reconciling {
+                    *budget = budget.saturating_sub(bytes);
+                }
+                self.take(key, fed, bytes > 0, end, now)
+            }
             Ok(Slice::Rewritten) => {
                 tracing::warn!(
                     name = reading.file.name(),
@@ -226,9 +231,6 @@ impl Reader {
             let bytes = batch.text_bytes();
             self.figures.rows.add(batch.len() as u64);
             self.figures.bytes.add(bytes as u64);
-            if let Some(budget) = &mut self.reconciling {
-                *budget = budget.saturating_sub(bytes);
-            }
             let before = self.readings.get_mut(key).map_or(0, |reading| reading.count_rows(batch.len()));
             let rows = Batch::after(before, batch.into_pairs());
             self.send(IngestOp::Rows { run: run.clone(), rows, complete: complete && left == 0 })?;

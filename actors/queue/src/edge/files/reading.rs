@@ -11,7 +11,7 @@ use std::{
 use super::probe;
 use crate::{
     file_name::FetcherFile,
-    lines::{Fed, LineSplitter},
+    lines::{Fed, LineSplitter, LongLine},
     tracking::FileId,
 };
 
@@ -65,8 +65,8 @@ pub(super) enum Slice {
     /// Some rows, perhaps none.
     Read {
         fed: Fed,
-        /// There were new bytes.
-        grown: bool,
+        /// Number of new bytes.
+        bytes: usize,
         /// The end of the file was reached.
         end: bool,
     },
@@ -122,9 +122,23 @@ impl Reading {
         }
         let fresh = &wanted[print..filled];
         self.offset += fresh.len() as u64;
-        let fed = self.splitter.feed(fresh);
+        let mut fed = self.splitter.feed(fresh);
         self.print = wanted[filled.saturating_sub(PRINT_BYTES)..filled].to_vec();
-        Ok(Slice::Read { fed, grown: filled > print, end: filled < wanted_len })
+        if let Some(line) = fed.long.take() {
+            match text_of(handle, &line) {
+                Ok(Some(text)) => fed.add_long(&line, text),
+                Ok(None) => {
+                    self.restart();
+                    return Ok(Slice::Rewritten);
+                }
+                Err(error) => {
+                    // The rows of this slice are read again with the rest.
+                    self.restart();
+                    return Err(error);
+                }
+            }
+        }
+        Ok(Slice::Read { fed, bytes: filled - print, end: filled < wanted_len })
     }
 
     /// Counts `rows` more, and gives how many there were before.
@@ -150,7 +164,8 @@ impl Reading {
         self.handle = None;
         let tail = self.splitter.give_up_tail();
         // Should the file grow after all, its last line is read from its beginning.
-        self.offset -= tail as u64;
+        self.offset -= tail;
+        let tail = usize::try_from(tail).unwrap_or(usize::MAX);
         self.print.truncate(self.print.len().saturating_sub(tail));
     }
 
@@ -160,6 +175,15 @@ impl Reading {
         self.rows = 0;
         self.print.clear();
     }
+}
+
+/// The text of a line whose end was found, read in one piece. None if the file has become another one meanwhile.
+fn text_of(file: &File, line: &LongLine) -> io::Result<Option<Vec<u8>>> {
+    let range = line.range();
+    let mut text = vec![0; usize::try_from(range.end - range.start).unwrap_or(usize::MAX)];
+    let filled = fill(file, &mut text, range.start)?;
+    let whole = filled == text.len() && memchr::memchr2(b'\n', b'\r', &text).is_none();
+    Ok(whole.then_some(text))
 }
 
 fn fill(file: &File, buffer: &mut [u8], from: u64) -> io::Result<usize> {
