@@ -5,6 +5,7 @@
 pub mod amqp;
 mod descriptors;
 mod faults;
+mod file_identity;
 mod host_port;
 #[cfg(feature = "mongodb")]
 pub mod mongodb;
@@ -15,6 +16,7 @@ pub mod tls;
 
 pub use descriptors::raise_descriptor_limit;
 pub use faults::Faults;
+pub use file_identity::{DatabaseFiles, DatabasePart, FileIdentity, FileReplaced};
 pub use host_port::HostPort;
 pub use reconnect::{Reconnect, limit_retries, limited};
 pub use secrets::{has_password, secret, without_user};
