@@ -1,7 +1,8 @@
 //! Section `[queue]` of the configuration.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use orchestrator_supervise::sanitize;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -87,11 +88,12 @@ impl QueueConfig {
 impl QueueConfig {
     /// For a person at a terminal: how to hand it a first job.
     pub fn greeting(&self) -> String {
-        let (input, socket) = (self.input_dir.display(), self.socket.display());
+        let shown = |path: &Path| sanitize(path.as_os_str().as_encoded_bytes());
+        let (input, socket) = (shown(&self.input_dir), shown(&self.socket));
         format!(
             "  queue   {input}/ -> {}\n          a first job:  echo 'hello 1.0 1.1' > {input}/demo.1.txt\n          \
              take it:      printf 'READY\\n' | socat -t5 - UNIX-CONNECT:{socket}\n",
-            self.database.display()
+            shown(&self.database)
         )
     }
 }

@@ -87,7 +87,7 @@ impl FetcherWatcher {
                 NameClass::Fetcher(file) => commands.push((file, change)),
                 NameClass::Odd(odd) if self.warned.is_news(&name) => {
                     self.odd_names.add(1);
-                    tracing::warn!(name = %name.display(), "ignored: {odd}");
+                    tracing::warn!(?name, "ignored: {odd}");
                 }
                 NameClass::Odd(_) | NameClass::Other => {}
             }

@@ -2,13 +2,15 @@
 //! waits for them.
 
 use std::{
+    path::Path,
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     },
     time::Duration,
 };
 
+use orchestrator_edge::DatabaseFiles;
 use orchestrator_supervise::{Fault, InboxSlot, Received, StartCx};
 
 use crate::{
@@ -39,6 +41,32 @@ pub(crate) struct LogCare {
     pub(crate) chasing: AtomicBool,
     /// The housekeeper is done; the rest is for the store.
     pub(crate) rest_due: AtomicBool,
+    /// Files that the store has open, none while it has not: nobody else may open what is not one of them.
+    files: Mutex<Option<DatabaseFiles>>,
+}
+
+impl LogCare {
+    /// The store has opened `files`, or closed what it had.
+    pub(crate) fn set_files(&self, files: Option<DatabaseFiles>) {
+        *self.files.lock().unwrap_or_else(PoisonError::into_inner) = files;
+    }
+
+    /// Carries out `work` on a second connection, which `open` makes. A connection to a file that took the place of the store's would
+    /// use that one's log.
+    pub(crate) fn beside_the_store<C, T>(
+        &self,
+        path: &Path,
+        open: impl FnOnce() -> Result<C, StorageError>,
+        work: impl FnOnce(C) -> Result<T, StorageError>,
+    ) -> Result<T, StorageError> {
+        let files = self.files.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let Some(files) = files else { return Err(StorageError::Busy { path: path.to_path_buf() }) };
+        files.check()?;
+        let connection = open()?;
+        // It has the file that was at the path in between, and has looked at nothing else yet.
+        files.check()?;
+        work(connection)
+    }
 }
 
 /// What every incarnation of the thread works with.
@@ -91,7 +119,8 @@ impl Housekeeper {
     }
 
     fn checkpoint(&self, mode: CheckpointMode) -> Option<Checkpointed> {
-        let done = Checkpointer::open(&self.config.database).and_then(|link| link.checkpoint(mode));
+        let path = &self.config.database;
+        let done = self.log.beside_the_store(path, || Checkpointer::open(path), |link| link.checkpoint(mode));
         if let Err(error) = &done {
             tracing::warn!(%error, "checkpoint failed; the write-ahead log stays until the next one");
         }
@@ -100,8 +129,9 @@ impl Housekeeper {
 
     /// Connects for one question: they are rare, and a connection at rest would keep the log from being cut.
     fn ask<T>(&self, question: impl FnOnce(&mut Inspector) -> Answer<T>) -> Result<T, StorageError> {
-        let mut inspector = Inspector::open(&self.config.database, i64::from(self.config.hold_secs))?;
-        question(&mut inspector)
+        let (path, hold_secs) = (&self.config.database, i64::from(self.config.hold_secs));
+        let open = || Inspector::open(path, hold_secs);
+        self.log.beside_the_store(path, open, |mut inspector| question(&mut inspector))
     }
 }
 

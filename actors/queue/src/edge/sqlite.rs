@@ -3,6 +3,7 @@
 //! Beside the contract's tables it keeps its own, all named `orchestrator_*`. The first of them lists the groups that can
 //! be handed out, in order, so that a dequeue never walks over others; triggers keep it right when foreign programs write.
 
+mod abandoned;
 mod attr;
 mod checkpoint;
 mod corrupt;
@@ -28,6 +29,7 @@ mod view;
 
 pub use checkpoint::{CheckpointMode, Checkpointed, Checkpointer};
 pub use corrupt::set_aside;
+pub(crate) use database_file::release_replaced;
 pub use inspect::{Counts, Inspector, Peeked, RunCount};
 pub use open::{Options, Synchronous};
 pub use schema::create_version;

@@ -1,7 +1,10 @@
 //! The thread that owns the database: opens it, takes what waits in its inboxes, and commits it in groups.
 //!
 //! A database that is locked, full or away is a state of its link, never a crash: requests wait, nothing is answered
-//! uncommitted. A damaged one is set aside and rebuilt from the fetcher files by the restart of everything behind it.
+//! uncommitted. A damaged one is set aside and rebuilt from the fetcher files by the restart of everything behind it. One whose
+//! files were deleted or replaced is given up, and opened anew by a planned restart, which costs no restart budget.
+
+mod ending;
 
 use std::{
     sync::{
@@ -11,14 +14,15 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-use orchestrator_edge::Reconnect;
+use orchestrator_edge::{FileReplaced, Reconnect};
 use orchestrator_supervise::{Backoff, Fault, Inbox, InboxSlot, Outbox, StartCx, StopToken, block_on};
 
+use self::ending::{End, Stopped, start_anew};
 use crate::{
     config::{OnCorrupt, QueueConfig},
     edge::{
         housekeeper::LogCare,
-        sqlite::{CheckpointMode, Checkpointer, SqliteStore, set_aside},
+        sqlite::{CheckpointMode, Checkpointer, SqliteStore, release_replaced, set_aside},
     },
     figures::Figures,
     group_commit::GroupCommit,
@@ -34,6 +38,8 @@ const RETRY: Backoff = Backoff { first: Duration::from_millis(5), max: Duration:
 const PATIENCE: u32 = 3;
 /// How long delivery notices wait for a group to travel with.
 const NOTICE_WAIT: Duration = Duration::from_millis(100);
+/// How often the paths of the database's files are compared with the files that are open.
+const CHECK_FILES: Duration = Duration::from_secs(1);
 /// How long nothing must happen before the database is left as a whole file.
 const IDLE_AFTER: Duration = Duration::from_secs(1);
 /// Pages by which the write-ahead log grows before the housekeeper moves them (32 MiB). Fewer cost a tenth of the ingest
@@ -70,6 +76,8 @@ struct Shift<'a> {
     /// Pages in the log from which on the housekeeper is asked to move them.
     checkpoint_at: u64,
     idle: bool,
+    /// When the paths of the files are looked at next.
+    check_files_at: Instant,
     /// Owed to other processes that write.
     room: Duration,
 }
@@ -79,11 +87,15 @@ impl StoreThread {
     pub(crate) fn run(&self, cx: &StartCx) -> Result<(), Fault> {
         let requests = self.requests.open();
         let ingest = self.ingest.open();
+        // Nobody has a connection now.
+        self.log.set_files(None);
+        release_replaced(&self.config.database);
         let link = cx.vitals.link("sqlite", self.config.database.display().to_string());
         let mut tries = Reconnect::new(link, RETRY).patient(PATIENCE);
         let Some(store) = self.open(cx, &mut tries)? else {
             return Ok(());
         };
+        self.log.set_files(Some(store.files().clone()));
         let shift = Shift {
             thread: self,
             figures: Figures::declare(&cx.vitals),
@@ -96,9 +108,14 @@ impl StoreThread {
             ingest,
             checkpoint_at: CHECKPOINT_PAGES,
             idle: false,
+            check_files_at: Instant::now() + CHECK_FILES,
             room: Duration::ZERO,
         };
-        shift.work()
+        match shift.work()? {
+            End::Asked => Ok(()),
+            // The connections and the inboxes are closed: who waits for an answer hears now that none comes.
+            End::Replaced(replaced) => start_anew(cx, &replaced),
+        }
     }
 
     /// Opens the database, waiting as long as it takes; None when asked to stop meanwhile.
@@ -106,12 +123,12 @@ impl StoreThread {
         loop {
             match SqliteStore::open(&self.config.database, self.config.store_options()) {
                 Ok(store) => {
-                    tries.succeeded();
+                    tries.connected();
                     return Ok(Some(store));
                 }
                 Err(error @ StorageError::Corrupt { .. }) => self.set_aside(&error)?,
                 Err(error) if error.is_retryable() => {
-                    if pause(&cx.stop, tries.failed(error.to_string())) {
+                    if pause(&cx.stop, tries.failed(Fault::from_error(&error).to_string())) {
                         return Ok(None);
                     }
                 }
@@ -127,20 +144,31 @@ impl StoreThread {
         }
         let kept =
             set_aside(&self.config.database, unix_time()).map_err(|error| Fault::from_error(&error))?;
-        tracing::error!(%damage, kept = %kept.display(), "damaged database set aside, rebuilding from the fetcher files");
+        tracing::error!(%damage, ?kept, "damaged database set aside, rebuilding from the fetcher files");
         Ok(())
     }
 }
 
 impl Shift<'_> {
-    fn work(mut self) -> Result<(), Fault> {
+    fn work(mut self) -> Result<End, Fault> {
         while let Some(request) = self.requests.try_recv() {
             self.group.add_request(request);
         }
-        if !self.recover()? {
-            return Ok(());
+        let stopped = match self.recover() {
+            Ok(()) => self.serve(),
+            stopped => stopped,
+        };
+        match stopped {
+            Ok(()) | Err(Stopped::Asked) => self.close(),
+            Err(Stopped::Replaced(replaced)) => return self.give_up(replaced),
+            Err(Stopped::Failed(fault)) => return Err(fault),
         }
-        while self.wait_for_work() {
+        Ok(End::Asked)
+    }
+
+    /// Turn after turn, until asked to stop.
+    fn serve(&mut self) -> Result<(), Stopped> {
+        while self.wait_for_work()? {
             let _in_hand = self.cx.vitals.hold("group");
             if self.thread.log.rest_due.load(Relaxed) && !self.group.serves_next(true) {
                 self.take_rest();
@@ -154,19 +182,14 @@ impl Shift<'_> {
                     self.watch_log();
                     self.leave_room(begun.elapsed());
                 }
-                Err(error) => {
-                    if !self.endure(&error)? {
-                        break;
-                    }
-                }
+                Err(error) => self.endure(&error)?,
             }
         }
-        self.close();
         Ok(())
     }
 
-    /// Takes back what a former incarnation handed out and nobody received; false when asked to stop meanwhile.
-    fn recover(&mut self) -> Result<bool, Fault> {
+    /// Takes back what a former incarnation handed out and nobody received.
+    fn recover(&mut self) -> Result<(), Stopped> {
         loop {
             match self.group.recover(&mut self.store) {
                 Ok(undone) => {
@@ -174,19 +197,20 @@ impl Shift<'_> {
                         tracing::warn!(undone, "jobs whose replies were not delivered are back in the queue");
                         self.figures.undone.add(undone as u64);
                     }
-                    return Ok(true);
+                    return Ok(());
                 }
-                Err(error) => {
-                    if !self.endure(&error)? {
-                        return Ok(false);
-                    }
-                }
+                Err(error) => self.endure(&error)?,
             }
         }
     }
 
-    /// Lives with a storage that refuses: waits before the next try; false when asked to stop meanwhile.
-    fn endure(&mut self, error: &StorageError) -> Result<bool, Fault> {
+    /// Lives with a storage that refuses: waits before the next try.
+    fn endure(&mut self, error: &StorageError) -> Result<(), Stopped> {
+        if let StorageError::Replaced { replaced } = error {
+            return Err(Stopped::Replaced(replaced.clone()));
+        }
+        // A file that another took the place of looks damaged, too; nothing at its path is to be set aside then.
+        self.store.files().check()?;
         if matches!(error, StorageError::Corrupt { .. }) {
             // Everything behind this child is restarted with it and reads the files again.
             self.thread.set_aside(error)?;
@@ -196,9 +220,10 @@ impl Shift<'_> {
                 // On a small disk it may be the log that fills it: once its pages are moved it is used from its start.
                 let _ = self.store.checkpoint_rest();
             }
-            return Ok(!pause(&self.cx.stop, self.tries.failed(error.to_string())));
+            let delay = self.tries.failed(Fault::from_error(error).to_string());
+            return if pause(&self.cx.stop, delay) { Err(Stopped::Asked) } else { Ok(()) };
         }
-        Err(Fault::from_error(error))
+        Err(Fault::from_error(error).into())
     }
 
     /// Takes what waits, as far as there is room.
@@ -217,19 +242,21 @@ impl Shift<'_> {
     }
 
     /// Blocks until there is something to do; false when asked to stop and nothing is left.
-    fn wait_for_work(&mut self) -> bool {
+    fn wait_for_work(&mut self) -> Result<bool, FileReplaced> {
+        let mut quiet_since = Instant::now();
         loop {
+            self.check_files()?;
             self.gather();
             if self.group.has_work() {
                 self.idle = false;
-                return true;
+                return Ok(true);
             }
             let notices = self.group.has_notices();
             let wait = if notices { NOTICE_WAIT } else { IDLE_AFTER };
-            let deadline = (notices || !self.idle).then(|| Instant::now() + wait);
+            let due = if notices || !self.idle { quiet_since + wait } else { self.check_files_at };
             let (requests, ingest) = (&mut self.requests, &mut self.ingest);
             let (reconciled, takes_ingest) = (self.group.is_reconciled(), self.group.takes_ingest());
-            let came = block_on(deadline, async {
+            let came = block_on(Some(due.min(self.check_files_at)), async {
                 tokio::select! {
                     biased;
                     Some(request) = requests.recv(), if reconciled => Came::Request(request),
@@ -238,11 +265,16 @@ impl Shift<'_> {
                 }
             });
             match came {
-                Some(Came::Request(request)) => self.group.add_request(request),
+                Some(Came::Request(request)) => {
+                    self.group.add_request(request);
+                    quiet_since = Instant::now();
+                }
                 Some(Came::Ingest(op)) => self.group.add_ingest(op),
                 // The last notices go with a last turn of their own.
-                Some(Came::Stop) => return notices,
-                None if notices => return true,
+                Some(Came::Stop) => return Ok(notices),
+                None if Instant::now() < due => {}
+                None if notices => return Ok(true),
+                None if self.idle => {}
                 None => {
                     self.idle = true;
                     // A housekeeper that is busy sees to the log anyway.
@@ -252,6 +284,16 @@ impl Shift<'_> {
                 }
             }
         }
+    }
+
+    /// Compares the paths of the files with what is open, once in a while.
+    fn check_files(&mut self) -> Result<(), FileReplaced> {
+        let now = Instant::now();
+        if self.check_files_at <= now {
+            self.check_files_at = now + CHECK_FILES;
+            self.store.files().check()?;
+        }
+        Ok(())
     }
 
     /// Leaves the database to another process that writes, after a turn of `took`.
@@ -297,8 +339,9 @@ impl Shift<'_> {
 
     /// Leaves a database that a plain copy finds whole.
     fn close(self) {
-        let database = &self.thread.config.database;
-        let done = Checkpointer::open(database).and_then(|link| link.checkpoint(CheckpointMode::Truncate));
+        let path = &self.thread.config.database;
+        let checkpoint = |link: Checkpointer| link.checkpoint(CheckpointMode::Truncate);
+        let done = self.thread.log.beside_the_store(path, || Checkpointer::open(path), checkpoint);
         if let Err(error) = done {
             tracing::warn!(%error, "the last checkpoint failed; the next start finds everything in the write-ahead log");
         }

@@ -8,13 +8,22 @@ mod connection;
 mod listener;
 mod seats;
 
-use std::{io, panic::AssertUnwindSafe, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    fmt, io,
+    panic::AssertUnwindSafe,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use futures_util::{FutureExt, StreamExt, stream::FuturesUnordered};
-use orchestrator_supervise::{Factory, Fault, Figure, FigureKind, Outbox, StartCx, StopToken, Vitals};
+use orchestrator_edge::Reconnect;
+use orchestrator_supervise::{
+    Backoff, Factory, Fault, Figure, FigureKind, Outbox, StartCx, StopToken, Vitals,
+};
 use tokio::{
-    net::UnixStream,
-    time::{Instant, sleep_until},
+    net::{UnixStream, unix::UCred},
+    time::{Instant, MissedTickBehavior, interval, sleep, sleep_until},
 };
 
 pub use listener::{WorkerListener, check};
@@ -23,10 +32,16 @@ use self::{
     connection::{Conversation, Shared},
     seats::{Seats, connection_limit},
 };
-use crate::messages::StoreRequest;
+use crate::{edge::error::EdgeError, messages::StoreRequest};
 
 /// How long accepting rests at the most when the system is out of descriptors or memory.
 const ACCEPT_REST: Duration = Duration::from_millis(50);
+
+/// Waits before a path that the operating system refuses is bound again.
+const RETRY: Backoff = Backoff { first: Duration::from_millis(100), max: Duration::from_secs(5) };
+
+/// How often it is checked that the path still stands for the socket.
+const CHECK: Duration = Duration::from_secs(1);
 
 /// How the socket is served.
 #[derive(Debug, Clone, Copy)]
@@ -44,24 +59,46 @@ impl Default for Service {
     }
 }
 
-/// The child that binds `path` and serves it. It fails if the path cannot be bound ([`WorkerListener::bind`]).
+/// The child that binds `path` and serves it. It fails if the path is somebody else's ([`WorkerListener::bind`]); a path that the
+/// operating system refuses is a state of the link, and tried again. Likewise a socket whose file was deleted or replaced is bound anew.
 /// Stopped, it lets the requests in work end and removes the socket; paused, it takes no further request in work.
 pub fn factory(path: PathBuf, service: Service, requests: Outbox<StoreRequest>) -> Factory {
     Factory::task(move |cx: StartCx| {
         let (path, requests) = (path.clone(), requests.clone());
         async move {
             let link = cx.vitals.link("unix socket", path.display().to_string());
-            let listener = WorkerListener::bind(&path).await.map_err(|error| Fault::from_error(&error))?;
-            link.up();
-            serve(listener, service, requests, &cx.vitals, cx.stop).await;
+            let mut tries = Reconnect::new(link, RETRY);
+            let Some(listener) = bind(&path, &mut tries, &cx.stop).await? else { return Ok(()) };
+            serve(listener, tries, service, requests, &cx.vitals, cx.stop).await;
             Ok(())
         }
     })
 }
 
+/// Binds `path`, waiting as long as the operating system refuses; None when asked to stop meanwhile.
+async fn bind(path: &Path, tries: &mut Reconnect, stop: &StopToken) -> Result<Option<WorkerListener>, Fault> {
+    loop {
+        let fault = match WorkerListener::bind(path).await {
+            Ok(listener) => {
+                tries.succeeded();
+                return Ok(Some(listener));
+            }
+            Err(error @ EdgeError::Refused { .. }) => Fault::from_error(&error),
+            Err(error) => return Err(Fault::from_error(&error)),
+        };
+        let delay = tries.failed(fault.to_string());
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => return Ok(None),
+            () = sleep(delay) => {}
+        }
+    }
+}
+
 /// Serves `listener` until `stop`; then lets the requests in work end.
 async fn serve(
     listener: WorkerListener,
+    tries: Reconnect,
     service: Service,
     requests: Outbox<StoreRequest>,
     vitals: &Arc<Vitals>,
@@ -69,6 +106,7 @@ async fn serve(
 ) {
     let house = House {
         listener,
+        tries,
         connections_max: service.connections_max.unwrap_or_else(connection_limit),
         connected: vitals.declare("connections", "connections", FigureKind::Gauge),
         evicted: vitals.declare("connections_evicted", "connections", FigureKind::Counter),
@@ -78,8 +116,28 @@ async fn serve(
     tokio::task::unconstrained(house.run(stop)).await;
 }
 
+/// Process at the other end of a connection, as the kernel saw it when it connected.
+struct Peer(Option<UCred>);
+
+impl Peer {
+    fn of(stream: &UnixStream) -> Self {
+        Self(stream.peer_cred().ok())
+    }
+}
+
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            // A process of another namespace has no number here.
+            Some(peer) => write!(f, "pid {} uid {}", peer.pid().unwrap_or(0), peer.uid()),
+            None => f.write_str("unknown"),
+        }
+    }
+}
+
 struct House {
     listener: WorkerListener,
+    tries: Reconnect,
     connections_max: usize,
     connected: Figure,
     evicted: Figure,
@@ -87,8 +145,10 @@ struct House {
 }
 
 impl House {
-    async fn run(self, stop: StopToken) {
+    async fn run(mut self, stop: StopToken) {
         let mut seats = Seats::default();
+        let mut check = interval(CHECK);
+        check.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut connections = FuturesUnordered::new();
         let mut resting = None;
         let mut stopping = false;
@@ -106,6 +166,7 @@ impl House {
                     seats.leave(id);
                     resting = None;
                 }
+                _ = check.tick(), if !stopping => self.stay_reachable().await,
                 () = sleep_until(resting.unwrap_or_else(Instant::now)), if resting.is_some() => resting = None,
                 accepted = self.listener.accept(), if may_accept => match accepted {
                     Ok(stream) => {
@@ -127,15 +188,40 @@ impl House {
         }
     }
 
+    /// Binds the path anew if the socket's file was deleted or replaced. Connections that stand go on.
+    async fn stay_reachable(&mut self) {
+        let path = self.listener.path();
+        if self.listener.is_current() {
+            return;
+        }
+        let bound = match check(path) {
+            Ok(()) => WorkerListener::bind(path).await,
+            Err(error) => Err(error),
+        };
+        match bound {
+            Ok(listener) => {
+                tracing::warn!(?path, "the worker socket was deleted or replaced: it is bound anew");
+                self.listener = listener;
+                self.tries.succeeded();
+            }
+            Err(error) => {
+                let why = Fault::from_error(&error);
+                let reason = format!("worker socket {} was deleted or replaced: {why}", path.display());
+                self.tries.incomplete(reason, CHECK);
+            }
+        }
+    }
+
     fn admit(&self, stream: UnixStream, seats: &mut Seats) -> impl Future<Output = u64> + use<> {
         let (id, seat) = seats.take();
+        let peer = Peer::of(&stream);
         let conversation = Conversation::new(stream, seat, self.shared.clone()).run();
         async move {
             // A panic ends its own connection only.
             match AssertUnwindSafe(conversation).catch_unwind().await {
                 Ok(Ok(())) => {}
-                Ok(Err(end)) => tracing::info!(connection = id, "worker connection closed: {end}"),
-                Err(_) => tracing::error!(connection = id, "worker connection panicked"),
+                Ok(Err(end)) => tracing::info!(connection = id, %peer, "worker connection closed: {end}"),
+                Err(_) => tracing::error!(connection = id, %peer, "worker connection panicked"),
             }
             id
         }

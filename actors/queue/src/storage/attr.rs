@@ -187,6 +187,13 @@ impl AttrState {
         }
     }
 
+    /// Uses up every row without a hand-out, for a path that nobody could report done.
+    pub fn withdraw(&mut self) {
+        for row in &mut self.rows {
+            row.is_dequeued = true;
+        }
+    }
+
     /// Makes every row ready and lifts a hold; returns how many rows changed and whether a hold was lifted.
     pub fn requeue(&mut self, now: i64) -> (usize, bool) {
         let mut changed = 0;

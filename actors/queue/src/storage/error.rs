@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use orchestrator_edge::FileReplaced;
+
 /// An error of the storage. Which of them are worth another try without a change from outside, [`Self::is_retryable`] says.
 #[derive(Debug, thiserror::Error)]
 pub enum StorageError {
@@ -41,6 +43,14 @@ pub enum StorageError {
         /// The database file.
         path: PathBuf,
     },
+    /// A file of the open database is not at its path any more. What was committed since is in no file there.
+    #[error(
+        "{replaced}: it is opened anew as at a start; to bring back another file, stop this program before"
+    )]
+    Replaced {
+        /// Which file.
+        replaced: FileReplaced,
+    },
     /// The fetcher is known and the run is not.
     #[error("run {started} of fetcher {fetcher:?} is not known: upsert it first")]
     UnknownRun {
@@ -61,10 +71,23 @@ pub enum StorageError {
     },
 }
 
+impl From<FileReplaced> for StorageError {
+    fn from(replaced: FileReplaced) -> Self {
+        Self::Replaced { replaced }
+    }
+}
+
 impl StorageError {
     /// Whether the same call may succeed later with nothing but time passing.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
-        matches!(self, Self::Busy { .. } | Self::Locked { .. } | Self::Full { .. } | Self::Backend { .. })
+        matches!(
+            self,
+            Self::Busy { .. }
+                | Self::Locked { .. }
+                | Self::Full { .. }
+                | Self::Replaced { .. }
+                | Self::Backend { .. }
+        )
     }
 }

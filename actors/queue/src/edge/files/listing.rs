@@ -16,11 +16,11 @@ pub(super) fn list(input_dir: &Path, warned: &WarnedNames) -> io::Result<Vec<Fet
                 if kind.is_file() || kind.is_symlink() {
                     files.push(file);
                 } else if warned.is_news(&name) {
-                    tracing::warn!(name = %name.display(), "ignored: it is not a regular file");
+                    tracing::warn!(?name, "ignored: it is not a regular file");
                 }
             }
             NameClass::Odd(odd) if warned.is_news(&name) => {
-                tracing::warn!(name = %name.display(), "ignored: {odd}");
+                tracing::warn!(?name, "ignored: {odd}");
             }
             NameClass::Odd(_) | NameClass::Other => {}
         }

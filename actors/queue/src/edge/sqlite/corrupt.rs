@@ -23,8 +23,26 @@ pub fn set_aside(db_path: &Path, unix_time: i64) -> Result<PathBuf, StorageError
     })
 }
 
+/// Renames `log`, a write-ahead log beside `db_path` that belongs to another file, to `DB.replaced-<unix_time>-wal` and returns the
+/// new path.
+///
+/// # Errors
+/// [`StorageError::Backend`].
+pub(super) fn set_log_aside(db_path: &Path, log: &Path, unix_time: i64) -> Result<PathBuf, StorageError> {
+    let rename = || {
+        let target = with_suffix(&free_name(db_path, "replaced", unix_time)?, "-wal");
+        fs::rename(log, &target)?;
+        Ok(target)
+    };
+    rename().map_err(|source: io::Error| StorageError::Backend {
+        path: db_path.to_path_buf(),
+        action: "setting a foreign log aside",
+        source: Box::new(source),
+    })
+}
+
 fn rename_all(db_path: &Path, unix_time: i64) -> io::Result<PathBuf> {
-    let target = free_name(db_path, unix_time)?;
+    let target = free_name(db_path, "corrupt", unix_time)?;
     for suffix in SUFFIXES {
         match fs::rename(with_suffix(db_path, suffix), with_suffix(&target, suffix)) {
             Ok(()) => {}
@@ -38,8 +56,8 @@ fn rename_all(db_path: &Path, unix_time: i64) -> io::Result<PathBuf> {
     Ok(target)
 }
 
-fn free_name(db_path: &Path, unix_time: i64) -> io::Result<PathBuf> {
-    let first = with_suffix(db_path, &format!(".corrupt-{unix_time}"));
+fn free_name(db_path: &Path, why: &str, unix_time: i64) -> io::Result<PathBuf> {
+    let first = with_suffix(db_path, &format!(".{why}-{unix_time}"));
     let mut candidate = first.clone();
     let mut number = 2;
     while any_exists(&candidate)? {

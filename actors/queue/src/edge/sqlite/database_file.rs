@@ -5,17 +5,16 @@ use std::{
     collections::BTreeMap,
     fs::{self, File},
     io,
-    os::unix::fs::MetadataExt,
-    path::Path,
+    path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
 };
 
-/// Device and inode.
-type Identity = (u64, u64);
+use orchestrator_edge::FileIdentity;
 
-/// Files that were ever synchronised. They stay open for good: POSIX locks belong to a process and a file, so that closing
-/// any descriptor of it would drop the locks of SQLite's connections too (sqlite.org/howtocorrupt.html, 2.2).
-static KEPT: Mutex<BTreeMap<Identity, Arc<File>>> = Mutex::new(BTreeMap::new());
+/// Files that were ever synchronised, with the path they had then. They stay open as long as a connection may have them: POSIX locks
+/// belong to a process and a file, so that closing any descriptor of it would drop the locks of SQLite's connections too
+/// (sqlite.org/howtocorrupt.html, 2.2).
+static KEPT: Mutex<BTreeMap<FileIdentity, (PathBuf, Arc<File>)>> = Mutex::new(BTreeMap::new());
 
 /// Waits until what was written to the file at `path` is on the disk. Holds up no reader and no writer of the file.
 ///
@@ -25,27 +24,33 @@ pub(super) fn sync(path: &Path) -> io::Result<()> {
     kept(path)?.sync_data()
 }
 
+/// Closes files that were at `path` and are not any more, so that a deleted one gives its space back. Call it while no connection of
+/// this process has one of them.
+pub(crate) fn release_replaced(path: &Path) {
+    let now = FileIdentity::at(path).ok().flatten();
+    let mut all = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+    all.retain(|identity, (kept, _)| kept != path || Some(*identity) == now);
+}
+
 fn kept(path: &Path) -> io::Result<Arc<File>> {
     let mut all = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(file) = all.get(&identity(&fs::metadata(path)?)) {
+    if let Some((_, file)) = all.get(&FileIdentity::of(&fs::metadata(path)?)) {
         return Ok(Arc::clone(file));
     }
     let file = Arc::new(File::open(path)?);
-    let found = identity(&file.metadata()?);
+    let found = FileIdentity::of(&file.metadata()?);
     // Another file may have come to the path since the first look; one that is kept already must not be closed here.
-    if let Some(former) = all.insert(found, Arc::clone(&file)) {
+    if let Some(former) = all.insert(found, (path.to_owned(), Arc::clone(&file))) {
         std::mem::forget(former);
     }
     Ok(file)
 }
 
-fn identity(metadata: &fs::Metadata) -> Identity {
-    (metadata.dev(), metadata.ino())
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails right there")]
+
+    use std::os::unix::fs::MetadataExt;
 
     use super::*;
 
@@ -86,6 +91,10 @@ mod tests {
         fs::write(&path, "two").unwrap();
         sync(&path).unwrap();
         let found = kept(&path).unwrap().metadata().unwrap();
-        assert_eq!(identity(&found), identity(&fs::metadata(&path).unwrap()));
+        assert_eq!(Some(FileIdentity::of(&found)), FileIdentity::at(&path).unwrap());
+        let open = || KEPT.lock().unwrap().values().filter(|(kept, _)| *kept == path).count();
+        assert_eq!(open(), 2);
+        release_replaced(&path);
+        assert_eq!(open(), 1, "the one that is there");
     }
 }

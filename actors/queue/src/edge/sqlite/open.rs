@@ -4,9 +4,11 @@ use super::error::explain;
 use super::lock::InstanceLock;
 use super::{schema, triggers};
 use crate::storage::StorageError;
+use orchestrator_edge::{DatabaseFiles, DatabasePart, FileReplaced};
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, OpenFlags, TransactionBehavior};
+use rusqlite::{Connection, FileControl, OpenFlags, TransactionBehavior};
 use std::path::Path;
+use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use std::time::Duration;
 
 /// How far a commit goes before it returns.
@@ -46,8 +48,13 @@ impl Default for Options {
 /// How long SQLite itself waits for a lock; longer waits are the caller's, who has others to serve meanwhile.
 const BUSY_WAIT: Duration = Duration::from_millis(10);
 
+/// Latest incarnation of any store of this process. A file that takes the place of another may be younger in incarnations: it must
+/// not give out names of hand-outs that connections still know from the other one.
+static LATEST: AtomicI64 = AtomicI64::new(0);
+
 pub(super) struct Opened {
     pub(super) conn: Connection,
+    pub(super) files: DatabaseFiles,
     pub(super) lock: InstanceLock,
     /// Larger at every opening.
     pub(super) incarnation: i64,
@@ -73,9 +80,28 @@ pub(super) fn open(path: &Path, options: &Options) -> Result<Opened, StorageErro
             known: triggers::OWN_VERSION,
         });
     }
-    let incarnation = triggers::next_incarnation(&tx).map_err(failed)?;
+    let incarnation = triggers::next_incarnation(&tx, LATEST.load(Relaxed) + 1).map_err(failed)?;
     tx.commit().map_err(failed)?;
-    Ok(Opened { conn, lock, incarnation })
+    LATEST.fetch_max(incarnation, Relaxed);
+    let files = files(path, &conn)?;
+    Ok(Opened { conn, files, lock, incarnation })
+}
+
+/// The files at `path`, which are those that `conn` has open.
+fn files(path: &Path, conn: &Connection) -> Result<DatabaseFiles, StorageError> {
+    let files = DatabaseFiles::at(path).map_err(|source| StorageError::Backend {
+        path: path.to_path_buf(),
+        action: "looking at its files",
+        source: source.into(),
+    })?;
+    let mut moved = 0;
+    conn.file_control(None::<&str>, FileControl::HasMoved(&mut moved))
+        .map_err(|error| explain(path, "looking at its files", error))?;
+    if moved != 0 {
+        let (path, part) = (path.to_path_buf(), DatabasePart::Database);
+        return Err(FileReplaced { path, part, gone: false }.into());
+    }
+    Ok(files)
 }
 
 fn check_version(path: &Path, conn: &Connection) -> Result<(), StorageError> {

@@ -6,11 +6,14 @@ use super::lock::InstanceLock;
 use super::neighbours::Neighbours;
 use super::open::{Opened, Options, open};
 use super::view::View;
-use super::{attr, deletion, groups, handout, ingest, staging};
+use super::{abandoned, attr, deletion, groups, handout, ingest, staging};
+use crate::protocol::ATTR_PATH_BYTES_MAX;
 use crate::storage::{
-    Batch, Deletion, HandoutId, Job, Requeued, RunId, RunState, Storage, StorageError, Upsert, is_expired,
-    is_held,
+    AttrState, Batch, Deletion, HandoutId, Job, Requeued, RunId, RunState, Storage, StorageError, Upsert,
+    is_expired, is_held,
 };
+use orchestrator_edge::{DatabaseFiles, FileReplaced};
+use orchestrator_supervise::sanitize;
 use rusqlite::Connection;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,12 +23,17 @@ use std::time::{Duration, Instant};
 /// Repairs of single groups in one dequeue before the whole table of groups is made anew.
 const MAX_REPAIRS: usize = 1_000;
 
+/// Attribute paths that no `DONE` can report and that one dequeue takes out at most (P13): others wait for its commit. Beyond that it
+/// finds no job, and the next one goes on.
+const MAX_WITHDRAWN: usize = 32;
+
 /// The queue's storage in a SQLite file. Use it from one thread; a second connection checkpoints
 /// ([`super::Checkpointer`]) and a third one answers operators ([`super::Inspector`]).
 #[derive(Debug)]
 pub struct SqliteStore {
     conn: Connection,
     path: PathBuf,
+    files: DatabaseFiles,
     options: Options,
     view: Option<View>,
     /// SQLite's count of foreign commits when `view` was made.
@@ -46,7 +54,7 @@ impl SqliteStore {
     /// instance has it, [`StorageError::NewerSchema`], [`StorageError::Corrupt`] (see [`super::set_aside`]),
     /// [`StorageError::Full`], [`StorageError::Backend`].
     pub fn open(path: &Path, options: Options) -> Result<Self, StorageError> {
-        let Opened { mut conn, lock, incarnation } = open(path, &options)?;
+        let Opened { mut conn, files, lock, incarnation } = open(path, &options)?;
         let wal_pages = Arc::new(AtomicU64::new(0));
         let shared = Arc::clone(&wal_pages);
         conn.wal_hook(Some(move |_: &mut rusqlite::hooks::Wal, pages: std::ffi::c_int| {
@@ -57,6 +65,7 @@ impl SqliteStore {
         Ok(Self {
             conn,
             path: path.to_path_buf(),
+            files,
             options,
             view: None,
             data_version: 0,
@@ -81,6 +90,21 @@ impl SqliteStore {
     /// [`StorageError::Full`], [`StorageError::Backend`]. A lock in the way is no error but [`Checkpointed::busy`].
     pub fn checkpoint_rest(&mut self) -> Result<Checkpointed, StorageError> {
         checkpoint::run(&self.conn, &self.path, CheckpointMode::Passive)
+    }
+
+    /// The files that are open.
+    #[must_use]
+    pub fn files(&self) -> &DatabaseFiles {
+        &self.files
+    }
+
+    /// Closes a database of which a file was `replaced`. Every commit is moved into the database file that is open, wherever it is
+    /// now, and a log at the path that is not that of the file there is set aside as of `unix_time`, in seconds.
+    ///
+    /// # Errors
+    /// Of SQLite or the file system; the database is closed in any case.
+    pub fn abandon(self, replaced: &FileReplaced, unix_time: i64) -> Result<(), StorageError> {
+        abandoned::close(self.conn, &self.path, &self.files, replaced, unix_time)
     }
 
     /// A connection of ours is about to cut the log: that is not taken for another process's commit.
@@ -176,7 +200,8 @@ impl Storage for SqliteStore {
     fn commit(&mut self) -> Result<(), StorageError> {
         let done = self.conn.prepare_cached("COMMIT").and_then(|mut commit| commit.execute([]));
         match done {
-            Ok(_) => Ok(()),
+            // No answer leaves for what is in a file that is not at the path any more.
+            Ok(_) => Ok(self.files.check_database()?),
             Err(error) => {
                 self.rollback()?;
                 Err(explain(&self.path, "committing", error))
@@ -262,7 +287,7 @@ impl Storage for SqliteStore {
             if options.redeliver_after_lease {
                 handout::release_expired(conn, view, now, options.hold_secs)?;
             }
-            let mut repairs = 0;
+            let (mut repairs, mut withdrawn) = (0, 0);
             loop {
                 let [free, held] = view.heads.first(conn)?;
                 let held = held.filter(|(key, _)| hold_is_over(key.last_started, now, options.hold_secs));
@@ -274,6 +299,14 @@ impl Storage for SqliteStore {
                         && place.is_at(&key)
                 });
                 if stands && !state.is_out_of_step() && !is_held(state.log.as_ref(), now, options.hold_secs) {
+                    if key.attr_path.len() > ATTR_PATH_BYTES_MAX {
+                        if withdrawn == MAX_WITHDRAWN {
+                            return Ok(None);
+                        }
+                        withdrawn += 1;
+                        withdraw(conn, view, &key.attr_path, &state)?;
+                        continue;
+                    }
                     return handout::dispatch(conn, view, handout, &key, section.run_started, state, now)
                         .map(Some);
                 }
@@ -337,6 +370,18 @@ impl Storage for SqliteStore {
             Ok(Requeued { rows, was_in_flight })
         })
     }
+}
+
+/// Uses up the rows of an attribute path that no `DONE` can report.
+fn withdraw(conn: &Connection, view: &mut View, attr_path: &str, state: &AttrState) -> rusqlite::Result<()> {
+    tracing::warn!(
+        attr_path = sanitize(attr_path),
+        bytes = attr_path.len(),
+        "a row of the database is used up and not handed out: no DONE could report so long an attribute path"
+    );
+    let mut after = state.clone();
+    after.withdraw();
+    attr::save(conn, view, attr_path, state, &after)
 }
 
 fn hold_is_over(started: Option<i64>, now: i64, hold: i64) -> bool {

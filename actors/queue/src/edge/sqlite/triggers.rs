@@ -117,11 +117,11 @@ fn own_objects(conn: &Connection) -> rusqlite::Result<i64> {
 }
 
 /// A number that is larger at every opening of this database; the caller holds a write transaction.
-pub(super) fn next_incarnation(conn: &Connection) -> rusqlite::Result<i64> {
+pub(super) fn next_incarnation(conn: &Connection, at_least: i64) -> rusqlite::Result<i64> {
     conn.query_row(
-        "INSERT INTO orchestrator_meta (name, value) VALUES ('incarnation', 1)
-         ON CONFLICT (name) DO UPDATE SET value = value + 1 RETURNING value",
-        [],
+        "INSERT INTO orchestrator_meta (name, value) VALUES ('incarnation', ?1)
+         ON CONFLICT (name) DO UPDATE SET value = max(value + 1, ?1) RETURNING value",
+        [at_least],
         |row| row.get(0),
     )
 }

@@ -50,6 +50,18 @@ impl WorkerListener {
         Ok(Self { listener, path: path.to_owned(), inode })
     }
 
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether the path stands for this socket. One that the operating system does not tell about is taken for the same.
+    pub(super) fn is_current(&self) -> bool {
+        match inode(&self.path) {
+            Ok(inode) => inode == self.inode,
+            Err(error) => !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory),
+        }
+    }
+
     pub(super) async fn accept(&self) -> io::Result<UnixStream> {
         self.listener.accept().await.map(|(stream, _)| stream)
     }
@@ -60,7 +72,7 @@ impl Drop for WorkerListener {
         if inode(&self.path).is_ok_and(|inode| inode == self.inode)
             && let Err(error) = fs::remove_file(&self.path)
         {
-            tracing::warn!(path = %self.path.display(), %error, "cannot remove the worker socket");
+            tracing::warn!(path = ?self.path, %error, "cannot remove the worker socket");
         }
     }
 }

@@ -1,0 +1,41 @@
+//! The end of a database whose files were deleted, moved or replaced while it was open.
+
+use super::checkpoint::{self, CheckpointMode};
+use super::corrupt::set_log_aside;
+use crate::storage::StorageError;
+use orchestrator_edge::{DatabaseFiles, DatabasePart, FileReplaced};
+use rusqlite::Connection;
+use rusqlite::config::DbConfig;
+use std::path::Path;
+
+/// Moves every commit into the database file that `conn` has open and closes it. The log is empty then: it changes nothing in another
+/// file that came to the path.
+pub(super) fn close(
+    conn: Connection,
+    path: &Path,
+    files: &DatabaseFiles,
+    replaced: &FileReplaced,
+    unix_time: i64,
+) -> Result<(), StorageError> {
+    // Closing must do nothing to a log that another process may have begun anew.
+    if let Err(error) = conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true) {
+        tracing::debug!(%error, "the log is moved once more when the database is closed");
+    }
+    if replaced.part == DatabasePart::LogIndex {
+        // The log is where it was, and the next opening reads it.
+        return Ok(());
+    }
+    let moved = checkpoint::run(&conn, path, CheckpointMode::Truncate);
+    drop(conn);
+    let (log, is_ours) = files.log();
+    let length = log.metadata().map_or(0, |metadata| metadata.len());
+    if length > 0 && is_ours == (replaced.part == DatabasePart::Database) {
+        let kept = set_log_aside(path, log, unix_time)?;
+        tracing::warn!(
+            ?log,
+            ?kept,
+            "set aside: a write-ahead log that does not belong to the database at its side"
+        );
+    }
+    moved.map(drop)
+}
