@@ -217,3 +217,86 @@ fn d07_order_by_last_start_then_jitter() {
     second.insert(0, "new".to_owned());
     assert_eq!(drain(&mut worker), second);
 }
+
+/// The system's clock is set by hours and days, both ways, while workers work: no job is lost, none hangs, nothing falls over. Set
+/// ahead, holds end early; set back, they end later by as much, and DONE ends them at once.
+#[test]
+fn the_clock_jumps() {
+    const DAY: i64 = 86_400;
+    let library = ["x86_64", "aarch64"]
+        .map(|machine| format!("/usr/lib/{machine}-linux-gnu/faketime/libfaketime.so.1"))
+        .into_iter()
+        .find(|path| std::path::Path::new(path).exists())
+        .expect("libfaketime is installed");
+    let directory = tempfile::tempdir().unwrap();
+    let jump = directory.path().join("jump");
+    let set = |seconds: i64| {
+        let next = directory.path().join("next");
+        std::fs::write(&next, format!("{seconds:+}\n")).unwrap();
+        std::fs::rename(next, &jump).unwrap();
+    };
+    set(0);
+    let site = site().shell(&format!(
+        "export LD_PRELOAD={library} FAKETIME_TIMESTAMP_FILE={} FAKETIME_NO_CACHE=1 FAKETIME_DONT_FAKE_MONOTONIC=1 \
+         DONT_FAKE_MONOTONIC=1",
+        jump.display()
+    ));
+    site.write("f1.1.txt", "alpha 0 1\nbravo 0 1\ncharlie 0 1\ndelta 0 1\n");
+    let instance = site.start();
+    let foreign = site.database();
+    foreign.expect("SELECT count(*) FROM queue", &["4"]);
+    let mut worker = site.worker();
+    let first = worker.ready().attr_path().to_owned();
+    let started = |attr_path: &str| -> i64 {
+        foreign.rows(&format!("SELECT started FROM log WHERE attr_path = '{attr_path}'"))[0].parse().unwrap()
+    };
+    let began = started(&first);
+    assert!((began - now(&foreign)).abs() < 600, "the clock of the test itself");
+    // Another fetcher lists the path that is in flight: held, until the clock is set ahead beyond the hold.
+    site.write("f2.2.txt", format!("{first} other\n"));
+    foreign.expect("SELECT count(*) FROM queue", &["5"]);
+    set(-3 * DAY);
+    let second = worker.ready().attr_path().to_owned();
+    assert_ne!(second, first);
+    assert!((started(&second) - (began - 3 * DAY)).abs() < 600, "the clock was set back");
+    let third = worker.done(&second, 2).attr_path().to_owned();
+    assert_eq!(foreign.rows(&format!("SELECT exit_code FROM log WHERE attr_path = '{second}'")), ["2"]);
+    set(10 * DAY);
+    let mut seen = vec![first.clone(), second, third.clone()];
+    // The hold of `first` is over; the last one was never started, so it comes before.
+    let last = worker.ready().attr_path().to_owned();
+    seen.push(last.clone());
+    match worker.ready() {
+        Reply::Job { attr_path, payload } => {
+            assert_eq!((attr_path, payload.as_str()), (first.clone(), "other"))
+        }
+        other => panic!("{other:?}"),
+    }
+    // Set back again: what was started in the future is held on, what was started long ago is not.
+    set(-DAY);
+    site.write("f3.3.txt", format!("{third} again\n{last} again\nnew 1\n"));
+    foreign.expect("SELECT count(*) FROM queue", &["8"]);
+    assert_eq!(worker.ready().attr_path(), "new");
+    assert_eq!(worker.ready().attr_path(), third);
+    assert_eq!(worker.ready(), Reply::NoJobs);
+    assert_eq!(worker.done(&last, 0).attr_path(), last, "DONE ends a hold whenever it was started");
+    // A restart in the past works on the same database.
+    drop(worker);
+    assert!(instance.terminate().success(), "{}", site.log());
+    set(-20 * 365 * DAY);
+    let mut instance = site.start();
+    let mut worker = site.worker();
+    assert_eq!(worker.ready(), Reply::NoJobs);
+    assert_eq!(worker.done(&third, 3), Reply::NoJobs);
+    assert_eq!(foreign.rows(&format!("SELECT exit_code FROM log WHERE attr_path = '{third}'")), ["3"]);
+    site.write("f4.4.txt", "later 1\n");
+    foreign.expect("SELECT count(*) FROM queue", &["9"]);
+    assert_eq!(worker.ready().attr_path(), "later");
+    seen.sort();
+    assert_eq!(seen, ["alpha", "bravo", "charlie", "delta"]);
+    assert!(instance.ended().is_none());
+    for child in ["sqlite", "housekeeper", "worker_socket", "reader", "watcher", "inotify"] {
+        assert_eq!(site.node(&format!("queue/{child}"))["restarts"], 0, "{child}: {}", site.log());
+    }
+    assert!(instance.terminate().success());
+}

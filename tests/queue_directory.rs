@@ -1,8 +1,13 @@
-//! The input directory itself: events that were lost [R14], and a directory that goes and comes back [R15].
+//! The input directory itself: events that were lost [R14], a directory that goes and comes back [R15], and more renames than
+//! anybody can follow.
 
-use std::fs;
+use std::{
+    fs,
+    sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst},
+    thread,
+};
 
-use orchestrator_harness::{Instance, Reply, Site, eventually};
+use orchestrator_harness::{Instance, Reply, Site, eventually, load::Dice};
 
 fn site() -> Site {
     Site::new(env!("CARGO_BIN_EXE_orchestrator"))
@@ -134,4 +139,65 @@ fn r15_replaced_by_another_one() {
     database.expect(ATTRS, &["bravo", "charlie"]);
     lives(&site, &mut instance);
     database.expect(ATTRS, &["bravo", "charlie"]);
+}
+
+/// Thousands of renames a second between the names of complete and growing files of several runs. Workers are answered all the while,
+/// memory and log stay small, and in the end the rows are those of the files under their last names.
+#[test]
+fn a_storm_of_renames_ends_with_the_rows_of_the_last_names() {
+    const FILES: usize = 4;
+    const RENAMES: u64 = 40_000;
+    let site = site();
+    let names: Vec<String> =
+        (1..=5).flat_map(|run| [format!("f.{run}.txt"), format!("f.{run}.txt.part")]).collect();
+    let mut at: Vec<usize> = (0..FILES).map(|file| 2 * file).collect();
+    for (file, name) in at.iter().enumerate() {
+        site.write(&names[*name], (0..50).map(|i| format!("a{file}-{i} 1\n")).collect::<String>());
+    }
+    let mut instance = site.start();
+    site.database().expect("SELECT count(*) FROM queue", &["200"]);
+    let before = instance.memory("VmRSS");
+    let (stormy, answers) = (AtomicBool::new(true), AtomicU64::new(0));
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut worker = site.worker();
+            let mut reply = worker.ready();
+            while stormy.load(SeqCst) {
+                answers.fetch_add(1, SeqCst);
+                reply = match &reply {
+                    Reply::Job { attr_path, .. } => worker.done(attr_path, 0),
+                    Reply::NoJobs => worker.ready(),
+                    Reply::Closed => panic!("closed"),
+                };
+            }
+        });
+        let mut dice = Dice::new(7);
+        for _ in 0..RENAMES {
+            let (file, to) = (dice.below(FILES), dice.below(names.len()));
+            if !at.contains(&to) {
+                site.rename(&names[at[file]], &names[to]);
+                at[file] = to;
+            }
+        }
+        let meanwhile = answers.load(SeqCst);
+        eventually("workers to be answered", || answers.load(SeqCst) > meanwhile + 100);
+        stormy.store(false, SeqCst);
+    });
+    assert!(answers.load(SeqCst) > 100);
+    // A growing file that leaves takes its run with it [C23], also while another file has the complete name: so each one ends
+    // under a name of its own.
+    for (file, name) in at.iter().enumerate() {
+        site.rename(&names[*name], &format!("f.{}.txt", 11 + file));
+    }
+    let expected: Vec<String> = (0..FILES).map(|file| format!("{}|a{file}", 11 + file)).collect();
+    let expected: Vec<&str> = expected.iter().map(String::as_str).collect();
+    let rows = "SELECT DISTINCT fetcher_run_started, substr(attr_path, 1, 2) FROM queue ORDER BY 1, 2";
+    site.database().expect(rows, &expected);
+    site.database().expect("SELECT count(*) FROM queue", &["200"]);
+    let growth = instance.memory("VmRSS").saturating_sub(before);
+    assert!(growth < 64 << 20, "{} MiB", growth >> 20);
+    let log = site.log();
+    assert!(log.len() < 64 << 10, "{} bytes of log: {}", log.len(), &log[..4096]);
+    lives(&site, &mut instance);
+    assert!(instance.terminate().success());
 }

@@ -1,9 +1,9 @@
 //! A full disk under the database [R45]: an outage with a reason, not a crash; what was acknowledged stays, and the work
-//! goes on once there is space.
+//! goes on once there is space. Likewise a directory that cannot be written: it is waited for.
 
 use std::{collections::BTreeMap, thread, time::Duration};
 
-use orchestrator_harness::{Database, Reply, Site, SmallDisk, eventually};
+use orchestrator_harness::{Database, Reply, Site, SmallDisk, Worker, eventually, wait_for};
 
 const JOBS: usize = 4_000;
 
@@ -137,5 +137,83 @@ fn r45_a_file_that_does_not_fit() {
         database(disk).expect("SELECT is_complete FROM fetcher_runs ORDER BY run_started", &["1", "1"]);
         eventually("the link to be up", || site.link("queue/sqlite").state == "up");
         assert!(instance.terminate().success());
+    });
+}
+
+/// A read-only database directory, with a database in it and without one: workers wait until it can be written.
+#[test]
+fn a_database_directory_that_is_read_only() {
+    SmallDisk::with(16, "a_database_directory_that_is_read_only", |disk| {
+        for existing in [false, true] {
+            let site = site(disk);
+            site.write("f.1.txt", "alpha 1\n");
+            disk.set_read_only(true);
+            let mut instance = site.spawn();
+            eventually("the link to say why", || {
+                let link = site.link("queue/sqlite");
+                link.state == "down" && link.reason.to_lowercase().contains("read-only")
+            });
+            let mut worker = site.worker();
+            worker.send(b"READY\n").unwrap();
+            assert!(instance.ended().is_none());
+            assert_eq!(site.node("queue/sqlite")["restarts"], 0, "an outage is no crash; {}", site.log());
+            disk.set_read_only(false);
+            assert_eq!(worker.reply().attr_path(), "alpha", "{existing}");
+            eventually("the link to be up", || site.link("queue/sqlite").state == "up");
+            assert_eq!(worker.done("alpha", 0), Reply::NoJobs);
+            assert!(instance.terminate().success());
+            let done = database(disk).rows("SELECT count(*) FROM log WHERE exit_code = 0");
+            assert_eq!(done, ["1"]);
+            database(disk).execute("UPDATE queue SET is_dequeued = 0");
+        }
+    });
+}
+
+/// Read-only directories of the socket and of the fetcher files: the one is waited for, the other is only read.
+#[test]
+fn directories_of_socket_and_files_that_are_read_only() {
+    SmallDisk::with(16, "directories_of_socket_and_files_that_are_read_only", |disk| {
+        let socket = disk.path().join("worker.sock");
+        std::fs::create_dir(disk.path().join("fetchers")).unwrap();
+        std::fs::write(disk.path().join("fetchers/f.1.txt"), "alpha 1\n").unwrap();
+        let site = Site::new(env!("CARGO_BIN_EXE_orchestrator"))
+            .set(&format!("queue.socket={}", socket.display()))
+            .set(&format!("queue.input_dir={}", disk.path().join("fetchers").display()));
+        disk.set_read_only(true);
+        let mut instance = site.spawn();
+        site.database().expect("SELECT count(*) FROM sqlite_schema WHERE name = 'queue'", &["1"]);
+        site.database().expect("SELECT attr_path FROM queue", &["alpha"]);
+        eventually("the link to say why", || {
+            let link = site.link("queue/worker_socket");
+            link.state == "down" && link.reason.to_lowercase().contains("read-only")
+        });
+        assert!(instance.ended().is_none());
+        disk.set_read_only(false);
+        let mut worker = wait_for("the socket", || Worker::connect(&socket).ok());
+        assert_eq!(worker.ready().attr_path(), "alpha");
+        for child in ["worker_socket", "sqlite", "reader", "inotify"] {
+            assert_eq!(site.node(&format!("queue/{child}"))["restarts"], 0, "{child}: {}", site.log());
+        }
+        // The socket's file is deleted: connections stand, and the path is bound anew.
+        std::fs::remove_file(&socket).unwrap();
+        let mut other = wait_for("the socket again", || Worker::connect(&socket).ok());
+        assert_eq!(other.ready(), Reply::NoJobs);
+        assert_eq!(worker.done("alpha", 7), Reply::NoJobs);
+        assert_eq!(site.database().rows("SELECT exit_code FROM log"), ["7"]);
+        // Somebody else's socket in its place is left alone.
+        std::fs::remove_file(&socket).unwrap();
+        let foreign = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+        eventually("the link to say why", || {
+            let link = site.link("queue/worker_socket");
+            link.state == "down" && link.reason.contains("belongs to a running instance")
+        });
+        assert_eq!(worker.ready(), Reply::NoJobs);
+        drop(foreign);
+        eventually("the socket once more", || {
+            Worker::connect(&socket).is_ok_and(|mut worker| worker.ready() == Reply::NoJobs)
+        });
+        eventually("the link to be up", || site.link("queue/worker_socket").state == "up");
+        assert!(instance.terminate().success());
+        assert!(!socket.exists());
     });
 }

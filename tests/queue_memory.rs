@@ -1,7 +1,8 @@
 //! Memory is bounded whatever comes in [R16]: a very long line, very many files, clients that never read.
 
 use std::{
-    io::{ErrorKind, Write},
+    fs::{self, File},
+    io::{ErrorKind, Seek, SeekFrom, Write},
     os::unix::net::UnixStream,
 };
 
@@ -74,6 +75,82 @@ fn r16_a_long_line_that_grows() {
     }
     let peak = instance.memory("VmHWM") - before;
     assert!(peak < 3 * LONG as u64, "{} MiB", peak / MIB);
+}
+
+/// A file with a line of `before`, then `hole` bytes of zero, which cost no disk, then `after`.
+fn write_with_a_hole(site: &Site, name: &str, before: &str, hole: u64, after: &str) {
+    let hidden = site.file("not-yet");
+    let mut file = File::create(&hidden).expect("create a file");
+    file.write_all(before.as_bytes()).expect("write");
+    file.seek(SeekFrom::Current(i64::try_from(hole).expect("a length"))).expect("seek");
+    file.write_all(after.as_bytes()).expect("write");
+    fs::rename(&hidden, site.file(name)).expect("move it into place");
+}
+
+/// R16, P13: whichever field is long, little is kept of a line, it is told once, and the next one counts.
+#[test]
+fn r16_a_line_of_480_mib_is_skipped_in_slices() {
+    const HOLE: u64 = 480 << 20;
+    let site = site();
+    site.write("f.1.txt", "first 1\n");
+    let instance = site.start();
+    let mut worker = site.worker();
+    assert_eq!(worker.ready().attr_path(), "first");
+    let before = instance.memory("VmHWM");
+    let cases = [
+        ("path.2.txt", "", " 1\n", format!("its attribute path has {HOLE} bytes")),
+        ("payload.3.txt", "long ", "\n", format!("it has {} bytes", HOLE + 5)),
+        ("alone.4.txt", "", "\n", format!("its attribute path has {HOLE} bytes")),
+        ("white.5.txt", "       ", "1 1\n", format!("its attribute path has {} bytes", HOLE + 1)),
+    ];
+    for (name, start, end, told) in &cases {
+        write_with_a_hole(&site, name, &format!("a{name} 1\n{start}"), HOLE, &format!("{end}z{name} 1\n"));
+        let mut seen = Vec::new();
+        while seen.len() < 2 {
+            // Workers are answered while it is read.
+            match worker.ready() {
+                Reply::Job { attr_path, .. } => seen.push(attr_path),
+                Reply::NoJobs => {}
+                Reply::Closed => panic!("closed"),
+            }
+        }
+        assert_eq!(seen, [format!("a{name}"), format!("z{name}")]);
+        let log = site.log();
+        let lines: Vec<&str> = log.lines().filter(|line| line.contains(name)).collect();
+        assert!(lines.len() == 1 && lines[0].contains(told) && lines[0].contains("line=2"), "{lines:#?}");
+    }
+    let peak = instance.memory("VmHWM") - before;
+    assert!(peak < 32 * MIB, "{} MiB", peak / MIB);
+    assert!(instance.terminate().success());
+}
+
+/// Tails without an end in many files cost little each, however long they are.
+#[test]
+fn r16_long_tails_of_many_growing_files() {
+    const FILES: u64 = 20;
+    let site = site();
+    let instance = site.start();
+    site.worker().ready();
+    let before = instance.memory("VmHWM");
+    let piece = "0123456789abcde ".repeat(1 << 16);
+    for number in 1..=FILES {
+        site.write(
+            &format!("f.{number}.txt.part"),
+            format!("short{number} 1\nlong{number} {}", piece.repeat(8)),
+        );
+    }
+    let rows = (2 * FILES).to_string();
+    site.database().expect("SELECT count(*) FROM queue", &[&FILES.to_string()]);
+    eventually("all to be read", || site.figure("queue/reader", "text_read") >= FILES);
+    let peak = instance.memory("VmHWM") - before;
+    assert!(peak < 48 * MIB, "{} MiB for tails of {} MiB", peak / MIB, FILES * 8);
+    for number in 1..=FILES {
+        site.append(&format!("f.{number}.txt.part"), "\n");
+    }
+    site.database().expect("SELECT count(*) FROM queue", &[&rows]);
+    let lengths = "SELECT DISTINCT length(payload) FROM queue WHERE attr_path LIKE 'long%'";
+    assert_eq!(site.database().rows(lengths), [(8 * piece.len() - 1).to_string()]);
+    assert!(instance.terminate().success());
 }
 
 /// Each of many growing files costs little, however long it has been open.

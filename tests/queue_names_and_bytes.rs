@@ -2,14 +2,15 @@
 //! [R07-R09], and files whose way into place the original does not see [R10-R13].
 
 use std::{
+    ffi::OsString,
     fs::{self, File},
     io::Write,
-    os::unix::fs::symlink,
+    os::unix::{ffi::OsStringExt, fs::symlink},
     process::Command,
     time::{Duration, Instant},
 };
 
-use orchestrator_harness::{Instance, Reply, Site, eventually, wait_for};
+use orchestrator_harness::{Instance, Reply, Site, assert_valid, eventually, original, wait_for};
 
 fn site() -> Site {
     Site::new(env!("CARGO_BIN_EXE_orchestrator"))
@@ -67,7 +68,7 @@ fn r01_r02_r03_numbers_that_are_none() {
         let warnings = site
             .log()
             .lines()
-            .filter(|line| line.contains("WARN") && line.contains(&format!("name={name}")))
+            .filter(|line| line.contains("WARN") && line.contains(&format!("name=\"{name}\"")))
             .count();
         assert_eq!(warnings, 1, "{name}: one warning and no more; {}", site.log());
     }
@@ -274,4 +275,99 @@ fn r13_a_growing_file_that_is_truncated_and_rewritten() {
     assert_eq!(database.rows(ATTRS).len(), 7);
     assert_ne!(site.worker().ready(), Reply::NoJobs);
     lives(&site, &mut instance);
+}
+
+/// P13: the longest path that DONE can carry is served and reported; a longer one is told once and skipped.
+#[test]
+fn p13_a_path_that_could_never_be_reported() {
+    let site = site();
+    let longest = "p".repeat(65_510);
+    site.write("f.1.txt", format!("{} 1\n{longest} 1\n", "q".repeat(70_000)));
+    let mut instance = site.start();
+    site.database().expect("SELECT length(attr_path) FROM queue", &["65510"]);
+    let mut worker = site.worker();
+    assert_eq!(worker.ready().attr_path(), longest);
+    assert_eq!(worker.done(&longest, i64::MIN), Reply::NoJobs);
+    assert_eq!(site.database().rows("SELECT exit_code FROM log"), [i64::MIN.to_string()]);
+    let log = site.log();
+    let told: Vec<&str> = log.lines().filter(|line| line.contains("f.1.txt")).collect();
+    assert_eq!(told.len(), 1, "{told:#?}");
+    assert!(told[0].contains("line=1") && told[0].contains("70000 bytes"), "{told:#?}");
+    lives(&site, &mut instance);
+}
+
+/// P13: rows that are in the database already, or that another program writes.
+#[test]
+fn p13_a_row_of_the_database_that_could_never_be_reported() {
+    const LONG: u32 = 40;
+    let site = site();
+    original::create(
+        &site.database_path(),
+        2,
+        2,
+        "INSERT INTO fetchers VALUES (1, 'f'); INSERT INTO fetcher_runs VALUES (1, 1, 1);
+         INSERT INTO queue (fetcher_id, fetcher_run_started, attr_path, payload, order_jitter)
+         VALUES (1, 1, hex(zeroblob(40000)), 'long', -9), (1, 1, 'short', '1', 1)",
+    );
+    site.write("f.1.txt", "");
+    let mut instance = site.start();
+    let mut worker = site.worker();
+    assert_eq!(worker.ready().attr_path(), "short");
+    assert_eq!(worker.done("short", 0), Reply::NoJobs);
+    let rows = "SELECT length(attr_path), is_dequeued FROM queue WHERE payload = 'long' GROUP BY 1, 2";
+    assert_eq!(site.database().rows(rows), ["80000|1"]);
+    assert_eq!(site.database().rows("SELECT attr_path FROM log"), ["short"], "nobody got it");
+    assert_eq!(site.log().matches("could report so long an attribute path").count(), 1, "{}", site.log());
+    // More than one request takes out at a time.
+    site.database().execute(&format!(
+        "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {LONG})
+         INSERT INTO queue (fetcher_id, fetcher_run_started, attr_path, payload, order_jitter)
+         SELECT 1, 1, i || hex(zeroblob(40000)), 'long', -9 FROM n UNION ALL SELECT 1, 1, 'later', '2', 1"
+    ));
+    let later =
+        wait_for("the job behind them", || Some(worker.ready()).filter(|reply| *reply != Reply::NoJobs));
+    assert_eq!(later.attr_path(), "later");
+    assert_eq!(worker.done("later", 0), Reply::NoJobs);
+    assert_eq!(site.database().rows("SELECT count(*) FROM queue WHERE is_dequeued = 0"), ["0"]);
+    lives(&site, &mut instance);
+    assert!(instance.terminate().success());
+    assert!(assert_valid(&site.database_path()));
+}
+
+/// What a terminal obeys is escaped wherever a name or a worker's bytes are told, and each name is told once.
+#[test]
+fn names_and_peers_in_the_log() {
+    let site = site();
+    let hostile: &[u8] = b"\n2026-01-01 ERROR forged\x1b[31m\xe2\x80\xae\xc2\x9b31m";
+    let name = |end: &[u8]| OsString::from_vec([b"odd", hostile, end].concat());
+    let names =
+        [name(b".x.txt"), name(b"\xff.1.txt"), name(b"dir.2.txt"), name(b"fifo.3.txt"), name(b"bad.4.txt")];
+    fs::create_dir(site.input_dir().join(&names[2])).unwrap();
+    assert!(Command::new("mkfifo").arg(site.input_dir().join(&names[3])).status().unwrap().success());
+    // Once by the listing, once by the watcher.
+    fs::write(site.input_dir().join(&names[0]), "no 1\n").unwrap();
+    fs::write(site.input_dir().join(&names[1]), "no 1\n").unwrap();
+    let mut instance = site.start();
+    site.worker().ready();
+    fs::write(site.input_dir().join(&names[4]), b"\x1b[31mnospace\n\xff 1\ngood 1\n").unwrap();
+    site.database().expect(ATTRS, &["good"]);
+    let later = [name(b"later.x.txt"), name(b"later\xff.1.txt")];
+    for later in &later {
+        fs::write(site.input_dir().join(later), "no 1\n").unwrap();
+    }
+    let mut worker = site.worker();
+    worker.send(b"\x1b[31mhello\n").unwrap();
+    assert_eq!(worker.reply(), Reply::Closed);
+    lives(&site, &mut instance);
+    let log = fs::read(site.log_path()).unwrap();
+    let text = String::from_utf8(log).expect("the log is UTF-8");
+    assert!(!text.contains(['\u{1b}', '\u{202e}', '\u{9b}']), "{text:?}");
+    assert!(!text.lines().any(|line| line.starts_with("2026-01-01 ERROR")), "{text:?}");
+    for what in ["not a decimal number", "not utf-8: rename", "a directory", "a fifo", "there is no space"] {
+        assert!(text.contains(what) || text.contains("not a regular file"), "{what}: {text}");
+    }
+    // The worker that was dropped is named by its process.
+    let dropped = text.lines().find(|line| line.contains("worker connection closed")).expect("a line");
+    let me = format!("pid {} uid {}", std::process::id(), rustix::process::getuid().as_raw());
+    assert!(dropped.contains(&me) && dropped.contains("not a request"), "{dropped}");
 }

@@ -78,6 +78,14 @@ impl SmallDisk {
         mount(&self.path, &format!("remount,size={mib}m"));
     }
 
+    /// Makes it read-only, or lets it be written again. Nothing may be open for writing on it.
+    ///
+    /// # Panics
+    /// If it cannot be done.
+    pub fn set_read_only(&self, read_only: bool) {
+        mount(&self.path, if read_only { "remount,ro" } else { "remount,rw" });
+    }
+
     fn filler(&self) -> PathBuf {
         self.path.join("filler")
     }

@@ -1,0 +1,171 @@
+//! Files of an open database that are deleted, moved or replaced [R51]: nothing is answered that is in no file at the path, and the
+//! work goes on with what is there.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::PathBuf,
+    sync::atomic::{AtomicBool, AtomicI64, Ordering::SeqCst},
+    thread,
+    time::{Duration, Instant},
+};
+
+use orchestrator_harness::{Database, Reply, Site, Worker, assert_valid, eventually, original, wait_for};
+
+fn site() -> Site {
+    Site::new(env!("CARGO_BIN_EXE_orchestrator"))
+}
+
+fn lines(n: u32) -> String {
+    (0..n).map(|i| format!("a{i} 1\n")).collect()
+}
+
+/// A DONE that was answered: attribute path, exit code, and when its job was asked for.
+type Done = (String, i64, Instant);
+
+/// Works until told to stop; as the contract has it, a DONE is repeated until it is answered.
+fn work(site: &Site, stop: &AtomicBool, codes: &AtomicI64) -> Vec<Done> {
+    let mut done = Vec::new();
+    let mut request = "READY\n".to_owned();
+    let mut job: Option<(String, i64, Instant)> = None;
+    while job.is_some() || !stop.load(SeqCst) {
+        let asked = Instant::now();
+        let reply = Worker::connect(&site.socket()).and_then(|mut worker| {
+            worker.send(request.as_bytes())?;
+            worker.try_reply()
+        });
+        let Ok(reply @ (Reply::Job { .. } | Reply::NoJobs)) = reply else {
+            thread::sleep(Duration::from_millis(1));
+            continue;
+        };
+        done.extend(job.take());
+        request = "READY\n".to_owned();
+        if let Reply::Job { attr_path, .. } = reply {
+            let code = codes.fetch_add(1, SeqCst);
+            request = format!("DONE {attr_path} {code}\n");
+            job = Some((attr_path, code, asked));
+        } else {
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+    done
+}
+
+/// Has `workers` work, changes files of the database meanwhile, and stops once the workers went on. Every job that was asked for after
+/// the change, and with `keeps_all` every other one, is in the file at the path with its own exit code.
+fn replaced_under_load(what: &str, keeps_all: bool, change: impl FnOnce(&Site)) -> Site {
+    const LINES: u32 = 12_000;
+    let site = site();
+    site.write("f.1.txt", lines(LINES));
+    let instance = site.start();
+    let (stop, codes) = (AtomicBool::new(false), AtomicI64::new(1));
+    let (all, changed) = thread::scope(|scope| {
+        let workers: Vec<_> = (0..3).map(|_| scope.spawn(|| work(&site, &stop, &codes))).collect();
+        eventually("some work to be done", || codes.load(SeqCst) > 200);
+        change(&site);
+        let changed = Instant::now();
+        eventually(&format!("{what}: the change to be noticed"), || site.log().contains("while it was open"));
+        // Also the admin endpoint knows: the child was restarted by plan, which costs no restart budget.
+        eventually(&format!("{what}: the link to be up again"), || {
+            let node = site.node("queue/sqlite");
+            node["restarts"] == 1 && site.link("queue/sqlite").state == "up"
+        });
+        let noticed = codes.load(SeqCst);
+        eventually(&format!("{what}: the work to go on"), || codes.load(SeqCst) > noticed + 300);
+        site.database().expect("SELECT count(*) FROM queue", &[&LINES.to_string()]);
+        stop.store(true, SeqCst);
+        let all: Vec<Done> =
+            workers.into_iter().flat_map(|worker| worker.join().expect("a worker")).collect();
+        (all, changed)
+    });
+    let log = site.log();
+    assert!(log.contains("link down") && !log.contains("ERROR") && !log.contains("damaged"), "{what}: {log}");
+    assert!(instance.terminate().success(), "{what}: {}", site.log());
+    assert!(assert_valid(&site.database_path()));
+    let mut stored = BTreeMap::new();
+    for row in site.database().rows("SELECT attr_path, exit_code FROM log WHERE finished IS NOT NULL") {
+        let (attr_path, code) = row.split_once('|').expect("two columns");
+        stored.insert(attr_path.to_owned(), code.to_owned());
+    }
+    let mut last: BTreeMap<&String, i64> = BTreeMap::new();
+    for (attr_path, code, _) in all.iter().filter(|(_, _, asked)| keeps_all || *asked > changed) {
+        last.entry(attr_path).and_modify(|last| *last = (*last).max(*code)).or_insert(*code);
+    }
+    assert!(last.len() > 200, "{what}: {}", last.len());
+    for (attr_path, code) in last {
+        assert_eq!(stored.get(attr_path), Some(&code.to_string()), "{what}: {attr_path}");
+    }
+    site
+}
+
+fn beside(site: &Site, suffix: &str) -> PathBuf {
+    site.path().join(format!("queue.db{suffix}"))
+}
+
+#[test]
+fn r51_a_database_that_is_deleted_under_load() {
+    replaced_under_load("deleted", false, |site| fs::remove_file(site.database_path()).unwrap());
+    replaced_under_load("deleted with its log", false, |site| {
+        for suffix in ["", "-wal", "-shm"] {
+            fs::remove_file(beside(site, suffix)).unwrap();
+        }
+    });
+}
+
+#[test]
+fn r51_a_database_that_is_replaced_under_load() {
+    let site = replaced_under_load("replaced by another one", false, |site| {
+        original::create(&site.path().join("new.db"), 2, 2, "INSERT INTO log VALUES ('kept', 1, 2, 3)");
+        fs::rename(site.path().join("new.db"), site.database_path()).unwrap();
+    });
+    assert_eq!(site.database().rows("SELECT exit_code FROM log WHERE attr_path = 'kept'"), ["3"]);
+    // What was open is whole where it is now, without the log that it left behind.
+    let site = replaced_under_load("moved aside", false, |site| {
+        fs::rename(site.database_path(), site.path().join("aside.db")).unwrap();
+    });
+    let aside = Database::open(&site.path().join("aside.db"));
+    assert_eq!(aside.rows("PRAGMA integrity_check"), ["ok"]);
+    assert!(aside.rows("SELECT count(*) FROM log")[0].parse::<u32>().unwrap() > 100);
+}
+
+#[test]
+fn r51_the_log_or_its_index_is_deleted_under_load() {
+    for suffix in ["-wal", "-shm"] {
+        replaced_under_load(suffix, true, |site| fs::remove_file(beside(site, suffix)).unwrap());
+    }
+    replaced_under_load("a foreign log", true, |site| {
+        fs::write(site.path().join("foreign"), "a log of another database").unwrap();
+        fs::rename(site.path().join("foreign"), beside(site, "-wal")).unwrap();
+    });
+}
+
+/// R51: also while nobody works, and an operator's question never opens a file that took the place of the database.
+#[test]
+fn r51_noticed_at_rest_and_by_nobody_else() {
+    let site = site();
+    site.write("f.1.txt", "alpha 1\n");
+    let instance = site.start();
+    assert_eq!(site.worker().ready().attr_path(), "alpha");
+    eventually("the log to be cut at rest", || fs::metadata(beside(&site, "-wal")).unwrap().len() == 0);
+    fs::remove_file(site.database_path()).unwrap();
+    let told = wait_for("the link to say why", || {
+        let log = site.log();
+        log.lines().find(|line| line.contains("link down")).map(ToOwned::to_owned)
+    });
+    assert!(told.contains("queue.db was deleted or moved while it was open"), "{told}");
+    assert!(told.contains("opened anew"), "{told}");
+    let mut worker = site.worker();
+    let reply = wait_for("the job from the file", || {
+        worker.send(b"READY\n").ok()?;
+        match worker.try_reply() {
+            Ok(reply @ Reply::Job { .. }) => Some(reply),
+            _ => {
+                worker = site.worker();
+                None
+            }
+        }
+    });
+    assert_eq!(reply.attr_path(), "alpha");
+    assert!(instance.terminate().success());
+    assert_eq!(site.database().rows("SELECT attr_path FROM log"), ["alpha"]);
+}
