@@ -100,10 +100,14 @@ impl Broker {
         name: impl Into<String>,
         ca_file: Option<&Path>,
     ) -> Result<Self, AmqpError> {
-        let mut uri: AMQPUri = url.parse().map_err(|_: String| {
-            // The parser's own text may quote what was typed, the password included.
-            AmqpError::Url("the broker's url cannot be read".to_owned())
-        })?;
+        let unread = || AmqpError::Url("the broker's url cannot be read".to_owned());
+        // A password with a bare / or ? ends before its @: what stands before would be taken for the host.
+        let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+        if rest.split_once(['/', '?', '#']).is_some_and(|(_, behind)| behind.contains('@')) {
+            return Err(unread());
+        }
+        // The parser's own text may quote what was typed, the password included.
+        let mut uri: AMQPUri = url.parse().map_err(|_: String| unread())?;
         let secured = match uri.scheme {
             AMQPScheme::AMQP => None,
             AMQPScheme::AMQPS => {
@@ -261,11 +265,19 @@ mod tests {
 
     #[test]
     fn a_url_that_cannot_be_used_says_what_to_write_and_not_what_was_written() {
-        for (url, said) in [("http://ada:secret@h/", "cannot be read"), ("ada:secret", "cannot be read")] {
+        for url in [
+            "http://ada:secret@h/",
+            "ada:secret",
+            "amqp://ada:secret?x@h",
+            "amqp://ada:1234?secret@h",
+            "amqp://ada:1234/secret@h",
+            "amqp://ada:secret",
+            "amqp://h/?frame_max=secret",
+        ] {
             let error = Broker::new(url, "test").expect_err("not a url of ours");
             let text = error.to_string();
-            assert!(text.contains(said) && text.contains("amqp://USER"), "{text}");
-            assert!(!text.contains("secret"), "{text}");
+            assert!(text.contains("cannot be read") && text.contains("amqp://USER"), "{text}");
+            assert!(!text.contains("secret") && !text.contains("1234"), "{text}");
             assert!(!error.is_retryable());
         }
     }

@@ -1,15 +1,16 @@
 //! The session that every user of a MongoDB starts from: asked at the primary with patience that ends, told without the password
-//! in any text.
+//! in any text, and with the server's texts escaped and limited.
+
+mod address;
 
 use std::time::Duration;
 
 use mongodb::{
     Client, Database,
     error::{Error, ErrorKind},
-    options::{
-        ClientOptions, ConnectionString, ReadConcern, ReadPreference, SelectionCriteria, WriteConcern,
-    },
+    options::{ClientOptions, ReadConcern, ReadPreference, SelectionCriteria, WriteConcern},
 };
+use orchestrator_supervise::sanitize;
 
 use crate::{has_password, without_user};
 
@@ -23,8 +24,11 @@ const NOT_LET_IN: i32 = 18;
 /// The disk is full.
 const OUT_OF_DISK: i32 = 14_031;
 
-/// Where the database is, without user, password and options.
+/// Where the database is, without user, password and options; of what is no address nothing.
 pub fn endpoint(uri: &str, database: &str) -> String {
+    if address::parse(uri).is_err() {
+        return format!("mongodb://?/{database}");
+    }
     let uri = without_user(uri).unwrap_or_default();
     let hosts: Vec<&str> = uri.splitn(4, '/').take(3).collect();
     let hosts = hosts.join("/");
@@ -41,11 +45,7 @@ pub fn names_password(uri: &str) -> bool {
 /// # Errors
 /// It is none; the text does not repeat it, since it may hold a password.
 pub fn check_address(uri: &str) -> Result<(), String> {
-    ConnectionString::parse(uri).map(drop).map_err(|error| wrong(&error))
-}
-
-fn wrong(error: &Error) -> String {
-    format!("correct the address of the database: {}", error.kind)
+    address::parse(uri).map(drop)
 }
 
 /// A client of the database `name`, which reads at the primary; `app` is what the server shows, unless the address names another,
@@ -59,14 +59,17 @@ pub async fn open(
     app: &str,
     concern: Option<WriteConcern>,
 ) -> Result<Database, String> {
-    let mut options = ClientOptions::parse(uri).await.map_err(|error| wrong(&error))?;
+    let address = address::parse(uri)?;
+    // The driver's text may repeat the address.
+    let unusable = |_: Error| address::unusable(uri);
+    let mut options = ClientOptions::parse(address).await.map_err(unusable)?;
     options.server_selection_timeout.get_or_insert(SELECTION);
     options.connect_timeout.get_or_insert(SELECTION);
     options.app_name.get_or_insert_with(|| app.to_owned());
     options.selection_criteria = Some(SelectionCriteria::ReadPreference(ReadPreference::Primary));
     options.read_concern = Some(ReadConcern::local());
     options.write_concern = concern.or(options.write_concern);
-    Ok(Client::with_options(options).map_err(|error| wrong(&error))?.database(name))
+    Ok(Client::with_options(options).map_err(unusable)?.database(name))
 }
 
 /// Waits for an answer, but not for ever: a server that stands still keeps its connections open. `action` says what is tried.
@@ -84,12 +87,15 @@ pub fn explain(action: &str, error: &Error) -> String {
     match &*error.kind {
         ErrorKind::Command(said) => failed(action, &said.message, said.code),
         ErrorKind::Authentication { message, .. } => {
+            let message = sanitize(message);
             format!("the database turns us away while {action}: {message}; correct the credentials")
         }
         ErrorKind::ServerSelection { message, .. } => {
-            format!("no primary of the database was found while {action}: {message}")
+            format!("no primary of the database was found while {action}: {}", sanitize(message))
         }
-        kind => format!("the connection to the database broke while {action}: {kind}"),
+        kind => {
+            format!("the connection to the database broke while {action}: {}", sanitize(kind.to_string()))
+        }
     }
 }
 
@@ -101,13 +107,14 @@ pub fn failed(action: &str, message: &str, code: i32) -> String {
         OUT_OF_DISK => "; free space on its disk",
         _ => "",
     };
-    format!("the database failed while {action}: {message} (code {code}){advice}")
+    format!("the database failed while {action}: {} (code {code}){advice}", sanitize(message))
 }
 
 /// What the server said of a write that is done, but not on a majority's disks yet.
 pub fn not_durable(action: &str, message: &str, code: i32) -> String {
     format!(
-        "the database cannot make it durable while {action}: {message} (code {code}); bring up more of its servers"
+        "the database cannot make it durable while {action}: {} (code {code}); bring up more of its servers",
+        sanitize(message)
     )
 }
 
@@ -119,10 +126,15 @@ mod tests {
     fn where_a_database_is_is_told_without_its_secrets() {
         for (uri, shown, secret) in [
             ("mongodb://127.0.0.1:27017", "mongodb://127.0.0.1:27017/d", false),
-            ("mongodb://me:p%2F@a:1,b/admin?x=y", "mongodb://a:1,b/d", true),
+            ("mongodb://me:p%2F@a:1,b/admin?w=1", "mongodb://a:1,b/d", true),
             ("mongodb://me@a:1/?authMechanism=MONGODB-X509", "mongodb://a:1/d", false),
-            ("mongodb://a?tlsCertificateKeyFilePassword=x", "mongodb://a/d", true),
-            ("nonsense", "/d", false),
+            (
+                "mongodb://a?tls=true&tlsCertificateKeyFile=y&tlsCertificateKeyFilePassword=x",
+                "mongodb://a/d",
+                true,
+            ),
+            ("mongodb://me:p?x@a", "mongodb://?/d", true),
+            ("nonsense", "mongodb://?/d", false),
         ] {
             assert_eq!((endpoint(uri, "d").as_str(), names_password(uri)), (shown, secret), "{uri}");
         }

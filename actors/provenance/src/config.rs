@@ -160,14 +160,10 @@ impl ProvenanceConfig {
             ));
         }
         if self.amqp.url.contains('@') && !self.amqp.url.contains("//guest:guest@") {
-            wrong.push(hide("provenance.amqp.url", "url_file"));
+            wrong.push(format!("provenance.amqp.url = ..: {}", hide("url_file")));
         }
-        if self.postgres.names_password() {
-            wrong.push(hide("provenance.postgres.dsn", "dsn_file"));
-        }
-        if self.mongodb.names_password() {
-            wrong.push(hide("provenance.mongodb.uri", "uri_file"));
-        }
+        wrong.extend(self.postgres.check().map(|reason| format!("provenance.postgres.dsn = ..: {reason}")));
+        wrong.extend(self.mongodb.check().map(|reason| format!("provenance.mongodb.uri = ..: {reason}")));
         wrong
     }
 
@@ -206,8 +202,8 @@ impl AmqpConfig {
     }
 }
 
-fn hide(key: &str, file_key: &str) -> String {
-    format!("{key} = ..: it may hold a password: put it into a file and name that in {file_key}")
+fn hide(file_key: &str) -> String {
+    format!("it may hold a password: put it into a file and name that in {file_key}")
 }
 
 impl Default for ProvenanceConfig {

@@ -2,11 +2,15 @@
 
 use std::path::PathBuf;
 
-use orchestrator_edge::{has_password, mongodb, secret, without_user};
+use orchestrator_edge::{has_password, mongodb, secret};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{edge::postgres::Flavor, store::StoreError};
+use super::hide;
+use crate::{
+    edge::postgres::{Address, Flavor},
+    store::StoreError,
+};
 
 /// Section `[provenance.postgres]`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -55,19 +59,15 @@ impl PostgresConfig {
         if let Some(file) = &self.dsn_file {
             return file.display().to_string();
         }
-        match without_user(&self.dsn) {
-            Some(url) => url,
-            None => {
-                let known =
-                    |part: &&str| ["host", "port", "dbname", "user"].iter().any(|key| part.starts_with(key));
-                let shown = self.dsn.split_whitespace().filter(known);
-                shown.collect::<Vec<_>>().join(" ")
-            }
-        }
+        Address::parse(&self.dsn).map_or_else(|error| error.to_string(), |address| address.to_string())
     }
 
-    pub(super) fn names_password(&self) -> bool {
-        self.dsn.contains("password") || has_password(&self.dsn)
+    /// What the operator has to change about the DSN. A file may be corrected at any time.
+    pub(super) fn check(&self) -> Option<String> {
+        if self.dsn.contains("password") || has_password(&self.dsn) {
+            return Some(hide("dsn_file"));
+        }
+        Address::parse(&self.dsn).err().filter(|_| self.dsn_file.is_none()).map(|error| error.to_string())
     }
 
     /// The DSN.
@@ -88,8 +88,12 @@ impl MongoConfig {
         mongodb::endpoint(&self.uri, &self.database)
     }
 
-    pub(super) fn names_password(&self) -> bool {
-        mongodb::names_password(&self.uri)
+    /// What the operator has to change about the URI. A file may be corrected at any time.
+    pub(super) fn check(&self) -> Option<String> {
+        if mongodb::names_password(&self.uri) {
+            return Some(hide("uri_file"));
+        }
+        mongodb::check_address(&self.uri).err().filter(|_| self.uri_file.is_none())
     }
 
     /// The URI.

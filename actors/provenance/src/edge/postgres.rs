@@ -3,9 +3,12 @@
 //! Each group of rows travels as arrays in one statement; all groups share a transaction and, once their statements are
 //! prepared, one round trip.
 
+mod address;
+mod dial;
 mod error;
 mod flavor;
 mod layout;
+mod limits;
 mod read;
 mod schema;
 mod session;
@@ -14,6 +17,7 @@ mod write;
 
 use std::fmt;
 
+pub(crate) use address::Address;
 pub use flavor::{Flavor, NotFlavor};
 pub use schema::init;
 

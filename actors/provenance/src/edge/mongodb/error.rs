@@ -5,6 +5,7 @@ use ::mongodb::{
     error::{Error, ErrorKind},
 };
 use orchestrator_edge::mongodb;
+use orchestrator_supervise::sanitize;
 
 use crate::store::StoreError;
 
@@ -24,9 +25,6 @@ pub(super) fn explain(action: &str, error: &Error) -> StoreError {
     match &*error.kind {
         ErrorKind::Command(said) if OF_THE_COMMAND.contains(&said.code) => {
             refused(action, &said.message, said.code)
-        }
-        ErrorKind::InvalidArgument { message, .. } => {
-            StoreError::Refused(format!("correct the address of the database: {message}"))
         }
         _ => StoreError::Away(mongodb::explain(action, error)),
     }
@@ -48,7 +46,7 @@ pub(super) fn explain_concern(action: &str, said: &Document) -> StoreError {
 /// Why a unique index cannot be had for good; None if trying again may help.
 pub(super) fn why_no_index(error: &Error) -> Option<String> {
     match &*error.kind {
-        ErrorKind::Command(said) if NO_INDEX.contains(&said.code) => Some(said.message.clone()),
+        ErrorKind::Command(said) if NO_INDEX.contains(&said.code) => Some(sanitize(&said.message)),
         _ => None,
     }
 }
@@ -59,6 +57,7 @@ pub(super) fn code(said: &Document) -> i32 {
 }
 
 fn refused(action: &str, message: &str, code: i32) -> StoreError {
+    let message = sanitize(message);
     StoreError::Refused(format!("the database refuses the data while {action}: {message} (code {code})"))
 }
 

@@ -1,12 +1,14 @@
 //! From PostgreSQL's errors to the store's.
 
-use std::error::Error as _;
+use std::{error::Error as _, io};
 
+use orchestrator_supervise::sanitize;
 use tokio_postgres::{
     Error,
     error::{DbError, Severity, SqlState},
 };
 
+use super::limits::Excess;
 use crate::store::StoreError;
 
 /// Translates; `action` says what was tried.
@@ -20,11 +22,37 @@ pub(super) fn explain(action: &str, error: &Error) -> StoreError {
             text(said),
             advice(said.code())
         )),
-        None => StoreError::Away(format!(
-            "the connection to the database broke while {action}: {}",
-            error.source().map_or_else(|| error.to_string(), |source| format!("{error}: {source}"))
-        )),
+        None => broke(action, error),
     }
+}
+
+/// Translates the error of a connection: whatever it says, no row is at fault.
+pub(super) fn broke(action: &str, error: &Error) -> StoreError {
+    StoreError::Away(format!("the connection to the database broke while {action}: {}", reason(error)))
+}
+
+/// Translates the error of a socket that was not connected.
+pub(super) fn unconnected(error: &io::Error) -> StoreError {
+    StoreError::Away(format!("cannot connect to the database: {error}: see that it runs there"))
+}
+
+/// Tells whether the answer to a question is longer than what is accepted.
+pub(super) fn is_answer_too_long(error: &Error) -> bool {
+    excess(error) == Some(&Excess::Answer)
+}
+
+/// The cause of an error of a connection.
+pub(super) fn reason(error: &Error) -> String {
+    match (excess(error), error.as_db_error(), error.source()) {
+        (Some(excess), ..) => excess.to_string(),
+        (None, Some(said), _) => format!("{}{}", text(said), advice(said.code())),
+        (None, None, Some(source)) => format!("{error}: {source}"),
+        (None, None, None) => error.to_string(),
+    }
+}
+
+fn excess(error: &Error) -> Option<&Excess> {
+    error.source()?.downcast_ref::<io::Error>()?.get_ref()?.downcast_ref()
 }
 
 /// Does the server end the connection with this error?
@@ -56,5 +84,5 @@ fn advice(code: &SqlState) -> &'static str {
 }
 
 fn text(said: &DbError) -> String {
-    format!("{} (SQLSTATE {})", said.message(), said.code().code())
+    format!("{} (SQLSTATE {})", sanitize(said.message()), sanitize(said.code().code()))
 }

@@ -4,21 +4,28 @@ use std::{
     collections::HashMap,
     future::poll_fn,
     pin::{Pin, pin},
+    sync::Arc,
     task::{Context, Poll},
     time::Duration,
 };
 
+use tokio::time::timeout;
 use tokio_postgres::{
-    Client, Config, Connection, Error, NoTls, Row, Socket, Statement, tls::NoTlsStream, types::ToSql,
+    Client, Error, Row, SimpleQueryMessage, Statement, config::TargetSessionAttrs, types::ToSql,
 };
 
-use super::error::{explain, is_fatal};
+use super::{
+    address::Address,
+    dial::{Dial, Failure, Wire},
+    error::{broke, explain, is_answer_too_long, is_fatal, reason, unconnected},
+    limits::Budget,
+};
 use crate::store::StoreError;
 
-/// How long a connection may take, greeting and password included.
+/// How long a connection may take, greeting, password and settings included.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long sent bytes may go unacknowledged before the connection counts as broken.
-const SILENCE_MAX: Duration = Duration::from_secs(30);
+/// How long an answer may take: some questions walk over whole tables, and a write may wait for locks of other programs.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// Small sets of rows against tables of any size: nested loops over indexes are right, also when the statistics were taken
 /// of an empty table. With other ways made unattractive one plan serves for the life of the connection.
@@ -38,41 +45,85 @@ pub(super) type Params<'a> = Vec<Box<dyn ToSql + Sync + 'a>>;
 
 pub(super) struct Session {
     client: Client,
-    /// None once it broke.
-    wire: Option<Connection<Socket, NoTlsStream>>,
+    line: Line,
     statements: HashMap<String, Statement>,
     broken: bool,
 }
 
+/// The connection, driven while somebody waits for an answer.
+struct Line {
+    /// None once it broke.
+    wire: Option<Wire>,
+    /// Why it broke, if the connection itself told.
+    lost: Option<Error>,
+    budget: Arc<Budget>,
+}
+
 impl Session {
     pub(super) async fn open(dsn: &str) -> Result<Self, StoreError> {
-        let mut config: Config = dsn
-            .parse()
-            .map_err(|error| StoreError::Refused(format!("correct the address of the database: {error}")))?;
-        config.connect_timeout(CONNECT_TIMEOUT).keepalives_idle(SILENCE_MAX);
-        config.tcp_user_timeout(SILENCE_MAX);
-        if config.get_application_name().is_none() {
-            config.application_name("orchestrator provenance");
-        }
-        let Ok(connected) = tokio::time::timeout(CONNECT_TIMEOUT, config.connect(NoTls)).await else {
-            return Err(StoreError::Away(format!(
-                "the database did not answer within {} s",
-                CONNECT_TIMEOUT.as_secs()
-            )));
+        let address = Address::parse(dsn)?;
+        let span = address.connect_timeout(CONNECT_TIMEOUT);
+        let Ok(opened) = timeout(span, Self::open_first(&address)).await else {
+            let seconds = span.as_secs();
+            return Err(StoreError::Away(format!("the database did not answer within {seconds} s")));
         };
-        let (client, wire) = connected.map_err(|error| explain("connecting", &error))?;
-        let mut session = Self { client, wire: Some(wire), statements: HashMap::new(), broken: false };
-        session.batch("setting up the session", SETTINGS).await?;
-        Ok(session)
+        opened
+    }
+
+    /// Connects to the first server of `address` that is of use.
+    async fn open_first(address: &Address) -> Result<Self, StoreError> {
+        let budget = Arc::<Budget>::default();
+        let mut dial = Dial::new(address.config(), budget.clone());
+        let mut failed = StoreError::Away("the address of the database names no host".to_owned());
+        while let Some(connected) = dial.next().await {
+            let (client, wire) = match connected {
+                Ok(connected) => connected,
+                Err(failure) => {
+                    failed = match failure {
+                        Failure::Connect(error) => unconnected(&error),
+                        Failure::Greeting(error) => explain("connecting", &error),
+                    };
+                    continue;
+                }
+            };
+            let line = Line { wire: Some(wire), lost: None, budget: budget.clone() };
+            let mut session = Self { client, line, statements: HashMap::new(), broken: false };
+            match session.set_up(address).await {
+                Ok(()) => return Ok(session),
+                Err(error) => failed = error,
+            }
+        }
+        Err(failed)
+    }
+
+    async fn set_up(&mut self, address: &Address) -> Result<(), StoreError> {
+        const ACTION: &str = "setting up the session";
+        let wanted = match address.config().get_target_session_attrs() {
+            TargetSessionAttrs::ReadWrite => Some("off"),
+            TargetSessionAttrs::ReadOnly => Some("on"),
+            _ => None,
+        };
+        if let Some(wanted) = wanted {
+            let shown =
+                self.line.drive(ACTION, self.client.simple_query("SHOW transaction_read_only")).await?;
+            let shown = shown.map_err(|error| self.failed(ACTION, &error))?;
+            let is = |message: &SimpleQueryMessage| matches!(message, SimpleQueryMessage::Row(row) if row.get(0) == Some(wanted));
+            if !shown.iter().any(is) {
+                return Err(StoreError::Away(
+                    "no server of the address is as its target_session_attrs asks for".to_owned(),
+                ));
+            }
+        }
+        self.batch(ACTION, SETTINGS).await
     }
 
     pub(super) fn is_closed(&self) -> bool {
-        self.broken || self.wire.is_none() || self.client.is_closed()
+        self.broken || self.line.wire.is_none() || self.client.is_closed()
     }
 
     /// Runs statements without parameters.
     pub(super) async fn batch(&mut self, action: &str, sql: &str) -> Result<(), StoreError> {
-        let done = drive(&mut self.wire, self.client.batch_execute(sql)).await;
+        let done = self.line.drive(action, self.client.batch_execute(sql)).await?;
         done.map_err(|error| self.failed(action, &error))
     }
 
@@ -84,8 +135,12 @@ impl Session {
         params: Params<'_>,
     ) -> Result<Vec<Row>, StoreError> {
         let statement = self.prepare(action, sql).await?;
-        let rows = drive(&mut self.wire, run(&self.client, statement, &params)).await;
-        rows.map_err(|error| self.failed(action, &error))
+        let rows = self.line.drive(action, run(&self.client, statement, &params)).await?;
+        rows.map_err(|error| match &self.line.lost {
+            // Nobody else is told so: a write is no question.
+            Some(lost) if is_answer_too_long(lost) => StoreError::Refused(reason(lost)),
+            _ => self.failed(action, &error),
+        })
     }
 
     /// Runs `commands` in one transaction and one round trip: all is sent before the first answer is awaited. `opening` goes
@@ -113,7 +168,7 @@ impl Session {
         }
         // After a failed step this rolls back, and says that it succeeded: the step tells.
         steps.push(Box::pin(async { client.batch_execute("COMMIT").await.map(|()| None) }));
-        let results = drive(&mut self.wire, InOrder::new(steps)).await;
+        let results = self.line.drive(action, InOrder::new(steps)).await?;
         let results: Result<Vec<_>, Error> = results.into_iter().collect();
         match results {
             // Without those of the first and the last step.
@@ -126,7 +181,7 @@ impl Session {
         if let Some(statement) = self.statements.get(&sql) {
             return Ok(statement.clone());
         }
-        let prepared = drive(&mut self.wire, self.client.prepare(&sql)).await;
+        let prepared = self.line.drive(action, self.client.prepare(&sql)).await?;
         let statement = prepared.map_err(|error| self.failed(action, &error))?;
         self.statements.insert(sql, statement.clone());
         Ok(statement)
@@ -134,7 +189,11 @@ impl Session {
 
     fn failed(&mut self, action: &str, error: &Error) -> StoreError {
         self.broken |= is_fatal(error);
-        let told = explain(action, error);
+        // The requests of a connection that broke only tell that it did.
+        let told = match &self.line.lost {
+            Some(lost) if error.is_closed() => broke(action, lost),
+            _ => explain(action, error),
+        };
         if matches!(told, StoreError::Away(_)) {
             // Tables that were altered make old statements useless.
             self.statements.clear();
@@ -148,28 +207,42 @@ async fn run(client: &Client, statement: Statement, params: &Params<'_>) -> Resu
     client.query(&statement, &params).await
 }
 
-/// Polls the connection for as long as `future` needs it.
-async fn drive<F: Future>(wire: &mut Option<Connection<Socket, NoTlsStream>>, future: F) -> F::Output {
-    let mut future = pin!(future);
-    poll_fn(|cx| {
-        // First what is to be sent, then the wire, then what came.
-        if let Poll::Ready(output) = future.as_mut().poll(cx) {
-            return Poll::Ready(output);
+impl Line {
+    /// Polls the connection for as long as `future` needs it.
+    ///
+    /// # Errors
+    /// [`StoreError::Away`]: no answer came in time. The connection is given up.
+    async fn drive<F: Future>(&mut self, action: &str, future: F) -> Result<F::Output, StoreError> {
+        self.budget.renew();
+        let mut future = pin!(future);
+        let driven = poll_fn(|cx| {
+            // First what is to be sent, then the wire, then what came.
+            if let Poll::Ready(output) = future.as_mut().poll(cx) {
+                return Poll::Ready(output);
+            }
+            self.turn(cx);
+            future.as_mut().poll(cx)
+        });
+        if let Ok(output) = timeout(ANSWER_TIMEOUT, driven).await {
+            return Ok(output);
         }
-        turn(wire, cx);
-        future.as_mut().poll(cx)
-    })
-    .await
-}
+        self.wire = None;
+        let seconds = ANSWER_TIMEOUT.as_secs();
+        Err(StoreError::Away(format!("the database did not answer within {seconds} s while {action}")))
+    }
 
-fn turn(wire: &mut Option<Connection<Socket, NoTlsStream>>, cx: &mut Context<'_>) {
-    while let Some(connection) = wire {
-        match connection.poll_message(cx) {
-            // A notice of the server.
-            Poll::Ready(Some(Ok(_))) => {}
-            // Dropped, it ends every request that waits.
-            Poll::Ready(None | Some(Err(_))) => *wire = None,
-            Poll::Pending => return,
+    fn turn(&mut self, cx: &mut Context<'_>) {
+        while let Some(connection) = &mut self.wire {
+            match connection.poll_message(cx) {
+                // A notice of the server.
+                Poll::Ready(Some(Ok(_))) => {}
+                // Dropped, it ends every request that waits.
+                Poll::Ready(ended) => {
+                    self.lost = ended.and_then(Result::err);
+                    self.wire = None;
+                }
+                Poll::Pending => return,
+            }
         }
     }
 }

@@ -1,0 +1,157 @@
+//! Addresses of MongoDB, checked before the driver sees them. No text repeats an address, since it may hold a password; the driver's own
+//! texts do.
+
+use mongodb::options::ConnectionString;
+
+use crate::HostPort;
+
+/// Advice for every address that cannot be used.
+const FORM: &str = "write mongodb://USER:PASSWORD@HOST:PORT/?OPTIONS, special characters of the user and the password as %XX";
+/// Options that are named when their values cannot be used. Whatever else stands there may be a piece of a password.
+const OPTIONS: &[&str] = &[
+    "appName",
+    "authMechanism",
+    "authMechanismProperties",
+    "authSource",
+    "compressors",
+    "connectTimeoutMS",
+    "directConnection",
+    "heartbeatFrequencyMS",
+    "journal",
+    "loadBalanced",
+    "localThresholdMS",
+    "maxConnecting",
+    "maxIdleTimeMS",
+    "maxPoolSize",
+    "maxStalenessSeconds",
+    "minPoolSize",
+    "readConcernLevel",
+    "readPreference",
+    "readPreferenceTags",
+    "replicaSet",
+    "retryReads",
+    "retryWrites",
+    "serverMonitoringMode",
+    "serverSelectionTimeoutMS",
+    "socketTimeoutMS",
+    "srvMaxHosts",
+    "srvServiceName",
+    "ssl",
+    "tls",
+    "tlsAllowInvalidCertificates",
+    "tlsCAFile",
+    "tlsCertificateKeyFile",
+    "tlsCertificateKeyFilePassword",
+    "tlsInsecure",
+    "uuidRepresentation",
+    "w",
+    "waitQueueTimeoutMS",
+    "wTimeoutMS",
+    "zlibCompressionLevel",
+];
+/// Options that name a file, which is read when a client is made.
+const FILES: [&str; 2] = ["tlsCAFile", "tlsCertificateKeyFile"];
+
+/// Reads `uri`.
+///
+/// # Errors
+/// It is no address; the text says what is wrong with it and nothing of what stands there.
+pub(super) fn parse(uri: &str) -> Result<ConnectionString, String> {
+    let wrong = |what: &str| format!("the address of the database {what}: {FORM}");
+    let Some(rest) = uri.strip_prefix("mongodb://") else {
+        return Err(if uri.starts_with("mongodb+srv://") {
+            wrong("has the scheme mongodb+srv, which is not supported: name the servers")
+        } else {
+            wrong("does not begin with mongodb://")
+        });
+    };
+    let (authority, behind) = rest.find(['/', '?']).map_or((rest, ""), |end| rest.split_at(end));
+    if behind.contains('@') {
+        return Err(wrong("has a bare @ behind its hosts"));
+    }
+    let hosts = authority.rsplit_once('@').map_or(authority, |(_, hosts)| hosts);
+    let is_host = |host: &str| host.ends_with(".sock") || HostPort::parse(host, Some(27_017)).is_some();
+    if !hosts.split(',').all(is_host) {
+        return Err(wrong("has a host or a port that is none"));
+    }
+    // The driver's text may repeat any part.
+    ConnectionString::parse(uri).map_err(|_| match wrong_option(behind) {
+        Some(option) => wrong(&format!("has no fitting value for {option}")),
+        None => wrong("cannot be read"),
+    })
+}
+
+/// The option of `behind`, all that follows the hosts, that the driver refuses.
+fn wrong_option(behind: &str) -> Option<&'static str> {
+    let pairs = behind.split_once('?')?.1.split('&').filter(|pair| !pair.is_empty());
+    let refused = |pair: &&str| ConnectionString::parse(format!("mongodb://h/?tls=true&{pair}")).is_err();
+    let named = |pair: &str| {
+        let key = pair.split('=').next().unwrap_or_default();
+        OPTIONS.iter().copied().find(|known| known.eq_ignore_ascii_case(key))
+    };
+    // Some are refused beside `tls=true` and not by themselves.
+    let alone = |pair: &&str| ConnectionString::parse(format!("mongodb://h/?{pair}")).is_err();
+    let pair = pairs.filter(refused).find(alone)?;
+    Some(named(pair).unwrap_or("an option"))
+}
+
+/// Looks for the reason why the driver cannot use the options of an address that it could read.
+pub(super) fn unusable(uri: &str) -> String {
+    let pairs = uri.split_once('?').map_or("", |(_, options)| options).split('&');
+    let files = pairs.filter_map(|pair| pair.split_once('='));
+    for (key, path) in files {
+        if let Some(name) = FILES.iter().find(|file| file.eq_ignore_ascii_case(key))
+            && let Err(error) = std::fs::File::open(path)
+        {
+            return format!(
+                "the address of the database names a file in {name} that cannot be read: {error}"
+            );
+        }
+    }
+    "the address of the database has options that cannot be used together, or files with no certificates or keys in PEM: see its options about tls and auth".to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_of_servers_is_read() {
+        for uri in [
+            "mongodb://127.0.0.1:27017",
+            "mongodb://me:p%2F@a:1,b/admin?replicaSet=rs0&w=majority",
+            "mongodb://me@[::1]:1/?authMechanism=MONGODB-X509&tls=true",
+            "mongodb://%2Frun%2Fmongodb.sock/d",
+            "mongodb://a/?readPreference=nearest&readPreferenceTags=dc:ny",
+            "mongodb://a?tls=true&tlsCAFile=/x&tlsCertificateKeyFilePassword=x",
+        ] {
+            assert_eq!(parse(uri).err(), None, "{uri}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_address_is_refused_without_a_word_of_it() {
+        for (uri, said) in [
+            ("mongodb://user:S3CR3T?x@host", "a bare @ behind its hosts"),
+            ("mongodb://user:S3CR3T/x@host", "a bare @ behind its hosts"),
+            ("mongodb://user:1234?S3CR3T@host", "a bare @"),
+            ("mongodb://user:S3CR3T", "a host or a port that is none"),
+            ("mongodb://user:S3@CR3T@host:1", "cannot be read"),
+            ("mongodb://user:S3CR3T#x@host", "cannot be read"),
+            ("mongodb://user:S3CR3T%zz@host", "cannot be read"),
+            ("mongodb://user:S3CR3T@host/S3CR3T$x", "cannot be read"),
+            ("mongodb://user:S3CR3T@host/?S3CR3T=x", "no fitting value for an option"),
+            ("mongodb://user:S3CR3T@host/?S3CR3T", "no fitting value for an option"),
+            ("mongodb://user:S3CR3T@host/?journal=S3CR3T", "no fitting value for journal"),
+            ("mongodb://host/?AUTHMECHANISM=S3CR3T", "no fitting value for authMechanism"),
+            ("mongodb+srv://user:S3CR3T@host", "mongodb+srv"),
+            ("S3CR3T://host", "does not begin with mongodb://"),
+            ("user:S3CR3T@host", "does not begin with mongodb://"),
+            ("", "does not begin with mongodb://"),
+        ] {
+            let error = parse(uri).map(drop).expect_err(uri);
+            assert!(error.contains(said) && error.contains("write mongodb://USER"), "{uri}: {error}");
+            assert!(!error.contains("S3") && !error.contains("1234"), "{uri}: {error}");
+        }
+    }
+}

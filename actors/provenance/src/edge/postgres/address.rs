@@ -1,0 +1,145 @@
+//! The address of a database, read and checked before the driver sees it. No text repeats it: it may hold a password.
+
+use std::{fmt, time::Duration};
+
+use tokio_postgres::{
+    Config,
+    config::{Host, SslMode},
+};
+
+use crate::store::StoreError;
+
+/// Name that the server shows, unless the address gives another.
+const APPLICATION: &str = "orchestrator provenance";
+/// Advice for every address that cannot be used.
+const FORM: &str = "write postgresql://USER@HOST:PORT/DATABASE, or host=.. port=.. user=.. dbname=.., special characters of a user or a password in a URL as %XX";
+
+/// Where a database is and who we are there.
+#[derive(Clone)]
+pub(crate) struct Address {
+    config: Config,
+}
+
+impl Address {
+    /// Reads `dsn` as libpq takes it.
+    ///
+    /// # Errors
+    /// [`StoreError::Refused`]: it is none, or asks for what this program does not do.
+    pub(crate) fn parse(dsn: &str) -> Result<Self, StoreError> {
+        let refused = |what: &str| StoreError::Refused(format!("the address of the database {what}: {FORM}"));
+        let mut config: Config = dsn.parse().map_err(|_| refused("cannot be read"))?;
+        // `user:a/b@host` has its password where the database belongs.
+        if let Some((_, rest)) = dsn.split_once("://")
+            && rest.split_once(['/', '?']).is_some_and(|(_, behind)| behind.contains('@'))
+        {
+            return Err(refused("has a bare @ behind its host"));
+        }
+        let (hosts, addresses) = (config.get_hosts().len(), config.get_hostaddrs().len());
+        if hosts.max(addresses) == 0 {
+            return Err(refused("names no host"));
+        }
+        let ports = config.get_ports().len();
+        if (hosts > 0 && addresses > 0 && hosts != addresses) || (ports > 1 && ports != hosts.max(addresses))
+        {
+            return Err(refused("does not have as many ports or host addresses as hosts"));
+        }
+        if config.get_ssl_mode() == SslMode::Require {
+            return Err(StoreError::Refused(
+                "the address of the database asks for TLS (sslmode=require), which this program does not speak to PostgreSQL: connect over a socket of this machine or a tunnel"
+                    .to_owned(),
+            ));
+        }
+        if config.get_application_name().is_none() {
+            config.application_name(APPLICATION);
+        }
+        Ok(Self { config })
+    }
+
+    pub(super) fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// How long connecting may take, at most `most`.
+    pub(super) fn connect_timeout(&self, most: Duration) -> Duration {
+        self.config.get_connect_timeout().copied().filter(|span| !span.is_zero()).unwrap_or(most).min(most)
+    }
+}
+
+/// Hosts, ports and database, for people to read.
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { config } = self;
+        let hosts = config.get_hosts().iter().map(|host| match host {
+            Host::Tcp(host) if host.contains(':') => format!("[{host}]"),
+            Host::Tcp(host) => host.clone(),
+            Host::Unix(path) => path.display().to_string(),
+        });
+        let hosts: Vec<String> = if config.get_hosts().is_empty() {
+            config.get_hostaddrs().iter().map(ToString::to_string).collect()
+        } else {
+            hosts.collect()
+        };
+        let ports = config.get_ports();
+        f.write_str("postgresql://")?;
+        for (index, host) in hosts.iter().enumerate() {
+            f.write_str(if index == 0 { "" } else { "," })?;
+            f.write_str(host)?;
+            if let Some(port) = ports.get(index).or(ports.first()) {
+                write!(f, ":{port}")?;
+            }
+        }
+        write!(f, "/{}", config.get_dbname().unwrap_or_default())
+    }
+}
+
+impl fmt::Debug for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Address({self})")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_shown_without_user_password_and_options() {
+        for (dsn, shown) in [
+            ("postgresql://me:S3CR3T@a:1,b:2/d?application_name=x", "postgresql://a:1,b:2/d"),
+            ("host=a port=5433 user=me password='S3C R3T' dbname=d", "postgresql://a:5433/d"),
+            ("host=/run/pg dbname=d passfile=x", ""),
+            ("host=/run/pg dbname=d", "postgresql:///run/pg/d"),
+            ("hostaddr=127.0.0.1", "postgresql://127.0.0.1/"),
+            ("postgresql://me:S3CR3T@[::1]:1/d", "postgresql://[::1]:1/d"),
+        ] {
+            let read = Address::parse(dsn).map(|address| format!("{address}")).unwrap_or_default();
+            assert_eq!(read, shown, "{dsn}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_address_is_refused_without_a_word_of_it() {
+        for dsn in [
+            "postgresql://me:S3CR3T?x@host/d",
+            "postgresql://me:S3CR3T/x@host/d",
+            "postgresql://me:S3CR3T",
+            "postgresql://me:1234?S3CR3T@host",
+            "postgresql://me@h/d?S3CR3T=x",
+            "host=a password=my S3CR3T",
+            "host=a port=S3CR3T",
+            "host=a S3CR3T",
+            "password=S3CR3T",
+            "host=a connect_timeout=S3CR3T",
+            "host=a password='S3CR3T",
+            "host=a sslmode=S3CR3T",
+            "host=a sslmode=require password=S3CR3T",
+            "host=a,b,c port=1,2 password=S3CR3T",
+            "S3CR3T",
+            "",
+        ] {
+            let error = Address::parse(dsn).expect_err(dsn).to_string();
+            assert!(error.starts_with("the address of the database "), "{error}");
+            assert!(!error.contains("S3C") && !error.contains("1234"), "{dsn}: {error}");
+        }
+    }
+}

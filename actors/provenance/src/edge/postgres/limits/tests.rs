@@ -1,0 +1,96 @@
+use proptest::prelude::*;
+
+use super::*;
+
+fn message(tag: u8, body: usize) -> Vec<u8> {
+    let mut bytes = vec![tag];
+    bytes.extend((body as u32 + LENGTH).to_be_bytes());
+    bytes.resize(HEADER + body, b'E');
+    bytes
+}
+
+fn budget() -> Budget {
+    let budget = Budget::default();
+    budget.renew();
+    budget
+}
+
+/// Follows `bytes` in pieces that end at `cuts`.
+fn follow(bytes: &[u8], cuts: &[usize], budget: &Budget) -> Result<Follower, Excess> {
+    let mut follower = Follower::default();
+    let mut begun = 0;
+    for end in cuts.iter().copied().chain([bytes.len()]) {
+        let end = end.clamp(begun, bytes.len());
+        follower.follow(&bytes[begun..end], budget)?;
+        begun = end;
+    }
+    Ok(follower)
+}
+
+#[test]
+fn a_length_that_is_none_or_too_large_is_refused_with_its_message() {
+    for (bytes, said) in [
+        (b"D\x7f\xff\xff\xff".as_slice(), "DataRow ('D') of 2147483647 bytes: 4 to 1048576 are accepted"),
+        (b"E\x00\x01\x00\x01", "ErrorResponse ('E') of 65537 bytes"),
+        (b"N\xff\xff\xff\xff", "NoticeResponse ('N') of -1 bytes"),
+        (b"Z\0\0\0\x03", "ReadyForQuery ('Z') of 3 bytes"),
+        (b"HTTP/1.1", "a message of another protocol ('H'), which was not asked for"),
+        (b"\x80\0\0\0\x04", "('\\u{80}'), which was not asked for"),
+    ] {
+        let error = follow(bytes, &[], &budget()).expect_err(said).to_string();
+        assert!(error.contains(said), "{error}");
+    }
+    assert!(follow(b"D\0\x10\0\0", &[], &budget()).is_ok(), "a row at the limit");
+}
+
+#[test]
+fn answers_and_notices_are_limited_by_request() {
+    let budget = budget();
+    let row = message(b'D', ROW_MAX as usize - 4);
+    let mut follower = Follower::default();
+    let fit = ANSWER_MAX / row.len() as u64;
+    for _ in 0..fit {
+        follower.follow(&row, &budget).expect("within the answer");
+    }
+    let notice = message(b'N', 1_000);
+    follower.follow(&notice, &budget).expect("notices are counted by themselves");
+    assert_eq!(follower.follow(&row, &budget), Err(Excess::Answer));
+    budget.renew();
+    let mut follower = Follower::default();
+    follower.follow(&row, &budget).expect("another request");
+    let flood = (0..2_000).try_for_each(|_| follower.follow(&notice, &budget));
+    assert_eq!(flood, Err(Excess::Unasked(b'N')));
+}
+
+proptest! {
+    #[test]
+    fn it_does_not_matter_how_a_stream_is_cut(
+        messages in proptest::collection::vec((prop::sample::select(&b"123ACDEIKNRSTZnst"[..]), 0_usize..300), 0..40),
+        mut cuts in proptest::collection::vec(0_usize..12_000, 0..60),
+        bad in any::<bool>(),
+    ) {
+        let mut bytes: Vec<u8> = messages.iter().flat_map(|&(tag, body)| message(tag, body)).collect();
+        let length = bytes.len();
+        if bad {
+            bytes.extend(b"D\x80\0\0\0and more");
+        }
+        cuts.sort_unstable();
+        let budget = budget();
+        let outcome = follow(&bytes, &cuts, &budget);
+        if bad {
+            prop_assert_eq!(outcome.err(), Some(Excess::Length { tag: b'D', length: i32::MIN, max: ROW_MAX }));
+        } else {
+            let follower = outcome.expect("all are within the limits");
+            prop_assert_eq!((follower.seen, follower.rest), (0, 0));
+        }
+        let spent = ANSWER_MAX + UNASKED_MAX - budget.answer.load(Relaxed) - budget.unasked.load(Relaxed);
+        prop_assert_eq!(spent, length as u64);
+    }
+
+    #[test]
+    fn any_bytes_are_refused_alike_in_one_piece_and_byte_by_byte(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        let every: Vec<usize> = (0..bytes.len()).collect();
+        let (whole, single) = (follow(&bytes, &[], &budget()), follow(&bytes, &every, &budget()));
+        prop_assert_eq!(whole.err(), single.err());
+    }
+}
