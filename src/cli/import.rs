@@ -14,6 +14,7 @@ use std::{
 
 use clap::Args;
 use orchestrator_admin::wire::{BODY_LIMIT, ErrorBody, ErrorKind};
+use orchestrator_supervise::sanitize;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -204,7 +205,8 @@ impl<'a> Import<'a> {
         if self.bad <= NAMED_MAX {
             let place = line.map_or_else(|| "a row".to_owned(), |line| format!("line {line}"));
             // Without standard error, the summary has to do.
-            let _ = writeln!(std::io::stderr(), "{}: {place}: {reason}", self.arguments.file.display());
+            let file = sanitize(self.arguments.file.as_os_str().as_encoded_bytes());
+            let _ = writeln!(std::io::stderr(), "{file}: {place}: {}", sanitize(reason));
         }
     }
 

@@ -2,19 +2,25 @@
 //! own recovery (it replays channels in an order that fails when queues died with the broker), and without the password in
 //! any text.
 
-mod secured;
+mod frames;
+mod nesting;
+mod socket;
 
-use std::{fmt, path::Path, time::Duration};
+use std::{fmt, path::Path, sync::Arc, time::Duration};
 
 use futures_util::StreamExt;
 use lapin::{Channel, Connection, ConnectionProperties, Event, uri::AMQPScheme, uri::AMQPUri};
+use orchestrator_supervise::sanitize;
 use tokio::{net::TcpStream, time::timeout};
 
-use self::secured::Secured;
+use self::{frames::Inflow, socket::Secured};
 use crate::tls::{self, ServerName};
 
 /// Heartbeat that is proposed; the broker may ask for a shorter one. A dead peer is noticed after about twice as long.
 const HEARTBEAT_S: u16 = 10;
+
+/// Largest frame that is agreed to, bytes: RabbitMQ's default. Without a limit of ours, the broker's would decide about our buffers.
+const FRAME: u32 = 131_072;
 
 /// The smallest frame that all brokers agree to, bytes.
 const SMALL_FRAME: u32 = 8_192;
@@ -38,6 +44,8 @@ pub struct Broker {
     name: String,
     endpoint: String,
     secured: Option<Secured>,
+    /// Most messages that may wait to be taken; 0 if that is not told.
+    waiting_max: u64,
 }
 
 /// Why there is no connection, or why it was given up.
@@ -119,7 +127,17 @@ impl Broker {
         };
         uri.query.heartbeat.get_or_insert(HEARTBEAT_S);
         let endpoint = format!("{}:{}/{}", uri.authority.host, uri.authority.port, uri.vhost);
-        Ok(Self { uri, name: name.into(), endpoint, secured })
+        // Also one that the url asks for: 64 of them are kept.
+        uri.query.frame_max = uri.query.frame_max.filter(|max| (SMALL_FRAME..=FRAME).contains(max));
+        Ok(Self { uri, name: name.into(), endpoint, secured, waiting_max: 0 })
+    }
+
+    /// Limits the messages that wait to be taken to `max`, which is what the broker was told by `basic.qos`, and their bytes to 1 GiB. Each
+    /// one is to be noted in [`Session::taken`].
+    #[must_use]
+    pub fn waiting_at_most(mut self, max: usize) -> Self {
+        self.waiting_max = max as u64;
+        self
     }
 
     /// For messages of a few bytes: buffers for 64 frames are kept, which are 8 MiB with the usual frames of 128 KiB.
@@ -141,18 +159,16 @@ impl Broker {
     pub async fn connect(&self) -> Result<Session, AmqpError> {
         let failed = |reason| AmqpError::Connect { endpoint: self.endpoint.clone(), reason };
         let properties = ConnectionProperties::default().with_connection_name(self.name.as_str().into());
-        let connect = async {
-            match &self.secured {
-                Some(secured) => secured::connect(self.uri.clone(), secured.clone(), properties).await,
-                None => Connection::connect_uri(self.uri.clone(), properties).await,
-            }
-        };
+        let mut uri = self.uri.clone();
+        let frame_max = *uri.query.frame_max.get_or_insert(FRAME);
+        let inflow = Inflow::new(self.waiting_max);
+        let connect = socket::connect(uri, self.secured.clone(), properties, frame_max, inflow.clone());
         let connection = match timeout(CONNECT_TIMEOUT, connect).await {
             Ok(Ok(connection)) => connection,
-            Ok(Err(error)) => return Err(failed(self.redact(&error.to_string()))),
+            Ok(Err(error)) => return Err(failed(self.redact(&sanitize(error.to_string())))),
             Err(_) => return Err(failed(format!("no answer within {CONNECT_TIMEOUT:?}"))),
         };
-        Ok(Session { connection })
+        Ok(Session { connection, inflow })
     }
 
     /// Does anybody listen there? Costs the broker less than a try to connect.
@@ -186,9 +202,26 @@ impl fmt::Debug for Broker {
 /// One connection. Dropped, it closes; what was not acknowledged on it is delivered again.
 pub struct Session {
     connection: Connection,
+    inflow: Arc<Inflow>,
+}
+
+/// Notes which messages of a connection were taken, see [`Broker::waiting_at_most`].
+#[derive(Debug, Clone)]
+pub struct Taken(Arc<Inflow>);
+
+impl Taken {
+    /// Notes that a message with a body of `body` bytes was taken.
+    pub fn note(&self, body: usize) {
+        self.0.taken(body);
+    }
 }
 
 impl Session {
+    /// Where messages that were taken are noted.
+    pub fn taken(&self) -> Taken {
+        Taken(self.inflow.clone())
+    }
+
     /// Opens a channel.
     ///
     /// # Errors
@@ -204,7 +237,7 @@ impl Session {
         // An event from before the listener was there is missed, the status is not; and an error may be one channel's.
         while self.connection.status().connected() {
             match events.next().await {
-                Some(Event::Error(error)) => reason = error.to_string(),
+                Some(Event::Error(error)) => reason = sanitize(error.to_string()),
                 Some(_) => {}
                 None => break,
             }
@@ -232,7 +265,7 @@ impl fmt::Debug for Session {
 pub async fn answer<T>(what: &str, request: impl Future<Output = lapin::Result<T>>) -> Result<T, AmqpError> {
     let reason = match timeout(ANSWER_TIMEOUT, request).await {
         Ok(Ok(value)) => return Ok(value),
-        Ok(Err(error)) => error.to_string(),
+        Ok(Err(error)) => sanitize(error.to_string()),
         Err(_) => format!("no answer from the broker within {ANSWER_TIMEOUT:?}"),
     };
     Err(AmqpError::Request { what: what.to_owned(), reason })

@@ -128,11 +128,7 @@ mod tests {
             ("mongodb://127.0.0.1:27017", "mongodb://127.0.0.1:27017/d", false),
             ("mongodb://me:p%2F@a:1,b/admin?w=1", "mongodb://a:1,b/d", true),
             ("mongodb://me@a:1/?authMechanism=MONGODB-X509", "mongodb://a:1/d", false),
-            (
-                "mongodb://a?tls=true&tlsCertificateKeyFile=y&tlsCertificateKeyFilePassword=x",
-                "mongodb://a/d",
-                true,
-            ),
+            ("mongodb://a?tlsCertificateKeyFilePassword=x", "mongodb://?/d", true),
             ("mongodb://me:p?x@a", "mongodb://?/d", true),
             ("nonsense", "mongodb://?/d", false),
         ] {

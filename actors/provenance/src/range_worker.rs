@@ -6,6 +6,7 @@
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
+use orchestrator_edge::limited;
 use orchestrator_supervise::{
     Answer, Backoff, Child, ChildCx, Figure, FigureKind, Handle, Message, Outbox, StartCx, Vitals,
 };
@@ -130,7 +131,7 @@ impl RangeWorker {
             Some(Err(StoreError::Away(_))) | None => true,
         };
         if again {
-            let delay = RETRY.delay(self.failures, fastrand::f64());
+            let delay = limited(RETRY).delay(self.failures, fastrand::f64());
             self.failures = self.failures.saturating_add(1);
             return cx.after(delay, |worker, cx| worker.advance(cx));
         }

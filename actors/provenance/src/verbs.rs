@@ -1,6 +1,6 @@
 //! Operators' verbs: what their arguments say. Pure.
 
-use orchestrator_supervise::ConsoleError;
+use orchestrator_supervise::{ConsoleError, sanitize};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
@@ -82,7 +82,7 @@ pub(crate) fn add(args: Value) -> Result<Addition, ConsoleError> {
     for (index, value) in rows.into_iter().enumerate() {
         let checked = |row: Rows| check(&row).map(|()| row).map_err(|error| error.to_string());
         match JsonRow::read(value).and_then(JsonRow::into_rows).and_then(checked) {
-            Err(reason) => left_out.push(Bad { index, reason }),
+            Err(reason) => left_out.push(Bad { index, reason: sanitize(reason) }),
             Ok(row) => match groups.iter_mut().find(|group| group.rows.method() == row.method()) {
                 Some(group) => {
                     // The methods are the same, so there is nothing to be given back.
@@ -136,7 +136,7 @@ pub(crate) fn dead_letters(args: Value) -> Result<u32, ConsoleError> {
 }
 
 fn bad(text: impl ToString) -> ConsoleError {
-    ConsoleError::BadArguments(text.to_string())
+    ConsoleError::BadArguments(sanitize(text.to_string()))
 }
 
 fn arguments<T: DeserializeOwned>(args: Value) -> Result<T, ConsoleError> {

@@ -123,7 +123,7 @@ mod tests {
             "mongodb://me@[::1]:1/?authMechanism=MONGODB-X509&tls=true",
             "mongodb://%2Frun%2Fmongodb.sock/d",
             "mongodb://a/?readPreference=nearest&readPreferenceTags=dc:ny",
-            "mongodb://a?tls=true&tlsCAFile=/x&tlsCertificateKeyFilePassword=x",
+            "mongodb://a?tls=true&tlsCAFile=/x&tlsCertificateKeyFile=/y",
         ] {
             assert_eq!(parse(uri).err(), None, "{uri}");
         }

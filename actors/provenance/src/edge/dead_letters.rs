@@ -3,12 +3,16 @@
 
 use std::{path::Path, time::SystemTime};
 
-use orchestrator_edge::Reconnect;
+use orchestrator_edge::{DatabaseFiles, Reconnect};
 use orchestrator_supervise::{Factory, Fault, Figure, FigureKind, Inbox, InboxSlot, StartCx};
 use rusqlite::Connection;
 use tokio::time::{Instant, timeout_at};
 
-use super::{RETRY, sqlite::explain, stores::timed};
+use super::{
+    RETRY,
+    sqlite::{explain, unobserved},
+    stores::timed,
+};
 use crate::{
     messages::{DeadLetter, DeadLetters},
     store::StoreError,
@@ -38,18 +42,43 @@ async fn run(cx: &StartCx, slot: &InboxSlot<DeadLetters>, path: &Path) -> Result
     let kept = cx.vitals.declare("kept", "rows", FigureKind::Counter);
     let mut desk = Desk { cx, inbox: slot.open(), kept, waiting: None };
     loop {
-        let served = match open(path) {
-            Ok(conn) => {
-                tries.succeeded();
-                desk.serve(&conn).await
+        let served = match File::open(path) {
+            Ok(file) => {
+                tries.connected();
+                desk.serve(&file, &mut tries).await
             }
             Err(error) => Err(error),
         };
         let Err(error) = served else { return Ok(()) };
-        let error = explain(path, "keeping dead letters in", &error);
         if desk.wait(Instant::now() + tries.failed(error.to_string()), &error).await.is_none() {
             return Ok(());
         }
+    }
+}
+
+/// The file, open.
+struct File<'a> {
+    path: &'a Path,
+    conn: Connection,
+    files: DatabaseFiles,
+}
+
+impl<'a> File<'a> {
+    fn open(path: &'a Path) -> Result<Self, StoreError> {
+        let conn = open(path).map_err(|error| explain(path, "opening", &error))?;
+        let files = DatabaseFiles::at(path).map_err(|error| unobserved(path, &error))?;
+        Ok(Self { path, conn, files })
+    }
+
+    fn keep(&self, letters: &[DeadLetter]) -> Result<(), StoreError> {
+        keep(&self.conn, letters).map_err(|error| explain(self.path, "keeping dead letters in", &error))?;
+        // What is in no file at the path is kept again, in the file that is there.
+        self.files.check_database().map_err(|lost| StoreError::Away(format!("{lost}: it is opened anew")))
+    }
+
+    fn list(&self, limit: u32) -> Result<Vec<DeadLetter>, StoreError> {
+        self.files.check_database().map_err(|lost| StoreError::Away(format!("{lost}: it is opened anew")))?;
+        list(&self.conn, limit).map_err(|error| explain(self.path, "reading dead letters of", &error))
     }
 }
 
@@ -70,7 +99,7 @@ struct Desk<'a> {
 
 impl Desk<'_> {
     /// Keeps and lists until asked to stop.
-    async fn serve(&mut self, conn: &Connection) -> rusqlite::Result<()> {
+    async fn serve(&mut self, file: &File<'_>, tries: &mut Reconnect) -> Result<(), StoreError> {
         loop {
             let request = match self.waiting.take() {
                 Some(request) => request,
@@ -82,8 +111,9 @@ impl Desk<'_> {
             let _in_hand = self.cx.vitals.hold("letters");
             // Whoever asked may have given up.
             match request {
-                DeadLetters::Keep { letters, reply } => match keep(conn, &letters) {
+                DeadLetters::Keep { letters, reply } => match file.keep(&letters) {
                     Ok(()) => {
+                        tries.succeeded();
                         self.kept.add(letters.len() as u64);
                         let _ = reply.send(());
                     }
@@ -92,8 +122,11 @@ impl Desk<'_> {
                         return Err(error);
                     }
                 },
-                DeadLetters::List { limit, reply } => match list(conn, limit) {
-                    Ok(letters) => drop(reply.send(Ok(letters))),
+                DeadLetters::List { limit, reply } => match file.list(limit) {
+                    Ok(letters) => {
+                        tries.succeeded();
+                        drop(reply.send(Ok(letters)));
+                    }
                     Err(error) => {
                         self.waiting = Some(DeadLetters::List { limit, reply });
                         return Err(error);

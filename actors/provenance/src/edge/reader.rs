@@ -28,17 +28,32 @@ pub(crate) async fn run<S: Ask>(
     let mut desk = Desk { cx, inbox: slot.open(), answered, unanswered: None };
     let mut tries = tries.patient(QUIET_TRIES);
     loop {
-        let stopped = match connect().await {
+        let failed = match connect().await {
             Ok(store) => {
-                tries.succeeded();
-                desk.serve(store).await
+                tries.connected();
+                match desk.serve(store, &mut tries).await {
+                    Served::Stopped => return Ok(()),
+                    Served::Stale => continue,
+                    Served::Away(error) => error,
+                }
             }
-            Err(error) => desk.decline(&error, Instant::now() + tries.failed(error.to_string())).await,
+            Err(error) => error,
         };
-        if stopped.is_none() {
+        let delay = tries.failed(failed.to_string());
+        if desk.decline(&failed, Instant::now() + delay).await.is_none() {
             return Ok(());
         }
     }
+}
+
+/// How serving ended.
+enum Served {
+    /// It was asked to stop.
+    Stopped,
+    /// A connection that had answered before, or not been asked yet, broke: a new one may be better.
+    Stale,
+    /// The store is away.
+    Away(StoreError),
 }
 
 /// Where questions come in.
@@ -51,26 +66,30 @@ struct Desk<'a> {
 }
 
 impl Desk<'_> {
-    /// Answers questions until the store is away; none when asked to stop.
-    async fn serve<S: Ask>(&mut self, mut store: S) -> Option<()> {
+    /// Answers questions until the store is away or the child is asked to stop.
+    async fn serve<S: Ask>(&mut self, mut store: S, tries: &mut Reconnect) -> Served {
         loop {
             let (request, again) = match self.unanswered.take() {
                 Some(request) => (request, true),
-                None => (self.inbox.next(self.cx).await?, false),
+                None => match self.inbox.next(self.cx).await {
+                    Some(request) => (request, false),
+                    None => return Served::Stopped,
+                },
             };
             let _in_hand = self.cx.vitals.hold("question");
             let answer = store.read(&request.question).await;
-            let away = matches!(answer, Err(StoreError::Away(_)));
-            if away && !again {
+            let away = answer.as_ref().err().filter(|error| matches!(error, StoreError::Away(_))).cloned();
+            if away.is_some() && !again {
                 // The connection may have broken long ago, unnoticed: a new one decides.
                 self.unanswered = Some(request);
-                return Some(());
+                return Served::Stale;
             }
             // Whoever asked may have given up.
             let _ = request.reply.send(answer);
-            if away {
-                return Some(());
+            if let Some(error) = away {
+                return Served::Away(error);
             }
+            tries.succeeded();
             self.answered.add(1);
         }
     }

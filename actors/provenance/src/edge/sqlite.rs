@@ -8,10 +8,11 @@ mod error;
 mod lock;
 mod open;
 mod read;
+mod replaced;
 mod schema;
 mod store;
 mod write;
 
-pub(super) use error::explain;
+pub(super) use error::{explain, unobserved};
 pub use open::{Options, Synchronous};
 pub use store::{SqliteReader, SqliteStore};

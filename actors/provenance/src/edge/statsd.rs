@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, fmt, time::Duration};
 
-use orchestrator_supervise::{ChildSpec, Factory, InboxSlot, Outbox, Shutdown, StartCx, inbox};
+use orchestrator_supervise::{ChildSpec, Factory, InboxSlot, Outbox, Shutdown, StartCx, inbox, sanitize};
 use tokio::net::{UdpSocket, lookup_host};
 
 use crate::stopwatch::Sample;
@@ -36,14 +36,18 @@ impl Statsd {
             return Ok(None);
         }
         let port = port.map_or(Ok(8125), |text| {
-            text.parse().map_err(|_| format!("STATSD_PORT = {text}: no port: give a number, or unset it"))
+            text.parse()
+                .map_err(|_| format!("STATSD_PORT = {}: no port: give a number, or unset it", sanitize(text)))
         })?;
         let mut tags = BTreeMap::new();
         for tag in set("STATSD_TAGS").unwrap_or_default().split(',').filter(|tag| !tag.is_empty()) {
             match tag.split_once(':') {
                 Some((label, value)) => drop(tags.insert(label.to_owned(), value.to_owned())),
                 // As the original.
-                None => tracing::warn!("STATSD_TAGS: `{tag}` is passed over: write label:value"),
+                None => tracing::warn!(
+                    tag = sanitize(tag),
+                    "a tag of STATSD_TAGS is passed over: write label:value"
+                ),
             }
         }
         Ok(Some(Self { host: host.unwrap_or_else(|| "localhost".to_owned()), port, tags }))

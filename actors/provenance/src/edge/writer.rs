@@ -96,6 +96,8 @@ where
                 },
                 Err(StoreError::Away(reason)) => {
                     todo.push(group);
+                    // It may hold a lock that the next one needs.
+                    drop(store);
                     if !shift.endure(reason).await {
                         return Ok(());
                     }
@@ -120,7 +122,7 @@ where
         loop {
             match (self.connect)().await {
                 Ok(store) => {
-                    self.tries.borrow_mut().succeeded();
+                    self.tries.borrow_mut().connected();
                     return Some(store);
                 }
                 Err(StoreError::Away(reason) | StoreError::Refused(reason)) => {

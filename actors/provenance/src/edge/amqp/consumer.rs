@@ -10,11 +10,12 @@ use std::{
 use futures_util::{StreamExt, stream::FuturesUnordered};
 use orchestrator_edge::{
     Reconnect,
-    amqp::{AmqpError, Broker, Session},
+    amqp::{AmqpError, Broker, Session, Taken},
+    limited,
 };
 use orchestrator_supervise::{Factory, Figure, FigureKind, StartCx, StopToken, Vitals};
 use tokio::{
-    sync::{Semaphore, watch},
+    sync::{Notify, Semaphore, watch},
     time::sleep,
 };
 
@@ -33,6 +34,9 @@ const OPENING_MAX: usize = 16;
 const PATIENCE: Duration = Duration::from_secs(60);
 /// A worker that lost its channel and is back after so long is no news.
 const GRACE: Duration = Duration::from_secs(1);
+
+/// Dead letters that may have come back at a time: the connection is given up then.
+const RETURNED_MAX: usize = 64;
 
 /// Hands a request to its worker; gives it back when the worker has no place for it.
 pub type Sink = Arc<dyn Fn(Worker, Request) -> Result<(), Request> + Send + Sync>;
@@ -59,6 +63,9 @@ pub struct Consumption {
 ///
 /// Stopped, it ends its consumers first and settles what is in hand; paused, it takes nothing more in hand.
 pub fn factory(broker: Broker, consumption: Consumption) -> Factory {
+    let queues: usize =
+        consumption.workers.iter().map(|worker| binding_keys(worker.exchange, worker.range).count()).sum();
+    let broker = broker.waiting_at_most(queues * usize::from(consumption.prefetch) + RETURNED_MAX);
     Factory::task(move |cx: StartCx| {
         let (broker, consumption) = (broker.clone(), consumption.clone());
         async move {
@@ -138,7 +145,21 @@ async fn open(
     let Consumption { topology, prefetch, sink, presence, .. } = consumption.clone();
     let (figures, vitals) = (figures.clone(), cx.vitals.clone());
     let (troubles, doom) = (Mutex::default(), watch::Sender::default());
-    Ok((session, House { topology, prefetch, sink, presence, dead_letters, figures, vitals, troubles, doom }))
+    let taken = session.taken();
+    let house = House {
+        topology,
+        prefetch,
+        sink,
+        presence,
+        dead_letters,
+        figures,
+        vitals,
+        taken,
+        progress: Notify::new(),
+        troubles,
+        doom,
+    };
+    Ok((session, house))
 }
 
 /// Has a worker's queues consumed until `stop`, for as long as the connection lasts. What keeps it from that, say a queue
@@ -158,19 +179,25 @@ async fn attend(session: &Session, house: &House, opening: &Semaphore, worker: W
         };
         let begun = Instant::now();
         let ended = match opened {
-            Ok(channel) => {
+            Ok(mut channel) => {
                 house.troubles().remove(&worker);
-                channel.run(house, stop).await
+                let ended = channel.run(house, stop).await;
+                if channel.has_acknowledged() {
+                    failures = 0;
+                }
+                ended
             }
             Err(error) => Err(error),
         };
         let Err(error) = ended else { return };
-        if begun.elapsed() > RETRY.max {
+        let backoff = limited(RETRY);
+        // An idle channel is no storm, however it ends.
+        if begun.elapsed() > backoff.max {
             failures = 0;
         }
         house.troubles().insert(worker, error.to_string());
         house.presence.left(binding_keys(worker.exchange, worker.range));
-        let delay = RETRY.delay(failures, fastrand::f64());
+        let delay = backoff.delay(failures, fastrand::f64());
         failures = failures.saturating_add(1);
         tokio::select! {
             biased;
@@ -189,6 +216,9 @@ pub(super) struct House {
     pub(super) dead_letters: DeadLetters,
     pub(super) figures: Figures,
     pub(super) vitals: Arc<Vitals>,
+    pub(super) taken: Taken,
+    /// Told when a message was acknowledged.
+    pub(super) progress: Notify,
     /// Workers whose queues are not consumed, and why.
     troubles: Mutex<BTreeMap<Worker, String>>,
     /// Why the connection has to be given up although it works.
@@ -216,13 +246,20 @@ impl House {
     /// Tells the link whether all queues are consumed, and if not for a while, which are not and why. Never ends.
     async fn report(&self, reconnect: &mut Reconnect) {
         let mut incomplete_since = Instant::now();
+        // The first message that was processed is progress; the others are no news.
+        let mut progressed = false;
         loop {
             let consumed = self.presence.consumed();
             self.figures.queues_consumed.set(consumed as u64);
             if self.presence.missing().is_empty() {
-                reconnect.succeeded();
-                self.presence.changed().await;
-                incomplete_since = Instant::now();
+                reconnect.connected();
+                tokio::select! {
+                    () = self.presence.changed() => incomplete_since = Instant::now(),
+                    () = self.progress.notified(), if !progressed => {
+                        progressed = true;
+                        reconnect.succeeded();
+                    }
+                }
                 continue;
             }
             let trouble =

@@ -10,6 +10,7 @@ use lapin::{
     types::{AMQPValue, FieldTable, ShortString},
 };
 use orchestrator_edge::amqp::{AmqpError, Session, answer};
+use orchestrator_supervise::sanitize;
 
 /// The durable fanout exchange, and the durable queue behind it, that get what can never be stored. A message there has the
 /// body of the request with only the items at fault, or the whole body if it cannot be read, the request's correlation id,
@@ -29,6 +30,8 @@ pub(super) struct DeadLetter {
     pub(super) exchange: ShortString,
     pub(super) routing_key: ShortString,
     pub(super) correlation_id: Option<ShortString>,
+    /// Who sent it, for people to read.
+    pub(super) sender: String,
 }
 
 /// The channel that dead letters take; each is confirmed.
@@ -66,8 +69,10 @@ impl DeadLetters {
     /// The broker does not say so: the request must not be acknowledged.
     pub(super) async fn publish(&self, letter: DeadLetter) -> Result<(), AmqpError> {
         tracing::warn!(
-            routing_key = letter.routing_key.as_str(),
-            reason = letter.reason,
+            exchange = sanitize(letter.exchange.as_str()),
+            routing_key = sanitize(letter.routing_key.as_str()),
+            sender = letter.sender,
+            reason = sanitize(&letter.reason),
             "rows that can never be stored become a dead letter"
         );
         let mut reason = letter.reason;

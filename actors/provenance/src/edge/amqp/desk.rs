@@ -9,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+use orchestrator_supervise::sanitize;
 use tokio::time::Instant;
 
 use super::call::{Call, CallError, Outgoing, Patience};
@@ -112,7 +113,7 @@ impl Desk {
         let alike = |message: &Outgoing| message.routing_key == routing_key && message.body == body;
         match open.call.messages.iter().position(alike).filter(|_| open.shaken) {
             Some(index) => self.later.push_back((now + SEND_AGAIN, id.to_owned(), index)),
-            None => self.end(id, Err(CallError::Unroutable(routing_key.to_owned()))),
+            None => self.end(id, Err(CallError::Unroutable(sanitize(routing_key)))),
         }
     }
 

@@ -6,9 +6,11 @@ use futures_util::{FutureExt, StreamExt, stream::FuturesUnordered};
 use lapin::{Channel, Consumer, message::Delivery, options::BasicAckOptions};
 use orchestrator_edge::{
     Reconnect,
-    amqp::{AmqpError, Broker, answer},
+    amqp::{AmqpError, Broker, Taken, answer},
 };
-use orchestrator_supervise::{Factory, Figure, FigureKind, Inbox, InboxSlot, Outbox, StartCx, Vitals};
+use orchestrator_supervise::{
+    Factory, Figure, FigureKind, Inbox, InboxSlot, Outbox, StartCx, Vitals, sanitize,
+};
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::{
@@ -64,6 +66,8 @@ impl Default for Publication {
 /// under way go on when it is back.
 pub fn client(broker: Broker, publication: Publication, calls: &InboxSlot<Call>) -> Factory {
     let slot = calls.clone();
+    // Responses, and requests that found no queue.
+    let broker = broker.waiting_at_most(usize::from(publication.prefetch) + publication.window);
     let task = Factory::task(move |cx: StartCx| {
         let (broker, publication, calls) = (broker.clone(), publication.clone(), slot.open());
         async move {
@@ -123,8 +127,8 @@ impl Client {
             let error = match opened {
                 Ok(mut line) => {
                     drop(self.stopwatch.start_at(OPEN, since));
-                    reconnect.succeeded();
-                    match self.converse(&mut line).await {
+                    reconnect.connected();
+                    match self.converse(&mut line, reconnect).await {
                         Ok(()) => return line.session.close().await,
                         Err(error) => {
                             since = std::time::Instant::now();
@@ -179,9 +183,9 @@ impl Client {
     }
 
     /// Publishes and gathers over one connection, until no call is left after a stop.
-    async fn converse(&mut self, line: &mut Line) -> Result<(), AmqpError> {
+    async fn converse(&mut self, line: &mut Line, reconnect: &mut Reconnect) -> Result<(), AmqpError> {
         let Line { session, channel, responses, reply_to } = line;
-        let lost = session.lost();
+        let (lost, taken) = (session.lost(), session.taken());
         tokio::pin!(lost);
         let mut sending = FuturesUnordered::new();
         loop {
@@ -196,9 +200,12 @@ impl Client {
             tokio::select! {
                 biased;
                 error = &mut lost => return Err(error),
-                Some(sent) = sending.next(), if !sending.is_empty() => self.confirmed(sent?),
+                Some(sent) = sending.next(), if !sending.is_empty() => self.confirmed(sent?, &taken),
                 response = responses.next() => match response {
-                    Some(Ok(first)) => self.gather(first, channel, responses).await?,
+                    Some(Ok(first)) => {
+                        self.gather(first, channel, responses, &taken).await?;
+                        reconnect.begin_anew();
+                    }
                     Some(Err(error)) => return Err(AmqpError::Lost(error.to_string())),
                     None => return Err(AmqpError::Lost("the queue for responses is gone".to_owned())),
                 },
@@ -207,16 +214,17 @@ impl Client {
         }
     }
 
-    fn confirmed(&mut self, Sent { id, confirmation }: Sent) {
+    fn confirmed(&mut self, Sent { id, confirmation }: Sent, taken: &Taken) {
         self.figures.published.add(1);
-        let taken = confirmation.is_ack();
+        let accepted = confirmation.is_ack();
         // A returned message tells itself whose it is: it may come with the confirm of another one.
         if let Some(returned) = confirmation.take_message() {
             let returned = returned.delivery;
+            taken.note(returned.data.len());
             let id = returned.properties.correlation_id().as_ref().map_or("", |id| id.as_str());
             self.figures.unroutable.add(1);
             self.desk.unroutable(id, returned.routing_key.as_str(), &returned.data, Instant::now());
-        } else if !taken {
+        } else if !accepted {
             self.desk.refused(&id);
         }
     }
@@ -228,14 +236,21 @@ impl Client {
         first: Delivery,
         channel: &Channel,
         more: &mut Consumer,
+        taken: &Taken,
     ) -> Result<(), AmqpError> {
         let (mut response, mut last) = (first, None);
         loop {
             self.figures.responses.add(1);
+            taken.note(response.data.len());
             let id = response.properties.correlation_id().as_ref().map_or("", |id| id.as_str());
             match wire::decode_ack(&response.data) {
                 Ok(stored) => self.desk.respond(id, stored, Instant::now()),
-                Err(error) => tracing::warn!("a response is passed over: {error}"),
+                Err(error) => tracing::warn!(
+                    broker = self.broker.endpoint(),
+                    correlation_id = sanitize(id),
+                    reason = sanitize(error.to_string()),
+                    "a response is passed over"
+                ),
             }
             last = last.max(Some(response.delivery_tag));
             match more.next().now_or_never().flatten() {

@@ -26,7 +26,7 @@ use lapin::{
     types::{FieldTable, ShortString},
 };
 use orchestrator_edge::amqp::{AmqpError, Session, answer};
-use orchestrator_supervise::StopToken;
+use orchestrator_supervise::{StopToken, sanitize};
 use tokio::{sync::oneshot, time::sleep};
 
 use super::{consumer::House, dead_letter::DeadLetter, ledger::Ledger, topology::declare_worker};
@@ -55,6 +55,7 @@ pub(super) struct WorkerChannel {
     /// The worker had no place for it. Nothing more is taken until it has.
     held: Option<Request>,
     ledger: Ledger,
+    acknowledged: bool,
 }
 
 /// A delivery of a method's queue, or why there will be no more.
@@ -71,8 +72,7 @@ struct InHand {
     unreadable: Option<String>,
     exchange: ShortString,
     routing_key: ShortString,
-    correlation_id: Option<ShortString>,
-    reply_to: Option<ShortString>,
+    properties: BasicProperties,
 }
 
 /// Gives the delivery back with what became of it; without, when its worker ended before it was done.
@@ -115,11 +115,11 @@ impl WorkerChannel {
             house.presence.came(&queue);
         }
         let (in_hand, ledger) = (FuturesUnordered::new(), Ledger::default());
-        Ok(Self { worker, channel, tags, deliveries, in_hand, held: None, ledger })
+        Ok(Self { worker, channel, tags, deliveries, in_hand, held: None, ledger, acknowledged: false })
     }
 
     /// Takes what is delivered and settles it. After `stop`, takes no more and ends when all that is in hand is settled.
-    pub(super) async fn run(mut self, house: &House, stop: &StopToken) -> Result<(), AmqpError> {
+    pub(super) async fn run(&mut self, house: &House, stop: &StopToken) -> Result<(), AmqpError> {
         let mut stopping = false;
         while !(stopping && self.in_hand.is_empty()) {
             let paused = house.vitals.is_paused();
@@ -144,6 +144,11 @@ impl WorkerChannel {
         answer("close a channel", self.channel.close(200, "stopped".into())).await
     }
 
+    /// Tells whether a message was acknowledged.
+    pub(super) fn has_acknowledged(&self) -> bool {
+        self.acknowledged
+    }
+
     /// Ends the consumers. What the broker sent and nobody took yet goes back when the channel closes.
     async fn leave(&mut self) -> Result<(), AmqpError> {
         // Without an answer, its delivery goes back, too.
@@ -161,6 +166,12 @@ impl WorkerChannel {
             AmqpError::Request { what, reason }
         })?;
         house.figures.deliveries.add(1);
+        house.taken.note(delivery.data.len());
+        if self.in_hand.len() >= self.tags.len() * usize::from(house.prefetch) {
+            let reason =
+                format!("the broker sends more than the {} messages that were asked for", house.prefetch);
+            return Err(AmqpError::Lost(reason)).inspect_err(|error| house.give_up(error.clone()));
+        }
         let body = Bytes::from(delivery.data);
         let (decoded, unreadable) = match wire::decode(method, &body) {
             Ok(decoded) => (decoded, None),
@@ -177,8 +188,7 @@ impl WorkerChannel {
             unreadable,
             exchange: delivery.exchange,
             routing_key: delivery.routing_key,
-            correlation_id: delivery.properties.correlation_id().clone(),
-            reply_to: delivery.properties.reply_to().clone(),
+            properties: delivery.properties,
         };
         let (reply, settled) = oneshot::channel();
         self.in_hand.push(Waiting { in_hand: Some(in_hand), reply: settled });
@@ -249,16 +259,21 @@ impl WorkerChannel {
             .map(|ack| self.channel.basic_ack(ack.tag, BasicAckOptions { multiple: ack.multiple }));
         answer("acknowledge messages", try_join_all(acks)).await?;
         house.figures.acked.add(tags.len() as u64);
+        if !tags.is_empty() && !self.acknowledged {
+            self.acknowledged = true;
+            house.progress.notify_one();
+        }
         Ok(())
     }
 
     async fn respond(&self, done: &[(InHand, Settled)], house: &House) -> Result<(), AmqpError> {
         let responses =
             done.iter().filter(|(_, settled)| settled.stored > 0).filter_map(|(in_hand, settled)| {
-                let reply_to = in_hand.reply_to.clone().filter(|reply_to| !reply_to.as_str().is_empty())?;
+                let request = &in_hand.properties;
+                let reply_to = request.reply_to().clone().filter(|reply_to| !reply_to.as_str().is_empty())?;
                 let mut properties =
                     BasicProperties::default().with_content_type("application/msgpack".into());
-                if let Some(id) = &in_hand.correlation_id {
+                if let Some(id) = request.correlation_id() {
                     properties = properties.with_correlation_id(id.clone());
                 }
                 let body = wire::encode_ack(settled.stored.into());
@@ -290,6 +305,7 @@ impl InHand {
             }
             (None, None) => return,
         };
+        // Escaped by the note.
         house.vitals.note(format!("{what} of {} refused: {reason}", self.routing_key));
     }
 
@@ -300,7 +316,8 @@ impl InHand {
             reason: reason.to_owned(),
             exchange: self.exchange.clone(),
             routing_key: self.routing_key.clone(),
-            correlation_id: self.correlation_id.clone(),
+            correlation_id: self.properties.correlation_id().clone(),
+            sender: sender(&self.properties),
         };
         if let Some(reason) = &self.unreadable {
             return vec![letter(self.body.clone(), reason)];
@@ -319,4 +336,17 @@ impl InHand {
         });
         letters.collect()
     }
+}
+
+/// Who sent a message, as far as its properties say so.
+fn sender(properties: &BasicProperties) -> String {
+    let told = [
+        ("app_id", properties.app_id()),
+        ("user_id", properties.user_id()),
+        ("message_id", properties.message_id()),
+        ("reply_to", properties.reply_to()),
+    ];
+    let told: Vec<String> =
+        told.iter().filter_map(|(name, value)| Some(format!("{name} {}", value.as_ref()?))).collect();
+    if told.is_empty() { "unknown".to_owned() } else { sanitize(told.join(", ")) }
 }

@@ -1,10 +1,15 @@
 //! From SQLite's errors to the store's.
 
-use std::path::Path;
+use std::{io, path::Path};
 
 use rusqlite::ErrorCode;
 
 use crate::store::StoreError;
+
+/// The identity of the files of a database cannot be had.
+pub(in crate::edge) fn unobserved(path: &Path, error: &io::Error) -> StoreError {
+    StoreError::Away(format!("looking at the files of {}: {error}", path.display()))
+}
 
 /// Translates; `action` says what was tried.
 ///

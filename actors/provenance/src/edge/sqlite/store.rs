@@ -2,13 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
+use orchestrator_edge::DatabaseFiles;
 use rusqlite::{Connection, TransactionBehavior};
 
 use super::{
-    error::explain,
+    error::{explain, unobserved},
     lock::OwnerLock,
     open::{self, Options},
-    read, write,
+    read, replaced, write,
 };
 use crate::{
     row::Rows,
@@ -21,6 +22,7 @@ use crate::{
 pub struct SqliteStore {
     conn: Connection,
     path: PathBuf,
+    files: DatabaseFiles,
     _lock: OwnerLock,
 }
 
@@ -40,7 +42,8 @@ impl SqliteStore {
     /// [`StoreError::Away`] while another store has it open, or if it cannot be opened.
     pub fn open_with(path: &Path, options: Options) -> Result<Self, StoreError> {
         let (conn, lock) = open::writer(path, options)?;
-        Ok(Self { conn, path: path.to_path_buf(), _lock: lock })
+        let files = DatabaseFiles::at(path).map_err(|error| unobserved(path, &error))?;
+        Ok(Self { conn, path: path.to_path_buf(), files, _lock: lock })
     }
 
     /// Where the file is.
@@ -67,7 +70,15 @@ impl Store for SqliteStore {
         if groups.iter().all(Rows::is_empty) {
             return Ok(Written::default());
         }
-        self.store(groups).map_err(|error| explain(&self.path, "writing", &error))
+        let written = self.store(groups).map_err(|error| explain(&self.path, "writing", &error))?;
+        // No answer leaves for rows that are in no file at the path.
+        if let Err(lost) = self.files.check() {
+            replaced::abandon(&self.conn, &self.files, &lost);
+            return Err(StoreError::Away(format!(
+                "{lost}: it is opened anew, restore it from a backup if rows are missing"
+            )));
+        }
+        Ok(written)
     }
 }
 
@@ -83,6 +94,7 @@ impl Ask for SqliteStore {
 pub struct SqliteReader {
     conn: Connection,
     path: PathBuf,
+    files: DatabaseFiles,
 }
 
 impl SqliteReader {
@@ -91,12 +103,15 @@ impl SqliteReader {
     /// # Errors
     /// As for [`SqliteStore::open_with`], but that a store has it open is none; [`StoreError::Away`] if it is not there.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
-        Ok(Self { conn: open::reader(path)?, path: path.to_path_buf() })
+        let conn = open::reader(path)?;
+        let files = DatabaseFiles::at(path).map_err(|error| unobserved(path, &error))?;
+        Ok(Self { conn, path: path.to_path_buf(), files })
     }
 }
 
 impl Ask for SqliteReader {
     async fn read(&mut self, question: &Question) -> Result<Found, StoreError> {
+        self.files.check_database().map_err(|lost| StoreError::Away(format!("{lost}: it is opened anew")))?;
         read::answer(&self.conn, question).map_err(|error| explain(&self.path, "reading", &error))
     }
 }

@@ -1,0 +1,91 @@
+use proptest::prelude::*;
+
+use super::*;
+
+const FRAME_MAX: u32 = 131_072;
+
+fn frame(kind: u8, payload: &[u8]) -> Vec<u8> {
+    [&[kind, 0, 1], &(payload.len() as u32).to_be_bytes()[..], payload, &[0xce]].concat()
+}
+
+fn deliver() -> Vec<u8> {
+    frame(METHOD, &[&ANNOUNCING[1][..], b"\x01c\0\0\0\0\0\0\0\x01\0\0\0"].concat())
+}
+
+fn header(size: u64) -> Vec<u8> {
+    frame(HEADER, &[&[0, 60, 0, 0][..], &size.to_be_bytes(), &[0, 0]].concat())
+}
+
+fn message(body: usize) -> Vec<u8> {
+    [deliver(), header(body as u64), frame(BODY, &vec![0xce; body])].concat()
+}
+
+fn follower(max: u64) -> Follower {
+    Follower::new(FRAME_MAX, Inflow::new(max))
+}
+
+#[test]
+fn what_breaks_a_limit_is_named() {
+    let deep = (0..50)
+        .fold(b"V".to_vec(), |inner, _| [b"A", &(inner.len() as u32).to_be_bytes()[..], &inner].concat());
+    let table = [b"\x01k", &deep[..]].concat();
+    let table = [&(table.len() as u32).to_be_bytes()[..], &table].concat();
+    let properties = [&[0, 60, 0, 0][..], &[0; 8], &[0x20, 0], &table].concat();
+    let start = [&START[..], &[0, 9], &table, b"\0\0\0\0\0\0\0\0"].concat();
+    for (bytes, excess) in [
+        (b"HTTP/1.1 400".to_vec(), Excess::Type(b'H')),
+        (b"\x01\0\0\xff\xff\xff\xff".to_vec(), Excess::Frame { size: u32::MAX, max: FRAME_MAX - 8 }),
+        ([deliver(), header(1 << 63)].concat(), Excess::Body(1 << 63)),
+        ([deliver(), header(BODY_MAX + 1)].concat(), Excess::Body(BODY_MAX + 1)),
+        (frame(HEADER, &properties), Excess::Depth),
+        (frame(METHOD, &start), Excess::Depth),
+        (deliver().repeat(2_100), Excess::Announced),
+        (message(1).repeat(11), Excess::Messages(10)),
+    ] {
+        assert_eq!(follower(10).follow(&bytes), Err(excess));
+    }
+    assert_eq!(follower(1).follow(&[deliver(), header(BODY_MAX)].concat()), Ok(()));
+    assert_eq!(follower(0).follow(&message(1).repeat(5_000)), Ok(()), "nobody tells what is taken");
+}
+
+#[test]
+fn what_is_taken_makes_room() {
+    let mut follower = follower(10);
+    let inflow = follower.inflow.clone();
+    for _ in 0..1_000 {
+        follower.follow(&message(300)).expect("one waits");
+        inflow.taken(300);
+    }
+    assert_eq!((inflow.messages.load(Relaxed), inflow.bytes.load(Relaxed)), (0, 0));
+    inflow.taken(5);
+    assert_eq!(inflow.bytes.load(Relaxed), 0, "nothing waits");
+    for _ in 0..7 {
+        assert_eq!(follower.follow(&[deliver(), header(BODY_MAX)].concat()), Ok(()));
+    }
+    assert_eq!(follower.follow(&[deliver(), header(BODY_MAX)].concat()), Err(Excess::Waiting));
+}
+
+proptest! {
+    #[test]
+    fn it_does_not_matter_how_a_stream_is_cut(
+        bodies in proptest::collection::vec(0_usize..500, 0..20),
+        mut cuts in proptest::collection::vec(0_usize..12_000, 0..60),
+        bad in any::<bool>(),
+    ) {
+        let mut bytes: Vec<u8> = bodies.iter().flat_map(|&body| message(body)).collect();
+        bytes.extend(frame(HEARTBEAT, b""));
+        if bad {
+            bytes.extend(header(u64::MAX));
+        }
+        cuts.sort_unstable();
+        let mut follower = follower(100);
+        let (mut begun, mut outcome) = (0, Ok(()));
+        for end in cuts.into_iter().chain([bytes.len()]) {
+            let end = end.clamp(begun, bytes.len());
+            outcome = outcome.and_then(|()| follower.follow(&bytes[begun..end]));
+            begun = end;
+        }
+        prop_assert_eq!(outcome, if bad { Err(Excess::Body(u64::MAX)) } else { Ok(()) });
+        prop_assert_eq!(follower.inflow.messages.load(Relaxed), bodies.len() as u64);
+    }
+}

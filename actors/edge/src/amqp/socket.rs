@@ -1,0 +1,149 @@
+//! Sockets of lapin's that keep the limits of [`frames`](super::frames), secured by the TLS of this crate where that is wanted. lapin has
+//! one of its own, which brings 44 more packages (to read key stores of formats that nobody here has), and trusts the public authorities
+//! beside the given ones.
+
+use std::{
+    fmt,
+    io::{self, IoSlice, Read, Write},
+    net::SocketAddr,
+    os::fd::{AsFd, AsRawFd},
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, ready},
+    time::{Duration, Instant},
+};
+
+use async_rs::{Runtime, Tokio, traits::Reactor, util::RuntimeParts};
+use futures_util::{AsyncRead, AsyncWrite, Stream};
+use lapin::{AsyncTcpStream, Connection, ConnectionProperties, uri::AMQPUri};
+use tokio_util::compat::TokioAsyncReadCompatExt;
+
+use super::frames::{Follower, Inflow};
+use crate::tls::{ServerName, TlsConnector};
+
+/// What secures connections to one host.
+#[derive(Clone)]
+pub(super) struct Secured {
+    pub(super) connector: TlsConnector,
+    pub(super) name: ServerName<'static>,
+}
+
+/// Connects to `uri`, over TLS if it is to be `secured`, with frames of `frame_max` bytes at most. What comes in is counted in `inflow`.
+pub(super) async fn connect(
+    uri: AMQPUri,
+    secured: Option<Secured>,
+    properties: ConnectionProperties,
+    frame_max: u32,
+    inflow: Arc<Inflow>,
+) -> lapin::Result<Connection> {
+    let tokio = Tokio::current();
+    let sockets = Sockets { tokio: tokio.clone(), secured, frame_max, inflow };
+    let runtime = Runtime::new(RuntimeParts::new(tokio, sockets));
+    let dial = async |uri: AMQPUri, runtime: Runtime<RuntimeParts<Tokio, Sockets>>| {
+        let address = runtime.to_socket_addrs((uri.authority.host, uri.authority.port));
+        Ok(AsyncTcpStream::connect(&runtime, address).await?)
+    };
+    Connection::connector(uri, runtime, dial, properties).await
+}
+
+/// tokio's sockets, each secured as soon as it is connected.
+#[derive(Clone)]
+struct Sockets {
+    tokio: Tokio,
+    secured: Option<Secured>,
+    frame_max: u32,
+    inflow: Arc<Inflow>,
+}
+
+/// A stream that carries a connection.
+trait Carrier: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Carrier for T {}
+
+/// A stream from a broker that fails as soon as the broker breaks a limit.
+struct Limited {
+    stream: Box<dyn Carrier>,
+    follower: Follower,
+}
+
+impl AsyncRead for Limited {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
+        let this = &mut *self;
+        let read = ready!(Pin::new(&mut this.stream).poll_read(cx, buffer))?;
+        let followed = this.follower.follow(&buffer[..read]);
+        Poll::Ready(
+            followed.map(|()| read).map_err(|excess| io::Error::new(io::ErrorKind::InvalidData, excess)),
+        )
+    }
+}
+
+impl AsyncWrite for Limited {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(cx, slices)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_close(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_close(cx)
+    }
+}
+
+impl Reactor for Sockets {
+    type TcpStream = Limited;
+    type Sleep = <Tokio as Reactor>::Sleep;
+
+    fn register<H: Read + Write + AsFd + AsRawFd + Send + 'static>(
+        &self,
+        socket: H,
+    ) -> io::Result<impl AsyncRead + AsyncWrite + Send + Unpin + 'static> {
+        self.tokio.register(socket)
+    }
+
+    fn sleep(&self, dur: Duration) -> Self::Sleep {
+        self.tokio.sleep(dur)
+    }
+
+    fn interval(&self, dur: Duration) -> impl Stream<Item = Instant> + Send + 'static {
+        self.tokio.interval(dur)
+    }
+
+    fn tcp_connect_addr(
+        &self,
+        addr: SocketAddr,
+    ) -> impl Future<Output = io::Result<Self::TcpStream>> + Send + 'static {
+        let (connected, secured) = (self.tokio.tcp_connect_addr(addr), self.secured.clone());
+        let follower = Follower::new(self.frame_max, self.inflow.clone());
+        async move {
+            let stream = connected.await?;
+            let Some(Secured { connector, name }) = secured else {
+                return Ok(Limited { stream: Box::new(stream), follower });
+            };
+            let secured = connector.connect(name, stream.into_inner()).await.map_err(|error| {
+                io::Error::other(format!(
+                    "TLS: {error}: see that the broker speaks TLS at this port, and whose its certificate is"
+                ))
+            })?;
+            Ok(Limited { stream: Box::new(secured.compat()), follower })
+        }
+    }
+}
+
+impl fmt::Debug for Sockets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sockets").field("frame_max", &self.frame_max).finish_non_exhaustive()
+    }
+}
