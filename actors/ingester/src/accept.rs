@@ -1,6 +1,6 @@
 //! The actor Accept: which workers are connected. It lives on while mappings come and go.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use orchestrator_supervise::{Child, ChildCx, Figure, FigureKind, Inbox, InboxSlot, Recipient, Vitals};
 use uuid::Uuid;
@@ -28,7 +28,7 @@ impl Accept {
         let next = async move { (pings.recv().await, pings) };
         cx.spawn(next, |accept, (ping, pings), cx| {
             let Some(ping) = ping else { return };
-            if accept.roster.heard(ping.worker, Uuid::from_bytes(ping.service_uuid), now()) {
+            if accept.roster.heard(ping.worker, Uuid::from_bytes(ping.service_uuid), Instant::now(), wall()) {
                 accept.tell(true);
             }
             Self::listen(pings, cx);
@@ -46,13 +46,13 @@ impl Child for Accept {
     fn started(&mut self, cx: &mut ChildCx<'_, Self>) {
         Self::listen(self.pings.open(), cx);
         cx.every(LOOK, |accept, _| {
-            let changed = accept.roster.forget(now());
+            let changed = accept.roster.forget(Instant::now());
             accept.tell(changed);
         });
     }
 }
 
-/// Seconds since 1970.
-pub(crate) fn now() -> f64 {
+/// Seconds since 1970, for who reads them: this clock may be set.
+fn wall() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64()
 }

@@ -44,19 +44,15 @@ impl Child for Assign {
         let streams = mapping.active.iter().map(|stream| self.scan.streams[*stream].name.clone()).collect();
         let mut reader = Reader::new(streams);
         let (redis, work) = (self.redis.clone(), self.work.clone());
-        let (assigned, invalid) = (self.assigned.clone(), self.invalid.clone());
+        let (assigned, invalid, vitals) = (self.assigned.clone(), self.invalid.clone(), cx.vitals().clone());
         let reading = async move {
-            let take = async |entry: Vec<u8>| match reader.read(&entry) {
-                Ok(events) => {
-                    assigned.add(events.len() as u64);
-                    hand_on(events, &work).await;
-                }
-                Err(error) => {
-                    invalid.add(1);
-                    tracing::warn!(%uuid, %error, "an entry of the assignments is none: its events are not sent");
-                }
+            let take = async |entry: &[u8]| {
+                let events = reader.read(entry)?;
+                assigned.add(events.len() as u64);
+                hand_on(events, &work).await;
+                Ok::<_, serde_json::Error>(())
             };
-            follow_assigned(&redis, uuid, link, take).await;
+            follow_assigned(&redis, uuid, link, (vitals, invalid), take).await;
         };
         cx.spawn(reading, |_, (), _| {});
     }

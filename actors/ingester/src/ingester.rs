@@ -3,11 +3,14 @@
 
 mod steps;
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use orchestrator_supervise::{
     Answer, Child, ChildCx, ConsoleError, ConsoleReply, ConsoleRequest, Fault, Figure, FigureKind, Handle,
-    StartCx, StopToken,
+    StartCx, StopToken, sanitize,
 };
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
@@ -16,7 +19,6 @@ use uuid::Uuid;
 pub(crate) use self::steps::House;
 use self::steps::Ledger;
 use crate::{
-    accept::now,
     messages::{RedisAction, RedisCommand, UpdatesArrived, WorkersSeen},
     presence::{BuildMeta, DRANSPOSE_VERSION, Presence, Rate},
     roster::Roster,
@@ -79,7 +81,7 @@ impl Ingester {
             mapreduce_version: self.identity.build.as_ref(),
             parameters_hash: self.ledger.parameters.hash(),
             processed_events: events,
-            event_rate: self.rate.update(now(), events),
+            event_rate: self.rate.update(Instant::now(), events),
             name: &self.identity.name,
             url: &self.identity.url,
             connected_workers: self.workers.workers(),
@@ -130,7 +132,11 @@ impl Ingester {
     }
 
     fn status(&mut self) -> Value {
-        let presence: Value = serde_json::from_slice(&self.presence()).unwrap_or_default();
+        let mut presence: Value = serde_json::from_slice(&self.presence()).unwrap_or_default();
+        // Names are the workers' own: they are escaped here, and in the key they are as they are.
+        for worker in presence["connected_workers"].as_object_mut().into_iter().flatten() {
+            worker.1["name"] = worker.1["name"].as_str().map(sanitize).into();
+        }
         json!({ "presence": presence, "behind": self.ledger.is_behind(), "workers": self.house.peers() })
     }
 }

@@ -241,6 +241,6 @@ fn sibling(path: &str, id: &str) -> String {
 fn build_meta(path: &Path) -> Option<BuildMeta> {
     let text = std::fs::read(path).ok()?;
     serde_json::from_slice(&text)
-        .inspect_err(|error| tracing::warn!(path = %path.display(), %error, "this is no build's metadata: passed over"))
+        .inspect_err(|error| tracing::warn!(?path, %error, "this is no build's metadata: passed over"))
         .ok()
 }

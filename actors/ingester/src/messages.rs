@@ -34,7 +34,16 @@ pub struct RedisCommand {
     /// What to do.
     pub action: RedisAction,
     /// Where the answer goes.
-    pub reply: oneshot::Sender<Result<Option<Bytes>, String>>,
+    pub reply: oneshot::Sender<Result<Option<Bytes>, RedisFailure>>,
+}
+
+/// Why a command to Redis failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RedisFailure {
+    /// Reason and advice.
+    pub text: String,
+    /// Redis refused this command, for example because its key is of another type. It may take others.
+    pub refused: bool,
 }
 
 /// What is asked of Redis. Keys are those of spec §2.

@@ -1,7 +1,11 @@
 //! The configuration key: what an ingester tells of itself (spec §3). Pure. A key that does not validate ends the tasks of every
 //! worker, so that its types are those of the original.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use serde::Serialize;
 use serde_json::Value;
@@ -68,20 +72,23 @@ pub fn check_name(name: &str) -> Result<(), String> {
     }
 }
 
+const SECOND: Duration = Duration::from_secs(1);
+
 /// Events a second over the last full second.
 #[derive(Debug, Default)]
 pub struct Rate {
-    last: Option<(f64, u64)>,
+    last: Option<(Instant, u64)>,
     rate: f64,
 }
 
 impl Rate {
-    /// `events` were counted up to `now`, seconds. A new rate is made once a second has passed.
-    pub fn update(&mut self, now: f64, events: u64) -> f64 {
+    /// `events` were counted up to `now`. A new rate is made once a second has passed.
+    pub fn update(&mut self, now: Instant, events: u64) -> f64 {
         match self.last {
             None => self.last = Some((now, events)),
-            Some((then, before)) if now - then >= 1.0 => {
-                self.rate = events.saturating_sub(before) as f64 / (now - then);
+            Some((then, before)) if now.saturating_duration_since(then) >= SECOND => {
+                let seconds = now.saturating_duration_since(then).as_secs_f64();
+                self.rate = events.saturating_sub(before) as f64 / seconds;
                 self.last = Some((now, events));
             }
             Some(_) => {}
@@ -99,7 +106,12 @@ mod tests {
     fn the_key_has_the_captured_fields_and_types() {
         let uuid = |text: &str| text.parse::<Uuid>().unwrap();
         let mut roster = Roster::default();
-        roster.heard("w1".into(), uuid("d469408d-22de-4771-a11c-6490592691f2"), 1_795_178_747.572_412_5);
+        roster.heard(
+            "w1".into(),
+            uuid("d469408d-22de-4771-a11c-6490592691f2"),
+            Instant::now(),
+            1_795_178_747.572_412_5,
+        );
         let presence = Presence {
             service_uuid: uuid("86cca159-3ab4-4ab6-a20d-6b11f8168335"),
             mapping_uuid: Some(uuid("6277a4d0-975c-4dfe-97be-7f6d1d5a5c38")),
@@ -121,10 +133,12 @@ mod tests {
     #[test]
     fn a_rate_is_that_of_the_last_full_second() {
         let mut rate = Rate::default();
-        assert_eq!(rate.update(10.0, 100), 0.0);
-        assert_eq!(rate.update(10.5, 150), 0.0);
-        assert_eq!(rate.update(12.0, 300), 100.0);
-        assert_eq!(rate.update(12.5, 900), 100.0);
-        assert_eq!(rate.update(13.0, 300), 0.0);
+        let begin = Instant::now();
+        let at = |millis| begin + Duration::from_millis(millis);
+        assert_eq!(rate.update(at(0), 100), 0.0);
+        assert_eq!(rate.update(at(500), 150), 0.0);
+        assert_eq!(rate.update(at(2_000), 300), 100.0);
+        assert_eq!(rate.update(at(2_500), 900), 100.0);
+        assert_eq!(rate.update(at(3_000), 300), 0.0);
     }
 }

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use orchestrator_supervise::{Event, EventKind, NodeSnapshot};
+use orchestrator_supervise::{Event, EventKind, NodeSnapshot, TEXT_MAX, sanitize_to};
 
-/// Longer texts are cut.
-const TEXT_BYTES_MAX: usize = 1_000;
+/// Longest text of a line, bytes: a reason, and what is said of it.
+const TEXT_BYTES_MAX: usize = 2 * TEXT_MAX;
 
 /// How bad it is, in the words of Python's logging.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,7 +67,7 @@ impl Watch {
                 lines.push(Line { level: Level::Warning, path, text, at_ms: note.at_ms });
             }
         });
-        lines.iter_mut().for_each(|line| line.text.truncate(line.text.floor_char_boundary(TEXT_BYTES_MAX)));
+        lines.iter_mut().for_each(|line| line.text = sanitize_to(&line.text, TEXT_BYTES_MAX));
         lines.sort_by_key(|line| line.at_ms);
         lines
     }

@@ -5,16 +5,20 @@
 
 mod assigned;
 mod commands;
+mod connection;
 mod entry;
+mod limited;
 mod log;
+mod reader;
 mod updates;
 
 use std::{fmt, sync::Arc, time::Duration};
 
 use orchestrator_supervise::{Backoff, Factory, Fault, InboxSlot, Recipient, StartCx};
-use redis::{AsyncConnectionConfig, Client, RedisError, aio::MultiplexedConnection};
+use redis::Client;
 use uuid::Uuid;
 
+use self::connection::{Connection, RequestError};
 pub use self::updates::Position;
 pub(crate) use self::{assigned::follow as follow_assigned, log::factory as log_factory};
 use crate::messages::{RedisCommand, UpdatesArrived};
@@ -50,12 +54,9 @@ impl Place {
         &self.endpoint
     }
 
-    /// A connection on which a command may block for `blocking`.
-    async fn connect(&self, blocking: Duration) -> Result<MultiplexedConnection, RedisError> {
-        let config = AsyncConnectionConfig::new()
-            .set_connection_timeout(Some(PATIENCE))
-            .set_response_timeout(Some(PATIENCE + blocking));
-        self.client.get_multiplexed_async_connection_with_config(&config).await
+    /// A connection on which a command may block for `blocking`, and no reply may be longer than `reply_max` bytes.
+    async fn connect(&self, blocking: Duration, reply_max: usize) -> Result<Connection, RequestError> {
+        Connection::open(self.client.get_connection_info(), blocking, reply_max).await
     }
 }
 
@@ -91,6 +92,11 @@ pub(crate) fn factory(
 }
 
 /// What is said of an error, and what to do.
-fn advice(error: &RedisError, endpoint: &str) -> String {
-    format!("{error}: is Redis running at {endpoint}, and is redis_url right?")
+fn advice(error: &RequestError, endpoint: &str) -> String {
+    let advice = match error {
+        RequestError::Refused(_) => "look at its keys and at the user's rights",
+        RequestError::Failed(_) | RequestError::Silent(_) => "is Redis running, and is redis_url right?",
+        _ => "what answers there does not behave as Redis does",
+    };
+    format!("{error}: {advice} (redis at {endpoint})")
 }

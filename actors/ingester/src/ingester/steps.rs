@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use orchestrator_supervise::{Fault, Origin, Outbox, Tree, Verb};
+use orchestrator_supervise::{Fault, Origin, Outbox, Tree, Verb, sanitize};
 use serde_json::{Map, Value, json};
 use tokio::{sync::oneshot, time::timeout};
 use uuid::Uuid;
@@ -13,10 +13,10 @@ use crate::{
         dump::DumpCommand,
         egress::{Egress, PeerState},
     },
-    messages::{RedisAction, RedisCommand},
+    messages::{RedisAction, RedisCommand, RedisFailure},
     parameters::Parameters,
     scan::Scan,
-    updates::{ControllerUpdate, Following},
+    updates::{ControllerUpdate, FORMER_MAX, Following},
 };
 
 /// How long a command to Redis may take.
@@ -46,13 +46,14 @@ pub(crate) struct House {
 }
 
 impl House {
-    async fn redis(&self, action: RedisAction) -> Result<Option<Bytes>, String> {
+    async fn redis(&self, action: RedisAction) -> Result<Option<Bytes>, RedisFailure> {
+        let failure = |text: &str| RedisFailure { text: text.to_owned(), refused: false };
         let (reply, answer) = oneshot::channel();
         let command = RedisCommand { action, reply };
-        self.redis.tell(command).map_err(|_| "too many commands wait for redis".to_owned())?;
+        self.redis.tell(command).map_err(|_| failure("too many commands wait for redis"))?;
         match timeout(REDIS, answer).await {
             Ok(Ok(outcome)) => outcome,
-            _ => Err("redis did not answer in time".to_owned()),
+            _ => Err(failure("redis did not answer in time")),
         }
     }
 
@@ -90,7 +91,7 @@ impl House {
         peers.sort_by(|a, b| a.worker.cmp(&b.worker));
         let told = |peer: PeerState| {
             json!({
-                "worker": peer.worker, "connected": peer.connected, "queued_bytes": peer.queued_bytes,
+                "worker": sanitize(&*peer.worker), "connected": peer.connected, "queued_bytes": peer.queued_bytes,
                 "queued_messages": peer.queued_messages, "spilled_bytes": peer.spilled_bytes,
                 "events": peer.events_out, "bytes": peer.bytes_out,
                 "oldest_ms": peer.oldest_age.map(millis),
@@ -184,7 +185,13 @@ impl Ledger {
                 Ok(Some(value)) => self.parameters.hold(&name, uuid, value),
                 // It may come in a moment; the old one stays until then.
                 Ok(None) => tracing::debug!(name, %uuid, "parameter is not there yet"),
-                Err(error) => return tracing::warn!(name, %uuid, error, "parameter was not fetched"),
+                Err(RedisFailure { text: error, refused }) => {
+                    tracing::warn!(name, %uuid, error, "parameter was not fetched");
+                    // One whose key is of another type keeps none of the others away.
+                    if !refused {
+                        return;
+                    }
+                }
             }
         }
     }
@@ -218,12 +225,24 @@ impl Ledger {
     }
 
     async fn answer(&mut self, house: &House) {
-        while let Some(uuid) = self.unanswered.first().copied() {
-            if let Err(error) = house.redis(RedisAction::Finished(uuid)).await {
-                return tracing::warn!(%uuid, error, "that the mapping is finished was not said: it is said again");
+        let mut still = Vec::new();
+        let mut waiting = std::mem::take(&mut self.unanswered).into_iter();
+        for uuid in waiting.by_ref() {
+            let Err(RedisFailure { text: error, refused }) = house.redis(RedisAction::Finished(uuid)).await
+            else {
+                continue;
+            };
+            tracing::warn!(%uuid, error, "that the mapping is finished was not said: it is said again");
+            still.push(uuid);
+            // One whose key is of another type keeps none of the others back.
+            if !refused {
+                break;
             }
-            self.unanswered.remove(0);
         }
+        still.extend(waiting);
+        // Nobody waits for the oldest of so many.
+        still.drain(..still.len().saturating_sub(FORMER_MAX));
+        self.unanswered = still;
     }
 }
 

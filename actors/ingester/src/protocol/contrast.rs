@@ -25,7 +25,7 @@ impl Classify for Contrast {
         };
         match read_dict(part, FIELDS) {
             Ok(top) => kind(&top).unwrap_or_else(|| {
-                let has = excerpt(&format!("{:?}", top.members));
+                let has = excerpt(format!("{:?}", top.members));
                 Kind::Invalid(format!(
                     "no valid contrast message: check what the sender writes: it has {has}"
                 ))

@@ -3,11 +3,14 @@
 use std::{collections::VecDeque, fmt};
 
 use bytes::Bytes;
+use orchestrator_supervise::sanitize_to;
 
 use crate::item::{Item, Parts};
 
-/// What a reason shows of a message, in bytes.
+/// What a reason shows of a message, in bytes of the message.
 const EXCERPT: usize = 120;
+/// The same when each of them is escaped.
+const EXCERPT_ESCAPED: usize = 10 * EXCERPT;
 
 /// Makes items of messages. It holds one series and outlives connections; a new run gets a new one.
 pub trait Recognise: fmt::Debug {
@@ -125,17 +128,17 @@ impl Numbers {
 /// The reason of a message that is none of `typ`, with the begin of its first part.
 pub(crate) fn invalid(typ: &str, parts: &[Bytes]) -> String {
     let part = parts.first().map(Bytes::as_ref).unwrap_or_default();
-    let shown = excerpt(&String::from_utf8_lossy(&part[..part.len().min(EXCERPT)]));
-    let more = if part.len() > EXCERPT { ".." } else { "" };
-    format!(
-        "no valid {typ} message: check what the sender writes: {} parts, part 0 = {shown}{more}",
-        parts.len()
-    )
+    let shown = excerpt(part);
+    format!("no valid {typ} message: check what the sender writes: {} parts, part 0 = {shown}", parts.len())
 }
 
-/// The begin of `text`, on one line.
-pub(crate) fn excerpt(text: &str) -> String {
-    text.chars().take(EXCERPT).map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
+/// The begin of a source's text, escaped.
+pub(crate) fn excerpt(text: impl AsRef<[u8]>) -> String {
+    let text = text.as_ref();
+    // Cut first: it may be as long as a frame.
+    let shown = sanitize_to(&text[..text.len().min(EXCERPT)], EXCERPT_ESCAPED);
+    let more = if text.len() > EXCERPT { ".." } else { "" };
+    shown + more
 }
 
 pub(crate) fn no_parts(typ: &str) -> String {

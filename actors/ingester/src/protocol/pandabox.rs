@@ -80,7 +80,7 @@ impl PandaBox {
         match &mut self.phase {
             Phase::Welcome if line == WELCOME => self.phase = Phase::WaitArm,
             Phase::Welcome => {
-                let shown = excerpt(&String::from_utf8_lossy(line));
+                let shown = excerpt(line);
                 return Err(format!(
                     "it answers `{shown}` where a PandABox says OK: is this its data port (8889)?"
                 ));

@@ -1,6 +1,7 @@
 //! Commands: READY, ERROR, PING, PONG; and subscriptions, which are messages in 3.0.
 
 use bytes::{BufMut, Bytes, BytesMut};
+use orchestrator_supervise::sanitize;
 
 use crate::zmtp::{FrameHeader, ZmtpError};
 
@@ -75,7 +76,7 @@ impl Ready {
         }
         Err(ZmtpError::SocketType {
             ours: ours.name(),
-            theirs: self.socket_type.escape_debug().to_string(),
+            theirs: sanitize(&self.socket_type),
             expected: ours.peers()[0],
         })
     }
@@ -136,7 +137,7 @@ impl Command {
             b"READY" => Self::Ready(Ready::decode(body)?),
             b"ERROR" => {
                 let reason = take_short(&mut body)?;
-                Self::Error(String::from_utf8_lossy(&reason).escape_debug().to_string())
+                Self::Error(sanitize(&reason))
             }
             b"PING" => {
                 // Two bytes say how long the peer will wait; whoever answers at once need not know.

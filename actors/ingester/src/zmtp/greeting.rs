@@ -1,5 +1,7 @@
 //! The greeting: the first 64 bytes of either side (RFC 23).
 
+use orchestrator_supervise::sanitize;
+
 use crate::zmtp::ZmtpError;
 
 /// Bytes of a greeting.
@@ -48,7 +50,7 @@ impl Greeting {
         let Some(mechanism) = bytes.get(MECHANISM_AT..MECHANISM_END) else { return Ok(None) };
         let name = mechanism.split(|&byte| byte == 0).next().unwrap_or_default();
         if name != b"NULL" {
-            return Err(ZmtpError::Mechanism(name.escape_ascii().to_string()));
+            return Err(ZmtpError::Mechanism(sanitize(name)));
         }
         Ok((bytes.len() >= GREETING_BYTES).then(|| Self { minor: bytes[MINOR_AT] }))
     }

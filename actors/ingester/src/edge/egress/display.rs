@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use orchestrator_supervise::{Figure, FigureKind, Vitals};
+use orchestrator_supervise::{Figure, FigureKind, Vitals, sanitize};
 
 use super::{Egress, PeerState};
 
@@ -43,17 +43,19 @@ impl Display {
         self.resets.add(resets - self.resets_told);
         self.resets_told = resets;
         let states = egress.peers();
-        let known: BTreeSet<_> = states.iter().map(|state| state.worker.clone()).collect();
+        // Names are the workers' own.
+        let named = |state: &PeerState| -> Arc<str> { sanitize(&*state.worker).into() };
+        let known: BTreeSet<_> = states.iter().map(named).collect();
         for gone in self.shown.difference(&known) {
             self.vitals.retire((LABEL, gone));
         }
         self.shown = known;
-        states.iter().for_each(|state| self.show(state));
+        states.iter().for_each(|state| self.show(&named(state), state));
     }
 
-    fn show(&self, state: &PeerState) {
+    fn show(&self, worker: &str, state: &PeerState) {
         let set = |name, unit, kind, value: u64| {
-            self.vitals.declare_of(name, unit, kind, (LABEL, &state.worker)).set(value);
+            self.vitals.declare_of(name, unit, kind, (LABEL, worker)).set(value);
         };
         let oldest = state.oldest_age.unwrap_or_default().as_millis();
         set("worker_connected", "", FigureKind::Gauge, state.connected.into());

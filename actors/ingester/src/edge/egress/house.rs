@@ -88,16 +88,16 @@ impl House {
             tokio::select! {
                 biased;
                 _ = show.tick() => display.refresh(&self.shared.egress),
-                Some((id, end)) = connections.next(), if !connections.is_empty() => {
+                Some((id, peer, end)) = connections.next(), if !connections.is_empty() => {
                     seats.leave(id);
                     resting = None;
-                    self.note_end(id, end);
+                    self.note_end(peer, end);
                 }
                 () = sleep_until(resting.unwrap_or_else(Instant::now)), if resting.is_some() => resting = None,
                 accepted = self.listener.accept(), if may_accept => {
                     match accepted {
-                        Ok((stream, _)) => {
-                            connections.push(self.admit(stream, &mut seats));
+                        Ok((stream, peer)) => {
+                            connections.push(self.admit(stream, peer, &mut seats));
                             if seats.len() > self.connections_max {
                                 self.figures.sent_away.add(u64::from(seats.send_away()));
                             }
@@ -121,25 +121,26 @@ impl House {
     fn admit(
         &self,
         stream: TcpStream,
+        peer: SocketAddr,
         seats: &mut Seats,
-    ) -> impl Future<Output = (u64, Option<End>)> + use<> {
+    ) -> impl Future<Output = (u64, SocketAddr, Option<End>)> + use<> {
         let (id, seat) = seats.take();
         let shared = self.shared.clone();
         // A panic ends its own connection only.
         async move {
             let end = AssertUnwindSafe(serve(stream, &seat, &shared)).catch_unwind().await;
-            (id, end.ok())
+            (id, peer, end.ok())
         }
     }
 
-    fn note_end(&self, id: u64, end: Option<End>) {
+    fn note_end(&self, peer: SocketAddr, end: Option<End>) {
         match end {
             Some(End::Refused(error)) => {
                 self.figures.refused.add(1);
-                tracing::debug!(connection = id, "worker connection refused: {error}");
+                tracing::debug!(%peer, "worker connection refused: {error}");
             }
-            Some(end) => tracing::info!(connection = id, "worker connection ended: {end}"),
-            None => tracing::error!(connection = id, "worker connection panicked"),
+            Some(end) => tracing::info!(%peer, "worker connection ended: {end}"),
+            None => tracing::error!(%peer, "worker connection panicked"),
         }
     }
 }

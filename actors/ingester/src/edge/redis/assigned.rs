@@ -1,51 +1,69 @@
 //! The `assigned` stream of one mapping, from its beginning (spec §7).
 
-use std::time::Duration;
+use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use orchestrator_edge::Reconnect;
-use orchestrator_supervise::LinkReporter;
-use redis::RedisError;
+use orchestrator_supervise::{Figure, LinkReporter, Vitals};
 use uuid::Uuid;
 
 use super::{
     BACKOFF, Place, advice,
-    entry::{Id, read},
+    connection::{RequestError, shortened},
+    entry::{Id, shown},
+    reader::StreamReader,
 };
 
 /// How long a read waits (spec §11).
 const BLOCK: Duration = Duration::from_secs(1);
 /// Entries read at once: one may have ten thousand events.
 const COUNT: usize = 16;
+/// Longest reply, bytes: an entry that is longer is skipped.
+const REPLY_MAX: usize = 32 << 20;
 
-/// Hands over every entry of `mapping`, in order, none twice; lost connections are made again. Ends never.
-pub(crate) async fn follow(
+/// Hands over every entry of `mapping`, in order, none twice; lost connections are made again. An entry that is none, or that `take`
+/// refuses, is skipped, counted by `skipped` and noted in `vitals`. Ends never.
+pub(crate) async fn follow<E: std::fmt::Display>(
     place: &Place,
     mapping: Uuid,
     link: LinkReporter,
-    mut take: impl AsyncFnMut(Vec<u8>),
+    (vitals, skipped): (Arc<Vitals>, Figure),
+    mut take: impl AsyncFnMut(&[u8]) -> Result<(), E>,
 ) {
     let mut reconnect = Reconnect::new(link, BACKOFF);
+    let key = format!("dranspose:assigned:{mapping}");
+    let mut reader = StreamReader::new(key, COUNT, BLOCK, &vitals, skipped);
     let mut last = Id::default();
     loop {
-        let Err(error) = connection(place, mapping, &mut last, &mut reconnect, &mut take).await;
-        tokio::time::sleep(reconnect.failed(advice(&error, place.endpoint()))).await;
+        let Err(error) = connection(place, &mut reader, &mut last, &mut reconnect, &mut take).await;
+        if !reader.asks_less() {
+            tokio::time::sleep(reconnect.failed(advice(&error, place.endpoint()))).await;
+        }
     }
 }
 
-async fn connection(
+async fn connection<E: std::fmt::Display>(
     place: &Place,
-    mapping: Uuid,
+    reader: &mut StreamReader,
     last: &mut Id,
     reconnect: &mut Reconnect,
-    take: &mut impl AsyncFnMut(Vec<u8>),
-) -> Result<std::convert::Infallible, RedisError> {
-    let mut redis = place.connect(BLOCK).await?;
-    let key = format!("dranspose:assigned:{mapping}");
-    reconnect.succeeded();
+    take: &mut impl AsyncFnMut(&[u8]) -> Result<(), E>,
+) -> Result<Infallible, RequestError> {
+    let mut redis = place.connect(BLOCK, REPLY_MAX).await?;
+    let mut wait = false;
     loop {
-        for (id, data) in read(&mut redis, &key, *last, COUNT, BLOCK.as_millis() as usize).await? {
-            take(data).await;
+        // The first read tells at once whether the key can be read.
+        let entries = reader.read(&mut redis, *last, wait).await?;
+        if !std::mem::replace(&mut wait, true) {
+            reconnect.connected();
+        }
+        for (id, data) in entries {
+            if let Some(data) = data
+                && let Err(error) = take(&data).await
+            {
+                reader.skip(Some(id), &format!("{}: {}", shortened(&error), shown(b"data", &data)));
+            }
             *last = id;
+            reconnect.succeeded();
         }
     }
 }

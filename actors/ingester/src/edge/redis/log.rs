@@ -8,10 +8,13 @@ use std::{
 };
 
 use orchestrator_supervise::{Factory, Fault, FigureKind, StartCx};
-use redis::{RedisError, aio::MultiplexedConnection, pipe};
+use redis::pipe;
 use tokio::time::{MissedTickBehavior, interval};
 
-use super::Place;
+use super::{
+    Place,
+    connection::{Connection, RequestError},
+};
 use crate::trouble::{Line, Watch};
 
 const KEY: &str = "dranspose_logs";
@@ -19,6 +22,8 @@ const KEY: &str = "dranspose_logs";
 const KEPT: usize = 1_000;
 /// Lines that wait for Redis.
 const WAITING: usize = 256;
+/// Longest reply, bytes: ids.
+const REPLY_MAX: usize = 1 << 20;
 /// How often it is looked for something new.
 const LOOK: Duration = Duration::from_secs(1);
 
@@ -73,12 +78,12 @@ fn lock(desk: &Mutex<Desk>) -> MutexGuard<'_, Desk> {
 
 async fn send(
     place: &Place,
-    slot: &mut Option<MultiplexedConnection>,
+    slot: &mut Option<Connection>,
     lines: &VecDeque<Line>,
-) -> Result<(), RedisError> {
+) -> Result<(), RequestError> {
     let mut connection = match slot.take() {
         Some(connection) => connection,
-        None => place.connect(Duration::ZERO).await?,
+        None => place.connect(Duration::ZERO, REPLY_MAX).await?,
     };
     let mut commands = pipe();
     for line in lines {
@@ -93,7 +98,7 @@ async fn send(
         let command = commands.cmd("XADD").arg(KEY).arg("MAXLEN").arg("~").arg(KEPT).arg("*");
         command.arg(&fields).ignore();
     }
-    commands.query_async::<()>(&mut connection).await?;
+    connection.ask_all(&commands).await?;
     *slot = Some(connection);
     Ok(())
 }

@@ -1,17 +1,19 @@
 //! The `updates` stream: every entry, in order, none twice (spec §5).
 
 use std::{
+    convert::Infallible,
     sync::{Mutex, MutexGuard},
     time::Duration,
 };
 
 use orchestrator_edge::Reconnect;
-use orchestrator_supervise::{Recipient, StartCx};
-use redis::{RedisError, aio::MultiplexedConnection};
+use orchestrator_supervise::{FigureKind, Recipient, StartCx};
 
 use super::{
     BACKOFF, Place, advice,
-    entry::{Id, read, top},
+    connection::{Connection, RequestError, shortened},
+    entry::{Id, shown},
+    reader::StreamReader,
 };
 use crate::{messages::UpdatesArrived, updates::ControllerUpdate};
 
@@ -20,6 +22,10 @@ const KEY: &str = "dranspose:controller:updates";
 const BLOCK: Duration = Duration::from_millis(1_300);
 /// Entries read at once.
 const COUNT: usize = 256;
+/// Longest reply, bytes.
+const REPLY_MAX: usize = 16 << 20;
+/// Longest update, bytes: room for ten thousand parameters.
+const UPDATE_MAX: usize = 1 << 20;
 /// How long the ingester may take over a batch: parameters to be fetched, a mapping to be begun.
 const HANDLING: Duration = Duration::from_secs(60);
 
@@ -41,10 +47,14 @@ pub(super) async fn follow(
     cx: &StartCx,
 ) {
     let mut reconnect = Reconnect::new(cx.vitals.link("redis", place.endpoint()), BACKOFF);
+    let skipped = cx.vitals.declare("invalid_updates", "", FigureKind::Counter);
+    let mut reader = StreamReader::new(KEY, COUNT, BLOCK, &cx.vitals, skipped);
     let following = async {
         loop {
-            let Err(error) = connection(place, ingester, position, &mut reconnect).await;
-            tokio::time::sleep(reconnect.failed(advice(&error, place.endpoint()))).await;
+            let Err(error) = connection(place, ingester, position, &mut reader, &mut reconnect).await;
+            if !reader.asks_less() {
+                tokio::time::sleep(reconnect.failed(advice(&error, place.endpoint()))).await;
+            }
         }
     };
     tokio::select! {
@@ -58,28 +68,35 @@ async fn connection(
     place: &Place,
     ingester: &Recipient<UpdatesArrived>,
     position: &Position,
+    reader: &mut StreamReader,
     reconnect: &mut Reconnect,
-) -> Result<std::convert::Infallible, RedisError> {
-    let mut redis = place.connect(BLOCK).await?;
-    let mut last = begin(&mut redis, position).await?;
-    reconnect.succeeded();
+) -> Result<Infallible, RequestError> {
+    let mut redis = place.connect(BLOCK, REPLY_MAX).await?;
+    let mut last = begin(&mut redis, reader, position).await?;
+    reconnect.connected();
     loop {
-        let entries = read(&mut redis, KEY, last, COUNT, BLOCK.as_millis() as usize).await?;
+        let entries = reader.read(&mut redis, last, true).await?;
         let Some((newest, _)) = entries.last() else {
-            last = begin(&mut redis, position).await?;
+            last = begin(&mut redis, reader, position).await?;
             continue;
         };
         let newest = *newest;
-        hand_over(&entries, ingester).await;
+        let updates = entries.into_iter().filter_map(|(id, data)| parsed(reader, id, &data?)).collect();
+        hand_over(updates, ingester).await;
         *position.lock() = Some(newest);
         last = newest;
+        reconnect.succeeded();
     }
 }
 
 /// Where to read on. A stream that was emptied, or made anew with smaller ids, has nothing that was seen: it is read from its
 /// beginning.
-async fn begin(redis: &mut MultiplexedConnection, position: &Position) -> Result<Id, RedisError> {
-    let top = top(redis, KEY).await?.unwrap_or_default();
+async fn begin(
+    redis: &mut Connection,
+    reader: &mut StreamReader,
+    position: &Position,
+) -> Result<Id, RequestError> {
+    let top = reader.top(redis).await?.unwrap_or_default();
     let mut last = position.lock();
     let begin = match *last {
         None => top,
@@ -91,20 +108,25 @@ async fn begin(redis: &mut MultiplexedConnection, position: &Position) -> Result
 }
 
 /// Until the ingester has handled them: it may be restarted in between.
-async fn hand_over(entries: &[(Id, Vec<u8>)], ingester: &Recipient<UpdatesArrived>) {
-    let updates: Vec<ControllerUpdate> = entries.iter().filter_map(|(id, data)| parsed(*id, data)).collect();
+async fn hand_over(updates: Vec<ControllerUpdate>, ingester: &Recipient<UpdatesArrived>) {
+    if updates.is_empty() {
+        return;
+    }
     while ingester.ask(UpdatesArrived(updates.clone()), HANDLING).await != Ok(true) {
         tracing::warn!("updates of the controller were not handled: handing them over again");
         tokio::time::sleep(BACKOFF.first).await;
     }
 }
 
-fn parsed(id: Id, data: &[u8]) -> Option<ControllerUpdate> {
-    match serde_json::from_slice(data) {
-        Ok(update) => Some(update),
-        Err(error) => {
-            tracing::warn!(%id, %error, "an entry of {KEY} is no update of a controller: passed over");
-            None
-        }
-    }
+fn parsed(reader: &StreamReader, id: Id, data: &[u8]) -> Option<ControllerUpdate> {
+    let update = if data.len() > UPDATE_MAX {
+        Err(format!("it is longer than {UPDATE_MAX} bytes"))
+    } else {
+        serde_json::from_slice(data).map_err(|error| shortened(&error))
+    };
+    update
+        .map_err(|why| {
+            reader.skip(Some(id), &format!("no update of a controller: {why}: {}", shown(b"data", data)))
+        })
+        .ok()
 }

@@ -31,6 +31,8 @@ pub(super) struct Dialler {
     reconnect: Reconnect,
     counts: SourceCounts,
     was_up: bool,
+    /// A message of this connection was processed.
+    progressed: bool,
 }
 
 impl Dialler {
@@ -38,7 +40,8 @@ impl Dialler {
         // What the link says is of the run before.
         cx.link.connecting(0);
         let reconnect = Reconnect::new(cx.link.clone(), BACKOFF);
-        Self { address, link: cx.link.clone(), reconnect, counts: cx.counts.clone(), was_up: false }
+        let (link, counts) = (cx.link.clone(), cx.counts.clone());
+        Self { address, link, reconnect, counts, was_up: false, progressed: false }
     }
 
     /// Tries until there is a connection that `open` is content with. Its error says what to do.
@@ -46,7 +49,8 @@ impl Dialler {
         loop {
             match self.try_once(&open).await {
                 Ok(connection) => {
-                    self.reconnect.succeeded();
+                    self.reconnect.connected();
+                    self.progressed = false;
                     if std::mem::replace(&mut self.was_up, true) {
                         self.counts.reconnects.add(1);
                     }
@@ -54,6 +58,13 @@ impl Dialler {
                 }
                 Err(reason) => self.wait(&reason).await,
             }
+        }
+    }
+
+    /// Begins the delays anew: a message of the source was processed. Cheap, for every message.
+    pub(super) fn progressed(&mut self) {
+        if !std::mem::replace(&mut self.progressed, true) {
+            self.reconnect.succeeded();
         }
     }
 

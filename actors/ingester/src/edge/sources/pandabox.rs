@@ -76,7 +76,11 @@ impl Run {
                 continue;
             };
             let read = wire.read(&mut self.items).await;
-            self.tally.outside(wire.panda.take_outside());
+            let outside = wire.panda.take_outside();
+            self.tally.outside(outside);
+            if outside > 0 || !self.items.is_empty() {
+                self.dialler.progressed();
+            }
             let Err(reason) = read else { continue };
             if wire.panda.is_armed() {
                 self.tally

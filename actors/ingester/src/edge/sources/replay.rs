@@ -6,7 +6,7 @@ mod reader;
 use std::{collections::VecDeque, path::PathBuf, sync::Arc};
 
 use futures_util::stream::{StreamExt, unfold};
-use orchestrator_supervise::LinkReporter;
+use orchestrator_supervise::{LinkReporter, sanitize_to};
 use tokio::time::{Duration, Instant, sleep_until};
 
 use crate::{
@@ -22,6 +22,9 @@ use crate::{
     },
     source::{Items, Place, Source, SourceCx, SourceError, Supply},
 };
+
+/// Bytes that are shown of the name of a dump's stream.
+const NAME_SHOWN: usize = 64;
 
 /// How fast a file is played.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -159,7 +162,7 @@ impl Run {
 
     async fn take_event(&mut self, event: Event) -> Result<(), String> {
         let Some(at) = event.streams.iter().position(|stream| stream.name == self.tally.stream()) else {
-            let names = event.streams.into_iter().map(|stream| stream.name);
+            let names = event.streams.iter().map(|stream| sanitize_to(&stream.name, NAME_SHOWN));
             self.seen.extend(names.take(16_usize.saturating_sub(self.seen.len())));
             return Ok(());
         };

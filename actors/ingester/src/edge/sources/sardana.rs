@@ -90,6 +90,7 @@ impl Source for SardanaSource {
             listen: self.listen,
             server: self.server.clone(),
             reconnect: Reconnect::new(cx.link.clone(), BACKOFF),
+            progressed: false,
             sender,
             posts,
             machine: Sardana::default(),
@@ -105,6 +106,8 @@ struct Run {
     listen: SocketAddr,
     server: Rc<RefCell<Option<Server>>>,
     reconnect: Reconnect,
+    /// A post was processed.
+    progressed: bool,
     /// For the server that is started within this run.
     sender: mpsc::Sender<Posted>,
     posts: mpsc::Receiver<Posted>,
@@ -121,6 +124,9 @@ impl Run {
             let (post, frame) = self.posts.recv().await?;
             let verdict = self.machine.feed(post, frame, &mut self.items);
             self.tally.count(verdict);
+            if !std::mem::replace(&mut self.progressed, true) {
+                self.reconnect.succeeded();
+            }
         }
         self.items.pop_front()
     }
@@ -130,7 +136,7 @@ impl Run {
             match Server::start(self.listen, &self.cx, self.sender.clone()).await {
                 Ok(server) => {
                     self.server.replace(Some(server));
-                    self.reconnect.succeeded();
+                    self.reconnect.connected();
                 }
                 Err(error) => {
                     let reason = format!("{}: {error}: free the port, or change listen", self.listen);

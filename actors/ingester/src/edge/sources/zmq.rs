@@ -19,7 +19,7 @@ use crate::{
         zmtp_stream::{Connection, Local, handshake},
     },
     item::Item,
-    protocol::Recognise,
+    protocol::{Recognise, Verdict},
     source::{Items, Source, SourceCx},
     zmtp::{FrameLimits, SocketType, subscription},
 };
@@ -113,6 +113,9 @@ impl Run {
                     let mut next = Some(message);
                     while let Some(message) = next {
                         let verdict = self.recogniser.feed(message, &mut items);
+                        if !matches!(verdict, Verdict::Invalid(_)) {
+                            self.dialler.progressed();
+                        }
                         self.tally.count(verdict);
                         next = if items.len() < BATCH { messages.buffered() } else { None };
                     }
