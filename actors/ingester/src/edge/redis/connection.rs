@@ -182,3 +182,6 @@ impl Write for Short {
         if text.len() > room { Err(fmt::Error) } else { Ok(()) }
     }
 }
+
+#[cfg(test)]
+mod tests;

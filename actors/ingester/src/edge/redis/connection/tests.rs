@@ -1,0 +1,92 @@
+//! Servers that are no Redis, or a hostile one.
+
+use redis::{Client, cmd};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpListener,
+};
+
+use super::*;
+
+const REPLY_MAX: usize = 1 << 20;
+
+/// What a client is told of a server that sends `first`, and then `rest` without end, whatever it is asked.
+async fn told_by(first: &[u8], rest: &[u8]) -> RequestError {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let url = format!("redis://{}/0", listener.local_addr().expect("its address"));
+    let serving = async {
+        let (mut stream, _) = listener.accept().await.expect("it is dialled");
+        let mut asked = [0; 4096];
+        let _ = stream.read(&mut asked).await;
+        let (first, rest) = (first.to_vec(), rest.repeat(4096));
+        let mut sent = stream.write_all(&first).await;
+        while sent.is_ok() && !rest.is_empty() {
+            sent = stream.write_all(&rest).await;
+        }
+        std::future::pending::<RequestError>().await
+    };
+    let asking = async {
+        let client = Client::open(url).expect("a url");
+        let mut connection =
+            Connection::open(client.get_connection_info(), Duration::ZERO, REPLY_MAX).await?;
+        connection.ask(cmd("GET").arg("x")).await
+    };
+    let outcome = tokio::select! {
+        outcome = asking => outcome,
+        _ = serving => unreachable!("it waits for ever"),
+    };
+    outcome.expect_err("no server gives what was asked for")
+}
+
+#[tokio::test]
+async fn what_has_no_end_is_too_long() {
+    let nothing: &[u8] = b"";
+    for (first, rest) in [
+        (&b"$2147483647\r\n"[..], &b"x"[..]),
+        (b"*9223372036854775807\r\n", b":1\r\n"),
+        (b"%4611686018427387904\r\n", b"_\r\n"),
+        (b"+", b"x"),
+        (b"-ERR ", b"\xff"),
+        (nothing, b">1\r\n$1\r\nx\r\n"),
+    ] {
+        let told = told_by(first, rest).await;
+        assert_eq!(told, RequestError::TooLong(REPLY_MAX), "{}", first.escape_ascii());
+    }
+}
+
+#[tokio::test]
+async fn what_is_no_reply_is_told_in_short() {
+    let deep = b"*1\r\n".repeat(10_000);
+    let text = [&b"-ERR "[..], &b"y\x1b[2J".repeat(10_000), b"\r\n"].concat();
+    for first in [
+        &b"HTTP/1.1 400 Bad Request\r\n\r\n"[..],
+        &deep,
+        &text,
+        b"\xff\xff\r\n",
+        b"%-1\r\n",
+        b"|-5\r\n:1\r\n",
+        b"~-7\r\n",
+        b">0\r\n",
+        b"$x\r\n",
+        b"*1\r\n-ERR no\r\n",
+    ] {
+        let text = told_by(&first.repeat(4), b"").await.to_string();
+        assert!(text.len() <= 600 && !text.contains('\u{1b}'), "{text}");
+    }
+    let refused = told_by(&text.repeat(3), b"").await;
+    assert!(matches!(refused, RequestError::Refused(_) | RequestError::Failed(_)), "{refused}");
+}
+
+#[test]
+fn a_text_is_not_written_out_beyond_what_is_shown() {
+    struct Endless;
+    impl Display for Endless {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            loop {
+                f.write_str("\u{e4}x")?;
+            }
+        }
+    }
+    assert!(shortened(&Endless).len() <= TEXT_MAX);
+    assert_eq!(shortened(&"a\nb"), "a\\nb");
+}
