@@ -3,7 +3,7 @@
 
 use std::{
     fs::{File, OpenOptions},
-    io::{BufWriter, Write},
+    io::{self, Write},
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering::Relaxed},
@@ -11,7 +11,7 @@ use std::{
 };
 
 use jiff::Timestamp;
-use orchestrator_supervise::{Factory, Fault, Figure, FigureKind, InboxSlot, Outbox, StartCx};
+use orchestrator_supervise::{Factory, Fault, Figure, FigureKind, InboxSlot, Outbox, StartCx, sanitize_to};
 use tokio::sync::oneshot;
 
 use crate::{item::Item, protocol::cbors};
@@ -20,6 +20,8 @@ use crate::{item::Item, protocol::cbors};
 const WAITING_BYTES: usize = 64 << 20;
 /// Written at once.
 const BUFFER: usize = 1 << 20;
+/// Bytes that are shown of a file's path: its beginning comes from the controller.
+const PATH_SHOWN: usize = 256;
 
 /// What the dump is told.
 #[derive(Debug)]
@@ -109,11 +111,10 @@ impl Dump {
     }
 }
 
-/// The file of the running mapping.
+/// Writes the running mapping.
 struct Writer {
     cx: StartCx,
-    file: Option<(String, BufWriter<File>)>,
-    text: Vec<u8>,
+    output: Option<Output>,
     events: Figure,
     bytes: Figure,
     errors: Figure,
@@ -124,8 +125,7 @@ impl Writer {
         let counter = |name, unit| cx.vitals.declare(name, unit, FigureKind::Counter);
         Self {
             cx: cx.clone(),
-            file: None,
-            text: Vec::new(),
+            output: None,
             events: counter("dumped_events", "events"),
             bytes: counter("dumped", "bytes"),
             errors: counter("dump_errors", "errors"),
@@ -135,47 +135,93 @@ impl Writer {
     fn open(&mut self, path: Option<String>) {
         self.close();
         let Some(path) = path else { return };
-        match OpenOptions::new().create(true).append(true).open(&path) {
-            Ok(file) => self.file = Some((path, BufWriter::with_capacity(BUFFER, file))),
+        match Output::open(&path) {
+            Ok(output) => self.output = Some(output),
             Err(error) => self.failed(&path, &error),
         }
     }
 
     fn write(&mut self, event: &DumpEvent) {
-        let Some((path, file)) = &mut self.file else { return };
-        self.text.clear();
+        let Some(output) = &mut self.output else { return };
         let items = event.items.iter().map(|(stream, item)| (&**stream, &*item.typ, &*item.frames));
-        cbors::encode_event(&mut self.text, event.event, items, event.created_at);
-        match file.write_all(&self.text) {
-            Ok(()) => {
-                self.events.add(1);
-                self.bytes.add(self.text.len() as u64);
-            }
-            Err(error) => {
-                // Half an event would spoil what is written after it.
-                let path = std::mem::take(path);
-                self.file = None;
-                self.failed(&path, &error);
-            }
+        cbors::encode_event(&mut output.waiting, event.event, items, event.created_at);
+        output.events += 1;
+        if output.waiting.len() >= BUFFER {
+            self.flush();
         }
-        // What one huge event needed is not kept.
-        self.text.shrink_to(4 * BUFFER);
     }
 
     fn close(&mut self) {
-        if let Some((path, mut file)) = self.file.take()
-            && let Err(error) = file.flush()
-        {
-            self.failed(&path, &error);
+        self.flush();
+        self.output = None;
+    }
+
+    /// Writes what waits. If that fails nothing of it is in the file, and the file is given up.
+    fn flush(&mut self) {
+        let Some(mut output) = self.output.take() else { return };
+        match output.flush() {
+            Ok((events, bytes)) => {
+                self.events.add(events);
+                self.bytes.add(bytes);
+                self.output = Some(output);
+            }
+            Err(error) => self.failed(&output.path, &error),
         }
     }
 
     fn failed(&self, path: &str, error: &std::io::Error) {
         self.errors.add(1);
         let text = format!(
-            "dump {path}: {error}: the rest of this mapping is not dumped; make room, or set another dump_prefix"
+            "dump {}: {error}: the rest of this mapping is not dumped; make room, or set another dump_prefix",
+            sanitize_to(path, PATH_SHOWN)
         );
         tracing::error!(path = self.cx.vitals.path(), text);
         self.cx.vitals.note(text);
+    }
+}
+
+/// The file, and whole events that wait to be written to it.
+struct Output {
+    path: String,
+    file: File,
+    /// Bytes of the file, all of them whole events.
+    end: u64,
+    waiting: Vec<u8>,
+    events: u64,
+}
+
+impl Output {
+    fn open(path: &str) -> io::Result<Self> {
+        let file = OpenOptions::new().create(true).append(true).open(path)?;
+        let end = file.metadata()?.len();
+        Ok(Self { path: path.to_owned(), file, end, waiting: Vec::new(), events: 0 })
+    }
+
+    /// Writes what waits: events and bytes.
+    fn flush(&mut self) -> io::Result<(u64, u64)> {
+        let mut written = 0;
+        while written < self.waiting.len() {
+            match self.file.write(&self.waiting[written..]) {
+                Ok(0) => return Err(self.cut(written as u64, io::ErrorKind::WriteZero.into())),
+                Ok(bytes) => written += bytes,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(self.cut(written as u64, error)),
+            }
+        }
+        self.end += written as u64;
+        self.waiting.clear();
+        // What one huge event needed is not kept.
+        self.waiting.shrink_to(4 * BUFFER);
+        Ok((std::mem::take(&mut self.events), written as u64))
+    }
+
+    /// Takes back what was written of events that are not whole: it would spoil what is written after it.
+    fn cut(&self, written: u64, error: io::Error) -> io::Error {
+        // Unless somebody else has written, too.
+        let ours = self.file.metadata().is_ok_and(|now| now.len() == self.end + written);
+        if ours && let Err(error) = self.file.set_len(self.end) {
+            tracing::warn!(path = self.path, %error, "a part of an event is left at the end of the dump");
+        }
+        error
     }
 }

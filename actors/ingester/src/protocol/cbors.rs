@@ -24,6 +24,12 @@ const STREAM: u64 = 42_878;
 const TIME: u64 = 0;
 /// Longest event or message that is read, in bytes.
 pub const ITEM_MAX: usize = 1 << 30;
+/// Most parts of one item: a byte string of no bytes takes one in the file, and much more in memory.
+pub const PARTS_MAX: usize = 1 << 20;
+/// Most streams of one event.
+const STREAMS_MAX: u64 = 4_096;
+/// Longest name or type of a stream, and longest time, in bytes.
+const NAME_MAX: u64 = 4_096;
 /// What is read at once, in bytes; doubled as long as an item goes on.
 const READ: usize = 64 << 10;
 
@@ -68,6 +74,17 @@ pub enum Entry {
     Event(Event),
     /// Of a raw capture: the parts of one message.
     Message(Parts),
+}
+
+impl Entry {
+    /// Bytes of its parts.
+    pub fn bytes(&self) -> usize {
+        let bytes = |frames: &Parts| frames.iter().map(Bytes::len).sum::<usize>();
+        match self {
+            Self::Event(event) => event.streams.iter().map(|stream| bytes(&stream.frames)).sum(),
+            Self::Message(parts) => bytes(parts),
+        }
+    }
 }
 
 /// One event of a dump.
@@ -116,6 +133,23 @@ pub enum CborsError {
     TooLong(u64),
 }
 
+/// Why there is no item.
+#[derive(Debug)]
+enum Stop {
+    /// More has to be read.
+    More,
+    /// It says that it is longer than may be.
+    TooLong,
+    /// It is of another form.
+    Malformed(decode::Error),
+}
+
+impl From<decode::Error> for Stop {
+    fn from(error: decode::Error) -> Self {
+        if error.is_end_of_input() { Self::More } else { Self::Malformed(error) }
+    }
+}
+
 /// Reads a file item by item. It holds one item and what was read with it.
 #[derive(Debug)]
 pub struct Reader<R> {
@@ -138,38 +172,31 @@ impl<R: Read> Reader<R> {
     pub fn next(&mut self) -> Result<Option<Entry>, CborsError> {
         let mut wanted = READ;
         loop {
-            match self.length() {
-                Ok(0) => {}
-                Ok(length) => {
-                    let bytes = self.unread.split_to(length).freeze();
-                    let entry = entry(&bytes).map_err(|error| self.malformed(&error));
+            // Looked through first, since nothing in it is to be believed: the form is told at once, and nothing is kept.
+            let mut cbor = Decoder::new(&self.unread);
+            let found = entry(&mut cbor, None);
+            let length = cbor.position();
+            match found.and_then(|_| {
+                let bytes = self.unread.split_to(length).freeze();
+                entry(&mut Decoder::new(&bytes), Some(&bytes))
+            }) {
+                Ok(entry) => {
                     self.at += length as u64;
-                    return entry.map(Some);
+                    return Ok(Some(entry));
                 }
-                Err(error) if error.is_end_of_input() => {}
-                Err(error) => return Err(self.malformed(&error)),
-            }
-            if self.unread.len() > ITEM_MAX {
-                return Err(CborsError::TooLong(self.at));
+                Err(Stop::More) if self.unread.len() <= ITEM_MAX => {}
+                Err(Stop::More | Stop::TooLong) => return Err(CborsError::TooLong(self.at)),
+                Err(Stop::Malformed(error)) => {
+                    return Err(CborsError::Malformed { at: self.at, reason: error.to_string() });
+                }
             }
             if self.fill(wanted)? == 0 {
                 return if self.unread.is_empty() { Ok(None) } else { Err(CborsError::CutOff(self.at)) };
             }
             // As much again as there is, so that what is looked at twice stays in proportion.
-            wanted = self.unread.len().max(READ);
+            wanted =
+                self.unread.len().max(READ).min(READ.max(ITEM_MAX + 1 - self.unread.len().min(ITEM_MAX)));
         }
-    }
-
-    /// Length of the item in front; 0 if there is nothing.
-    fn length(&self) -> Result<usize, decode::Error> {
-        if self.unread.is_empty() {
-            return Ok(0);
-        }
-        let mut decoder = Decoder::new(&self.unread);
-        // Told at once: a file of another kind may announce the longest things.
-        expect(matches!(decoder.datatype()?, Type::Array | Type::Tag), "no array and no event")?;
-        decoder.skip()?;
-        Ok(decoder.position())
     }
 
     fn fill(&mut self, count: usize) -> Result<usize, CborsError> {
@@ -189,16 +216,15 @@ impl<R: Read> Reader<R> {
             }
         }
     }
-
-    fn malformed(&self, error: &decode::Error) -> CborsError {
-        CborsError::Malformed { at: self.at, reason: error.to_string() }
-    }
 }
 
-fn entry(bytes: &Bytes) -> Result<Entry, decode::Error> {
-    let mut cbor = Decoder::new(bytes);
-    if cbor.datatype()? == Type::Array {
-        return Ok(Entry::Message(frames(&mut cbor, bytes)?));
+/// The item in front. What it holds is kept if the bytes are given that `cbor` reads, which have to be all of the item then.
+fn entry(cbor: &mut Decoder<'_>, bytes: Option<&Bytes>) -> Result<Entry, Stop> {
+    let mut parts_left = PARTS_MAX;
+    match cbor.datatype()? {
+        Type::Array => return Ok(Entry::Message(frames(cbor, bytes, &mut parts_left)?)),
+        Type::Tag => {}
+        _ => return malformed("no array and no event"),
     }
     let mut tag = cbor.tag()?;
     if tag == Tag::new(SELF_DESCRIBED) {
@@ -209,39 +235,74 @@ fn entry(bytes: &Bytes) -> Result<Entry, decode::Error> {
     expect(matches!(elements, Some(2 | 3)), "an event has two or three elements")?;
     let number = cbor.u64()?;
     let count = cbor.map()?.ok_or_else(|| decode::Error::message("streams without a count"))?;
+    expect(count <= STREAMS_MAX, "too many streams")?;
     let mut streams = Vec::new();
     for _stream in 0..count {
-        let name = cbor.str()?.to_owned();
+        let name = text(cbor)?;
         expect(cbor.tag()? == Tag::new(STREAM), "no stream")?;
         expect(cbor.array()? == Some(2), "a stream has two elements")?;
-        let typ = cbor.str()?.to_owned();
-        streams.push(Stream { name, typ, frames: frames(&mut cbor, bytes)? });
+        let (typ, name) = (text(cbor)?.to_owned(), name.to_owned());
+        streams.push(Stream { name, typ, frames: frames(cbor, bytes, &mut parts_left)? });
     }
-    let created_at = if elements == Some(3) { time(&mut cbor)? } else { None };
+    let created_at = if elements == Some(3) { time(cbor)? } else { None };
     Ok(Entry::Event(Event { number, streams, created_at }))
 }
 
-fn frames(cbor: &mut Decoder<'_>, bytes: &Bytes) -> Result<Parts, decode::Error> {
+fn frames(cbor: &mut Decoder<'_>, bytes: Option<&Bytes>, parts_left: &mut usize) -> Result<Parts, Stop> {
     let count = cbor.array()?.ok_or_else(|| decode::Error::message("frames without a count"))?;
+    *parts_left = usize::try_from(count)
+        .ok()
+        .and_then(|count| parts_left.checked_sub(count))
+        .ok_or_else(|| decode::Error::message("too many parts"))?;
     // The count is what the file says: room is made as they come.
     let mut frames = Parts::new();
     for _frame in 0..count {
-        frames.push(bytes.slice_ref(cbor.bytes()?));
+        if announced(cbor).is_some_and(|length| length > (ITEM_MAX - cbor.position().min(ITEM_MAX)) as u64) {
+            return Err(Stop::TooLong);
+        }
+        let frame = cbor.bytes()?;
+        frames.extend(bytes.map(|bytes| bytes.slice_ref(frame)));
     }
     Ok(frames)
 }
 
-fn time(cbor: &mut Decoder<'_>) -> Result<Option<Timestamp>, decode::Error> {
-    if cbor.datatype()? != Type::Tag {
-        cbor.skip()?;
-        return Ok(None);
-    }
-    expect(cbor.tag()? == Tag::new(TIME), "no point in time")?;
-    cbor.str()?.parse().map(Some).map_err(|_| decode::Error::message("no point in time"))
+/// A short text.
+fn text<'a>(cbor: &mut Decoder<'a>) -> Result<&'a str, Stop> {
+    expect(announced(cbor).is_none_or(|length| length <= NAME_MAX), "a name that is too long")?;
+    Ok(cbor.str()?)
 }
 
-fn expect(is_so: bool, otherwise: &'static str) -> Result<(), decode::Error> {
-    if is_so { Ok(()) } else { Err(decode::Error::message(otherwise)) }
+/// What the next item says of itself in more than one byte: of a string its length.
+fn announced(cbor: &Decoder<'_>) -> Option<u64> {
+    let (head, rest) = cbor.input().get(cbor.position()..)?.split_first()?;
+    let size = match head & 0x1f {
+        argument @ 24..=27 => 1 << (argument - 24),
+        _ => return None,
+    };
+    Some(rest.get(..size)?.iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte)))
+}
+
+fn time(cbor: &mut Decoder<'_>) -> Result<Option<Timestamp>, Stop> {
+    match cbor.datatype()? {
+        Type::Tag => {
+            expect(cbor.tag()? == Tag::new(TIME), "no point in time")?;
+            let time = text(cbor)?.parse();
+            time.map(Some).or_else(|_| malformed("no point in time"))
+        }
+        Type::Null | Type::Undefined => {
+            cbor.skip()?;
+            Ok(None)
+        }
+        _ => malformed("no point in time"),
+    }
+}
+
+fn expect(is_so: bool, otherwise: &'static str) -> Result<(), Stop> {
+    if is_so { Ok(()) } else { malformed(otherwise) }
+}
+
+fn malformed<T>(reason: &'static str) -> Result<T, Stop> {
+    Err(Stop::Malformed(decode::Error::message(reason)))
 }
 
 #[cfg(test)]

@@ -8,6 +8,9 @@ const DEPTH: usize = 200;
 /// Longest text that is looked at, in bytes: a header, or the lists of one PandABox message.
 const TEXT_MAX: usize = 64 << 20;
 
+/// Most members of one object: each takes several times its shortest text in memory.
+const MEMBERS_MAX: usize = 1 << 18;
+
 /// Bytes that are not plain inside of a string.
 const SPECIAL: [bool; 256] = {
     let mut special = [false; 256];
@@ -51,7 +54,7 @@ impl<'a> Raw<'a> {
         (self.lead() == b'[').then_some(Elements { scan: Scan { text: self.0, at: 1 } })
     }
 
-    /// An object's members in order, repeated keys too; None if it is no object.
+    /// An object's members in order, repeated keys too; None if it is no object, or has too many.
     pub(crate) fn members(self) -> Option<Vec<(Raw<'a>, Raw<'a>)>> {
         Scan { text: self.0, at: 0 }.members().ok()
     }
@@ -79,11 +82,15 @@ impl<'a> Iterator for Elements<'a> {
 pub(crate) struct Object<'a>(Vec<(Raw<'a>, Raw<'a>)>);
 
 impl<'a> Object<'a> {
-    /// Reads `bytes` as one object; None if it is anything else.
+    /// Reads `bytes` as one object; None if it is anything else, or has too many members.
     pub(crate) fn parse(bytes: &'a [u8]) -> Option<Self> {
         let mut members = Vec::with_capacity(8);
-        each_member(bytes, |key, value| members.push((key, value)))?;
-        Some(Self(members))
+        each_member(bytes, |key, value| {
+            if members.len() <= MEMBERS_MAX {
+                members.push((key, value));
+            }
+        })?;
+        (members.len() <= MEMBERS_MAX).then_some(Self(members))
     }
 
     /// The member `name`; of repeated ones the last, as the original's parser has it.
@@ -119,6 +126,25 @@ pub(crate) fn each_member<'a>(bytes: &'a [u8], mut take: impl FnMut(Raw<'a>, Raw
     scan.object(1, &mut take).ok()?;
     scan.space();
     (scan.at == bytes.len()).then_some(())
+}
+
+/// Deepest nesting of JSON, at most 255; of anything else some number. Counts only, so that it is fast.
+pub(crate) fn depth(bytes: &[u8]) -> u8 {
+    let (mut depth, mut deepest, mut in_string, mut escaped) = (0_u8, 0, false, false);
+    for byte in bytes {
+        match byte {
+            _ if std::mem::take(&mut escaped) => {}
+            b'\\' => escaped = in_string,
+            b'"' => in_string = !in_string,
+            b'[' | b'{' if !in_string => {
+                depth = depth.saturating_add(1);
+                deepest = deepest.max(depth);
+            }
+            b']' | b'}' if !in_string => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    deepest
 }
 
 /// What is not JSON.
@@ -178,8 +204,12 @@ impl<'a> Scan<'a> {
 
     fn members(&mut self) -> Result<Vec<(Raw<'a>, Raw<'a>)>, Malformed> {
         let mut members = Vec::new();
-        self.object(1, &mut |key, value| members.push((key, value)))?;
-        Ok(members)
+        self.object(1, &mut |key, value| {
+            if members.len() <= MEMBERS_MAX {
+                members.push((key, value));
+            }
+        })?;
+        if members.len() <= MEMBERS_MAX { Ok(members) } else { Err(Malformed) }
     }
 
     fn object(&mut self, depth: usize, take: &mut impl FnMut(Raw<'a>, Raw<'a>)) -> Result<(), Malformed> {

@@ -8,10 +8,18 @@ use smallvec::smallvec;
 
 use crate::{
     item::Item,
-    protocol::{compact, json::Object, machine::Verdict},
+    protocol::{
+        compact,
+        json::{Object, depth},
+        machine::Verdict,
+    },
 };
 
 const TYP: &str = "sardana";
+/// Bytes times levels of a body: about a second's work.
+const WORK_MAX: usize = 512 << 20;
+/// A body that is within them however it is nested, bytes.
+const SHORT: usize = WORK_MAX / 255;
 
 /// What a post says of the scan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,6 +61,9 @@ impl Post {
             Self::Record => "send a JSON object with timestamp (number)",
             Self::End => "send a JSON object",
         };
+        if body.len() > SHORT && body.len().saturating_mul(depth(body).into()) > WORK_MAX {
+            return Err("send less, or nest it less: each level of a long body is looked through once more");
+        }
         let object = Object::parse(body).ok_or(wants)?;
         self.write(&object).map(Bytes::from).ok_or(wants)
     }

@@ -139,7 +139,7 @@ impl Run {
                 Some(entries) => entries,
                 None => self.entries.insert(self.reading.begin(&self.file)?),
             };
-            let entry = entries.recv().await;
+            let entry = entries.next().await;
             if matches!(entry, Some(Ok(_))) {
                 self.link.up();
             }

@@ -1,6 +1,7 @@
 //! Sardana over HTTP (spec §9): it dials us. The server stays from the first run on, since posts outside a mapping are answered, too:
 //! the next source at the address goes on with it.
 
+mod body;
 mod server;
 
 use std::{
@@ -121,7 +122,7 @@ impl Run {
     async fn next(&mut self) -> Option<Item> {
         self.listening().await;
         while self.items.is_empty() {
-            let (post, frame) = self.posts.recv().await?;
+            let Posted { post, frame, .. } = self.posts.recv().await?;
             let verdict = self.machine.feed(post, frame, &mut self.items);
             self.tally.count(verdict);
             if !std::mem::replace(&mut self.progressed, true) {

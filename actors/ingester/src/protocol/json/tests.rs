@@ -28,3 +28,25 @@ proptest! {
         prop_assert!(ours == theirs.is_ok() || theirs.is_err_and(|e| e.to_string().contains("out of range")), "{}", text);
     }
 }
+
+#[test]
+fn an_object_has_a_limited_number_of_members() {
+    let object = |count: usize| format!("{{{}}}", vec![r#""a":1"#; count].join(","));
+    assert!(Object::parse(object(MEMBERS_MAX).as_bytes()).is_some());
+    assert!(Object::parse(object(MEMBERS_MAX + 1).as_bytes()).is_none());
+    let nested = format!("{{\"x\":{}}}", object(MEMBERS_MAX + 1));
+    assert!(Object::parse(nested.as_bytes()).unwrap().get("x").unwrap().members().is_none());
+}
+
+#[test]
+fn levels_are_counted_outside_of_strings() {
+    for (text, levels) in [
+        (&br#"{"a":[1,[2]],"b":{}}"#[..], 3),
+        (br#"{"[[[\"[[":"]"}"#, 1),
+        (b"7", 0),
+        (b"]]]]", 0),
+        (&[b'['; 1_000], 255),
+    ] {
+        assert_eq!(depth(text), levels);
+    }
+}

@@ -3,20 +3,38 @@
 use std::{
     fs::File,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use orchestrator_supervise::{Factory, Fault, Outbox, StartCx, block_on, inbox};
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use crate::protocol::cbors::{CborsError, Entry, Reader};
 
 /// Entries that are read ahead.
 const AHEAD: usize = 4;
+/// KiB of entries that are read ahead; a longer one is read alone.
+const AHEAD_KIB: u32 = 64 << 10;
 /// Runs that may wait for the thread. More than the present one are there only while it hangs.
 const RUNS: usize = 8;
 
 /// What is read, or why nothing more is.
-pub(super) type Entries = mpsc::Receiver<Result<Entry, CborsError>>;
+#[derive(Debug)]
+pub(super) struct Entries(mpsc::Receiver<Ahead>);
+
+impl Entries {
+    /// The next one; None at the end of the file.
+    pub(super) async fn next(&mut self) -> Option<Result<Entry, CborsError>> {
+        self.0.recv().await.map(|ahead| ahead.entry)
+    }
+}
+
+/// An entry, and the room that it takes as long as it waits.
+#[derive(Debug)]
+struct Ahead {
+    entry: Result<Entry, CborsError>,
+    _room: Option<OwnedSemaphorePermit>,
+}
 
 /// The way to the thread.
 #[derive(Debug, Clone)]
@@ -26,7 +44,8 @@ pub(super) struct Reading(Outbox<Order>);
 #[derive(Debug)]
 struct Order {
     file: PathBuf,
-    run: mpsc::Sender<Result<Entry, CborsError>>,
+    run: mpsc::Sender<Ahead>,
+    room: Arc<Semaphore>,
 }
 
 /// The thread, and the way to it.
@@ -50,11 +69,12 @@ impl Reading {
     /// The thread hangs; the text says what to do.
     pub(super) fn begin(&self, file: &Path) -> Result<Entries, String> {
         let (run, entries) = mpsc::channel(AHEAD);
-        let refused = self.0.tell(Order { file: file.to_owned(), run }).is_err();
+        let room = Arc::new(Semaphore::new(AHEAD_KIB as usize));
+        let refused = self.0.tell(Order { file: file.to_owned(), run, room }).is_err();
         if refused {
             return Err("its file system does not answer: see that it does, then restart this".to_owned());
         }
-        Ok(entries)
+        Ok(Entries(entries))
     }
 }
 
@@ -90,10 +110,18 @@ impl Order {
 
     /// Waits until the run takes it; false if it does not any more.
     fn hand_over(&self, entry: Result<Entry, CborsError>, cx: &StartCx) -> bool {
+        let kib = entry.as_ref().map_or(0, |entry| u32::try_from(entry.bytes() >> 10).unwrap_or(u32::MAX));
         let given = block_on(None, async {
+            let send = async {
+                // The room is never closed.
+                let _room = self.room.clone().acquire_many_owned(kib.min(AHEAD_KIB)).await.ok();
+                self.run.send(Ahead { entry, _room }).await.is_ok()
+            };
             tokio::select! {
                 biased;
-                given = self.run.send(entry) => given.is_ok(),
+                given = send => given,
+                // Also while there is no room.
+                () = self.run.closed() => false,
                 () = cx.stop.cancelled() => false,
             }
         });

@@ -13,34 +13,42 @@ use actix_web::{
     dev::ServerHandle,
     http::{KeepAlive, StatusCode, header},
     rt::System,
-    web::{self, Bytes, Data, PayloadConfig},
+    web::{self, Bytes, Data, Payload},
 };
 use orchestrator_supervise::Figure;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 
+use super::body::{Refused, Room};
 use crate::{
     protocol::sardana::{Post, is_object},
     source::SourceCx,
 };
 
-/// Longest body, bytes.
-const BODY_MAX: usize = 64 << 20;
 /// Connections at once.
 const CONNECTIONS_MAX: usize = 256;
 /// A client that has not sent its request line and headers by then is cut off.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// An accepted post and its frame.
-pub(super) type Posted = (Post, Bytes);
+/// An accepted post.
+#[derive(Debug)]
+pub(super) struct Posted {
+    pub(super) post: Post,
+    pub(super) frame: Bytes,
+    /// Given back once the run has taken it.
+    _room: Option<OwnedSemaphorePermit>,
+}
 
 /// Where posts go: the run that there was last, and the figure for those that come when it is over.
 #[derive(Debug)]
-struct Desk(Mutex<(mpsc::Sender<Posted>, Figure)>);
+struct Desk {
+    run: Mutex<(mpsc::Sender<Posted>, Figure)>,
+    room: Room,
+}
 
 impl Desk {
     fn lock(&self) -> MutexGuard<'_, (mpsc::Sender<Posted>, Figure)> {
         // A sender and a figure: nothing that a panic could leave half done.
-        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.run.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
 
@@ -64,7 +72,8 @@ impl Server {
         sender: mpsc::Sender<Posted>,
     ) -> io::Result<Self> {
         let listener = TcpListener::bind(address)?;
-        let desk = Arc::new(Desk(Mutex::new((sender, cx.counts.outside.clone()))));
+        let desk =
+            Arc::new(Desk { run: Mutex::new((sender, cx.counts.outside.clone())), room: Room::default() });
         let (started, wait) = oneshot::channel();
         let shared = Data::from(desk.clone());
         let serve = move || {
@@ -107,7 +116,6 @@ fn build(listener: TcpListener, desk: Data<Desk>) -> io::Result<actix_web::dev::
     let app = move || {
         App::new()
             .app_data(desk.clone())
-            .app_data(PayloadConfig::new(BODY_MAX))
             .route("/v1/custom_data", web::post().to(custom))
             .route("/v1/{post}", web::post().to(post))
     };
@@ -123,30 +131,43 @@ fn build(listener: TcpListener, desk: Data<Desk>) -> io::Result<actix_web::dev::
     Ok(server.run())
 }
 
-async fn post(request: HttpRequest, body: Bytes, desk: Data<Desk>) -> HttpResponse {
+async fn post(request: HttpRequest, payload: Payload, desk: Data<Desk>) -> HttpResponse {
     let Some(post) = Post::of_path(request.path()) else {
         return HttpResponse::NotFound().finish();
     };
     if !is_json(&request) {
         return refused("send JSON, with content-type: application/json");
     }
-    let frame = match post.frame(&body) {
+    let body = match desk.room.read(&request, payload).await {
+        Ok(body) => body,
+        Err(why) => return refused_as(why),
+    };
+    let frame = match post.frame(&body.bytes) {
         Ok(frame) => frame,
         Err(advice) => return refused(advice),
     };
     let (sender, outside) = desk.lock().clone();
     // A full queue holds the request: the sender is slowed. Without a run the post is thrown away.
-    if sender.send((post, frame)).await.is_err() {
+    let send = async {
+        let _room = desk.room.queue(frame.len()).await;
+        sender.send(Posted { post, frame, _room }).await.is_ok()
+    };
+    let sent = tokio::select! {
+        sent = send => sent,
+        () = sender.closed() => false,
+    };
+    if !sent {
         outside.add(1);
     }
     accepted()
 }
 
-async fn custom(request: HttpRequest, body: Bytes) -> HttpResponse {
-    if is_json(&request) && is_object(&body) {
-        return accepted();
+async fn custom(request: HttpRequest, payload: Payload, desk: Data<Desk>) -> HttpResponse {
+    match desk.room.read(&request, payload).await {
+        Err(why) => refused_as(why),
+        Ok(body) if is_json(&request) && is_object(&body.bytes) => accepted(),
+        Ok(_) => refused("send a JSON object, with content-type: application/json"),
     }
-    refused("send a JSON object, with content-type: application/json")
 }
 
 /// As the original's framework: JSON by its name, or no name at all.
@@ -163,6 +184,15 @@ fn accepted() -> HttpResponse {
     HttpResponse::Ok().content_type("application/json").body("null")
 }
 
-fn refused(advice: &str) -> HttpResponse {
-    HttpResponse::build(StatusCode::UNPROCESSABLE_ENTITY).json(serde_json::json!({ "detail": advice }))
+fn refused(advice: &'static str) -> HttpResponse {
+    refused_as((StatusCode::UNPROCESSABLE_ENTITY, advice))
+}
+
+/// The connection ends: the rest of a body that is not taken is not read.
+fn refused_as((status, advice): Refused) -> HttpResponse {
+    let mut response = HttpResponse::build(status);
+    if status != StatusCode::UNPROCESSABLE_ENTITY {
+        response.force_close();
+    }
+    response.json(serde_json::json!({ "detail": advice }))
 }
