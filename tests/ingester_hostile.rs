@@ -1,6 +1,16 @@
 //! What an ingester is given that it should not be given: odd entries and keys in Redis, a Redis that is none, dumps that are none,
 //! bodies that mean nothing, full disks, clocks that jump, and children that stand still. It goes on, and says what was wrong.
 
+#[path = "ingester_hostile/clock.rs"]
+mod clock;
+#[path = "ingester_panics/detector.rs"]
+mod detector;
+#[path = "ingester_hostile/disk.rs"]
+mod disk;
+#[path = "ingester_hostile/dump.rs"]
+mod dump;
+#[path = "ingester_hostile/http.rs"]
+mod http;
 #[path = "ingester_hostile/redis.rs"]
 mod redis;
 

@@ -13,7 +13,10 @@ mod drill;
 #[path = "ingester_panics/worker.rs"]
 mod worker;
 
-use std::sync::{Mutex, PoisonError};
+use std::{
+    sync::{Mutex, PoisonError},
+    thread,
+};
 
 use orchestrator_harness::{
     Controller, IngesterSite, ZmtpPeer, eventually,
@@ -70,6 +73,26 @@ fn before_in_the_middle_of_and_after_a_mapping() {
         drill.panics_before_a_mapping(path);
         assert_eq!(drill.broken(), cut_short, "a finished scan is not cut short by {path}");
     });
+}
+
+/// A child that stands still takes the others of its arbiter along: those of its ingester, or its stream's. None is started again.
+#[test]
+fn a_frozen_child_is_shown_and_costs_no_scan_anything() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    // They mostly wait.
+    for some in CHILDREN.chunks(7) {
+        thread::scope(|scope| {
+            for child in some {
+                scope.spawn(move || {
+                    let mut drill = Drill::new();
+                    drill.freezes_in_the_middle(&format!("{OURS}{child}"));
+                    drill.whole();
+                    assert_eq!(drill.broken(), 0);
+                    drill.judge(child);
+                });
+            }
+        });
+    }
 }
 
 /// Nothing of the mapping has left by then, so that it is whole, too.

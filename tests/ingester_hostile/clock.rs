@@ -1,0 +1,61 @@
+//! A wall clock that jumps, by libfaketime: what counts seconds must not count those.
+
+use std::{fs, path::Path};
+
+use orchestrator_harness::{IngesterSite, Instance, ZmtpPeer, eventually, wait_for};
+use serde_json::Value;
+
+use crate::{BINARY, NOWHERE, mapping};
+
+const LIBRARY: &str = "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1";
+
+fn listed(site: &IngesterSite) -> Option<Value> {
+    let presence = site.controller().presence()?;
+    let workers = presence["connected_workers"].as_object()?.values().next().cloned();
+    workers
+}
+
+#[test]
+fn a_clock_that_jumps_neither_forgets_a_worker_nor_keeps_one() {
+    assert!(Path::new(LIBRARY).exists(), "{LIBRARY} is missing: install faketime, as tests/run does");
+    let site = IngesterSite::new(BINARY, NOWHERE, "");
+    let offset = site.site.path().join("offset");
+    let jump = |to: &str| {
+        let new = offset.with_extension("new");
+        fs::write(&new, to).expect("it is written");
+        fs::rename(new, &offset).expect("it is replaced at once");
+    };
+    jump("+0");
+    let mut command = site.site.bare_command();
+    command.args(["run", "--config"]).arg(site.site.path().join("ingester.toml"));
+    command.env("LD_PRELOAD", LIBRARY).env("FAKETIME_TIMESTAMP_FILE", &offset).env("FAKETIME_NO_CACHE", "1");
+    command.env("FAKETIME_DONT_FAKE_MONOTONIC", "1").env("DONT_FAKE_MONOTONIC", "1");
+    let _instance = Instance::spawn(command);
+    wait_for("the ingester is in Redis", || site.controller().presence());
+    let mut worker = ZmtpPeer::dial(site.port, "DEALER", "w").expect("it listens");
+    let uuid = [7, 7, 7, 7, 7, 7, 0x47, 7, 0x87, 7, 7, 7, 7, 7, 7, 7];
+    worker.send(&[&uuid]).expect("it is taken");
+    let seen = |worker: &Value| worker["last_seen"].as_f64().expect("seconds");
+    let first = seen(&wait_for("the worker is listed", || listed(&site)));
+
+    // A day ahead: the worker is heard of at another time, and the key lives on.
+    jump("+1d");
+    let ahead = wait_for("the clock is a day ahead", || {
+        worker.send(&[&uuid]).expect("it is taken");
+        listed(&site).map(|worker| seen(&worker)).filter(|seen| *seen > first + 80_000.0)
+    });
+    site.controller().begin(&mapping(1), &["eiger"]);
+    // Back by two days: who is silent from now on is forgotten after four seconds, and not after two days.
+    jump("-1d");
+    wait_for("the clock is two days back", || {
+        worker.send(&[&uuid]).expect("it is taken");
+        listed(&site).map(|worker| seen(&worker)).filter(|seen| *seen < ahead - 160_000.0)
+    });
+    jump("-3d");
+    drop(worker);
+    eventually("the worker is forgotten", || listed(&site).is_none());
+    // What is published still expires ten seconds after the last time.
+    site.controller().begin(&mapping(2), &["eiger"]);
+    let left = site.redis.command(&["TTL", "dranspose:ingester:eiger-ingester:config"]);
+    assert!((1..=10).contains(&left.as_i64().expect("seconds")), "{left}");
+}
