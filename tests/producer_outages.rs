@@ -42,6 +42,22 @@ impl House {
         house
     }
 
+    fn operate(&self, verb: &str) {
+        let (code, _, error) = self.site.site().cli(&["producer", verb]);
+        assert_eq!(code, 0, "{error}");
+    }
+
+    /// Pauses it, and waits until nothing is on its way: a chunk that had begun is acknowledged and noted by then.
+    fn pause(&self) {
+        self.operate("pause");
+        let mut quiet = 0;
+        eventually("nothing to be on its way", || {
+            let connection = self.site.site().node("producer/faktory/0");
+            quiet = if connection["in_hand"].is_null() { quiet + 1 } else { 0 };
+            quiet == 20
+        });
+    }
+
     fn await_more(&self) {
         let before = self.queue.accepted().len();
         eventually("more jobs", || self.queue.accepted().len() > before + 3 * CHUNK as usize);
@@ -105,6 +121,37 @@ fn faktory_may_be_gone_for_a_while_and_with_it_its_jobs() {
     house.assert_nobody_restarted();
     let of_the_tcn = house.all.tangles[0].1.pow(2);
     house.ends(of_the_tcn + CHUNK);
+}
+
+/// A server that goes while nothing is on its way to it, so that no reply is missing: the next chunk only waits for a connection.
+#[test]
+fn faktory_is_missed_also_between_two_chunks() {
+    let mut house = House::at_work();
+    house.pause();
+    house.queue.kill_nine();
+    eventually("the server to be missed", || house.site.status()["away"]["queue"].is_string());
+    house.operate("resume");
+    house.assert_waits_for("queue");
+    house.queue.start_again(&SLOW);
+    eventually("it to be there again", || house.site.status()["away"]["queue"].is_null());
+    house.await_more();
+    house.assert_nobody_restarted();
+    let of_the_tcn = house.all.tangles[0].1.pow(2);
+    house.ends(of_the_tcn + CHUNK);
+}
+
+/// The lease's renewal finds out, although nothing else is asked of the database.
+#[test]
+fn mongodb_is_missed_also_while_pushing_is_paused() {
+    let mut house = House::at_work();
+    house.pause();
+    house.database.kill_nine();
+    eventually("the database to be missed", || house.site.status()["away"]["database"].is_string());
+    house.database.start_again();
+    eventually("it to be there again", || house.site.status()["away"]["database"].is_null());
+    house.operate("resume");
+    house.assert_nobody_restarted();
+    house.ends(CHUNK);
 }
 
 #[test]

@@ -60,10 +60,11 @@ pub fn child_spec(config: &ProducerConfig) -> Result<ChildSpec, String> {
     let server = config.faktory.server()?;
     let flow = Flow { connections: config.connections.into(), ..Flow::default() };
     let (faktory, connections) = faktory::child_spec(server, flow);
+    let desk = Desk::new().with_outages(faktory.outages().clone());
     let terms = config.terms();
     let queue = FaktoryQueue::new(faktory, &terms).map_err(|error| format!("producer: {error}"))?;
     let (mailbox, slot) = mailbox::<StencilProducer<FaktoryQueue>>(QUESTIONS);
-    let actor = producer::factory(config, &terms.queue, slot, &Desk::new(), move |cx| queue.until(&cx.stop));
+    let actor = producer::factory(config, &terms.queue, slot, &desk, move |cx| queue.until(&cx.stop));
     let actor = ChildSpec::worker("producer", actor)
         // What `until_done` waited for is there: no reason to start again.
         .restart(Restart::Transient)

@@ -40,8 +40,13 @@ pub trait Pace {
     /// Waits while an operator has paused the producer.
     fn go(&self) -> impl Future<Output = Result<(), Stopped>>;
 
+    /// A peer failed, for this reason: shows it as away. Returns the delay before the next try.
+    fn missed(&self, peer: Peer, reason: String) -> Duration;
+
     /// A peer failed, for this reason: waits before the next try.
-    fn endure(&self, peer: Peer, reason: String) -> impl Future<Output = Result<(), Stopped>>;
+    fn endure(&self, peer: Peer, reason: String) -> impl Future<Output = Result<(), Stopped>> {
+        async move { self.wait(self.missed(peer, reason)).await }
+    }
 
     /// A peer answered.
     fn answered(&self, peer: Peer);

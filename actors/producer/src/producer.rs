@@ -18,7 +18,7 @@ use tokio::sync::watch;
 use crate::{
     advance::{Action, Event, Halt, Machine, Rules},
     config::{Compat, ProducerConfig},
-    edge::mongodb::MongoStore,
+    edge::{faktory::Outages, mongodb::MongoStore},
     pace::{Pace, Peer, Stopped},
     perform::{Performer, Settings},
     queue::Queue,
@@ -35,12 +35,32 @@ const VERBS: &str = "status, pause, resume";
 pub struct Desk {
     status: Arc<Mutex<Status>>,
     paused: watch::Sender<bool>,
+    outages: Outages,
 }
 
 impl Desk {
     /// Not paused.
     pub fn new() -> Self {
-        Self { status: Arc::new(Mutex::new(Status::starting())), paused: watch::Sender::new(false) }
+        Self {
+            status: Arc::new(Mutex::new(Status::starting())),
+            paused: watch::Sender::new(false),
+            outages: Outages::default(),
+        }
+    }
+
+    /// Shows the queue as away also while one of these connections is down and nothing waits for it.
+    #[must_use]
+    pub fn with_outages(self, outages: Outages) -> Self {
+        Self { outages, ..self }
+    }
+
+    /// The answer to `producer status`.
+    fn answer(&self) -> Status {
+        let mut status = self.status().clone();
+        if let Some(reason) = self.outages.reason() {
+            status.away.entry("queue").or_insert(reason);
+        }
+        status
     }
 
     fn status(&self) -> MutexGuard<'_, Status> {
@@ -129,7 +149,7 @@ impl<Q: Queue + Unpin + 'static> Handle<ConsoleRequest> for StencilProducer<Q> {
             Ok(json!({ "paused": paused }))
         };
         Answer::now(match request.verb.as_str() {
-            "status" => serde_json::to_value(&*self.desk.status())
+            "status" => serde_json::to_value(self.desk.answer())
                 .map_err(|error| ConsoleError::Refused(format!("the status cannot be shown: {error}"))),
             "pause" => switch(true),
             "resume" => switch(false),

@@ -134,7 +134,10 @@ impl<S: Store, Q: Queue, P: Pace> Performer<S, Q, P> {
     async fn next_page(&self, walk: &mut Walk) -> Result<Option<Id>, Trouble> {
         loop {
             match self.renewing(walk.next(&self.store)).await? {
-                Ok(page) => return Ok(page),
+                Ok(page) => {
+                    self.pace.answered(Peer::Store);
+                    return Ok(page);
+                }
                 Err(error) if self.settings.strict => {
                     return Err(Trouble::Failed(Peer::Store, error.to_string()));
                 }

@@ -80,8 +80,8 @@ pub(super) async fn renewing<T>(
             Either::Right((renewed, _)) => {
                 if let Err(reason) = renewed? {
                     // Whoever needs the database waits for it; here it is only tried again soon.
-                    tracing::debug!(reason, "the lease was not renewed");
-                    let pause = pin!(pace.timer(RETRY));
+                    let delay = pace.missed(Peer::Store, reason).min(RETRY);
+                    let pause = pin!(pace.timer(delay));
                     if let Either::Left((output, _)) = select(future.as_mut(), pause).await {
                         return Ok(output);
                     }
@@ -91,7 +91,7 @@ pub(super) async fn renewing<T>(
     }
 }
 
-/// How soon a renewal that failed is tried again.
+/// Longest delay before a renewal that failed is tried again.
 const RETRY: Duration = Duration::from_millis(500);
 
 /// Renews; the inner error says why the database did not answer.
@@ -106,6 +106,7 @@ async fn renew(
         Ok(true) => {
             held.renewed(asked_ms);
             tenure.set(Some(held));
+            pace.answered(Peer::Store);
             Ok(Ok(()))
         }
         Ok(false) => Err(Trouble::LeaseLost),

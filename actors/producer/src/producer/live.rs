@@ -6,8 +6,8 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-use orchestrator_edge::Reconnect;
-use orchestrator_supervise::{Backoff, Figure, FigureKind, StartCx, StopToken, Vitals};
+use orchestrator_edge::{Reconnect, limited};
+use orchestrator_supervise::{Backoff, Figure, FigureKind, StartCx, StopToken, Vitals, sanitize};
 
 use super::Desk;
 use crate::{
@@ -134,9 +134,10 @@ impl Pace for Live {
         }
     }
 
-    async fn endure(&self, peer: Peer, reason: String) -> Result<(), Stopped> {
+    fn missed(&self, peer: Peer, reason: String) -> Duration {
         self.retries.add(1);
-        let delay = match peer {
+        let reason = sanitize(reason);
+        match peer {
             Peer::Store => {
                 self.desk.status().away.insert("database", reason.clone());
                 self.store.borrow_mut().failed(reason)
@@ -144,10 +145,9 @@ impl Pace for Live {
             Peer::Queue => {
                 self.desk.status().away.insert("queue", reason);
                 let failures = self.queue_failures.replace(self.queue_failures.get().saturating_add(1));
-                RETRY.delay(failures, fastrand::f64())
+                limited(RETRY).delay(failures, fastrand::f64())
             }
-        };
-        self.wait(delay).await
+        }
     }
 
     fn answered(&self, peer: Peer) {

@@ -2,6 +2,7 @@
 
 use std::{ops::Range, time::Duration};
 
+use orchestrator_edge::limit_retries;
 use orchestrator_producer::{
     batch::Batch,
     edge::faktory::{Faktory, Flow, Patience, Server, child_spec},
@@ -18,6 +19,7 @@ pub(crate) const SHORT: Patience = Patience {
     connect: Duration::from_secs(5),
     handshake: Duration::from_millis(300),
     reply: Duration::from_secs(15),
+    idle: Duration::from_secs(5),
 };
 
 /// Time-outs of tests in which a server does not reply; a busy machine must still get through the handshake.
@@ -25,6 +27,7 @@ pub(crate) const IMPATIENT: Patience = Patience {
     connect: Duration::from_secs(5),
     handshake: Duration::from_secs(5),
     reply: Duration::from_millis(500),
+    idle: Duration::from_secs(5),
 };
 
 /// One connection to `url`.
@@ -32,8 +35,9 @@ pub(crate) fn to(url: &str) -> (Faktory, SupervisorSpec) {
     with(Server::new(url, None, None).unwrap(), Flow::default())
 }
 
-/// Connections to `server`.
+/// Connections to `server`. Tests that break many connections in a row wait this long for each, at the most.
 pub(crate) fn with(server: Server, flow: Flow) -> (Faktory, SupervisorSpec) {
+    limit_retries(Duration::from_millis(200));
     let (faktory, connections) = child_spec(server, flow);
     (faktory, SupervisorSpec::new(Strategy::OneForOne).child(connections))
 }

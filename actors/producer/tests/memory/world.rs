@@ -319,8 +319,12 @@ impl Pace for Process {
         Ok(())
     }
 
-    async fn endure(&self, _: Peer, _: String) -> Result<(), Stopped> {
-        self.timer(Duration::from_millis(50)).await;
+    fn missed(&self, _: Peer, _: String) -> Duration {
+        Duration::from_millis(50)
+    }
+
+    async fn endure(&self, peer: Peer, reason: String) -> Result<(), Stopped> {
+        self.timer(self.missed(peer, reason)).await;
         Ok(())
     }
 

@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{batch::Command, reading::Reading};
 
-/// A server that vanished without a word is noticed a minute or two later, also while nothing is asked.
+/// A machine that vanished is noticed a minute or two later by the system, too, whatever is being written.
 const SILENCE: Duration = Duration::from_secs(60);
 const PROBES: (Duration, u32) = (Duration::from_secs(15), 4);
 /// How long taking leave may take.

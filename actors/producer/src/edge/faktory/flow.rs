@@ -19,6 +19,7 @@ use tokio::{
 use super::{
     error::{FaktoryError, PushError, Pushed},
     lane::{self, Parcel, Question, Slots},
+    outages::Outages,
     server::{Patience, Server},
 };
 use crate::{batch::Batch, reading::Reading};
@@ -48,6 +49,7 @@ impl Default for Flow {
 pub struct Faktory {
     lanes: Arc<[Way]>,
     patience: Duration,
+    outages: Outages,
 }
 
 #[derive(Debug)]
@@ -67,16 +69,18 @@ pub struct Pending {
 
 /// The connections to `server`, a pool of children, and the way to them.
 pub fn child_spec(server: Server, flow: Flow) -> (Faktory, ChildSpec) {
-    let Patience { connect, handshake, reply } = server.patience;
+    let Patience { connect, handshake, reply, .. } = server.patience;
     // A question may find a batch on its way and a connection to be made; what is beyond that is no answer.
     let patience = connect + handshake + reply * 3;
     let (ways, slots): (Vec<Way>, Vec<Slots>) = (0..flow.connections.clamp(1, 4)).map(|_| way(flow)).unzip();
     let count = slots.len();
-    let connection = move |index: usize| lane::factory(server.clone(), &slots[index]);
+    let outages = Outages::default();
+    let seen = outages.clone();
+    let connection = move |index: usize| lane::factory(server.clone(), index, seen.clone(), &slots[index]);
     // A reply is waited for at a stop, too: what is given up then would be pushed twice.
     let drain = Shutdown::After(reply + Duration::from_secs(1));
     let pool = ChildSpec::pool("faktory", count, connection).shutdown(drain);
-    (Faktory { lanes: ways.into(), patience }, pool)
+    (Faktory { lanes: ways.into(), patience, outages }, pool)
 }
 
 fn way(flow: Flow) -> (Way, Slots) {
@@ -91,6 +95,11 @@ impl Faktory {
     /// How many connections there are.
     pub fn connections(&self) -> usize {
         self.lanes.len()
+    }
+
+    /// The connections that are down.
+    pub fn outages(&self) -> &Outages {
+        &self.outages
     }
 
     /// Hands `batch` to a connection (counted from 0, and on from the first after the last), once there is room for it. Batches of

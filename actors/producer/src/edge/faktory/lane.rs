@@ -20,6 +20,7 @@ use tokio::{
 use super::{
     connection::Connection,
     error::{FaktoryError, PushError, Pushed},
+    outages::Outages,
     server::Server,
 };
 use crate::{batch::Command, reading::Reading};
@@ -48,11 +49,13 @@ pub(super) struct Slots {
 }
 
 /// The child.
-pub(super) fn factory(server: Server, slots: &Slots) -> Factory {
+pub(super) fn factory(server: Server, index: usize, outages: Outages, slots: &Slots) -> Factory {
     let taken = slots.clone();
     let task = Factory::task(move |cx: StartCx| {
         let lane = Lane {
             server: server.clone(),
+            index,
+            outages: outages.clone(),
             parcels: taken.parcels.open(),
             questions: taken.questions.open(),
             figures: Figures::declare(&cx.vitals),
@@ -68,6 +71,8 @@ pub(super) fn factory(server: Server, slots: &Slots) -> Factory {
 
 struct Lane {
     server: Server,
+    index: usize,
+    outages: Outages,
     parcels: Inbox<Parcel>,
     questions: Inbox<Question>,
     figures: Figures,
@@ -96,18 +101,21 @@ impl Lane {
             };
             let error = match opened {
                 Ok(mut connection) => {
-                    reconnect.succeeded();
+                    reconnect.connected();
+                    self.outages.end(self.index);
                     if std::mem::replace(&mut was_up, true) {
                         self.figures.reconnects.add(1);
                     }
-                    match self.converse(&mut connection).await {
+                    match self.converse(&mut connection, &mut reconnect).await {
                         Ok(()) => return connection.end().await,
                         Err(error) => error,
                     }
                 }
                 Err(error) => error,
             };
-            let delay = reconnect.failed(error.to_string());
+            let reason = error.to_string();
+            self.outages.begin(self.index, &reason);
+            let delay = reconnect.failed(reason);
             if !self.wait(delay, &error).await {
                 break;
             }
@@ -118,31 +126,44 @@ impl Lane {
     }
 
     /// Pushes and answers over one connection until it is lost; no error after a stop, once nothing waits any more.
-    async fn converse(&mut self, connection: &mut Connection) -> Result<(), FaktoryError> {
+    ///
+    /// A connection that the server has closed is noticed at once, before a batch is lost on it; a server that hangs is found out by
+    /// an `INFO` each time nothing was asked of it for a while.
+    async fn converse(
+        &mut self,
+        connection: &mut Connection,
+        reconnect: &mut Reconnect,
+    ) -> Result<(), FaktoryError> {
         loop {
-            // A connection that the server has closed is noticed before a batch is lost on it.
             tokio::select! {
                 biased;
                 error = connection.lost() => return Err(error),
                 Some(question) = self.questions.recv() => {
                     let _in_hand = self.cx.vitals.hold("info");
                     let info = connection.info().await;
-                    let lost = info.as_ref().err().filter(|error| matches!(error, FaktoryError::Lost(_))).cloned();
+                    let checked = check(&info, reconnect);
                     // Who does not wait any more needs no answer.
                     let _ = question.send(info);
-                    if let Some(error) = lost {
-                        return Err(error);
-                    }
+                    checked?;
                 }
                 parcel = self.parcels.next(&self.cx) => match parcel {
-                    Some(parcel) => self.push(connection, parcel).await?,
+                    Some(parcel) => self.push(connection, parcel, reconnect).await?,
                     None => return Ok(()),
                 },
+                () = sleep(self.server.patience.idle) => {
+                    let _in_hand = self.cx.vitals.hold("info");
+                    check(&connection.info().await, reconnect)?;
+                }
             }
         }
     }
 
-    async fn push(&self, connection: &mut Connection, parcel: Parcel) -> Result<(), FaktoryError> {
+    async fn push(
+        &self,
+        connection: &mut Connection,
+        parcel: Parcel,
+        reconnect: &mut Reconnect,
+    ) -> Result<(), FaktoryError> {
         // Whoever sent it has gone, and would not know what became of it.
         if parcel.outcome.is_closed() || parcel.claimed.swap(true, AcqRel) {
             return Ok(());
@@ -152,6 +173,9 @@ impl Lane {
         let outcome = connection.push(&parcel.command).await;
         self.figures.busy.add(begun.elapsed().as_micros() as u64);
         self.figures.count(&parcel.command, &outcome);
+        if outcome.is_ok() {
+            reconnect.succeeded();
+        }
         let lost = outcome.as_ref().err().filter(|error| !error.spares_connection()).map(ToString::to_string);
         parcel.answer(outcome);
         lost.map_or(Ok(()), |reason| Err(FaktoryError::Lost(reason)))
@@ -172,6 +196,17 @@ impl Lane {
             }
         }
     }
+}
+
+/// An answered `INFO` is progress; after an error the connection may be of no use any more.
+fn check(info: &Result<Reading, FaktoryError>, reconnect: &mut Reconnect) -> Result<(), FaktoryError> {
+    match info {
+        Ok(_) => reconnect.succeeded(),
+        Err(error @ FaktoryError::Lost(_)) => return Err(error.clone()),
+        // It is there, and does not want to tell.
+        Err(_) => {}
+    }
+    Ok(())
 }
 
 impl Parcel {

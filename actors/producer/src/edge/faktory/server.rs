@@ -35,12 +35,14 @@ pub struct Patience {
     pub handshake: Duration,
     /// To take a command and answer it. A server stops working on a command after five seconds by itself.
     pub reply: Duration,
+    /// Without a command; then it is asked for an `INFO`, so that one that hangs is noticed while nothing is pushed, too.
+    pub idle: Duration,
 }
 
 impl Default for Patience {
     fn default() -> Self {
         let secs = Duration::from_secs;
-        Self { connect: secs(5), handshake: secs(2), reply: secs(15) }
+        Self { connect: secs(5), handshake: secs(2), reply: secs(15), idle: secs(5) }
     }
 }
 
