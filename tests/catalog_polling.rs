@@ -90,7 +90,7 @@ fn rules_that_the_server_refuses_are_parked_and_the_others_go_on() {
     let server = Ermrest::start(&[]);
     let site = CatalogSite::new(BINARY, &server)
         .rule(WHOLE_RULE)
-        .rule(&named("column", "state=actionable", "nothing=1"))
+        .rule(&named("column", "state=actionable", "nothing=1&state=actionable"))
         .rule(&named("table", "\"Foo\"", "\"Nowhere\""))
         .rule(&named("syntax", "state=actionable", "state=="));
     let _instance = site.start();
@@ -211,4 +211,42 @@ fn a_pause_claims_nothing_and_a_check_writes_nothing() {
     let (code, _, error) = site.site().cli(&["catalog", "resume"]);
     assert_eq!(code, 0, "{error}");
     eventually("rows to be complete", || server.rows("Foo").iter().all(|row| row["state"] == "complete"));
+}
+
+/// Two rules, each of which makes candidates for the other: neither can tell from itself.
+#[test]
+fn rows_that_come_back_at_once_do_not_keep_the_server_busy() {
+    let server = Ermrest::start(&[]);
+    let circle = |name: &str, from: &str, to: &str| {
+        format!(
+            "[[catalog.rule]]\nname = {name:?}\ntable = \"Foo\"\nfilter = \"state={from}\"\nsort = \"id\"\n\
+             claim.set = {{ state = \"claimed\", claimed_by = \"$token\" }}\ndone.state = {to:?}\n"
+        )
+    };
+    let site = CatalogSite::new(BINARY, &server)
+        .rule(&circle("there", "ping", "pong"))
+        .rule(&circle("back", "pong", "ping"))
+        .rule(WHOLE_RULE);
+    let _instance = site.start();
+    server.insert_foo(20, "ping");
+    // Each row has come back some times, and waits ever longer.
+    eventually("rows to be left alone", || {
+        ["there", "back"].iter().any(|rule| site.rule_status(rule)["recurred"].as_u64() >= Some(40))
+    });
+    let (before, begun) = (server.requests().len(), Instant::now());
+    // The other rule goes on.
+    server.insert("Foo", &json!([{ "id": 1_000, "state": "actionable" }]), "");
+    eventually("the other rule to go on", || {
+        server.rows("Foo").iter().any(|row| row["id"] == 1_000 && row["state"] == "complete")
+    });
+    let looks_before = site.rule_status("work")["looks"].as_u64().expect("a number");
+    eventually("looks of the other rule", || {
+        site.rule_status("work")["looks"].as_u64() >= Some(looks_before + 20)
+    });
+    let (requests, secs) = (server.requests().len() - before, begun.elapsed().as_secs_f64());
+    // Of these some 25 are polls, and it was 3,000.
+    assert!((requests as f64) < 200.0 * secs, "{requests} requests in {secs} s");
+    let log = site.site().log();
+    let told = log.lines().filter(|line| line.contains("is a candidate again at once"));
+    assert!(told.clone().count() <= 4 && told.clone().any(|line| line.contains("Foo")), "{log}");
 }

@@ -32,6 +32,7 @@ use crate::{
     hand::Hand,
     handling::{Handler, Row, Verdict},
     lane::Lane,
+    left_alone::LeftAlone,
     rule::Rule,
     service::Service,
     state_change::StateChange,
@@ -78,16 +79,6 @@ enum Report {
     Checked(Vec<u64>, Result<Vec<Row>, crate::service::Trouble>),
 }
 
-/// A row that failed.
-struct Back {
-    /// Until when it is left alone; None: that is over.
-    until: Option<Instant>,
-    /// How often it failed.
-    failures: u32,
-    /// Until when that is kept in mind.
-    forget: Instant,
-}
-
 type Work = LocalBoxFuture<'static, (u64, Option<Verdict>, Duration)>;
 
 /// One rule at work.
@@ -101,8 +92,10 @@ pub struct Agent<S, H> {
     hand: Hand,
     /// Ends a handler whose row is lost.
     cancels: HashMap<u64, StopToken>,
-    /// Rows that failed.
-    held_back: HashMap<String, Back>,
+    /// Rows that failed, or were candidates again right after their end.
+    left_alone: LeftAlone,
+    /// The log has been told of such a candidate, and there has been none since that is left alone.
+    recurrence_told: bool,
     /// Claims of which it is not known whether they were written.
     orphans: VecDeque<Orphan>,
     /// Settlements that the server tells nothing of, though they may have been done before.
@@ -138,6 +131,8 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
         let batch = house.max_batch;
         Self {
             looks: Looks::new(candidates, others),
+            left_alone: LeftAlone::new(rule.backoff),
+            recurrence_told: false,
             rule,
             house,
             handler,
@@ -145,7 +140,6 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
             board,
             hand: Hand::default(),
             cancels: HashMap::new(),
-            held_back: HashMap::new(),
             orphans: VecDeque::new(),
             to_check: Vec::new(),
             batch,

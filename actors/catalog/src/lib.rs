@@ -4,7 +4,7 @@
 //! notices. [`child_spec`] gives its tree; `README.md` beside this crate is its contract in short.
 //!
 //! Pure rules: [`path`] and [`template`] (what is asked and written), [`rule`] (a rule, read once), [`state_change`] (look, plan,
-//! write unless somebody was faster), [`polling`] (when to look), [`hand`] (what is claimed and not settled), [`answer`] and
+//! write unless somebody was faster), [`polling`] (when to look), [`hand`] (what is claimed and not settled), [`left_alone`] (what is not claimed for a while), [`answer`] and
 //! [`verdict_kind`] (what handlers say). [`agent`] has one rule at work over a [`service`], taking turns in the [`lane`];
 //! [`poller`] is the actor. Everything that talks to the outside is under [`edge`].
 
@@ -17,6 +17,7 @@ pub mod hand;
 mod handler_config;
 pub mod handling;
 pub mod lane;
+pub mod left_alone;
 pub mod messages;
 mod names;
 pub mod path;

@@ -16,6 +16,22 @@ pub fn encode(text: &str) -> String {
     encoded
 }
 
+/// The text that stands percent-encoded in a path; None: it is no text.
+pub fn decode(encoded: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(encoded.len());
+    let mut rest = encoded.bytes();
+    while let Some(byte) = rest.next() {
+        if byte != b'%' {
+            bytes.push(byte);
+            continue;
+        }
+        let mut digit = || rest.next().and_then(|digit| char::from(digit).to_digit(16));
+        let (high, low) = (digit()?, digit()?);
+        bytes.push(u8::try_from(high * 16 + low).ok()?);
+    }
+    String::from_utf8(bytes).ok()
+}
+
 /// A table as people write it, `table` or `schema:table`.
 pub fn table(name: &str) -> String {
     let parts: Vec<_> = name.split(':').map(encode).collect();
@@ -104,6 +120,7 @@ mod tests {
         fn whatever_is_encoded_can_stand_in_a_path(text in ".*") {
             let path = format!("/{}", encode(&text));
             prop_assert_eq!(complaint(&path), None);
+            prop_assert_eq!(decode(&encode(&text)), Some(text));
         }
     }
 }

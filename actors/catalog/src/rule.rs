@@ -1,6 +1,7 @@
 //! A rule, read once: which paths it asks and writes, and what it writes there.
 
 mod compile;
+mod recurrence;
 mod settlement;
 
 use std::time::Duration;
@@ -61,6 +62,8 @@ pub struct Rule {
     done: Columns,
     fail: Columns,
     dead: Columns,
+    /// Endings after which a row is a candidate again, unless its handler sees to it.
+    likely_to_recur: Vec<&'static str>,
 }
 
 /// How long a claim holds, and which column says so.
@@ -100,6 +103,11 @@ impl Rule {
             self.group,
             path::columns(self.claim.iter().map(|(column, _)| column.as_str()))
         )
+    }
+
+    /// The table of its writes, as it stands in paths.
+    pub fn table(&self) -> &str {
+        self.entity.trim_start_matches("/entity/")
     }
 
     /// The column that tells rows apart.
@@ -216,6 +224,11 @@ impl Rule {
         }
         if self.max_attempts.is_some() && self.attempts.is_none() {
             warnings.push("max_attempts counts nothing without attempts_column".to_owned());
+        }
+        for ending in &self.likely_to_recur {
+            warnings.push(format!(
+                "{ending}: what it writes meets the filter: unless the handler itself changes the row, it is claimed again and again"
+            ));
         }
         warnings
     }

@@ -28,7 +28,7 @@ pub struct RuleStatus {
     pub in_hand: usize,
     /// Of these, rows that are worked on.
     pub working: usize,
-    /// Rows that failed and are left alone for a while.
+    /// Rows that failed, or were candidates again at once, and are left alone for a while.
     pub held_back: usize,
     /// Looks that have ended.
     pub looks: u64,
@@ -50,6 +50,8 @@ pub struct RuleStatus {
     pub conflicts: u64,
     /// Rows that somebody else was faster with.
     pub passed_over: u64,
+    /// Rows that were claimed again right after they were done or dead.
+    pub recurred: u64,
     /// From a row's creation to its claim, of the last one, milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lag_ms: Option<u64>,
@@ -105,6 +107,8 @@ pub enum Count {
     Conflicts,
     /// Rows that others were faster with.
     PassedOver,
+    /// Rows that were candidates again right after their end.
+    Recurred,
 }
 
 /// Where one rule tells of itself.
@@ -117,7 +121,7 @@ pub struct Board {
 
 #[derive(Debug)]
 struct Figures {
-    counts: [Figure; 9],
+    counts: [Figure; 10],
     in_hand: Figure,
     parked: Figure,
     lag: Figure,
@@ -125,7 +129,7 @@ struct Figures {
     unsettled: Figure,
 }
 
-const COUNTS: [(&str, &str); 9] = [
+const COUNTS: [(&str, &str); 10] = [
     ("claimed", "rows"),
     ("taken_over", "rows"),
     ("done", "rows"),
@@ -135,6 +139,7 @@ const COUNTS: [(&str, &str); 9] = [
     ("lost", "rows"),
     ("conflicts", "claims"),
     ("passed_over", "rows"),
+    ("recurred", "rows"),
 ];
 
 impl Board {
@@ -176,6 +181,7 @@ impl Board {
                 Count::Lost => &mut status.lost,
                 Count::Conflicts => &mut status.conflicts,
                 Count::PassedOver => &mut status.passed_over,
+                Count::Recurred => &mut status.recurred,
             };
             *counter += by;
         });

@@ -77,8 +77,7 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
         let mut idle = None;
         match target {
             Target::Candidates => {
-                let back = self.held_back.values().filter(|back| back.until.is_some()).count();
-                change.ask(self.rule.query(wall, back));
+                change.ask(self.rule.query(wall, self.left_alone.len()));
                 idle = self.looks.idle.take();
                 self.looks.wanted = false;
             }
@@ -89,13 +88,13 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
                 self.looks.soonest = None;
             }
         }
-        let back = self.held_back.iter().filter(|(_, back)| back.until.is_some()).map(|(key, _)| key);
+        let left_alone = self.left_alone.keys().map(str::to_owned);
         let order = Order {
             target,
             idle,
             token: if self.rule.has_token() { self.token() } else { "".into() },
             want: self.capacity().saturating_sub(self.hand.len()).min(self.batch).max(1),
-            excluded: self.hand.keys().iter().chain(back).cloned().collect(),
+            excluded: self.hand.keys().iter().cloned().chain(left_alone).collect(),
             began: now,
             now: wall,
             dry: self.rule.dry_run,
@@ -187,6 +186,7 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
 
     pub(super) fn take_up(&mut self, row: Row, claimed: Row, token: Rc<str>, until: Option<Instant>) {
         let key = self.key_of(&row);
+        self.left_alone.claimed(&key, Instant::now());
         let counts = self.rule.counts_attempts();
         let attempt = counts.then(|| self.rule.attempts(&row).saturating_add(1));
         self.hand.take(key, Held { row, claimed, token, until, attempt });

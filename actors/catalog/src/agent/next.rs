@@ -139,7 +139,8 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
             self.looks.anew();
         }
         // Rows that were left alone can be claimed again.
-        waits.extend(self.held_back.values().filter_map(|back| back.until).min());
+        self.release(now);
+        waits.extend(self.left_alone.next());
         if self.may_look(now) {
             self.last_was_write = false;
             return self.look(Target::Candidates, now);
@@ -157,7 +158,14 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
 
     fn may_look(&self, now: Instant) -> bool {
         let parked = self.parked.as_ref().is_some_and(|(_, until)| *until > now);
-        self.looks.wanted && self.has_room() && !self.paused && !self.is_leaving() && !parked
+        let ready = self.looks.wanted && self.has_room() && !self.left_alone.is_full();
+        ready && !self.paused && !self.is_leaving() && !parked
+    }
+
+    fn release(&mut self, now: Instant) {
+        if self.left_alone.release(now) {
+            self.looks.anew();
+        }
     }
 
     /// Rows are claimed when half of the hand is free: a claim for each row that was settled would cost a write each.
@@ -206,11 +214,7 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
         if self.grace_ends.is_some_and(|ends| ends <= now) {
             self.give_back();
         }
-        for back in self.held_back.values_mut().filter(|back| back.until.is_some_and(|until| until <= now)) {
-            back.until = None;
-            self.looks.anew();
-        }
-        self.held_back.retain(|_, back| back.until.is_some() || back.forget > now);
+        self.release(now);
     }
 
     /// The server answered, or did not.
@@ -232,8 +236,7 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
 
     /// Tells people how it is.
     pub(super) fn show(&self, asking: bool) {
-        let back = self.held_back.values().filter(|back| back.until.is_some()).count();
-        self.board.hand(self.hand.len(), self.hand.working(), back);
+        self.board.hand(self.hand.len(), self.hand.working(), self.left_alone.len());
         let now = Instant::now();
         let (phase, reason) = if self.grace_ends.is_some() {
             ("stopping", None)

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use futures_util::{FutureExt, future::LocalBoxFuture};
+use orchestrator_supervise::sanitize;
 use tokio::time::Instant;
 
-use super::{Agent, Back, Report, adopt::read};
+use super::{Agent, Report, adopt::read};
 use crate::{
     hand::{Batch, told},
     handling::{Handler, Row, Verdict},
@@ -63,11 +64,33 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
     fn hold_back(&mut self, id: u64) {
         let Some(held) = self.hand.get(id) else { return };
         let key = self.key_of(&held.row);
-        let failures = self.held_back.get(&key).map_or(0, |back| back.failures);
-        let until = Instant::now() + self.rule.backoff.delay(failures, fastrand::f64());
-        let forget = until + self.rule.backoff.max * 2;
-        let back = Back { until: Some(until), failures: failures.saturating_add(1), forget };
-        self.held_back.insert(key, back);
+        self.left_alone.failed(&key, Instant::now(), fastrand::f64());
+    }
+
+    /// A row is done or dead. If it was claimed right after its last end, its end makes a candidate of it: it is left alone then.
+    fn note_end(&mut self, key: &str, ending: Ending) {
+        if !matches!(ending, Ending::Done | Ending::Dead) {
+            return;
+        }
+        if self.left_alone.is_empty() {
+            self.recurrence_told = false;
+        }
+        let repeats = self.left_alone.ended(key, Instant::now(), fastrand::f64());
+        if repeats == 0 {
+            return;
+        }
+        self.board.count(Count::Recurred, 1);
+        if !std::mem::replace(&mut self.recurrence_told, true) {
+            let (rule, table) = (&self.rule.name, sanitize(self.rule.table()));
+            tracing::warn!(
+                rule,
+                table,
+                key = sanitize(key),
+                repeats,
+                "a row that was done or dead is a candidate again at once, and so may others be: each is left alone ever longer; \
+                 let done and dead write what the filter does not let through"
+            );
+        }
     }
 
     /// A claim ends: what has to be written for it waits in the hand.
@@ -80,6 +103,7 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
             Ok(settlement) => {
                 if settlement.is_none() {
                     self.count_ending(ending);
+                    self.note_end(&key, ending);
                 }
                 self.hand.end(id, &key, ending, settlement);
             }
@@ -164,11 +188,9 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
     fn close(&mut self, id: u64) {
         if let Some(ending) = self.hand.ending(id) {
             self.count_ending(ending);
-            if ending == Ending::Done
-                && let Some(held) = self.hand.get(id)
-            {
+            if let Some(held) = self.hand.get(id) {
                 let key = self.key_of(&held.row);
-                self.held_back.remove(&key);
+                self.note_end(&key, ending);
             }
         }
         self.drop_row(id);

@@ -5,9 +5,13 @@ use std::{collections::BTreeMap, time::Duration};
 use orchestrator_supervise::Backoff;
 use serde_json::Value;
 
-use super::{Columns, Lease, Rule, WRITTEN};
+use super::{
+    Columns, Lease, Rule, WRITTEN,
+    recurrence::{Recurrence, filter_of, recurrence},
+};
 use crate::{
     config::{Guard, RuleConfig},
+    handler_config::HandlerKind,
     path,
     state_change::keys_of,
     template::{Place, Template},
@@ -48,6 +52,7 @@ impl Rule {
             ));
         }
         let paths = paths(config, &claim, &mut wrong);
+        let likely_to_recur = endings_that_recur(config, &claim, [&done, &fail, &dead], &mut wrong);
         match paths {
             Some(Paths { query, makes_limit, update, group, entity }) if wrong.is_empty() => Ok(Self {
                 name: config.name.clone(),
@@ -74,6 +79,7 @@ impl Rule {
                 done,
                 fail,
                 dead,
+                likely_to_recur,
             }),
             _ => Err(wrong),
         }
@@ -89,6 +95,43 @@ fn columns(key: &str, set: &BTreeMap<String, Value>, place: Place, wrong: &mut V
         }
     }
     columns
+}
+
+/// Refuses endings after which a row is certainly a candidate again; gives those after which it probably is. A row that failed is meant
+/// to be one: it is left alone for `backoff` first.
+fn endings_that_recur(
+    config: &RuleConfig,
+    claim: &Columns,
+    [done, fail, dead]: [&Columns; 3],
+    wrong: &mut Vec<String>,
+) -> Vec<&'static str> {
+    let filter = match (&config.query, &config.filter) {
+        (Some(query), _) => filter_of(query),
+        (None, filter) => filter.clone(),
+    };
+    // Whoever plans may drop the row, or claim it otherwise.
+    let Some(filter) = filter.filter(|filter| !filter.is_empty() && config.plan.is_none()) else {
+        return Vec::new();
+    };
+    let handled = config.handler.kind != HandlerKind::None;
+    let mut endings = vec![("done", "", done)];
+    if !dead.is_empty() {
+        endings.push(("dead", "", dead));
+    } else if config.max_attempts.is_some() && config.attempts_column.is_some() {
+        endings.push(("dead", " (without it, fail is written after the last attempt)", fail));
+    }
+    let mut likely = Vec::new();
+    for (key, hint, written) in endings {
+        match recurrence(&filter, &[claim, written], handled) {
+            Recurrence::Certain => wrong.push(format!(
+                "{key} = ..: the row is a candidate again after it{hint}, and would be claimed without end: write \
+                 what the filter {filter} does not let through"
+            )),
+            Recurrence::Likely => likely.push(key),
+            Recurrence::Open => {}
+        }
+    }
+    likely
 }
 
 /// The one column whose value is of a kind.

@@ -34,6 +34,7 @@ fn whole() -> Rule {
         } },
         "done": { "state": "complete", "claimed_by": null, "doc": "$result.doc" },
         "fail": { "state": "actionable", "error": "$error" },
+        "dead": { "state": "dead", "error": "$error" },
     }))
 }
 
@@ -106,7 +107,7 @@ fn endings_are_fenced_by_the_token() {
         (
             Ending::Dead,
             "RID,claimed_claimed_by:=claimed_by;error,state",
-            json!({ "RID": "1-A", "claimed_claimed_by": "me/1", "error": "no", "state": "actionable" }),
+            json!({ "RID": "1-A", "claimed_claimed_by": "me/1", "error": "no", "state": "dead" }),
         ),
         (
             Ending::Released,

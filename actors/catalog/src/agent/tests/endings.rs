@@ -164,3 +164,49 @@ fn a_claim_that_somebody_took_over_is_neither_completed_nor_renewed() {
         assert_eq!(world.status("slow").in_hand, 0);
     });
 }
+
+/// What nobody can tell from the rule: the handler's answer makes a candidate of the row.
+#[test]
+fn a_row_that_is_a_candidate_right_after_its_end_is_claimed_ever_less_often() {
+    on_a_turned_clock(async || {
+        let world = World::new(3);
+        let mut rule = whole();
+        rule["done"]["state"] = json!("$result.state");
+        rule["max_attempts"] = json!(1_000_000);
+        rule["handler"] = json!({ "kind": "command", "argv": ["/bin/true"] });
+        let result = json!({ "state": "actionable" }).as_object().cloned().expect("a row");
+        let hands = Hands { verdict: Rc::new(move |_| Verdict::Done(result.clone())), ..done() };
+        world.agent("agent", &rule, &hands);
+        tokio::time::sleep(secs(300)).await;
+        // At once, and then after 1, 2, 4 .. 60 s.
+        let (begun, puts) = (hands.begun.borrow().len(), world.table.puts().len());
+        assert!((3 * 6..3 * 16).contains(&begun), "{begun} times begun");
+        assert!(puts < 2 * begun + 10, "{puts} writes for {begun} rows");
+        let status = world.status("agent");
+        assert!(status.recurred as usize >= begun - 6 && status.held_back <= 3, "{status:#?}");
+        // Somebody else's row is not kept waiting.
+        world.table.insert(1);
+        world.look();
+        let all = || hands.begun.borrow().iter().any(|task| task.row["id"] == 3);
+        world.until(secs(2), "the new row is begun", |_| all()).await;
+    });
+}
+
+#[test]
+fn rows_that_fail_are_left_alone_in_bounded_numbers() {
+    on_a_turned_clock(async || {
+        let world = World::new(2_800);
+        let mut rule = whole();
+        (rule["limit"], rule["concurrency"]) = (json!(500), json!(500));
+        rule["backoff"] = json!({ "first_ms": 600_000, "max_ms": 600_000 });
+        let hands = Hands { verdict: Rc::new(|_| Verdict::Failed("broken".to_owned())), ..done() };
+        world.agent("agent", &rule, &hands);
+        let full = |world: &World| world.status("agent").held_back >= crate::left_alone::LEFT_ALONE_MAX;
+        world.until(secs(400), "no more rows are left alone", full).await;
+        let begun = hands.begun.borrow().len();
+        tokio::time::sleep(secs(60)).await;
+        assert!(begun < crate::left_alone::LEFT_ALONE_MAX + 500 && hands.begun.borrow().len() <= begun + 500);
+        let again = |_: &World| hands.begun.borrow().len() > begun + 1_000;
+        world.until(secs(900), "they are tried again", again).await;
+    });
+}
