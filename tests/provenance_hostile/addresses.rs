@@ -1,0 +1,73 @@
+//! Addresses in files that are none: nothing of them is shown anywhere.
+
+use std::fs;
+
+use orchestrator_harness::{ProvenanceSite, eventually, http};
+
+const SECRET: &str = "S3CR3T";
+
+/// The kind of store or transport, its key, and what is in the file.
+const ALL: [(&str, &str, &str); 9] = [
+    ("writer.kind=mongodb", "mongodb.uri_file", "mongodb://user:S3CR3T?x@host"),
+    ("writer.kind=mongodb", "mongodb.uri_file", "mongodb://user:S3CR3T"),
+    ("writer.kind=mongodb", "mongodb.uri_file", "mongodb://u@127.0.0.1:9/?S3CR3T=1"),
+    ("writer.kind=mongodb", "mongodb.uri_file", "mongodb://u:x@127.0.0.1:9/?tls=true&tlsCAFile=/S3CR3T"),
+    ("writer.kind=postgres", "postgres.dsn_file", "postgresql://user:S3CR3T?x@host/d"),
+    ("writer.kind=postgres", "postgres.dsn_file", "host=127.0.0.1 port=9 password=my S3CR3T"),
+    ("writer.kind=postgres", "postgres.dsn_file", "host=127.0.0.1 port=9 user=me password=S3CR3T"),
+    ("writer.kind=postgres", "postgres.dsn_file", "S3CR3T"),
+    ("writer.kind=postgres", "postgres.dsn_file", "postgresql://u@h:S3CR3T/d"),
+];
+
+#[test]
+fn nothing_of_a_malformed_address_in_a_file_is_shown() {
+    for (kind, key, address) in ALL {
+        let site = ProvenanceSite::new(env!("CARGO_BIN_EXE_orchestrator"));
+        let file = site.site().path().join("address");
+        fs::write(&file, address).expect("write a file");
+        let site =
+            site.set(&format!("provenance.{kind}")).set(&format!("provenance.{key}={}", file.display()));
+        let instance = site.start();
+        eventually(address, || site.site().link("provenance/writer").state == "down");
+        let reason = site.site().link("provenance/writer").reason;
+        assert!(reason.contains("database"), "{address}: {reason}");
+        let mut shown = vec![reason];
+        for path in ["/readyz", "/v1/tree", "/v1/config", "/metrics"] {
+            let reply = http(&site.site().admin_socket(), "GET", path, &["Accept: application/json"], "");
+            shown.push(reply.body);
+        }
+        let (_, out, err) = site.site().cli(&["provenance", "stats"]);
+        shown.extend([out, err]);
+        assert!(instance.terminate().success());
+        shown.push(site.site().log());
+        for text in shown {
+            assert!(!text.contains(SECRET), "{address}: {text}");
+        }
+    }
+}
+
+/// What is wrong from the start is said at the start.
+#[test]
+fn a_malformed_broker_and_database_of_a_command_are_refused_without_a_word_of_them() {
+    for url in ["amqp://user:S3CR3T?x@host", "amqp://user:S3CR3T", "S3CR3T", "amqp://u:x@h/?heartbeat=S3CR3T"]
+    {
+        let site = ProvenanceSite::new(env!("CARGO_BIN_EXE_orchestrator")).set("provenance.transport=amqp");
+        let file = site.site().path().join("address");
+        fs::write(&file, url).expect("write a file");
+        let site = site.set(&format!("provenance.amqp.url_file={}", file.display()));
+        let mut instance = orchestrator_harness::Instance::spawn(site.command());
+        assert!(!instance.wait().success());
+        let log = site.site().log();
+        assert!(log.contains("provenance.amqp") && log.contains("amqp://USER:PASSWORD"), "{url}: {log}");
+        assert!(!log.contains(SECRET), "{url}: {log}");
+    }
+    let site = ProvenanceSite::new(env!("CARGO_BIN_EXE_orchestrator"));
+    for dsn in ["postgresql://me:S3CR3T?x@h/d", "host=h S3CR3T", "host=h sslmode=require password=S3CR3T"] {
+        let file = site.site().path().join("dsn");
+        fs::write(&file, dsn).expect("write a file");
+        let (code, out, err) =
+            site.site().cli(&["provenance", "init", "--dsn-file", &file.display().to_string()]);
+        assert!(code != 0 && err.contains("the address of the database"), "{dsn}: {err}");
+        assert!(!(out + &err).contains(SECRET), "{dsn}");
+    }
+}
