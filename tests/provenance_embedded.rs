@@ -1,6 +1,9 @@
 //! Provenance without any server: the real binary with the embedded transport and the SQLite store, rows in and answers out
 //! through the command line, and kill -9 in between.
 
+#[path = "provenance_embedded/files.rs"]
+mod files;
+
 use std::fs;
 
 use orchestrator_harness::{Postgres, ProvenanceSite, eventually, load::Dice, load::seeds, sha1_of};
@@ -70,6 +73,26 @@ fn lines_that_cannot_be_stored_are_named_and_the_others_are_stored() {
         assert!(err.contains(words), "{words}: {err}");
     }
     assert_eq!(site.count("location"), 2);
+}
+
+/// A file of rows comes from anywhere: nothing of it reaches a terminal as it is.
+#[test]
+fn what_a_terminal_obeys_is_escaped_in_what_an_import_prints() {
+    let site = site();
+    let _instance = site.start();
+    let odd = "\u{1b}[2J\u{202e}\u{9b}31m\u{7f}";
+    let path = site.site().path().join(format!("rows{odd}.jsonl"));
+    let unknown = json!({"add": format!("content{odd}"), (odd): 1, "id": odd});
+    fs::write(
+        &path,
+        format!("{unknown}\n{odd}\n{{\"add\": \"content\", \"id\": \"{}\"}}\n", "x".repeat(9_000)),
+    )
+    .expect("write a file");
+    let (code, out, err) = site.site().cli(&["provenance", "import", &path.display().to_string()]);
+    assert_eq!(code, 5, "{err}");
+    assert!(err.contains("line 1: ") && err.contains("line 2: ") && err.contains("\\u{1b}[2J"), "{err:?}");
+    let obeyed = |c: char| c != '\n' && (c.is_control() || c == '\u{202e}');
+    assert!(!(out + &err).contains(obeyed) && err.len() < 6_000, "{err:?}");
 }
 
 /// PostgreSQL's index refuses a path that the common bound lets through, when it does not compress: nobody can know before.
