@@ -9,7 +9,7 @@ use super::*;
 use crate::{edge::dead_letters, messages::WriteRequest, range_workers, row::Sha1Git, store::StoreError};
 
 /// Workers over a store that refuses contents whose last byte is odd.
-fn workers() -> (Workers, SupervisorSpec) {
+fn workers(file: &Path) -> (Workers, SupervisorSpec) {
     let (writes, slot) = inbox::<WriteRequest>(80);
     let store = slot.clone();
     let factory = Factory::task(move |cx| {
@@ -26,8 +26,7 @@ fn workers() -> (Workers, SupervisorSpec) {
     let (mailboxes, pool) = range_workers(10, &writes);
     let store = ChildSpec::worker("store", factory.with_inbox("writes", &slot));
     let (letters, slot) = inbox(8);
-    let letters_child =
-        ChildSpec::worker("dead_letters", dead_letters::factory(Path::new(":memory:"), &slot));
+    let letters_child = ChildSpec::worker("dead_letters", dead_letters::factory(file, &slot));
     let tree = SupervisorSpec::new(Strategy::RestForOne).child(store).child(pool).child(letters_child);
     (Workers::new(mailboxes, letters), tree)
 }
@@ -50,7 +49,8 @@ proptest! {
         let rows = Rows::Contents(ends.iter().enumerate().map(id).collect());
         let odd = ends.iter().enumerate().filter(|(_, (_, last))| last % 2 == 1);
         let odd: Vec<_> = odd.map(|(place, _)| place as u32).collect();
-        let (workers, spec) = workers();
+        let folder = tempfile::tempdir().expect("a folder");
+        let (workers, spec) = workers(&folder.path().join("letters.db"));
         let mut receipt = None;
         TestTree::run(spec, async |_tree| {
             let route = Route { routing, batch: 100, transport: Transport::Embedded(workers) };
