@@ -1,13 +1,18 @@
 //! A wall clock that jumps, by libfaketime: what counts seconds must not count those.
 
-use std::{fs, path::Path};
+use std::{fs, path::PathBuf};
 
 use orchestrator_harness::{IngesterSite, Instance, ZmtpPeer, eventually, wait_for};
 use serde_json::Value;
 
 use crate::{BINARY, NOWHERE, mapping};
 
-const LIBRARY: &str = "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1";
+/// The library, which stands below a directory for each architecture.
+fn library() -> PathBuf {
+    let directories = fs::read_dir("/usr/lib").expect("/usr/lib").map_while(Result::ok);
+    let mut found = directories.map(|entry| entry.path().join("faketime/libfaketimeMT.so.1"));
+    found.find(|path| path.exists()).expect("libfaketimeMT.so.1 is missing: install faketime")
+}
 
 /// The workers that the ingester lists.
 fn listed(site: &IngesterSite) -> Vec<Value> {
@@ -17,7 +22,6 @@ fn listed(site: &IngesterSite) -> Vec<Value> {
 
 #[test]
 fn a_clock_that_jumps_neither_forgets_a_worker_nor_keeps_one() {
-    assert!(Path::new(LIBRARY).exists(), "{LIBRARY} is missing: install faketime, as tests/run does");
     let site = IngesterSite::new(BINARY, NOWHERE, "");
     let offset = site.site.path().join("offset");
     let jump = |to: &str| {
@@ -28,7 +32,10 @@ fn a_clock_that_jumps_neither_forgets_a_worker_nor_keeps_one() {
     jump("+0");
     let mut command = site.site.bare_command();
     command.args(["run", "--config"]).arg(site.site.path().join("ingester.toml"));
-    command.env("LD_PRELOAD", LIBRARY).env("FAKETIME_TIMESTAMP_FILE", &offset).env("FAKETIME_NO_CACHE", "1");
+    command
+        .env("LD_PRELOAD", library())
+        .env("FAKETIME_TIMESTAMP_FILE", &offset)
+        .env("FAKETIME_NO_CACHE", "1");
     command.env("FAKETIME_DONT_FAKE_MONOTONIC", "1").env("DONT_FAKE_MONOTONIC", "1");
     let _instance = Instance::spawn(command);
     wait_for("the ingester is in Redis", || site.controller().presence());

@@ -144,8 +144,10 @@ impl Writer {
     fn write(&mut self, event: &DumpEvent) {
         let Some(output) = &mut self.output else { return };
         let items = event.items.iter().map(|(stream, item)| (&**stream, &*item.typ, &*item.frames));
+        let before = output.waiting.len();
         cbors::encode_event(&mut output.waiting, event.event, items, event.created_at);
-        output.events += 1;
+        self.events.add(1);
+        self.bytes.add((output.waiting.len() - before) as u64);
         if output.waiting.len() >= BUFFER {
             self.flush();
         }
@@ -160,11 +162,7 @@ impl Writer {
     fn flush(&mut self) {
         let Some(mut output) = self.output.take() else { return };
         match output.flush() {
-            Ok((events, bytes)) => {
-                self.events.add(events);
-                self.bytes.add(bytes);
-                self.output = Some(output);
-            }
+            Ok(()) => self.output = Some(output),
             Err(error) => self.failed(&output.path, &error),
         }
     }
@@ -187,18 +185,17 @@ struct Output {
     /// Bytes of the file, all of them whole events.
     end: u64,
     waiting: Vec<u8>,
-    events: u64,
 }
 
 impl Output {
     fn open(path: &str) -> io::Result<Self> {
         let file = OpenOptions::new().create(true).append(true).open(path)?;
         let end = file.metadata()?.len();
-        Ok(Self { path: path.to_owned(), file, end, waiting: Vec::new(), events: 0 })
+        Ok(Self { path: path.to_owned(), file, end, waiting: Vec::new() })
     }
 
-    /// Writes what waits: events and bytes.
-    fn flush(&mut self) -> io::Result<(u64, u64)> {
+    /// Writes what waits.
+    fn flush(&mut self) -> io::Result<()> {
         let mut written = 0;
         while written < self.waiting.len() {
             match self.file.write(&self.waiting[written..]) {
@@ -212,7 +209,7 @@ impl Output {
         self.waiting.clear();
         // What one huge event needed is not kept.
         self.waiting.shrink_to(4 * BUFFER);
-        Ok((std::mem::take(&mut self.events), written as u64))
+        Ok(())
     }
 
     /// Takes back what was written of events that are not whole: it would spoil what is written after it.
