@@ -5,9 +5,10 @@ use std::{
     fs,
     sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst},
     thread,
+    time::Instant,
 };
 
-use orchestrator_harness::{Instance, Reply, Site, eventually, load::Dice};
+use orchestrator_harness::{DEADLINE, Instance, Reply, Site, eventually, load::Dice};
 
 fn site() -> Site {
     Site::new(env!("CARGO_BIN_EXE_orchestrator"))
@@ -141,6 +142,15 @@ fn r15_replaced_by_another_one() {
     database.expect(ATTRS, &["bravo", "charlie"]);
 }
 
+/// Lets the other thread stop, also when the test fails.
+struct StopAtEnd<'a>(&'a AtomicBool);
+
+impl Drop for StopAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, SeqCst);
+    }
+}
+
 /// Thousands of renames a second between the names of complete and growing files of several runs. Workers are answered all the while,
 /// memory and log stay small, and in the end the rows are those of the files under their last names.
 #[test]
@@ -171,17 +181,26 @@ fn a_storm_of_renames_ends_with_the_rows_of_the_last_names() {
                 };
             }
         });
+        let _running = StopAtEnd(&stormy);
         let mut dice = Dice::new(7);
-        for _ in 0..RENAMES {
+        // Another file is read in the midst of it.
+        site.write("fresh.1.txt", "fresh 1\n");
+        let (foreign, began, mut fresh, mut renames) = (site.database(), Instant::now(), false, 0);
+        while renames < RENAMES || !fresh {
             let (file, to) = (dice.below(FILES), dice.below(names.len()));
             if !at.contains(&to) {
                 site.rename(&names[at[file]], &names[to]);
                 at[file] = to;
+                renames += 1;
+            }
+            if renames % 2_000 == 0 {
+                fresh = foreign.rows("SELECT 1 FROM queue WHERE attr_path = 'fresh'") == ["1"];
+                assert!(began.elapsed() < DEADLINE, "{renames} renames; log:\n{}", site.log());
             }
         }
+        site.remove("fresh.1.txt");
         let meanwhile = answers.load(SeqCst);
         eventually("workers to be answered", || answers.load(SeqCst) > meanwhile + 100);
-        stormy.store(false, SeqCst);
     });
     assert!(answers.load(SeqCst) > 100);
     // A growing file that leaves takes its run with it [C23], also while another file has the complete name: so each one ends

@@ -23,12 +23,30 @@ fn lines(n: u32) -> String {
 /// A DONE that was answered: attribute path, exit code, and when its job was asked for.
 type Done = (String, i64, Instant);
 
+/// What tells workers when to stop; also when the test fails, or it would wait for them.
+#[derive(Default)]
+struct Load {
+    stop: AtomicBool,
+    failed: AtomicBool,
+    /// Exit codes given so far.
+    codes: AtomicI64,
+}
+
+struct StopAtEnd<'a>(&'a Load);
+
+impl Drop for StopAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.stop.store(true, SeqCst);
+        self.0.failed.store(thread::panicking(), SeqCst);
+    }
+}
+
 /// Works until told to stop; as the contract has it, a DONE is repeated until it is answered.
-fn work(site: &Site, stop: &AtomicBool, codes: &AtomicI64) -> Vec<Done> {
+fn work(site: &Site, load: &Load) -> Vec<Done> {
     let mut done = Vec::new();
     let mut request = "READY\n".to_owned();
     let mut job: Option<(String, i64, Instant)> = None;
-    while job.is_some() || !stop.load(SeqCst) {
+    while (job.is_some() && !load.failed.load(SeqCst)) || !load.stop.load(SeqCst) {
         let asked = Instant::now();
         let reply = Worker::connect(&site.socket()).and_then(|mut worker| {
             worker.send(request.as_bytes())?;
@@ -41,7 +59,9 @@ fn work(site: &Site, stop: &AtomicBool, codes: &AtomicI64) -> Vec<Done> {
         done.extend(job.take());
         request = "READY\n".to_owned();
         if let Reply::Job { attr_path, .. } = reply {
-            let code = codes.fetch_add(1, SeqCst);
+            // At a pace that leaves jobs for the end.
+            thread::sleep(Duration::from_millis(1));
+            let code = load.codes.fetch_add(1, SeqCst);
             request = format!("DONE {attr_path} {code}\n");
             job = Some((attr_path, code, asked));
         } else {
@@ -54,14 +74,15 @@ fn work(site: &Site, stop: &AtomicBool, codes: &AtomicI64) -> Vec<Done> {
 /// Has `workers` work, changes files of the database meanwhile, and stops once the workers went on. Every job that was asked for after
 /// the change, and with `keeps_all` every other one, is in the file at the path with its own exit code.
 fn replaced_under_load(what: &str, keeps_all: bool, change: impl FnOnce(&Site)) -> Site {
-    const LINES: u32 = 12_000;
+    const LINES: u32 = 6_000;
     let site = site();
     site.write("f.1.txt", lines(LINES));
     let instance = site.start();
-    let (stop, codes) = (AtomicBool::new(false), AtomicI64::new(1));
+    let load = Load::default();
     let (all, changed) = thread::scope(|scope| {
-        let workers: Vec<_> = (0..3).map(|_| scope.spawn(|| work(&site, &stop, &codes))).collect();
-        eventually("some work to be done", || codes.load(SeqCst) > 200);
+        let workers: Vec<_> = (0..3).map(|_| scope.spawn(|| work(&site, &load))).collect();
+        let running = StopAtEnd(&load);
+        eventually("some work to be done", || load.codes.load(SeqCst) > 200);
         change(&site);
         let changed = Instant::now();
         eventually(&format!("{what}: the change to be noticed"), || site.log().contains("while it was open"));
@@ -70,10 +91,10 @@ fn replaced_under_load(what: &str, keeps_all: bool, change: impl FnOnce(&Site)) 
             let node = site.node("queue/sqlite");
             node["restarts"] == 1 && site.link("queue/sqlite").state == "up"
         });
-        let noticed = codes.load(SeqCst);
-        eventually(&format!("{what}: the work to go on"), || codes.load(SeqCst) > noticed + 300);
+        let noticed = load.codes.load(SeqCst);
+        eventually(&format!("{what}: the work to go on"), || load.codes.load(SeqCst) > noticed + 300);
         site.database().expect("SELECT count(*) FROM queue", &[&LINES.to_string()]);
-        stop.store(true, SeqCst);
+        drop(running);
         let all: Vec<Done> =
             workers.into_iter().flat_map(|worker| worker.join().expect("a worker")).collect();
         (all, changed)
@@ -154,18 +175,46 @@ fn r51_noticed_at_rest_and_by_nobody_else() {
     });
     assert!(told.contains("queue.db was deleted or moved while it was open"), "{told}");
     assert!(told.contains("opened anew"), "{told}");
-    let mut worker = site.worker();
+    // A connection that stood ends with the database that was open.
     let reply = wait_for("the job from the file", || {
+        let mut worker = site.worker();
         worker.send(b"READY\n").ok()?;
-        match worker.try_reply() {
-            Ok(reply @ Reply::Job { .. }) => Some(reply),
-            _ => {
-                worker = site.worker();
-                None
-            }
-        }
+        worker.try_reply().ok().filter(|reply| matches!(reply, Reply::Job { .. }))
     });
     assert_eq!(reply.attr_path(), "alpha");
     assert!(instance.terminate().success());
     assert_eq!(site.database().rows("SELECT attr_path FROM log"), ["alpha"]);
+}
+
+/// R41: a lock file that is deleted is made and locked anew, so that a second instance is refused as before. Where another one has taken
+/// the lock meanwhile, nothing is written until it is gone.
+#[test]
+fn r41_the_lock_is_kept_when_its_file_is_deleted() {
+    let site = site();
+    site.write("f.1.txt", "alpha 1\nbravo 1\n");
+    let instance = site.start();
+    let mut worker = site.worker();
+    site.database().expect("SELECT count(*) FROM queue", &["2"]);
+    let first = worker.ready().attr_path().to_owned();
+    let lock = beside(&site, ".orchestrator-lock");
+    fs::remove_file(&lock).unwrap();
+    eventually("the lock file", || lock.exists() && site.log().contains("locked anew"));
+    let second = Site::new(site.binary()).set(&format!("queue.database={}", site.database_path().display()));
+    assert_eq!(second.spawn().wait().code(), Some(78), "{}", second.log());
+    // Locked by another one before it is noticed.
+    let taken = site.path().join("taken");
+    let foreign = fs::File::create(&taken).unwrap();
+    foreign.lock().unwrap();
+    fs::rename(&taken, &lock).unwrap();
+    eventually("the link to say why", || {
+        site.link("queue/sqlite").reason.contains("belongs to a running instance")
+    });
+    worker.send(format!("DONE {first} 4\n").as_bytes()).unwrap();
+    assert_eq!(site.database().rows("SELECT count(*) FROM log WHERE finished IS NOT NULL"), ["0"]);
+    drop(foreign);
+    assert_ne!(worker.reply(), Reply::NoJobs);
+    eventually("the link to be up", || site.link("queue/sqlite").state == "up");
+    assert_eq!(site.database().rows("SELECT exit_code FROM log WHERE finished IS NOT NULL"), ["4"]);
+    assert_eq!(site.node("queue/sqlite")["restarts"], 0, "{}", site.log());
+    assert!(instance.terminate().success());
 }

@@ -28,6 +28,9 @@ use crate::{
     messages::{IngestOp, ReadCommand},
 };
 
+/// Commands obeyed before a slice of a file is read: however many come, reading goes on.
+const COMMANDS_A_TURN: usize = 256;
+
 /// Set when a command could not be queued: the reader must look at everything again. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub struct RescanFlag(Arc<AtomicBool>);
@@ -72,7 +75,8 @@ fn run(
         if cx.stop.is_cancelled() {
             return Err(Stopped);
         }
-        while let Some(command) = commands.try_recv() {
+        for _ in 0..COMMANDS_A_TURN {
+            let Some(command) = commands.try_recv() else { break };
             let _in_hand = cx.vitals.hold("read command");
             reader.obey(command)?;
         }

@@ -14,7 +14,7 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-use orchestrator_edge::{FileReplaced, Reconnect};
+use orchestrator_edge::Reconnect;
 use orchestrator_supervise::{Backoff, Fault, Inbox, InboxSlot, Outbox, StartCx, StopToken, block_on};
 
 use self::ending::{End, Stopped, start_anew};
@@ -242,7 +242,7 @@ impl Shift<'_> {
     }
 
     /// Blocks until there is something to do; false when asked to stop and nothing is left.
-    fn wait_for_work(&mut self) -> Result<bool, FileReplaced> {
+    fn wait_for_work(&mut self) -> Result<bool, Stopped> {
         let mut quiet_since = Instant::now();
         loop {
             self.check_files()?;
@@ -287,11 +287,19 @@ impl Shift<'_> {
     }
 
     /// Compares the paths of the files with what is open, once in a while.
-    fn check_files(&mut self) -> Result<(), FileReplaced> {
-        let now = Instant::now();
-        if self.check_files_at <= now {
-            self.check_files_at = now + CHECK_FILES;
-            self.store.files().check()?;
+    fn check_files(&mut self) -> Result<(), Stopped> {
+        let mut refused = false;
+        while self.check_files_at <= Instant::now() {
+            match self.store.check_files() {
+                Ok(()) => self.check_files_at = Instant::now() + CHECK_FILES,
+                Err(error) => {
+                    self.endure(&error)?;
+                    refused = true;
+                }
+            }
+        }
+        if refused {
+            self.tries.connected();
         }
         Ok(())
     }

@@ -45,13 +45,21 @@ pub(super) struct Reader {
     pub(super) readings: HashMap<Key, Reading>,
     pub(super) agenda: Agenda,
     pub(super) warned: WarnedNames,
-    /// How much more text is read before workers are answered, in bytes; None once they are.
-    pub(super) reconciling: Option<usize>,
+    /// How much more is read before workers are answered; None once they are.
+    pub(super) reconciling: Option<FirstRound>,
     pub(super) scanned: bool,
     pub(super) cx: StartCx,
     ops: Outbox<IngestOp>,
     buffer: Box<[u8]>,
     pub(super) figures: Figures,
+}
+
+/// Part of the files that is read before workers are answered, in bytes left.
+pub(super) struct FirstRound {
+    /// Of rows.
+    pub(super) rows: usize,
+    /// Of lines that give rows and of those that do not.
+    pub(super) text: usize,
 }
 
 pub(super) struct Figures {
@@ -108,10 +116,14 @@ impl Reader {
         while let Some(timer) = self.agenda.due(now) {
             self.fire(timer, now)?;
         }
-        if !self.cx.vitals.is_paused()
+        while !self.cx.vitals.is_paused()
             && let Some(key) = self.agenda.next()
         {
-            self.read(key, now)?;
+            // What was followed under a name may have gone since, many times over in a storm of renames.
+            if self.readings.get(&key).is_some_and(|reading| reading.queued) {
+                self.read(key, now)?;
+                break;
+            }
         }
         self.answer_workers()
     }
@@ -166,8 +178,10 @@ impl Reader {
         let bytes = if self.reconciling.is_some() { FIRST_SLICE_BYTES } else { SLICE_BYTES };
         match reading.slice(&self.input_dir, &mut self.buffer, bytes) {
             Ok(Slice::Read { fed, bytes, end }) => {
-                if let Some(budget) = &mut self.reconciling {
-                    *budget = budget.saturating_sub(bytes);
+                if let Some(left) = &mut self.reconciling {
+                    let rows: usize = fed.batches.iter().map(RowBatch::text_bytes).sum();
+                    left.rows = left.rows.saturating_sub(rows);
+                    left.text = left.text.saturating_sub(bytes);
                 }
                 self.take(key, fed, bytes > 0, end, now)
             }

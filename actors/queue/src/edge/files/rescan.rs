@@ -12,18 +12,19 @@ use super::{
     agenda::Timer,
     listing,
     probe::{self, Seen},
-    reader::{RETRY, Reader, Stopped},
+    reader::{FirstRound, RETRY, Reader, Stopped},
     reading::{Phase, Reading},
 };
 use crate::{
     file_name::{FetcherFile, FileKind},
+    lines::LINE_BYTES_MAX,
     messages::IngestOp,
     storage::RunId,
     tracking::Cause,
 };
 
-/// So much text, in bytes, is read before workers are answered for the first time, so that a start with small files
-/// answers as if all had been read, and one with large files answers soon.
+/// So much text of rows, in bytes, is read before workers are answered for the first time, so that a start with small files
+/// answers as if all had been read, and one with large files answers soon. Lines without a row count as far as one long line.
 const FIRST_ROUND_BYTES: usize = 512 * 1024;
 
 impl Reader {
@@ -57,7 +58,7 @@ impl Reader {
             }
         }
         if !std::mem::replace(&mut self.scanned, true) {
-            self.reconciling = Some(FIRST_ROUND_BYTES);
+            self.reconciling = Some(FirstRound { rows: FIRST_ROUND_BYTES, text: LINE_BYTES_MAX });
         }
         Ok(())
     }
@@ -65,7 +66,7 @@ impl Reader {
     /// Lets workers be answered, once the first listing is worked in and some text read.
     pub(super) fn answer_workers(&mut self) -> Result<(), Stopped> {
         let waiting = self.agenda.has_reading() && !self.cx.vitals.is_paused();
-        if self.reconciling.is_some_and(|budget| budget == 0 || !waiting) {
+        if self.reconciling.as_ref().is_some_and(|left| left.rows == 0 || left.text == 0 || !waiting) {
             self.reconciling = None;
             self.send(IngestOp::Reconciled)?;
         }

@@ -1,6 +1,7 @@
 //! One instance a database.
 
 use crate::storage::StorageError;
+use orchestrator_edge::FileIdentity;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::path::{Path, PathBuf};
 
@@ -9,6 +10,8 @@ use std::path::{Path, PathBuf};
 #[derive(Debug)]
 pub(super) struct InstanceLock {
     _file: File,
+    path: PathBuf,
+    identity: FileIdentity,
 }
 
 impl InstanceLock {
@@ -20,16 +23,33 @@ impl InstanceLock {
             action,
             source: Box::new(source),
         };
+        let path = sibling(database);
         let file = OpenOptions::new()
             .create(true)
             .truncate(false)
             .write(true)
-            .open(sibling(database))
+            .open(&path)
             .map_err(|error| backend("opening the lock file", error))?;
+        let metadata = file.metadata().map_err(|error| backend("looking at the lock file", error))?;
         match file.try_lock() {
-            Ok(()) => Ok(Self { _file: file }),
+            Ok(()) => Ok(Self { _file: file, path, identity: FileIdentity::of(&metadata) }),
             Err(TryLockError::WouldBlock) => Err(StorageError::Locked { path: database.to_path_buf() }),
             Err(TryLockError::Error(error)) => Err(backend("locking the lock file", error)),
+        }
+    }
+
+    /// Locks the file that is at the path now, if the one that was locked is not there any more: another instance would find it free.
+    ///
+    /// # Errors
+    /// [`StorageError::Locked`] if another instance has it already: the database is not ours to write any more.
+    pub(super) fn keep(&mut self, database: &Path) -> Result<(), StorageError> {
+        match FileIdentity::at(&self.path) {
+            Ok(now) if now != Some(self.identity) => {
+                *self = Self::take(database)?;
+                tracing::warn!(path = ?self.path, "the lock file was deleted or replaced: it is made and locked anew");
+                Ok(())
+            }
+            _ => Ok(()),
         }
     }
 }

@@ -41,7 +41,7 @@ pub struct SqliteStore {
     neighbours: Neighbours,
     next_handout: i64,
     wal_pages: Arc<AtomicU64>,
-    _lock: InstanceLock,
+    lock: InstanceLock,
 }
 
 impl SqliteStore {
@@ -72,7 +72,7 @@ impl SqliteStore {
             neighbours: Neighbours::default(),
             next_handout: incarnation << 32,
             wal_pages,
-            _lock: lock,
+            lock,
         })
     }
 
@@ -96,6 +96,16 @@ impl SqliteStore {
     #[must_use]
     pub fn files(&self) -> &DatabaseFiles {
         &self.files
+    }
+
+    /// Compares the paths of the files with what is open, and keeps other instances out.
+    ///
+    /// # Errors
+    /// [`StorageError::Replaced`]: see [`SqliteStore::abandon`]. [`StorageError::Locked`] if the lock's file was replaced and another
+    /// instance has it: nothing may be written before the call succeeds.
+    pub fn check_files(&mut self) -> Result<(), StorageError> {
+        self.files.check()?;
+        self.lock.keep(&self.path)
     }
 
     /// Closes a database of which a file was `replaced`. Every commit is moved into the database file that is open, wherever it is
