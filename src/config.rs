@@ -4,9 +4,9 @@
 //! key by key. Each source is checked against one schema, which the section types give. Nothing is converted silently, and
 //! a configuration that is refused is refused with all its errors at once.
 //!
-//! A secret is in a file of its own, and a key that ends in `_file` holds the path: so whatever is in a configuration may be
-//! printed. The one exception is `token` of a catalog, for trying out: `config print`, the admin endpoint and complaints show
-//! `***` in its place.
+//! A secret is in a file of its own, and a key that ends in `_file` holds the path. The schema marks the keys that are addresses: a
+//! password in one is refused, and no text repeats it. It marks what may hold a secret all the same, too: `config print`, the admin
+//! endpoint and complaints show `***` in place of a catalog's `token` and of the values of headers.
 
 mod assignment;
 mod check;
@@ -19,6 +19,7 @@ mod links;
 mod print;
 mod report;
 mod schema;
+mod secrets;
 mod telemetry;
 #[cfg(test)]
 mod tests;
@@ -38,6 +39,7 @@ use self::{
     report::{Refusal, Report},
     schema::Schema,
 };
+use crate::redaction::scrubbed;
 
 /// The whole configuration of orchestrator.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -129,7 +131,13 @@ impl Config {
     /// As [`Config::load`].
     pub(crate) fn explained(sources: &Sources) -> Result<String> {
         let (config, merged) = Self::with_origins(sources)?;
-        print::print(&config, &merged, &Schema::of::<Self>())
+        print::print(&config, &merged)
+    }
+
+    /// The configuration as whoever may look at it may see it, as JSON.
+    pub(crate) fn redacted(&self) -> serde_json::Value {
+        let shown = serde_json::to_value(self).unwrap_or_default();
+        secrets::redacted(shown, Some(Schema::of::<Self>().root()))
     }
 
     /// The JSON Schema of a configuration file.
@@ -175,7 +183,8 @@ impl Config {
         }
     }
 
-    fn runs_any(&self) -> bool {
+    /// Is any subsystem configured?
+    pub(crate) fn runs_any(&self) -> bool {
         #[cfg(feature = "queue")]
         if self.queue.is_some() {
             return true;
@@ -201,7 +210,7 @@ impl Config {
 
     fn keep_only(&mut self, only: &str) -> Result<(), Refusal> {
         if !SUBSYSTEMS.contains(&only) {
-            let place = report::one_line(&format!("--only {only}"));
+            let place = report::one_line(scrubbed(&format!("--only {only}")));
             let known = if SUBSYSTEMS.is_empty() { "none".to_owned() } else { SUBSYSTEMS.join(", ") };
             let text = format!("there is no such subsystem in this build; it has: {known}");
             return Err(Refusal { place, key: String::new(), text });

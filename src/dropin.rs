@@ -76,8 +76,20 @@ impl DropIn {
 fn yaml<T: serde::de::DeserializeOwned>(text: &str) -> Result<T> {
     serde_saphyr::from_str(text).map_err(|error| {
         let told = error.to_string();
-        anyhow::anyhow!("{}", told.lines().next().unwrap_or_default().trim_start_matches("error: "))
+        let told = told.lines().next().unwrap_or_default().trim_start_matches("error: ");
+        anyhow::anyhow!("{}", without_values(told))
     })
+}
+
+/// What a parser says, without the texts that it quotes: `invalid type: string "..", expected u32`.
+#[cfg(any(feature = "producer", feature = "provenance"))]
+fn without_values(told: &str) -> String {
+    let quoted = told.find("string \"").zip(told.rfind('"'));
+    let told = quoted.map_or_else(
+        || told.to_owned(),
+        |(begin, end)| format!("{}string{}", &told[..begin], &told[end + 1..]),
+    );
+    crate::redaction::scrubbed(&told)
 }
 
 /// No TCP unless asked for; a socket in the runtime directory if there is one.

@@ -1,65 +1,69 @@
-//! Takes out of a configuration what must not be shown: values under names of secrets, and credentials in URLs. Pure.
+//! Hides secrets in addresses and texts that are shown: `config print`, `/v1/config`, complaints, and what a parser says. Pure.
+//!
+//! Which keys are addresses or secrets is said by the schema (`config::schema::Mark`); this module only looks at texts.
 
-use serde_json::Value;
+mod address;
+mod prose;
 
-/// What stands there instead.
-const HIDDEN: &str = "***";
-/// Last words of names whose values are secret. A `*_file` names a place and is shown.
-const SECRET: [&str; 7] = ["password", "passphrase", "secret", "token", "key", "credentials", "dsn"];
+pub(crate) use self::{
+    address::{holds_secret, shown},
+    prose::{mentions_secret, scrubbed, scrubbed_addresses},
+};
 
-/// `value` as whoever may look at the configuration may see it.
-pub(crate) fn redacted(value: Value) -> Value {
-    match value {
-        Value::Object(map) => {
-            let shown = |(name, value): (String, Value)| {
-                let hidden = is_secret(&name) && !value.is_null();
-                let value = if hidden { Value::String(HIDDEN.to_owned()) } else { redacted(value) };
-                (name, value)
-            };
-            Value::Object(map.into_iter().map(shown).collect())
+/// Stands in place of what is hidden.
+pub(crate) const HIDDEN: &str = "***";
+
+/// Names that begin like these are those of secrets, in lower case, without what parts their words.
+const SECRET_WORDS: [&str; 9] =
+    ["passw", "passphrase", "pwd", "secret", "credential", "apikey", "privatekey", "accesskey", "token"];
+
+/// Tells whether `name`, of a key or a parameter, is that of a secret. Names of files are not.
+pub(crate) fn names_secret(name: &str) -> bool {
+    let plain: String =
+        name.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect();
+    !plain.ends_with("file")
+        && (matches!(plain.as_str(), "pass" | "pw") || SECRET_WORDS.iter().any(|word| plain.contains(word)))
+}
+
+/// Decodes `%41`; what is no UTF-8 then is replaced.
+fn decoded(text: &str) -> String {
+    let (bytes, mut out) = (text.as_bytes(), Vec::with_capacity(text.len()));
+    let mut at = 0;
+    while let Some(byte) = bytes.get(at) {
+        let digits = bytes.get(at + 1..at + 3).filter(|_| *byte == b'%');
+        let digits = digits.and_then(|digits| std::str::from_utf8(digits).ok());
+        if let Some(byte) = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
+            out.push(byte);
+            at += 3;
+        } else {
+            out.push(*byte);
+            at += 1;
         }
-        Value::Array(list) => Value::Array(list.into_iter().map(redacted).collect()),
-        Value::String(text) => Value::String(without_credentials(&text)),
-        other => other,
     }
-}
-
-fn is_secret(name: &str) -> bool {
-    // A bare key tells rows apart; a secret one says what it is the key to.
-    if name == "key" {
-        return false;
-    }
-    let last = name.rsplit(['_', '-']).next().unwrap_or_default().to_ascii_lowercase();
-    SECRET.contains(&last.strip_suffix('s').unwrap_or(&last)) || SECRET.contains(&last.as_str())
-}
-
-/// `amqp://user:password@host/` as `amqp://***@host/`. A password may have any character: all before the last `@` goes.
-fn without_credentials(text: &str) -> String {
-    match text.split_once("://").and_then(|(scheme, rest)| Some((scheme, rest, rest.rfind('@')?))) {
-        Some((scheme, rest, at)) => format!("{scheme}://{HIDDEN}{}", &rest[at..]),
-        None => text.to_owned(),
-    }
+    String::from_utf8_lossy(&out).into_owned()
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]
-    fn secrets_are_hidden_and_places_shown() {
-        let config = json!({
-            "amqp": { "url": "amqp://me:p/?a@ss@host:5672/v", "password": "pw", "password_file": "/run/pw" },
-            "peers": [{ "api_token": 7, "tokens": ["a"], "key": null, "api_key": "k" }, { "key": "RID" }, "redis://u:p@[::1]/0"],
-            "plain": "http://host/x", "at": "me@home", "hold_secs": 60, "keyboard": "de",
-        });
-        let shown = json!({
-            "amqp": { "url": "amqp://***@host:5672/v", "password": "***", "password_file": "/run/pw" },
-            "peers": [{ "api_token": "***", "tokens": "***", "key": null, "api_key": "***" }, { "key": "RID" }, "redis://***@[::1]/0"],
-            "plain": "http://host/x", "at": "me@home", "hold_secs": 60, "keyboard": "de",
-        });
-        assert_eq!(redacted(config), shown);
-        assert_eq!(redacted(shown.clone()), shown, "what is hidden stays so");
+    fn names_of_secrets_are_known_and_those_of_files_are_not() {
+        for name in
+            ["password", "sslpassword", "PGPASSWORD", "pass", "api_key", "Secret-Token", "tlsKeyFilePassword"]
+        {
+            assert!(names_secret(name), "{name}");
+        }
+        for name in ["password_file", "passfile", "key", "database", "hold_secs", "", "tlsCertificateKeyFile"]
+        {
+            assert!(!names_secret(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn percent_signs_are_decoded_and_odd_ones_kept() {
+        assert_eq!(decoded("p%61ss%2Fx%"), "pass/x%");
+        assert_eq!(decoded("%zz%4"), "%zz%4");
+        assert_eq!(decoded("%ff\u{e4}"), "\u{fffd}\u{e4}");
     }
 }

@@ -5,7 +5,6 @@ use orchestrator_supervise::{Limits, Strategy, SupervisorSpec};
 
 use crate::{
     config::{Config, SUBSYSTEMS},
-    redaction::redacted,
     reload::Live,
 };
 
@@ -80,13 +79,13 @@ pub(crate) fn finite(config: &Config) -> Option<String> {
 
 /// What the admin endpoint tells of this program.
 fn about(config: &Config, live: &Live) -> About {
-    let shown = serde_json::to_value(config).unwrap_or_default();
+    let shown = config.redacted();
     let runs = |name: &&&str| shown.get(**name).is_some_and(|section| !section.is_null());
     About {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         features: SUBSYSTEMS.iter().map(|name| (*name).to_owned()).collect(),
         subsystems: SUBSYSTEMS.iter().filter(runs).map(|name| (*name).to_owned()).collect(),
-        config: redacted(shown),
+        config: shown,
         reload: live.admin.clone(),
     }
 }
@@ -96,6 +95,13 @@ fn about(config: &Config, live: &Live) -> About {
 /// # Errors
 /// What the operator has to change.
 pub(crate) fn check(config: &Config) -> anyhow::Result<()> {
+    anyhow::ensure!(
+        config.runs_any() || SUBSYSTEMS.is_empty(),
+        "no subsystem is configured, only the admin endpoint: write the section of one into a file or set one of its keys, or name \
+         one with --only, for example --only {}; this build has: {}",
+        SUBSYSTEMS.first().unwrap_or(&""),
+        SUBSYSTEMS.join(", ")
+    );
     if let Some(admin) = &config.admin {
         admin.check()?;
     }

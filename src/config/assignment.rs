@@ -5,26 +5,47 @@ use toml::de::{DeTable, DeValue};
 
 use super::{
     document,
-    report::{HIDDEN, Refusal, SECRET, one_line},
+    report::{Refusal, one_line},
     schema::{Rule, Schema},
 };
+use crate::redaction::{HIDDEN, mentions_secret, scrubbed};
 
 /// Reads `SECTION.KEY=VALUE`. `below` are the layers so far, by name.
 pub(super) fn from_set(set: &str, schema: &Schema, below: &Value) -> Result<Value, Refusal> {
-    let place = shown(set);
+    let place = shown(set, schema);
     let refuse = |text: &str| Refusal { place: place.clone(), key: String::new(), text: text.to_owned() };
     let (key, text) = set.split_once('=').ok_or_else(|| refuse("write it as section.key=value"))?;
     let path = keys(key).ok_or_else(|| refuse("what is left of = is no key; write section.key=value"))?;
     tree(&path, text, &place, schema, below)
 }
 
-/// The assignment as it may be shown: what may be a secret is not.
-fn shown(set: &str) -> String {
-    match set.split_once('=') {
-        Some((key, value)) if key.trim_end().ends_with(SECRET) || value.contains(SECRET) => {
-            one_line(&format!("--set {key}={HIDDEN}"))
+/// The assignment as it may be shown. The value of a key that nobody knows is not: it may be meant for one that holds a secret.
+fn shown(set: &str, schema: &Schema) -> String {
+    let Some((key, value)) = set.split_once('=') else {
+        let dotted = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | '"');
+        let end = set.find(|c| !dotted(c)).unwrap_or(set.len());
+        let rest = if end < set.len() { HIDDEN } else { "" };
+        return one_line(format!("--set {}{rest}", &set[..end]));
+    };
+    let Some(path) = keys(key) else { return format!("--set {HIDDEN}") };
+    let value = if is_shown(&path, value, schema) { value } else { HIDDEN };
+    one_line(scrubbed(&format!("--set {key}={value}")))
+}
+
+/// May `value`, for the key at `path`, be shown?
+fn is_shown(path: &[String], value: &str, schema: &Schema) -> bool {
+    let mut rule = schema.root();
+    for key in path {
+        if rule.is_free() {
+            break;
         }
-        _ => one_line(&format!("--set {set}")),
+        let Some(inner) = rule.named_item().or_else(|| rule.key(key)) else { return false };
+        rule = inner;
+    }
+    match rule.mark() {
+        // `config print` shows an address that is taken; one that is refused may be a password and little else.
+        Some(_) => false,
+        None => !rule.holds_marks() && !mentions_secret(value),
     }
 }
 

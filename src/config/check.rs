@@ -12,6 +12,7 @@ use super::{
     explain,
     report::Refusal,
     schema::{Rule, Schema},
+    secrets,
 };
 
 /// One step from a value into it.
@@ -72,6 +73,11 @@ pub(super) fn check(tree: &mut Value, schema: &Schema, extent: Extent) -> Vec<Re
     }
     wrong.iter().for_each(|steps| remove(tree, steps));
     refusals.extend(nothing_else(tree));
+    // Nothing that reads the sections sees a password.
+    for (steps, refusal) in secrets::find(tree, schema) {
+        remove(tree, &steps);
+        refusals.push(refusal);
+    }
     refusals
 }
 

@@ -6,7 +6,11 @@ use toml::{
     de::{DeArray, DeInteger, DeTable, DeValue},
 };
 
-use super::report::{Refusal, excerpt};
+use super::{
+    report::{Refusal, excerpt},
+    schema::{Rule, Schema},
+};
+use crate::redaction::mentions_secret;
 
 /// Syntax errors that end with their line: what stands on other lines is still what its writer meant. After others, such
 /// as a bracket that is never closed, it may be anything.
@@ -17,7 +21,7 @@ const BARE: &str = "string values must be quoted";
 
 /// Reads `text`, which came from `file`. Every value has `FILE:LINE` as its origin. What is left out for syntax errors is
 /// in the second list; the first is empty if nothing can be relied on.
-pub(crate) fn read(file: &str, text: &str) -> (Value, Vec<Refusal>) {
+pub(super) fn read(file: &str, text: &str, schema: &Schema) -> (Value, Vec<Refusal>) {
     let lines = Lines { file, text };
     let (table, errors) = DeTable::parse_recoverable(text);
     let mut broken: Vec<(usize, usize, String)> = Vec::new();
@@ -26,7 +30,7 @@ pub(crate) fn read(file: &str, text: &str) -> (Value, Vec<Refusal>) {
         let (line, column) = lines.position(at);
         // What follows on the same line is mostly the echo of the first.
         if broken.iter().all(|(other, ..)| *other != line) {
-            broken.push((line, column, lines.syntax(error)));
+            broken.push((line, column, lines.syntax(error, schema)));
         }
     }
     broken.sort();
@@ -77,21 +81,27 @@ impl Lines<'_> {
         (before.matches('\n').count() + 1, line.chars().count() + 1)
     }
 
-    /// What is wrong with the syntax, with the words that it is about.
-    fn syntax(self, error: &toml::de::Error) -> String {
+    /// What is wrong with the syntax, with the words that it is about, unless they may be a secret.
+    fn syntax(self, error: &toml::de::Error, schema: &Schema) -> String {
         let span = error.span().unwrap_or_default();
         let words = self.text.get(span.clone()).unwrap_or_default();
         let line = self.text.lines().nth(self.position(span.start).0 - 1).unwrap_or_default().trim();
+        let key = line.split('=').next().unwrap_or_default().trim();
         match (error.message(), words) {
             ("duplicate key", words) => format!("{} is there already; keep one of them", excerpt(words)),
-            (message, "") if message.starts_with(BARE) => {
-                format!("{} has no value", line.split('=').next().unwrap_or_default().trim())
-            }
+            (message, "") if message.starts_with(BARE) => format!("{key} has no value"),
             (message, words) if message.starts_with(BARE) => {
-                let words = excerpt(words);
-                format!("{words} is no value; a string needs quotes: {words:?}")
+                if may_be_shown(line, schema) && !mentions_secret(words) {
+                    let words = excerpt(words);
+                    format!("{words} is no value; a string needs quotes: {words:?}")
+                } else {
+                    "this is no value; a string needs quotes".to_owned()
+                }
             }
-            (message, _) => format!("`{}` is no TOML: {message}", excerpt(line)),
+            (message, _) if may_be_shown(line, schema) => {
+                format!("`{}` is no TOML: {message}", excerpt(line))
+            }
+            (message, _) => format!("this line is no TOML: {message}"),
         }
     }
 
@@ -131,6 +141,21 @@ impl Lines<'_> {
     }
 }
 
+/// May a line with an error in it be quoted? One that gives a known key a value may, unless values of that key are secrets, and so
+/// may a header of a section. Any other line may be part of a text that holds a secret.
+fn may_be_shown(line: &str, schema: &Schema) -> bool {
+    if mentions_secret(line) {
+        return false;
+    }
+    let Some((key, _)) = line.split_once('=') else {
+        return line.starts_with('[') && !line.contains([':', '@']);
+    };
+    let last = key.trim().rsplit('.').next().unwrap_or_default().trim_matches(['"', '\'', ' ']);
+    let mut rules = Vec::new();
+    schema.root().rules_of(last, &mut rules);
+    !rules.is_empty() && rules.into_iter().all(|rule: Rule<'_>| !rule.holds_marks())
+}
+
 /// Beyond 64 bits, too: it is an integer all the same, only out of range.
 fn integer(number: &DeInteger<'_>) -> ValueKind {
     let (text, radix) = (number.as_str(), number.radix());
@@ -157,6 +182,42 @@ mod tests {
         }
         places.sort();
         places
+    }
+
+    /// What a file may have here.
+    #[derive(schemars::JsonSchema)]
+    #[expect(dead_code, reason = "only its schema counts")]
+    struct Toy {
+        a: u32,
+        #[schemars(extend("format" = "address"))]
+        url: String,
+        #[schemars(extend("format" = "secret"))]
+        token: String,
+    }
+
+    fn read(file: &str, text: &str) -> (Value, Vec<Refusal>) {
+        super::read(file, text, &Schema::of::<Toy>())
+    }
+
+    #[test]
+    fn a_line_that_may_hold_a_secret_is_not_quoted() {
+        for (text, told) in [
+            ("a = 12h\n", "12h is no value; a string needs quotes: \"12h\""),
+            ("url = amqp://u:S3CR3T@h/\n", "this is no value; a string needs quotes"),
+            ("a = amqp://u:S3CR3T@h/\n", "this is no value; a string needs quotes"),
+            ("token = S3CR3T\n", "this is no value; a string needs quotes"),
+            ("tokn = S3CR3T\n", "this is no value; a string needs quotes"),
+            ("url = \"amqp://u:S3CR3T@h/\n", "this line is no TOML: "),
+            ("token: S3CR3T\n", "this line is no TOML: "),
+            ("token = \"\"\"\nS3CR3T\n", "this line is no TOML: "),
+            ("x.token = [\nS3CR3T, 1]\n", "this is no value; a string needs quotes"),
+            ("[s.\"amqp://u:S3CR3T@h\"\n", "this line is no TOML: "),
+            ("[s\n", "`[s` is no TOML: "),
+        ] {
+            let (_, broken) = read("x", text);
+            assert!(broken[0].text.starts_with(told), "{text}: {broken:?}");
+            assert!(!format!("{broken:?}").contains("S3CR3T"), "{text}: {broken:?}");
+        }
     }
 
     #[test]

@@ -41,7 +41,7 @@ pub(super) fn read(
         variables.iter().filter(|(name, _)| is_ours(name)).map(|(name, value)| (name, value)).collect();
     ours.into_iter()
         .map(|(name, value)| {
-            let place = one_line(&format!("environment {}", name.to_string_lossy()));
+            let place = one_line([b"environment ", name.as_encoded_bytes()].concat());
             let (Some(name), Some(text)) = (name.to_str(), value.to_str()) else {
                 let text = "this is no UTF-8; change or unset it".to_owned();
                 return Err(Refusal { place, key: String::new(), text });

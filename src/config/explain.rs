@@ -7,9 +7,10 @@ use serde_json::Value as Json;
 use super::{
     ABSENT,
     check::{Step, expected, value_at},
-    report::{Refusal, SECRET, excerpt},
-    schema::{Rule, Schema},
+    report::{Refusal, excerpt},
+    schema::{Mark, Rule, Schema},
 };
+use crate::redaction::{holds_secret, mentions_secret};
 
 /// How alike two words must be for one to be taken for a slip of the other: one letter of four.
 const ALIKE: f64 = 0.75;
@@ -73,8 +74,7 @@ pub(super) fn wrong_value(
     schema: &Schema,
 ) -> Refusal {
     let (shown, noun) = value_at(tree, steps).map_or(("this".to_owned(), "missing"), describe);
-    let secret = matches!(steps.last(), Some(Step::Key(key)) if key == SECRET);
-    let shown = if secret { "this".to_owned() } else { shown };
+    let shown = if is_shown(tree, steps, schema) { shown } else { "this".to_owned() };
     let text = match kind {
         ValidationErrorKind::Type { kind } => {
             let choice = rule_at(schema, steps).and_then(Rule::choice);
@@ -99,6 +99,21 @@ pub(super) fn wrong_value(
         other => format!("{shown} is against the rule {:?} of config/schema.json", other.keyword()),
     };
     Refusal { place: place(tree, steps), key: dotted(tree, steps), text }
+}
+
+/// May the value at `steps` stand in a complaint?
+fn is_shown(tree: &Value, steps: &[Step], schema: &Schema) -> bool {
+    let text = match value_at(tree, steps).map(|value| &value.kind) {
+        Some(ValueKind::String(text)) => text.as_str(),
+        _ => "",
+    };
+    // What is in an array has the mark of the array.
+    let mut marks = (0..=steps.len()).rev().filter_map(|end| rule_at(schema, &steps[..end])?.mark());
+    match marks.next() {
+        Some(Mark::Secret | Mark::Header) => false,
+        Some(Mark::Address) => !holds_secret(text),
+        Some(Mark::Command) | None => !mentions_secret(text),
+    }
 }
 
 fn words(options: &Json) -> String {

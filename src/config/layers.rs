@@ -52,11 +52,11 @@ impl<'a> Layers<'a> {
     }
 
     fn add_file(&mut self, file: &Path) {
-        let name = one_line(&file.display().to_string());
+        let name = one_line(file.as_os_str().as_encoded_bytes());
         // Its text is read once: a pipe (`--config <(..)`) gives it only once.
         match std::fs::read_to_string(file) {
             Ok(text) => {
-                let (tree, broken) = document::read(&name, &text);
+                let (tree, broken) = document::read(&name, &text, self.schema);
                 self.refusals.extend(broken);
                 self.add(tree);
             }

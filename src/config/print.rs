@@ -1,40 +1,34 @@
-//! `orchestrator config print`: the configuration in force as TOML, each key with where its value comes from. A catalog's `token`
-//! is not shown.
+//! `orchestrator config print`: the configuration in force as TOML, each key with where its value comes from. Secrets are not shown.
 
 use config::{Value, ValueKind};
 use toml::{Table, Value as Toml};
 
-use super::{
-    Config,
-    report::{HIDDEN, SECRET, one_line},
-    schema::{Rule, Schema},
-};
+use orchestrator_supervise::is_escaped;
+
+use super::{Config, report::one_line};
+use crate::redaction::scrubbed;
 
 /// `config`, which `merged` and the defaults led to. The text is a configuration that leads to the same again, but for a secret
 /// in it.
-pub(super) fn print(config: &Config, merged: &Value, schema: &Schema) -> anyhow::Result<String> {
+pub(super) fn print(config: &Config, merged: &Value) -> anyhow::Result<String> {
     let mut text = String::new();
-    section("", &Table::try_from(config)?, Some(merged), Some(schema.root()), &mut text);
+    section("", &Table::try_from(config.redacted())?, Some(merged), &mut text);
     Ok(text)
 }
 
-fn section(path: &str, table: &Table, merged: Option<&Value>, rule: Option<Rule<'_>>, text: &mut String) {
+fn section(path: &str, table: &Table, merged: Option<&Value>, text: &mut String) {
     let inner = |key: &str| merged.and_then(|merged| inside(merged, key));
     let (sections, keys): (Vec<_>, Vec<_>) = table.iter().partition(|(_, value)| is_section(value));
     for (key, value) in keys {
         let origin = inner(key).and_then(Value::origin).unwrap_or("default");
-        // A column of that name is none: the schema knows no columns.
-        let secret = key == SECRET && rule.and_then(|rule| rule.key(key)).is_some();
-        let value = if secret { &Toml::String(HIDDEN.to_owned()) } else { value };
-        text.push_str(&format!("{} = {value}  # {}\n", written(key), one_line(origin)));
+        text.push_str(&format!("{} = {}  # {}\n", written(key), shown(value), one_line(scrubbed(origin))));
     }
     for (key, value) in sections {
-        let rule = rule.and_then(|rule| rule.key(key));
         let path = if path.is_empty() { written(key) } else { format!("{path}.{}", written(key)) };
         match value {
             Toml::Table(table) => {
                 header(&format!("[{path}]"), text);
-                section(&path, table, inner(key), rule, text);
+                section(&path, table, inner(key), text);
             }
             entries => {
                 for (index, entry) in entries.as_array().into_iter().flatten().enumerate() {
@@ -43,8 +37,7 @@ fn section(path: &str, table: &Table, merged: Option<&Value>, rule: Option<Rule<
                         ValueKind::Array(array) => array.get(index),
                         _ => None,
                     });
-                    let rule = rule.and_then(Rule::item);
-                    entry.as_table().into_iter().for_each(|entry| section(&path, entry, merged, rule, text));
+                    entry.as_table().into_iter().for_each(|entry| section(&path, entry, merged, text));
                 }
             }
         }
@@ -74,5 +67,51 @@ fn inside<'a>(merged: &'a Value, key: &str) -> Option<&'a Value> {
 /// A key as TOML has it.
 fn written(key: &str) -> String {
     let bare = !key.is_empty() && key.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
-    if bare { key.to_owned() } else { Toml::String(key.to_owned()).to_string() }
+    if bare { key.to_owned() } else { string(key) }
+}
+
+/// A value as TOML has it, in one line, with what a terminal obeys escaped.
+fn shown(value: &Toml) -> String {
+    match value {
+        Toml::String(text) => string(text),
+        Toml::Array(entries) => format!("[{}]", entries.iter().map(shown).collect::<Vec<_>>().join(", ")),
+        Toml::Table(table) if !table.is_empty() => {
+            let pairs = table.iter().map(|(key, value)| format!("{} = {}", written(key), shown(value)));
+            format!("{{ {} }}", pairs.collect::<Vec<_>>().join(", "))
+        }
+        other => other.to_string(),
+    }
+}
+
+fn string(text: &str) -> String {
+    if !text.contains(is_escaped) {
+        return Toml::String(text.to_owned()).to_string();
+    }
+    let escaped = text.chars().map(|c| match c {
+        '"' | '\\' => format!("\\{c}"),
+        '\n' => "\\n".to_owned(),
+        '\r' => "\\r".to_owned(),
+        '\t' => "\\t".to_owned(),
+        c if is_escaped(c) => format!("\\U{:08X}", u32::from(c)),
+        c => c.to_string(),
+    });
+    format!("\"{}\"", escaped.collect::<String>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_terminal_obeys_is_escaped_and_reads_back_the_same() {
+        for text in ["plain", "a\"b\\c'", "\u{1b}[2J\n\t\r\u{9b}31m", "x\u{202e}y\u{e0001}'\"\\"] {
+            let value = Toml::Array(vec![Toml::String(text.to_owned()), Toml::Integer(7)]);
+            let line = format!("x = {}", shown(&value));
+            assert!(!line.contains(is_escaped), "{line}");
+            assert_eq!(line.parse::<Table>().unwrap()["x"], value, "{line}");
+        }
+        let table: Table = "x = { a = 1, \"b c\" = ['\u{200b}'] }".parse().unwrap();
+        let line = format!("x = {}", shown(&table["x"]));
+        assert_eq!((line.parse::<Table>().unwrap(), line.contains(is_escaped)), (table, false), "{line}");
+    }
 }

@@ -2,13 +2,17 @@
 
 use std::{borrow::Cow, fmt};
 
+use orchestrator_supervise::sanitize_to;
+
+use crate::redaction::scrubbed;
+
 /// Longest part of a value that is shown, characters.
 const SHOWN_MAX: usize = 60;
 
-/// The one key that may hold a secret itself, a catalog's.
-pub(crate) const SECRET: &str = "token";
-/// What stands for it wherever it would be shown.
-pub(crate) const HIDDEN: &str = "***";
+/// Longest complaint, bytes. One lists the keys of a section, or names of entries.
+const COMPLAINT_MAX: usize = 4_096;
+/// Longest place, bytes.
+const PLACE_MAX: usize = 512;
 
 /// One thing to change.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,10 +27,12 @@ pub(crate) struct Refusal {
 
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.key.as_str() {
-            "" => write!(f, "{}: {}", self.place, self.text),
-            key => write!(f, "{}: {key}: {}", self.place, self.text),
-        }
+        let told = match self.key.as_str() {
+            "" => format!("{}: {}", self.place, self.text),
+            key => format!("{}: {key}: {}", self.place, self.text),
+        };
+        // Whatever quoted what somebody wrote: no password, and one line.
+        f.write_str(&sanitize_to(scrubbed(&told), COMPLAINT_MAX))
     }
 }
 
@@ -85,8 +91,8 @@ fn parts(place: &str) -> (&str, usize) {
 }
 
 /// `text` as one line: what an operator passes in may hold anything.
-pub(crate) fn one_line(text: &str) -> String {
-    text.replace(char::is_control, " ")
+pub(crate) fn one_line(text: impl AsRef<[u8]>) -> String {
+    sanitize_to(text, PLACE_MAX)
 }
 
 /// The beginning of `text`, enough to know it by.
@@ -116,6 +122,6 @@ mod tests {
     fn what_is_long_is_cut_and_what_is_several_lines_is_one() {
         assert_eq!(excerpt("short"), "short");
         assert_eq!(excerpt(&"\u{e9}".repeat(61)), format!("{}..", "\u{e9}".repeat(60)));
-        assert_eq!(one_line("a\n\x1bb"), "a  b");
+        assert_eq!(one_line("a\n\x1bb"), "a\\n\\u{1b}b");
     }
 }

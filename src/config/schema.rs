@@ -43,6 +43,19 @@ impl std::fmt::Display for Schema {
     }
 }
 
+/// What the values of a key may hold, as the keyword `format` says it. It decides where they are shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mark {
+    /// `address`: a url, a connection string, or a host. Refused with a password in it.
+    Address,
+    /// `secret`: shown nowhere; of a table, the names are shown.
+    Secret,
+    /// `header`: `Name: value`; the value is shown nowhere.
+    Header,
+    /// `command`: a program and its arguments. What looks like a password in them is hidden.
+    Command,
+}
+
 /// What the schema says about one key.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rule<'a>(&'a Value);
@@ -72,6 +85,31 @@ impl<'a> Rule<'a> {
     /// Is this a table that may have any keys, with values of any kind? The columns of a rule are such.
     pub(crate) fn is_free(self) -> bool {
         self.wants("object") && self.0.get("additionalProperties").is_some_and(|rest| *rest != json!(false))
+    }
+
+    /// What its values may hold, if that decides where they are shown.
+    pub(crate) fn mark(self) -> Option<Mark> {
+        match self.says("format")?.as_str()? {
+            "address" => Some(Mark::Address),
+            "secret" => Some(Mark::Secret),
+            "header" => Some(Mark::Header),
+            "command" => Some(Mark::Command),
+            // `uint32` and its like.
+            _ => None,
+        }
+    }
+
+    /// Gathers the rules of all keys named `name` in this table and in tables within it.
+    pub(crate) fn rules_of(self, name: &str, found: &mut Vec<Self>) {
+        found.extend(self.key(name));
+        let inner = self.keys().filter_map(|key| self.key(key)).chain(self.item());
+        inner.into_iter().for_each(|rule| rule.rules_of(name, found));
+    }
+
+    /// Has a key in this table, or in tables within it, values that are not shown as they are?
+    pub(crate) fn holds_marks(self) -> bool {
+        let rules = self.keys().filter_map(|key| self.key(key)).chain(self.item());
+        self.mark().is_some() || rules.into_iter().any(Rule::holds_marks)
     }
 
     /// The words that are allowed here, if only some are.

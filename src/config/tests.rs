@@ -2,6 +2,22 @@
 
 #[cfg(feature = "catalog")]
 mod catalog;
+#[cfg(all(
+    feature = "queue",
+    feature = "provenance",
+    feature = "ingester",
+    feature = "producer",
+    feature = "catalog"
+))]
+mod mutations;
+#[cfg(all(
+    feature = "queue",
+    feature = "provenance",
+    feature = "ingester",
+    feature = "producer",
+    feature = "catalog"
+))]
+mod secrets;
 
 use anyhow::Result;
 
@@ -60,12 +76,10 @@ fn every_key_is_bounded_and_described_and_no_secret() {
     let schema = schema::Schema::of::<Config>();
     let mut all = Vec::new();
     gather("", schema.root(), &mut all);
-    let secrets = all.iter().filter(|(key, _)| {
-        let last = key.rsplit('.').next().unwrap();
-        let secret = ["password", "secret", "token", "credential"].iter().any(|word| last.contains(word));
-        secret && !last.ends_with("_file")
-    });
-    let secrets: Vec<_> = secrets.map(|(key, _)| key.as_str()).collect();
+    let secret = |key: &str| crate::redaction::names_secret(key.rsplit('.').next().unwrap());
+    let secrets: Vec<_> = all.iter().filter(|(key, _)| secret(key)).collect();
+    assert!(secrets.iter().all(|(_, rule)| rule.mark() == Some(schema::Mark::Secret)), "{secrets:?}");
+    let secrets: Vec<_> = secrets.iter().map(|(key, _)| key.as_str()).collect();
     #[cfg(feature = "catalog")]
     assert_eq!(secrets, ["catalog.token"]);
     #[cfg(not(feature = "catalog"))]

@@ -7,6 +7,8 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use orchestrator_ingester::{IngesterConfig, StreamConfig};
 
+use crate::redaction::holds_secret;
+
 /// Where the original listens if it is not told.
 const URL: &str = "tcp://localhost:10000";
 
@@ -47,6 +49,9 @@ impl Arguments {
     pub(super) fn config(&self) -> Result<IngesterConfig> {
         let variables = Variables::of_process();
         let upstream = self.upstream_url.clone().or_else(|| variables.get("UPSTREAM_URL"));
+        if let Some(url) = &upstream {
+            without_user(url, "the upstream url")?;
+        }
         variables.config(self.name.as_deref(), |name| StreamConfig {
             name,
             source: class_name(&self.class),
@@ -100,10 +105,12 @@ impl Variables {
         let streams = match (stream, self.get("INGESTER_STREAMS")) {
             (Some(stream), _) => vec![stream.to_owned()],
             (None, Some(list)) => serde_json::from_str(&list)
+                .ok()
                 .with_context(|| format!("INGESTER_STREAMS = {list}: write a JSON list, e.g. [\"eiger\"]"))?,
             (None, None) => bail!("no stream: give its name with -n, or set INGESTER_STREAMS"),
         };
         let url = self.get("INGESTER_URL").unwrap_or_else(|| URL.to_owned());
+        without_user(&url, "INGESTER_URL")?;
         let port = port(&url).with_context(|| format!("INGESTER_URL = {url}: write tcp://host:port"))?;
         let default = IngesterConfig::default();
         Ok(IngesterConfig {
@@ -120,6 +127,16 @@ impl Variables {
             ..default
         })
     }
+}
+
+/// Refuses an address with a password: ZeroMQ has no users, so the original does not work with one either, and this one would be
+/// shown as where frames come from, or published.
+fn without_user(url: &str, what: &str) -> Result<()> {
+    ensure!(
+        !holds_secret(url),
+        "{what} may hold a password, which ZeroMQ does not know: write tcp://host:port"
+    );
+    Ok(())
 }
 
 fn port(url: &str) -> Option<u16> {
@@ -152,7 +169,7 @@ mod tests {
             ("INGESTER_URL", "tcp://node7:10010"),
             ("INGESTER_NAME", "mine"),
             ("INGESTER_STREAMS", "[\"a\", \"b\"]"),
-            ("SERVICE_REDIS_DSN", "redis://r:1/2"),
+            ("SERVICE_REDIS_DSN", "redis://:S3CR3T@r:1/2"),
             ("DUMP_PATH", "/d/x.cbors"),
         ]);
         let config = config.config(None, stream).unwrap();
@@ -161,8 +178,11 @@ mod tests {
         assert_eq!((config.listen.as_str(), config.url().as_str()), ("0.0.0.0:10010", "tcp://node7:10010"));
         assert_eq!(
             (config.redis_url.as_str(), config.dump_path.as_deref()),
-            ("redis://r:1/2", Some("/d/x.cbors"))
+            ("redis://:S3CR3T@r:1/2", Some("/d/x.cbors"))
         );
+        let whole = crate::config::Config { ingester: vec![config], ..Default::default() };
+        let shown = whole.redacted().to_string();
+        assert!(shown.contains("redis://***@r:1/2") && !shown.contains("S3CR3T"), "{shown}");
     }
 
     #[test]
@@ -173,6 +193,8 @@ mod tests {
         assert!(
             told(&[("INGESTER_STREAMS", "[]"), ("INGESTER_URL", "http://x")]).contains("tcp://host:port")
         );
+        let error = told(&[("INGESTER_STREAMS", "[\"a\"]"), ("INGESTER_URL", "tcp://u:S3CR3T@h:1")]);
+        assert!(error.contains("INGESTER_URL may hold a password") && !error.contains("S3CR3T"), "{error}");
         assert_eq!(class_name("dranspose.ingesters:ZmqPullSingleIngester"), "ZmqPullSingleIngester");
     }
 }

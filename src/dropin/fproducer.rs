@@ -66,6 +66,8 @@ fn translate(text: &str) -> Result<ProducerConfig> {
     let (user, password) = (encoded(&database.text("user")?), encoded(&database.text("password")?));
     // What is written goes to a majority in any case, and is tried again.
     config.mongodb.uri = format!("mongodb://{user}:{password}@{}/?authSource=admin", database.address()?);
+    orchestrator_edge::mongodb::check_address(&config.mongodb.uri)
+        .map_err(|_| anyhow!("{DATABASE}: domain and port make no address: write the name of one host"))?;
     config.mongodb.database = database.text("database")?;
     config.mongodb.stencils = collections.text("stencil_col_name")?;
     config.mongodb.tangles = collections.text("col_name")?;

@@ -127,7 +127,9 @@ fn translate_client(text: &str) -> Result<ProvenanceConfig> {
             other.unwrap_or("missing")
         ),
     }
-    let client: Client = serde_json::from_value(storage).context("provenance.storage")?;
+    let client: Client = serde_json::from_value(storage).map_err(|error| {
+        anyhow::anyhow!("provenance.storage: {}", super::without_values(&error.to_string()))
+    })?;
     let mut config = ProvenanceConfig { transport: Transport::Amqp, ..ProvenanceConfig::default() };
     config.amqp.url = client.url.with_context(|| missing("provenance.storage.url"))?;
     store(&mut config, client.storage_config, "provenance.storage")?;
@@ -141,7 +143,7 @@ fn translate_client(text: &str) -> Result<ProvenanceConfig> {
     let seconds = |value: Option<f64>, default| value.map_or(default, |value| value.ceil() as u32);
     ours.wait_min_secs = seconds(client.wait_min, ours.wait_min_secs);
     ours.wait_per_batch_secs = seconds(client.wait_per_batch, ours.wait_per_batch_secs);
-    Ok(config)
+    addressed(config)
 }
 
 /// The server's file as a configuration. What is missing is said in the original's words.
@@ -155,7 +157,15 @@ fn translate(text: &str) -> Result<ProvenanceConfig> {
     if config.batch == 0 || config.prefetch == 0 {
         bail!("batch_size and prefetch_count are at least 1");
     }
-    Ok(config)
+    addressed(config)
+}
+
+/// `config`, if its addresses are some: a driver would quote one that is none, and the password in it.
+fn addressed(config: ProvenanceConfig) -> Result<ProvenanceConfig> {
+    match config.check_addresses().first() {
+        Some(wrong) => bail!("{wrong}"),
+        None => Ok(config),
+    }
 }
 
 /// The store that `section` names.

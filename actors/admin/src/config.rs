@@ -15,6 +15,7 @@ use crate::{AdminError, token_file};
 #[serde(deny_unknown_fields, default)]
 pub struct AdminConfig {
     /// TCP address, `IP:PORT`; "" keeps off TCP. Others than loopback ones need `tokens_file`.
+    #[schemars(extend("format" = "address"))]
     pub listen: String,
     /// Unix socket, made with mode 0600; none by default.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -28,6 +29,7 @@ pub struct AdminConfig {
     /// Who commanded what, when, why, and what came of it: one JSON object a line is appended. "": in the log only.
     pub audit_file: PathBuf,
     /// Names by which clients may call this endpoint, besides `localhost` and IP addresses.
+    #[schemars(extend("format" = "address"))]
     pub allowed_hosts: Vec<String>,
     /// Most readers of `/v1/events` at once, on each of the two sockets; at most half of its connections.
     #[schemars(range(max = 10_000))]

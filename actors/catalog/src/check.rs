@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use orchestrator_edge::amqp::Broker;
 use orchestrator_supervise::ChildSpec;
 
 use crate::{
@@ -39,6 +40,11 @@ fn of_catalog(config: &CatalogConfig, names: &Names) -> Vec<String> {
         wrong.push(format!(
             "{at}.amqp = ..: it holds a password: put it into a file and name that in amqp_file"
         ));
+    }
+    let url = config.amqp.as_deref().filter(|url| !url.is_empty() && config.amqp_file.is_none());
+    if url.is_some_and(|url| Broker::new(url, "").is_err()) {
+        // The text does not repeat it: it may hold a password.
+        wrong.push(format!("{at}.amqp = ..: this is no address of a broker: write amqp://HOST:PORT/VHOST, or amqps:// for TLS"));
     }
     for rule in &config.rule {
         let at = format!("{at}.rule.{}", rule.name);

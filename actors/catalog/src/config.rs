@@ -17,7 +17,7 @@ pub struct CatalogConfig {
     #[schemars(length(min = 1))]
     pub name: String,
     /// The catalog, `https://HOST/ermrest/catalog/ID`.
-    #[schemars(length(min = 1))]
+    #[schemars(length(min = 1), extend("format" = "address"))]
     pub base: String,
     /// A JSON file of credentials by host; without it, and without a token, `~/.deriva/credential.json` if it is there.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -27,15 +27,18 @@ pub struct CatalogConfig {
     pub token_file: Option<PathBuf>,
     /// A bearer token, for trying out: whoever may read this file may use it. It is not printed.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("format" = "secret"))]
     pub token: Option<PlainToken>,
     /// A file of authorities (PEM) that are trusted in place of the public ones, for the catalog and its broker.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ca_file: Option<PathBuf>,
     /// Hosts whose certificate is not looked at, as with the original.
+    #[schemars(extend("format" = "address"))]
     pub unverified_hosts: Vec<String>,
     /// The broker of change notices, `amqp://..` or `amqps://..`; without it guest on the catalog's host, port 5672; empty: none.
     /// A url with a password belongs into `amqp_file`.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("format" = "address"))]
     pub amqp: Option<String>,
     /// A file with that url instead.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -28,6 +28,7 @@ pub struct HandlerConfig {
     pub answer_bytes: u32,
     /// command: the program and its arguments. There is no shell; the row is one line of JSON on its standard input.
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("format" = "command"))]
     pub argv: Vec<String>,
     /// command: the directory in which it runs; else the one in which this process runs.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -43,9 +44,11 @@ pub struct HandlerConfig {
     pub dead_codes: Vec<u8>,
     /// http: where rows are posted to, `http://host:port/path` or `https`; a secret belongs into `headers_file`.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("format" = "address"))]
     pub url: Option<String>,
     /// http: headers beside ours, each `Name: value`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("format" = "header"))]
     pub headers: Vec<String>,
     /// http: a file with headers that are secret, one a line, e.g. `Authorization: Bearer ..`; it is read for each request.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -23,12 +23,13 @@ pub struct IngesterConfig {
     /// Its name in Redis, without a colon; empty (drop-in only): its streams' names joined by `_`, and `-ingester`.
     pub name: String,
     /// Where workers connect to, address and port.
-    #[schemars(length(min = 1))]
+    #[schemars(length(min = 1), extend("format" = "address"))]
     pub listen: String,
     /// Where workers are told to connect to, `tcp://host:port`; empty: `tcp://localhost` and the port of `listen`.
+    #[schemars(extend("format" = "address"))]
     pub advertise: String,
     /// Redis; a url with a password belongs into `redis_url_file`.
-    #[schemars(length(min = 1))]
+    #[schemars(length(min = 1), extend("format" = "address"))]
     pub redis_url: String,
     /// A file with the url instead.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -66,9 +67,11 @@ pub struct StreamConfig {
     pub source: String,
     /// Where the source is, e.g. `tcp://detector:9999`.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("format" = "address"))]
     pub upstream_url: Option<String>,
     /// Where a source that connects to us finds us, address and port.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("format" = "address"))]
     pub listen: Option<String>,
     /// A file that is played.
     #[serde(skip_serializing_if = "Option::is_none")]

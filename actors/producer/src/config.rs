@@ -57,7 +57,7 @@ pub struct ProducerConfig {
 #[serde(deny_unknown_fields, default)]
 pub struct FaktoryConfig {
     /// The server, `tcp://host:port`, or `tcp+tls://host:port` for TLS; a password belongs into `password_file`.
-    #[schemars(length(min = 1))]
+    #[schemars(length(min = 1), extend("format" = "address"))]
     pub url: String,
     /// A file with the server's password.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -83,7 +83,7 @@ pub enum Compat {
 #[serde(deny_unknown_fields, default)]
 pub struct MongoConfig {
     /// The server or the replica set; a password belongs into `uri_file`.
-    #[schemars(length(min = 1))]
+    #[schemars(length(min = 1), extend("format" = "address"))]
     pub uri: String,
     /// A file with the URI instead, for one with a password.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -122,6 +122,12 @@ impl ProducerConfig {
         if mongodb::names_password(&self.mongodb.uri) {
             wrong.push(
                 "producer.mongodb.uri = ..: it may hold a password: put it into a file and name that in uri_file"
+                    .to_owned(),
+            );
+        } else if self.mongodb.uri_file.is_none() && mongodb::check_address(&self.mongodb.uri).is_err() {
+            // The driver's text may quote the address, and that a password.
+            wrong.push(
+                "producer.mongodb.uri = ..: this is no address of a database: write mongodb://HOST:PORT"
                     .to_owned(),
             );
         }
@@ -234,7 +240,7 @@ mod tests {
             ("mongodb://me:p%2F@a:1,b/admin?x=y", "mongodb://a:1,b/tanglenomicon", true),
             ("mongodb://me@a", "mongodb://a/tanglenomicon", false),
             ("mongodb://a?tlsCertificateKeyFilePassword=x", "mongodb://a/tanglenomicon", true),
-            ("nonsense", "/tanglenomicon", false),
+            ("nonsense", "/tanglenomicon", true),
         ] {
             let config = ProducerConfig { mongodb: at(uri), ..ProducerConfig::default() };
             assert_eq!(

@@ -4,12 +4,12 @@ mod stores;
 
 use std::path::PathBuf;
 
-use orchestrator_edge::secret;
+use orchestrator_edge::{amqp::Broker, secret};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    edge::amqp::Topology,
+    edge::{self, amqp::Topology},
     method::Exchange,
     policy::{RangeSet, Ranges, Routing, Worker},
 };
@@ -104,7 +104,7 @@ pub struct ClientConfig {
 #[serde(deny_unknown_fields, default)]
 pub struct AmqpConfig {
     /// The broker, `amqps://` for TLS; a password of its own belongs into `url_file`.
-    #[schemars(length(min = 1))]
+    #[schemars(length(min = 1), extend("format" = "address"))]
     pub url: String,
     /// A file with the url instead, for one with a password.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -159,12 +159,34 @@ impl ProvenanceConfig {
                 self.ranges
             ));
         }
+        wrong.extend(self.check_addresses());
         if self.amqp.url.contains('@') && !self.amqp.url.contains("//guest:guest@") {
             wrong.push(format!("provenance.amqp.url = ..: {}", hide("url_file")));
         }
         wrong.extend(self.postgres.check().map(|reason| format!("provenance.postgres.dsn = ..: {reason}")));
         wrong.extend(self.mongodb.check().map(|reason| format!("provenance.mongodb.uri = ..: {reason}")));
         wrong
+    }
+
+    /// Addresses that are none. Files that hold one are read when it runs. The texts begin with `section.key = ..` and do not repeat
+    /// an address, which may hold a password.
+    pub fn check_addresses(&self) -> Vec<String> {
+        let Self { amqp, postgres, mongodb, .. } = self;
+        let checks = [
+            (
+                amqp.url_file.is_some() || Broker::new(&amqp.url, "").is_ok(),
+                "amqp.url = ..: this is no address of a broker: write amqp://HOST:PORT/VHOST, or amqps:// for TLS",
+            ),
+            (
+                postgres.dsn_file.is_some() || edge::postgres::is_address(&postgres.dsn),
+                "postgres.dsn = ..: this is no address of a database: write postgresql://USER@HOST:PORT/NAME, or host=HOST dbname=NAME",
+            ),
+            (
+                mongodb.uri_file.is_some() || orchestrator_edge::mongodb::check_address(&mongodb.uri).is_ok(),
+                "mongodb.uri = ..: this is no address of a database: write mongodb://HOST:PORT",
+            ),
+        ];
+        checks.iter().filter(|(fits, _)| !fits).map(|(_, text)| format!("provenance.{text}")).collect()
     }
 
     /// The workers of this process, in the order of the pool.
@@ -246,6 +268,28 @@ impl Default for AmqpConfig {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_no_address_is_told_and_not_repeated() {
+        let config = |address: &str| {
+            let mut config = ProvenanceConfig::default();
+            config.amqp.url = address.to_owned();
+            config.postgres.dsn = address.to_owned();
+            config.mongodb.uri = address.to_owned();
+            config
+        };
+        for address in ["nonsense", "S3CR3T://u:S3CR3T@h", "mongodb:/S3CR3T", "amqp://S3CR3T:x:y", "="] {
+            let mut config = config(address);
+            let told = config.check_addresses();
+            assert_eq!(told.len(), 3, "{address}: {told:?}");
+            assert!(!told.concat().contains("S3CR3T"), "{told:?}");
+            config.amqp.url_file = Some("/run/url".into());
+            config.postgres.dsn_file = Some("/run/dsn".into());
+            config.mongodb.uri_file = Some("/run/uri".into());
+            assert_eq!(config.check_addresses(), Vec::<String>::new(), "the files count");
+        }
+        assert_eq!(ProvenanceConfig::default().check_addresses(), Vec::<String>::new());
+    }
 
     #[test]
     fn an_exchange_may_have_ranges_of_its_own() {

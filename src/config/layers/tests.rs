@@ -193,7 +193,7 @@ fn a_file_may_break_off_anywhere() {
     let schema = Schema::of::<Toy>();
     for end in (0..whole.len()).filter(|end| whole.is_char_boundary(*end)) {
         let mut layers = Layers::none(&schema);
-        let (tree, broken) = document::read("x", &whole[..end]);
+        let (tree, broken) = document::read("x", &whole[..end], &schema);
         layers.refusals.extend(broken);
         layers.add(tree);
         let (_, refusals) = layers.finish();

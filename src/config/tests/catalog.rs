@@ -3,7 +3,6 @@
 use serde_json::{Value, json};
 
 use super::super::{Config, Sources};
-use crate::redaction::redacted;
 
 const FILE: &str = r#"
 [[catalog]]
@@ -142,7 +141,7 @@ fn a_token_is_taken_and_shown_nowhere() {
     let printed = Config::explained(&sources(&file, &text, &[], &[])).unwrap();
     assert!(printed.contains("\ntoken = \"***\"  # "), "{printed}");
     assert!(printed.contains("\ntoken = \"$token\"  # "), "a column of that name is none: {printed}");
-    let served = redacted(serde_json::to_value(&config).unwrap()).to_string();
+    let served = config.redacted().to_string();
     let set = ["catalog.lab.token=s3cret", "catalog.lab.poll_secs=7"];
     let assigned = Config::explained(&sources(&file, FILE, &[], &set)).unwrap();
     assert!(assigned.contains("# --set catalog.lab.token=***\n"), "{assigned}");

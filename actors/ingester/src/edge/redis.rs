@@ -44,7 +44,7 @@ impl Place {
     /// It is none; the text does not repeat it, since it may have a password.
     pub fn new(url: &str, name: &str, service_uuid: Uuid) -> Result<Self, String> {
         let client = Client::open(url)
-            .map_err(|error| format!("{error}: write redis://host:port/0 or unix:///path"))?;
+            .map_err(|_| "no address of Redis: write redis://host:port/0 or unix:///path".to_owned())?;
         let endpoint = client.get_connection_info().addr().to_string().into();
         Ok(Self { client, endpoint, name: name.into(), service_uuid })
     }

@@ -17,7 +17,7 @@ use crate::{
 #[serde(deny_unknown_fields, default)]
 pub struct PostgresConfig {
     /// The database; a password belongs into `dsn_file`.
-    #[schemars(length(min = 1))]
+    #[schemars(length(min = 1), extend("format" = "address"))]
     pub dsn: String,
     /// A file with the DSN instead, for one with a password.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -34,7 +34,7 @@ pub struct PostgresConfig {
 #[serde(deny_unknown_fields, default)]
 pub struct MongoConfig {
     /// The server or the replica set; a password belongs into `uri_file`.
-    #[schemars(length(min = 1))]
+    #[schemars(length(min = 1), extend("format" = "address"))]
     pub uri: String,
     /// A file with the URI instead, for one with a password.
     #[serde(skip_serializing_if = "Option::is_none")]

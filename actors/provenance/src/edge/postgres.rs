@@ -27,6 +27,11 @@ use crate::{
 };
 use session::Session;
 
+/// Tells whether `dsn` is an address, as far as that can be told without asking anybody.
+pub fn is_address(dsn: &str) -> bool {
+    dsn.parse::<tokio_postgres::Config>().is_ok()
+}
+
 /// A connection to a provenance database. It works while a call waits for it and not in between; dropping it ends it.
 ///
 /// Drop it with a call that is given up: the server would keep the locks of that call until the next one goes on with it.
