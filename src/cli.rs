@@ -9,7 +9,7 @@ pub(crate) mod exit_code;
 mod graph;
 mod import;
 mod ingester;
-mod output;
+pub(crate) mod output;
 mod producer;
 mod provenance;
 mod queue;
@@ -34,6 +34,7 @@ use self::{
     ingester::IngesterCommand, output::Form, producer::ProducerCommand, provenance::ProvenanceCommand,
     queue::QueueCommand, tail::TailArguments, top::TopArguments,
 };
+use crate::redaction::scrubbed;
 
 /// What can be asked of a running instance.
 #[derive(Debug, Clone, Subcommand)]
@@ -99,6 +100,36 @@ pub(crate) enum ClientCommand {
     Provenance(ProvenanceCommand),
 }
 
+impl ClientCommand {
+    /// Is the answer printed as JSON?
+    fn prints_json(&self) -> bool {
+        let form = match self {
+            Self::Tree { form, .. } => form,
+            Self::Top(arguments) => &arguments.form,
+            Self::Restart(args)
+            | Self::Stop(args)
+            | Self::Start(args)
+            | Self::Pause(args)
+            | Self::Resume(args) => &args.form,
+            Self::Queue(command) => command.form(),
+            Self::Ingester(IngesterCommand::Status { form, .. }) => form,
+            Self::Producer(command) => return command.form().is_some_and(|form| form.json),
+            Self::Catalog(command) => return command.form().is_some_and(|form| form.json),
+            Self::Provenance(command) => match command {
+                ProvenanceCommand::Get { form, .. }
+                | ProvenanceCommand::FindFirst { form, .. }
+                | ProvenanceCommand::FindAll { form, .. }
+                | ProvenanceCommand::DeadLetters { form, .. }
+                | ProvenanceCommand::Stats { form, .. } => form,
+                _ => return false,
+            },
+            // Events are escaped one by one.
+            Self::Tail(_) | Self::Graph { .. } => return false,
+        };
+        form.json
+    }
+}
+
 /// A verb for one child.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct ActorCommand {
@@ -121,7 +152,8 @@ pub(crate) fn run(command: &ClientCommand, target: &Target, out: &mut dyn Write)
             let code = error.exit_code();
             if code != ExitCode::Ok {
                 // Without standard error, the exit code has to do.
-                let _ = writeln!(std::io::stderr().lock(), "orchestrator: {error}");
+                let told = output::printable(&scrubbed(&error.to_string()));
+                let _ = writeln!(std::io::stderr().lock(), "orchestrator: {told}");
             }
             code
         }
@@ -130,7 +162,8 @@ pub(crate) fn run(command: &ClientCommand, target: &Target, out: &mut dyn Write)
 
 /// Prints what `command` is about.
 fn answer(command: &ClientCommand, target: &Target, out: &mut dyn Write) -> Result<(), ClientError> {
-    let client = Client::new(target.address(|name| std::env::var_os(name))?, target.token()?);
+    let address = target.address(|name| std::env::var_os(name))?;
+    let client = Client::new(address, target.token()?, command.prints_json());
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(ClientError::Setup)?;
     // A system, since a command may run a tree of its own.
@@ -145,7 +178,7 @@ fn answer(command: &ClientCommand, target: &Target, out: &mut dyn Write) -> Resu
             return import::run(arguments, &client, out).await;
         }
         let text = dispatch(command, &client).await?;
-        out.write_all(text.as_bytes())?;
+        out.write_all(output::printable(&text).as_bytes())?;
         Ok(out.flush()?)
     })
 }

@@ -104,7 +104,10 @@ enum ConfigCommand {
 }
 
 fn main() -> std::process::ExitCode {
-    let arguments = Arguments::parse();
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => return usage(&error),
+    };
     let code = match arguments.command {
         Some(Command::Client(command)) => {
             cli::run(&command, &arguments.target, &mut std::io::stdout().lock())
@@ -119,6 +122,27 @@ fn main() -> std::process::ExitCode {
         Some(Command::As { admin, original }) => report(stand_in(admin.as_deref(), &original)),
     };
     code.into()
+}
+
+/// Tells what is wrong with the arguments. One that holds a password is quoted without it.
+fn usage(error: &clap::Error) -> std::process::ExitCode {
+    use std::io::Write;
+    if !error.use_stderr() {
+        // Help and version.
+        error.exit();
+    }
+    let mut text = error.render().to_string();
+    for argument in std::env::args_os().skip(1) {
+        let argument = argument.to_string_lossy();
+        for piece in [Some(argument.as_ref()), argument.split_once('=').map(|(_, value)| value)] {
+            // A password may hold blanks and line ends, which part the words of a text.
+            let piece = piece.filter(|piece| redaction::mentions_secret(piece));
+            text = piece.map_or(text.clone(), |piece| text.replace(piece, &redaction::scrubbed(piece)));
+        }
+    }
+    let text = cli::output::printable(&redaction::scrubbed(&text));
+    let _ = std::io::stderr().lock().write_all(text.as_bytes());
+    std::process::ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
 }
 
 fn start(arguments: &RunArguments) -> ExitCode {
@@ -148,7 +172,7 @@ fn say(text: Result<String>) -> ExitCode {
     match text {
         Ok(text) => {
             // A reader that went away has seen enough.
-            let _ = write!(std::io::stdout().lock(), "{text}");
+            let _ = write!(std::io::stdout().lock(), "{}", cli::output::printable(&text));
             ExitCode::Ok
         }
         Err(error) => complain(&error),
@@ -171,7 +195,8 @@ fn report(ended: Result<ExitCode>) -> ExitCode {
 /// Everything that keeps a run from starting is the configuration's, or its surroundings', fault.
 fn complain(error: &anyhow::Error) -> ExitCode {
     use std::io::Write;
-    let _ = writeln!(std::io::stderr().lock(), "orchestrator: {error:#}");
+    let told = cli::output::printable(&redaction::scrubbed(&format!("{error:#}")));
+    let _ = writeln!(std::io::stderr().lock(), "orchestrator: {told}");
     ExitCode::Config
 }
 
@@ -197,7 +222,7 @@ fn greeting(config: &Config) -> String {
     for catalog in &config.catalog {
         text.push_str(&catalog.greeting());
     }
-    text
+    cli::output::printable(&text)
 }
 
 impl From<&RunArguments> for Sources {

@@ -1,5 +1,8 @@
 //! What an operator looks at besides the tree: `top`, `graph`, and completions for the shell.
 
+#[path = "views/foreign.rs"]
+mod foreign;
+
 use std::{
     io::{BufRead, BufReader},
     process::Stdio,

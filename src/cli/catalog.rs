@@ -80,6 +80,18 @@ pub(crate) struct SwitchArguments {
     form: Form,
 }
 
+impl CatalogCommand {
+    /// How the answer of an instance is printed.
+    pub(super) fn form(&self) -> Option<&Form> {
+        match self {
+            #[cfg(feature = "catalog")]
+            Self::Check(_) => None,
+            Self::Status { form, .. } | Self::RunOnce { form, .. } => Some(form),
+            Self::Pause(arguments) | Self::Resume(arguments) => Some(&arguments.form),
+        }
+    }
+}
+
 /// Carries it out and gives what is to be printed.
 pub(crate) async fn run(command: &CatalogCommand, client: &Client) -> Result<String, ClientError> {
     match command {

@@ -8,6 +8,7 @@ use http_body_util::{BodyExt, Full, Limited};
 use hyper::{Method, Request, StatusCode, client::conn::http1::handshake, header};
 use hyper_util::rt::TokioIo;
 use orchestrator_admin::wire::ErrorBody;
+use orchestrator_supervise::sanitize;
 use serde::Serialize;
 use serde_json::Value;
 use tokio::{
@@ -15,7 +16,7 @@ use tokio::{
     net::{TcpStream, UnixStream},
 };
 
-use crate::cli::{client_error::ClientError, target::Address};
+use crate::cli::{client_error::ClientError, output, target::Address};
 
 /// Longest wait for an answer to a question.
 const READ_TIMEOUT: Duration = Duration::from_secs(10);
@@ -28,11 +29,14 @@ const ANSWER_LIMIT: usize = 64 * 1024 * 1024;
 pub(crate) struct Client {
     address: Address,
     token: Option<String>,
+    /// Answers are handed out as they came, to be printed as JSON; else with escaped strings.
+    raw: bool,
 }
 
 impl Client {
-    pub(crate) fn new(address: Address, token: Option<String>) -> Self {
-        Self { address, token }
+    /// `raw` answers are printed as JSON and nothing else.
+    pub(crate) fn new(address: Address, token: Option<String>, raw: bool) -> Self {
+        Self { address, token, raw }
     }
 
     /// Asks without changing anything.
@@ -151,9 +155,11 @@ impl Client {
     fn understand(&self, status: StatusCode, body: &[u8]) -> Result<Value, ClientError> {
         let unreadable = |error: serde_json::Error| self.foreign(format!("status {status}, {error}"));
         if status.is_success() {
-            return serde_json::from_slice(body).map_err(unreadable);
+            let answer = serde_json::from_slice(body).map_err(unreadable)?;
+            return Ok(if self.raw { answer } else { output::escaped(answer) });
         }
-        Err(ClientError::Answered(serde_json::from_slice::<ErrorBody>(body).map_err(unreadable)?))
+        let told: ErrorBody = serde_json::from_slice(body).map_err(unreadable)?;
+        Err(ClientError::Answered(ErrorBody { message: output::one_line(&told.message), ..told }))
     }
 
     fn request(
@@ -181,6 +187,6 @@ impl Client {
 
     /// An answer that makes no sense.
     pub(crate) fn foreign(&self, reason: String) -> ClientError {
-        ClientError::Foreign { target: self.address.to_string(), reason }
+        ClientError::Foreign { target: self.address.to_string(), reason: sanitize(reason) }
     }
 }

@@ -51,6 +51,17 @@ pub(crate) enum ProducerCommand {
     },
 }
 
+impl ProducerCommand {
+    /// How the answer of an instance is printed.
+    pub(super) fn form(&self) -> Option<&Form> {
+        match self {
+            #[cfg(feature = "producer")]
+            Self::Plan(_) => None,
+            Self::Status { form } | Self::Pause { form } | Self::Resume { form } => Some(form),
+        }
+    }
+}
+
 /// Carries it out and gives what is to be printed.
 pub(crate) async fn run(command: &ProducerCommand, client: &Client) -> Result<String, ClientError> {
     let (verb, form) = match command {

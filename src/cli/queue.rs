@@ -65,6 +65,20 @@ pub(crate) enum QueueCommand {
     },
 }
 
+impl QueueCommand {
+    /// How the answer is printed.
+    pub(super) fn form(&self) -> &Form {
+        match self {
+            Self::Ls { form }
+            | Self::Peek { form, .. }
+            | Self::Stats { form }
+            | Self::Requeue { form, .. }
+            | Self::Pause { form }
+            | Self::Resume { form } => form,
+        }
+    }
+}
+
 /// Columns that come first; whatever else the queue tells follows in alphabetical order.
 const RUN_COLUMNS: [&str; 5] = ["fetcher", "run_started", "complete", "rows", "waiting"];
 const JOB_COLUMNS: [&str; 3] = ["attr_path", "payload", "fetcher"];

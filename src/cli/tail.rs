@@ -11,6 +11,7 @@ use crate::cli::{
     client::Client,
     client_error::ClientError,
     event_stream::{EventStream, ServerEvent},
+    output,
 };
 
 /// Pause before the next try after a lost connection.
@@ -112,7 +113,7 @@ impl Tail<'_> {
         if self.is_wanted(&value) {
             match known {
                 Some(event) if !self.arguments.json => writeln!(self.out, "{}", line(&event, &value))?,
-                _ => writeln!(self.out, "{value}")?,
+                _ => writeln!(self.out, "{}", output::json(&value))?,
             }
             self.out.flush()?;
         }
@@ -149,12 +150,13 @@ impl Tail<'_> {
 fn line(event: &Event, value: &Value) -> String {
     let at = i64::try_from(event.at_ms).ok().and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
     let at = at.map_or_else(String::new, |at| format!("{at:.3}"));
-    let mut text = format!("{at}  {}  {}", event.path, value["event"].as_str().unwrap_or("?"));
+    let (path, kind) = (output::one_line(&event.path), value["event"].as_str().unwrap_or("?"));
+    let mut text = format!("{at}  {path}  {}", output::one_line(kind));
     let fields = value.as_object().into_iter().flatten();
     for (name, field) in fields.filter(|(name, field)| {
         !matches!(name.as_str(), "seq" | "at_ms" | "path" | "event") && !field.is_null()
     }) {
-        text.push_str(&format!("  {name}={field}"));
+        text.push_str(&format!("  {}={}", output::one_line(name), output::json(field)));
     }
     text
 }
@@ -173,6 +175,14 @@ mod tests {
         assert_eq!(
             line(&event, &value),
             "2025-11-21T02:33:35.332Z  o/a  exited  incarnation=2  reason=\"panicked: x\""
+        );
+        let value = json!({"seq": 3, "at_ms": 1_763_692_415_332_u64, "path": "o/\u{202e}a\n", "event": "exited", "incarnation": 2,
+            "reason": "\u{1b}[2J\u{9b}\n", "in_hand": null});
+        let event: Event = serde_json::from_value(value.clone()).unwrap();
+        assert!(
+            !line(&event, &value).contains(orchestrator_supervise::is_escaped),
+            "{}",
+            line(&event, &value)
         );
     }
 }

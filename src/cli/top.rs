@@ -14,7 +14,11 @@ use orchestrator_admin::{
 };
 use serde::Serialize;
 
-use crate::cli::{client::Client, client_error::ClientError, output::Form};
+use crate::cli::{
+    client::Client,
+    client_error::ClientError,
+    output::{self, Form},
+};
 
 /// Columns of numbers: restarts, depth, rate, p99.
 const RIGHT: [usize; 4] = [2, 3, 4, 5];
@@ -39,7 +43,7 @@ pub(crate) struct TopArguments {
     #[arg(long)]
     once: bool,
     #[command(flatten)]
-    form: Form,
+    pub(super) form: Form,
 }
 
 /// What comes first.
@@ -94,13 +98,13 @@ pub(crate) async fn run(
         match look(arguments, client).await {
             Ok(now) => {
                 let text = arguments.show(&before, &now);
-                write!(out, "{}{text}", if clear { CLEAR } else { "" })?;
+                write!(out, "{}{}", if clear { CLEAR } else { "" }, output::printable(&text))?;
                 before = now;
             }
             Err(error) if arguments.once => return Err(error),
             // An operator watches a restart: the table comes back with the process.
             Err(error @ (ClientError::Unreachable { .. } | ClientError::Slow { .. })) => {
-                writeln!(out, "{error}")?;
+                writeln!(out, "{}", output::printable(&error.to_string()))?;
             }
             Err(error) => return Err(error),
         }
@@ -180,7 +184,7 @@ fn rows(before: &TreeSnapshot, now: &TreeSnapshot) -> Vec<Row> {
             path: node.path.clone(),
             state: if node.stuck { "stuck".to_owned() } else { node.state.clone() },
             restarts: node.restarts,
-            depth: node.mailboxes.iter().map(|mailbox| mailbox.depth).sum(),
+            depth: node.mailboxes.iter().fold(0, |sum, mailbox| sum.saturating_add(mailbox.depth)),
             rate: handled(node).saturating_sub(former) as f64 / seconds,
             p99_us: slowest(node),
             link: node.link.as_ref().map_or_else(String::new, |link| format!("{} {}", link.kind, link.state)),
@@ -225,7 +229,7 @@ fn peers(then: Option<&NodeSnapshot>, node: &NodeSnapshot, seconds: f64) -> Vec<
 }
 
 fn handled(node: &NodeSnapshot) -> u64 {
-    node.mailboxes.iter().map(|mailbox| mailbox.handled).sum()
+    node.mailboxes.iter().fold(0, |sum, mailbox| sum.saturating_add(mailbox.handled))
 }
 
 fn slowest(node: &NodeSnapshot) -> u64 {

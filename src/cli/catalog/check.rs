@@ -7,7 +7,10 @@ use orchestrator_catalog::{Trial, try_out};
 use serde_json::json;
 
 use crate::{
-    cli::{client_error::ClientError, output::Form},
+    cli::{
+        client_error::ClientError,
+        output::{self, Form, one_line},
+    },
     config::{Config, Sources, variables_of_process},
 };
 
@@ -53,7 +56,7 @@ pub(super) async fn run(arguments: &CheckArguments) -> Result<String, ClientErro
 /// One rule: its paths as they are sent, and what it would claim.
 fn page(base: &str, trial: &Trial) -> String {
     let mut page = format!("\n{}\n", trial.rule);
-    let mut line = |what: &str, text: &str| page.push_str(&format!("  {what:<12} {text}\n"));
+    let mut line = |what: &str, text: &str| page.push_str(&format!("  {what:<12} {}\n", one_line(text)));
     line("asks", &format!("GET {base}{}", trial.query));
     line("claims", &format!("PUT {base}{}", trial.update));
     if let Some(done) = &trial.done {
@@ -70,7 +73,7 @@ fn page(base: &str, trial: &Trial) -> String {
         None => line("would claim", &format!("{} rows", trial.candidates)),
     }
     for row in &trial.sample {
-        line("", &serde_json::to_string(row).unwrap_or_default());
+        line("", &output::json(row));
     }
     page
 }

@@ -8,7 +8,10 @@ use orchestrator_producer::{ProducerConfig, dry_run, plan::Plan};
 use serde_json::json;
 
 use crate::{
-    cli::{client_error::ClientError, output::Form},
+    cli::{
+        client_error::ClientError,
+        output::{Form, one_line},
+    },
     config::{Config, Sources, variables_of_process},
     dropin::fproducer,
 };
@@ -76,7 +79,7 @@ fn page(plan: &Plan, secs: u64, jobs_per_sec: u64, missing: &[String]) -> String
         ));
     }
     for misread in unreadable {
-        text.push_str(&format!("blocks: {misread}\n"));
+        text.push_str(&format!("blocks: {}\n", one_line(misread)));
     }
     for keys in missing {
         text.push_str(&format!(
@@ -89,7 +92,7 @@ fn page(plan: &Plan, secs: u64, jobs_per_sec: u64, missing: &[String]) -> String
         let numbers =
             [stencil.tcn, stencil.rootstock_tcn, stencil.scion_tcn, stencil.state].map(|n| n.to_string());
         let counts = [stencil.root_pages, stencil.scion_pages, stencil.jobs].map(|n| n.to_string());
-        std::iter::once(stencil.id.clone()).chain(numbers).chain(counts).collect()
+        std::iter::once(one_line(&stencil.id)).chain(numbers).chain(counts).collect()
     }));
     if rows.len() > 1 {
         text.push_str(&align(&rows, &(1..head.len()).collect::<Vec<_>>()));
