@@ -250,3 +250,67 @@ fn rows_that_come_back_at_once_do_not_keep_the_server_busy() {
     let told = log.lines().filter(|line| line.contains("is a candidate again at once"));
     assert!(told.clone().count() <= 4 && told.clone().any(|line| line.contains("Foo")), "{log}");
 }
+
+/// Our own environment may hold secrets; a handler gets what it needs, what the rule passes on and what the rule sets.
+#[test]
+fn a_handler_has_an_environment_of_its_own() {
+    let server = Ermrest::start(&[]);
+    let site = CatalogSite::new(BINARY, &server);
+    let file = site.site().path().join("environment");
+    let script = format!("env > {0}.part; mv {0}.part {0}", file.display());
+    let site = site.rule(WHOLE_RULE).rule(&format!(
+        "handler = {{ kind = \"command\", argv = [\"/bin/sh\", \"-c\", {script:?}], env = {{ MODE = \"S3CR3T-set\", LANG = \"C\" }}, \
+         env_pass = [\"KRB5CCNAME\", \"MISSING\"] }}\n"
+    ));
+    let _instance = site.start_with(&[
+        ("ORCHESTRATOR_TEST_PASSWORD", "S3CR3T"),
+        ("AWS_SECRET_ACCESS_KEY", "S3CR3T"),
+        ("http_proxy", "http://u:S3CR3T@proxy/"),
+        ("PYTHONPATH", "/S3CR3T"),
+        ("WATCHDOG_USEC_OLD", "S3CR3T"),
+        ("KRB5CCNAME", "/tmp/cc"),
+        ("LANG", "de_DE.UTF-8"),
+        ("LC_TIME", "C.UTF-8"),
+        ("TZ", "Europe/Berlin"),
+    ]);
+    server.insert_foo(1, "actionable");
+    eventually("the row to be complete", || server.rows("Foo").iter().all(|row| row["state"] == "complete"));
+    let environment = fs::read_to_string(&file).expect("the handler has run");
+    for line in ["KRB5CCNAME=/tmp/cc", "LANG=C", "LC_TIME=C.UTF-8", "MODE=S3CR3T-set", "TZ=Europe/Berlin"] {
+        assert!(environment.lines().any(|is| is == line), "{line}: {environment}");
+    }
+    let wanted = [
+        "HOME",
+        "KRB5CCNAME",
+        "LANG",
+        "LANGUAGE",
+        "LC_TIME",
+        "LC_ALL",
+        "LC_CTYPE",
+        "LOGNAME",
+        "MODE",
+        "ORCHESTRATOR_ATTEMPT",
+        "ORCHESTRATOR_RULE",
+        "ORCHESTRATOR_TOKEN",
+        "PATH",
+        "SHELL",
+        "TMPDIR",
+        "TZ",
+        "TZDIR",
+        "USER",
+        // The shell's own.
+        "OLDPWD",
+        "PWD",
+        "SHLVL",
+        "_",
+    ];
+    for line in environment.lines() {
+        let name = line.split('=').next().unwrap_or_default();
+        assert!(wanted.contains(&name), "{line}");
+    }
+    // What the rule sets is shown nowhere.
+    let (_, shown, _) = site.site().cli(&["config", "print", "--config", "catalog.toml"]);
+    assert!(shown.contains("MODE") && !shown.contains("S3CR3T"), "{shown}");
+    let (_, tree, _) = site.site().cli(&["tree", "--json"]);
+    assert!(!tree.contains("S3CR3T") && !site.site().log().contains("S3CR3T"));
+}

@@ -7,7 +7,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    edge::handlers::{Actor, AnyHandler, Command, HandleRow, Target, Webhook, plain_headers},
+    edge::handlers::{
+        Actor, AnyHandler, Command, EnvValue, Environment, HandleRow, Target, Webhook, plain_headers,
+    },
     verdict_kind::ExitCodes,
 };
 
@@ -33,6 +35,14 @@ pub struct HandlerConfig {
     /// command: the directory in which it runs; else the one in which this process runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cwd: Option<PathBuf>,
+    /// command: variables of its environment, which are not shown. Besides, it has HOME, LANG, LANGUAGE, LC_*, LOGNAME, PATH, SHELL,
+    /// TMPDIR, TZ, TZDIR and USER of this process, and ORCHESTRATOR_RULE, _TOKEN and _ATTEMPT.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("format" = "secret"))]
+    pub env: BTreeMap<String, EnvValue>,
+    /// command: names of variables of this process that it has, too, if this process has them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub env_pass: Vec<String>,
     /// command: time between SIGTERM, which it gets when it takes too long, and SIGKILL, milliseconds.
     #[schemars(range(max = 600_000))]
     pub grace_ms: u32,
@@ -85,6 +95,8 @@ impl Default for HandlerConfig {
             answer_bytes: 1 << 20,
             argv: Vec::new(),
             cwd: None,
+            env: BTreeMap::new(),
+            env_pass: Vec::new(),
             grace_ms: 5_000,
             done_codes: done,
             later_codes: later,
@@ -116,6 +128,9 @@ impl HandlerConfig {
                 }
                 if self.argv.iter().any(|argument| argument.contains('\0')) {
                     say("argv", "..", "a program cannot be handed a NUL: leave it out");
+                }
+                for (key, name, text) in self.environment().check() {
+                    say(&format!("{key}.{name}"), "..", &text);
                 }
                 if let Some(code) = self.exit_codes().ambiguous() {
                     say(
@@ -154,6 +169,8 @@ impl HandlerConfig {
         let command = [
             ("argv", !self.argv.is_empty()),
             ("cwd", self.cwd.is_some()),
+            ("env", !self.env.is_empty()),
+            ("env_pass", !self.env_pass.is_empty()),
             ("grace_ms", self.grace_ms != usual.grace_ms),
             ("done_codes, later_codes, dead_codes", codes),
         ];
@@ -196,6 +213,7 @@ impl HandlerConfig {
                 grace: Duration::from_millis(self.grace_ms.into()),
                 answer_bytes,
                 exit_codes: self.exit_codes(),
+                environment: self.environment(),
             }),
             HandlerKind::Http => AnyHandler::Webhook(Webhook {
                 target: self.target()?,
@@ -216,6 +234,10 @@ impl HandlerConfig {
         let url = self.url.as_deref().unwrap_or_default();
         // With the url in order, it is the file that cannot be used.
         Target::new(url, self.ca_file.as_deref()).map_err(|reason| format!("handler.{reason}"))
+    }
+
+    fn environment(&self) -> Environment {
+        Environment { pass: self.env_pass.clone(), set: self.env.clone() }
     }
 
     fn exit_codes(&self) -> ExitCodes {

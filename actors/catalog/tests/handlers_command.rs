@@ -8,7 +8,7 @@ use std::{
 
 use futures_util::future::join_all;
 use orchestrator_catalog::{
-    edge::handlers::Command,
+    edge::handlers::{Command, Environment},
     handling::{Handler, Row, Task, Verdict},
     verdict_kind::ExitCodes,
 };
@@ -26,6 +26,7 @@ fn shell(script: &str, arguments: &[&Path]) -> Command {
         grace: Duration::from_secs(5),
         answer_bytes: 1 << 20,
         exit_codes: ExitCodes::default(),
+        environment: Environment::default(),
     }
 }
 

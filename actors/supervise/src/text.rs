@@ -31,7 +31,9 @@ pub fn sanitize_to(text: impl AsRef<[u8]>, max: usize) -> String {
     // End of the last piece that leaves room for the number, in the result and in the source.
     let (mut fits, mut taken) = (0, 0);
     let mut read = 0;
-    for chunk in text.utf8_chunks() {
+    // No piece is shorter in the result: what stands behind is left out anyway.
+    let head = &text[..text.len().min(max.saturating_add(4))];
+    for chunk in head.utf8_chunks() {
         let characters = chunk.valid().chars().map(|c| (c.len_utf8(), Piece::Char(c)));
         let invalid = chunk.invalid().iter().map(|byte| (1, Piece::Byte(*byte)));
         for (length, piece) in characters.chain(invalid) {

@@ -97,6 +97,13 @@ impl CatalogSite {
         self.site.start_by(self.command())
     }
 
+    /// As [`CatalogSite::start`], with variables in its environment.
+    pub fn start_with(&self, variables: &[(&str, &str)]) -> Instance {
+        let mut command = self.command();
+        command.envs(variables.iter().copied());
+        self.site.start_by(command)
+    }
+
     /// What the poller says of itself.
     ///
     /// # Panics

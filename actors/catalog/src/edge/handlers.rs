@@ -3,6 +3,7 @@
 mod actor;
 mod capture;
 mod command;
+mod environment;
 mod headers;
 mod process;
 mod target;
@@ -10,6 +11,7 @@ mod webhook;
 
 pub use actor::{Actor, HandleRow};
 pub use command::Command;
+pub use environment::{EnvValue, Environment};
 pub use headers::plain as plain_headers;
 pub use target::Target;
 pub use webhook::Webhook;

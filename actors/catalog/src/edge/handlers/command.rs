@@ -9,6 +9,7 @@ use tokio::{io::AsyncWriteExt, process, time::timeout};
 
 use super::{
     capture::{Head, Tail, read},
+    environment::Environment,
     process::{Pipes, Process},
 };
 use crate::{
@@ -22,9 +23,6 @@ const ERRORS_KEPT: usize = 2 * 1024;
 
 /// How long its pipes are read once it has ended: only who has left the group can hold them open.
 const LINGER: Duration = Duration::from_secs(1);
-
-/// What the service manager tells us is not for the programs: one that passes for us would be believed.
-const NOT_HANDED_ON: [&str; 3] = ["NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC"];
 
 /// Runs a program for each row, in a process group of its own that ends with the work.
 #[derive(Debug, Clone)]
@@ -41,6 +39,8 @@ pub struct Command {
     pub answer_bytes: usize,
     /// What its exit codes mean.
     pub exit_codes: ExitCodes,
+    /// Its variables beside the usual ones.
+    pub environment: Environment,
 }
 
 /// How it ended.
@@ -95,20 +95,14 @@ impl Command {
         if let Some(cwd) = &self.cwd {
             command.current_dir(cwd);
         }
-        for name in NOT_HANDED_ON {
-            command.env_remove(name);
-        }
-        // What is not known must not be what our own environment happens to have.
+        command.env_clear().envs(self.environment.of(std::env::vars_os()));
         let attempt = task.attempt.map(|attempt| attempt.to_string());
         for (name, value) in [
             ("ORCHESTRATOR_RULE", Some(&task.rule)),
             ("ORCHESTRATOR_TOKEN", task.token.as_ref()),
             ("ORCHESTRATOR_ATTEMPT", attempt.as_ref()),
         ] {
-            match value {
-                Some(value) => command.env(name, value),
-                None => command.env_remove(name),
-            };
+            command.envs(value.map(|value| (name, value)));
         }
         command
     }
