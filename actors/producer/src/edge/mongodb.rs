@@ -3,6 +3,7 @@
 //! Strict leaves documents exactly as the original does. Else the key `orchestrator`, of which the original takes no notice,
 //! holds the cursor of a stencil, and in the configuration document the lease.
 
+mod decode;
 mod error;
 mod filter;
 mod index;
@@ -10,7 +11,7 @@ mod layout;
 mod lease;
 mod session;
 
-use mongodb::bson::{Bson, Document, doc};
+use mongodb::bson::{Bson, Document, RawDocument, doc};
 
 use crate::{
     advance::Mark,
@@ -25,6 +26,9 @@ use session::Session;
 
 /// The `_id` of the configuration document.
 const CONFIG: &str = "config";
+
+/// Documents that cannot be read, of which each list names so many; one is enough to block.
+const MISREAD_MAX: usize = 100;
 
 /// Which collections.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -97,9 +101,22 @@ impl Store for MongoStore {
     }
 
     async fn list(&self, selection: Selection) -> Result<Vec<Result<Stencil, Misread>>, StoreError> {
-        let mut stencils = Vec::new();
-        let each =
-            |found: &Document| stencils.push(layout::stencil(&self.place.stencils, found, self.strict));
+        let (mut stencils, mut misread) = (Vec::new(), 0);
+        let each = |raw: &RawDocument| {
+            let stencil = decode::decoded(raw).map_err(|found| Misread {
+                collection: self.place.stencils.clone(),
+                id: decode::id_of(raw),
+                field: "of any name",
+                found,
+                wanted: "valid BSON",
+            });
+            let stencil =
+                stencil.and_then(|found| layout::stencil(&self.place.stencils, &found, self.strict));
+            misread += usize::from(stencil.is_err());
+            if stencil.is_ok() || misread <= MISREAD_MAX {
+                stencils.push(stencil);
+            }
+        };
         self.session
             .find(&self.place.stencils, filter::stencils(selection), doc! { "TCN": 1, "_id": 1 }, each)
             .await?;

@@ -1,6 +1,7 @@
 //! Documents, read by type: what is not as it should be is told with its collection, document and field.
 
 use mongodb::bson::{Bson, Document, doc, oid::ObjectId};
+use orchestrator_supervise::sanitize_to;
 
 use crate::{
     cursor::{Census, Cursor, Rest},
@@ -23,8 +24,10 @@ impl Reading<'_> {
     fn misread(&self, field: &'static str, found: Option<&Bson>, wanted: &'static str) -> Misread {
         let id = match self.whole.get("_id") {
             Some(Bson::ObjectId(id)) => id.to_hex(),
-            Some(Bson::String(id)) => id.clone(),
-            Some(other) => other.to_string(),
+            Some(Bson::String(id)) => sanitize_to(id, 100),
+            Some(Bson::Int32(id)) => id.to_string(),
+            Some(Bson::Int64(id)) => id.to_string(),
+            Some(other) => words(Some(other)),
             None => "without _id".to_owned(),
         };
         Misread { collection: self.collection.to_owned(), id, field, found: words(found), wanted }
@@ -76,7 +79,7 @@ fn words(found: Option<&Bson>) -> String {
     match found {
         None => "missing".to_owned(),
         Some(Bson::Double(number)) => format!("the double {number}"),
-        Some(Bson::String(text)) => format!("the text \"{}\"", text.chars().take(40).collect::<String>()),
+        Some(Bson::String(text)) => format!("the text \"{}\"", sanitize_to(text, 100)),
         Some(Bson::Boolean(value)) => format!("the boolean {value}"),
         Some(Bson::Int32(number)) => format!("the integer {number}"),
         Some(Bson::Int64(number)) => format!("the integer {number}"),

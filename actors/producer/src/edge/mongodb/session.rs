@@ -4,13 +4,17 @@ use std::time::Duration;
 
 use ::mongodb::{
     Collection, Database, IndexModel,
-    bson::{Bson, Document, doc},
+    bson::{Bson, Document, RawDocument, RawDocumentBuf, doc},
     error::Error,
     options::{Acknowledgment, WriteConcern},
 };
 use orchestrator_edge::mongodb;
+use orchestrator_supervise::sanitize;
 
-use super::error::{NO_COLLECTION, code, explain};
+use super::{
+    decode::decoded,
+    error::{NO_COLLECTION, code, explain},
+};
 use crate::store::StoreError;
 
 /// How long the majority may take; then it is tried again.
@@ -57,7 +61,7 @@ impl Session {
         order: Option<Document>,
         skip: u64,
     ) -> Result<Option<Document>, StoreError> {
-        let collection = self.collection(collection);
+        let collection = self.database.collection::<RawDocumentBuf>(collection);
         let mut find = collection.find_one(filter).projection(fields);
         if let Some(order) = order {
             find = find.sort(order);
@@ -65,7 +69,9 @@ impl Session {
         if skip > 0 {
             find = find.skip(skip);
         }
-        in_time(action, WALK, find.into_future()).await
+        let found = in_time(action, WALK, find.into_future()).await?;
+        let decoded = found.map(|raw| decoded(&raw)).transpose();
+        decoded.map_err(|reason| StoreError::Away(format!("{action}: the document is {}", sanitize(reason))))
     }
 
     /// Calls `each` with the documents that `filter` takes.
@@ -74,14 +80,15 @@ impl Session {
         collection: &str,
         filter: Document,
         order: Document,
-        mut each: impl FnMut(&Document),
+        mut each: impl FnMut(&RawDocument),
     ) -> Result<(), StoreError> {
         const ACTION: &str = "reading stencils";
         let collection = self.collection(collection);
-        let find = collection.find(filter).sort(order).into_future();
+        let fields = doc! { "TCN": 1, "rootstock_tcn": 1, "scion_tcn": 1, "state": 1, "orchestrator": 1 };
+        let find = collection.find(filter).sort(order).projection(fields).into_future();
         let mut cursor = in_time(ACTION, COMMAND, find).await?;
         while in_time(ACTION, COMMAND, cursor.advance()).await? {
-            each(&cursor.deserialize_current().map_err(|error| explain(ACTION, &error))?);
+            each(cursor.current());
         }
         Ok(())
     }

@@ -13,6 +13,20 @@ fn both_kinds_of_integers_are_read_and_what_is_more_is_not_looked_at() {
 }
 
 /// One line for each way in which a document can be wrong: the error names the document, the field and what is there.
+/// Texts and identifiers of documents may be 16 MiB long, and are shown to people.
+#[test]
+fn what_is_wrong_is_named_in_short_and_escaped() {
+    let long = "\u{202e}".repeat(1_000_000);
+    let nested = doc! { "a": vec![Bson::String(long.clone()); 3] };
+    for id in
+        [Bson::String(long.clone()), Bson::Document(nested), Bson::Array(vec![Bson::String(long.clone())])]
+    {
+        let found = doc! { "_id": id, "TCN": long.clone() };
+        let misread = stencil("stencils", &found, false).unwrap_err().to_string();
+        assert!(misread.len() < 600 && !misread.contains('\u{202e}'), "{} bytes", misread.len());
+    }
+}
+
 #[test]
 fn what_is_wrong_is_named() {
     for (field, value, found) in [
