@@ -2,12 +2,13 @@
 
 use std::fmt::Write;
 
+use orchestrator_supervise::{is_escaped, sanitize_to};
 use serde_json::Value;
 
 use crate::handling::Row;
 
-/// How much of an answer that cannot be read is shown, characters.
-const SHOWN: usize = 80;
+/// How much of an answer that cannot be read is shown, bytes.
+const SHOWN: usize = 120;
 
 /// The fields that an answer has: it is a JSON object, or nothing at all.
 ///
@@ -20,34 +21,25 @@ pub fn fields(answer: &[u8]) -> Result<Row, String> {
     }
     match serde_json::from_slice(answer) {
         Ok(Value::Object(fields)) => Ok(fields),
-        Ok(_) => Err(format!("`{}`: answer with one JSON object, or with nothing", excerpt(answer))),
-        // What is wrong where: with one text of many lines, that is not seen from its beginning.
-        Err(error) => {
-            Err(format!("`{}`, which is no JSON ({error}): answer with one object", excerpt(answer)))
+        Ok(_) => {
+            Err(format!("`{}`: answer with one JSON object, or with nothing", sanitize_to(answer, SHOWN)))
         }
+        // What is wrong where: with one text of many lines, that is not seen from its beginning.
+        Err(error) => Err(format!(
+            "`{}`, which is no JSON ({error}): answer with one object",
+            sanitize_to(answer, SHOWN)
+        )),
     }
 }
 
-/// The beginning of what somebody said, on one line.
-fn excerpt(bytes: &[u8]) -> String {
-    // A character has four bytes at the most, and a sequence that is none becomes one character.
-    let text = String::from_utf8_lossy(&bytes[..bytes.len().min(4 * SHOWN)]);
-    let shown: String = text.chars().take(SHOWN).collect();
-    let more = if shown.len() < text.len() || bytes.len() > 4 * SHOWN { ".." } else { "" };
-    format!("{}{more}", printable(&shown, false))
-}
-
-/// What somebody said, for a log or a column: without the white space around it, and with nothing that a terminal obeys or a
-/// database refuses.
+/// What somebody said, for a column: without the white space around it, with its lines, and with nothing that a terminal obeys or a
+/// database refuses. As long as `bytes` at the most, but for what is escaped.
 pub fn quoted(bytes: &[u8]) -> String {
-    printable(String::from_utf8_lossy(bytes).trim(), true)
-}
-
-/// `text` with its control characters escaped; `lines` are left as they are.
-fn printable(text: &str, lines: bool) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    let text = text.trim();
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
-        if c.is_control() && !(lines && matches!(c, '\n' | '\t')) {
+        if is_escaped(c) && !matches!(c, '\n' | '\t') {
             // A String takes whatever is written into it.
             let _ = write!(out, "{}", c.escape_default());
         } else {
@@ -80,7 +72,7 @@ mod tests {
             (b"[1]".as_slice(), "`[1]`: answer with one JSON object"),
             (b"done\n", "`done`, which is no JSON"),
             (b"{\"a\": 1}{}", "`{\"a\": 1}{}`, which is no JSON"),
-            (b"\x1b[31m\0\xff", "`\\u{1b}[31m\\u{0}\u{fffd}`, which is no JSON"),
+            (b"\x1b[31m\0\xff", "`\\u{1b}[31m\\u{0}\\xff`, which is no JSON"),
             (b"two\nlines", "`two\\nlines`, which is no JSON"),
         ] {
             let text = fields(answer).unwrap_err();
@@ -88,13 +80,14 @@ mod tests {
         }
         for long in [vec![b'x'; 10_000], vec![0xff; 10_000], "\u{1f600}".repeat(5_000).into_bytes()] {
             let text = fields(&long).unwrap_err();
-            assert!(text.chars().count() < 200 && text.contains("..`"), "{text}");
+            assert!(text.chars().count() < 200 && text.contains("bytes left out)`"), "{text}");
         }
-        assert!(!fields(&[b'x'; SHOWN]).unwrap_err().contains("..`"));
+        assert!(!fields(&[b'x'; SHOWN]).unwrap_err().contains("left out"));
     }
 
     #[test]
     fn what_was_said_keeps_its_lines_and_loses_what_terminals_obey() {
         assert_eq!(quoted(b" Traceback:\n\tfile 1\x1b[2J\0\n"), "Traceback:\n\tfile 1\\u{1b}[2J\\u{0}");
+        assert_eq!(quoted("gpj.\u{202e}exe".as_bytes()), "gpj.\\u{202e}exe");
     }
 }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use jiff::Timestamp;
-use orchestrator_supervise::{Figure, FigureKind, Timing, Vitals};
+use orchestrator_supervise::{Figure, FigureKind, Timing, Vitals, sanitize};
 use serde::Serialize;
 
 /// The label of figures.
@@ -223,6 +223,7 @@ impl Board {
 
     /// Something is left to people.
     pub fn unsettled(&self, text: String) {
+        let text = sanitize(text);
         tracing::warn!(rule = self.rule, "{text}");
         self.figures.unsettled.add(1);
         self.change(|status| {

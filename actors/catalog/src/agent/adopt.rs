@@ -5,7 +5,7 @@ use std::{rc::Rc, time::Duration};
 use futures_util::{FutureExt, future::LocalBoxFuture};
 use tokio::time::Instant;
 
-use super::{Agent, Report, order::Target};
+use super::{Agent, Report, order::Target, outage::at_most};
 use crate::{
     handling::{Handler, Row},
     service::{Get, Reply, Service, Trouble},
@@ -92,7 +92,7 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
             self.take_up(row, claimed, orphan.token.clone(), until);
         }
         orphan.asked += 1;
-        orphan.next = now + patience(orphan.asked);
+        orphan.next = now + at_most(patience(orphan.asked));
         orphan.plan = rest;
         let over = match until {
             Some(until) => now >= until,

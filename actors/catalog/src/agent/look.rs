@@ -3,12 +3,14 @@
 use std::{rc::Rc, time::Duration};
 
 use futures_util::{FutureExt, future::LocalBoxFuture};
+use orchestrator_supervise::sanitize;
 use tokio::time::Instant;
 
 use super::{
     Agent, Report,
     adopt::Orphan,
     order::{Left, Looked, MARGIN, Order, Target},
+    outage::at_most,
 };
 use crate::{
     hand::Held,
@@ -230,8 +232,9 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
             Trouble::Away(reason) | Trouble::Unsettled(reason) => self.reading.failed(reason, now),
             Trouble::Denied(reason) => self.reading.denied(reason, now),
             Trouble::Refused(reason) | Trouble::Missing(reason) => {
-                tracing::error!(rule = self.rule.name, "the rule is parked: {reason}");
-                self.parked = Some((reason, now + PARKED));
+                let reason = sanitize(reason);
+                tracing::error!(rule = self.rule.name, reason, "the rule is parked");
+                self.parked = Some((reason, now + at_most(PARKED)));
             }
         }
     }

@@ -3,7 +3,7 @@
 use std::{collections::HashSet, rc::Rc, time::Duration};
 
 use jiff::{SignedDuration, Timestamp};
-use orchestrator_supervise::{Recipient, StopToken};
+use orchestrator_supervise::{Recipient, StopToken, sanitize};
 use tokio::time::Instant;
 
 use crate::{
@@ -150,7 +150,7 @@ async fn plan(
         match update(rule, planner, &row, order).await {
             Ok(Some(_)) if order.dry => {
                 if left.would.len() < SHOWN {
-                    left.would.push(rule.id(&row).to_string());
+                    left.would.push(sanitize(rule.id(&row).to_string()));
                 }
             }
             Ok(Some(update)) => plan.push((row, update)),

@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use orchestrator_edge::limited;
+use orchestrator_supervise::{Backoff, sanitize};
 use tokio::time::Instant;
 
 const FIRST: Duration = Duration::from_millis(50);
@@ -22,16 +24,16 @@ impl Outage {
     /// It failed.
     pub(super) fn failed(&mut self, reason: String, now: Instant) {
         let so_far = now - *self.since.get_or_insert(now);
-        let span = (so_far / 4).clamp(FIRST, MAX);
-        self.wait(span, now);
-        self.reason = Some(reason);
+        let Backoff { first, max } = limited(Backoff { first: FIRST, max: MAX });
+        self.wait((so_far / 4).clamp(first, max), now);
+        self.reason = Some(sanitize(reason));
     }
 
     /// We are not let in.
     pub(super) fn denied(&mut self, reason: String, now: Instant) {
         self.since.get_or_insert(now);
-        self.wait(DENIED, now);
-        self.reason = Some(reason);
+        self.wait(at_most(DENIED), now);
+        self.reason = Some(sanitize(reason));
     }
 
     /// Somebody was faster: the more often, the longer.
@@ -62,9 +64,24 @@ impl Outage {
     }
 }
 
+/// `span` within the limit of all delays before a peer is tried again.
+pub(super) fn at_most(span: Duration) -> Duration {
+    limited(Backoff { first: span, max: span }).max
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_reason_is_limited_and_escaped() {
+        let mut outage = Outage::default();
+        for tell in [Outage::failed, Outage::denied] {
+            tell(&mut outage, format!("\u{1b}[2J{}", "x".repeat(3_000_000)), Instant::now());
+            let reason = outage.reason().expect("a reason");
+            assert!(reason.len() <= 512 && reason.starts_with("\\u{1b}[2Jx"), "{}", reason.len());
+        }
+    }
 
     #[test]
     fn waits_grow_with_the_outage_and_stay_short_enough() {

@@ -36,7 +36,7 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
         match verdict {
             Verdict::Done(result) => self.end(id, Ending::Done, Some(&result), ""),
             Verdict::Later(error) => {
-                tracing::info!(rule = self.rule.name, "a row is left for later: {error}");
+                tracing::info!(rule = self.rule.name, error = sanitize(&error), "a row is left for later");
                 self.hold_back(id);
                 self.end(id, Ending::Released, None, &error);
             }
@@ -199,7 +199,11 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
     /// Somebody else has it, or it is gone.
     pub(super) fn lose(&mut self, id: u64) {
         let Some(held) = self.hand.get(id) else { return };
-        tracing::warn!(rule = self.rule.name, row = %self.rule.id(&held.row), "the claim is lost: somebody else has the row, or it is gone");
+        tracing::warn!(
+            rule = self.rule.name,
+            row = sanitize(self.rule.id(&held.row).to_string()),
+            "the claim is lost: somebody else has the row, or it is gone"
+        );
         self.board.count(Count::Lost, 1);
         if let Some(cancel) = self.cancels.remove(&id) {
             cancel.cancel();

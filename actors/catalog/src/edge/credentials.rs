@@ -157,7 +157,10 @@ impl Credentials {
             }
             Err(reason) if self.known.is_some() && texts[0].is_some() => {
                 // Half a file, by somebody who does not lock it.
-                tracing::warn!(reason, "credentials are kept as they were");
+                tracing::warn!(
+                    reason = orchestrator_supervise::sanitize(reason),
+                    "credentials are kept as they were"
+                );
                 Ok(())
             }
             Err(reason) => {

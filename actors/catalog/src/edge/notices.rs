@@ -131,19 +131,20 @@ impl Ear {
             bound = bound => bound?,
         };
         self.bindings.add(1);
-        reconnect.succeeded();
+        reconnect.connected();
         let heard = tokio::select! {
             biased;
             () = self.cx.stop.cancelled() => Ok(()),
             error = session.lost() => Err(error),
-            error = self.hear(consumer) => Err(error),
+            error = self.hear(consumer, reconnect) => Err(error),
         };
         session.close().await;
         heard
     }
 
-    /// Tells of each notice until there will be no more.
-    async fn hear(&self, mut consumer: Consumer) -> AmqpError {
+    /// Tells of each notice until there will be no more. The first is progress: a broker that confirms consumers and drops them is tried
+    /// ever less often.
+    async fn hear(&self, mut consumer: Consumer, reconnect: &mut Reconnect) -> AmqpError {
         // However it ends, nothing is heard then.
         let _deaf = Deaf(&self.told);
         // Whoever looks now sees all that was written before notices come.
@@ -154,6 +155,7 @@ impl Ear {
             }
             self.notices.add(1);
             self.tell(false);
+            reconnect.succeeded();
         }
         // The broker cancelled it: the original stays deaf then.
         AmqpError::Lost("the queue was deleted, or its channel closed".to_owned())

@@ -77,7 +77,7 @@ fn whoever_is_no_faktory_server_of_version_2_is_named_so() {
         ("+HI {\"v\":3}\r\n", "it speaks version 3 of the protocol, and we version 2"),
         ("220 mail.example.org ESMTP\r\n", "a reply begins with '2': is this a Faktory server?"),
         ("-ERR too many connections\r\n", "ERR too many connections"),
-        ("$-1\r\n", "its greeting is Null"),
+        ("$-1\r\n", "its greeting is nothing"),
         ("", "no handshake within 300ms"),
     ] {
         let impostor = Impostor::start(move |line| match line {

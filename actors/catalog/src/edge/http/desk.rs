@@ -11,7 +11,7 @@ use bytes::Bytes;
 use http_body_util::Full;
 use hyper::{HeaderMap, Request, StatusCode};
 use jiff::Timestamp;
-use orchestrator_edge::Reconnect;
+use orchestrator_edge::{Reconnect, limited};
 use orchestrator_supervise::{Backoff, StartCx};
 use tokio::{
     sync::Notify,
@@ -25,7 +25,7 @@ use super::{
     place::{Patience, Place},
     pool::Pool,
     request::{Ask, login},
-    verdict::{Verdict, cut, verdict},
+    verdict::{Verdict, verdict},
 };
 use crate::{
     edge::credentials::{Secret, Source},
@@ -110,8 +110,8 @@ impl Desk {
                 }
                 Verdict::Hold(status, span, said) => {
                     let Patience { hold_max, away_max, .. } = self.place.patience;
-                    let span =
-                        span.min(if status == StatusCode::TOO_MANY_REQUESTS { hold_max } else { away_max });
+                    let max = if status == StatusCode::TOO_MANY_REQUESTS { hold_max } else { away_max };
+                    let span = limited(Backoff { first: span, max: span.min(max) }).max;
                     self.held.set(Some(Instant::now() + span));
                     let said = format!("{said}: nothing is asked for {} ms", span.as_millis());
                     self.cx.vitals.note(said.as_str());
@@ -181,7 +181,7 @@ impl Desk {
             let lost = match timeout(patience, exchanged).await {
                 Ok(Ok(answer)) => {
                     self.pool.put(connection);
-                    self.came_back();
+                    self.came_back(&answer);
                     return Ok(answer);
                 }
                 Ok(Err(Broken::Unsent(_))) if !fresh => continue,
@@ -230,13 +230,19 @@ impl Desk {
         })
     }
 
-    fn came_back(&self) {
+    /// The server is there. Only what it carried out is progress: one that refuses everything is looked at ever less often.
+    fn came_back(&self, answer: &Answer) {
         self.again.set(None);
-        self.link.borrow_mut().succeeded();
+        let mut link = self.link.borrow_mut();
+        if answer.status.is_success() || answer.status == StatusCode::NOT_MODIFIED {
+            link.succeeded();
+        } else {
+            link.connected();
+        }
     }
 
     fn went(&self, reason: &str) {
-        let delay = self.link.borrow_mut().failed(cut(reason));
+        let delay = self.link.borrow_mut().failed(reason);
         self.again.set(Some(Instant::now() + delay));
         self.went_away.notify_one();
     }

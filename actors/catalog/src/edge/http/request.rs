@@ -10,7 +10,7 @@ use hyper::{
 };
 use uuid::Uuid;
 
-use super::{place::Place, verdict::cut};
+use super::{place::Place, verdict::shown};
 use crate::{
     edge::credentials::Secret,
     service::{Get, Put, Trouble},
@@ -49,7 +49,7 @@ impl Ask {
     /// For people: method and path, without what is in a body.
     pub(super) fn describe(&self) -> String {
         let method = if self.is_get() { "GET" } else { "PUT" };
-        format!("{method} {}", cut(self.path()))
+        format!("{method} {}", shown(self.path()))
     }
 
     /// The request to `place`, with the header that says who we are.

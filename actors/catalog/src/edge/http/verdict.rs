@@ -8,6 +8,7 @@ use hyper::{
     header::{self, HeaderName},
 };
 use jiff::Timestamp;
+use orchestrator_supervise::sanitize_to;
 
 use super::connection::Answer;
 use crate::service::{Reply, Trouble};
@@ -57,7 +58,7 @@ pub(super) fn verdict(answer: Answer, is_get: bool, what: &str, now: Timestamp) 
         500..=599 => Trouble::Unsettled(said),
         300..=399 => {
             let to = text(&headers, header::LOCATION).unwrap_or_default();
-            Trouble::Refused(format!("{said}: it sends us to {}: correct the base", cut(&to)))
+            Trouble::Refused(format!("{said}: it sends us to {}: correct the base", shown(&to)))
         }
         _ => Trouble::Refused(format!("{said}: correct the rule")),
     };
@@ -84,18 +85,13 @@ fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
 
 /// The first line of what a server says, for people.
 fn words(body: &Bytes) -> String {
-    let said = String::from_utf8_lossy(&body[..body.len().min(WORDS_MAX * 4)]);
-    let line = said.lines().map(str::trim).find(|line| !line.is_empty());
-    line.map_or_else(String::new, |line| format!(": {}", cut(line)))
+    let line = body.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii).find(|line| !line.is_empty());
+    line.map_or_else(String::new, |line| format!(": {}", shown(line)))
 }
 
-/// `text`, or its beginning.
-pub(super) fn cut(text: &str) -> String {
-    let shown: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-    if shown.len() <= WORDS_MAX {
-        return shown;
-    }
-    format!("{}..", &shown[..shown.floor_char_boundary(WORDS_MAX)])
+/// What a server says, or a path: escaped, and limited in length.
+pub(super) fn shown(text: impl AsRef<[u8]>) -> String {
+    sanitize_to(text, WORDS_MAX)
 }
 
 #[cfg(test)]
@@ -197,8 +193,8 @@ mod tests {
 
     #[test]
     fn words_are_few_and_of_one_line() {
-        assert_eq!(words(&Bytes::from_static(b"\n  a\tb  \nsecond")), ": a b");
-        let long = cut(&"é".repeat(300));
-        assert_eq!((long.len(), long.ends_with("..")), (WORDS_MAX + 2, true));
+        assert_eq!(words(&Bytes::from_static(b"\n  a\tb  \nsecond")), ": a\\tb");
+        let long = shown("é".repeat(300));
+        assert_eq!((long.len(), long.ends_with("bytes left out)")), (long.len().min(WORDS_MAX), true));
     }
 }

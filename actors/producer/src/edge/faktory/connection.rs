@@ -64,7 +64,7 @@ impl Connection {
         let greeting = match self.reply().await? {
             Reply::Simple(greeting) => greeting,
             Reply::Error(reason) => return Err(excerpt(&reason)),
-            other => return Err(format!("its greeting is {}: is this a Faktory server?", shown(&other))),
+            other => return Err(format!("its greeting is {}: is this a Faktory server?", other)),
         };
         let password = server.password()?;
         let hello = handshake::answer(&greeting, password.as_ref()).map_err(|error| error.to_string())?;
@@ -75,9 +75,7 @@ impl Connection {
                 Err(format!("{}: correct the file that password_file names", excerpt(&reason)))
             }
             Reply::Error(reason) => Err(excerpt(&reason)),
-            other => {
-                Err(format!("it answers the handshake with {}: is this a Faktory server?", shown(&other)))
-            }
+            other => Err(format!("it answers the handshake with {}: is this a Faktory server?", other)),
         }
     }
 
@@ -87,7 +85,7 @@ impl Connection {
         match reply {
             Reply::Bulk(json) => info::parse(&json).map_err(FaktoryError::Lost),
             Reply::Error(reason) => Err(FaktoryError::Refused { what: "INFO", reason: excerpt(&reason) }),
-            other => Err(FaktoryError::Lost(format!("it answers INFO with {}", shown(&other)))),
+            other => Err(FaktoryError::Lost(format!("it answers INFO with {}", other))),
         }
     }
 
@@ -131,7 +129,7 @@ impl Connection {
         FaktoryError::Lost(match self.reply().await {
             Err(reason) => reason,
             Ok(Reply::Error(reason)) => excerpt(&reason),
-            Ok(other) => format!("it says {} without being asked", shown(&other)),
+            Ok(other) => format!("it says {} without being asked", other),
         })
     }
 
@@ -175,8 +173,4 @@ async fn write(stream: &mut (impl AsyncWrite + Unpin), bytes: &[u8], sent: &mut 
         }
     }
     stream.flush().await
-}
-
-fn shown(reply: &Reply) -> String {
-    excerpt(&format!("{reply:?}"))
 }

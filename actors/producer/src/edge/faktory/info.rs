@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
+use super::resp::excerpt;
 use crate::reading::Reading;
 
 #[derive(Deserialize)]
@@ -31,8 +32,10 @@ struct Sets {
 /// # Errors
 /// It lacks what is needed; the text says what.
 pub(super) fn parse(json: &[u8]) -> Result<Reading, String> {
-    let Info { faktory } = serde_json::from_slice(json)
-        .map_err(|error| format!("its INFO cannot be read: {error}: use a Faktory server 1.x"))?;
+    let Info { faktory } = serde_json::from_slice(json).map_err(|error| {
+        let reason = excerpt(error.to_string());
+        format!("its INFO cannot be read: {reason}: use a Faktory server 1.x")
+    })?;
     let Faktory { queues, sets: Sets { dead, retries, scheduled, working }, total_processed } = faktory;
     Ok(Reading { queues, dead, retries, scheduled, working, processed: total_processed })
 }
@@ -48,6 +51,14 @@ mod tests {
         let queues = [("a".to_owned(), 2), ("b".to_owned(), 0)].into();
         let wanted = Reading { queues, dead: 1, retries: 2, scheduled: 3, working: 4, processed: 8 };
         assert_eq!(parse(json), Ok(wanted));
+    }
+
+    /// The decoder repeats a text that it did not want, however long.
+    #[test]
+    fn an_error_does_not_repeat_megabytes() {
+        let json = format!("{{\"faktory\": \"{}\"}}", "x".repeat(3_000_000));
+        let error = parse(json.as_bytes()).unwrap_err();
+        assert!(error.len() < 400 && error.contains("bytes left out"), "{}", error.len());
     }
 
     #[test]

@@ -1,6 +1,9 @@
 //! Replies of the Faktory work protocol, in the framing of Redis: a bounded decoder that is fed pieces of any size.
 
+use std::fmt;
+
 use bytes::{Buf, Bytes, BytesMut};
+use orchestrator_supervise::sanitize_to;
 
 /// Longest line; errors quote what was sent, but not all of it.
 const LINE_MAX: usize = 16 * 1024;
@@ -51,7 +54,7 @@ pub(super) fn decode(buffer: &mut BytesMut) -> Result<Option<Reply>, Malformed> 
         b'-' => Reply::Error(text()),
         _ if line == b"-1" => Reply::Null,
         _ => {
-            let length = length(line).ok_or_else(|| Malformed::Length(excerpt(&text())))?;
+            let length = length(line).ok_or_else(|| Malformed::Length(excerpt(text())))?;
             let whole = end + 1 + length + 2;
             if buffer.len() < whole {
                 buffer.reserve(whole - buffer.len());
@@ -76,9 +79,24 @@ fn length(digits: &[u8]) -> Option<usize> {
     number.parse().ok().filter(|length| *length <= BULK_MAX)
 }
 
-/// What of a server's words is shown: its beginning, without what could play tricks on a terminal.
-pub(super) fn excerpt(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(200).collect()
+/// What of a server's words is shown, bytes.
+const SHOWN: usize = 200;
+
+/// A server's words: escaped, and limited in length.
+pub(super) fn excerpt(text: impl AsRef<[u8]>) -> String {
+    sanitize_to(text, SHOWN)
+}
+
+impl fmt::Display for Reply {
+    /// Its kind and its beginning, for people.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Simple(text) => write!(f, "+{}", excerpt(text)),
+            Self::Error(text) => write!(f, "-{}", excerpt(text)),
+            Self::Bulk(bytes) => write!(f, "{} bytes, {}", bytes.len(), excerpt(bytes)),
+            Self::Null => f.write_str("nothing"),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -158,7 +176,7 @@ mod tests {
             ("+OK\n", Malformed::LineEnd),
             ("$1099511627776\r\n", Malformed::Length("1099511627776".to_owned())),
             ("$8388609\r\n", Malformed::Length("8388609".to_owned())),
-            ("$\u{1b}[2J\r\n", Malformed::Length(" [2J".to_owned())),
+            ("$\u{1b}[2J\r\n", Malformed::Length("\\u{1b}[2J".to_owned())),
             ("$-2\r\n", Malformed::Length("-2".to_owned())),
             ("$+2\r\nab\r\n", Malformed::Length("+2".to_owned())),
             ("$2\r\nabc\r\n", Malformed::LineEnd),

@@ -17,10 +17,9 @@ pub(super) fn verdict(command: &Command, reply: Reply) -> Result<Pushed, PushErr
         Reply::Error(reason) => Err(PushError::Refused(excerpt(&reason))),
         Reply::Simple(text) if command.is_single() && text == "OK" => Ok(Pushed::default()),
         Reply::Bulk(json) if !command.is_single() => refusals(command.jids(), &json),
-        other => Err(PushError::Ambiguous(format!(
-            "its reply is of another kind than the command has: {}",
-            excerpt(&format!("{other:?}"))
-        ))),
+        other => {
+            Err(PushError::Ambiguous(format!("its reply is of another kind than the command has: {other}")))
+        }
     }
 }
 
@@ -32,7 +31,7 @@ fn refusals(jids: &[Jid], json: &[u8]) -> Result<Pushed, PushError> {
         return Ok(Pushed::default());
     }
     let mut reasons: BTreeMap<String, String> =
-        serde_json::from_slice(json).map_err(|error| ambiguous(error.to_string()))?;
+        serde_json::from_slice(json).map_err(|error| ambiguous(excerpt(error.to_string())))?;
     let mut refused = Vec::new();
     for (index, jid) in jids.iter().enumerate() {
         if let Some(reason) = reasons.remove(&jid.to_string()) {
@@ -41,7 +40,7 @@ fn refusals(jids: &[Jid], json: &[u8]) -> Result<Pushed, PushError> {
     }
     match reasons.keys().next() {
         None => Ok(Pushed { refused }),
-        Some(strange) => Err(ambiguous(format!("it names job {:?}, which was not sent", excerpt(strange)))),
+        Some(strange) => Err(ambiguous(format!("it names job {}, which was not sent", excerpt(strange)))),
     }
 }
 
@@ -77,7 +76,7 @@ mod tests {
         let json = format!(r#"{{"{}":"no\nway","{}":""}}"#, command.jids()[2], command.jids()[0]);
         let refused = vec![
             Refusal { index: 0, reason: String::new() },
-            Refusal { index: 2, reason: "no way".to_owned() },
+            Refusal { index: 2, reason: "no\\nway".to_owned() },
         ];
         assert_eq!(verdict(&command, bulk(&json)), Ok(Pushed { refused }));
     }
