@@ -93,10 +93,13 @@ pub(crate) fn factory(
 
 /// What is said of an error, and what to do.
 fn advice(error: &RequestError, endpoint: &str) -> String {
-    let advice = match error {
-        RequestError::Refused(_) => "look at its keys and at the user's rights",
-        RequestError::Failed(_) | RequestError::Silent(_) => "is Redis running, and is redis_url right?",
-        _ => "what answers there does not behave as Redis does",
-    };
-    format!("{error}: {advice} (redis at {endpoint})")
+    match error {
+        RequestError::Refused(_) => {
+            format!("{error}: look at the keys of redis at {endpoint} and at the user's rights")
+        }
+        RequestError::Failed(_) | RequestError::Silent(_) => {
+            format!("{error}: is Redis running at {endpoint}, and is redis_url right?")
+        }
+        _ => format!("{error}: what answers at {endpoint} does not behave as Redis does"),
+    }
 }
