@@ -1,12 +1,12 @@
 //! Limits of what a broker may send: the frames of a connection are followed by their headers. The client library takes messages of
-//! whatever size and number.
+//! whatever size and number, and recurses into nested headers: those are flattened in place.
 
 use std::sync::{
     Arc,
     atomic::{AtomicU64, Ordering::Relaxed},
 };
 
-use super::nesting::{DEPTH_MAX, is_too_deep, is_too_deep_content};
+use super::nesting::{flatten, flatten_content};
 
 /// Largest body of a message, bytes: RabbitMQ's own default.
 pub(super) const BODY_MAX: u64 = 128 << 20;
@@ -48,11 +48,6 @@ pub(super) enum Excess {
     /// A message that is too large.
     #[error("the broker announces a message of {0} bytes: {BODY_MAX} are accepted, remove it from its queue")]
     Body(u64),
-    /// Headers that are nested too deep.
-    #[error(
-        "the broker sends headers that are nested more than {DEPTH_MAX} deep: remove the message from its queue"
-    )]
-    Depth,
     /// More messages than may be in hand.
     #[error("the broker sends more than the {0} messages that may wait for their acknowledgement")]
     Messages(u64),
@@ -108,100 +103,86 @@ impl Inflow {
 pub(super) struct Follower {
     inflow: Arc<Inflow>,
     frame_max: u32,
-    head: [u8; BEFORE],
-    /// Bytes of the head that were seen.
-    seen: usize,
-    /// Bytes of the frame that are still to come.
+    /// Bytes of a body that are still to come.
     rest: usize,
-    /// The payload so far, of frames that are looked into; bodies are not.
-    payload: Vec<u8>,
     announced: u64,
 }
 
 impl Follower {
     pub(super) fn new(frame_max: u32, inflow: Arc<Inflow>) -> Self {
-        let (head, payload) = ([0; BEFORE], Vec::new());
-        Self { inflow, frame_max, head, seen: 0, rest: 0, payload, announced: 0 }
+        Self { inflow, frame_max, rest: 0, announced: 0 }
     }
 
-    /// Follows the next `bytes` of the stream.
+    /// Follows the next `bytes` of the stream, and returns how many of them may be handed on: all but the beginning of a frame that is
+    /// looked into as a whole, which is to be the beginning of the next call's.
     ///
     /// # Errors
     /// They break a limit. The stream is of no use from there.
-    pub(super) fn follow(&mut self, mut bytes: &[u8]) -> Result<(), Excess> {
+    pub(super) fn follow(&mut self, bytes: &mut [u8]) -> Result<usize, Excess> {
+        let mut at = 0;
         loop {
-            let passed = self.rest.min(bytes.len());
-            if passed > 0 {
-                self.pass(&bytes[..passed])?;
-                bytes = &bytes[passed..];
+            let passed = self.rest.min(bytes.len() - at);
+            at += passed;
+            self.rest -= passed;
+            let Some((kind, size)) = self.head(&bytes[at..])? else { return Ok(at) };
+            let whole = BEFORE + size + BEHIND;
+            if matches!(kind, BODY | HEARTBEAT) {
+                self.rest = whole;
+                continue;
             }
-            if bytes.is_empty() {
-                return Ok(());
-            }
-            let more = (BEFORE - self.seen).min(bytes.len());
-            self.head[self.seen..self.seen + more].copy_from_slice(&bytes[..more]);
-            self.seen += more;
-            bytes = &bytes[more..];
-            if self.seen == BEFORE {
-                self.begin()?;
-            }
+            let Some(frame) = bytes[at..].get_mut(..whole) else { return Ok(at) };
+            let payload = &mut frame[BEFORE..whole - BEHIND];
+            if kind == METHOD { self.method(payload) } else { self.header(payload) }?;
+            at += whole;
         }
     }
 
-    fn begin(&mut self) -> Result<(), Excess> {
-        let [kind, _, _, size @ ..] = self.head;
-        if !matches!(kind, METHOD | HEADER | BODY | HEARTBEAT) {
-            return Err(Excess::Type(kind));
+    /// Number of bytes that are missing of the frame that `held`, which was not handed on, begins.
+    ///
+    /// # Errors
+    /// As [`Self::follow`].
+    pub(super) fn missing(&self, held: &[u8]) -> Result<usize, Excess> {
+        let whole = self.head(held)?.map_or(BEFORE, |(_, size)| BEFORE + size + BEHIND);
+        Ok(whole.saturating_sub(held.len()))
+    }
+
+    /// Type and size of the frame that `bytes` begins; None if its head is not whole.
+    fn head(&self, bytes: &[u8]) -> Result<Option<(u8, usize)>, Excess> {
+        let Some([kind, _, _, size @ ..]) = bytes.first_chunk::<BEFORE>() else { return Ok(None) };
+        if !matches!(*kind, METHOD | HEADER | BODY | HEARTBEAT) {
+            return Err(Excess::Type(*kind));
         }
-        let (size, max) = (u32::from_be_bytes(size), self.frame_max - (BEFORE + BEHIND) as u32);
+        let (size, max) = (u32::from_be_bytes(*size), self.frame_max - (BEFORE + BEHIND) as u32);
         if size > max {
             return Err(Excess::Frame { size, max });
         }
-        (self.seen, self.rest) = (0, size as usize + BEHIND);
-        self.payload.clear();
-        Ok(())
+        Ok(Some((*kind, size as usize)))
     }
 
-    fn pass(&mut self, bytes: &[u8]) -> Result<(), Excess> {
-        self.rest -= bytes.len();
-        if matches!(self.head[0], BODY | HEARTBEAT) {
-            return Ok(());
-        }
-        self.payload.extend_from_slice(bytes);
-        if self.rest > 0 {
-            return Ok(());
-        }
-        self.payload.truncate(self.payload.len() - BEHIND);
-        match self.head[0] {
-            METHOD => self.method(),
-            _ => self.header(),
-        }
-    }
-
-    fn method(&mut self) -> Result<(), Excess> {
-        let Some((method, arguments)) = self.payload.split_first_chunk::<4>() else { return Ok(()) };
+    fn method(&mut self, payload: &mut [u8]) -> Result<(), Excess> {
+        let Some((method, arguments)) = payload.split_first_chunk_mut::<4>() else { return Ok(()) };
         if ANNOUNCING.contains(method) {
             self.announced += 1;
             return if self.announced > ANNOUNCED_MAX { Err(Excess::Announced) } else { Ok(()) };
         }
         // Two bytes of version and the length of the table.
-        match (*method == START, arguments.get(6..)) {
-            (true, Some(properties)) if is_too_deep(properties, true) => Err(Excess::Depth),
-            _ => Ok(()),
+        if *method == START
+            && let Some(properties) = arguments.get_mut(6..)
+        {
+            flatten(properties);
         }
+        Ok(())
     }
 
-    fn header(&mut self) -> Result<(), Excess> {
+    fn header(&mut self, payload: &mut [u8]) -> Result<(), Excess> {
         self.announced = self.announced.saturating_sub(1);
-        let size = self.payload.get(4..12).and_then(|size| size.try_into().ok());
+        let size = payload.get(4..12).and_then(|size| size.try_into().ok());
         // The client says what is wrong with a shorter one.
         let Some(size) = size.map(u64::from_be_bytes) else { return Ok(()) };
         if size > BODY_MAX {
             return Err(Excess::Body(size));
         }
-        if is_too_deep_content(&self.payload) {
-            return Err(Excess::Depth);
-        }
+        flatten_content(payload);
         self.inflow.received(size)
     }
 }

@@ -1,6 +1,9 @@
-//! Depth of the tables in a frame: the client's parser recurses into them and would use up its stack.
+//! Depth of the tables in a frame: the client's parser recurses into them and would use up its stack. Tables and arrays below
+//! [`DEPTH_MAX`] become byte arrays, which have the same form: a type, a length and as many bytes.
 
-/// Deepest nesting of tables and arrays that is accepted. Headers that brokers write nest three deep.
+use std::ops::Range;
+
+/// Deepest nesting of tables and arrays that is left as it is. Headers that brokers write nest three deep.
 pub(super) const DEPTH_MAX: usize = 32;
 
 /// Bytes of the fixed fields before the properties of a content header: class, weight, size of the body.
@@ -10,10 +13,14 @@ const CONTENT_TYPE: u16 = 1 << 15;
 const CONTENT_ENCODING: u16 = 1 << 14;
 const HEADERS: u16 = 1 << 13;
 
-/// Tells whether the table of headers in a content header is too deep. What is malformed is not: the parser says so.
-pub(super) fn is_too_deep_content(payload: &[u8]) -> bool {
-    let mut reader = Reader { bytes: payload.get(FIXED..).unwrap_or_default() };
-    let headers = || {
+const ARRAY: u8 = b'A';
+const TABLE: u8 = b'F';
+const BYTES: u8 = b'x';
+
+/// Flattens the table of headers in a content header. What is malformed stays: the parser says so.
+pub(super) fn flatten_content(payload: &mut [u8]) {
+    let mut reader = Reader { bytes: payload, at: FIXED, end: payload.len() };
+    let mut headers = || {
         let flags = u16::from_be_bytes(reader.take(2)?.try_into().ok()?);
         for flag in [CONTENT_TYPE, CONTENT_ENCODING] {
             if flags & flag != 0 {
@@ -22,50 +29,72 @@ pub(super) fn is_too_deep_content(payload: &[u8]) -> bool {
         }
         if flags & HEADERS == 0 { None } else { reader.long() }
     };
-    let mut headers = headers;
-    headers().is_some_and(|table| is_too_deep(table, true))
+    if let Some(table) = headers() {
+        flatten(&mut payload[table]);
+    }
 }
 
-/// Tells whether a table, or an array, is nested too deep. `bytes` is its content.
-pub(super) fn is_too_deep(bytes: &[u8], is_table: bool) -> bool {
-    let mut open = vec![(Reader { bytes }, is_table)];
-    while let Some((reader, is_table)) = open.last_mut() {
-        let next = if reader.bytes.is_empty() { None } else { reader.value(*is_table) };
-        match next {
-            Some(Some(nested)) if open.len() < DEPTH_MAX => open.push(nested),
-            Some(Some(_)) => return true,
-            Some(None) => {}
+/// Flattens the content of a table.
+pub(super) fn flatten(table: &mut [u8]) {
+    // End and kind of each level that is open.
+    let mut open = vec![(table.len(), TABLE)];
+    let mut at = 0;
+    while let Some((end, kind)) = open.last().copied() {
+        let mut reader = Reader { bytes: table, at, end };
+        match if at < end { reader.value(kind == TABLE) } else { None } {
+            Some(Some(Nested { kind, range })) if open.len() < DEPTH_MAX => {
+                at = range.start;
+                open.push((range.end, kind));
+            }
+            Some(Some(Nested { range, .. })) => {
+                // Its type stands before the four bytes of its length.
+                table[range.start - 5] = BYTES;
+                at = range.end;
+            }
+            Some(None) => at = reader.at,
             // The end, or what no parser goes on behind.
-            None => drop(open.pop()),
+            None => {
+                open.pop();
+                at = end;
+            }
         }
     }
-    false
 }
 
-/// Bytes that are still to be read.
+/// A table or an array within another.
+struct Nested {
+    kind: u8,
+    range: Range<usize>,
+}
+
+/// Bytes up to `end`, read from `at` on.
 struct Reader<'a> {
     bytes: &'a [u8],
+    at: usize,
+    end: usize,
 }
 
-impl<'a> Reader<'a> {
-    fn take(&mut self, length: usize) -> Option<&'a [u8]> {
-        let (taken, rest) = self.bytes.split_at_checked(length)?;
-        self.bytes = rest;
+impl Reader<'_> {
+    fn take(&mut self, length: usize) -> Option<&[u8]> {
+        let to = self.at.checked_add(length).filter(|to| *to <= self.end)?;
+        let taken = self.bytes.get(self.at..to)?;
+        self.at = to;
         Some(taken)
     }
 
-    fn short(&mut self) -> Option<&'a [u8]> {
+    fn short(&mut self) -> Option<()> {
         let length = self.take(1)?[0];
-        self.take(length.into())
+        self.take(length.into()).map(drop)
     }
 
-    fn long(&mut self) -> Option<&'a [u8]> {
+    fn long(&mut self) -> Option<Range<usize>> {
         let length = u32::from_be_bytes(self.take(4)?.try_into().ok()?);
-        self.take(usize::try_from(length).ok()?)
+        self.take(usize::try_from(length).ok()?)?;
+        Some(self.at - length as usize..self.at)
     }
 
-    /// Reads a value, in a table with its name; gives its content if it is a table or an array. None if it is malformed.
-    fn value(&mut self, named: bool) -> Option<Option<(Self, bool)>> {
+    /// Reads a value, in a table with its name; gives where its content is if it is a table or an array. None if it is malformed.
+    fn value(&mut self, named: bool) -> Option<Option<Nested>> {
         if named {
             self.short()?;
         }
@@ -76,8 +105,8 @@ impl<'a> Reader<'a> {
             b'I' | b'i' | b'f' => 4,
             b'D' => 5,
             b'L' | b'l' | b'd' | b'T' => 8,
-            b'S' | b'x' => return self.long().map(|_| None),
-            kind @ (b'A' | b'F') => return self.long().map(|bytes| Some((Self { bytes }, kind == b'F'))),
+            b'S' | BYTES => return self.long().map(|_| None),
+            kind @ (ARRAY | TABLE) => return self.long().map(|range| Some(Nested { kind, range })),
             _ => return None,
         };
         self.take(length).map(|_| None)
@@ -100,37 +129,68 @@ mod tests {
         [b"\x01k", &arrays[..]].concat()
     }
 
+    /// Deepest nesting in a table, as a parser that recurses finds it. None if it is malformed.
+    fn depth(bytes: &[u8], named: bool) -> Option<usize> {
+        let mut reader = Reader { bytes, at: 0, end: bytes.len() };
+        let mut deepest = 0;
+        while reader.at < reader.end {
+            if let Some(Nested { kind, range }) = reader.value(named)? {
+                deepest = deepest.max(depth(&bytes[range], kind == TABLE)?);
+            }
+        }
+        Some(deepest + 1)
+    }
+
+    fn flat(mut table: Vec<u8>) -> Vec<u8> {
+        flatten(&mut table);
+        table
+    }
+
     fn content(flags: u16, before: &[u8], table: &[u8]) -> Vec<u8> {
         [&[0; FIXED][..], &flags.to_be_bytes(), before, &long(table)].concat()
     }
 
     #[test]
-    fn tables_are_followed_to_the_limit() {
-        assert!(!is_too_deep(&nested(DEPTH_MAX), true));
-        assert!(is_too_deep(&nested(DEPTH_MAX + 1), true));
-        assert!(is_too_deep(&nested(20_000), true));
+    fn tables_are_left_as_they_are_to_the_limit_and_flattened_below() {
+        assert_eq!(flat(nested(DEPTH_MAX)), nested(DEPTH_MAX));
+        for levels in [DEPTH_MAX + 1, 100, 20_000] {
+            let (was, is) = (nested(levels), flat(nested(levels)));
+            assert_eq!(depth(&is, true), Some(DEPTH_MAX), "{levels}");
+            assert_eq!(
+                was.iter().zip(&is).filter(|(was, is)| was != is).count(),
+                1,
+                "one type is another one"
+            );
+        }
         let beside = [b"\x01at\x01\x01bV\x01cS\0\0\0\x01x\x01dL12345678".as_slice(), &nested(40)].concat();
-        assert!(is_too_deep(&beside, true), "after values of other types");
-        let flat: Vec<u8> = (0..500).flat_map(|_| nested(20)).collect();
-        assert!(!is_too_deep(&flat, true), "one after the other is not deep");
+        assert_eq!(depth(&flat(beside), true), Some(DEPTH_MAX), "after values of other types");
+        let row: Vec<u8> = (0..500).flat_map(|_| nested(20)).collect();
+        assert_eq!(flat(row.clone()), row, "one after the other is not deep");
+        let many: Vec<u8> = (0..50).flat_map(|_| nested(40)).collect();
+        assert_eq!(depth(&flat(many), true), Some(DEPTH_MAX), "each of them");
     }
 
     #[test]
     fn the_headers_of_a_message_are_found_behind_its_other_properties() {
         let deep = nested(40);
-        assert!(is_too_deep_content(&content(HEADERS, b"", &deep)));
         let all = CONTENT_TYPE | CONTENT_ENCODING | HEADERS | 1;
-        assert!(is_too_deep_content(&content(all, b"\x02ab\0", &deep)));
-        assert!(!is_too_deep_content(&content(CONTENT_TYPE, b"\x02ab", &deep)), "there are none");
-        assert!(!is_too_deep_content(&content(HEADERS, b"", &nested(3))));
+        for (mut payload, changes) in [
+            (content(HEADERS, b"", &deep), true),
+            (content(all, b"\x02ab\0", &deep), true),
+            (content(CONTENT_TYPE, b"\x02ab", &deep), false),
+            (content(HEADERS, b"", &nested(3)), false),
+        ] {
+            let was = payload.clone();
+            flatten_content(&mut payload);
+            assert_eq!(was != payload, changes);
+        }
     }
 
     proptest! {
         #[test]
-        fn any_bytes_are_read_without_a_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
-            is_too_deep(&bytes, true);
-            is_too_deep(&bytes, false);
-            is_too_deep_content(&bytes);
+        fn any_bytes_are_read_without_a_panic(mut bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+            flatten(&mut bytes);
+            flatten_content(&mut bytes);
         }
     }
 }

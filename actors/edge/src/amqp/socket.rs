@@ -3,6 +3,7 @@
 //! beside the given ones.
 
 use std::{
+    collections::VecDeque,
     fmt,
     io::{self, IoSlice, Read, Write},
     net::SocketAddr,
@@ -63,6 +64,16 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Carrier for T {}
 struct Limited {
     stream: Box<dyn Carrier>,
     follower: Follower,
+    /// Beginning of a frame that is looked into as a whole; one frame at the most.
+    held: Vec<u8>,
+    /// Such a frame, whole, as far as it was not taken yet.
+    whole: VecDeque<u8>,
+}
+
+impl Limited {
+    fn new(stream: impl Carrier + 'static, follower: Follower) -> Self {
+        Self { stream: Box::new(stream), follower, held: Vec::new(), whole: VecDeque::new() }
+    }
 }
 
 impl AsyncRead for Limited {
@@ -72,11 +83,29 @@ impl AsyncRead for Limited {
         buffer: &mut [u8],
     ) -> Poll<io::Result<usize>> {
         let this = &mut *self;
-        let read = ready!(Pin::new(&mut this.stream).poll_read(cx, buffer))?;
-        let followed = this.follower.follow(&buffer[..read]);
-        Poll::Ready(
-            followed.map(|()| read).map_err(|excess| io::Error::new(io::ErrorKind::InvalidData, excess)),
-        )
+        let breach = |excess| io::Error::new(io::ErrorKind::InvalidData, excess);
+        loop {
+            if !this.whole.is_empty() || buffer.is_empty() {
+                return Poll::Ready(this.whole.read(buffer));
+            }
+            if this.held.is_empty() {
+                let read = ready!(Pin::new(&mut this.stream).poll_read(cx, buffer))?;
+                let passed = this.follower.follow(&mut buffer[..read]).map_err(breach)?;
+                this.held.extend_from_slice(&buffer[passed..read]);
+                if passed > 0 || read == 0 {
+                    return Poll::Ready(Ok(passed));
+                }
+            } else {
+                let missing = this.follower.missing(&this.held).map_err(breach)?.min(buffer.len());
+                let read = ready!(Pin::new(&mut this.stream).poll_read(cx, &mut buffer[..missing]))?;
+                if read == 0 {
+                    return Poll::Ready(Ok(0));
+                }
+                this.held.extend_from_slice(&buffer[..read]);
+                let passed = this.follower.follow(&mut this.held).map_err(breach)?;
+                this.whole.extend(this.held.drain(..passed));
+            }
+        }
     }
 }
 
@@ -130,14 +159,14 @@ impl Reactor for Sockets {
         async move {
             let stream = connected.await?;
             let Some(Secured { connector, name }) = secured else {
-                return Ok(Limited { stream: Box::new(stream), follower });
+                return Ok(Limited::new(stream, follower));
             };
             let secured = connector.connect(name, stream.into_inner()).await.map_err(|error| {
                 io::Error::other(format!(
                     "TLS: {error}: see that the broker speaks TLS at this port, and whose its certificate is"
                 ))
             })?;
-            Ok(Limited { stream: Box::new(secured.compat()), follower })
+            Ok(Limited::new(secured.compat(), follower))
         }
     }
 }
