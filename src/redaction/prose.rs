@@ -67,21 +67,20 @@ fn shown_within(address: &str) -> String {
 fn bare_users(line: &str) -> String {
     let mut out = String::with_capacity(line.len());
     for piece in line.split_inclusive(parts_words) {
+        // What has a scheme is done with.
         let word = piece.trim_end_matches(parts_words);
-        let user = word.rsplit_once('@').map(|(user, _)| user);
+        let word = word.split_once("://").map_or(word, |(before, _)| before);
         // A path of a catalog may have both: `/entity/A:=T@sort(RID)`.
-        let is_bare =
-            !word.contains("://") && !word.starts_with('/') && user.is_some_and(|user| user.contains(':'));
-        if is_bare {
-            let (user, host) = word.rsplit_once('@').unwrap_or_default();
-            // What stands before an assignment is its key.
-            let name = user.find(':').map_or(user, |at| &user[..at]);
-            let key = name.find('=').map_or("", |at| &name[..=at]);
-            out.push_str(&format!("{key}{HIDDEN}@{host}"));
-            out.push_str(&piece[word.len()..]);
-        } else {
+        let bare = word.rsplit_once('@').filter(|(user, _)| user.contains(':') && !word.starts_with('/'));
+        let Some((user, host)) = bare else {
             out.push_str(piece);
-        }
+            continue;
+        };
+        // What stands before an assignment is its key.
+        let name = user.find(':').map_or(user, |at| &user[..at]);
+        let key = name.find('=').map_or("", |at| &name[..=at]);
+        out.push_str(&format!("{key}{HIDDEN}@{host}"));
+        out.push_str(&piece[word.len()..]);
     }
     out
 }
@@ -141,6 +140,7 @@ mod tests {
             ("host=db password=S3CR3T dbname=x", "host=db password=*** dbname=x"),
             ("{ password = \"S3CR3T\" }", "{ password = *** }"),
             ("redis://h/?password=S3CR3T", "***"),
+            ("user:S3CR3T@host:1x_y://:S3CR3T@h", "***@host:1x_y://***@h"),
             ("catalog.lab.token=S3CR3T", "catalog.lab.token=***"),
         ] {
             assert_eq!(scrubbed(text), expected);

@@ -278,7 +278,7 @@ mod tests {
             config.mongodb.uri = address.to_owned();
             config
         };
-        for address in ["nonsense", "S3CR3T://u:S3CR3T@h", "mongodb:/S3CR3T", "amqp://S3CR3T:x:y", "="] {
+        for address in ["nonsense", "S3CR3T://u:S3CR3T@h", "mongodb:/S3CR3T", "amqp://S3CR3T:x:y"] {
             let mut config = config(address);
             let told = config.check_addresses();
             assert_eq!(told.len(), 3, "{address}: {told:?}");
