@@ -1,0 +1,9 @@
+//! The edges: how each is configured, and how it is seen to work.
+
+pub(crate) mod admin;
+pub(crate) mod broker;
+pub(crate) mod catalog;
+pub(crate) mod ingester;
+pub(crate) mod producer;
+pub(crate) mod provenance;
+pub(crate) mod queue;

@@ -1,0 +1,62 @@
+//! The admin endpoint, on each of its two sockets. The tree is asked for on the other one.
+
+use std::{io, sync::Arc};
+
+use orchestrator_harness::{Site, try_http, try_raw};
+
+use crate::{
+    client::Endpoint,
+    edge::{Edge, Plan, Side},
+    generator::Protocol,
+    protocols::HttpClient,
+};
+
+struct Admin {
+    is_tcp: bool,
+    side: Side,
+    answered: u64,
+}
+
+/// The endpoint's TCP port.
+pub(crate) fn tcp(_plan: &Plan) -> Box<dyn Edge> {
+    let side = Side::Clients(Box::new(|site| Endpoint::Tcp(site.admin_tcp())));
+    Box::new(Admin { is_tcp: true, side, answered: 0 })
+}
+
+/// The endpoint's unix socket.
+pub(crate) fn unix(_plan: &Plan) -> Box<dyn Edge> {
+    let side = Side::Clients(Box::new(|site| Endpoint::Unix(site.admin_socket())));
+    Box::new(Admin { is_tcp: false, side, answered: 0 })
+}
+
+impl Edge for Admin {
+    fn protocol(&self) -> Arc<dyn Protocol> {
+        // A console's verb that changes nothing.
+        Arc::new(HttpClient { small: "GET /livez", body: "", posts: "/v1/consoles/queue/queue_store/status" })
+    }
+
+    fn side(&mut self) -> &mut Side {
+        &mut self.side
+    }
+
+    fn sections(&self) -> String {
+        String::new()
+    }
+
+    fn budget(&self) -> u64 {
+        // A body of 64 KiB for each connection.
+        64 * (64 << 10)
+    }
+
+    fn done(&mut self, site: &Site) -> u64 {
+        let answered = if self.is_tcp {
+            let request = b"GET /v1/tree HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+            try_raw(site.admin_tcp(), request).map(|answer| answer.starts_with(b"HTTP/1.1 200"))
+        } else {
+            let reply = try_http(&site.admin_socket(), "GET", "/v1/tree", &[], "");
+            io::Result::Ok(reply.is_ok_and(|reply| reply.status == 200))
+        };
+        self.answered += u64::from(answered.unwrap_or(false));
+        self.answered
+    }
+}

@@ -1,0 +1,9 @@
+//! The ingester's edges.
+
+mod control;
+mod lab;
+mod sardana;
+mod source;
+mod worker;
+
+pub(crate) use self::{control::redis, sardana::sardana, source::zmtp_source, worker::zmtp_worker};

@@ -1,0 +1,75 @@
+//! The HTTP server that Sardana posts to.
+
+use std::{net::SocketAddr, sync::Arc};
+
+use orchestrator_harness::{Site, free_port, try_raw};
+
+use super::lab::Lab;
+use crate::{
+    client::Endpoint,
+    edge::{Edge, Plan, Side},
+    generator::Protocol,
+    protocols::HttpClient,
+};
+
+struct Sardana {
+    lab: Lab,
+    address: SocketAddr,
+    side: Side,
+    accepted: u64,
+}
+
+/// An ingester's HTTP source.
+pub(crate) fn sardana(_plan: &Plan) -> Box<dyn Edge> {
+    let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
+    let side = Side::Clients(Box::new(move |_| Endpoint::Tcp(address)));
+    Box::new(Sardana { lab: Lab::new(&["eiger"]), address, side, accepted: 0 })
+}
+
+impl Edge for Sardana {
+    fn protocol(&self) -> Arc<dyn Protocol> {
+        Arc::new(HttpClient {
+            small: "POST /v1/record_data",
+            body: r#"{"timestamp":1}"#,
+            posts: "/v1/record_data",
+        })
+    }
+
+    fn side(&mut self) -> &mut Side {
+        &mut self.side
+    }
+
+    fn sections(&self) -> String {
+        let redis = format!("127.0.0.1:{}", self.lab.redis.port());
+        self.lab.section(redis, &format!("source = \"sardana\"\nlisten = \"{}\"", self.address))
+    }
+
+    fn budget(&self) -> u64 {
+        // Four bodies of 64 MiB at a time is what the attack can have in hand, and the backlog of 16 MiB.
+        (4 * 64 + 16) << 20
+    }
+
+    fn feed(&mut self, _site: &Site) {
+        self.lab.ensure();
+    }
+
+    /// Posts of an attack may have filled the backlog, where they wait for events: the next mapping begins anew.
+    fn peer_is_sane(&mut self, _site: &Site) {
+        self.lab.begin();
+    }
+
+    /// A record is accepted. Whether it is waited for is a matter of events.
+    fn done(&mut self, _site: &Site) -> u64 {
+        if self.lab.is_taken() {
+            let body = r#"{"timestamp":1}"#;
+            let request = format!(
+                "POST /v1/record_data HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\n\
+                 Content-Length: {}\r\n\r\n{body}",
+                body.len()
+            );
+            let answer = try_raw(self.address, request.as_bytes());
+            self.accepted += u64::from(answer.is_ok_and(|answer| answer.starts_with(b"HTTP/1.1 2")));
+        }
+        self.accepted
+    }
+}

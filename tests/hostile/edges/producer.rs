@@ -1,0 +1,95 @@
+//! The producer's edges: jobs go on being pushed.
+
+use std::sync::{Arc, OnceLock};
+
+use orchestrator_harness::{DATABASE, Faktory, MongoDb, Site, TANGLES, Tanglenomicon};
+use serde_json::{Value, json};
+
+use crate::{
+    edge::{Edge, Plan, Side},
+    generator::Protocol,
+    protocols,
+};
+
+/// Pages of the first stencil's sets: ten thousand jobs, more than are pushed while a cell runs.
+const TANGLES_COUNT: u64 = 100;
+/// What holds the jobs back to a hundred a second or so.
+const PACE: [&str; 2] = ["--push-latency-ms", "50"];
+
+struct Producer {
+    queue: Faktory,
+    sections: String,
+    protocol: Arc<dyn Protocol>,
+    side: Side,
+    budget: u64,
+}
+
+/// The database of all producers; each has stencils of its own.
+fn database() -> &'static MongoDb {
+    static SHARED: OnceLock<MongoDb> = OnceLock::new();
+    SHARED.get_or_init(|| {
+        let server = MongoDb::start();
+        let tangle = |number| json!({"_id": {"$oid": Tanglenomicon::tangle_id(2, number)}, "notation": "n", "TCN": 2, "is_good": true, "positivity": "neutral"});
+        server.insert(DATABASE, TANGLES, &(0..TANGLES_COUNT).map(tangle).collect::<Vec<Value>>());
+        server
+    })
+}
+
+fn sections(stencils: &str, database: impl ToString, queue: impl ToString) -> String {
+    format!(
+        "[producer]\npage_size = 1\nchunk = 5\npoll_ms = 100\n\
+         [producer.faktory]\nurl = \"tcp://{}\"\n\
+         [producer.mongodb]\nuri = \"mongodb://{}\"\nstencils = \"{stencils}\"\n",
+        queue.to_string(),
+        database.to_string(),
+    )
+}
+
+fn stencils(plan: &Plan) -> String {
+    let name = plan.name();
+    let stencil = json!({"_id": {"$oid": Tanglenomicon::stencil_id(0)}, "TCN": 4, "rootstock_tcn": 2, "scion_tcn": 2, "state": 0});
+    let config = json!({"_id": "config", "current_completed_tcn": 3, "max_tcn": 4});
+    database().insert(DATABASE, &name, &[stencil, config]);
+    name
+}
+
+/// The producer's Faktory.
+pub(crate) fn faktory(plan: &Plan) -> Box<dyn Edge> {
+    let queue = Faktory::start(&PACE);
+    let (switch, side) = Side::servers(queue.port());
+    let database = format!("127.0.0.1:{}", database().port());
+    let sections = sections(&stencils(plan), database, switch.address());
+    // An answer of 8 MiB on each of up to two connections, with room to grow.
+    Box::new(Producer { queue, sections, protocol: Arc::new(protocols::Faktory), side, budget: 32 << 20 })
+}
+
+/// The producer's MongoDB.
+pub(crate) fn mongodb(plan: &Plan) -> Box<dyn Edge> {
+    let queue = Faktory::start(&PACE);
+    let (switch, side) = Side::servers(database().port());
+    let sections = sections(&stencils(plan), switch.address(), format!("127.0.0.1:{}", queue.port()));
+    // A message of 48 MB, the protocol's own limit.
+    Box::new(Producer { queue, sections, protocol: Arc::new(protocols::MongoDb), side, budget: 48 << 20 })
+}
+
+impl Edge for Producer {
+    fn protocol(&self) -> Arc<dyn Protocol> {
+        self.protocol.clone()
+    }
+
+    fn side(&mut self) -> &mut Side {
+        &mut self.side
+    }
+
+    fn sections(&self) -> String {
+        self.sections.clone()
+    }
+
+    fn budget(&self) -> u64 {
+        self.budget
+    }
+
+    fn done(&mut self, _site: &Site) -> u64 {
+        self.queue.accepted().len() as u64
+    }
+}

@@ -1,0 +1,163 @@
+//! Provenance's edges: rows go on being stored.
+
+use std::{
+    sync::{Arc, Mutex, OnceLock, PoisonError},
+    thread::{self, JoinHandle},
+};
+
+use orchestrator_harness::{MongoDb, Postgres, Site, psql, sha1_of, try_http};
+use serde_json::json;
+
+use crate::{
+    edge::{Edge, Plan, Side},
+    edges::broker::broker,
+    generator::Protocol,
+    protocols,
+};
+
+/// Rows of range 0 only: fewer queues to declare, and fewer children in the tree.
+const RANGE: &str = "ranges = \"0\"";
+
+/// How stored rows are counted, beside the process where that is possible.
+enum Count {
+    /// The writer's metric.
+    Written,
+    /// The rows in this database.
+    Rows(String),
+    /// The process's own answer.
+    Stats,
+}
+
+struct Provenance {
+    sections: String,
+    protocol: Arc<dyn Protocol>,
+    side: Side,
+    budget: u64,
+    count: Count,
+    rows: u32,
+    addition: Option<JoinHandle<()>>,
+}
+
+impl Provenance {
+    fn new(
+        sections: String,
+        protocol: impl Protocol + 'static,
+        side: Side,
+        budget: u64,
+        count: Count,
+    ) -> Box<dyn Edge> {
+        let protocol = Arc::new(protocol);
+        Box::new(Self { sections, protocol, side, budget, count, rows: 0, addition: None })
+    }
+}
+
+/// The broker between client and workers, all of which are in the one process.
+pub(crate) fn amqp(plan: &Plan) -> Box<dyn Edge> {
+    let (port, vhost) = broker(plan);
+    let (switch, side) = Side::servers(port);
+    let sections = format!(
+        "[provenance]\n{RANGE}\ntransport = \"amqp\"\n[provenance.amqp]\nurl = \"amqp://guest:guest@{}/{vhost}\"\n\
+         [provenance.sqlite]\npath = \"{}/provenance.db\"\n",
+        switch.address(),
+        plan.directory.display(),
+    );
+    // Buffers of 8 MiB for each of two connections, and the rows of a message.
+    Provenance::new(sections, protocols::Amqp, side, 32 << 20, Count::Stats)
+}
+
+/// The store in PostgreSQL.
+pub(crate) fn postgres(plan: &Plan) -> Box<dyn Edge> {
+    static SHARED: OnceLock<(Postgres, Mutex<String>)> = OnceLock::new();
+    let (server, template) = SHARED.get_or_init(|| {
+        let server = Postgres::start();
+        let template = server.create_database("template");
+        let site = Site::new(env!("CARGO_BIN_EXE_orchestrator"));
+        let (code, _, error) = site.cli(&["provenance", "init", "--dsn", &template]);
+        assert_eq!(code, 0, "{error}");
+        (server, Mutex::new(template))
+    });
+    let template = template.lock().unwrap_or_else(PoisonError::into_inner);
+    let (server_address, _) = template.rsplit_once('/').expect("an address");
+    let name = plan.name();
+    server
+        .script(&format!("{server_address}/postgres"), &format!("CREATE DATABASE {name} TEMPLATE template"));
+    let port = server_address.rsplit_once(':').and_then(|(_, port)| port.parse().ok()).expect("a port");
+    let (switch, side) = Side::servers(port);
+    let dsn = format!("{server_address}/{name}");
+    let sections = format!(
+        "[provenance]\ndead_letters = \"{0}/letters.db\"\n[provenance.writer]\nkind = \"postgres\"\n\
+         [provenance.postgres]\ndsn = \"postgresql://postgres@{1}/{name}\"\n",
+        plan.directory.display(),
+        switch.address(),
+    );
+    Provenance::new(sections, protocols::Postgres, side, 32 << 20, Count::Rows(dsn))
+}
+
+/// The store in MongoDB.
+pub(crate) fn mongodb(plan: &Plan) -> Box<dyn Edge> {
+    static SHARED: OnceLock<MongoDb> = OnceLock::new();
+    let (switch, side) = Side::servers(SHARED.get_or_init(MongoDb::start).port());
+    let sections = format!(
+        "[provenance]\ndead_letters = \"{}/letters.db\"\n[provenance.writer]\nkind = \"mongodb\"\n\
+         [provenance.mongodb]\nuri = \"mongodb://{}\"\ndatabase = \"{}\"\n",
+        plan.directory.display(),
+        switch.address(),
+        plan.name(),
+    );
+    // A message of 48 MB, the protocol's own limit.
+    Provenance::new(sections, protocols::MongoDb, side, 48 << 20, Count::Written)
+}
+
+impl Edge for Provenance {
+    fn protocol(&self) -> Arc<dyn Protocol> {
+        self.protocol.clone()
+    }
+
+    fn side(&mut self) -> &mut Side {
+        &mut self.side
+    }
+
+    fn sections(&self) -> String {
+        self.sections.clone()
+    }
+
+    fn budget(&self) -> u64 {
+        self.budget
+    }
+
+    /// One call at a time; one that gets no answer ends by itself.
+    fn feed(&mut self, site: &Site) {
+        if self.addition.as_ref().is_some_and(|addition| !addition.is_finished()) {
+            return;
+        }
+        self.rows += 1;
+        // Its first byte ends in a zero.
+        let row = json!({"add": "content", "id": sha1_of(0, self.rows * 16), "date": "2005-03-18T01:58:31Z"});
+        let (socket, body) = (site.admin_socket(), json!({"rows": [row]}).to_string());
+        self.addition = Some(thread::spawn(move || {
+            let json = ["Content-Type: application/json"];
+            // Whether it is stored shows where rows are counted.
+            let _ = try_http(&socket, "POST", "/v1/consoles/provenance/client/add", &json, &body);
+        }));
+    }
+
+    fn done(&mut self, site: &Site) -> u64 {
+        match &self.count {
+            Count::Written => site.figure("provenance/writer", "written"),
+            Count::Rows(dsn) => psql(dsn, "SELECT count(*) FROM content")
+                .ok()
+                .and_then(|count| count.parse().ok())
+                .unwrap_or(0),
+            Count::Stats => {
+                let json = ["Content-Type: application/json"];
+                let path = "/v1/consoles/provenance/client/stats";
+                let reply = try_http(&site.admin_socket(), "POST", path, &json, "{}");
+                reply
+                    .ok()
+                    .filter(|reply| reply.status == 200)
+                    .and_then(|reply| reply.json()["content"].as_u64())
+                    .unwrap_or(0)
+            }
+        }
+    }
+}

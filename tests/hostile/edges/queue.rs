@@ -1,0 +1,52 @@
+//! The worker socket. The worker that is watched beside the attack is another client of the same socket.
+
+use std::sync::Arc;
+
+use orchestrator_harness::{Reply, Site, Worker};
+
+use crate::{
+    client::Endpoint,
+    edge::{Edge, Plan, Side},
+    generator::Protocol,
+    protocols::WorkerLine,
+};
+
+struct WorkerSocket {
+    side: Side,
+    answered: u64,
+}
+
+/// The queue's unix socket.
+pub(crate) fn worker_socket(_plan: &Plan) -> Box<dyn Edge> {
+    let side = Side::Clients(Box::new(|site| Endpoint::Unix(site.socket())));
+    Box::new(WorkerSocket { side, answered: 0 })
+}
+
+impl Edge for WorkerSocket {
+    fn protocol(&self) -> Arc<dyn Protocol> {
+        Arc::new(WorkerLine)
+    }
+
+    fn side(&mut self) -> &mut Side {
+        &mut self.side
+    }
+
+    fn sections(&self) -> String {
+        String::new()
+    }
+
+    fn budget(&self) -> u64 {
+        // A request of 65,536 bytes for each connection; the attack has 16 connections at a time, 64 silent ones.
+        64 * 65_536
+    }
+
+    /// A new worker is answered.
+    fn done(&mut self, site: &Site) -> u64 {
+        let asked = Worker::connect(&site.socket()).and_then(|mut worker| {
+            worker.send(b"READY\n")?;
+            worker.try_reply()
+        });
+        self.answered += u64::from(matches!(asked, Ok(Reply::Job { .. } | Reply::NoJobs)));
+        self.answered
+    }
+}

@@ -1,0 +1,108 @@
+//! Runs cells side by side: they mostly wait, so more of them than there are processors.
+
+use std::{
+    any::Any,
+    collections::HashMap,
+    panic::{AssertUnwindSafe, catch_unwind},
+    path::PathBuf,
+    sync::{Arc, Condvar, Mutex, OnceLock, PoisonError},
+    thread,
+};
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use crate::{
+    behaviour::Behaviour,
+    cell,
+    edge::{Build, Plan},
+    edges::broker,
+};
+
+/// Cells at a time for each processor.
+const CELLS_PER_PROCESSOR: usize = 3;
+
+type Key = (&'static str, Behaviour);
+
+#[derive(Default)]
+struct Results {
+    found: Mutex<HashMap<Key, Result<(), String>>>,
+    more: Condvar,
+}
+
+/// Returns when the cell has run, among the others that this run of the tests selects.
+///
+/// # Panics
+/// With every promise that was broken.
+pub(crate) fn verdict(edge: &'static str, behaviour: Behaviour, edges: &'static [(&'static str, Build)]) {
+    static RESULTS: OnceLock<Arc<Results>> = OnceLock::new();
+    let results = RESULTS.get_or_init(|| start(edges));
+    let mut found = results.found.lock().unwrap_or_else(PoisonError::into_inner);
+    loop {
+        if let Some(result) = found.remove(&(edge, behaviour)) {
+            drop(found);
+            if let Err(broken) = result {
+                panic!("{edge} {behaviour}: {broken}");
+            }
+            return;
+        }
+        found = results.more.wait(found).unwrap_or_else(PoisonError::into_inner);
+    }
+}
+
+fn start(edges: &'static [(&'static str, Build)]) -> Arc<Results> {
+    // Floods need as many descriptors as they can get.
+    let limit: Rlimit = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }).expect("up to the hard limit");
+    let all =
+        edges.iter().flat_map(|(edge, build)| Behaviour::ALL.map(|behaviour| (*edge, behaviour, *build)));
+    let mut selected: Vec<_> = all.filter(|(edge, behaviour, _)| is_selected(edge, *behaviour)).collect();
+    if selected.iter().any(|(edge, ..)| broker::EDGES.contains(edge)) {
+        thread::spawn(broker::prepare);
+    }
+    selected.reverse();
+    let (left, results) = (Arc::new(Mutex::new(selected)), Arc::new(Results::default()));
+    let processors = thread::available_parallelism().map_or(2, usize::from);
+    for _ in 0..processors * CELLS_PER_PROCESSOR {
+        let (left, results) = (left.clone(), results.clone());
+        thread::spawn(move || {
+            loop {
+                let next = left.lock().unwrap_or_else(PoisonError::into_inner).pop();
+                let Some((edge, behaviour, build)) = next else { return };
+                let plan = Plan { edge, behaviour, directory: PathBuf::new() };
+                let ran = catch_unwind(AssertUnwindSafe(|| cell::run(plan, build)));
+                let result = ran.unwrap_or_else(|panic| Err(text_of(&*panic)));
+                if let Ok(figures) = &result {
+                    eprintln!("{edge} {behaviour}: {figures}");
+                }
+                let mut found = results.found.lock().unwrap_or_else(PoisonError::into_inner);
+                found.insert((edge, behaviour), result.map(|_| ()));
+                results.more.notify_all();
+            }
+        });
+    }
+    results
+}
+
+/// Tells whether the arguments of this process select the cell's test, by the rules of Rust's test runner.
+fn is_selected(edge: &str, behaviour: Behaviour) -> bool {
+    let name = format!("{edge}::{behaviour}");
+    let (mut filters, mut skipped, mut exact) = (Vec::new(), Vec::new(), false);
+    let mut arguments = std::env::args().skip(1);
+    while let Some(argument) = arguments.next() {
+        match argument.as_str() {
+            "--exact" => exact = true,
+            "--skip" => skipped.extend(arguments.next()),
+            "--test-threads" | "--format" | "--color" | "--logfile" | "-Z" => drop(arguments.next()),
+            flag if flag.starts_with('-') => {}
+            _ => filters.push(argument),
+        }
+    }
+    let matches = |filter: &String| if exact { name == *filter } else { name.contains(filter.as_str()) };
+    (filters.is_empty() || filters.iter().any(matches)) && !skipped.iter().any(matches)
+}
+
+fn text_of(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().cloned();
+    text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()))
+        .unwrap_or_else(|| "a panic".to_owned())
+}

@@ -1,0 +1,170 @@
+//! The address that a dialling edge is configured with: behind it is the real server, or a hostile peer.
+
+use std::{
+    io,
+    net::{Shutdown, SocketAddr, TcpListener, TcpStream},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering::SeqCst},
+    },
+    thread,
+    time::Instant,
+};
+
+use crate::{
+    behaviour::Behaviour,
+    generator::{Protocol, strike},
+    wire::{Socket, Wire},
+};
+
+/// A listening port of loopback.
+#[derive(Clone)]
+pub(crate) struct Switch(Arc<Shared>);
+
+struct Shared {
+    address: SocketAddr,
+    state: Mutex<State>,
+    /// Connections that hostile peers accepted.
+    attacked: AtomicU64,
+}
+
+struct State {
+    mode: Mode,
+    /// Both ends of every connection, to cut them. Those that ended are swept out as others come.
+    open: Vec<TcpStream>,
+}
+
+impl State {
+    fn cut(&mut self) {
+        for stream in self.open.drain(..) {
+            // It may have ended already.
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+    }
+}
+
+#[derive(Clone)]
+enum Mode {
+    Sane(SocketAddr),
+    Hostile(Arc<dyn Protocol>, Behaviour, Instant),
+    Closed,
+}
+
+impl Switch {
+    /// Opens a port that leads to `real`, which needs not listen yet.
+    pub(crate) fn to(real: SocketAddr) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let state = State { mode: Mode::Sane(real), open: Vec::new() };
+        let address = listener.local_addr().expect("its address");
+        let switch =
+            Self(Arc::new(Shared { address, state: Mutex::new(state), attacked: AtomicU64::new(0) }));
+        let accepting = Arc::downgrade(&switch.0);
+        thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let shared: Option<Arc<Shared>> = accepting.upgrade();
+                if !shared.is_some_and(|shared| shared.take(stream)) {
+                    return;
+                }
+            }
+        });
+        switch
+    }
+
+    /// As [`Switch::to`], for a port of loopback.
+    pub(crate) fn to_port(port: u16) -> Self {
+        Self::to(SocketAddr::from(([127, 0, 0, 1], port)))
+    }
+
+    /// The address that the edge dials.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.0.address
+    }
+
+    /// Cuts all connections and puts a hostile peer there.
+    pub(crate) fn turn_hostile(&self, protocol: Arc<dyn Protocol>, behaviour: Behaviour, until: Instant) {
+        self.turn(Mode::Hostile(protocol, behaviour, until));
+    }
+
+    /// Cuts all connections and puts the real server there.
+    pub(crate) fn turn_sane(&self, real: SocketAddr) {
+        self.turn(Mode::Sane(real));
+    }
+
+    /// Cuts all connections.
+    pub(crate) fn cut(&self) {
+        self.0.lock().cut();
+    }
+
+    /// Number of connections that hostile peers accepted.
+    pub(crate) fn attacked(&self) -> u64 {
+        self.0.attacked.load(SeqCst)
+    }
+
+    fn turn(&self, mode: Mode) {
+        self.0.turn(mode);
+    }
+}
+
+impl Shared {
+    fn turn(&self, mode: Mode) {
+        let mut state = self.lock();
+        state.mode = mode;
+        state.cut();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Serves a connection on threads of its own; false once the switch is gone.
+    fn take(&self, stream: TcpStream) -> bool {
+        let mut state = self.lock();
+        state.open.retain(|stream| stream.peer_addr().is_ok());
+        let Ok(kept) = stream.try_clone() else { return true };
+        state.open.push(kept);
+        match state.mode.clone() {
+            Mode::Sane(real) => {
+                let Ok(server) = TcpStream::connect(real) else {
+                    // As where nobody listens, as far as a relay can.
+                    let _ = stream.shutdown(Shutdown::Both);
+                    return true;
+                };
+                state.open.extend(server.try_clone());
+                relay(stream, server);
+            }
+            Mode::Hostile(protocol, behaviour, until) => {
+                let number = self.attacked.fetch_add(1, SeqCst);
+                // Before and after the handshake in turn; of two connections that are made together, one each.
+                let greeted = (number ^ (number >> 1)) & 1 == 1;
+                thread::spawn(move || {
+                    let wire = Wire::new(Socket::Tcp(stream), until);
+                    // However the connection ends.
+                    let _ = wire.and_then(|mut wire| strike(&*protocol, behaviour, greeted, &mut wire));
+                });
+            }
+            Mode::Closed => return false,
+        }
+        true
+    }
+}
+
+fn relay(one: TcpStream, other: TcpStream) {
+    let _ = (one.set_nodelay(true), other.set_nodelay(true));
+    let (Ok(one_again), Ok(other_again)) = (one.try_clone(), other.try_clone()) else { return };
+    for (mut from, mut to) in [(one, other), (other_again, one_again)] {
+        thread::spawn(move || {
+            let _ = io::copy(&mut from, &mut to);
+            let _ = (from.shutdown(Shutdown::Both), to.shutdown(Shutdown::Both));
+        });
+    }
+}
+
+impl Drop for Switch {
+    fn drop(&mut self) {
+        if Arc::strong_count(&self.0) == 1 {
+            self.turn(Mode::Closed);
+            // Wakes the accepting thread up, which ends then.
+            let _ = TcpStream::connect(self.0.address);
+        }
+    }
+}
