@@ -107,6 +107,8 @@ fn one(
         // Else the system runs out of ports: each keeps its own for a minute after its end.
         set_socket_linger(stream, Some(Duration::ZERO))?;
     }
+    // The same choices in each run.
+    fastrand::seed(number);
     let mut wire = Wire::new(socket, until)?;
     let greeted = number % 2 == 1;
     if behaviour != Behaviour::Floods {

@@ -12,6 +12,7 @@ mod edges;
 mod generator;
 mod pool;
 mod protocols;
+mod reference;
 mod switch;
 mod watch;
 mod wire;

@@ -16,6 +16,7 @@ use crate::{
     cell,
     edge::{Build, Plan},
     edges::broker,
+    reference,
 };
 
 /// Cells at a time for each processor.
@@ -55,6 +56,7 @@ fn start(edges: &'static [(&'static str, Build)]) -> Arc<Results> {
     setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }).expect("up to the hard limit");
     let all =
         edges.iter().flat_map(|(edge, build)| Behaviour::ALL.map(|behaviour| (*edge, behaviour, *build)));
+    reference::prepare();
     let mut selected: Vec<_> = all.filter(|(edge, behaviour, _)| is_selected(edge, *behaviour)).collect();
     if selected.iter().any(|(edge, ..)| broker::EDGES.contains(edge)) {
         thread::spawn(broker::prepare);

@@ -137,6 +137,8 @@ impl Shared {
                 // Before and after the handshake in turn; of two connections that are made together, one each.
                 let greeted = (number ^ (number >> 1)) & 1 == 1;
                 thread::spawn(move || {
+                    // The same choices in each run.
+                    fastrand::seed(number);
                     let wire = Wire::new(Socket::Tcp(stream), until);
                     // However the connection ends.
                     let _ = wire.and_then(|mut wire| strike(&*protocol, behaviour, greeted, &mut wire));

@@ -5,7 +5,7 @@ use std::{
     io::Read,
     path::Path,
     sync::{
-        Arc,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering::SeqCst},
     },
     thread::{self, JoinHandle},
@@ -34,77 +34,105 @@ pub(crate) struct Look {
     pub(crate) round_trips: u64,
 }
 
-/// All that was seen.
-#[derive(Debug, Default)]
+/// All that was seen so far.
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Seen {
     /// One entry each [`PERIOD`], roughly.
     pub(crate) looks: Vec<Look>,
-    /// How long each answer with the tree took.
-    pub(crate) trees: Vec<Duration>,
-    /// Requests for the tree that were not answered with one.
-    pub(crate) no_tree: u64,
+    /// When the tree was asked for, and how long its answer took; None: there was none.
+    pub(crate) trees: Vec<(Instant, Option<Duration>)>,
+    /// Why the worker ended: it was sent away, or its connection was lost.
+    pub(crate) worker_lost: Option<String>,
+}
+
+impl Seen {
+    /// Half of the trees that were asked for from `begun` to `end` took no longer than this.
+    pub(crate) fn median_tree(&self, begun: Instant, end: Instant) -> Option<Duration> {
+        let asked = self.trees.iter().filter(|(at, _)| (begun..=end).contains(at));
+        let mut took: Vec<_> = asked.filter_map(|(_, took)| *took).collect();
+        took.sort();
+        took.get(took.len() / 2).copied()
+    }
+
+    /// Round trips of the worker from `begun` to `end`.
+    pub(crate) fn round_trips(&self, begun: Instant, end: Instant) -> u64 {
+        let until = |at: Instant| {
+            self.looks.iter().take_while(|look| look.at <= at).last().map_or(0, |look| look.round_trips)
+        };
+        until(end) - until(begun)
+    }
+
+    /// Most lines that the log got within `window`, from `begun` on.
+    pub(crate) fn most_lines(&self, begun: Instant, window: Duration) -> u64 {
+        let looks = self.looks.iter().filter(|look| look.at >= begun);
+        let lines = looks.clone().map(|first| {
+            let inside = looks.clone().take_while(|look| look.at <= first.at + window);
+            inside.last().map_or(0, |last| last.lines - first.lines)
+        });
+        lines.max().unwrap_or_default()
+    }
 }
 
 /// Threads that look at a running instance.
 pub(crate) struct Watch {
     stop: Arc<AtomicBool>,
-    looks: JoinHandle<Vec<Look>>,
-    trees: JoinHandle<(Vec<Duration>, u64)>,
-    worker: JoinHandle<Result<(), String>>,
+    seen: Arc<Mutex<Seen>>,
+    threads: Vec<JoinHandle<()>>,
 }
 
 impl Watch {
     /// Begins to look at the instance on `site`, whose worker socket has to be served.
     pub(crate) fn start(site: &Site, ask_tree: AskTree) -> Self {
-        let stop = Arc::new(AtomicBool::new(false));
+        let (stop, seen) = (Arc::new(AtomicBool::new(false)), Arc::<Mutex<Seen>>::default());
         let round_trips = Arc::new(AtomicU64::new(0));
-        let (log, worker) = (site.log_path(), site.worker());
-        let looks = thread::spawn({
-            let (stop, round_trips) = (stop.clone(), round_trips.clone());
-            move || {
-                let (mut looks, mut counter) = (Vec::new(), LineCounter::new(&log));
-                while !stop.load(SeqCst) {
-                    let lines = counter.count();
-                    looks.push(Look { at: Instant::now(), lines, round_trips: round_trips.load(SeqCst) });
-                    thread::sleep(PERIOD);
-                }
-                looks
+        let mut watch = Self { stop, seen, threads: Vec::new() };
+        let (mut log, worker, count) =
+            (LineCounter::new(&site.log_path()), site.worker(), round_trips.clone());
+        watch.repeat(move |seen| {
+            let look = Look { at: Instant::now(), lines: log.count(), round_trips: count.load(SeqCst) };
+            lock(seen).looks.push(look);
+        });
+        watch.repeat(move |seen| {
+            let asked = Instant::now();
+            let answered = ask_tree();
+            lock(seen).trees.push((asked, answered.then(|| asked.elapsed())));
+        });
+        let (stop, seen) = (watch.stop.clone(), watch.seen.clone());
+        watch.threads.push(thread::spawn(move || {
+            if let Err(lost) = work(worker, &stop, &round_trips) {
+                lock(&seen).worker_lost = Some(lost);
             }
-        });
-        let trees = thread::spawn({
-            let stop = stop.clone();
-            move || {
-                let (mut trees, mut missing) = (Vec::new(), 0);
-                while !stop.load(SeqCst) {
-                    let asked = Instant::now();
-                    if ask_tree() {
-                        trees.push(asked.elapsed())
-                    } else {
-                        missing += 1
-                    }
-                    thread::sleep(PERIOD);
-                }
-                (trees, missing)
+        }));
+        watch
+    }
+
+    fn repeat(&mut self, mut look: impl FnMut(&Mutex<Seen>) + Send + 'static) {
+        let (stop, seen) = (self.stop.clone(), self.seen.clone());
+        self.threads.push(thread::spawn(move || {
+            while !stop.load(SeqCst) {
+                look(&seen);
+                thread::sleep(PERIOD);
             }
-        });
-        let worker = thread::spawn({
-            let stop = stop.clone();
-            move || work(worker, &stop, &round_trips)
-        });
-        Self { stop, looks, trees, worker }
+        }));
+    }
+
+    /// What was seen so far.
+    pub(crate) fn seen(&self) -> Seen {
+        lock(&self.seen).clone()
     }
 
     /// Ends it.
-    ///
-    /// # Errors
-    /// The worker lost its connection, or got no answer.
-    pub(crate) fn end(self) -> Result<Seen, String> {
+    pub(crate) fn end(self) -> Seen {
         self.stop.store(true, SeqCst);
-        let (trees, no_tree) = self.trees.join().expect("a thread that does not panic");
-        let looks = self.looks.join().expect("a thread that does not panic");
-        self.worker.join().expect("a thread that does not panic")?;
-        Ok(Seen { looks, trees, no_tree })
+        for thread in self.threads {
+            thread.join().expect("a thread that does not panic");
+        }
+        lock(&self.seen).clone()
     }
+}
+
+fn lock(seen: &Mutex<Seen>) -> MutexGuard<'_, Seen> {
+    seen.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Counts the lines of a log that grows.

@@ -39,7 +39,7 @@ struct Provenance {
 }
 
 impl Provenance {
-    fn new(
+    fn fixture(
         sections: String,
         protocol: impl Protocol + 'static,
         side: Side,
@@ -62,7 +62,7 @@ pub(crate) fn amqp(plan: &Plan) -> Box<dyn Edge> {
         plan.directory.display(),
     );
     // Buffers of 8 MiB for each of two connections, and the rows of a message.
-    Provenance::new(sections, protocols::Amqp, side, 32 << 20, Count::Stats)
+    Provenance::fixture(sections, protocols::Amqp, side, 32 << 20, Count::Stats)
 }
 
 /// The store in PostgreSQL.
@@ -90,7 +90,7 @@ pub(crate) fn postgres(plan: &Plan) -> Box<dyn Edge> {
         plan.directory.display(),
         switch.address(),
     );
-    Provenance::new(sections, protocols::Postgres, side, 32 << 20, Count::Rows(dsn))
+    Provenance::fixture(sections, protocols::Postgres, side, 32 << 20, Count::Rows(dsn))
 }
 
 /// The store in MongoDB.
@@ -105,7 +105,7 @@ pub(crate) fn mongodb(plan: &Plan) -> Box<dyn Edge> {
         plan.name(),
     );
     // A message of 48 MB, the protocol's own limit.
-    Provenance::new(sections, protocols::MongoDb, side, 48 << 20, Count::Written)
+    Provenance::fixture(sections, protocols::MongoDb, side, 48 << 20, Count::Written)
 }
 
 impl Edge for Provenance {

@@ -40,7 +40,7 @@ impl Protocol for Faktory {
     }
 
     fn announcement(&self, request: &[u8]) -> Vec<u8> {
-        if request.len() % 2 == 0 {
+        if fastrand::bool() {
             b"$2147483648\r\n".to_vec()
         } else {
             b"*2147483648\r\n$2147483648\r\n".to_vec()
@@ -82,6 +82,6 @@ impl Protocol for Faktory {
     }
 
     fn small(&self, request: &[u8]) -> Vec<u8> {
-        if request.len() % 2 == 0 { b"+OK\r\n".to_vec() } else { bulk(b"{}") }
+        if fastrand::bool() { b"+OK\r\n".to_vec() } else { bulk(b"{}") }
     }
 }

@@ -1,0 +1,67 @@
+//! An instance that nobody attacks, beside all cells: it tells how slow the machine is while a cell runs. Limits of time were set for
+//! a machine that has time; a test run shares its processors with other cells and with whatever else runs there.
+
+use std::{
+    os::unix::process::CommandExt,
+    process::{Child, Command, Stdio},
+    sync::OnceLock,
+    time::{Duration, Instant},
+};
+
+use orchestrator_harness::{Instance, Site, try_http};
+
+use crate::{cell, watch::Watch};
+
+/// Time in which half of its trees are there on a machine of two cores that runs some cells and nothing else.
+const USUAL: Duration = Duration::from_millis(25);
+/// Round trips of its worker, of about a hundred in a second, from which on others can be expected to have some, too.
+const WORKING: u64 = 5;
+
+/// Ends the instance when standard input ends: a static is never dropped, but its pipe is closed with the process.
+const GUARD: &str = r#"cat >/dev/null; kill -9 "$1"; rm -rf "$2""#;
+
+struct Reference {
+    watch: Watch,
+    _site: Site,
+    _instance: Instance,
+    _guard: Child,
+}
+
+fn shared() -> &'static Reference {
+    static SHARED: OnceLock<Reference> = OnceLock::new();
+    SHARED.get_or_init(|| {
+        let site = Site::new(env!("CARGO_BIN_EXE_orchestrator"));
+        // With as many children as the largest cell has.
+        let sections = format!(
+            "[provenance]\n[provenance.sqlite]\npath = \"{}/provenance.db\"\n",
+            site.path().display()
+        );
+        let instance = cell::start(&site, &sections);
+        let mut guard = Command::new("sh");
+        guard.args(["-c", GUARD, "guard", &instance.pid().to_string()]).arg(site.path());
+        // An interrupt at the terminal is not for it.
+        let guard = guard.stdin(Stdio::piped()).process_group(0).spawn().expect("sh runs");
+        let socket = site.admin_socket();
+        let json = ["Accept: application/json"];
+        let ask =
+            move || try_http(&socket, "GET", "/v1/tree", &json, "").is_ok_and(|reply| reply.status == 200);
+        let watch = Watch::start(&site, Box::new(ask));
+        Reference { watch, _site: site, _instance: instance, _guard: guard }
+    })
+}
+
+/// Starts it.
+pub(crate) fn prepare() {
+    shared();
+}
+
+/// How many times slower than usual the machine was from `begun` to `end`; at least 1.
+pub(crate) fn slowness(begun: Instant, end: Instant) -> f64 {
+    let median = shared().watch.seen().median_tree(begun, end).unwrap_or_default();
+    (median.as_secs_f64() / USUAL.as_secs_f64()).max(1.0)
+}
+
+/// Did its worker make progress from `begun` to `end`?
+pub(crate) fn works(begun: Instant, end: Instant) -> bool {
+    shared().watch.seen().round_trips(begun, end) >= WORKING
+}
