@@ -17,6 +17,9 @@ const MESSAGE_COST: u64 = 512;
 /// Most messages that are announced and not begun: one for each channel is what the protocol allows.
 const ANNOUNCED_MAX: u64 = 2_047;
 
+/// Most frames of a handshake, heartbeats included; three to five are usual.
+const HANDSHAKE_MAX: u64 = 100;
+
 const METHOD: u8 = 1;
 const HEADER: u8 = 2;
 const BODY: u8 = 3;
@@ -56,6 +59,9 @@ pub(super) enum Excess {
         "messages of more than {WAITING_MAX} bytes wait to be taken: lower prefetch, or the rows of a message"
     )]
     Waiting,
+    /// More frames than a handshake has.
+    #[error("the broker sends more than {HANDSHAKE_MAX} frames and does not end the handshake")]
+    Handshake,
     /// Deliveries without content.
     #[error("the broker announces more than {ANNOUNCED_MAX} messages and begins none")]
     Announced,
@@ -106,19 +112,21 @@ pub(super) struct Follower {
     /// Bytes of a body that are still to come.
     rest: usize,
     announced: u64,
+    /// Frames of the handshake.
+    handshake: u64,
 }
 
 impl Follower {
     pub(super) fn new(frame_max: u32, inflow: Arc<Inflow>) -> Self {
-        Self { inflow, frame_max, rest: 0, announced: 0 }
+        Self { inflow, frame_max, rest: 0, announced: 0, handshake: 0 }
     }
 
     /// Follows the next `bytes` of the stream, and returns how many of them may be handed on: all but the beginning of a frame that is
-    /// looked into as a whole, which is to be the beginning of the next call's.
+    /// looked into as a whole, which is to be the beginning of the next call's. `established`: the handshake is over.
     ///
     /// # Errors
     /// They break a limit. The stream is of no use from there.
-    pub(super) fn follow(&mut self, bytes: &mut [u8]) -> Result<usize, Excess> {
+    pub(super) fn follow(&mut self, bytes: &mut [u8], established: bool) -> Result<usize, Excess> {
         let mut at = 0;
         loop {
             let passed = self.rest.min(bytes.len() - at);
@@ -126,6 +134,12 @@ impl Follower {
             self.rest -= passed;
             let Some((kind, size)) = self.head(&bytes[at..])? else { return Ok(at) };
             let whole = BEFORE + size + BEHIND;
+            if !established && (matches!(kind, BODY | HEARTBEAT) || bytes.len() - at >= whole) {
+                self.handshake += 1;
+                if self.handshake > HANDSHAKE_MAX {
+                    return Err(Excess::Handshake);
+                }
+            }
             if matches!(kind, BODY | HEARTBEAT) {
                 self.rest = whole;
                 continue;

@@ -9,7 +9,10 @@ use std::{
     net::SocketAddr,
     os::fd::{AsFd, AsRawFd},
     pin::Pin,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
     task::{Context, Poll, ready},
     time::{Duration, Instant},
 };
@@ -17,9 +20,13 @@ use std::{
 use async_rs::{Runtime, Tokio, traits::Reactor, util::RuntimeParts};
 use futures_util::{AsyncRead, AsyncWrite, Stream};
 use lapin::{AsyncTcpStream, Connection, ConnectionProperties, uri::AMQPUri};
+use tokio::time::{Sleep, sleep};
 use tokio_util::compat::TokioAsyncReadCompatExt;
 
-use super::frames::{Follower, Inflow};
+use super::{
+    CONNECT_TIMEOUT,
+    frames::{Follower, Inflow},
+};
 use crate::tls::{ServerName, TlsConnector};
 
 /// What secures connections to one host.
@@ -38,13 +45,17 @@ pub(super) async fn connect(
     inflow: Arc<Inflow>,
 ) -> lapin::Result<Connection> {
     let tokio = Tokio::current();
-    let sockets = Sockets { tokio: tokio.clone(), secured, frame_max, inflow };
+    let is_established = Arc::new(AtomicBool::new(false));
+    let sockets =
+        Sockets { tokio: tokio.clone(), secured, frame_max, inflow, is_established: is_established.clone() };
     let runtime = Runtime::new(RuntimeParts::new(tokio, sockets));
     let dial = async |uri: AMQPUri, runtime: Runtime<RuntimeParts<Tokio, Sockets>>| {
         let address = runtime.to_socket_addrs((uri.authority.host, uri.authority.port));
         Ok(AsyncTcpStream::connect(&runtime, address).await?)
     };
-    Connection::connector(uri, runtime, dial, properties).await
+    let connection = Connection::connector(uri, runtime, dial, properties).await?;
+    is_established.store(true, Relaxed);
+    Ok(connection)
 }
 
 /// tokio's sockets, each secured as soon as it is connected.
@@ -54,16 +65,22 @@ struct Sockets {
     secured: Option<Secured>,
     frame_max: u32,
     inflow: Arc<Inflow>,
+    /// Set at the end of the handshake.
+    is_established: Arc<AtomicBool>,
 }
 
 /// A stream that carries a connection.
 trait Carrier: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Carrier for T {}
 
-/// A stream from a broker that fails as soon as the broker breaks a limit.
+/// A stream from a broker that fails as soon as the broker breaks a limit, closes the stream, or takes too long for the handshake: lapin
+/// waits for ever for the rest of a handshake, even on a stream that has ended, with a thread for each such connection.
 struct Limited {
     stream: Box<dyn Carrier>,
     follower: Follower,
+    is_established: Arc<AtomicBool>,
+    /// End of the handshake's time.
+    deadline: Pin<Box<Sleep>>,
     /// Beginning of a frame that is looked into as a whole; one frame at the most.
     held: Vec<u8>,
     /// Such a frame, whole, as far as it was not taken yet.
@@ -71,8 +88,22 @@ struct Limited {
 }
 
 impl Limited {
-    fn new(stream: impl Carrier + 'static, follower: Follower) -> Self {
-        Self { stream: Box::new(stream), follower, held: Vec::new(), whole: VecDeque::new() }
+    /// Receives bytes; the end of the stream is an error.
+    fn poll_receive(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
+        let read = match Pin::new(&mut self.stream).poll_read(cx, buffer) {
+            Poll::Ready(read) => read?,
+            Poll::Pending if self.is_established.load(Relaxed) => return Poll::Pending,
+            Poll::Pending => {
+                let late =
+                    || io::Error::new(io::ErrorKind::TimedOut, "the broker does not end the handshake");
+                return self.deadline.as_mut().poll(cx).map(|()| Err(late()));
+            }
+        };
+        if read == 0 {
+            let closed = io::Error::new(io::ErrorKind::UnexpectedEof, "the broker closed the connection");
+            return Poll::Ready(Err(closed));
+        }
+        Poll::Ready(Ok(read))
     }
 }
 
@@ -88,21 +119,19 @@ impl AsyncRead for Limited {
             if !this.whole.is_empty() || buffer.is_empty() {
                 return Poll::Ready(this.whole.read(buffer));
             }
+            let established = this.is_established.load(Relaxed);
             if this.held.is_empty() {
-                let read = ready!(Pin::new(&mut this.stream).poll_read(cx, buffer))?;
-                let passed = this.follower.follow(&mut buffer[..read]).map_err(breach)?;
+                let read = ready!(this.poll_receive(cx, buffer))?;
+                let passed = this.follower.follow(&mut buffer[..read], established).map_err(breach)?;
                 this.held.extend_from_slice(&buffer[passed..read]);
-                if passed > 0 || read == 0 {
+                if passed > 0 {
                     return Poll::Ready(Ok(passed));
                 }
             } else {
                 let missing = this.follower.missing(&this.held).map_err(breach)?.min(buffer.len());
-                let read = ready!(Pin::new(&mut this.stream).poll_read(cx, &mut buffer[..missing]))?;
-                if read == 0 {
-                    return Poll::Ready(Ok(0));
-                }
+                let read = ready!(this.poll_receive(cx, &mut buffer[..missing]))?;
                 this.held.extend_from_slice(&buffer[..read]);
-                let passed = this.follower.follow(&mut this.held).map_err(breach)?;
+                let passed = this.follower.follow(&mut this.held, established).map_err(breach)?;
                 this.whole.extend(this.held.drain(..passed));
             }
         }
@@ -156,17 +185,26 @@ impl Reactor for Sockets {
     ) -> impl Future<Output = io::Result<Self::TcpStream>> + Send + 'static {
         let (connected, secured) = (self.tokio.tcp_connect_addr(addr), self.secured.clone());
         let follower = Follower::new(self.frame_max, self.inflow.clone());
+        let is_established = self.is_established.clone();
         async move {
             let stream = connected.await?;
+            let limited = |stream| Limited {
+                stream,
+                follower,
+                is_established,
+                deadline: Box::pin(sleep(CONNECT_TIMEOUT)),
+                held: Vec::new(),
+                whole: VecDeque::new(),
+            };
             let Some(Secured { connector, name }) = secured else {
-                return Ok(Limited::new(stream, follower));
+                return Ok(limited(Box::new(stream)));
             };
             let secured = connector.connect(name, stream.into_inner()).await.map_err(|error| {
                 io::Error::other(format!(
                     "TLS: {error}: see that the broker speaks TLS at this port, and whose its certificate is"
                 ))
             })?;
-            Ok(Limited::new(secured.compat(), follower))
+            Ok(limited(Box::new(secured.compat())))
         }
     }
 }
@@ -176,3 +214,6 @@ impl fmt::Debug for Sockets {
         f.debug_struct("Sockets").field("frame_max", &self.frame_max).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -34,11 +34,11 @@ fn what_breaks_a_limit_is_named() {
         (deliver().repeat(2_100), Excess::Announced),
         (message(1).repeat(11), Excess::Messages(10)),
     ] {
-        assert_eq!(follower(10).follow(&mut bytes.clone()), Err(excess));
+        assert_eq!(follower(10).follow(&mut bytes.clone(), true), Err(excess));
     }
-    assert_eq!(follower(1).follow(&mut [deliver(), header(BODY_MAX)].concat()).map(drop), Ok(()));
+    assert_eq!(follower(1).follow(&mut [deliver(), header(BODY_MAX)].concat(), true).map(drop), Ok(()));
     assert_eq!(
-        follower(0).follow(&mut message(1).repeat(5_000)).map(drop),
+        follower(0).follow(&mut message(1).repeat(5_000), true).map(drop),
         Ok(()),
         "nobody tells what is taken"
     );
@@ -49,16 +49,16 @@ fn what_is_taken_makes_room() {
     let mut follower = follower(10);
     let inflow = follower.inflow.clone();
     for _ in 0..1_000 {
-        follower.follow(&mut message(300)).expect("one waits");
+        follower.follow(&mut message(300), true).expect("one waits");
         inflow.taken(300);
     }
     assert_eq!((inflow.messages.load(Relaxed), inflow.bytes.load(Relaxed)), (0, 0));
     inflow.taken(5);
     assert_eq!(inflow.bytes.load(Relaxed), 0, "nothing waits");
     for _ in 0..7 {
-        assert_eq!(follower.follow(&mut [deliver(), header(BODY_MAX)].concat()).map(drop), Ok(()));
+        assert_eq!(follower.follow(&mut [deliver(), header(BODY_MAX)].concat(), true).map(drop), Ok(()));
     }
-    assert_eq!(follower.follow(&mut [deliver(), header(BODY_MAX)].concat()), Err(Excess::Waiting));
+    assert_eq!(follower.follow(&mut [deliver(), header(BODY_MAX)].concat(), true), Err(Excess::Waiting));
 }
 
 #[test]
@@ -67,13 +67,17 @@ fn a_frame_that_is_looked_into_is_held_until_it_is_whole() {
     let bytes = message(3);
     let first = deliver().len();
     for cut in 0..first {
-        assert_eq!(follower.follow(&mut bytes[..cut].to_vec()), Ok(0), "{cut}");
+        assert_eq!(follower.follow(&mut bytes[..cut].to_vec(), true), Ok(0), "{cut}");
         let missing = if cut < BEFORE { BEFORE } else { first } - cut;
         assert_eq!(follower.missing(&bytes[..cut]), Ok(missing), "{cut}");
     }
     let body_begun = bytes.len() - 2;
-    assert_eq!(follower.follow(&mut bytes[..body_begun].to_vec()), Ok(body_begun), "bodies are not held");
-    assert_eq!(follower.follow(&mut bytes[body_begun..].to_vec()), Ok(2));
+    assert_eq!(
+        follower.follow(&mut bytes[..body_begun].to_vec(), true),
+        Ok(body_begun),
+        "bodies are not held"
+    );
+    assert_eq!(follower.follow(&mut bytes[body_begun..].to_vec(), true), Ok(2));
 }
 
 proptest! {
@@ -96,7 +100,7 @@ proptest! {
             let end = end.clamp(begun, bytes.len());
             held.extend_from_slice(&bytes[begun..end]);
             begun = end;
-            match outcome.clone().and_then(|()| follower.follow(&mut held)) {
+            match outcome.clone().and_then(|()| follower.follow(&mut held, true)) {
                 Ok(whole) => passed.extend(held.drain(..whole)),
                 Err(excess) => outcome = Err(excess),
             }
