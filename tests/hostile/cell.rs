@@ -7,6 +7,7 @@ use std::{
 };
 
 use orchestrator_harness::{Instance, Site, Worker, eventually, rounds, try_http, try_raw};
+use orchestrator_supervise::is_escaped;
 
 use crate::{
     client::Clients,
@@ -31,6 +32,8 @@ const RETRY_MAX_MS: u64 = 1_000;
 const HEALED_MAX: Duration = Duration::from_millis(RETRY_MAX_MS * 12 / 10 + 1_000);
 /// Part of the attack in each of which the other subsystem makes progress.
 const PART: Duration = Duration::from_secs(1);
+/// Longest line of the log, bytes: each text from outside has 512 at the most.
+const LINE_MAX: usize = 4_096;
 /// Jobs in the queue.
 const JOBS: u32 = 3_000;
 
@@ -56,17 +59,33 @@ pub(crate) struct Figures {
     jobs: u64,
     worker_lost: Option<String>,
     healed: Option<Duration>,
-    /// How much slower than usual the machine is, by an instance that nobody attacks; limits of time are multiplied by it.
+    /// How much slower than usual the machine was during the attack and after it, by an instance that nobody attacks; limits of time
+    /// are multiplied by it.
     slowness: f64,
+    slowness_after: f64,
+    /// A line of the log that is too long, or has characters that a terminal acts on.
+    unprintable: Option<String>,
 }
 
 impl fmt::Display for Figures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { connections, grown, budget, lines, tree, no_tree, jobs, healed, slowness, .. } = self;
+        let Self {
+            connections,
+            grown,
+            budget,
+            lines,
+            tree,
+            no_tree,
+            jobs,
+            healed,
+            slowness,
+            slowness_after,
+            ..
+        } = self;
         write!(
             f,
             "{connections} connections; RSS +{} of {} MiB; {lines} lines; tree {tree:.1?}, {no_tree} missing; {jobs} jobs in the \
-             worst second; works again after {healed:.2?}; the machine is {slowness:.1} times slower than usual",
+             worst second; works again after {healed:.2?}; the machine is {slowness:.1} and {slowness_after:.1} times slower",
             grown >> 20,
             (budget + RSS_SLACK) >> 20,
         )
@@ -120,9 +139,12 @@ pub(crate) fn run(plan: Plan, build: Build) -> Result<Figures, String> {
         jobs: worst_part(&seen, begun, end),
         worker_lost: seen.worker_lost,
         healed,
-        slowness: reference::slowness(begun, Instant::now()),
+        slowness: reference::slowness(begun, end),
+        slowness_after: reference::slowness(sane, Instant::now()),
+        unprintable: unprintable(&site),
     };
-    judge(&figures).map_err(|broken| format!("{broken}\n  {figures}\n{}", tail(&site)))?;
+    let unprintable = figures.unprintable.clone().unwrap_or_default();
+    judge(&figures).map_err(|broken| format!("{broken}\n  {figures}\n{unprintable}{}", tail(&site)))?;
     edge.finish(&site);
     Ok(figures)
 }
@@ -223,14 +245,24 @@ fn judge(figures: &Figures) -> Result<(), String> {
     promise(figures.connections > 0, "nobody was attacked");
     promise(figures.grown <= figures.budget + RSS_SLACK, "the RSS is beyond its budget");
     promise(figures.lines <= LINES_MAX, "the log has more than 200 lines in 10 s");
-    let slower = |limit: Duration| limit.mul_f64(figures.slowness);
-    promise(figures.tree <= slower(TREE_MAX), "the tree takes more than 50 ms");
+    promise(figures.unprintable.is_none(), "the log has a line that is too long, or not to be shown");
+    promise(figures.tree <= TREE_MAX.mul_f64(figures.slowness), "the tree takes more than 50 ms");
     promise(figures.no_tree == 0, "the tree was not answered");
     promise(figures.worker_lost.is_none(), "the worker beside the attack was sent away");
     promise(figures.jobs > 0, "the other subsystem made no progress in a second of the attack");
-    let in_time = |after: Duration| after <= slower(HEALED_MAX);
+    let in_time = |after: Duration| after <= HEALED_MAX.mul_f64(figures.slowness_after);
     promise(figures.healed.is_some_and(in_time), "the edge does not work again in time");
     if broken.is_empty() { Ok(()) } else { Err(broken.join("; ")) }
+}
+
+/// The first line of the log that is longer than [`LINE_MAX`] or has characters that have to be escaped.
+fn unprintable(site: &Site) -> Option<String> {
+    let log = fs::read(site.log_path()).unwrap_or_default();
+    let lines = log.split(|byte| *byte == b'\n');
+    let is_bad = |line: &&[u8]| {
+        line.len() > LINE_MAX || std::str::from_utf8(line).map_or(true, |text| text.chars().any(is_escaped))
+    };
+    lines.into_iter().find(is_bad).map(|line| format!("{:.300?}", String::from_utf8_lossy(line)))
 }
 
 /// The end of the log, in lines and bytes that a terminal takes.

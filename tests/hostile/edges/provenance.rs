@@ -1,11 +1,13 @@
 //! Provenance's edges: rows go on being stored.
 
 use std::{
+    path::PathBuf,
     sync::{Arc, Mutex, OnceLock, PoisonError},
     thread::{self, JoinHandle},
+    time::{Duration, Instant},
 };
 
-use orchestrator_harness::{MongoDb, Postgres, Site, psql, sha1_of, try_http};
+use orchestrator_harness::{Database, MongoDb, Postgres, Site, psql, sha1_of, try_http};
 use serde_json::json;
 
 use crate::{
@@ -18,14 +20,17 @@ use crate::{
 /// Rows of range 0 only: fewer queues to declare, and fewer children in the tree.
 const RANGE: &str = "ranges = \"0\"";
 
+/// Time between two calls: each is a line of the audit log.
+const PACE: Duration = Duration::from_millis(200);
+
 /// How stored rows are counted, beside the process where that is possible.
 enum Count {
     /// The writer's metric.
     Written,
     /// The rows in this database.
     Rows(String),
-    /// The process's own answer.
-    Stats,
+    /// The rows in this SQLite file.
+    File(PathBuf),
 }
 
 struct Provenance {
@@ -36,6 +41,7 @@ struct Provenance {
     count: Count,
     rows: u32,
     addition: Option<JoinHandle<()>>,
+    added: Instant,
 }
 
 impl Provenance {
@@ -47,7 +53,16 @@ impl Provenance {
         count: Count,
     ) -> Box<dyn Edge> {
         let protocol = Arc::new(protocol);
-        Box::new(Self { sections, protocol, side, budget, count, rows: 0, addition: None })
+        Box::new(Self {
+            sections,
+            protocol,
+            side,
+            budget,
+            count,
+            rows: 0,
+            addition: None,
+            added: Instant::now(),
+        })
     }
 }
 
@@ -55,14 +70,14 @@ impl Provenance {
 pub(crate) fn amqp(plan: &Plan) -> Box<dyn Edge> {
     let (port, vhost) = broker(plan);
     let (switch, side) = Side::servers(port);
+    let file = plan.directory.join("provenance.db");
     let sections = format!(
         "[provenance]\n{RANGE}\ntransport = \"amqp\"\n[provenance.amqp]\nurl = \"amqp://guest:guest@{}/{vhost}\"\n\
-         [provenance.sqlite]\npath = \"{}/provenance.db\"\n",
+         [provenance.sqlite]\npath = {file:?}\n",
         switch.address(),
-        plan.directory.display(),
     );
     // Buffers of 8 MiB for each of two connections, and the rows of a message.
-    Provenance::fixture(sections, protocols::Amqp, side, 32 << 20, Count::Stats)
+    Provenance::fixture(sections, protocols::Amqp, side, 32 << 20, Count::File(file))
 }
 
 /// The store in PostgreSQL.
@@ -127,9 +142,11 @@ impl Edge for Provenance {
 
     /// One call at a time; one that gets no answer ends by itself.
     fn feed(&mut self, site: &Site) {
-        if self.addition.as_ref().is_some_and(|addition| !addition.is_finished()) {
+        let is_under_way = self.addition.as_ref().is_some_and(|addition| !addition.is_finished());
+        if is_under_way || self.added.elapsed() < PACE {
             return;
         }
+        self.added = Instant::now();
         self.rows += 1;
         // Its first byte ends in a zero.
         let row = json!({"add": "content", "id": sha1_of(0, self.rows * 16), "date": "2005-03-18T01:58:31Z"});
@@ -148,15 +165,9 @@ impl Edge for Provenance {
                 .ok()
                 .and_then(|count| count.parse().ok())
                 .unwrap_or(0),
-            Count::Stats => {
-                let json = ["Content-Type: application/json"];
-                let path = "/v1/consoles/provenance/client/stats";
-                let reply = try_http(&site.admin_socket(), "POST", path, &json, "{}");
-                reply
-                    .ok()
-                    .filter(|reply| reply.status == 200)
-                    .and_then(|reply| reply.json()["content"].as_u64())
-                    .unwrap_or(0)
+            Count::File(path) => {
+                let count = Database::open(path).rows("SELECT count(*) FROM content");
+                count[0].parse().expect("a count")
             }
         }
     }

@@ -51,6 +51,11 @@ fn close(channel: u16, class: u16, text: &[u8]) -> Vec<u8> {
     method(channel, class, number, &[&541_u16.to_be_bytes()[..], &short(text), &[0; 4]].concat())
 }
 
+/// connection.tune, with this largest frame.
+fn tune(frame_max: u32) -> Vec<u8> {
+    method(0, 10, 30, &[&2047_u16.to_be_bytes()[..], &frame_max.to_be_bytes(), &[0, 10]].concat())
+}
+
 /// A message for a consumer, up to its body, whose size is announced.
 fn deliver(at: &Consumer, key: &[u8], size: u64) -> Vec<u8> {
     let arguments = [short(&at.tag), 1_u64.to_be_bytes().to_vec(), vec![0], short(key), short(key)].concat();
@@ -60,26 +65,32 @@ fn deliver(at: &Consumer, key: &[u8], size: u64) -> Vec<u8> {
 
 fn message(at: &Consumer, key: &[u8], body: &[u8]) -> Vec<u8> {
     let mut bytes = deliver(at, key, body.len() as u64);
-    bytes.extend(body.chunks(FRAME_MAX as usize - 8).flat_map(|part| frame(BODY, at.channel, part)));
+    bytes.extend(body.chunks(at.frame_max as usize - 8).flat_map(|part| frame(BODY, at.channel, part)));
     bytes
 }
 
 /// Where a client consumes. It is kept as what the generator calls a request.
 struct Consumer {
     channel: u16,
+    /// Largest frame that was agreed upon, bytes.
+    frame_max: u32,
     tag: Vec<u8>,
 }
 
 impl Consumer {
     fn of(request: &[u8]) -> Self {
         match request {
-            [high, low, tag @ ..] => Self { channel: u16::from_be_bytes([*high, *low]), tag: tag.to_vec() },
-            _ => Self { channel: 1, tag: b"none".to_vec() },
+            [high, low, a, b, c, d, tag @ ..] => Self {
+                channel: u16::from_be_bytes([*high, *low]),
+                frame_max: u32::from_be_bytes([*a, *b, *c, *d]),
+                tag: tag.to_vec(),
+            },
+            _ => Self { channel: 1, frame_max: FRAME_MAX, tag: b"none".to_vec() },
         }
     }
 
     fn into_request(self) -> Vec<u8> {
-        [&self.channel.to_be_bytes()[..], &self.tag].concat()
+        [&self.channel.to_be_bytes()[..], &self.frame_max.to_be_bytes(), &self.tag].concat()
     }
 }
 
@@ -134,16 +145,16 @@ impl Protocol for Amqp {
         wire.read_exact(8)?;
         wire.write(&start(b"product", b"RabbitMQ"))?;
         read_frame(wire)?;
-        wire.write(&method(
-            0,
-            10,
-            30,
-            &[&2047_u16.to_be_bytes()[..], &FRAME_MAX.to_be_bytes(), &[0, 10]].concat(),
-        ))?;
+        wire.write(&tune(FRAME_MAX))?;
+        let mut frame_max = FRAME_MAX;
         let mut left = if fastrand::bool() { usize::MAX } else { fastrand::usize(1..12) };
         let mut last = 0;
         while left > 0 {
             let (kind, channel, payload) = read_frame(wire)?;
+            // connection.tune-ok says what is agreed upon.
+            if let [0, 10, 0, 31, _, _, a, b, c, d, ..] = payload[..] {
+                frame_max = u32::from_be_bytes([a, b, c, d]);
+            }
             if kind == METHOD
                 && let Some(answer) = answer(channel, &payload)
             {
@@ -151,11 +162,13 @@ impl Protocol for Amqp {
                 (left, last) = (left - 1, channel);
                 if payload.starts_with(&[0, 60, 0, 20]) {
                     let (_, at) = short_at(&payload, 6);
-                    return Ok(Consumer { channel, tag: tag_of(short_at(&payload, at).0) }.into_request());
+                    return Ok(
+                        Consumer { channel, frame_max, tag: tag_of(short_at(&payload, at).0) }.into_request()
+                    );
                 }
             }
         }
-        Ok(Consumer { channel: last, tag: b"none".to_vec() }.into_request())
+        Ok(Consumer { channel: last, frame_max, tag: b"none".to_vec() }.into_request())
     }
 
     fn announcement(&self, request: &[u8]) -> Vec<u8> {
@@ -190,6 +203,9 @@ impl Protocol for Amqp {
     fn wrong_types(&self, request: &[u8]) -> Vec<Vec<u8>> {
         let at = Consumer::of(request);
         vec![
+            // Frames of any size, whose buffers would be made at once.
+            [start(b"product", b"RabbitMQ"), tune(u32::MAX)].concat(),
+            [start(b"product", b"RabbitMQ"), tune(0)].concat(),
             method(0, 10, 60, &short(b"blocked")),
             method(at.channel, 50, 11, &[short(b"no such queue"), vec![0; 8]].concat()),
             method(at.channel, 60, 80, &[0xff; 9]),

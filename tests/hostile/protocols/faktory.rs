@@ -39,7 +39,7 @@ impl Protocol for Faktory {
         wire.read()
     }
 
-    fn announcement(&self, request: &[u8]) -> Vec<u8> {
+    fn announcement(&self, _request: &[u8]) -> Vec<u8> {
         if fastrand::bool() {
             b"$2147483648\r\n".to_vec()
         } else {
@@ -81,7 +81,7 @@ impl Protocol for Faktory {
         ]
     }
 
-    fn small(&self, request: &[u8]) -> Vec<u8> {
+    fn small(&self, _request: &[u8]) -> Vec<u8> {
         if fastrand::bool() { b"+OK\r\n".to_vec() } else { bulk(b"{}") }
     }
 }

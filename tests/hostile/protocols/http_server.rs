@@ -33,7 +33,7 @@ impl Protocol for HttpServer {
         wire.read()
     }
 
-    fn announcement(&self, request: &[u8]) -> Vec<u8> {
+    fn announcement(&self, _request: &[u8]) -> Vec<u8> {
         let length = if fastrand::bool() {
             "content-length: 2147483648\r\n\r\n["
         } else {
@@ -42,7 +42,7 @@ impl Protocol for HttpServer {
         format!("HTTP/1.1 200 OK\r\n{JSON}\r\n{length}").into_bytes()
     }
 
-    fn endless(&self, request: &[u8]) -> (Vec<u8>, Vec<u8>) {
+    fn endless(&self, _request: &[u8]) -> (Vec<u8>, Vec<u8>) {
         match fastrand::usize(..2) {
             0 => (b"HTTP/1.1 200 OK\r\n".to_vec(), b"x-more: and more\r\n".to_vec()),
             _ => {

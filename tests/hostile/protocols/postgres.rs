@@ -119,7 +119,7 @@ impl Protocol for Postgres {
         ]
     }
 
-    fn small(&self, request: &[u8]) -> Vec<u8> {
+    fn small(&self, _request: &[u8]) -> Vec<u8> {
         if fastrand::bool() { fields(b'N', b"a notice") } else { text(b'S', &[b"TimeZone", b"UTC"]) }
     }
 }

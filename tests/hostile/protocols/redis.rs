@@ -46,7 +46,7 @@ impl Protocol for Redis {
         }
     }
 
-    fn announcement(&self, request: &[u8]) -> Vec<u8> {
+    fn announcement(&self, _request: &[u8]) -> Vec<u8> {
         // An array of as many elements, or a text of as many bytes.
         if fastrand::bool() {
             b"$2147483648\r\n".to_vec()
@@ -89,7 +89,7 @@ impl Protocol for Redis {
         ]
     }
 
-    fn small(&self, request: &[u8]) -> Vec<u8> {
+    fn small(&self, _request: &[u8]) -> Vec<u8> {
         // What there is always more of: entries with fields that nobody knows, and plain words.
         if fastrand::bool() { entry("1-1", b"x", b"y") } else { b"+OK\r\n".to_vec() }
     }
