@@ -55,10 +55,14 @@ pub(crate) fn prepare() {
     shared();
 }
 
-/// How many times slower than usual the machine was from `begun` to `end`; at least 1.
+/// Half of its trees from `begun` to `end` took no longer than this.
+pub(crate) fn tree(begun: Instant, end: Instant) -> Duration {
+    shared().watch.seen().median_tree(begun, end).unwrap_or_default()
+}
+
+/// How many times slower than usual the machine was from `begun` to `end`, 1 to 3.
 pub(crate) fn slowness(begun: Instant, end: Instant) -> f64 {
-    let median = shared().watch.seen().median_tree(begun, end).unwrap_or_default();
-    (median.as_secs_f64() / USUAL.as_secs_f64()).max(1.0)
+    (tree(begun, end).as_secs_f64() / USUAL.as_secs_f64()).clamp(1.0, 3.0)
 }
 
 /// Did its worker make progress from `begun` to `end`?

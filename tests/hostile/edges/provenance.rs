@@ -76,8 +76,8 @@ pub(crate) fn amqp(plan: &Plan) -> Box<dyn Edge> {
          [provenance.sqlite]\npath = {file:?}\n",
         switch.address(),
     );
-    // Buffers of 8 MiB for each of two connections, and the rows of a message.
-    Provenance::fixture(sections, protocols::Amqp, side, 32 << 20, Count::File(file))
+    // A message of 128 MiB, and for each of two connections 64 frames of 128 KiB (actors/provenance/README.md).
+    Provenance::fixture(sections, protocols::Amqp, side, 144 << 20, Count::File(file))
 }
 
 /// The store in PostgreSQL.
@@ -105,7 +105,8 @@ pub(crate) fn postgres(plan: &Plan) -> Box<dyn Edge> {
         plan.directory.display(),
         switch.address(),
     );
-    Provenance::fixture(sections, protocols::Postgres, side, 32 << 20, Count::Rows(dsn))
+    // An answer of 64 MiB (actors/provenance/README.md).
+    Provenance::fixture(sections, protocols::Postgres, side, 64 << 20, Count::Rows(dsn))
 }
 
 /// The store in MongoDB.
@@ -119,7 +120,7 @@ pub(crate) fn mongodb(plan: &Plan) -> Box<dyn Edge> {
         switch.address(),
         plan.name(),
     );
-    // A message of 48 MB, the protocol's own limit.
+    // A message of 48 MiB, which is what its server says (actors/provenance/README.md).
     Provenance::fixture(sections, protocols::MongoDb, side, 48 << 20, Count::Written)
 }
 

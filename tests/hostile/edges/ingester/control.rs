@@ -41,7 +41,8 @@ impl Edge for Control {
     }
 
     fn budget(&self) -> u64 {
-        0
+        // A reply of 16 MiB, twice while it is taken apart (actors/ingester/README.md).
+        32 << 20
     }
 
     fn feed(&mut self, _site: &Site) {

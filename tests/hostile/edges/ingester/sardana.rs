@@ -45,8 +45,8 @@ impl Edge for Sardana {
     }
 
     fn budget(&self) -> u64 {
-        // Four bodies of 64 MiB at a time is what the attack can have in hand, and the backlog of 16 MiB.
-        (4 * 64 + 16) << 20
+        // Bodies of 128 MiB at once, and 64 MiB of accepted posts (actors/ingester/README.md).
+        (128 + 64) << 20
     }
 
     fn feed(&mut self, _site: &Site) {

@@ -50,7 +50,7 @@ impl Edge for Upstream {
     }
 
     fn budget(&self) -> u64 {
-        // A backlog of 16 MiB, and as much again in front of it.
+        // A backlog of 16 MiB (ARCHITECTURE.md), and as much again in front of it.
         32 << 20
     }
 

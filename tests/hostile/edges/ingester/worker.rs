@@ -47,7 +47,7 @@ impl Edge for Workers {
     }
 
     fn budget(&self) -> u64 {
-        // Frames that nobody is assigned to, up to the backlog of 16 MiB.
+        // Frames that nobody is assigned to, up to the backlog of 16 MiB (ARCHITECTURE.md).
         16 << 20
     }
 
