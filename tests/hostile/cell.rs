@@ -72,17 +72,7 @@ pub(crate) struct Figures {
 impl fmt::Display for Figures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
-            connections,
-            grown,
-            budget,
-            lines,
-            tree,
-            no_tree,
-            jobs,
-            healed,
-            slowness,
-            slowness_after,
-            ..
+            connections, grown, budget, lines, tree, no_tree, jobs, healed, usual_tree, slowness, ..
         } = self;
         write!(
             f,
