@@ -8,10 +8,11 @@ use std::{
     time::Duration,
 };
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::{
     HeaderMap, Request, StatusCode,
+    body::Incoming,
     client::conn::http1::{self, SendRequest},
 };
 use hyper_util::rt::TokioIo;
@@ -28,6 +29,11 @@ use tokio::{
 use super::place::Place;
 
 const RUNS: &str = "see that it runs there, and that the base is right";
+
+/// Pieces of a body that may be of any size. Each costs time, however small it is.
+const PIECES_FREE: usize = 4_096;
+/// Bytes that more pieces have on average.
+const PIECE_MIN: usize = 64;
 
 trait Transport: AsyncRead + AsyncWrite + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Unpin> Transport for T {}
@@ -138,14 +144,8 @@ impl Connection {
                 if kept { Broken::Unsent(text) } else { Broken::Unanswered(text) }
             })?;
             let (parts, body) = response.into_parts();
-            let body = Limited::new(body, limit).collect().await.map_err(|error| {
-                if error.is::<LengthLimitError>() {
-                    Broken::TooLarge
-                } else {
-                    Broken::Halfway(explain(&*error))
-                }
-            })?;
-            Ok(Answer { status: parts.status, headers: parts.headers, body: body.to_bytes() })
+            let body = gather(body, limit).await?;
+            Ok(Answer { status: parts.status, headers: parts.headers, body })
         };
         let drive = async {
             if let Some(polled) = driver {
@@ -162,6 +162,29 @@ impl Connection {
             never = drive => never,
         }
     }
+}
+
+/// The whole body, of at most `limit` bytes. Its pieces are copied: a server may send one byte in each, and each would keep its place in a
+/// list and the block that it was read into.
+async fn gather(body: Incoming, limit: usize) -> Result<Bytes, Broken> {
+    let mut pieces = Limited::new(body, limit);
+    let (mut body, mut count) = (BytesMut::new(), 0);
+    while let Some(frame) = pieces.frame().await {
+        let frame = frame.map_err(|error| match error.is::<LengthLimitError>() {
+            true => Broken::TooLarge,
+            false => Broken::Halfway(explain(&*error)),
+        })?;
+        if let Some(piece) = frame.data_ref() {
+            body.extend_from_slice(piece);
+            count += 1;
+        }
+        if count > PIECES_FREE && body.len() / count < PIECE_MIN {
+            return Err(Broken::Halfway(format!(
+                "it comes in more than {PIECES_FREE} pieces of some bytes each"
+            )));
+        }
+    }
+    Ok(body.freeze())
 }
 
 /// A connection, and its socket once more.
@@ -219,6 +242,32 @@ mod tests {
             let give_up = Instant::now() + Duration::from_secs(20);
             while connection.is_ready() {
                 assert!(Instant::now() < give_up, "it is taken for an open one");
+            }
+        });
+    }
+
+    #[test]
+    fn a_body_in_pieces_of_a_byte_is_not_read_to_its_end() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let port = listener.local_addr().expect("an address").port();
+        thread::spawn(move || {
+            let (mut stream, _) = listener.accept().expect("a connection");
+            let asked = stream.read(&mut [0; 4096]).expect("a request");
+            assert!(asked > 0);
+            let head = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
+            let mut sent = stream.write_all(head);
+            while sent.is_ok() {
+                sent = stream.write_all(&b"1\r\n[\r\n".repeat(1_000));
+            }
+        });
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        runtime.expect("a runtime").block_on(async {
+            let place = Place::new(&format!("http://127.0.0.1:{port}/c/1"), None, &[]).expect("an address");
+            let mut connection = Connection::open(&place).await.expect("a connection");
+            let answer = connection.exchange(Request::new(Full::default()), 64 << 20).await;
+            match answer {
+                Err(Broken::Halfway(text)) => assert!(text.contains("4096 pieces"), "{text}"),
+                other => panic!("{other:?}"),
             }
         });
     }
