@@ -185,6 +185,8 @@ fn whoever_polls_is_asked_whenever_there_may_be_work() {
         let more: Vec<Value> = (13..=20).map(|id| json!({ "id": id, "state": "actionable" })).collect();
         server.insert("Foo", &more.into(), "");
         eventually("the new ones, too", || complete(&server) == 20).await;
+        // The server has written before its answer is here.
+        eventually("whoever wrote them knows", || worked.load(Relaxed) >= 20).await;
         assert_eq!(worked.load(Relaxed), 20);
     });
 }
