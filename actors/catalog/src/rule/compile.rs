@@ -109,6 +109,10 @@ fn endings_that_recur(
         (Some(query), _) => filter_of(query),
         (None, filter) => filter.clone(),
     };
+    // Columns that are wrong are missing here: what follows from that would be no help.
+    if !wrong.is_empty() {
+        return Vec::new();
+    }
     // Whoever plans may drop the row, or claim it otherwise.
     let Some(filter) = filter.filter(|filter| !filter.is_empty() && config.plan.is_none()) else {
         return Vec::new();
