@@ -1,6 +1,11 @@
 //! What goes wrong between agents, their catalog and the broker: no row is stuck beyond its lease, the process never ends, and the next
 //! row comes within 2 s of the end of it.
 
+#[path = "catalog_accidents/clock.rs"]
+mod clock;
+#[path = "catalog_accidents/hostile.rs"]
+mod hostile;
+
 use std::{
     fs,
     thread::{sleep, spawn},

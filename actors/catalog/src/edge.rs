@@ -2,5 +2,6 @@
 
 pub mod credentials;
 pub mod handlers;
+mod head_limit;
 pub mod http;
 pub mod notices;

@@ -2,6 +2,7 @@
 //! it says what to ask, and is told the answer.
 
 use bytes::Bytes;
+use orchestrator_supervise::sanitize_to;
 use serde_json::Value;
 
 use crate::{
@@ -269,12 +270,15 @@ fn decode(text: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// The rows of an answer. A member that is there twice, as in answers to POST, counts as the last one.
+/// Returns the rows of an answer. A member that is there twice, as in answers to POST, counts as the last one.
 ///
 /// # Errors
-/// It is no JSON array of objects.
+/// It is no JSON array of objects, or takes more memory than allowed once decoded.
 pub fn rows(body: &[u8]) -> Result<Vec<Row>, String> {
+    weight::check(body)?;
     serde_json::from_slice(body).map_err(|error| {
+        // The text of the error may repeat a value of any length.
+        let error = sanitize_to(error.to_string(), 200);
         format!("the answer is no JSON array of rows ({error}): see that the path is one of rows")
     })
 }
@@ -284,6 +288,8 @@ pub fn body_of<R: serde::Serialize>(rows: &[R]) -> Bytes {
     // Rows came from JSON, or were made of it.
     serde_json::to_vec(rows).unwrap_or_default().into()
 }
+
+mod weight;
 
 #[cfg(test)]
 mod tests;

@@ -26,6 +26,7 @@ use super::{
 };
 use crate::{
     answer::{fields, quoted},
+    edge::head_limit::{HeadBudget, HeadLimited},
     handling::{Handler, Row, Task, Verdict},
     verdict_kind::{VerdictKind, of_status},
 };
@@ -140,9 +141,13 @@ impl Webhook {
         stream: Box<dyn Transport>,
         request: Request<Full<Bytes>>,
     ) -> hyper::Result<Answer> {
+        let budget = HeadBudget::default();
+        budget.begin();
+        let stream = HeadLimited::new(stream, budget.clone());
         let (mut sender, connection) = handshake(TokioIo::new(stream)).await?;
         let answer = async move {
             let response = sender.send_request(request).await?;
+            budget.end();
             let status = response.status();
             let mut body = Head::new(if status.is_success() { self.answer_bytes } else { REASON_KEPT });
             match keep(response.into_body(), &mut body).await {

@@ -27,6 +27,7 @@ use tokio::{
 };
 
 use super::place::Place;
+use crate::edge::head_limit::{HeadBudget, HeadLimited};
 
 const RUNS: &str = "see that it runs there, and that the base is right";
 
@@ -38,7 +39,7 @@ const PIECE_MIN: usize = 64;
 trait Transport: AsyncRead + AsyncWrite + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Unpin> Transport for T {}
 
-type Driver = http1::Connection<TokioIo<Box<dyn Transport>>, Full<Bytes>>;
+type Driver = http1::Connection<TokioIo<HeadLimited<Box<dyn Transport>>>, Full<Bytes>>;
 
 /// An answer, whole.
 #[derive(Debug)]
@@ -66,6 +67,7 @@ pub(super) struct Connection {
     sender: SendRequest<Full<Bytes>>,
     /// Moves the bytes while it is polled; None once it has ended.
     driver: Option<Pin<Box<Driver>>>,
+    head: HeadBudget,
     /// The same socket, to be asked without waiting.
     socket: OwnedFd,
     /// When it is closed if nobody uses it.
@@ -81,11 +83,12 @@ impl Connection {
         let dialled = timeout(patience.connect, dial(place)).await;
         let (stream, socket) = dialled
             .unwrap_or_else(|_elapsed| Err(format!("no connection within {:?}: {RUNS}", patience.connect)))?;
+        let head = HeadBudget::default();
+        let stream = TokioIo::new(HeadLimited::new(stream, head.clone()));
         // Only sets things up: nothing is sent.
-        let (sender, driver) =
-            http1::handshake(TokioIo::new(stream)).await.map_err(|error| error.to_string())?;
+        let (sender, driver) = http1::handshake(stream).await.map_err(|error| error.to_string())?;
         let (driver, rest) = (Some(Box::pin(driver)), Box::pin(sleep(patience.idle)));
-        Ok(Self { sender, driver, socket, rest, idle: patience.idle, used: false })
+        Ok(Self { sender, driver, head, socket, rest, idle: patience.idle, used: false })
     }
 
     /// Was it used before? A server may have closed it then without our knowing yet.
@@ -136,13 +139,15 @@ impl Connection {
         limit: usize,
     ) -> Result<Answer, Broken> {
         self.used = true;
-        let Self { sender, driver, .. } = self;
+        let Self { sender, driver, head, .. } = self;
+        head.begin();
         let answer = async move {
             let response = sender.try_send_request(request).await.map_err(|mut error| {
                 let kept = error.take_message().is_some();
                 let text = explain(&error.into_error());
                 if kept { Broken::Unsent(text) } else { Broken::Unanswered(text) }
             })?;
+            head.end();
             let (parts, body) = response.into_parts();
             let body = gather(body, limit).await?;
             Ok(Answer { status: parts.status, headers: parts.headers, body })

@@ -1,0 +1,69 @@
+//! Upper bound of the memory that an answer takes once it is decoded. A few bytes of JSON become a map of hundreds: an answer within
+//! the limit of a body could otherwise take gigabytes.
+
+/// Memory that the decoded rows of one answer may take, bytes.
+const DECODED_MAX: usize = 256 << 20;
+
+/// The first node of an object's map.
+const OBJECT: usize = 700;
+/// A member of an object or an element of an array: its share of a node or, while it grows, of a vector.
+const ELEMENT: usize = 130;
+
+/// Checks that the rows in `body` take at most [`DECODED_MAX`] bytes once they are decoded.
+///
+/// # Errors
+/// They may take more; the text says what to do.
+pub(super) fn check(body: &[u8]) -> Result<(), String> {
+    if decoded(body) <= DECODED_MAX {
+        return Ok(());
+    }
+    let limit = DECODED_MAX >> 20;
+    Err(format!(
+        "the rows of the answer would take more than {limit} MiB of memory: ask for fewer rows at once"
+    ))
+}
+
+/// Returns an upper bound of the memory that `body` takes once it is decoded. JSON is not checked.
+fn decoded(body: &[u8]) -> usize {
+    let (mut sum, mut in_text, mut is_escaped) = (body.len(), false, false);
+    for byte in body {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' => is_escaped = in_text,
+            b'"' => in_text = !in_text,
+            _ if in_text => {}
+            b'{' => sum += OBJECT,
+            b'[' | b',' => sum += ELEMENT,
+            _ => {}
+        }
+    }
+    sum
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_weigh_and_what_is_in_a_text_does_not() {
+        for (body, weight) in [
+            ("", 0),
+            ("[]", ELEMENT),
+            (r#"[{"a":1,"b":2}]"#, OBJECT + 2 * ELEMENT),
+            (r#"["{[,\"{[,\\"]"#, ELEMENT),
+            (r#"["\\",2]"#, 2 * ELEMENT),
+        ] {
+            assert_eq!(decoded(body.as_bytes()), body.len() + weight, "{body}");
+        }
+    }
+
+    #[test]
+    fn many_rows_are_refused_before_they_are_decoded() {
+        let column = (0..20).map(|n| format!("\"column_{n}\":\"some text of a row\"")).collect::<Vec<_>>();
+        let row = format!("{{{}}}", column.join(","));
+        let body = |rows: usize| format!("[{}]", vec![row.as_str(); rows].join(","));
+        assert_eq!(check(body(50_000).as_bytes()), Ok(()));
+        let error = check(body(100_000).as_bytes()).expect_err("too many");
+        assert!(error.contains("256 MiB"), "{error}");
+    }
+}
