@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeSet,
+    fs,
     time::{Duration, Instant},
 };
 
@@ -117,4 +118,45 @@ fn one_that_lost_its_lease_while_it_stood_still_waits_for_the_other() {
     // What it had sent when it was stopped, and one chunk that it sends before it asks for its lease.
     assert!(house.repeated() <= 2 * CHUNK, "{} twice", house.repeated());
     ends_well(working, &first);
+}
+
+/// The lease is counted by the database's clock and by a steady one of the process: set by an hour, the wall clock of the one that
+/// works changes nothing.
+#[test]
+fn a_wall_clock_that_jumps_neither_loses_the_lease_nor_shares_it() {
+    let house = House::new();
+    let first = house.site();
+    let offset = first.site().path().join("offset");
+    let jump = |to: &str| {
+        let new = offset.with_extension("new");
+        fs::write(&new, to).expect("it is written");
+        fs::rename(new, &offset).expect("it is replaced at once");
+    };
+    jump("+0");
+    let directories = fs::read_dir("/usr/lib").expect("/usr/lib").map_while(Result::ok);
+    let mut libraries = directories.map(|entry| entry.path().join("faketime/libfaketimeMT.so.1"));
+    let library =
+        libraries.find(|path| path.exists()).expect("libfaketimeMT.so.1 is missing: install faketime");
+    let mut command = first.command();
+    command.env("LD_PRELOAD", library).env("FAKETIME_TIMESTAMP_FILE", &offset).env("FAKETIME_NO_CACHE", "1");
+    command.env("FAKETIME_DONT_FAKE_MONOTONIC", "1").env("DONT_FAKE_MONOTONIC", "1");
+    let working = Instance::spawn(command);
+    eventually("the first to push", || house.taken() > 0);
+    let second = house.site();
+    let waiting = second.start();
+    for to in ["+1h", "-1h", "+0"] {
+        eventually("the second to wait", || second.status()["phase"] == "standby");
+        jump(to);
+        // Longer than its lease.
+        let (jumped, before) = (Instant::now(), house.taken());
+        eventually("the first to go on", || {
+            jumped.elapsed() > LEASE + Duration::from_secs(1) && house.taken() > before
+                || first.status()["phase"] != "pushing"
+        });
+        assert_eq!(second.status()["phase"], "standby", "{to}");
+    }
+    let _worker = FaktoryWorker::start(&house.queue, "arborescent");
+    ends_well(working, &first);
+    ends_well(waiting, &second);
+    assert_eq!(house.repeated(), 0);
 }
