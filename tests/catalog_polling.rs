@@ -213,6 +213,28 @@ fn a_pause_claims_nothing_and_a_check_writes_nothing() {
     eventually("rows to be complete", || server.rows("Foo").iter().all(|row| row["state"] == "complete"));
 }
 
+/// What can be told from the rule alone is refused before anything is asked: by `check`, by `catalog check` and at startup.
+#[test]
+fn a_rule_whose_result_is_its_own_candidate_is_refused_before_it_asks() {
+    let server = Ermrest::start(&[]);
+    let site = CatalogSite::new(BINARY, &server).rule(&named(
+        "circle",
+        "state = \"complete\"",
+        "state = \"actionable\"",
+    ));
+    let config = site.write().display().to_string();
+    for command in [&["catalog", "check"][..], &["check"], &["run"]] {
+        let (code, _, error) = site.site().cli(&[command, &["--config", &config]].concat());
+        assert_eq!(code, 78, "{command:?}: {error}");
+        let said = "catalog.lab.rule.circle.done";
+        assert!(
+            error.contains(said) && error.contains("would be claimed without end"),
+            "{command:?}: {error}"
+        );
+    }
+    assert_eq!(server.requests(), Vec::<serde_json::Value>::new());
+}
+
 /// Two rules, each of which makes candidates for the other: neither can tell from itself.
 #[test]
 fn rows_that_come_back_at_once_do_not_keep_the_server_busy() {
