@@ -1,7 +1,7 @@
 //! One cell: an edge, a behaviour of its peer, and the one assertion for all of them.
 
 use std::{
-    fmt, fs,
+    fs,
     path::Path,
     time::{Duration, Instant},
 };
@@ -12,26 +12,18 @@ use orchestrator_supervise::is_escaped;
 use crate::{
     client::Clients,
     edge::{Build, Edge, Plan, Side},
+    figures::{Figures, judge},
     reference,
     watch::{AskTree, Seen, Watch},
 };
 
-/// Growth of the RSS beyond the edge's documented budget that is still accepted, bytes.
-const RSS_SLACK: u64 = 64 << 20;
-/// Lines of log in any ten seconds.
-const LINES_MAX: u64 = 200;
 /// Window that the lines are counted in.
 const LINES_WINDOW: Duration = Duration::from_secs(10);
-/// Time in which `GET /v1/tree` answers, or as long as [`TREE_FACTOR`] times what an instance that nobody attacks takes at the same time.
-/// Medians are compared: single answers of a process that shares two cores with other cells measure the scheduler.
-const TREE_MAX: Duration = Duration::from_millis(50);
-/// See [`TREE_MAX`].
-const TREE_FACTOR: u32 = 3;
 /// The longest delay between two tries that every instance is configured with.
 const RETRY_MAX_MS: u64 = 1_000;
 /// Time from the moment that the sane peer listens until work has come through: the longest delay with its jitter of a fifth, and a
 /// second.
-const HEALED_MAX: Duration = Duration::from_millis(RETRY_MAX_MS * 12 / 10 + 1_000);
+pub(crate) const HEALED_MAX: Duration = Duration::from_millis(RETRY_MAX_MS * 12 / 10 + 1_000);
 /// Part of the attack in each of which the other subsystem makes progress.
 const PART: Duration = Duration::from_secs(1);
 /// Longest line of the log, bytes: each text from outside has 512 at the most.
@@ -42,46 +34,6 @@ const JOBS: u32 = 3_000;
 /// How long the attack takes.
 fn attack_time() -> Duration {
     Duration::from_secs(rounds("ORCHESTRATOR_HOSTILE_SECS", 2))
-}
-
-/// What came of a cell.
-#[derive(Debug, Clone)]
-pub(crate) struct Figures {
-    /// Hostile connections.
-    connections: u64,
-    /// Growth of the RSS at its peak, bytes, and what is documented.
-    grown: u64,
-    budget: u64,
-    /// Most lines of log in ten seconds.
-    lines: u64,
-    /// Median answer with the tree during the attack, and requests without one.
-    tree: Duration,
-    no_tree: usize,
-    /// Round trips of the worker in the worst part.
-    jobs: u64,
-    worker_lost: Option<String>,
-    healed: Option<Duration>,
-    /// Median answer with the tree of the instance that nobody attacks.
-    usual_tree: Duration,
-    /// How much slower than usual the machine was after the attack, which the time until it works again is granted.
-    slowness: f64,
-    /// A line of the log that is too long, or has characters that a terminal acts on.
-    unprintable: Option<String>,
-}
-
-impl fmt::Display for Figures {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            connections, grown, budget, lines, tree, no_tree, jobs, healed, usual_tree, slowness, ..
-        } = self;
-        write!(
-            f,
-            "{connections} connections; RSS +{} of {} MiB; {lines} lines; tree {tree:.1?} ({usual_tree:.1?} elsewhere), {no_tree} missing; {jobs} jobs in the \
-             worst second; works again after {healed:.2?}; on a machine {slowness:.1} times slower",
-            grown >> 20,
-            (budget + RSS_SLACK) >> 20,
-        )
-    }
 }
 
 /// Runs a cell.
@@ -224,27 +176,6 @@ fn attack(site: &Site, edge: &mut dyn Edge, behaviour: crate::behaviour::Behavio
         }
         (None, Side::Clients(_)) => 0,
     }
-}
-
-/// The one assertion.
-fn judge(figures: &Figures) -> Result<(), String> {
-    let mut broken = Vec::new();
-    let mut promise = |kept: bool, text: &str| {
-        if !kept {
-            broken.push(text.to_owned());
-        }
-    };
-    promise(figures.connections > 0, "nobody was attacked");
-    promise(figures.grown <= figures.budget + RSS_SLACK, "the RSS is beyond its budget");
-    promise(figures.lines <= LINES_MAX, "the log has more than 200 lines in 10 s");
-    promise(figures.unprintable.is_none(), "the log has a line that is too long, or not to be shown");
-    promise(figures.tree <= TREE_MAX.max(figures.usual_tree * TREE_FACTOR), "the tree takes more than 50 ms");
-    promise(figures.no_tree == 0, "the tree was not answered");
-    promise(figures.worker_lost.is_none(), "the worker beside the attack was sent away");
-    promise(figures.jobs > 0, "the other subsystem made no progress in a second of the attack");
-    let in_time = |after: Duration| after <= HEALED_MAX.mul_f64(figures.slowness);
-    promise(figures.healed.is_some_and(in_time), "the edge does not work again in time");
-    if broken.is_empty() { Ok(()) } else { Err(broken.join("; ")) }
 }
 
 /// The first line of the log that is longer than [`LINE_MAX`] or has characters that have to be escaped.

@@ -9,6 +9,7 @@ mod cell;
 mod client;
 mod edge;
 mod edges;
+mod figures;
 mod generator;
 mod pool;
 mod protocols;

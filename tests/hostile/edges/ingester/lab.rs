@@ -56,7 +56,9 @@ impl Lab {
 
     /// Begins the next mapping, or writes its update once more. An ingester that is not in Redis yet reads nothing older.
     pub(super) fn begin(&mut self) {
-        if self.begun > self.taken && self.asked.elapsed() < AGAIN || self.controller().presence().is_none() {
+        let is_waited_for = self.begun > self.taken && self.asked.elapsed() < AGAIN;
+        // Its key expires while it cannot be renewed; by then it follows the updates.
+        if is_waited_for || self.taken == 0 && self.controller().presence().is_none() {
             return;
         }
         self.begun += 1;
