@@ -1,3 +1,5 @@
+//! Brokers that break a limit, as streams of frames.
+
 use proptest::prelude::*;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! Brokers that go away or stay silent during the handshake.
+
 use std::{
     net::{TcpListener, TcpStream},
     thread,

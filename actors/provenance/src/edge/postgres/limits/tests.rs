@@ -1,3 +1,5 @@
+//! Servers that break a limit, as streams of messages.
+
 use proptest::prelude::*;
 
 use super::*;
