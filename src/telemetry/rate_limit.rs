@@ -1,7 +1,7 @@
 //! The limit on log lines of one kind: [`BURST`] lines at once, then one line with their number every [`PERIOD`].
 //!
-//! Lines are of one kind when one place in the code writes them. Lines of the audit log and lines below `info`, which somebody asked
-//! for, have no limit.
+//! Lines are of one kind when one place in the code writes them. Lines about commands that were carried out, and lines below
+//! `info`, which somebody asked for, have no limit.
 
 use std::{
     collections::HashMap,
@@ -10,6 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use orchestrator_admin::AUDIT_TARGET;
 use orchestrator_supervise::sanitize_to;
 use tracing::{
     Event, Level, Metadata, Subscriber,
@@ -24,8 +25,6 @@ const BURST: u32 = 10;
 const PERIOD: Duration = Duration::from_secs(10);
 /// Longest example of a line left out, bytes.
 const EXAMPLE_MAX: usize = 120;
-/// Target of the audit log's lines.
-const AUDIT: &str = "orchestrator_admin::audit";
 /// Target of events that come from the `log` crate; their own is in a field.
 const LOG_CRATE: &str = "log";
 /// Name of that field.
@@ -121,7 +120,7 @@ impl<S: Subscriber> Filter<S> for RateLimit {
 
     fn event_enabled(&self, event: &Event<'_>, _: &Context<'_, S>) -> bool {
         let metadata = event.metadata();
-        if *metadata.level() > Level::INFO || metadata.target() == AUDIT {
+        if *metadata.level() > Level::INFO || metadata.target() == AUDIT_TARGET {
             return true;
         }
         let target = match metadata.target() {
@@ -222,7 +221,7 @@ mod tests {
             }
             assert_eq!(logged(), 10);
             for n in 0..100 {
-                tracing::info!(target: AUDIT, n, "audit");
+                tracing::info!(target: AUDIT_TARGET, n, "audit");
                 tracing::debug!(n, "asked for");
             }
             assert_eq!(logged(), 200);

@@ -49,6 +49,7 @@ mod tree_view;
 mod unix_socket;
 
 pub use about::About;
+pub use audit::AUDIT_TARGET;
 pub use config::AdminConfig;
 pub use endpoint::{Binding, child_spec};
 pub use error::AdminError;

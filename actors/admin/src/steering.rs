@@ -186,7 +186,7 @@ struct Entry<'a> {
 impl Entry<'_> {
     fn close<T>(mut self, done: Result<T, ApiError>) -> Result<T, ApiError> {
         self.record.outcome = match &done {
-            Ok(_) => "ok".to_owned(),
+            Ok(_) => audit::DONE.to_owned(),
             Err(ApiError(body)) => sanitize(format!("{}: {}", body.error.name(), body.message)),
         };
         match (self.write(), done) {

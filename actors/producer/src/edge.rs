@@ -2,3 +2,5 @@
 
 pub mod faktory;
 pub mod mongodb;
+
+pub use self::mongodb::MongoStore;

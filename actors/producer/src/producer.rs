@@ -18,7 +18,7 @@ use tokio::sync::watch;
 use crate::{
     advance::{Action, Event, Halt, Machine, Rules},
     config::{Compat, ProducerConfig},
-    edge::{faktory::Outages, mongodb::MongoStore},
+    edge::{MongoStore, faktory::Outages},
     pace::{Pace, Peer, Stopped},
     perform::{Performer, Settings},
     queue::Queue,
