@@ -54,7 +54,7 @@ fn every_profile_passes_check_without_touching_anything() {
 }
 
 /// Keys without a default to write: no socket, no file.
-const UNSET: [&str; 25] = [
+const UNSET: [&str; 27] = [
     "unix_socket",
     "url_file",
     "dsn_file",
@@ -76,6 +76,8 @@ const UNSET: [&str; 25] = [
     "[[catalog.rule]] max_attempts",
     "[catalog.rule.handler] argv",
     "[catalog.rule.handler] cwd",
+    "[catalog.rule.handler] env",
+    "[catalog.rule.handler] env_pass",
     "[catalog.rule.handler] url",
     "[catalog.rule.handler] headers",
     "[catalog.rule.handler] headers_file",

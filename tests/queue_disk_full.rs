@@ -169,7 +169,7 @@ fn a_database_directory_that_is_read_only() {
     });
 }
 
-/// Read-only directories of the socket and of the fetcher files: the one is waited for, the other is only read.
+/// P14: read-only directories of the socket and of the fetcher files: the one is waited for, the other is only read.
 #[test]
 fn directories_of_socket_and_files_that_are_read_only() {
     SmallDisk::with(16, "directories_of_socket_and_files_that_are_read_only", |disk| {
@@ -194,7 +194,7 @@ fn directories_of_socket_and_files_that_are_read_only() {
         for child in ["worker_socket", "sqlite", "reader", "inotify"] {
             assert_eq!(site.node(&format!("queue/{child}"))["restarts"], 0, "{child}: {}", site.log());
         }
-        // The socket's file is deleted: connections stand, and the path is bound anew.
+        // P14: the socket file is deleted: connections stand, and the path is bound anew.
         std::fs::remove_file(&socket).unwrap();
         let mut other = wait_for("the socket again", || Worker::connect(&socket).ok());
         assert_eq!(other.ready(), Reply::NoJobs);

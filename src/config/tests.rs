@@ -138,7 +138,7 @@ fn is_unset(section: &str, line: &str) -> bool {
     const CATALOG: [&str; 5] = ["credential_file", "token_file", "token", "amqp", "amqp_file"];
     const RULE: [&str; 7] =
         ["table", "filter", "query", "update", "lease_secs", "attempts_column", "max_attempts"];
-    const HANDLER: [&str; 6] = ["argv", "cwd", "url", "headers", "headers_file", "actor"];
+    const HANDLER: [&str; 8] = ["argv", "cwd", "env", "env_pass", "url", "headers", "headers_file", "actor"];
     let Some((key, _)) = line.split_once(" = ") else { return line == "[catalog.rule.plan]" };
     let here: &[&str] = match section.trim_matches(['[', ']']) {
         "provenance.exchange_ranges" => &EXCHANGES,
