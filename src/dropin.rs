@@ -81,7 +81,7 @@ fn yaml<T: serde::de::DeserializeOwned>(text: &str) -> Result<T> {
     })
 }
 
-/// What a parser says, without the texts that it quotes: `invalid type: string "..", expected u32`.
+/// Text of a parser without the values that it quotes: `invalid type: string "..", expected u32`.
 #[cfg(any(feature = "producer", feature = "provenance"))]
 fn without_values(told: &str) -> String {
     let quoted = told.find("string \"").zip(told.rfind('"'));

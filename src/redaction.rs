@@ -1,6 +1,6 @@
 //! Hides secrets in addresses and texts that are shown: `config print`, `/v1/config`, complaints, and what a parser says. Pure.
 //!
-//! Which keys are addresses or secrets is said by the schema (`config::schema::Mark`); this module only looks at texts.
+//! The schema says which keys are addresses or secrets (`config::schema::Mark`); this module only looks at texts.
 
 mod address;
 mod prose;

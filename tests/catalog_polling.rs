@@ -213,7 +213,7 @@ fn a_pause_claims_nothing_and_a_check_writes_nothing() {
     eventually("rows to be complete", || server.rows("Foo").iter().all(|row| row["state"] == "complete"));
 }
 
-/// What can be told from the rule alone is refused before anything is asked: by `check`, by `catalog check` and at startup.
+/// A mistake that shows in the rule alone is refused before anything is asked: by `check`, by `catalog check` and at startup.
 #[test]
 fn a_rule_whose_result_is_its_own_candidate_is_refused_before_it_asks() {
     let server = Ermrest::start(&[]);

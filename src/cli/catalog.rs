@@ -81,7 +81,7 @@ pub(crate) struct SwitchArguments {
 }
 
 impl CatalogCommand {
-    /// How the answer of an instance is printed.
+    /// Form in which the answer of an instance is printed.
     pub(super) fn form(&self) -> Option<&Form> {
         match self {
             #[cfg(feature = "catalog")]

@@ -1,4 +1,4 @@
-//! How a result is printed. What a server or a file says reaches a terminal only through here.
+//! Output of results. Text of a server or a file reaches a terminal only through here.
 
 use clap::Args;
 use orchestrator_supervise::{is_escaped, sanitize_to};

@@ -52,7 +52,7 @@ pub(crate) enum ProducerCommand {
 }
 
 impl ProducerCommand {
-    /// How the answer of an instance is printed.
+    /// Form in which the answer of an instance is printed.
     pub(super) fn form(&self) -> Option<&Form> {
         match self {
             #[cfg(feature = "producer")]

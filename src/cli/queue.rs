@@ -66,7 +66,7 @@ pub(crate) enum QueueCommand {
 }
 
 impl QueueCommand {
-    /// How the answer is printed.
+    /// Form in which the answer is printed.
     pub(super) fn form(&self) -> &Form {
         match self {
             Self::Ls { form }

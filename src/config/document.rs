@@ -81,7 +81,7 @@ impl Lines<'_> {
         (before.matches('\n').count() + 1, line.chars().count() + 1)
     }
 
-    /// What is wrong with the syntax, with the words that it is about, unless they may be a secret.
+    /// Syntax error, with the words that it is about, unless they may be a secret.
     fn syntax(self, error: &toml::de::Error, schema: &Schema) -> String {
         let span = error.span().unwrap_or_default();
         let words = self.text.get(span.clone()).unwrap_or_default();
@@ -184,7 +184,7 @@ mod tests {
         places
     }
 
-    /// What a file may have here.
+    /// Schema of the file in this test.
     #[derive(schemars::JsonSchema)]
     #[expect(dead_code, reason = "only its schema counts")]
     struct Toy {

@@ -43,7 +43,7 @@ impl std::fmt::Display for Schema {
     }
 }
 
-/// What the values of a key may hold, as the keyword `format` says it. It decides where they are shown.
+/// Kind of a key's values, as the keyword `format` says it. It decides where they are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mark {
     /// `address`: a url, a connection string, or a host. Refused with a password in it.
@@ -87,7 +87,7 @@ impl<'a> Rule<'a> {
         self.wants("object") && self.0.get("additionalProperties").is_some_and(|rest| *rest != json!(false))
     }
 
-    /// What its values may hold, if that decides where they are shown.
+    /// Kind of its values, if that decides where they are shown.
     pub(crate) fn mark(self) -> Option<Mark> {
         match self.says("format")?.as_str()? {
             "address" => Some(Mark::Address),

@@ -61,11 +61,11 @@ fn search(value: &Value, rule: Rule<'_>, steps: &mut Vec<Step>, found: &mut Vec<
     }
 }
 
-/// What is wrong with a value.
+/// Mistake in a value.
 enum Complaint {
     /// An address has a password.
     Password,
-    /// What is no address looks like one with a password.
+    /// Text that is no address looks like one with a password.
     Misplaced,
 }
 

@@ -6,7 +6,7 @@ use super::{
     names_secret,
 };
 
-/// What parts two pieces of a text.
+/// Separators of words.
 fn parts_words(c: char) -> bool {
     c.is_whitespace() || matches!(c, '"' | '\'' | '`' | '<' | '>')
 }

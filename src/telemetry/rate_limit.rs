@@ -34,7 +34,7 @@ const LOG_TARGET: &str = "log.target";
 #[derive(Debug, Clone, Default)]
 pub(crate) struct RateLimit(Arc<Mutex<HashMap<Kind, Window>>>);
 
-/// What tells lines apart. There are as many as places in the code that log.
+/// Place in the code that logs, and the target of its lines.
 type Kind = (Identifier, String);
 
 /// Lines of one kind since `began`.

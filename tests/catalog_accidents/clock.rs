@@ -49,7 +49,7 @@ impl Agent {
         fs::rename(new, &offset).expect("it is replaced at once");
     }
 
-    /// How many handlers have written this mark.
+    /// Number of handlers that have written this mark.
     fn marks(&self, name: &str) -> usize {
         fs::read_to_string(self.site.site().path().join(name)).unwrap_or_default().lines().count()
     }

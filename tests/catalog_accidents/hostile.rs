@@ -203,7 +203,7 @@ impl Pair {
         });
     }
 
-    /// What the rule says of itself; None while it is busy with an answer.
+    /// Status of the rule; None while it is busy with an answer.
     fn rule(&self) -> Option<Value> {
         let (socket, url) = (self.site.site().admin_socket(), "/v1/consoles/catalog/lab/poller/status");
         let reply = http(&socket, "POST", url, &["Content-Type: application/json"], "{}");

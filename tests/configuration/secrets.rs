@@ -166,7 +166,7 @@ fn arguments_and_lines_that_are_not_understood_are_quoted_without_passwords() {
     }
 }
 
-/// What is told of a running instance, and logged by it.
+/// Answers and log of a running instance.
 fn shown(site: &Site) -> String {
     let of = |path: &str| http(&site.admin_socket(), "GET", path, &[], "").body;
     let mut text: String =

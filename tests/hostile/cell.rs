@@ -31,7 +31,7 @@ const LINE_MAX: usize = 4_096;
 /// Jobs in the queue.
 const JOBS: u32 = 3_000;
 
-/// How long the attack takes.
+/// Duration of the attack.
 fn attack_time() -> Duration {
     Duration::from_secs(rounds("ORCHESTRATOR_HOSTILE_SECS", 2))
 }

@@ -6,7 +6,7 @@ use orchestrator_harness::Site;
 
 use crate::{behaviour::Behaviour, client::Endpoint, generator::Protocol, switch::Switch};
 
-/// What a fixture is made for.
+/// Purpose of a fixture.
 #[derive(Debug, Clone)]
 pub(crate) struct Plan {
     /// The edge's name, for example `redis`.
@@ -42,7 +42,7 @@ impl Side {
 
 /// An edge with its sane peer and the work that goes through it. Dropped after the instance.
 pub(crate) trait Edge: Send {
-    /// What its hostile peers speak.
+    /// Protocol of its hostile peers.
     fn protocol(&self) -> Arc<dyn Protocol>;
 
     /// Where they are.
@@ -60,10 +60,10 @@ pub(crate) trait Edge: Send {
     /// Told when the attack is over and the sane peer listens.
     fn peer_is_sane(&mut self, _site: &Site) {}
 
-    /// How much work has come through the edge, or whether some just did: grows, and with sane peers only.
+    /// Work that has come through the edge; grows with sane peers only.
     fn done(&mut self, site: &Site) -> u64;
 
-    /// What is asserted beyond, once the edge works again.
+    /// Further assertions, once the edge works again.
     fn finish(&mut self, _site: &Site) {}
 }
 

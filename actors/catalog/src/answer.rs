@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::handling::Row;
 
-/// How much of an answer that cannot be read is shown, bytes.
+/// Longest part of an unreadable answer that is shown, bytes.
 const SHOWN: usize = 120;
 
 /// The fields that an answer has: it is a JSON object, or nothing at all.
@@ -32,7 +32,7 @@ pub fn fields(answer: &[u8]) -> Result<Row, String> {
     }
 }
 
-/// What somebody said, for a column: without the white space around it, with its lines, and with nothing that a terminal obeys or a
+/// Text for a column: without the white space around it, with its lines, and with nothing that a terminal obeys or a
 /// database refuses. As long as `bytes` at the most, but for what is escaped.
 pub fn quoted(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);

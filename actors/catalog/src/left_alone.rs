@@ -18,7 +18,7 @@ pub const REMEMBERED_MAX: usize = 16_384;
 /// Shortest delays of rows that come back at once, whatever the rule's backoff is: without one, a single row keeps the server busy.
 const SHORTEST: Backoff = Backoff { first: Duration::from_millis(10), max: Duration::from_secs(1) };
 
-/// What is remembered of a row.
+/// History of a row.
 #[derive(Debug)]
 struct Memory {
     /// Until when it is left alone; None: that is over.

@@ -45,12 +45,12 @@ pub struct DatabaseFiles {
     log_index: (PathBuf, Option<FileIdentity>),
 }
 
-/// Which file of an open database was deleted or replaced.
+/// Error: a file of an open database was deleted or replaced.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileReplaced {
     /// Its path.
     pub path: PathBuf,
-    /// Which of the files.
+    /// Role of the file.
     pub part: DatabasePart,
     /// There is no file at its path; else there is another one.
     pub gone: bool,

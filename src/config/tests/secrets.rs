@@ -10,7 +10,7 @@ use super::{
     gather,
 };
 
-/// What may be shown of nothing.
+/// Secret that no text may show.
 pub(super) const SECRET: &str = "S3CR3T";
 
 /// Addresses with a password, sound and malformed.
@@ -83,7 +83,7 @@ fn sources(sets: &[String], environment: &[(String, String)]) -> (tempfile::Name
     (file, sources)
 }
 
-/// What is said about `sources`, in all places where something is.
+/// All that is printed about `sources`.
 fn told(sources: &Sources) -> Result<Vec<String>, Vec<String>> {
     match (Config::load(sources), Config::explained(sources)) {
         (Ok(config), Ok(printed)) => Ok(vec![printed, config.redacted().to_string()]),
@@ -171,7 +171,7 @@ fn an_address_with_a_password_is_refused_where_none_belongs() {
     }
 }
 
-/// What is taken all the same: headers, arguments, and the query of a webhook's address.
+/// Values that are accepted all the same: headers, arguments, and the query of a webhook's address.
 #[test]
 fn what_may_be_secret_is_taken_and_not_shown() {
     let file = tempfile::NamedTempFile::new().unwrap();

@@ -13,7 +13,7 @@ use crate::{
 
 /// Pages of the first stencil's sets: ten thousand jobs, more than are pushed while a cell runs.
 const TANGLES_COUNT: u64 = 100;
-/// What holds the jobs back to a hundred a second or so.
+/// Limit that holds the jobs back to about a hundred a second.
 const PACE: [&str; 2] = ["--push-latency-ms", "50"];
 
 struct Producer {

@@ -23,7 +23,7 @@ const RANGE: &str = "ranges = \"0\"";
 /// Time between two calls: each is a line of the audit log.
 const PACE: Duration = Duration::from_millis(200);
 
-/// How stored rows are counted, beside the process where that is possible.
+/// Source of the number of stored rows, outside of the process where that is possible.
 enum Count {
     /// The writer's metric.
     Written,

@@ -14,7 +14,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 /// Bytes that are read before a head has ended, beginnings of the body included.
 const HEAD_MAX: usize = 2 << 20;
 
-/// What may still be read; None: as much as there is.
+/// Bytes that may still be read; None: as many as there are.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct HeadBudget(Rc<Cell<Option<usize>>>);
 

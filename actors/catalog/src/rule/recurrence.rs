@@ -10,7 +10,7 @@ use crate::{path, template::Template};
 /// Nested parentheses of a filter that are read; what is deeper is not decided.
 const DEPTH_MAX: usize = 32;
 
-/// Whether a row is a candidate again after an ending.
+/// Relation of an ending to the rule's own filter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Recurrence {
     /// Always.

@@ -29,7 +29,7 @@ use super::{
 };
 use crate::tls::{ServerName, TlsConnector};
 
-/// What secures connections to one host.
+/// TLS for connections to one host.
 #[derive(Clone)]
 pub(super) struct Secured {
     pub(super) connector: TlsConnector,

@@ -272,7 +272,7 @@ fn text<'a>(cbor: &mut Decoder<'a>) -> Result<&'a str, Stop> {
     Ok(cbor.str()?)
 }
 
-/// What the next item says of itself in more than one byte: of a string its length.
+/// Argument of the next item's head (RFC 8949 §3): of a string its length.
 fn announced(cbor: &Decoder<'_>) -> Option<u64> {
     let (head, rest) = cbor.input().get(cbor.position()..)?.split_first()?;
     let size = match head & 0x1f {

@@ -7,7 +7,7 @@ use orchestrator_supervise::sanitize_to;
 
 use crate::item::{Item, Parts};
 
-/// What a reason shows of a message, in bytes of the message.
+/// Longest part of a message that a reason shows, bytes of the message.
 const EXCERPT: usize = 120;
 /// The same when each of them is escaped.
 const EXCERPT_ESCAPED: usize = 10 * EXCERPT;

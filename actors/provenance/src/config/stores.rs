@@ -62,7 +62,7 @@ impl PostgresConfig {
         Address::parse(&self.dsn).map_or_else(|error| error.to_string(), |address| address.to_string())
     }
 
-    /// What the operator has to change about the DSN. A file may be corrected at any time.
+    /// Error in the DSN that the operator has to correct. A file may be corrected at any time.
     pub(super) fn check(&self) -> Option<String> {
         if self.dsn.contains("password") || has_password(&self.dsn) {
             return Some(hide("dsn_file"));
@@ -88,7 +88,7 @@ impl MongoConfig {
         mongodb::endpoint(&self.uri, &self.database)
     }
 
-    /// What the operator has to change about the URI. A file may be corrected at any time.
+    /// Error in the URI that the operator has to correct. A file may be corrected at any time.
     pub(super) fn check(&self) -> Option<String> {
         if mongodb::names_password(&self.uri) {
             return Some(hide("uri_file"));

@@ -46,7 +46,7 @@ pub(crate) async fn run<S: Ask>(
     }
 }
 
-/// How serving ended.
+/// End of serving.
 enum Served {
     /// It was asked to stop.
     Stopped,

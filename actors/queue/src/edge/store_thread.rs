@@ -38,7 +38,7 @@ const RETRY: Backoff = Backoff { first: Duration::from_millis(5), max: Duration:
 const PATIENCE: u32 = 3;
 /// How long delivery notices wait for a group to travel with.
 const NOTICE_WAIT: Duration = Duration::from_millis(100);
-/// How often the paths of the database's files are compared with the files that are open.
+/// Interval in which the paths of the database's files are compared with the files that are open.
 const CHECK_FILES: Duration = Duration::from_secs(1);
 /// How long nothing must happen before the database is left as a whole file.
 const IDLE_AFTER: Duration = Duration::from_secs(1);

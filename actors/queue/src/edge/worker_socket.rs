@@ -40,7 +40,7 @@ const ACCEPT_REST: Duration = Duration::from_millis(50);
 /// Waits before a path that the operating system refuses is bound again.
 const RETRY: Backoff = Backoff { first: Duration::from_millis(100), max: Duration::from_secs(5) };
 
-/// How often it is checked that the path still stands for the socket.
+/// Interval of checks that the path still stands for the socket.
 const CHECK: Duration = Duration::from_secs(1);
 
 /// How the socket is served.

@@ -48,7 +48,7 @@ pub enum StorageError {
         "{replaced}: it is opened anew as at a start; to bring back another file, stop this program before"
     )]
     Replaced {
-        /// Which file.
+        /// The file.
         replaced: FileReplaced,
     },
     /// The fetcher is known and the run is not.

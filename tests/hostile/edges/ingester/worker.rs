@@ -12,7 +12,7 @@ use crate::{
     protocols::Zmtp,
 };
 
-/// How long a new worker waits for its event before another one is tried.
+/// Time that a new worker waits for its event before another one is tried.
 const WAIT: Duration = Duration::from_millis(500);
 
 struct Workers {

@@ -165,7 +165,7 @@ fn a_claim_that_somebody_took_over_is_neither_completed_nor_renewed() {
     });
 }
 
-/// What nobody can tell from the rule: the handler's answer makes a candidate of the row.
+/// Recurrence that does not follow from the rule: the handler's answer makes a candidate of the row.
 #[test]
 fn a_row_that_is_a_candidate_right_after_its_end_is_claimed_ever_less_often() {
     on_a_turned_clock(async || {

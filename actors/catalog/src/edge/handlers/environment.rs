@@ -50,7 +50,7 @@ impl std::fmt::Debug for EnvValue {
 }
 
 impl Environment {
-    /// What is wrong with it: key, name and text. No text shows a value.
+    /// Returns every mistake as key, name and text. No text shows a value.
     pub fn check(&self) -> Vec<(&'static str, String, String)> {
         let mut wrong = Vec::new();
         for (key, count) in [("env", self.set.len()), ("env_pass", self.pass.len())] {

@@ -89,7 +89,7 @@ fn words(body: &Bytes) -> String {
     line.map_or_else(String::new, |line| format!(": {}", shown(line)))
 }
 
-/// What a server says, or a path: escaped, and limited in length.
+/// Text of a server, or a path: escaped, and limited in length.
 pub(super) fn shown(text: impl AsRef<[u8]>) -> String {
     sanitize_to(text, WORDS_MAX)
 }

@@ -79,7 +79,7 @@ fn length(digits: &[u8]) -> Option<usize> {
     number.parse().ok().filter(|length| *length <= BULK_MAX)
 }
 
-/// What of a server's words is shown, bytes.
+/// Longest part of a server's text that is shown, bytes.
 const SHOWN: usize = 200;
 
 /// A server's words: escaped, and limited in length.

@@ -30,7 +30,7 @@ pub(super) struct DeadLetter {
     pub(super) exchange: ShortString,
     pub(super) routing_key: ShortString,
     pub(super) correlation_id: Option<ShortString>,
-    /// Who sent it, for people to read.
+    /// Sender, for people to read.
     pub(super) sender: String,
 }
 

@@ -338,7 +338,7 @@ impl InHand {
     }
 }
 
-/// Who sent a message, as far as its properties say so.
+/// Sender of a message, as far as its properties name one.
 fn sender(properties: &BasicProperties) -> String {
     let told = [
         ("app_id", properties.app_id()),

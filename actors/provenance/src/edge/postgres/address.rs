@@ -59,7 +59,7 @@ impl Address {
         &self.config
     }
 
-    /// How long connecting may take, at most `most`.
+    /// Time-out of connecting, at most `most`.
     pub(super) fn connect_timeout(&self, most: Duration) -> Duration {
         self.config.get_connect_timeout().copied().filter(|span| !span.is_zero()).unwrap_or(most).min(most)
     }

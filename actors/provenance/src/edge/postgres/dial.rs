@@ -25,7 +25,7 @@ use super::limits::{Budget, Follower};
 
 /// Port of a server whose address names none.
 const PORT: u16 = 5_432;
-/// How long sent bytes may go unacknowledged before the connection counts as broken.
+/// Time that sent bytes may go unacknowledged before the connection counts as broken.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
 
 /// A stream that carries a connection.

@@ -22,9 +22,9 @@ use super::{
 };
 use crate::store::StoreError;
 
-/// How long a connection may take, greeting, password and settings included.
+/// Time-out of connecting, greeting, password and settings included.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long an answer may take: some questions walk over whole tables, and a write may wait for locks of other programs.
+/// Time-out of an answer: some questions walk over whole tables, and a write may wait for locks of other programs.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// Small sets of rows against tables of any size: nested loops over indexes are right, also when the statistics were taken

@@ -45,7 +45,7 @@ pub(super) struct Reader {
     pub(super) readings: HashMap<Key, Reading>,
     pub(super) agenda: Agenda,
     pub(super) warned: WarnedNames,
-    /// How much more is read before workers are answered; None once they are.
+    /// Bytes still to be read before workers are answered; None once they are.
     pub(super) reconciling: Option<FirstRound>,
     pub(super) scanned: bool,
     pub(super) cx: StartCx,

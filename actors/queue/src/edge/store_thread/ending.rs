@@ -1,4 +1,4 @@
-//! How an incarnation of the store's thread ends, and what becomes of a database whose files were deleted or replaced.
+//! End of an incarnation of the store's thread, and what becomes of a database whose files were deleted or replaced.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use orchestrator_supervise::{Fault, Origin, StartCx, Verb};
 use super::{Shift, pause, unix_time};
 use crate::storage::StorageError;
 
-/// How long a database whose files were replaced is left alone before it is opened anew: whoever replaces them may not be done.
+/// Time that a database whose files were replaced is left alone before it is opened anew: whoever replaces them may not be done.
 const REOPEN_AFTER: Duration = Duration::from_secs(1);
 
 /// Why an incarnation ends without a fault.

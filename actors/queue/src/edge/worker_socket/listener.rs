@@ -54,7 +54,7 @@ impl WorkerListener {
         &self.path
     }
 
-    /// Whether the path stands for this socket. One that the operating system does not tell about is taken for the same.
+    /// Tells whether the path stands for this socket. One that the operating system does not tell about is taken for the same.
     pub(super) fn is_current(&self) -> bool {
         match inode(&self.path) {
             Ok(inode) => inode == self.inode,

@@ -10,7 +10,7 @@ use super::*;
 
 const REPLY_MAX: usize = 64 << 10;
 
-/// What a client is told of a server that sends `first`, and then `rest` without end, whatever it is asked.
+/// Error of a client of a server that sends `first`, and then `rest` without end, whatever it is asked.
 async fn told_by(first: &[u8], rest: &[u8]) -> RequestError {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let url = format!("redis://{}/0", listener.local_addr().expect("its address"));
