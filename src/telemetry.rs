@@ -1,6 +1,6 @@
 //! Logs: structured, to standard error, so that standard output stays for what was asked for.
 //!
-//! Every field is escaped and limited ([`format`]), and so is the number of lines of one kind ([`rate_limit`]): what peers send can
+//! Every field is escaped and limited ([`mod@format`]), and so is the number of lines of one kind ([`mod@rate_limit`]): what peers send can
 //! neither forge a line nor fill a disk.
 
 mod format;

@@ -156,7 +156,7 @@ impl LineSplitter {
 }
 
 impl Fed {
-    /// The text of [`Fed::long`] was read again: it becomes the first batch itself, never copied [R16].
+    /// The text of [`Fed::long`] was read again: it becomes the first batch itself, never copied (R16).
     pub fn add_long(&mut self, line: &LongLine, text: Vec<u8>) {
         let row = String::from_utf8(text).map_err(|_| SkipReason::NotUtf8).and_then(|text| {
             let (attr_path, payload) = split(&text)?;
