@@ -146,6 +146,8 @@ fn the_commented_configuration_has_every_key_with_its_default() {
         "update = ",
         "argv = ",
         "cwd = ",
+        "env = ",
+        "env_pass = ",
         "url = \"http://127.0.0.1:8080/convert\"",
         "headers = ",
         "headers_file = ",
