@@ -237,10 +237,10 @@ mod tests {
     fn where_the_database_is_is_told_without_its_secrets() {
         for (uri, endpoint, secret) in [
             ("mongodb://127.0.0.1:27017", "mongodb://127.0.0.1:27017/tanglenomicon", false),
-            ("mongodb://me:p%2F@a:1,b/admin?x=y", "mongodb://a:1,b/tanglenomicon", true),
+            ("mongodb://me:p%2F@a:1,b/admin?appName=y", "mongodb://a:1,b/tanglenomicon", true),
             ("mongodb://me@a", "mongodb://a/tanglenomicon", false),
-            ("mongodb://a?tlsCertificateKeyFilePassword=x", "mongodb://a/tanglenomicon", true),
-            ("nonsense", "/tanglenomicon", true),
+            ("mongodb://a?tlsCertificateKeyFilePassword=x", "mongodb://?/tanglenomicon", true),
+            ("nonsense", "mongodb://?/tanglenomicon", true),
         ] {
             let config = ProducerConfig { mongodb: at(uri), ..ProducerConfig::default() };
             assert_eq!(
