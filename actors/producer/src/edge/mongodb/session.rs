@@ -1,11 +1,14 @@
-//! A client of one database, and the patience with which it is asked.
+//! A client of one database, and the time-outs of its requests.
 
-use std::time::Duration;
+use std::{
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
 
 use ::mongodb::{
     Collection, Database, IndexModel,
     bson::{Bson, Document, RawDocument, RawDocumentBuf, doc},
-    error::Error,
+    error::{Error, ErrorKind},
     options::{Acknowledgment, WriteConcern},
 };
 use orchestrator_edge::mongodb;
@@ -28,21 +31,75 @@ const INDEX: Duration = Duration::from_secs(24 * 3_600);
 
 #[derive(Debug)]
 pub(super) struct Session {
-    database: Database,
+    uri: String,
+    name: String,
+    /// `None` after a broken connection: the driver's other pooled connections may be broken, too.
+    client: Mutex<Option<Database>>,
+}
+
+async fn client(uri: &str, name: &str) -> Result<Database, StoreError> {
+    let concern = WriteConcern::builder().w(Acknowledgment::Majority).journal(true).w_timeout(MAJORITY);
+    let database = mongodb::open(uri, name, "orchestrator producer", Some(concern.build())).await;
+    database.map_err(StoreError::Away)
 }
 
 impl Session {
     pub(super) async fn open(uri: &str, name: &str) -> Result<Self, StoreError> {
-        let concern = WriteConcern::builder().w(Acknowledgment::Majority).journal(true).w_timeout(MAJORITY);
-        let database = mongodb::open(uri, name, "orchestrator producer", Some(concern.build())).await;
-        Ok(Self { database: database.map_err(StoreError::Away)? })
+        let client = Mutex::new(Some(client(uri, name).await?));
+        Ok(Self { uri: uri.to_owned(), name: name.to_owned(), client })
+    }
+
+    /// Returns the client, a new one after a broken connection.
+    async fn database(&self) -> Result<Database, StoreError> {
+        let current = self.client.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(database) = current {
+            return Ok(database);
+        }
+        let database = client(&self.uri, &self.name).await?;
+        *self.client.lock().unwrap_or_else(PoisonError::into_inner) = Some(database.clone());
+        Ok(database)
+    }
+
+    /// Translates an error of `action`. Unless the server itself refused the command, its connections are given up.
+    fn failed(&self, action: &str, error: &Error) -> StoreError {
+        if !matches!(*error.kind, ErrorKind::Command(_) | ErrorKind::Write(_)) {
+            self.disconnect();
+        }
+        explain(action, error)
+    }
+
+    fn disconnect(&self) {
+        *self.client.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    async fn in_time<T>(
+        &self,
+        action: &str,
+        span: Duration,
+        future: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, StoreError> {
+        self.timed(action, span, future).await?.map_err(|error| self.failed(action, &error))
+    }
+
+    async fn timed<T>(
+        &self,
+        action: &str,
+        span: Duration,
+        answer: impl Future<Output = T>,
+    ) -> Result<T, StoreError> {
+        let answer = mongodb::in_time(action, span, answer).await;
+        answer.map_err(|reason| {
+            self.disconnect();
+            StoreError::Away(reason)
+        })
     }
 
     /// The server's clock, milliseconds since 1970.
     pub(super) async fn clock_ms(&self) -> Result<i64, StoreError> {
         const ACTION: &str = "reading its clock";
-        let said =
-            in_time(ACTION, COMMAND, self.database.run_command(doc! { "hello": 1 }).into_future()).await?;
+        let database = self.database().await?;
+        let hello = database.run_command(doc! { "hello": 1 }).into_future();
+        let said = self.in_time(ACTION, COMMAND, hello).await?;
         match said.get("localTime") {
             Some(Bson::DateTime(time)) => Ok(time.timestamp_millis()),
             other => Err(StoreError::Away(format!(
@@ -61,7 +118,7 @@ impl Session {
         order: Option<Document>,
         skip: u64,
     ) -> Result<Option<Document>, StoreError> {
-        let collection = self.database.collection::<RawDocumentBuf>(collection);
+        let collection = self.database().await?.collection::<RawDocumentBuf>(collection);
         let mut find = collection.find_one(filter).projection(fields);
         if let Some(order) = order {
             find = find.sort(order);
@@ -69,7 +126,7 @@ impl Session {
         if skip > 0 {
             find = find.skip(skip);
         }
-        let found = in_time(action, WALK, find.into_future()).await?;
+        let found = self.in_time(action, WALK, find.into_future()).await?;
         let decoded = found.map(|raw| decoded(&raw)).transpose();
         decoded.map_err(|reason| StoreError::Away(format!("{action}: the document is {}", sanitize(reason))))
     }
@@ -83,11 +140,11 @@ impl Session {
         mut each: impl FnMut(&RawDocument),
     ) -> Result<(), StoreError> {
         const ACTION: &str = "reading stencils";
-        let collection = self.collection(collection);
+        let collection = self.collection(collection).await?;
         let fields = doc! { "TCN": 1, "rootstock_tcn": 1, "scion_tcn": 1, "state": 1, "orchestrator": 1 };
         let find = collection.find(filter).sort(order).projection(fields).into_future();
-        let mut cursor = in_time(ACTION, COMMAND, find).await?;
-        while in_time(ACTION, COMMAND, cursor.advance()).await? {
+        let mut cursor = self.in_time(ACTION, COMMAND, find).await?;
+        while self.in_time(ACTION, COMMAND, cursor.advance()).await? {
             each(cursor.current());
         }
         Ok(())
@@ -100,7 +157,8 @@ impl Session {
         collection: &str,
         filter: Document,
     ) -> Result<u64, StoreError> {
-        in_time(action, WALK, self.collection(collection).count_documents(filter).into_future()).await
+        let collection = self.collection(collection).await?;
+        self.in_time(action, WALK, collection.count_documents(filter).into_future()).await
     }
 
     /// Sets `fields` of the one document that `filter` takes; tells whether there is one.
@@ -111,9 +169,9 @@ impl Session {
         filter: Document,
         fields: Document,
     ) -> Result<bool, StoreError> {
-        let collection = self.collection(collection);
+        let collection = self.collection(collection).await?;
         let update = collection.update_one(filter, doc! { "$set": fields });
-        Ok(in_time(action, COMMAND, update.into_future()).await?.matched_count > 0)
+        Ok(self.in_time(action, COMMAND, update.into_future()).await?.matched_count > 0)
     }
 
     /// The keys of all indexes.
@@ -121,17 +179,18 @@ impl Session {
         const ACTION: &str = "reading indexes";
         let failed = |error: Error| match code(&error) {
             Some(NO_COLLECTION) => Ok(Vec::new()),
-            _ => Err(explain(ACTION, &error)),
+            _ => Err(self.failed(ACTION, &error)),
         };
-        let collection = self.collection(collection);
+        let collection = self.collection(collection).await?;
         let listing = collection.list_indexes().into_future();
-        let mut cursor = match timed(ACTION, COMMAND, listing).await? {
+        let mut cursor = match self.timed(ACTION, COMMAND, listing).await? {
             Ok(cursor) => cursor,
             Err(error) => return failed(error),
         };
         let mut keys = Vec::new();
-        while in_time(ACTION, COMMAND, cursor.advance()).await? {
-            let index: IndexModel = cursor.deserialize_current().map_err(|error| explain(ACTION, &error))?;
+        while self.in_time(ACTION, COMMAND, cursor.advance()).await? {
+            let index: IndexModel =
+                cursor.deserialize_current().map_err(|error| self.failed(ACTION, &error))?;
             keys.push(index.keys);
         }
         Ok(keys)
@@ -140,24 +199,12 @@ impl Session {
     /// Makes an index.
     pub(super) async fn create_index(&self, collection: &str, keys: Document) -> Result<(), StoreError> {
         let model = IndexModel::builder().keys(keys).build();
-        let collection = self.collection(collection);
+        let collection = self.collection(collection).await?;
         let creation = collection.create_index(model).into_future();
-        in_time("making indexes", INDEX, creation).await.map(drop)
+        self.in_time("making indexes", INDEX, creation).await.map(drop)
     }
 
-    fn collection(&self, name: &str) -> Collection<Document> {
-        self.database.collection(name)
+    async fn collection(&self, name: &str) -> Result<Collection<Document>, StoreError> {
+        Ok(self.database().await?.collection(name))
     }
-}
-
-async fn in_time<T>(
-    action: &str,
-    span: Duration,
-    future: impl Future<Output = Result<T, Error>>,
-) -> Result<T, StoreError> {
-    timed(action, span, future).await?.map_err(|error| explain(action, &error))
-}
-
-async fn timed<T>(action: &str, span: Duration, answer: impl Future<Output = T>) -> Result<T, StoreError> {
-    mongodb::in_time(action, span, answer).await.map_err(StoreError::Away)
 }
