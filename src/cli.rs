@@ -1,19 +1,10 @@
 //! Commands to a running instance, over its admin endpoint. The CLI shows what the endpoint says and decides nothing;
 //! it must work when half of the tree is stuck.
 
-mod catalog;
 pub(crate) mod client;
-pub(crate) mod client_error;
 mod event_stream;
 pub(crate) mod exit_code;
 mod graph;
-mod import;
-mod ingester;
-pub(crate) mod output;
-mod producer;
-mod provenance;
-mod queue;
-mod storage;
 mod tail;
 mod target;
 #[cfg(test)]
@@ -23,18 +14,20 @@ mod top;
 use std::io::Write;
 
 use clap::{Args, Subcommand};
-use orchestrator_admin::{
-    ascii::{Ages, render},
+use orchestrator_admin::ascii::{Ages, render};
+use orchestrator_subsystem::{
+    CommandError, ConfigArguments, Context, Form, Section,
+    output::printable,
+    redaction::scrubbed,
     wire::{CommandAnswer, CommandArgs, TreeSnapshot, actor_url, tree_url},
 };
 
 pub(crate) use self::target::Target;
-use self::{
-    catalog::CatalogCommand, client::Client, client_error::ClientError, exit_code::ExitCode,
-    ingester::IngesterCommand, output::Form, producer::ProducerCommand, provenance::ProvenanceCommand,
-    queue::QueueCommand, tail::TailArguments, top::TopArguments,
+use self::{client::Client, exit_code::ExitCode, tail::TailArguments, top::TopArguments};
+use crate::{
+    config::{Config, Sources},
+    subsystems::SubsystemCommand,
 };
-use crate::redaction::scrubbed;
 
 /// What can be asked of a running instance.
 #[derive(Debug, Clone, Subcommand)]
@@ -83,21 +76,9 @@ pub(crate) enum ClientCommand {
     ///
     /// Example: orchestrator resume queue/inotify
     Resume(ActorCommand),
-    /// Look into the queue and steer it
-    #[command(subcommand)]
-    Queue(QueueCommand),
-    /// Look into the ingesters
-    #[command(subcommand)]
-    Ingester(IngesterCommand),
-    /// Look into the producer and steer it
-    #[command(subcommand)]
-    Producer(ProducerCommand),
-    /// Look into the catalogs and their rules, and try rules out
-    #[command(subcommand)]
-    Catalog(CatalogCommand),
-    /// Add provenance rows and ask for them
-    #[command(subcommand)]
-    Provenance(ProvenanceCommand),
+    /// A command of a subsystem
+    #[command(flatten)]
+    Subsystem(SubsystemCommand),
 }
 
 impl ClientCommand {
@@ -111,20 +92,9 @@ impl ClientCommand {
             | Self::Start(args)
             | Self::Pause(args)
             | Self::Resume(args) => &args.form,
-            Self::Queue(command) => command.form(),
-            Self::Ingester(IngesterCommand::Status { form, .. }) => form,
-            Self::Producer(command) => return command.form().is_some_and(|form| form.json),
-            Self::Catalog(command) => return command.form().is_some_and(|form| form.json),
-            Self::Provenance(command) => match command {
-                ProvenanceCommand::Get { form, .. }
-                | ProvenanceCommand::FindFirst { form, .. }
-                | ProvenanceCommand::FindAll { form, .. }
-                | ProvenanceCommand::DeadLetters { form, .. }
-                | ProvenanceCommand::Stats { form, .. } => form,
-                _ => return false,
-            },
-            // Events are escaped one by one.
+            // Events are escaped one by one; a subsystem's command escapes what it does not print as JSON.
             Self::Tail(_) | Self::Graph { .. } => return false,
+            Self::Subsystem(_) => return true,
         };
         form.json
     }
@@ -149,10 +119,10 @@ pub(crate) fn run(command: &ClientCommand, target: &Target, out: &mut dyn Write)
     match done {
         Ok(()) => ExitCode::Ok,
         Err(error) => {
-            let code = error.exit_code();
+            let code = ExitCode::of(&error);
             if code != ExitCode::Ok {
                 // Without standard error, the exit code has to do.
-                let told = output::printable(&scrubbed(&error.to_string()));
+                let told = printable(&scrubbed(&error.to_string()));
                 let _ = writeln!(std::io::stderr().lock(), "orchestrator: {told}");
             }
             code
@@ -161,11 +131,11 @@ pub(crate) fn run(command: &ClientCommand, target: &Target, out: &mut dyn Write)
 }
 
 /// Prints what `command` is about.
-fn answer(command: &ClientCommand, target: &Target, out: &mut dyn Write) -> Result<(), ClientError> {
+fn answer(command: &ClientCommand, target: &Target, out: &mut dyn Write) -> Result<(), CommandError> {
     let address = target.address(|name| std::env::var_os(name))?;
     let client = Client::new(address, target.token()?, command.prints_json());
     let runtime =
-        tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(ClientError::Setup)?;
+        tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(CommandError::Setup)?;
     // A system, since a command may run a tree of its own.
     actix_rt::System::with_tokio_rt(move || runtime).block_on(async {
         if let ClientCommand::Top(arguments) = command {
@@ -174,17 +144,17 @@ fn answer(command: &ClientCommand, target: &Target, out: &mut dyn Write) -> Resu
         if let ClientCommand::Tail(arguments) = command {
             return tail::run(arguments, &client, out).await;
         }
-        if let ClientCommand::Provenance(ProvenanceCommand::Import(arguments)) = command {
-            return import::run(arguments, &client, out).await;
+        if let ClientCommand::Subsystem(command) = command {
+            return command.run(&mut Context { instance: &client, out, load: &load }).await;
         }
         let text = dispatch(command, &client).await?;
-        out.write_all(output::printable(&text).as_bytes())?;
+        out.write_all(printable(&text).as_bytes())?;
         Ok(out.flush()?)
     })
 }
 
 /// Commands with one answer.
-async fn dispatch(command: &ClientCommand, client: &Client) -> Result<String, ClientError> {
+async fn dispatch(command: &ClientCommand, client: &Client) -> Result<String, CommandError> {
     match command {
         ClientCommand::Tree { path, form } => tree(path.as_deref(), *form, client).await,
         ClientCommand::Graph { path } => graph(path.as_deref(), client).await,
@@ -193,24 +163,27 @@ async fn dispatch(command: &ClientCommand, client: &Client) -> Result<String, Cl
         ClientCommand::Start(args) => steer("start", args, client).await,
         ClientCommand::Pause(args) => steer("pause", args, client).await,
         ClientCommand::Resume(args) => steer("resume", args, client).await,
-        ClientCommand::Queue(command) => queue::run(command, client).await,
-        ClientCommand::Ingester(command) => ingester::run(command, client).await,
-        ClientCommand::Producer(command) => producer::run(command, client).await,
-        ClientCommand::Catalog(command) => catalog::run(command, client).await,
-        ClientCommand::Provenance(command) => provenance::run(command, client).await,
-        // They go on and on: `answer` runs them.
-        ClientCommand::Top(_) | ClientCommand::Tail(_) => Ok(String::new()),
+        // `answer` runs them: they print by themselves.
+        ClientCommand::Top(_) | ClientCommand::Tail(_) | ClientCommand::Subsystem(_) => Ok(String::new()),
     }
 }
 
-async fn graph(path: Option<&str>, client: &Client) -> Result<String, ClientError> {
+/// Reads the section of `only` in the configuration that a command names.
+fn load(arguments: &ConfigArguments, only: &str) -> Result<Section, CommandError> {
+    let config = Config::load(&Sources::new(arguments, Some(only)));
+    let mut config = config.map_err(|error| CommandError::Config(format!("{error:#}")))?;
+    let section = config.sections.pop();
+    section.ok_or_else(|| CommandError::Config(format!("{only}: there is no such section")))
+}
+
+async fn graph(path: Option<&str>, client: &Client) -> Result<String, CommandError> {
     let answer = client.get(&tree_url(path)).await?;
     let snapshot: TreeSnapshot = serde_json::from_value(answer)
         .map_err(|error| client.foreign(format!("this is no tree: {error}")))?;
     Ok(graph::dot(&snapshot))
 }
 
-async fn tree(path: Option<&str>, form: Form, client: &Client) -> Result<String, ClientError> {
+async fn tree(path: Option<&str>, form: Form, client: &Client) -> Result<String, CommandError> {
     let answer = client.get(&tree_url(path)).await?;
     if form.json {
         return Ok(form.print(&answer));
@@ -220,7 +193,7 @@ async fn tree(path: Option<&str>, form: Form, client: &Client) -> Result<String,
     Ok(render(&snapshot, Ages::Show))
 }
 
-async fn steer(verb: &str, args: &ActorCommand, client: &Client) -> Result<String, ClientError> {
+async fn steer(verb: &str, args: &ActorCommand, client: &Client) -> Result<String, CommandError> {
     let body = CommandArgs { reason: args.reason.clone() };
     let answer = client.post(&actor_url(&args.path, verb), &body).await?;
     if args.form.json {

@@ -28,10 +28,10 @@ use std::{ffi::OsString, path::PathBuf};
 
 use anyhow::Result;
 use orchestrator_admin::AdminConfig;
+use orchestrator_subsystem::{ConfigArguments, Section, redaction::scrubbed};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub(crate) use self::environment::of_process as variables_of_process;
 pub(crate) use self::links::LinksConfig;
 pub(crate) use self::telemetry::{LogFormat, TelemetryConfig};
 use self::{
@@ -39,13 +39,22 @@ use self::{
     report::{Refusal, Report},
     schema::Schema,
 };
-use crate::redaction::scrubbed;
+use crate::subsystems::{self, SUBSYSTEMS};
 
 /// The whole configuration of orchestrator.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Config {
+    /// The part that is no subsystem's.
+    pub(crate) program: ProgramConfig,
+    /// Sections of the subsystems that run, in the order of the list of subsystems.
+    pub(crate) sections: Vec<Section>,
+}
+
+/// Sections that are no subsystem's.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-#[schemars(title = "orchestrator")]
-pub(crate) struct Config {
+#[schemars(title = "orchestrator", description = "The whole configuration of orchestrator.")]
+pub(crate) struct ProgramConfig {
     /// Logs.
     pub(crate) telemetry: TelemetryConfig,
     /// Connections to brokers, databases and servers.
@@ -53,55 +62,7 @@ pub(crate) struct Config {
     /// The admin endpoint.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) admin: Option<AdminConfig>,
-    /// The queue subsystem.
-    #[cfg(feature = "queue")]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) queue: Option<orchestrator_queue::QueueConfig>,
-    /// The provenance subsystem.
-    #[cfg(feature = "provenance")]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) provenance: Option<orchestrator_provenance::ProvenanceConfig>,
-    /// Ingesters, each with its streams.
-    #[cfg(feature = "ingester")]
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(crate) ingester: Vec<orchestrator_ingester::IngesterConfig>,
-    /// The producer subsystem.
-    #[cfg(feature = "producer")]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) producer: Option<orchestrator_producer::ProducerConfig>,
-    /// Catalogs, each with its rules.
-    #[cfg(feature = "catalog")]
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(crate) catalog: Vec<orchestrator_catalog::CatalogConfig>,
 }
-
-/// Names of the subsystems compiled in, as used for sections and `--only`.
-pub(crate) const SUBSYSTEMS: &[&str] = &[
-    #[cfg(feature = "queue")]
-    "queue",
-    #[cfg(feature = "provenance")]
-    "provenance",
-    #[cfg(feature = "ingester")]
-    "ingester",
-    #[cfg(feature = "producer")]
-    "producer",
-    #[cfg(feature = "catalog")]
-    "catalog",
-];
-
-/// Names of subsystems that exist but that this build leaves out. Each is the name of the feature, too.
-const ABSENT: &[&str] = &[
-    #[cfg(not(feature = "queue"))]
-    "queue",
-    #[cfg(not(feature = "provenance"))]
-    "provenance",
-    #[cfg(not(feature = "ingester"))]
-    "ingester",
-    #[cfg(not(feature = "producer"))]
-    "producer",
-    #[cfg(not(feature = "catalog"))]
-    "catalog",
-];
 
 /// Where the configuration comes from.
 #[derive(Debug, Clone, Default)]
@@ -114,6 +75,18 @@ pub(crate) struct Sources {
     pub(crate) sets: Vec<String>,
     /// `--only`: the one subsystem to run.
     pub(crate) only: Option<String>,
+}
+
+impl Sources {
+    /// The sources that a command line names, with the environment.
+    pub(crate) fn new(arguments: &ConfigArguments, only: Option<&str>) -> Self {
+        Self {
+            files: arguments.config.clone(),
+            environment: environment::of_process(),
+            sets: arguments.set.clone(),
+            only: only.map(str::to_owned),
+        }
+    }
 }
 
 impl Config {
@@ -134,30 +107,50 @@ impl Config {
         print::print(&config, &merged)
     }
 
+    /// Reads a configuration that its schema allows.
+    fn from_json(mut whole: serde_json::Value) -> serde_json::Result<Self> {
+        let mut sections = Vec::new();
+        for subsystem in SUBSYSTEMS {
+            let value = whole.as_object_mut().and_then(|whole| whole.remove(subsystem.name()));
+            if let Some(value) = value {
+                sections.extend(subsystem.section(value)?);
+            }
+        }
+        Ok(Self { program: serde_json::from_value(whole)?, sections })
+    }
+
+    /// Returns the configuration as JSON, secrets included; a section that JSON cannot express is null.
+    pub(crate) fn to_json(&self) -> serde_json::Value {
+        let mut whole = serde_json::to_value(&self.program).unwrap_or_default();
+        for section in &self.sections {
+            whole[section.name()] = section.to_json().unwrap_or_default();
+        }
+        whole
+    }
+
     /// The configuration as whoever may look at it may see it, as JSON.
     pub(crate) fn redacted(&self) -> serde_json::Value {
-        let shown = serde_json::to_value(self).unwrap_or_default();
-        secrets::redacted(shown, Some(Schema::of::<Self>().root()))
+        secrets::redacted(self.to_json(), Some(Schema::whole().root()))
     }
 
     /// The JSON Schema of a configuration file.
     pub(crate) fn schema() -> String {
-        format!("{}\n", Schema::of::<Self>())
+        format!("{}\n", Schema::whole())
     }
 
     /// All layers, and the sum of all sources that they were made from.
     fn with_origins(sources: &Sources) -> Result<(Self, config::Value)> {
-        let schema = Schema::of::<Self>();
+        let schema = Schema::whole();
         let (merged, mut refusals) = Layers::read(sources, &schema).finish();
         // What was refused is not in the sum: the rest of it can be checked all the same.
         let mut config = Self::default();
-        match serde_json::from_value(check::to_json(&merged, Some(schema.root()))) {
+        match Self::from_json(check::to_json(&merged, Some(schema.root()))) {
             Ok(sum) => config = sum,
             // The schema said that it fits: tell what it did not know.
             Err(error) => refusals.push(layers::locate(&error.to_string(), &merged)),
         }
         config.assume_sections();
-        let crossed = cross_check(&config);
+        let crossed = config.cross_check();
         let crossed = crossed.iter().map(|text| layers::locate(text, &merged));
         // What was refused, and is at its default therefore, is told already.
         let told = |key: &str| !key.is_empty() && refusals.iter().any(|refusal| refusal.key == key);
@@ -172,106 +165,43 @@ impl Config {
         Ok((config, merged))
     }
 
-    /// With no subsystem and no admin section from any layer, the queue and the admin endpoint are assumed.
+    /// Assumes the default sections where no layer names a subsystem or the admin endpoint.
     fn assume_sections(&mut self) {
-        if !self.runs_any() && self.admin.is_none() {
-            self.admin = Some(AdminConfig::default());
-            #[cfg(feature = "queue")]
-            {
-                self.queue = Some(orchestrator_queue::QueueConfig::default());
-            }
+        if self.sections.is_empty() && self.program.admin.is_none() {
+            self.program.admin = Some(AdminConfig::default());
+            let assumed = SUBSYSTEMS.iter().filter(|subsystem| subsystem.runs_by_default());
+            self.sections.extend(assumed.filter_map(|subsystem| subsystem.default_section().ok()));
         }
-    }
-
-    /// Is any subsystem configured?
-    pub(crate) fn runs_any(&self) -> bool {
-        #[cfg(feature = "queue")]
-        if self.queue.is_some() {
-            return true;
-        }
-        #[cfg(feature = "provenance")]
-        if self.provenance.is_some() {
-            return true;
-        }
-        #[cfg(feature = "ingester")]
-        if !self.ingester.is_empty() {
-            return true;
-        }
-        #[cfg(feature = "producer")]
-        if self.producer.is_some() {
-            return true;
-        }
-        #[cfg(feature = "catalog")]
-        if !self.catalog.is_empty() {
-            return true;
-        }
-        false
     }
 
     fn keep_only(&mut self, only: &str) -> Result<(), Refusal> {
-        if !SUBSYSTEMS.contains(&only) {
-            let place = report::one_line(scrubbed(&format!("--only {only}")));
-            let known = if SUBSYSTEMS.is_empty() { "none".to_owned() } else { SUBSYSTEMS.join(", ") };
-            let text = format!("there is no such subsystem in this build; it has: {known}");
-            return Err(Refusal { place, key: String::new(), text });
-        }
-        #[cfg(feature = "queue")]
-        if only == "queue" {
-            self.queue.get_or_insert_default();
-        } else {
-            self.queue = None;
-        }
-        #[cfg(feature = "provenance")]
-        if only == "provenance" {
-            self.provenance.get_or_insert_default();
-        } else {
-            self.provenance = None;
-        }
-        #[cfg(feature = "ingester")]
-        if only == "ingester" {
-            if self.ingester.is_empty() {
-                let text = "there is no [[ingester]] to run: configure one with its streams".to_owned();
-                return Err(Refusal { place: "--only ingester".to_owned(), key: String::new(), text });
-            }
-        } else {
-            self.ingester.clear();
-        }
-        #[cfg(feature = "producer")]
-        if only == "producer" {
-            self.producer.get_or_insert_default();
-        } else {
-            self.producer = None;
-        }
-        #[cfg(feature = "catalog")]
-        if only == "catalog" {
-            if self.catalog.is_empty() {
-                let text = "there is no [[catalog]] to run: configure one with its rules".to_owned();
-                return Err(Refusal { place: "--only catalog".to_owned(), key: String::new(), text });
-            }
-        } else {
-            self.catalog.clear();
+        let refusal = |text| Refusal {
+            place: report::one_line(scrubbed(&format!("--only {only}"))),
+            key: String::new(),
+            text,
+        };
+        let Some(subsystem) = subsystems::find(only) else {
+            let known =
+                if SUBSYSTEMS.is_empty() { "none".to_owned() } else { subsystems::names().join(", ") };
+            return Err(refusal(format!("there is no such subsystem in this build; it has: {known}")));
+        };
+        self.sections.retain(|section| section.name() == only);
+        if self.sections.is_empty() {
+            self.sections.push(subsystem.default_section().map_err(refusal)?);
         }
         Ok(())
     }
-}
 
-/// What a schema cannot say, asked of each section. An answer begins with `section.key = value`, so that its place can be
-/// found.
-fn cross_check(config: &Config) -> Vec<String> {
-    let mut wrong = Vec::new();
-    if let Err(error) = crate::telemetry::check_filter(&config.telemetry.filter) {
-        wrong.push(format!("{error}; write it like info,orchestrator_queue=debug"));
+    /// Returns what a schema cannot refuse. Each text begins with `section.key = value`, so that its place can be found.
+    fn cross_check(&self) -> Vec<String> {
+        let mut wrong = Vec::new();
+        if let Err(error) = crate::telemetry::check_filter(&self.program.telemetry.filter) {
+            wrong.push(format!("{error}; write it like info,orchestrator_queue=debug"));
+        }
+        if let Some(Err(error)) = self.program.admin.as_ref().map(AdminConfig::check) {
+            wrong.push(error.to_string());
+        }
+        wrong.extend(self.sections.iter().flat_map(Section::check));
+        wrong
     }
-    if let Some(Err(error)) = config.admin.as_ref().map(AdminConfig::check) {
-        wrong.push(error.to_string());
-    }
-    #[cfg(feature = "provenance")]
-    wrong.extend(config.provenance.iter().flat_map(orchestrator_provenance::ProvenanceConfig::check));
-    #[cfg(feature = "ingester")]
-    wrong.extend(orchestrator_ingester::check(&config.ingester));
-    #[cfg(feature = "producer")]
-    wrong.extend(config.producer.iter().flat_map(orchestrator_producer::ProducerConfig::check));
-    #[cfg(feature = "catalog")]
-    wrong.extend(orchestrator_catalog::check(&config.catalog, &orchestrator_catalog::Names::default()));
-    wrong
 }

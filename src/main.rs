@@ -4,32 +4,31 @@
 mod cli;
 mod completion;
 mod config;
+mod drop_in;
 mod limits;
-// Only subsystems have originals. Without any, this is the command line of instances elsewhere, and an admin endpoint.
-#[cfg(any(feature = "ingester", feature = "producer", feature = "provenance", feature = "queue"))]
-mod dropin;
 mod progress;
-mod redaction;
 mod reload;
 mod run;
 mod service_manager;
 mod signals;
 mod startup;
+mod subsystems;
 mod telemetry;
 mod topology;
-
-use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use orchestrator_admin::Binding;
+use orchestrator_subsystem::{
+    ConfigArguments,
+    output::printable,
+    redaction::{mentions_secret, scrubbed},
+};
 
-#[cfg(any(feature = "ingester", feature = "producer", feature = "provenance", feature = "queue"))]
-use crate::dropin::DropIn;
 use crate::{
     cli::{ClientCommand, Target, exit_code::ExitCode},
-    config::{Config, Sources},
-    reload::Live,
+    config::{Config, ProgramConfig, Sources},
+    subsystems::DropIn,
     topology::ROOT,
 };
 
@@ -49,12 +48,8 @@ struct Arguments {
 
 #[derive(Debug, Clone, Default, Args)]
 struct RunArguments {
-    /// A TOML file with configuration; may be repeated, later files win
-    #[arg(long, value_name = "FILE")]
-    config: Vec<PathBuf>,
-    /// One value, e.g. `--set queue.hold_secs=3600`; may be repeated, wins over files and environment
-    #[arg(long, value_name = "SECTION.KEY=VALUE")]
-    set: Vec<String>,
+    #[command(flatten)]
+    config: ConfigArguments,
     /// Run this subsystem only
     #[arg(long, value_name = "SUBSYSTEM")]
     only: Option<String>,
@@ -74,7 +69,6 @@ enum Command {
         #[arg(value_enum)]
         shell: clap_complete::Shell,
     },
-    #[cfg(any(feature = "ingester", feature = "producer", feature = "provenance", feature = "queue"))]
     /// Run in place of another program, with its command line
     ///
     /// Example: orchestrator as nixpkgs-update-supervisor queue.db fetchers/ worker.sock
@@ -118,7 +112,6 @@ fn main() -> std::process::ExitCode {
         Some(Command::Completions { shell }) => completions(shell),
         Some(Command::Config(ConfigCommand::Print(run))) => say(Config::explained(&Sources::from(&run))),
         Some(Command::Config(ConfigCommand::Schema)) => say(Ok(Config::schema())),
-        #[cfg(any(feature = "ingester", feature = "producer", feature = "provenance", feature = "queue"))]
         Some(Command::As { admin, original }) => report(stand_in(admin.as_deref(), &original)),
     };
     code.into()
@@ -136,11 +129,11 @@ fn usage(error: &clap::Error) -> std::process::ExitCode {
         let argument = argument.to_string_lossy();
         for piece in [Some(argument.as_ref()), argument.split_once('=').map(|(_, value)| value)] {
             // A password may hold blanks and line ends, which part the words of a text.
-            let piece = piece.filter(|piece| redaction::mentions_secret(piece));
-            text = piece.map_or(text.clone(), |piece| text.replace(piece, &redaction::scrubbed(piece)));
+            let piece = piece.filter(|piece| mentions_secret(piece));
+            text = piece.map_or(text.clone(), |piece| text.replace(piece, &scrubbed(piece)));
         }
     }
-    let text = cli::output::printable(&redaction::scrubbed(&text));
+    let text = printable(&scrubbed(&text));
     let _ = std::io::stderr().lock().write_all(text.as_bytes());
     std::process::ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
 }
@@ -154,15 +147,17 @@ fn start(arguments: &RunArguments) -> ExitCode {
     report(run::run(&config, Some(sources), Binding::Required, &greeting(&config)))
 }
 
-#[cfg(any(feature = "ingester", feature = "producer", feature = "provenance", feature = "queue"))]
 fn stand_in(admin: Option<&str>, original: &DropIn) -> Result<ExitCode> {
-    run::run(&original.config(admin)?, None, Binding::Optional, "")
+    // The command line of the original is all its configuration: files and variables do not reach it.
+    let program = ProgramConfig { admin: Some(drop_in::admin(admin)), ..ProgramConfig::default() };
+    let config = Config { program, sections: vec![original.section()?] };
+    run::run(&config, None, Binding::Optional, "")
 }
 
 fn check(arguments: &RunArguments) -> ExitCode {
     say(Config::load(&arguments.into()).and_then(|config| {
         topology::check(&config)?;
-        Ok(topology::root(&config, Binding::Required, &Live::default())?.outline(ROOT))
+        Ok(topology::of(&config, Binding::Required)?.root.outline(ROOT))
     }))
 }
 
@@ -172,7 +167,7 @@ fn say(text: Result<String>) -> ExitCode {
     match text {
         Ok(text) => {
             // A reader that went away has seen enough.
-            let _ = write!(std::io::stdout().lock(), "{}", cli::output::printable(&text));
+            let _ = write!(std::io::stdout().lock(), "{}", printable(&text));
             ExitCode::Ok
         }
         Err(error) => complain(&error),
@@ -195,7 +190,7 @@ fn report(ended: Result<ExitCode>) -> ExitCode {
 /// Everything that keeps a run from starting is the configuration's, or its surroundings', fault.
 fn complain(error: &anyhow::Error) -> ExitCode {
     use std::io::Write;
-    let told = cli::output::printable(&redaction::scrubbed(&format!("{error:#}")));
+    let told = printable(&scrubbed(&format!("{error:#}")));
     let _ = writeln!(std::io::stderr().lock(), "orchestrator: {told}");
     ExitCode::Config
 }
@@ -203,35 +198,15 @@ fn complain(error: &anyhow::Error) -> ExitCode {
 /// Where a fresh run listens and how to hand it a first job.
 fn greeting(config: &Config) -> String {
     let mut text = format!("orchestrator {}\n", env!("CARGO_PKG_VERSION"));
-    if let Some(admin) = &config.admin {
+    if let Some(admin) = &config.program.admin {
         text.push_str(&admin.greeting());
     }
-    #[cfg(feature = "queue")]
-    if let Some(queue) = &config.queue {
-        text.push_str(&queue.greeting());
-    }
-    #[cfg(feature = "provenance")]
-    if let Some(provenance) = &config.provenance {
-        text.push_str(&provenance.greeting());
-    }
-    #[cfg(feature = "producer")]
-    if let Some(producer) = &config.producer {
-        text.push_str(&producer.greeting());
-    }
-    #[cfg(feature = "catalog")]
-    for catalog in &config.catalog {
-        text.push_str(&catalog.greeting());
-    }
-    cli::output::printable(&text)
+    config.sections.iter().for_each(|section| text.push_str(&section.greeting()));
+    printable(&text)
 }
 
 impl From<&RunArguments> for Sources {
     fn from(arguments: &RunArguments) -> Self {
-        Sources {
-            files: arguments.config.clone(),
-            environment: config::variables_of_process(),
-            sets: arguments.set.clone(),
-            only: arguments.only.clone(),
-        }
+        Sources::new(&arguments.config, arguments.only.as_deref())
     }
 }

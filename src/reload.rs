@@ -1,7 +1,8 @@
 //! SIGHUP: reads the configuration again, takes over what can be changed while the process runs, and says what cannot.
 
 use anyhow::{Context, Result};
-use toml::{Table, Value};
+use orchestrator_subsystem::section::AnyReload;
+use serde_json::{Map, Value};
 
 use crate::{
     config::{Config, Sources},
@@ -12,34 +13,30 @@ use crate::{
 /// Keys that need no restart.
 const RELOADABLE: &[&str] = &["telemetry.filter"];
 
-/// Those who take changes while they run. Clones share them.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Live {
-    /// The admin endpoint reads its files again.
-    pub(crate) admin: orchestrator_admin::Reload,
-    /// Catalogs follow other rules.
-    #[cfg(feature = "catalog")]
-    pub(crate) catalog: orchestrator_catalog::Rulebook,
-}
-
-/// What is needed to do it.
-#[derive(Debug)]
+/// The running configuration, and the ways to change it.
 pub(crate) struct Reload {
     sources: Option<Sources>,
     running: Config,
     filter: LogFilter,
-    live: Live,
+    admin: orchestrator_admin::Reload,
+    sections: Vec<(&'static str, AnyReload)>,
 }
 
 impl Reload {
     /// `sources` is None for a drop-in, which is configured by its command line alone.
-    pub(crate) fn new(sources: Option<Sources>, running: Config, filter: LogFilter, live: Live) -> Self {
-        Self { sources, running, filter, live }
+    pub(crate) fn new(
+        sources: Option<Sources>,
+        running: Config,
+        filter: LogFilter,
+        admin: orchestrator_admin::Reload,
+        sections: Vec<(&'static str, AnyReload)>,
+    ) -> Self {
+        Self { sources, running, filter, admin, sections }
     }
 
     /// Does it. A configuration that is refused changes nothing.
     pub(crate) fn carry_out(&mut self) {
-        self.live.admin.request();
+        self.admin.request();
         let Some(sources) = &self.sources else {
             tracing::info!(
                 "SIGHUP: a drop-in is configured by its command line; there is nothing to read again"
@@ -48,74 +45,61 @@ impl Reload {
         };
         match read(sources, &self.filter) {
             Ok(fresh) => {
-                let rules = self.take_rules(&fresh);
+                let reloaded = self.take_over(&fresh);
                 let changed = differences(&self.running, &fresh);
                 let (mut taken, waiting): (Vec<_>, Vec<_>) =
                     changed.into_iter().partition(|key| RELOADABLE.contains(&key.as_str()));
-                taken.extend(rules);
+                taken.extend(reloaded);
                 tracing::info!(?taken, "configuration read again");
                 if !waiting.is_empty() {
                     tracing::warn!(keys = ?waiting, "changed in the configuration, but in force only after a restart");
                 }
                 // What waits is compared with what runs, however often it is read.
-                self.running.telemetry.filter = fresh.telemetry.filter;
+                self.running.program.telemetry.filter = fresh.program.telemetry.filter;
             }
             Err(error) => {
                 tracing::error!(error = format!("{error:#}"), "configuration refused, all stays as it is");
             }
         }
     }
-}
 
-impl Reload {
-    /// Hands other rules to catalogs that are as they were in all else, and gives the keys.
-    #[cfg(feature = "catalog")]
-    fn take_rules(&mut self, fresh: &Config) -> Vec<String> {
+    /// Lets subsystems take over what they can, and returns the keys.
+    fn take_over(&mut self, fresh: &Config) -> Vec<String> {
         let mut taken = Vec::new();
-        for running in &mut self.running.catalog {
-            let Some(wanted) = fresh.catalog.iter().find(|wanted| wanted.name == running.name) else {
-                continue;
-            };
-            let with_its_rules =
-                orchestrator_catalog::CatalogConfig { rule: wanted.rule.clone(), ..running.clone() };
-            if *wanted == with_its_rules && *wanted != *running && self.live.catalog.set(wanted) {
-                taken.push(format!("catalog.{}.rule", wanted.name));
-                *running = with_its_rules;
-            }
+        for (name, reload) in &mut self.sections {
+            let running = self.running.sections.iter_mut().find(|section| section.name() == *name);
+            let fresh = fresh.sections.iter().find(|section| section.name() == *name);
+            taken.extend(running.zip(fresh).into_iter().flat_map(|(running, fresh)| reload(running, fresh)));
         }
         taken
-    }
-
-    #[cfg(not(feature = "catalog"))]
-    #[expect(clippy::unused_self, reason = "there are no rules in this build")]
-    fn take_rules(&mut self, _: &Config) -> Vec<String> {
-        Vec::new()
     }
 }
 
 fn read(sources: &Sources, filter: &LogFilter) -> Result<Config> {
     let fresh = Config::load(sources)?;
     topology::check(&fresh)?;
-    filter.set(&fresh.telemetry.filter).context("the log filter stays as it is")?;
+    filter.set(&fresh.program.telemetry.filter).context("the log filter stays as it is")?;
     Ok(fresh)
 }
 
 /// Dotted keys whose values differ.
 fn differences(old: &Config, new: &Config) -> Vec<String> {
-    let table = |config: &Config| Table::try_from(config).unwrap_or_default();
+    let (old, new) = (old.to_json(), new.to_json());
     let mut keys = Vec::new();
-    compare("", &table(old), &table(new), &mut keys);
+    if let (Value::Object(old), Value::Object(new)) = (&old, &new) {
+        compare("", old, new, &mut keys);
+    }
     keys
 }
 
-fn compare(prefix: &str, old: &Table, new: &Table, keys: &mut Vec<String>) {
+fn compare(prefix: &str, old: &Map<String, Value>, new: &Map<String, Value>, keys: &mut Vec<String>) {
     let mut names: Vec<_> = old.keys().chain(new.keys()).collect();
     names.sort();
     names.dedup();
     for name in names {
         let key = if prefix.is_empty() { name.clone() } else { format!("{prefix}.{name}") };
         match (old.get(name), new.get(name)) {
-            (Some(Value::Table(old)), Some(Value::Table(new))) => compare(&key, old, new, keys),
+            (Some(Value::Object(old)), Some(Value::Object(new))) => compare(&key, old, new, keys),
             (old, new) if old != new => keys.push(key),
             _ => {}
         }
@@ -131,11 +115,11 @@ mod tests {
         let mut old = Config::default();
         let mut new = Config::default();
         assert_eq!(differences(&old, &new), Vec::<String>::new());
-        new.telemetry.filter = "debug".to_owned();
-        new.admin = Some(orchestrator_admin::AdminConfig::default());
+        new.program.telemetry.filter = "debug".to_owned();
+        new.program.admin = Some(orchestrator_admin::AdminConfig::default());
         assert_eq!(differences(&old, &new), ["admin", "telemetry.filter"]);
-        old.admin.clone_from(&new.admin);
-        new.admin.as_mut().unwrap().chaos = true;
+        old.program.admin.clone_from(&new.program.admin);
+        new.program.admin.as_mut().unwrap().chaos = true;
         assert_eq!(differences(&old, &new), ["admin.chaos", "telemetry.filter"]);
     }
 }

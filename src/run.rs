@@ -12,12 +12,12 @@ use crate::{
     config::{Config, Sources},
     limits,
     progress::Progress,
-    reload::{Live, Reload},
+    reload::Reload,
     service_manager::ServiceManager,
     signals::{Signal, Signals},
     startup::Startup,
     telemetry::{self, RateLimit},
-    topology::{self, ROOT},
+    topology::{self, ROOT, Topology},
 };
 
 /// Runs until SIGTERM, SIGINT, the end of all work where it has one, or that of the root supervisor. `sources` is where `config` can be read again.
@@ -30,29 +30,30 @@ pub(crate) fn run(
     binding: Binding,
     greeting: &str,
 ) -> Result<ExitCode> {
-    let (filter, log_limit) = telemetry::start(&config.telemetry)?;
-    orchestrator_edge::limit_retries(Duration::from_millis(config.links.retry_max_ms));
-    limits::check(&topology::root(config, binding, &Live::default())?)?;
+    let (filter, log_limit) = telemetry::start(&config.program.telemetry)?;
+    orchestrator_edge::limit_retries(Duration::from_millis(config.program.links.retry_max_ms));
+    limits::check(&topology::of(config, binding)?.root)?;
     topology::preflight(config)?;
     actix_rt::System::new().block_on(async {
         let mut signals = Signals::new().context("cannot take over the signals of operators")?;
         let mut manager = ServiceManager::from_environment();
-        let live = Live::default();
-        let mut root = Root::start(ROOT, topology::root(config, binding, &live)?).await?;
-        let mut reload = Reload::new(sources, config.clone(), filter, live);
+        let Topology { root, admin, sections } = topology::of(config, binding)?;
+        let mut root = Root::start(ROOT, root).await?;
+        let mut reload = Reload::new(sources, config.clone(), filter, admin, sections);
         // A tree that did not boot has ended by now: what it lacks is the operator's to give, like a wrong configuration.
         if let Ok(exit) = tokio::time::timeout(Duration::ZERO, root.wait()).await {
             bail!("{exit}");
         }
-        if config.admin.as_ref().is_some_and(|admin| admin.chaos) {
+        if config.program.admin.as_ref().is_some_and(|admin| admin.chaos) {
             root.tree().allow_chaos();
         }
         tracing::info!(version = env!("CARGO_PKG_VERSION"), pid = std::process::id(), "started");
         if !greeting.is_empty() {
             greet(greeting);
         }
-        let work =
-            Work { last: topology::finite(config), progress: Progress::of(topology::measured(config)) };
+        let work = topology::work(config);
+        let last = work.as_ref().filter(|work| work.ends).map(|work| format!("{ROOT}/{}", work.child));
+        let work = Finite { last, progress: Progress::of(work) };
         let code = supervise(&mut root, work, &mut signals, &mut manager, &mut reload, &log_limit).await;
         log_limit.report(true);
         Ok(code)
@@ -60,7 +61,7 @@ pub(crate) fn run(
 }
 
 /// Work that comes to an end.
-struct Work {
+struct Finite {
     /// The child whose good end is that of all work.
     last: Option<String>,
     progress: Progress,
@@ -68,7 +69,7 @@ struct Work {
 
 async fn supervise(
     root: &mut Root,
-    mut work: Work,
+    mut work: Finite,
     signals: &mut Signals,
     manager: &mut ServiceManager,
     reload: &mut Reload,

@@ -13,13 +13,14 @@ const LINES_MAX: usize = 400;
 /// Which of our crates each may depend on (outside of tests).
 const ARROWS: &[(&str, &[&str])] = &[
     ("orchestrator-supervise", &[]),
+    ("orchestrator-subsystem", &["orchestrator-supervise"]),
     ("orchestrator-edge", &["orchestrator-supervise"]),
-    ("orchestrator-admin", &["orchestrator-supervise"]),
-    ("orchestrator-queue", &["orchestrator-edge", "orchestrator-supervise"]),
-    ("orchestrator-provenance", &["orchestrator-edge", "orchestrator-supervise"]),
-    ("orchestrator-ingester", &["orchestrator-edge", "orchestrator-supervise"]),
-    ("orchestrator-producer", &["orchestrator-edge", "orchestrator-supervise"]),
-    ("orchestrator-catalog", &["orchestrator-edge", "orchestrator-supervise"]),
+    ("orchestrator-admin", &["orchestrator-subsystem", "orchestrator-supervise"]),
+    ("orchestrator-queue", &["orchestrator-edge", "orchestrator-subsystem", "orchestrator-supervise"]),
+    ("orchestrator-provenance", &["orchestrator-edge", "orchestrator-subsystem", "orchestrator-supervise"]),
+    ("orchestrator-ingester", &["orchestrator-edge", "orchestrator-subsystem", "orchestrator-supervise"]),
+    ("orchestrator-producer", &["orchestrator-edge", "orchestrator-subsystem", "orchestrator-supervise"]),
+    ("orchestrator-catalog", &["orchestrator-edge", "orchestrator-subsystem", "orchestrator-supervise"]),
     (
         "orchestrator",
         &[
@@ -30,6 +31,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "orchestrator-producer",
             "orchestrator-provenance",
             "orchestrator-queue",
+            "orchestrator-subsystem",
             "orchestrator-supervise",
         ],
     ),

@@ -94,6 +94,11 @@ fn the_sixth_subsystem_is_built_from_the_page_and_runs() {
         fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("CONTRIBUTING.md")).expect("the page");
     let blocks = blocks(&page);
     assert!(blocks.len() >= 8, "the page has only {} blocks", blocks.len());
+    let mut changed: Vec<_> =
+        blocks.iter().filter(|block| block.language == "diff").map(|block| block.file).collect();
+    changed.sort_unstable();
+    let expected = ["Cargo.toml", "config/orchestrator.toml", "src/subsystems.rs"];
+    assert_eq!(changed, expected, "a subsystem is a crate and three edits");
     // Always in the same place, so that what others wrote is built once.
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("tutorial");
     let (house, target) = (folder.join("house"), folder.join("target"));
@@ -115,6 +120,8 @@ fn the_sixth_subsystem_is_built_from_the_page_and_runs() {
     };
     eventually("it to beat", || count() > 3);
     let before = count();
+    let (code, out, err) = site.cli(&["pulse", "count"]);
+    assert!(code == 0 && out.ends_with(" beats\n"), "{out}{err}");
     let (code, out, err) = site.cli(&["restart", "pulse/heart", "--reason", "the tutorial says so"]);
     assert_eq!(code, 0, "{out}{err}");
     assert!(count() >= before, "the figure outlives the incarnation");

@@ -7,7 +7,12 @@ use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::{Method, Request, StatusCode, client::conn::http1::handshake, header};
 use hyper_util::rt::TokioIo;
-use orchestrator_admin::wire::ErrorBody;
+use orchestrator_subsystem::{
+    CommandError, Instance,
+    command::Answering,
+    output::{escaped, one_line},
+    wire::ErrorBody,
+};
 use orchestrator_supervise::sanitize;
 use serde::Serialize;
 use serde_json::Value;
@@ -16,7 +21,7 @@ use tokio::{
     net::{TcpStream, UnixStream},
 };
 
-use crate::cli::{client_error::ClientError, output, target::Address};
+use crate::cli::target::Address;
 
 /// Longest wait for an answer to a question.
 const READ_TIMEOUT: Duration = Duration::from_secs(10);
@@ -40,12 +45,12 @@ impl Client {
     }
 
     /// Asks without changing anything.
-    pub(crate) async fn get(&self, route: &str) -> Result<Value, ClientError> {
+    pub(crate) async fn get(&self, route: &str) -> Result<Value, CommandError> {
         self.timed(READ_TIMEOUT, self.exchange(Method::GET, route, String::new())).await
     }
 
     /// Gives a command, or asks a console.
-    pub(crate) async fn post(&self, route: &str, body: &impl Serialize) -> Result<Value, ClientError> {
+    pub(crate) async fn post(&self, route: &str, body: &impl Serialize) -> Result<Value, CommandError> {
         let body = serde_json::to_string(body).map_err(|error| self.foreign(error.to_string()))?;
         self.timed(COMMAND_TIMEOUT, self.exchange(Method::POST, route, body)).await
     }
@@ -54,8 +59,8 @@ impl Client {
     pub(crate) async fn follow(
         &self,
         route: &str,
-        take: &mut dyn FnMut(&[u8]) -> Result<bool, ClientError>,
-    ) -> Result<(), ClientError> {
+        take: &mut dyn FnMut(&[u8]) -> Result<bool, CommandError>,
+    ) -> Result<(), CommandError> {
         match &self.address {
             Address::Tcp { authority, prefix } => {
                 let stream = TcpStream::connect(authority).await.map_err(|error| self.unreachable(&error))?;
@@ -75,8 +80,8 @@ impl Client {
         &self,
         stream: S,
         request: Request<Full<Bytes>>,
-        take: &mut dyn FnMut(&[u8]) -> Result<bool, ClientError>,
-    ) -> Result<(), ClientError>
+        take: &mut dyn FnMut(&[u8]) -> Result<bool, CommandError>,
+    ) -> Result<(), CommandError>
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
@@ -112,13 +117,13 @@ impl Client {
     async fn timed(
         &self,
         limit: Duration,
-        exchange: impl Future<Output = Result<Value, ClientError>>,
-    ) -> Result<Value, ClientError> {
-        let slow = || ClientError::Slow { target: self.address.to_string(), seconds: limit.as_secs() };
+        exchange: impl Future<Output = Result<Value, CommandError>>,
+    ) -> Result<Value, CommandError> {
+        let slow = || CommandError::Slow { target: self.address.to_string(), seconds: limit.as_secs() };
         tokio::time::timeout(limit, exchange).await.unwrap_or_else(|_elapsed| Err(slow()))
     }
 
-    async fn exchange(&self, method: Method, route: &str, body: String) -> Result<Value, ClientError> {
+    async fn exchange(&self, method: Method, route: &str, body: String) -> Result<Value, CommandError> {
         let unreachable = |error: std::io::Error| self.unreachable(&error);
         match &self.address {
             Address::Tcp { authority, prefix } => {
@@ -134,7 +139,7 @@ impl Client {
         }
     }
 
-    async fn talk<S>(&self, stream: S, request: Request<Full<Bytes>>) -> Result<Value, ClientError>
+    async fn talk<S>(&self, stream: S, request: Request<Full<Bytes>>) -> Result<Value, CommandError>
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
@@ -144,7 +149,7 @@ impl Client {
             let response = sender.send_request(request).await.map_err(odd)?;
             let status = response.status();
             let body = Limited::new(response.into_body(), ANSWER_LIMIT).collect().await;
-            Ok::<_, ClientError>((status, body.map_err(|error| self.foreign(error.to_string()))?.to_bytes()))
+            Ok::<_, CommandError>((status, body.map_err(|error| self.foreign(error.to_string()))?.to_bytes()))
         };
         // The connection ends with the exchange, which owns the sender; its errors show there as well.
         let (answer, _) = tokio::join!(answer, connection);
@@ -152,14 +157,14 @@ impl Client {
         self.understand(status, &body)
     }
 
-    fn understand(&self, status: StatusCode, body: &[u8]) -> Result<Value, ClientError> {
+    fn understand(&self, status: StatusCode, body: &[u8]) -> Result<Value, CommandError> {
         let unreadable = |error: serde_json::Error| self.foreign(format!("status {status}, {error}"));
         if status.is_success() {
             let answer = serde_json::from_slice(body).map_err(unreadable)?;
-            return Ok(if self.raw { answer } else { output::escaped(answer) });
+            return Ok(if self.raw { answer } else { escaped(answer) });
         }
         let told: ErrorBody = serde_json::from_slice(body).map_err(unreadable)?;
-        Err(ClientError::Answered(ErrorBody { message: output::one_line(&told.message), ..told }))
+        Err(CommandError::Answered(ErrorBody { message: one_line(&told.message), ..told }))
     }
 
     fn request(
@@ -168,7 +173,7 @@ impl Client {
         route: &str,
         host: &str,
         body: String,
-    ) -> Result<Request<Full<Bytes>>, ClientError> {
+    ) -> Result<Request<Full<Bytes>>, CommandError> {
         let mut request = Request::builder()
             .method(method)
             .uri(route)
@@ -181,12 +186,26 @@ impl Client {
         request.body(Full::new(Bytes::from(body))).map_err(|error| self.foreign(error.to_string()))
     }
 
-    fn unreachable(&self, error: &std::io::Error) -> ClientError {
-        ClientError::Unreachable { target: self.address.to_string(), reason: error.to_string() }
+    fn unreachable(&self, error: &std::io::Error) -> CommandError {
+        CommandError::Unreachable { target: self.address.to_string(), reason: error.to_string() }
     }
 
     /// An answer that makes no sense.
-    pub(crate) fn foreign(&self, reason: String) -> ClientError {
-        ClientError::Foreign { target: self.address.to_string(), reason: sanitize(reason) }
+    pub(crate) fn foreign(&self, reason: String) -> CommandError {
+        CommandError::Foreign { target: self.address.to_string(), reason: sanitize(reason) }
+    }
+}
+
+impl Instance for Client {
+    fn get<'a>(&'a self, route: &'a str) -> Answering<'a> {
+        Box::pin(Client::get(self, route))
+    }
+
+    fn post<'a>(&'a self, route: &'a str, body: &'a Value) -> Answering<'a> {
+        Box::pin(Client::post(self, route, body))
+    }
+
+    fn foreign(&self, reason: String) -> CommandError {
+        Client::foreign(self, reason)
     }
 }

@@ -1,5 +1,7 @@
 //! The exit codes of every command, in one table. RUNBOOK and `--help` show the same one.
 
+use orchestrator_subsystem::{CommandError, wire::ErrorKind};
+
 /// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ExitCode {
@@ -39,6 +41,37 @@ Exit codes:
   70   the root supervisor gave up
   78   the configuration, or what it names, keeps the program from starting
   137  a second signal ended the program before it had drained";
+}
+
+impl ExitCode {
+    /// Returns the code of a failed command.
+    pub(crate) fn of(error: &CommandError) -> Self {
+        match error {
+            CommandError::Usage(_) => Self::Usage,
+            CommandError::Config(_) => Self::Config,
+            CommandError::Incomplete { timed_out: true, .. } => Self::TimedOut,
+            CommandError::Incomplete { source, .. } => Self::of(source),
+            CommandError::Unreachable { .. } => Self::Unreachable,
+            CommandError::Slow { .. } => Self::TimedOut,
+            CommandError::Answered(body) => match body.error {
+                ErrorKind::NotFound | ErrorKind::UnknownRoute => Self::NotFound,
+                ErrorKind::BadRequest
+                | ErrorKind::Unauthorized
+                | ErrorKind::Refused
+                | ErrorKind::Forbidden
+                | ErrorKind::TooLarge
+                | ErrorKind::Unavailable => Self::Refused,
+                ErrorKind::TimedOut | ErrorKind::SlowBody => Self::TimedOut,
+                ErrorKind::MethodNotAllowed | ErrorKind::Unknown => Self::Failure,
+            },
+            // A reader that went away has seen enough.
+            CommandError::Output(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Self::Ok,
+            CommandError::Local(_)
+            | CommandError::Foreign { .. }
+            | CommandError::Output(_)
+            | CommandError::Setup(_) => Self::Failure,
+        }
+    }
 }
 
 impl From<ExitCode> for std::process::ExitCode {

@@ -1,6 +1,6 @@
 //! `orchestrator graph`: the tree for Graphviz. Pure: a snapshot in, text out.
 
-use orchestrator_admin::wire::{NodeSnapshot, TreeSnapshot};
+use orchestrator_subsystem::wire::{NodeSnapshot, TreeSnapshot};
 
 /// A directed graph in the dot language (graphviz.org/doc/info/lang.html); supervisors are boxes, trouble is red.
 pub(crate) fn dot(snapshot: &TreeSnapshot) -> String {

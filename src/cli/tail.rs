@@ -4,14 +4,15 @@
 use std::{collections::BTreeSet, io::Write, time::Duration};
 
 use clap::Args;
-use orchestrator_admin::wire::{Event, TreeSnapshot, tree_url};
+use orchestrator_subsystem::{
+    CommandError, output,
+    wire::{Event, TreeSnapshot, tree_url},
+};
 use serde_json::Value;
 
 use crate::cli::{
     client::Client,
-    client_error::ClientError,
     event_stream::{EventStream, ServerEvent},
-    output,
 };
 
 /// Pause before the next try after a lost connection.
@@ -54,7 +55,7 @@ pub(crate) async fn run(
     arguments: &TailArguments,
     client: &Client,
     out: &mut dyn Write,
-) -> Result<(), ClientError> {
+) -> Result<(), CommandError> {
     let tree: TreeSnapshot = serde_json::from_value(client.get(&tree_url(arguments.path.as_deref())).await?)
         .map_err(|error| client.foreign(format!("this is no tree: {error}")))?;
     let mut tail = Tail {
@@ -80,7 +81,7 @@ pub(crate) async fn run(
         match ended {
             Ok(()) if tail.is_done() => {}
             // The process restarts: the same words once, then silence until it is back.
-            Ok(()) | Err(ClientError::Unreachable { .. }) if !arguments.no_follow => {
+            Ok(()) | Err(CommandError::Unreachable { .. }) if !arguments.no_follow => {
                 if !std::mem::replace(&mut lost, true) {
                     tail.note("connection lost, waiting for it to come back")?;
                 }
@@ -100,7 +101,7 @@ impl Tail<'_> {
         self.until.is_some_and(|until| self.seen >= until)
     }
 
-    fn show(&mut self, event: &ServerEvent, client: &Client) -> Result<(), ClientError> {
+    fn show(&mut self, event: &ServerEvent, client: &Client) -> Result<(), CommandError> {
         if event.kind == "resync" {
             return self.resynchronise(&event.data);
         }
@@ -121,7 +122,7 @@ impl Tail<'_> {
     }
 
     /// Events were missed: they left the ring before they were read, or another process answers now.
-    fn resynchronise(&mut self, data: &str) -> Result<(), ClientError> {
+    fn resynchronise(&mut self, data: &str) -> Result<(), CommandError> {
         let value: Value = serde_json::from_str(data).unwrap_or_default();
         let oldest = value["oldest"].as_u64().unwrap_or(1);
         self.seen = oldest.saturating_sub(1);
@@ -129,7 +130,7 @@ impl Tail<'_> {
     }
 
     /// Words that are no event.
-    fn note(&mut self, words: &str) -> Result<(), ClientError> {
+    fn note(&mut self, words: &str) -> Result<(), CommandError> {
         if !self.arguments.json {
             writeln!(self.out, "-- {words} --")?;
             self.out.flush()?;

@@ -12,7 +12,7 @@ use std::{ffi::OsString, fmt, path::PathBuf};
 use clap::Args;
 use hyper::Uri;
 
-use crate::cli::client_error::ClientError;
+use orchestrator_subsystem::CommandError;
 
 const DEFAULT_URL: &str = "http://127.0.0.1:7117";
 
@@ -54,12 +54,12 @@ impl Target {
     ///
     /// # Errors
     /// The file cannot be read, or holds no token.
-    pub(crate) fn token(&self) -> Result<Option<String>, ClientError> {
+    pub(crate) fn token(&self) -> Result<Option<String>, CommandError> {
         let Some(path) = &self.token_file else {
             return Ok(None);
         };
         let usage =
-            |problem: String| ClientError::Usage(format!("--token-file {}: {problem}", path.display()));
+            |problem: String| CommandError::Usage(format!("--token-file {}: {problem}", path.display()));
         let text = std::fs::read_to_string(path).map_err(|error| usage(error.to_string()))?;
         let token = text.trim();
         if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
@@ -72,7 +72,7 @@ impl Target {
     ///
     /// # Errors
     /// The URL is not one that can be spoken to.
-    pub(crate) fn address(&self, env: impl Fn(&str) -> Option<OsString>) -> Result<Address, ClientError> {
+    pub(crate) fn address(&self, env: impl Fn(&str) -> Option<OsString>) -> Result<Address, CommandError> {
         let env = |name: &str| env(name).filter(|value| !value.is_empty());
         if let Some(path) = &self.socket {
             return Ok(Address::Unix(path.clone()));
@@ -97,8 +97,8 @@ fn runtime_socket(list: &std::ffi::OsStr) -> Option<PathBuf> {
     list.split(':').map(|directory| PathBuf::from(directory).join("admin.sock")).find(|path| path.exists())
 }
 
-fn tcp(url: &str) -> Result<Address, ClientError> {
-    let wrong = || ClientError::Usage(format!("`{url}` is no url of an endpoint: write http://HOST:PORT"));
+fn tcp(url: &str) -> Result<Address, CommandError> {
+    let wrong = || CommandError::Usage(format!("`{url}` is no url of an endpoint: write http://HOST:PORT"));
     let uri: Uri = url.parse().map_err(|_| wrong())?;
     let (Some("http"), Some(host)) = (uri.scheme_str(), uri.host()) else {
         return Err(wrong());

@@ -7,18 +7,16 @@ use std::{
 };
 
 use clap::{Args, ValueEnum};
-use orchestrator_admin::{
-    ascii::span,
+use orchestrator_admin::ascii::span;
+use orchestrator_subsystem::{
+    CommandError, Form,
     columns::align,
+    output,
     wire::{FigureKind, FigureSnapshot, NodeSnapshot, TreeSnapshot, tree_url},
 };
 use serde::Serialize;
 
-use crate::cli::{
-    client::Client,
-    client_error::ClientError,
-    output::{self, Form},
-};
+use crate::cli::client::Client;
 
 /// Columns of numbers: restarts, depth, rate, p99.
 const RIGHT: [usize; 4] = [2, 3, 4, 5];
@@ -90,7 +88,7 @@ pub(crate) async fn run(
     arguments: &TopArguments,
     client: &Client,
     out: &mut dyn Write,
-) -> Result<(), ClientError> {
+) -> Result<(), CommandError> {
     let clear = std::io::stdout().is_terminal() && !arguments.form.json && !arguments.once;
     let mut before = look(arguments, client).await?;
     loop {
@@ -103,7 +101,7 @@ pub(crate) async fn run(
             }
             Err(error) if arguments.once => return Err(error),
             // An operator watches a restart: the table comes back with the process.
-            Err(error @ (ClientError::Unreachable { .. } | ClientError::Slow { .. })) => {
+            Err(error @ (CommandError::Unreachable { .. } | CommandError::Slow { .. })) => {
                 writeln!(out, "{}", output::printable(&error.to_string()))?;
             }
             Err(error) => return Err(error),
@@ -115,7 +113,7 @@ pub(crate) async fn run(
     }
 }
 
-async fn look(arguments: &TopArguments, client: &Client) -> Result<TreeSnapshot, ClientError> {
+async fn look(arguments: &TopArguments, client: &Client) -> Result<TreeSnapshot, CommandError> {
     let answer = client.get(&tree_url(arguments.path.as_deref())).await?;
     serde_json::from_value(answer).map_err(|error| client.foreign(format!("this is no tree: {error}")))
 }

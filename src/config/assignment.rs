@@ -8,7 +8,7 @@ use super::{
     report::{Refusal, one_line},
     schema::{Rule, Schema},
 };
-use crate::redaction::{HIDDEN, mentions_secret, scrubbed};
+use orchestrator_subsystem::redaction::{HIDDEN, mentions_secret, scrubbed};
 
 /// Reads `SECTION.KEY=VALUE`. `below` are the layers so far, by name.
 pub(super) fn from_set(set: &str, schema: &Schema, below: &Value) -> Result<Value, Refusal> {

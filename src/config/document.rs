@@ -10,7 +10,7 @@ use super::{
     report::{Refusal, excerpt},
     schema::{Rule, Schema},
 };
-use crate::redaction::mentions_secret;
+use orchestrator_subsystem::redaction::mentions_secret;
 
 /// Syntax errors that end with their line: what stands on other lines is still what its writer meant. After others, such
 /// as a bracket that is never closed, it may be anything.

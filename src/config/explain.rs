@@ -2,15 +2,15 @@
 
 use config::{Value, ValueKind};
 use jsonschema::error::ValidationErrorKind;
+use orchestrator_subsystem::redaction::{holds_secret, mentions_secret};
 use serde_json::Value as Json;
 
 use super::{
-    ABSENT,
     check::{Step, expected, value_at},
     report::{Refusal, excerpt},
     schema::{Mark, Rule, Schema},
 };
-use crate::redaction::{holds_secret, mentions_secret};
+use crate::subsystems::NAMES;
 
 /// How alike two words must be for one to be taken for a slip of the other: one letter of four.
 const ALIKE: f64 = 0.75;
@@ -23,7 +23,7 @@ pub(super) fn unknown_key(tree: &Value, steps: &[Step], schema: &Schema) -> Refu
         _ => ("", steps),
     };
     let is_table = value.is_some_and(|value| matches!(value.kind, ValueKind::Table(_)));
-    let text = if above.is_empty() && ABSENT.contains(&name) {
+    let text = if above.is_empty() && NAMES.contains(&name) {
         format!("this build leaves that subsystem out; rebuild with --features {name}")
     } else if above.is_empty() && !is_table {
         outside_of_sections(name, schema.root())

@@ -6,7 +6,7 @@ use toml::{Table, Value as Toml};
 use orchestrator_supervise::is_escaped;
 
 use super::{Config, report::one_line};
-use crate::redaction::scrubbed;
+use orchestrator_subsystem::redaction::scrubbed;
 
 /// `config`, which `merged` and the defaults led to. The text is a configuration that leads to the same again, but for a secret
 /// in it.

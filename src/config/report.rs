@@ -4,7 +4,7 @@ use std::{borrow::Cow, fmt};
 
 use orchestrator_supervise::sanitize_to;
 
-use crate::redaction::scrubbed;
+use orchestrator_subsystem::redaction::scrubbed;
 
 /// Longest part of a value that is shown, characters.
 const SHOWN_MAX: usize = 60;

@@ -1,8 +1,13 @@
 //! The one schema that every source is checked against, generated from the section types.
 
 use jsonschema::Validator;
-use schemars::{JsonSchema, Schema as Generated, generate::SchemaSettings, transform::RecursiveTransform};
+use schemars::{
+    Schema as Generated, SchemaGenerator, generate::SchemaSettings, transform::RecursiveTransform,
+};
 use serde_json::{Map, Value, json};
+
+use super::ProgramConfig;
+use crate::subsystems::SUBSYSTEMS;
 
 /// A JSON Schema, draft 2020-12, and what it can be asked.
 #[derive(Debug)]
@@ -12,13 +17,20 @@ pub(crate) struct Schema {
 }
 
 impl Schema {
+    /// The schema of a configuration file.
+    pub(crate) fn whole() -> Self {
+        let mut generator = generator();
+        let mut document = generator.root_schema_for::<ProgramConfig>().to_value();
+        for subsystem in SUBSYSTEMS {
+            document["properties"][subsystem.name()] = subsystem.schema(&mut generator).to_value();
+        }
+        Self::from_document(document)
+    }
+
     /// The schema of `T`.
-    pub(crate) fn of<T: JsonSchema>() -> Self {
-        // Inlined: whoever follows a key through it needs to resolve nothing.
-        let settings = SchemaSettings::draft2020_12()
-            .with(|settings| settings.inline_subschemas = true)
-            .with_transform(RecursiveTransform(fit_toml));
-        Self::from_document(settings.into_generator().into_root_schema_for::<T>().to_value())
+    #[cfg(test)]
+    pub(super) fn of<T: schemars::JsonSchema>() -> Self {
+        Self::from_document(generator().into_root_schema_for::<T>().to_value())
     }
 
     fn from_document(document: Value) -> Self {
@@ -35,6 +47,14 @@ impl Schema {
     pub(crate) fn root(&self) -> Rule<'_> {
         Rule(&self.document)
     }
+}
+
+fn generator() -> SchemaGenerator {
+    // Inlined: whoever follows a key through it needs to resolve nothing.
+    let settings = SchemaSettings::draft2020_12()
+        .with(|settings| settings.inline_subschemas = true)
+        .with_transform(RecursiveTransform(fit_toml));
+    settings.into_generator()
 }
 
 impl std::fmt::Display for Schema {
@@ -218,6 +238,8 @@ fn bound_integer(schema: &mut Map<String, Value>) {
 
 #[cfg(test)]
 mod tests {
+    use schemars::JsonSchema;
+
     use super::*;
 
     #[derive(JsonSchema)]

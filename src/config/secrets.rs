@@ -9,7 +9,7 @@ use super::{
     report::Refusal,
     schema::{Mark, Rule, Schema},
 };
-use crate::redaction::{
+use orchestrator_subsystem::redaction::{
     HIDDEN, holds_secret, mentions_secret, names_secret, scrubbed, scrubbed_addresses, shown,
 };
 

@@ -9,6 +9,14 @@ mod catalog;
     feature = "producer",
     feature = "catalog"
 ))]
+mod defaults;
+#[cfg(all(
+    feature = "queue",
+    feature = "provenance",
+    feature = "ingester",
+    feature = "producer",
+    feature = "catalog"
+))]
 mod mutations;
 #[cfg(all(
     feature = "queue",
@@ -30,18 +38,18 @@ fn load(sets: &[&str]) -> Result<Config> {
 #[test]
 fn nothing_means_queue_and_admin() {
     let config = load(&[]).unwrap();
-    assert!(config.admin.is_some());
+    assert!(config.program.admin.is_some());
     #[cfg(feature = "queue")]
-    assert_eq!(config.queue, Some(orchestrator_queue::QueueConfig::default()));
+    assert_eq!(config.sections[0].get::<orchestrator_queue::Queue>(), Some(&Default::default()));
 }
 
 #[cfg(feature = "queue")]
 #[test]
 fn sets_are_typed_and_strict() {
     let config = load(&["queue.hold_secs=60", "queue.database=/x/y.db"]).unwrap();
-    let queue = config.queue.unwrap();
-    assert_eq!((queue.hold_secs, queue.database), (60, "/x/y.db".into()));
-    assert!(config.admin.is_none(), "a section that is named runs, others do not");
+    let queue = config.sections[0].get::<orchestrator_queue::Queue>().unwrap();
+    assert_eq!((queue.hold_secs, queue.database.as_path()), (60, "/x/y.db".as_ref()));
+    assert!(config.program.admin.is_none(), "a section that is named runs, others do not");
     for bad in [
         "queue.hold_secs=1.9",
         "queue.hold_secs=\"60\"",
@@ -73,10 +81,10 @@ fn a_section_that_is_not_compiled_in_is_refused_with_its_feature() {
 /// secret belongs into a file of its own: what is in a configuration is printed. One key is the exception, and is not.
 #[test]
 fn every_key_is_bounded_and_described_and_no_secret() {
-    let schema = schema::Schema::of::<Config>();
+    let schema = schema::Schema::whole();
     let mut all = Vec::new();
     gather("", schema.root(), &mut all);
-    let secret = |key: &str| crate::redaction::names_secret(key.rsplit('.').next().unwrap());
+    let secret = |key: &str| orchestrator_subsystem::redaction::names_secret(key.rsplit('.').next().unwrap());
     let secrets: Vec<_> = all.iter().filter(|(key, _)| secret(key)).collect();
     assert!(secrets.iter().all(|(_, rule)| rule.mark() == Some(schema::Mark::Secret)), "{secrets:?}");
     let secrets: Vec<_> = secrets.iter().map(|(key, _)| key.as_str()).collect();
@@ -113,85 +121,4 @@ fn an_unknown_key_in_a_file_is_named_with_file_and_line() {
     let error = format!("{:#}", Config::load(&sources).unwrap_err());
     assert!(error.contains("formt") && error.contains(":3: "), "{error}");
     assert!(error.contains(&file.path().display().to_string()), "{error}");
-}
-
-/// Is `line`, below the heading `section`, a key whose default cannot be written, or an example that has none?
-#[cfg(all(
-    feature = "queue",
-    feature = "provenance",
-    feature = "ingester",
-    feature = "producer",
-    feature = "catalog"
-))]
-fn is_unset(section: &str, line: &str) -> bool {
-    const ANYWHERE: [&str; 8] = [
-        "unix_socket",
-        "url_file",
-        "dsn_file",
-        "uri_file",
-        "redis_url_file",
-        "dump_path",
-        "password_file",
-        "ca_file",
-    ];
-    const EXCHANGES: [&str; 5] = ["content", "directory", "revision", "origin", "location"];
-    const CATALOG: [&str; 5] = ["credential_file", "token_file", "token", "amqp", "amqp_file"];
-    const RULE: [&str; 7] =
-        ["table", "filter", "query", "update", "lease_secs", "attempts_column", "max_attempts"];
-    const HANDLER: [&str; 8] = ["argv", "cwd", "env", "env_pass", "url", "headers", "headers_file", "actor"];
-    let Some((key, _)) = line.split_once(" = ") else { return line == "[catalog.rule.plan]" };
-    let here: &[&str] = match section.trim_matches(['[', ']']) {
-        "provenance.exchange_ranges" => &EXCHANGES,
-        "catalog" => &CATALOG,
-        "catalog.rule" => &RULE,
-        "catalog.rule.handler" => &HANDLER,
-        "catalog.rule.plan"
-        | "catalog.rule.claim.set"
-        | "catalog.rule.done"
-        | "catalog.rule.fail"
-        | "catalog.rule.dead" => return true,
-        _ => &[],
-    };
-    ANYWHERE.contains(&key) || here.contains(&key)
-}
-
-/// `tests/configuration.rs` checks that the file has every key; here, that it has their defaults.
-#[cfg(all(
-    feature = "queue",
-    feature = "provenance",
-    feature = "ingester",
-    feature = "producer",
-    feature = "catalog"
-))]
-#[test]
-fn the_commented_configuration_shows_the_defaults() {
-    let mut section = "";
-    let mut text = String::new();
-    for line in include_str!("../../config/orchestrator.toml").lines() {
-        let plain = line.strip_prefix('#').filter(|rest| !rest.starts_with(' ')).unwrap_or(line);
-        section = if plain.starts_with('[') { plain } else { section };
-        if !is_unset(section, plain) {
-            text.push_str(&format!("{plain}\n"));
-        }
-    }
-    let mut shown: Config = toml::from_str(&text).unwrap();
-    // A stream and a rule have no defaults as a whole: what is shown of them is an example.
-    assert_eq!(shown.ingester[0].stream.drain(..).count(), 1);
-    assert_eq!(std::mem::take(&mut shown.ingester[0].name), "eiger-ingester");
-    let rules = std::mem::take(&mut shown.catalog[0].rule);
-    let rule = orchestrator_catalog::RuleConfig { name: "convert".to_owned(), ..Default::default() };
-    assert_eq!(rules, [rule]);
-    assert_eq!(std::mem::take(&mut shown.catalog[0].name), "lab");
-    assert!(std::mem::take(&mut shown.catalog[0].base).ends_with("/ermrest/catalog/1"));
-    let defaults = Config {
-        telemetry: super::TelemetryConfig::default(),
-        links: super::LinksConfig::default(),
-        admin: Some(orchestrator_admin::AdminConfig::default()),
-        queue: Some(orchestrator_queue::QueueConfig::default()),
-        provenance: Some(orchestrator_provenance::ProvenanceConfig::default()),
-        ingester: vec![orchestrator_ingester::IngesterConfig::default()],
-        producer: Some(orchestrator_producer::ProducerConfig::default()),
-        catalog: vec![orchestrator_catalog::CatalogConfig::default()],
-    };
-    assert_eq!(shown, defaults);
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use actix_web::{HttpResponse, ResponseError, http::StatusCode};
 use orchestrator_supervise::{AskError, CommandError, ConsoleCallError, ConsoleError};
 
-use crate::wire::{ErrorBody, ErrorKind};
+use orchestrator_subsystem::wire::{ErrorBody, ErrorKind};
 
 /// An answer that is no success.
 #[derive(Debug)]

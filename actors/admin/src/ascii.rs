@@ -4,7 +4,7 @@ use orchestrator_supervise::{
     ExitSnapshot, LinkSnapshot, MailboxSnapshot, NodeSnapshot, NoteSnapshot, TreeSnapshot,
 };
 
-use crate::columns::align;
+use orchestrator_subsystem::columns::align;
 
 /// Are spans of time shown? Without them the text changes only when something happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

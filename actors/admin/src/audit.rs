@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn every_line_fits_its_place() {
-        let long = "\u{1}".repeat(crate::wire::REASON_LIMIT);
+        let long = "\u{1}".repeat(orchestrator_subsystem::wire::REASON_LIMIT);
         let worst = record(&long, Some(bounded(&json!({ "x": "\u{1}\"é".repeat(50_000) }))));
         assert!(serde_json::to_vec(&worst).unwrap().len() < LINE_MAX as usize);
         assert_eq!(bounded(&json!({ "n": 1 })), json!({ "n": 1 }));

@@ -5,10 +5,8 @@ use std::time::Duration;
 use actix_web::web::Payload;
 use serde::de::DeserializeOwned;
 
-use crate::{
-    api_error::ApiError,
-    wire::{BODY_LIMIT, ErrorKind},
-};
+use crate::api_error::ApiError;
+use orchestrator_subsystem::wire::{BODY_LIMIT, ErrorKind};
 
 /// A client that sends slower than this is cut off.
 const BODY_TIMEOUT: Duration = Duration::from_secs(5);

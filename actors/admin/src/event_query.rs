@@ -2,7 +2,8 @@
 
 use orchestrator_supervise::{Event, EventKind, Tree};
 
-use crate::{api_error::ApiError, wire::ErrorKind};
+use crate::api_error::ApiError;
+use orchestrator_subsystem::wire::ErrorKind;
 
 /// A reader's wish.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

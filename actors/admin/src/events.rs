@@ -14,8 +14,8 @@ use crate::{
     api_error::ApiError,
     event_query::{EventArgs, EventQuery},
     event_stream::EventStream,
-    wire::ErrorKind,
 };
+use orchestrator_subsystem::wire::ErrorKind;
 
 /// How long one who finds no seat waits for that answer. It bounds what those who knock again and again can take from the
 /// work: a few hundred answers a second, for a socket has [`connections_max`](crate::server::connections_max) connections.

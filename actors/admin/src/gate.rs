@@ -18,8 +18,8 @@ use crate::{
     health, host_check,
     peer::{Peer, Visit},
     role::{Caller, Role},
-    wire::ErrorKind,
 };
+use orchestrator_subsystem::wire::ErrorKind;
 
 /// The middleware: refuses, or notes the [`Caller`] in the request.
 pub(crate) async fn check(

@@ -6,7 +6,8 @@ use actix_web::{HttpResponse, web::Data};
 use rustix::process::{Resource, getrlimit};
 use serde_json::{Value, json};
 
-use crate::{access::Access, process::Process, server::connections_max, timestamp, wire::BODY_LIMIT};
+use crate::{access::Access, process::Process, server::connections_max, timestamp};
+use orchestrator_subsystem::wire::BODY_LIMIT;
 
 pub(crate) async fn info(access: Data<Access>) -> HttpResponse {
     let (about, process) = (&access.setup.about, Process::read());

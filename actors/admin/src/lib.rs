@@ -7,8 +7,6 @@
 //! Start at `router.rs`: it opens with the table of routes. [`wire`] and [`ascii`] are shared with the CLI.
 
 pub mod ascii;
-pub mod columns;
-pub mod wire;
 
 mod about;
 mod accept;

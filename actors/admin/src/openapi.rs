@@ -16,7 +16,8 @@ mod tests {
     use serde_json::Value;
 
     use super::DOCUMENT;
-    use crate::{router::TABLE, wire::ErrorKind};
+    use crate::router::TABLE;
+    use orchestrator_subsystem::wire::ErrorKind;
 
     fn document() -> Value {
         serde_json::from_str(DOCUMENT).expect("JSON")

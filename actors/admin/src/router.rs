@@ -31,8 +31,9 @@ use orchestrator_supervise::sanitize;
 
 use crate::{
     api_error::ApiError, command::command, console::console, events::events, gate, health, info,
-    metrics::metrics, openapi, tree_view, wire::ErrorKind,
+    metrics::metrics, openapi, tree_view,
 };
+use orchestrator_subsystem::wire::ErrorKind;
 
 /// One row: the only place where a route is made known.
 pub(crate) struct Row {

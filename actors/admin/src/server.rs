@@ -21,7 +21,8 @@ use rustix::{
 };
 use tokio::net::TcpStream;
 
-use crate::{access::Access, listeners::Listeners, peer::Peer, router::routes, wire::BODY_LIMIT};
+use crate::{access::Access, listeners::Listeners, peer::Peer, router::routes};
+use orchestrator_subsystem::wire::BODY_LIMIT;
 
 /// A client that has not sent its request line and headers by then is cut off.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);

@@ -9,8 +9,8 @@ use crate::{
     audit::{self, Audit, Place, Record},
     role::{Caller, Role},
     tally::Tally,
-    wire::{CommandAnswer, CommandArgs, ErrorKind, REASON_LIMIT},
 };
+use orchestrator_subsystem::wire::{CommandAnswer, CommandArgs, ErrorKind, REASON_LIMIT};
 
 /// The choke point of one incarnation of the endpoint.
 #[derive(Debug)]

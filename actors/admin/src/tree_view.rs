@@ -12,8 +12,8 @@ use crate::{
     access::Access,
     api_error::ApiError,
     ascii::{self, Ages},
-    wire::TreeSnapshot,
 };
+use orchestrator_subsystem::wire::TreeSnapshot;
 
 pub(crate) async fn whole(access: Data<Access>, request: HttpRequest) -> HttpResponse {
     show(&access.tree.snapshot(), &request)

@@ -11,8 +11,10 @@
 pub mod agent;
 pub mod answer;
 mod check;
+mod command;
 mod config;
 pub mod edge;
+mod error;
 pub mod hand;
 mod handler_config;
 pub mod handling;
@@ -28,6 +30,7 @@ mod rulebook;
 pub mod service;
 pub mod state_change;
 pub mod status;
+mod subsystem;
 pub mod template;
 mod trial;
 pub mod verdict_kind;
@@ -40,9 +43,11 @@ use orchestrator_supervise::{ChildSpec, Limits, Placement, Shutdown, Strategy, S
 
 pub use check::check;
 pub use config::{BackoffConfig, CatalogConfig, ClaimConfig, Guard, PlainToken, PlanConfig, RuleConfig};
+pub use error::CatalogError;
 pub use handler_config::{Actors, HandlerConfig, HandlerKind};
 pub use names::Names;
 pub use rulebook::Rulebook;
+pub use subsystem::Catalogs;
 pub use trial::{Trial, try_out};
 
 use crate::{
@@ -70,10 +75,10 @@ pub fn child_spec(
     catalogs: &[CatalogConfig],
     names: &Names,
     rulebook: &Rulebook,
-) -> Result<ChildSpec, String> {
+) -> Result<ChildSpec, CatalogError> {
     let mut tree = SupervisorSpec::new(Strategy::OneForOne).limits(Limits::LEAF);
     for config in catalogs {
-        tree = tree.child(catalog(config, names, rulebook)?);
+        tree = tree.child(catalog(config, names, rulebook).map_err(CatalogError::Config)?);
     }
     Ok(ChildSpec::supervisor("catalog", tree).placement(Placement::Dedicated))
 }

@@ -29,6 +29,20 @@ impl Rulebook {
         self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).get(catalog).cloned()
     }
 
+    /// Hands other rules to catalogs that are as they were in all else, and returns the keys. `running` then has them.
+    pub(crate) fn take_over(&self, running: &mut [CatalogConfig], fresh: &[CatalogConfig]) -> Vec<String> {
+        let mut taken = Vec::new();
+        for running in running {
+            let Some(wanted) = fresh.iter().find(|wanted| wanted.name == running.name) else { continue };
+            let with_its_rules = CatalogConfig { rule: wanted.rule.clone(), ..running.clone() };
+            if *wanted == with_its_rules && *wanted != *running && self.set(wanted) {
+                taken.push(format!("catalog.{}.rule", wanted.name));
+                *running = with_its_rules;
+            }
+        }
+        taken
+    }
+
     /// Hands the rules of `config` to its poller. Rules that are as they were go on undisturbed, others finish what they have claimed;
     /// false if there is no such catalog, or it has more to do than it can be told.
     pub fn set(&self, config: &CatalogConfig) -> bool {

@@ -12,8 +12,11 @@ pub mod alignment;
 mod assign;
 pub mod assignment;
 pub mod backlog;
+mod command;
 mod config;
+mod drop_in;
 pub mod edge;
+mod error;
 pub mod header;
 mod ingester;
 pub mod item;
@@ -25,6 +28,7 @@ pub mod roster;
 pub mod scan;
 pub mod source;
 mod stream;
+mod subsystem;
 pub mod trouble;
 pub mod updates;
 mod work;
@@ -39,6 +43,8 @@ use orchestrator_supervise::{
 use uuid::Uuid;
 
 pub use config::{IngesterConfig, OnGap, StreamConfig};
+pub use error::IngesterError;
+pub use subsystem::Ingesters;
 
 use crate::{
     accept::Accept,
@@ -78,7 +84,7 @@ pub fn check(all: &[IngesterConfig]) -> Vec<String> {
 ///
 /// # Errors
 /// What the operator has to change.
-pub fn child_spec(all: &[IngesterConfig]) -> Result<ChildSpec, String> {
+pub fn child_spec(all: &[IngesterConfig]) -> Result<ChildSpec, IngesterError> {
     child_spec_with(all, &Registry::standard())
 }
 
@@ -86,10 +92,10 @@ pub fn child_spec(all: &[IngesterConfig]) -> Result<ChildSpec, String> {
 ///
 /// # Errors
 /// What the operator has to change.
-pub fn child_spec_with(all: &[IngesterConfig], registry: &Registry) -> Result<ChildSpec, String> {
+pub fn child_spec_with(all: &[IngesterConfig], registry: &Registry) -> Result<ChildSpec, IngesterError> {
     let mut tree = SupervisorSpec::new(Strategy::OneForOne).limits(Limits::LEAF);
     for config in all {
-        let branch = branch(config, registry)?;
+        let branch = branch(config, registry).map_err(IngesterError::Config)?;
         let id = ChildSpec::id_of(&config.name());
         tree = tree
             .child(ChildSpec::supervisor(id, branch).label(config.name()).placement(Placement::Dedicated));
@@ -101,10 +107,11 @@ pub fn child_spec_with(all: &[IngesterConfig], registry: &Registry) -> Result<Ch
 ///
 /// # Errors
 /// What the operator has to change.
-pub fn preflight(all: &[IngesterConfig]) -> Result<(), String> {
+pub fn preflight(all: &[IngesterConfig]) -> Result<(), IngesterError> {
     for config in all {
-        let address = config.address()?;
-        egress::probe(address).map_err(|error| format!("ingester {}: {error}", config.name()))?;
+        let address = config.address().map_err(IngesterError::Config)?;
+        egress::probe(address)
+            .map_err(|error| IngesterError::Config(format!("ingester {}: {error}", config.name())))?;
     }
     Ok(())
 }

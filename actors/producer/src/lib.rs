@@ -10,9 +10,12 @@
 
 pub mod advance;
 pub mod batch;
+mod command;
 mod config;
 pub mod cursor;
+mod drop_in;
 pub mod edge;
+mod error;
 pub mod id;
 pub mod job;
 pub mod lease;
@@ -23,11 +26,13 @@ pub mod perform;
 pub mod plan;
 mod planning;
 pub mod producer;
+mod progress;
 pub mod queue;
 pub mod reading;
 pub mod status;
 pub mod stencil;
 pub mod store;
+mod subsystem;
 pub mod walk;
 pub mod watermark;
 
@@ -39,7 +44,9 @@ use orchestrator_supervise::{
 };
 
 pub use config::{Compat, FaktoryConfig, MongoConfig, ProducerConfig};
+pub use error::ProducerError;
 pub use planning::dry_run;
+pub use subsystem::Producer;
 
 use crate::{
     edge::faktory::{self, FaktoryQueue, Flow, Patience},
@@ -56,13 +63,14 @@ const QUESTIONS: usize = 16;
 ///
 /// # Errors
 /// Faktory's url, or the file of authorities, cannot be used; the text begins with the key.
-pub fn child_spec(config: &ProducerConfig) -> Result<ChildSpec, String> {
-    let server = config.faktory.server()?;
+pub fn child_spec(config: &ProducerConfig) -> Result<ChildSpec, ProducerError> {
+    let server = config.faktory.server().map_err(ProducerError::Config)?;
     let flow = Flow { connections: config.connections.into(), ..Flow::default() };
     let (faktory, connections) = faktory::child_spec(server, flow);
     let desk = Desk::new().with_outages(faktory.outages().clone());
     let terms = config.terms();
-    let queue = FaktoryQueue::new(faktory, &terms).map_err(|error| format!("producer: {error}"))?;
+    let queue = FaktoryQueue::new(faktory, &terms)
+        .map_err(|error| ProducerError::Config(format!("producer: {error}")))?;
     let (mailbox, slot) = mailbox::<StencilProducer<FaktoryQueue>>(QUESTIONS);
     let actor = producer::factory(config, &terms.queue, slot, &desk, move |cx| queue.until(&cx.stop));
     let actor = ChildSpec::worker("producer", actor)
@@ -83,8 +91,9 @@ fn drain() -> Shutdown {
 ///
 /// # Errors
 /// What the operator has to change. A server that is away, or a file that is missing yet, is none: it is waited for.
-pub fn preflight(config: &ProducerConfig) -> Result<(), String> {
+pub fn preflight(config: &ProducerConfig) -> Result<(), ProducerError> {
     let Ok(uri) = config.mongodb.target() else { return Ok(()) };
     let key = if config.mongodb.uri_file.is_some() { "uri_file" } else { "uri" };
-    mongodb::check_address(&uri).map_err(|error| format!("producer.mongodb.{key}: {error}"))
+    mongodb::check_address(&uri)
+        .map_err(|error| ProducerError::Config(format!("producer.mongodb.{key}: {error}")))
 }

@@ -34,7 +34,9 @@ const UNLIMITED: Duration = Duration::from_secs(365 * 24 * 3_600);
 ///
 /// # Errors
 /// The broker's url cannot be used, or a variable of statsd.
-pub fn client_spec(config: &ProvenanceConfig) -> Result<(Recipient<ConsoleRequest>, ChildSpec), String> {
+pub(crate) fn client_spec(
+    config: &ProvenanceConfig,
+) -> Result<(Recipient<ConsoleRequest>, ChildSpec), String> {
     let (reads, reads_slot) = inbox(READS);
     let reader = ChildSpec::worker("reader", stores::reader(config, &reads_slot));
     let tree = SupervisorSpec::new(Strategy::RestForOne).limits(Limits::LEAF).child(reader);

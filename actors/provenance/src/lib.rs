@@ -10,9 +10,12 @@
 mod batch;
 pub mod call;
 mod client_side;
+mod command;
 mod config;
 pub mod conflicts;
+mod drop_in;
 pub mod edge;
+mod error;
 mod group;
 pub mod json;
 pub mod messages;
@@ -23,6 +26,7 @@ pub mod rmq_client;
 pub mod row;
 pub mod stopwatch;
 pub mod store;
+mod subsystem;
 mod verbs;
 pub mod wire;
 
@@ -37,11 +41,12 @@ use orchestrator_supervise::{
     SupervisorSpec, inbox, mailbox,
 };
 
-pub use client_side::client_spec;
 pub use config::{
     AmqpConfig, ClientConfig, ExchangeRanges, MongoConfig, PostgresConfig, ProvenanceConfig, SqliteConfig,
     Transport, WriterConfig, WriterKind,
 };
+pub use error::ProvenanceError;
+pub use subsystem::Provenance;
 
 use crate::{
     call::Workers,
@@ -82,7 +87,7 @@ pub struct Entrance {
 ///
 /// # Errors
 /// The broker's url cannot be used, or a variable of statsd.
-pub fn child_spec(config: &ProvenanceConfig) -> Result<ChildSpec, String> {
+pub fn child_spec(config: &ProvenanceConfig) -> Result<ChildSpec, ProvenanceError> {
     with_entrance(config).map(|(tree, _)| tree)
 }
 
@@ -90,7 +95,7 @@ pub fn child_spec(config: &ProvenanceConfig) -> Result<ChildSpec, String> {
 ///
 /// # Errors
 /// The broker's url cannot be used, or a variable of statsd.
-pub fn with_entrance(config: &ProvenanceConfig) -> Result<(ChildSpec, Entrance), String> {
+pub fn with_entrance(config: &ProvenanceConfig) -> Result<(ChildSpec, Entrance), ProvenanceError> {
     let (writes, writes_slot) = inbox(WRITES);
     let (reads, reads_slot) = inbox(READS);
     let (mailboxes, workers) = range_workers(config.batch as usize, &writes);
@@ -108,14 +113,16 @@ pub fn with_entrance(config: &ProvenanceConfig) -> Result<(ChildSpec, Entrance),
             Some(Workers::new(mailboxes, letters))
         }
         Transport::Amqp => {
-            let broker = client_side::broker(config, "orchestrator provenance server")?;
+            let broker = client_side::broker(config, "orchestrator provenance server")
+                .map_err(ProvenanceError::Config)?;
             let consumer = amqp::factory(broker, consumption(config, mailboxes));
             tree =
                 tree.child(ChildSpec::worker("amqp", consumer).pausable().shutdown(Shutdown::After(DRAIN)));
             None
         }
     };
-    let (client, tree) = client_side::attach(tree, config, workers, reads.clone(), CONSOLE_LIMIT)?;
+    let (client, tree) = client_side::attach(tree, config, workers, reads.clone(), CONSOLE_LIMIT)
+        .map_err(ProvenanceError::Config)?;
     let entrance = Entrance { add: client.recipient(), ask: reads };
     Ok((ChildSpec::supervisor("provenance", tree).placement(Placement::Dedicated), entrance))
 }
@@ -161,7 +168,7 @@ fn consumption(config: &ProvenanceConfig, mailboxes: Vec<Mailbox<RangeWorker>>) 
 /// # Errors
 /// Another instance has the file, a newer or another program wrote it, or it cannot be made. A server that is away is none:
 /// it is waited for.
-pub fn preflight(config: &ProvenanceConfig) -> Result<(), StoreError> {
+pub fn preflight(config: &ProvenanceConfig) -> Result<(), ProvenanceError> {
     if config.transport == Transport::Embedded {
         create_parent(&config.dead_letters, "provenance.dead_letters")?;
     }

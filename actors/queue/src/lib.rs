@@ -7,7 +7,9 @@
 //! Pure rules: [`file_name`], [`lines`], [`tracking`], [`protocol`], [`jitter`], [`storage`]. Actors: [`fetcher_watcher`] and
 //! the queue store. Everything that talks to the outside is under [`edge`].
 
+mod command;
 mod config;
+mod drop_in;
 pub mod edge;
 pub mod fetcher_watcher;
 mod figures;
@@ -19,6 +21,7 @@ pub mod messages;
 pub mod protocol;
 mod queue_store;
 pub mod storage;
+mod subsystem;
 pub mod tracking;
 
 use std::{
@@ -31,6 +34,7 @@ use orchestrator_supervise::{
 };
 
 pub use config::{OnCorrupt, QueueConfig, Synchronous};
+pub use subsystem::Queue;
 
 use crate::{
     edge::{
@@ -119,11 +123,11 @@ pub fn child_spec(config: &QueueConfig) -> ChildSpec {
 /// # Errors
 /// Another instance has the database or the socket, a newer program wrote the database, it is damaged and `on_corrupt` is
 /// `refuse`, something that is no socket is in the socket's place, or a directory cannot be made.
-pub fn preflight(config: &QueueConfig) -> Result<(), PreflightError> {
+pub fn preflight(config: &QueueConfig) -> Result<(), QueueError> {
     for file in [&config.database, &config.socket] {
         if let Some(parent) = file.parent().filter(|parent| !parent.as_os_str().is_empty()) {
             std::fs::create_dir_all(parent)
-                .map_err(|source| PreflightError::Directory { path: parent.to_owned(), source })?;
+                .map_err(|source| QueueError::Directory { path: parent.to_owned(), source })?;
         }
     }
     inotify::create_input_dir(&config.input_dir)?;
@@ -139,7 +143,7 @@ pub fn preflight(config: &QueueConfig) -> Result<(), PreflightError> {
 
 /// Why the queue cannot run here.
 #[derive(Debug, thiserror::Error)]
-pub enum PreflightError {
+pub enum QueueError {
     /// The database is not ours to use.
     #[error(transparent)]
     Storage(#[from] StorageError),

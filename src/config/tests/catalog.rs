@@ -40,7 +40,7 @@ fn load(variables: &[(&str, &str)], sets: &[&str]) -> Result<Value, String> {
     let file = tempfile::NamedTempFile::new().unwrap();
     let sources = sources(&file, FILE, variables, sets);
     let config = Config::load(&sources).map_err(|error| error.to_string())?;
-    Ok(serde_json::to_value(&config.catalog[0].rule).unwrap())
+    Ok(config.to_json()["catalog"][0]["rule"].clone())
 }
 
 /// What is told of `text`, without the file's name.
@@ -134,7 +134,10 @@ fn a_token_is_taken_and_shown_nowhere() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let config = Config::load(&sources(&file, &text, &[], &[])).unwrap();
     assert_eq!(
-        config.catalog[0].token.as_ref().map(orchestrator_catalog::PlainToken::reveal),
+        config.sections[0]
+            .get::<orchestrator_catalog::Catalogs>()
+            .and_then(|catalogs| catalogs[0].token.as_ref())
+            .map(orchestrator_catalog::PlainToken::reveal),
         Some("s3cret")
     );
 

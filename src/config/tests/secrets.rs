@@ -64,7 +64,7 @@ fn with_entries(key: &str) -> String {
 
 /// All keys that are addresses, and whether each is a list of them.
 pub(super) fn addresses() -> Vec<(String, bool)> {
-    let schema = Schema::of::<Config>();
+    let schema = Schema::whole();
     let mut all = Vec::new();
     gather("", schema.root(), &mut all);
     let marked = all.into_iter().filter(|(_, rule)| rule.mark() == Some(Mark::Address));
@@ -237,7 +237,7 @@ fn every_address_has_its_mark() {
         "proxy",
         "faktory",
     ];
-    let schema = Schema::of::<Config>();
+    let schema = Schema::whole();
     let mut all = Vec::new();
     gather("", schema.root(), &mut all);
     let texts = |rule: &Rule<'_>| {

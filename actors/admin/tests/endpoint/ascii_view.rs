@@ -1,9 +1,7 @@
 //! The text form of the tree: golden.
 
-use orchestrator_admin::{
-    ascii::{Ages, render},
-    wire::TreeSnapshot,
-};
+use orchestrator_admin::ascii::{Ages, render};
+use orchestrator_subsystem::wire::TreeSnapshot;
 use serde_json::{Value, json};
 
 fn node(path: &str, kind: &str, state: &str, more: Value) -> Value {

@@ -2,10 +2,8 @@
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
-use orchestrator_admin::{
-    About, AdminConfig, Binding, child_spec,
-    wire::{ErrorBody, TreeSnapshot},
-};
+use orchestrator_admin::{About, AdminConfig, Binding, child_spec};
+use orchestrator_subsystem::wire::{ErrorBody, TreeSnapshot};
 use orchestrator_supervise::{
     Answer, Child, ChildCx, ChildSpec, ConsoleError, ConsoleReply, ConsoleRequest, Factory, FigureKind,
     Handle, LinkReporter, Mailbox, Message, Placement, Strategy, SupervisorSpec, Tree, mailbox,

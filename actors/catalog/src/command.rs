@@ -1,0 +1,291 @@
+//! `orchestrator catalog ..`: verbs of the pollers' consoles, and a dry run.
+
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use orchestrator_subsystem::{CommandError, Context, Form, columns::align};
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
+
+mod check;
+
+/// The branch that they are in.
+const BRANCH: &str = "catalog";
+/// The child of each that answers.
+const CONSOLE: &str = "poller";
+
+/// Time-out for the end of an ordered query.
+const TIMEOUT: Duration = Duration::from_secs(70);
+/// Between two questions whether it has ended.
+const AGAIN: Duration = Duration::from_millis(50);
+
+/// Look into the catalogs and their rules, and try rules out.
+#[derive(Debug, Clone, Subcommand)]
+pub enum CatalogCommand {
+    /// Show the exact paths of each rule, and rows that it would claim now. Nothing is written
+    ///
+    /// Asks the catalogs, not a running instance.
+    ///
+    /// Example: orchestrator catalog check --config /etc/orchestrator/orchestrator.toml
+    Check(check::CheckArguments),
+    /// Show each rule: what it does, what it has in hand, and what waits for people
+    ///
+    /// Example: orchestrator catalog status
+    Status {
+        /// Only this catalog
+        name: Option<String>,
+        #[command(flatten)]
+        form: Form,
+    },
+    /// Claim nothing until `resume`; what is claimed is finished
+    ///
+    /// Example: orchestrator catalog pause convert
+    Pause(SwitchArguments),
+    /// Claim again
+    ///
+    /// Example: orchestrator catalog resume
+    Resume(SwitchArguments),
+    /// Let a rule look now, also if it is parked, and tell what it claimed
+    ///
+    /// Example: orchestrator catalog run-once convert
+    RunOnce {
+        /// The rule
+        rule: String,
+        /// The catalog, if several have such a rule
+        #[arg(long, value_name = "NAME")]
+        catalog: Option<String>,
+        #[command(flatten)]
+        form: Form,
+    },
+}
+
+/// Which rules.
+#[derive(Debug, Clone, Args)]
+#[group(skip)]
+pub struct SwitchArguments {
+    /// Only this rule
+    rule: Option<String>,
+    /// Only this catalog
+    #[arg(long, value_name = "NAME")]
+    catalog: Option<String>,
+    #[command(flatten)]
+    form: Form,
+}
+
+/// Runs a command and prints its result.
+pub(crate) async fn run(command: &CatalogCommand, context: &mut Context<'_>) -> Result<(), CommandError> {
+    let text = match command {
+        CatalogCommand::Check(arguments) => return check::run(arguments, context).await,
+        CatalogCommand::Status { name, form } => {
+            let statuses = statuses(context, name.as_deref(), *form).await?;
+            if form.json {
+                form.print(&statuses)
+            } else if statuses.is_empty() {
+                "no such catalog\n".to_owned()
+            } else {
+                statuses.iter().map(|(_, status)| page(status)).collect::<Vec<_>>().join("\n")
+            }
+        }
+        CatalogCommand::Pause(arguments) => switch(context, arguments, "pause").await?,
+        CatalogCommand::Resume(arguments) => switch(context, arguments, "resume").await?,
+        CatalogCommand::RunOnce { rule, catalog, form } => {
+            let after = run_once(context, rule, catalog.as_deref(), *form).await?;
+            if form.json { form.print(&after) } else { outcome(rule, &after) }
+        }
+    };
+    context.print(&text)
+}
+
+/// Pauses or resumes, and gives which rules are paused then.
+async fn switch(
+    context: &Context<'_>,
+    arguments: &SwitchArguments,
+    verb: &str,
+) -> Result<String, CommandError> {
+    let SwitchArguments { rule, catalog, form } = arguments;
+    let mut told = Vec::new();
+    for (console, status) in statuses(context, catalog.as_deref(), *form).await? {
+        if rule.as_ref().is_some_and(|rule| status["rules"].get(rule).is_none()) {
+            continue;
+        }
+        let args = rule.as_ref().map_or_else(|| json!({}), |rule| json!({ "rule": rule }));
+        let answer = context.ask(&console, verb, &args, *form).await?;
+        told.push(json!({ "catalog": status["catalog"], "paused": answer["paused"] }));
+    }
+    if told.is_empty() {
+        return Err(CommandError::Local("there is no such catalog, or rule".to_owned()));
+    }
+    if form.json {
+        return Ok(form.print(&told));
+    }
+    let line = |one: &Value| {
+        let paused: Vec<_> = one["paused"].as_array().into_iter().flatten().map(text).collect();
+        let paused = if paused.is_empty() { "none".to_owned() } else { paused.join(", ") };
+        format!("{}: paused: {paused}\n", text(&one["catalog"]))
+    };
+    Ok(told.iter().map(line).collect())
+}
+
+/// Path and status of each console.
+async fn statuses(
+    context: &Context<'_>,
+    name: Option<&str>,
+    form: Form,
+) -> Result<Vec<(String, Value)>, CommandError> {
+    let mut statuses = Vec::new();
+    for node in &context.tree(BRANCH).await?.root.children {
+        let console = format!("{BRANCH}/{}/{CONSOLE}", node.id);
+        let status = context.ask(&console, "status", &json!({}), form).await?;
+        if name.is_none_or(|name| status["catalog"] == name) {
+            statuses.push((console, status));
+        }
+    }
+    Ok(statuses)
+}
+
+/// Orders a look and waits for its end; gives the status before and after.
+async fn run_once(
+    context: &Context<'_>,
+    rule: &str,
+    catalog: Option<&str>,
+    form: Form,
+) -> Result<Value, CommandError> {
+    let all = statuses(context, catalog, form).await?;
+    let having: Vec<_> = all.iter().filter(|(_, status)| status["rules"].get(rule).is_some()).collect();
+    let console = match having.as_slice() {
+        [(console, _)] => console,
+        [] => {
+            let known: Vec<_> = all.iter().flat_map(|(_, status)| names(&status["rules"])).collect();
+            return Err(CommandError::Local(format!(
+                "there is no rule {rule}; there is {}",
+                known.join(", ")
+            )));
+        }
+        several => {
+            let names: Vec<_> = several.iter().map(|(_, status)| text(&status["catalog"])).collect();
+            let names = names.join(", ");
+            return Err(CommandError::Local(format!(
+                "several catalogs have a rule {rule}: give --catalog, one of {names}"
+            )));
+        }
+    };
+    let before = context.ask(console, "run-once", &json!({ "rule": rule }), form).await?["before"].clone();
+    let deadline = Instant::now() + TIMEOUT;
+    loop {
+        let status = context.ask(console, "status", &json!({}), form).await?;
+        let after = &status["rules"][rule];
+        let looked = after["looks"].as_u64() > before["looks"].as_u64();
+        let stuck = after["phase"] == "parked" || after["phase"] == "waiting" && after["reason"].is_string();
+        if looked || stuck || Instant::now() > deadline {
+            return Ok(json!({ "before": before, "after": after }));
+        }
+        sleep(AGAIN).await;
+    }
+}
+
+/// What a look came to.
+fn outcome(rule: &str, told: &Value) -> String {
+    let (before, after) = (&told["before"], &told["after"]);
+    let more =
+        |name: &str| after[name].as_u64().unwrap_or(0).saturating_sub(before[name].as_u64().unwrap_or(0));
+    if more("looks") == 0 {
+        return format!("{rule} is {}: {}\n", text(&after["phase"]), text(&after["reason"]));
+    }
+    format!("{rule} has looked: {} claimed, {} done so far\n", more("claimed"), more("done"))
+}
+
+/// One catalog: a line on itself, a table of its rules, and what waits for people.
+fn page(status: &Value) -> String {
+    let notices =
+        if status["notices"]["there"] == true { "notices arrive" } else { "no notices: polling alone" };
+    let mut page = format!(
+        "{} at {} as {}: {notices}\n",
+        text(&status["catalog"]),
+        text(&status["base"]),
+        text(&status["agent"])
+    );
+    let head = [
+        "RULE", "PHASE", "IN HAND", "WORKING", "CLAIMED", "DONE", "FAILED", "DEAD", "LOST", "BACK", "412",
+        "LAG MS", "LOOKED",
+    ];
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    let rules = status["rules"].as_object().cloned().unwrap_or_default();
+    for (name, rule) in &rules {
+        let keys = [
+            "phase",
+            "in_hand",
+            "working",
+            "claimed",
+            "done",
+            "failed",
+            "dead",
+            "lost",
+            "held_back",
+            "conflicts",
+            "lag_ms",
+            "looked",
+        ];
+        let cells = keys.map(|key| text(&rule[key]));
+        rows.push(std::iter::once(name.clone()).chain(cells).collect());
+    }
+    page.push_str(&align(&rows, &[2, 3, 4, 5, 6, 7, 8, 9, 10, 11]));
+    for (name, rule) in &rules {
+        if rule["reason"].is_string() {
+            page.push_str(&format!("{name}: {}: {}\n", text(&rule["phase"]), text(&rule["reason"])));
+        }
+        for (key, what) in [("unsettled", "look at this"), ("would_claim", "would claim")] {
+            for line in rule[key].as_array().into_iter().flatten() {
+                page.push_str(&format!("{name}: {what}: {}\n", text(line)));
+            }
+        }
+    }
+    page
+}
+
+fn names(rules: &Value) -> Vec<String> {
+    rules.as_object().into_iter().flat_map(|rules| rules.keys().cloned()).collect()
+}
+
+fn text(value: &Value) -> String {
+    match value {
+        Value::Null => "-".to_owned(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_has_a_line_for_each_rule_and_for_what_waits_for_people() {
+        let status = json!({
+            "catalog": "lab", "base": "https://h/ermrest/catalog/1", "agent": "me:1", "paused": [],
+            "notices": { "there": false, "count": 0 },
+            "rules": {
+                "convert": { "phase": "idle", "in_hand": 0, "working": 0, "claimed": 7, "done": 6, "failed": 1, "dead": 0, "lost": 0,
+                    "held_back": 1, "conflicts": 0, "lag_ms": 12, "unsettled": ["RID = 1 cannot be written"] },
+                "gone": { "phase": "parked", "reason": "409 Table not found", "claimed": 0 },
+            },
+        });
+        let page = page(&status);
+        assert!(
+            page.starts_with("lab at https://h/ermrest/catalog/1 as me:1: no notices: polling alone\n"),
+            "{page}"
+        );
+        let lines: Vec<_> = page.lines().collect();
+        assert!(lines[2].starts_with("convert") && lines[2].contains(" 7 "), "{page}");
+        assert_eq!(lines[4], "convert: look at this: RID = 1 cannot be written");
+        assert_eq!(lines[5], "gone: parked: 409 Table not found");
+    }
+
+    #[test]
+    fn a_look_tells_what_it_claimed_or_why_it_did_not() {
+        let told = json!({ "before": { "looks": 1, "claimed": 2, "done": 2 }, "after": { "looks": 2, "claimed": 5, "done": 3 } });
+        assert_eq!(outcome("r", &told), "r has looked: 3 claimed, 1 done so far\n");
+        let told =
+            json!({ "before": { "looks": 1 }, "after": { "looks": 1, "phase": "parked", "reason": "409" } });
+        assert_eq!(outcome("r", &told), "r is parked: 409\n");
+    }
+}

@@ -1,0 +1,59 @@
+//! The entry of this crate in the list of subsystems.
+
+use orchestrator_subsystem::{Branch, CommandError, Context, NoCommand, Subsystem};
+
+use crate::{
+    check, child_spec,
+    command::{self, CatalogCommand},
+    config::CatalogConfig,
+    error::CatalogError,
+    names::Names,
+    rulebook::Rulebook,
+};
+
+/// The catalogs.
+#[derive(Debug, Clone, Copy)]
+pub struct Catalogs;
+
+impl Subsystem for Catalogs {
+    type Config = Vec<CatalogConfig>;
+    type Error = CatalogError;
+    type Command = CatalogCommand;
+    type DropIn = NoCommand;
+
+    const NAME: &'static str = "catalog";
+    const DESCRIPTION: &'static str = "Catalogs, each with its rules.";
+    const COMMANDS: &'static str = "Look into the catalogs and their rules, and try rules out";
+
+    fn branch(all: &Self::Config) -> Result<Branch<Self::Config>, CatalogError> {
+        let rulebook = Rulebook::default();
+        let spec = child_spec(all, &Names::default(), &rulebook)?;
+        Ok(Branch::reloadable(spec, move |running: &mut Self::Config, fresh: &Self::Config| {
+            rulebook.take_over(running, fresh)
+        }))
+    }
+
+    async fn run(command: CatalogCommand, context: &mut Context<'_>) -> Result<(), CommandError> {
+        command::run(&command, context).await
+    }
+
+    fn replace(original: NoCommand) -> Result<Self::Config, CatalogError> {
+        match original {}
+    }
+
+    fn default_config() -> Result<Self::Config, String> {
+        Err("there is no [[catalog]] to run: configure one with its rules".to_owned())
+    }
+
+    fn is_configured(all: &Self::Config) -> bool {
+        !all.is_empty()
+    }
+
+    fn check(all: &Self::Config) -> Vec<String> {
+        check(all, &Names::default())
+    }
+
+    fn greeting(all: &Self::Config) -> String {
+        all.iter().map(CatalogConfig::greeting).collect()
+    }
+}

@@ -1,0 +1,129 @@
+//! `orchestrator ingester ..`: verbs of the ingesters' consoles.
+
+use clap::Subcommand;
+use orchestrator_subsystem::{CommandError, Context, Form, columns::align};
+use serde_json::{Value, json};
+
+/// The branch that they are in.
+const BRANCH: &str = "ingester";
+
+/// Look into the ingesters.
+#[derive(Debug, Clone, Subcommand)]
+pub enum IngesterCommand {
+    /// Show mapping, streams and workers of each ingester: who waits for whom
+    ///
+    /// Example: orchestrator ingester status
+    Status {
+        /// Only this one
+        name: Option<String>,
+        #[command(flatten)]
+        form: Form,
+    },
+}
+
+/// Asks the consoles and prints the answers.
+pub(crate) async fn run(command: &IngesterCommand, context: &mut Context<'_>) -> Result<(), CommandError> {
+    let IngesterCommand::Status { name, form } = command;
+    let mut statuses = Vec::new();
+    for node in &context.tree(BRANCH).await?.root.children {
+        if name.as_ref().is_none_or(|name| node.label.as_ref() == Some(name)) {
+            let console = format!("{BRANCH}/{}/ingester", node.id);
+            statuses.push(context.ask(&console, "status", &json!({}), *form).await?);
+        }
+    }
+    if form.json {
+        return context.print(&form.print(&statuses));
+    }
+    if statuses.is_empty() {
+        return context.print("no such ingester\n");
+    }
+    context.print(&statuses.iter().map(page).collect::<Vec<_>>().join("\n"))
+}
+
+/// One ingester: a line on itself, a table of its streams, a table of its workers.
+fn page(status: &Value) -> String {
+    let presence = &status["presence"];
+    let head = [
+        ("ingester", &presence["name"]),
+        ("at", &presence["url"]),
+        ("mapping", &presence["mapping_uuid"]),
+        ("events", &presence["processed_events"]),
+        ("a second", &presence["event_rate"]),
+    ];
+    let head: Vec<_> = head.iter().map(|(name, value)| format!("{name} {}", plain(value))).collect();
+    let streams = presence["orchestrator"]["streams"].as_object().into_iter().flatten();
+    let streams = table(
+        ["STREAM", "ITEMS", "WAITING", "OLDEST MS", "GAPS", "MISSING", "INVALID", "LOST"],
+        streams.map(|(name, figures)| {
+            let figure = |key: &str| plain(&figures[key]);
+            let keys = [
+                "items",
+                "waiting_items",
+                "oldest_item",
+                "gaps",
+                "missing_frames",
+                "invalid_messages",
+                "lost_items",
+            ];
+            std::iter::once(name.clone()).chain(keys.map(figure)).collect()
+        }),
+    );
+    let workers = table(
+        ["WORKER", "CONNECTED", "EVENTS", "QUEUED", "BYTES", "ON DISK", "OLDEST MS"],
+        status["workers"].as_array().into_iter().flatten().map(|worker| {
+            let keys = [
+                "worker",
+                "connected",
+                "events",
+                "queued_messages",
+                "queued_bytes",
+                "spilled_bytes",
+                "oldest_ms",
+            ];
+            keys.map(|key| plain(&worker[key])).to_vec()
+        }),
+    );
+    format!("{}\n{streams}{workers}", head.join(", "))
+}
+
+fn table<const N: usize>(head: [&str; N], rows: impl Iterator<Item = Vec<String>>) -> String {
+    let mut cells = vec![head.map(str::to_owned).to_vec()];
+    cells.extend(rows);
+    align(&cells, &(1..N).collect::<Vec<_>>())
+}
+
+fn plain(value: &Value) -> String {
+    match value {
+        Value::Null => "-".to_owned(),
+        Value::String(text) => text.clone(),
+        Value::Number(number) if number.is_f64() => format!("{:.1}", number.as_f64().unwrap_or_default()),
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_tells_who_waits_for_whom() {
+        let status = json!({
+            "presence": {
+                "name": "eiger-ingester", "url": "tcp://node7:10010", "mapping_uuid": null,
+                "processed_events": 7, "event_rate": 3.25,
+                "orchestrator": {"streams": {"eiger": {"items": 9, "waiting_items": 2, "oldest_item": 31, "gaps": 1,
+                    "missing_frames": 4, "invalid_messages": 0, "lost_items": 0}}},
+            },
+            "workers": [{"worker": "w1", "connected": true, "events": 5, "queued_messages": 0, "queued_bytes": 0,
+                "spilled_bytes": 0, "oldest_ms": null}],
+        });
+        let expected = "\
+ingester eiger-ingester, at tcp://node7:10010, mapping -, events 7, a second 3.2
+STREAM  ITEMS  WAITING  OLDEST MS  GAPS  MISSING  INVALID  LOST
+eiger       9        2         31     1        4        0     0
+WORKER  CONNECTED  EVENTS  QUEUED  BYTES  ON DISK  OLDEST MS
+w1           true       5       0      0        0          -
+";
+        assert_eq!(page(&status), expected);
+    }
+}

@@ -1,0 +1,225 @@
+//! `dranspose ingester -c CLASS -u UPSTREAM_URL -n STREAM` and `dranspose http_ingester -c APP -p PORT -n STREAM`, with the
+//! environment of the original (names in any case, as it reads them).
+
+use std::collections::BTreeMap;
+
+use clap::{Args, Subcommand};
+use orchestrator_subsystem::redaction::holds_secret;
+
+use crate::{
+    config::{IngesterConfig, StreamConfig},
+    error::IngesterError,
+};
+
+type Result<T> = std::result::Result<T, IngesterError>;
+
+fn refused(text: impl Into<String>) -> IngesterError {
+    IngesterError::Original(text.into())
+}
+
+/// Where the original listens if it is not told.
+const URL: &str = "tcp://localhost:10000";
+
+/// Programs that can be replaced.
+#[derive(Debug, Clone, Subcommand)]
+pub enum DropIn {
+    /// An ingester of dranspose, as `dranspose ingester`
+    DransposeIngester(Arguments),
+    /// dranspose's ingester for Sardana, as `dranspose http_ingester`
+    DransposeHttpIngester(HttpArguments),
+}
+
+impl DropIn {
+    /// Returns the configuration that does what the original would do.
+    ///
+    /// # Errors
+    /// A class, an app or a variable cannot be used; the text says what to do.
+    pub(crate) fn config(&self) -> Result<IngesterConfig> {
+        match self {
+            Self::DransposeIngester(arguments) => arguments.config(),
+            Self::DransposeHttpIngester(arguments) => arguments.config(),
+        }
+    }
+}
+
+/// Command line of `dranspose ingester`.
+#[derive(Debug, Clone, Args)]
+pub struct Arguments {
+    /// The class: its source protocol
+    #[arg(short = 'c', long = "ingesterclass", visible_alias = "class")]
+    class: String,
+    /// Where frames come from, e.g. tcp://detector:9999; else UPSTREAM_URL
+    #[arg(short, long)]
+    upstream_url: Option<String>,
+    /// The stream; else INGESTER_STREAMS
+    #[arg(short, long)]
+    name: Option<String>,
+}
+
+/// Command line of `dranspose http_ingester`.
+#[derive(Debug, Clone, Args)]
+pub struct HttpArguments {
+    /// The app: its source protocol
+    #[arg(short = 'c', long = "ingesterclass", visible_alias = "class")]
+    app: String,
+    /// The address that is posted to
+    #[arg(long, default_value = "0.0.0.0")]
+    host: String,
+    /// The port that is posted to
+    #[arg(short, long)]
+    port: u16,
+    /// The stream; else INGESTER_STREAMS
+    #[arg(short, long)]
+    name: Option<String>,
+}
+
+impl Arguments {
+    fn config(&self) -> Result<IngesterConfig> {
+        let variables = Variables::of_process();
+        let upstream = self.upstream_url.clone().or_else(|| variables.get("UPSTREAM_URL"));
+        if let Some(url) = &upstream {
+            without_user(url, "the upstream url")?;
+        }
+        variables.config(self.name.as_deref(), |name| StreamConfig {
+            name,
+            source: class_name(&self.class),
+            upstream_url: upstream.clone(),
+            ..StreamConfig::default()
+        })
+    }
+}
+
+impl HttpArguments {
+    fn config(&self) -> Result<IngesterConfig> {
+        let app = self.app.split(':').next().unwrap_or_default();
+        if app.rsplit('.').next() != Some("http_sardana") {
+            let text = format!("-c {}: no such app: dranspose.ingesters.http_sardana:app is known", self.app);
+            return Err(refused(text));
+        }
+        Variables::of_process().config(self.name.as_deref(), |name| StreamConfig {
+            name,
+            source: "HttpSardanaIngester".to_owned(),
+            listen: Some(format!("{}:{}", self.host, self.port)),
+            ..StreamConfig::default()
+        })
+    }
+}
+
+/// A class may be named with its module.
+fn class_name(class: &str) -> String {
+    class.rsplit([':', '.']).next().unwrap_or_default().to_owned()
+}
+
+/// The environment, names in capitals.
+struct Variables(BTreeMap<String, String>);
+
+impl Variables {
+    fn of_process() -> Self {
+        Self(std::env::vars().map(|(name, value)| (name.to_ascii_uppercase(), value)).collect())
+    }
+
+    fn get(&self, name: &str) -> Option<String> {
+        self.0.get(name).filter(|value| !value.is_empty()).cloned()
+    }
+
+    fn config(
+        &self,
+        stream: Option<&str>,
+        source: impl Fn(String) -> StreamConfig,
+    ) -> Result<IngesterConfig> {
+        let streams = match (stream, self.get("INGESTER_STREAMS")) {
+            (Some(stream), _) => vec![stream.to_owned()],
+            (None, Some(list)) => serde_json::from_str(&list).map_err(|_| {
+                refused(format!("INGESTER_STREAMS = {list}: write a JSON list, e.g. [\"eiger\"]"))
+            })?,
+            (None, None) => {
+                return Err(refused("no stream: give its name with -n, or set INGESTER_STREAMS"));
+            }
+        };
+        let url = self.get("INGESTER_URL").unwrap_or_else(|| URL.to_owned());
+        without_user(&url, "INGESTER_URL")?;
+        let port =
+            port(&url).ok_or_else(|| refused(format!("INGESTER_URL = {url}: write tcp://host:port")))?;
+        let default = IngesterConfig::default();
+        Ok(IngesterConfig {
+            name: self.get("INGESTER_NAME").unwrap_or_default(),
+            listen: format!("0.0.0.0:{port}"),
+            advertise: url.trim_end_matches('/').to_owned(),
+            redis_url: self
+                .get("REDIS_URL")
+                .or_else(|| self.get("SERVICE_REDIS_DSN"))
+                .unwrap_or(default.redis_url.clone()),
+            dump_path: self.get("DUMP_PATH"),
+            build_meta_file: self.get("BUILD_META_FILE").map_or(default.build_meta_file.clone(), Into::into),
+            stream: streams.into_iter().map(source).collect(),
+            ..default
+        })
+    }
+}
+
+/// Refuses an address with a password: ZeroMQ has no users, so the original does not work with one either, and this one would be
+/// shown as where frames come from, or published.
+fn without_user(url: &str, what: &str) -> Result<()> {
+    if holds_secret(url) {
+        let text = format!("{what} may hold a password, which ZeroMQ does not know: write tcp://host:port");
+        return Err(refused(text));
+    }
+    Ok(())
+}
+
+fn port(url: &str) -> Option<u16> {
+    url.strip_prefix("tcp://")?.trim_end_matches('/').rsplit_once(':')?.1.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn variables(list: &[(&str, &str)]) -> Variables {
+        Variables(list.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect())
+    }
+
+    fn stream(name: String) -> StreamConfig {
+        StreamConfig { name, source: "stins".to_owned(), ..StreamConfig::default() }
+    }
+
+    #[test]
+    fn without_variables_it_is_the_originals_default() {
+        let config = variables(&[]).config(Some("eiger"), stream).unwrap();
+        assert_eq!(config.name(), "eiger-ingester");
+        assert_eq!((config.listen.as_str(), config.url().as_str()), ("0.0.0.0:10000", URL));
+        assert_eq!(config.redis_url, "redis://localhost:6379/0");
+    }
+
+    #[test]
+    fn variables_say_the_rest() {
+        let config = variables(&[
+            ("INGESTER_URL", "tcp://node7:10010"),
+            ("INGESTER_NAME", "mine"),
+            ("INGESTER_STREAMS", "[\"a\", \"b\"]"),
+            ("SERVICE_REDIS_DSN", "redis://:S3CR3T@r:1/2"),
+            ("DUMP_PATH", "/d/x.cbors"),
+        ]);
+        let config = config.config(None, stream).unwrap();
+        let names: Vec<_> = config.stream.iter().map(|stream| stream.name.as_str()).collect();
+        assert_eq!((config.name().as_str(), names), ("mine", vec!["a", "b"]));
+        assert_eq!((config.listen.as_str(), config.url().as_str()), ("0.0.0.0:10010", "tcp://node7:10010"));
+        assert_eq!(
+            (config.redis_url.as_str(), config.dump_path.as_deref()),
+            ("redis://:S3CR3T@r:1/2", Some("/d/x.cbors"))
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_used_is_told_with_its_name() {
+        let told = |list: &[(&str, &str)]| format!("{:#}", variables(list).config(None, stream).unwrap_err());
+        assert!(told(&[]).contains("INGESTER_STREAMS"));
+        assert!(told(&[("INGESTER_STREAMS", "eiger")]).contains("JSON list"));
+        assert!(
+            told(&[("INGESTER_STREAMS", "[]"), ("INGESTER_URL", "http://x")]).contains("tcp://host:port")
+        );
+        let error = told(&[("INGESTER_STREAMS", "[\"a\"]"), ("INGESTER_URL", "tcp://u:S3CR3T@h:1")]);
+        assert!(error.contains("INGESTER_URL may hold a password") && !error.contains("S3CR3T"), "{error}");
+        assert_eq!(class_name("dranspose.ingesters:ZmqPullSingleIngester"), "ZmqPullSingleIngester");
+    }
+}

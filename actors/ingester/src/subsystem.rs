@@ -1,0 +1,55 @@
+//! The entry of this crate in the list of subsystems.
+
+use orchestrator_subsystem::{Branch, CommandError, Context, Subsystem};
+
+use crate::{
+    check, child_spec,
+    command::{self, IngesterCommand},
+    config::IngesterConfig,
+    drop_in::DropIn,
+    error::IngesterError,
+    preflight,
+};
+
+/// The ingesters.
+#[derive(Debug, Clone, Copy)]
+pub struct Ingesters;
+
+impl Subsystem for Ingesters {
+    type Config = Vec<IngesterConfig>;
+    type Error = IngesterError;
+    type Command = IngesterCommand;
+    type DropIn = DropIn;
+
+    const NAME: &'static str = "ingester";
+    const DESCRIPTION: &'static str = "Ingesters, each with its streams.";
+    const COMMANDS: &'static str = "Look into the ingesters";
+
+    fn branch(all: &Self::Config) -> Result<Branch<Self::Config>, IngesterError> {
+        child_spec(all).map(Branch::from)
+    }
+
+    async fn run(command: IngesterCommand, context: &mut Context<'_>) -> Result<(), CommandError> {
+        command::run(&command, context).await
+    }
+
+    fn replace(original: DropIn) -> Result<Self::Config, IngesterError> {
+        Ok(vec![original.config()?])
+    }
+
+    fn default_config() -> Result<Self::Config, String> {
+        Err("there is no [[ingester]] to run: configure one with its streams".to_owned())
+    }
+
+    fn is_configured(all: &Self::Config) -> bool {
+        !all.is_empty()
+    }
+
+    fn check(all: &Self::Config) -> Vec<String> {
+        check(all)
+    }
+
+    fn preflight(all: &Self::Config) -> Result<(), IngesterError> {
+        preflight(all)
+    }
+}

@@ -1,0 +1,156 @@
+//! `orchestrator producer ..`: verbs of the producer's console, and a dry run.
+
+use clap::Subcommand;
+use orchestrator_subsystem::{CommandError, Context, Form, columns::align};
+use serde_json::{Value, json};
+
+mod plan;
+
+/// The branch that it is in.
+const BRANCH: &str = "producer";
+/// The child that answers.
+const CONSOLE: &str = "producer/producer";
+
+/// Look into the producer and steer it.
+#[derive(Debug, Clone, Subcommand)]
+pub enum ProducerCommand {
+    /// Show what is left to be pushed, by what is in the database now: pages, jobs, bytes, time. Nothing is written
+    ///
+    /// Asks the database, not a running instance.
+    ///
+    /// Example: orchestrator producer plan --config /etc/orchestrator/orchestrator.toml
+    Plan(plan::PlanArguments),
+    /// Show how far it is, how fast, and what it waits for since when
+    ///
+    /// Example: orchestrator producer status
+    Status {
+        #[command(flatten)]
+        form: Form,
+    },
+    /// Push nothing until `resume`; the chunk in hand is still noted
+    ///
+    /// Example: orchestrator producer pause
+    Pause {
+        #[command(flatten)]
+        form: Form,
+    },
+    /// Push on
+    ///
+    /// Example: orchestrator producer resume
+    Resume {
+        #[command(flatten)]
+        form: Form,
+    },
+}
+
+/// Runs a command and prints its result.
+pub(crate) async fn run(command: &ProducerCommand, context: &mut Context<'_>) -> Result<(), CommandError> {
+    let (verb, form) = match command {
+        ProducerCommand::Plan(arguments) => return plan::run(arguments, context).await,
+        ProducerCommand::Status { form } => ("status", *form),
+        ProducerCommand::Pause { form } => ("pause", *form),
+        ProducerCommand::Resume { form } => ("resume", *form),
+    };
+    let answer = context.ask(CONSOLE, verb, &json!({}), form).await?;
+    let text = match answer["paused"].as_bool() {
+        _ if form.json => form.print(&answer),
+        _ if verb == "status" => page(&answer, now_ms()) + &links(context).await?,
+        Some(true) => "the producer pushes nothing until it is resumed\n".to_owned(),
+        _ => "the producer pushes on\n".to_owned(),
+    };
+    context.print(&text)
+}
+
+/// A line for each connection that is not there: a chunk that is on its way waits for it, which the actor cannot tell.
+async fn links(context: &Context<'_>) -> Result<String, CommandError> {
+    let tree = context.tree(BRANCH).await?;
+    let mut text = String::new();
+    tree.root.walk(&mut |node| {
+        if let Some(link) = node.link.as_ref().filter(|link| link.state != "up") {
+            let reason = link.reason.as_deref().unwrap_or(&link.state);
+            text.push_str(&format!("no connection to {}: {reason}\n", link.kind));
+        }
+    });
+    Ok(text)
+}
+
+/// A line for everything that there is to say.
+fn page(status: &Value, now_ms: u64) -> String {
+    let text = |key: &str| status[key].as_str().unwrap_or_default();
+    let number = |key: &str| status[key].as_u64();
+    let secs = now_ms.saturating_sub(number("since_ms").unwrap_or(now_ms)) / 1_000;
+    let mut phase = format!("{} for {secs} s", text("phase"));
+    for (key, words) in [("paused", ", paused"), ("held", ", held by the high water mark")] {
+        if status[key] == true {
+            phase.push_str(words);
+        }
+    }
+    let mut rows = vec![("phase", phase)];
+    if let Some(tcn) = status["tcn"].as_i64() {
+        let [pushed, total, stencils] =
+            ["tcn_pushed", "tcn_total", "tcn_stencils"].map(|key| number(key).unwrap_or_default());
+        rows.push((
+            "tcn",
+            format!("{tcn}: {pushed} of {total} jobs of {stencils} stencils that were taken up"),
+        ));
+    }
+    if !text("stencil").is_empty() {
+        let of = |key: &str| number(key).map_or_else(|| "?".to_owned(), |number| number.to_string());
+        let (pushed, total, rate) = (of("pushed"), of("total"), of("jobs_per_sec"));
+        let left = format!("{pushed} of {total} jobs, {rate}/s, {} s left", of("left_secs"));
+        rows.push(("stencil", format!("{}: {left}", text("stencil"))));
+    }
+    let lines = |key: &str| status[key].as_array().into_iter().flatten().filter_map(Value::as_str);
+    rows.extend(lines("blocked_by").map(|by| ("waits for", by.to_owned())));
+    let pairs = |key: &str| {
+        let pairs = status[key].as_object().into_iter().flatten();
+        pairs.map(|(name, value)| (name.clone(), value.as_str().unwrap_or_default().to_owned()))
+    };
+    rows.extend(
+        pairs("no_headroom").map(|(stencil, set)| ("no jobs", format!("{stencil}: there are no {set}"))),
+    );
+    rows.extend(pairs("away").map(|(peer, reason)| ("away", format!("{peer}: {reason}"))));
+    let cells: Vec<_> = rows.into_iter().map(|(name, text)| vec![name.to_owned(), text]).collect();
+    align(&cells, &[])
+}
+
+fn now_ms() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_push_is_told_with_its_speed() {
+        let status = json!({
+            "phase": "pushing", "since_ms": 1_000, "tcn": 5, "stencil": "stencil s (TCN 5 = 2 + 3)", "pushed": 40,
+            "total": 100, "jobs_per_sec": 20, "left_secs": 3, "tcn_pushed": 60, "tcn_total": 120, "tcn_stencils": 2,
+            "no_headroom": {}, "blocked_by": [], "paused": false, "held": false, "away": {},
+        });
+        let expected = "\
+phase    pushing for 4 s
+tcn      5: 60 of 120 jobs of 2 stencils that were taken up
+stencil  stencil s (TCN 5 = 2 + 3): 40 of 100 jobs, 20/s, 3 s left
+";
+        assert_eq!(page(&status, 5_000), expected);
+    }
+
+    #[test]
+    fn a_stall_is_told_with_what_blocks() {
+        let status = json!({
+            "phase": "blocked", "since_ms": 1_000, "tcn": null, "stencil": null, "paused": true, "held": true,
+            "blocked_by": ["2 jobs of any type dead: requeue"], "no_headroom": {"stencil s": "tangles with TCN 3"},
+            "away": {"queue": "it is gone"},
+        });
+        let expected = "\
+phase      blocked for 1 s, paused, held by the high water mark
+waits for  2 jobs of any type dead: requeue
+no jobs    stencil s: there are no tangles with TCN 3
+away       queue: it is gone
+";
+        assert_eq!(page(&status, 2_999), expected);
+    }
+}

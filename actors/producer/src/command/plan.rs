@@ -1,0 +1,123 @@
+//! `orchestrator producer plan`: a dry run over the database that a configuration, or the original's file, names.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use orchestrator_subsystem::{
+    CommandError, ConfigArguments, Context, Form, columns::align, output::one_line,
+};
+use serde_json::json;
+
+use crate::{Producer, config::ProducerConfig, drop_in, plan::Plan, planning::dry_run};
+
+/// Where the database is, and how it is told.
+#[derive(Debug, Clone, Args)]
+#[group(skip)]
+pub struct PlanArguments {
+    #[command(flatten)]
+    config: ConfigArguments,
+    /// The original's YAML file in place of a configuration
+    #[arg(long, value_name = "CONFIG.yaml", conflicts_with_all = ["config", "set"])]
+    fproducer: Option<PathBuf>,
+    /// Make the indexes of tangles that pages need, if they are missing, however long it takes
+    #[arg(long)]
+    ensure_indexes: bool,
+    /// How fast the queue's server takes jobs, for the time
+    #[arg(long, value_name = "N", default_value_t = 25_000, value_parser = clap::value_parser!(u64).range(1..))]
+    jobs_per_sec: u64,
+    #[command(flatten)]
+    form: Form,
+}
+
+/// Prints what is left to be pushed.
+pub(super) async fn run(arguments: &PlanArguments, context: &mut Context<'_>) -> Result<(), CommandError> {
+    let config = configuration(arguments, context)?;
+    let (plan, missing) = dry_run(&config, arguments.ensure_indexes).await.map_err(CommandError::Local)?;
+    let secs = plan.pushing_secs(arguments.jobs_per_sec);
+    let text = if arguments.form.json {
+        let answer = json!({ "plan": plan, "pushing_secs": secs, "missing_indexes": missing });
+        arguments.form.print(&answer)
+    } else {
+        page(&plan, secs.unwrap_or_default(), arguments.jobs_per_sec, &missing)
+    };
+    context.print(&text)
+}
+
+fn configuration(arguments: &PlanArguments, context: &Context<'_>) -> Result<ProducerConfig, CommandError> {
+    match &arguments.fproducer {
+        Some(file) => drop_in::read(file).map_err(|error| CommandError::Config(error.to_string())),
+        None => context.configuration::<Producer>(&arguments.config),
+    }
+}
+
+/// A sum, and a line for each stencil.
+fn page(plan: &Plan, secs: u64, jobs_per_sec: u64, missing: &[String]) -> String {
+    let Plan { completed_tcn, max_tcn, stencils, jobs, bytes, left_out, unreadable } = plan;
+    let mut text = format!(
+        "TCN {completed_tcn} of {max_tcn} is complete; {} stencils are left with {jobs} jobs of {bytes} bytes, pushed within {secs} s at {jobs_per_sec} jobs a second\n",
+        stencils.len()
+    );
+    if *left_out > 0 {
+        text.push_str(&format!(
+            "{left_out} stencils are never pushed: with rootstock 0, or beyond TCN {max_tcn}\n"
+        ));
+    }
+    for misread in unreadable {
+        text.push_str(&format!("blocks: {}\n", one_line(misread)));
+    }
+    for keys in missing {
+        text.push_str(&format!(
+            "missing index: {keys}: each page is a walk over all tangles; --ensure-indexes makes it\n"
+        ));
+    }
+    let head = ["STENCIL", "TCN", "ROOTSTOCKS", "SCIONS", "STATE", "ROOT PAGES", "SCION PAGES", "JOBS"];
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    rows.extend(stencils.iter().map(|stencil| {
+        let numbers =
+            [stencil.tcn, stencil.rootstock_tcn, stencil.scion_tcn, stencil.state].map(|n| n.to_string());
+        let counts = [stencil.root_pages, stencil.scion_pages, stencil.jobs].map(|n| n.to_string());
+        std::iter::once(one_line(&stencil.id)).chain(numbers).chain(counts).collect()
+    }));
+    if rows.len() > 1 {
+        text.push_str(&align(&rows, &(1..head.len()).collect::<Vec<_>>()));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::Planned;
+
+    #[test]
+    fn a_page_has_the_sum_and_each_stencil() {
+        let stencil = Planned {
+            id: "57e".to_owned(),
+            tcn: 5,
+            rootstock_tcn: 2,
+            scion_tcn: 3,
+            state: 1,
+            root_pages: 4,
+            scion_pages: 3,
+            jobs: 12,
+        };
+        let plan = Plan {
+            completed_tcn: 4,
+            max_tcn: 9,
+            stencils: vec![stencil],
+            left_out: 2,
+            unreadable: vec!["stencils x: state is missing".to_owned()],
+            jobs: 12,
+            bytes: 3_600,
+        };
+        let expected = "\
+TCN 4 of 9 is complete; 1 stencils are left with 12 jobs of 3600 bytes, pushed within 2 s at 10 jobs a second
+2 stencils are never pushed: with rootstock 0, or beyond TCN 9
+blocks: stencils x: state is missing
+missing index: {\"TCN\":1}: each page is a walk over all tangles; --ensure-indexes makes it
+STENCIL  TCN  ROOTSTOCKS  SCIONS  STATE  ROOT PAGES  SCION PAGES  JOBS
+57e        5           2       3      1           4            3    12
+";
+        assert_eq!(page(&plan, 2, 10, &["{\"TCN\":1}".to_owned()]), expected);
+    }
+}

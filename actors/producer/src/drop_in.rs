@@ -1,0 +1,227 @@
+//! The producer of a tanglenomicon: `runner client CONFIG.yaml` (contract A3), with the original's YAML file.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand};
+use orchestrator_subsystem::{percent::encoded, yaml};
+use serde_json::{Map, Value};
+
+use crate::{
+    config::{Compat, ProducerConfig},
+    error::ProducerError,
+};
+
+type Result<T> = std::result::Result<T, ProducerError>;
+
+fn refused(text: impl Into<String>) -> ProducerError {
+    ProducerError::Original(text.into())
+}
+
+const FAKTORY: &str = "faktory-connection-info";
+const DATABASE: &str = "db-connection-info";
+const COLLECTIONS: &str = "tangle-collections";
+/// The greatest page that a section `[producer]` may have, too.
+const PAGE_MAX: u32 = 1_000_000;
+
+/// Programs that can be replaced.
+#[derive(Debug, Clone, Subcommand)]
+pub enum DropIn {
+    /// The producer of a tanglenomicon, as `runner client`
+    Fproducer(Arguments),
+}
+
+/// Its command line, and what the original has not.
+#[derive(Debug, Clone, Args)]
+pub struct Arguments {
+    /// The original's YAML file
+    #[arg(value_name = "CONFIG.yaml")]
+    config: PathBuf,
+    /// Follow the original to the letter, with its flaws
+    #[arg(long, conflicts_with = "until_done")]
+    strict: bool,
+    /// End with code 0 once max_tcn is complete, instead of waiting for a greater one
+    #[arg(long)]
+    until_done: bool,
+    /// Make the indexes of tangles that pages need, if they are missing
+    #[arg(long)]
+    ensure_indexes: bool,
+}
+
+impl Arguments {
+    /// # Errors
+    /// The file cannot be used; the text names it and the key.
+    pub(crate) fn config(&self) -> Result<ProducerConfig> {
+        let config = read(&self.config)?;
+        let compat = if self.strict { Compat::Strict } else { Compat::Default };
+        let Self { until_done, ensure_indexes, .. } = *self;
+        Ok(ProducerConfig { compat, until_done, ensure_indexes, ..config })
+    }
+}
+
+/// The original's file as a configuration.
+///
+/// # Errors
+/// It cannot be used; the text names it and the key.
+pub(crate) fn read(path: &Path) -> Result<ProducerConfig> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| refused(format!("cannot read {}: {error}", path.display())))?;
+    translate(&text).map_err(|error| refused(format!("{}: {error}", path.display())))
+}
+
+fn translate(text: &str) -> Result<ProducerConfig> {
+    let whole: Value = yaml::read(text).map_err(refused)?;
+    let Value::Object(whole) = whole else {
+        return Err(refused(format!("it has no sections: write {FAKTORY}: {{domain: .., port: ..}}")));
+    };
+    known(&whole, &[FAKTORY, DATABASE, COLLECTIONS], "")?;
+    let faktory = Section::of(&whole, FAKTORY, &["domain", "port"])?;
+    let database = Section::of(&whole, DATABASE, &["database", "domain", "password", "port", "user"])?;
+    let collections = Section::of(&whole, COLLECTIONS, &["col_name", "page_size", "stencil_col_name"])?;
+    let mut config = ProducerConfig::default();
+    config.faktory.url = format!("tcp://{}", faktory.address()?);
+    let (user, password) = (encoded(&database.text("user")?), encoded(&database.text("password")?));
+    // What is written goes to a majority in any case, and is tried again.
+    config.mongodb.uri = format!("mongodb://{user}:{password}@{}/?authSource=admin", database.address()?);
+    orchestrator_edge::mongodb::check_address(&config.mongodb.uri).map_err(|_| {
+        refused(format!("{DATABASE}: domain and port make no address: write the name of one host"))
+    })?;
+    config.mongodb.database = database.text("database")?;
+    config.mongodb.stencils = collections.text("stencil_col_name")?;
+    config.mongodb.tangles = collections.text("col_name")?;
+    config.page_size = collections.number("page_size", PAGE_MAX)?;
+    Ok(config)
+}
+
+/// A section of the file.
+struct Section<'a> {
+    name: &'a str,
+    keys: &'a Map<String, Value>,
+}
+
+impl<'a> Section<'a> {
+    fn of(whole: &'a Map<String, Value>, name: &'a str, all: &[&str]) -> Result<Self> {
+        match whole.get(name) {
+            Some(Value::Object(keys)) => {
+                known(keys, all, &format!("{name}."))?;
+                Ok(Self { name, keys })
+            }
+            found => {
+                let wrong = if found.is_some() { "this is no section" } else { "it is missing" };
+                Err(refused(format!("{name}: {wrong}: write {{{}}}", all.join(": .., ") + ": ..")))
+            }
+        }
+    }
+
+    fn value(&self, key: &str) -> Result<&Value> {
+        self.keys.get(key).ok_or_else(|| refused(format!("{}.{key}: it is missing", self.name)))
+    }
+
+    /// A text that is not empty.
+    fn text(&self, key: &str) -> Result<String> {
+        let wrong = |what: &str| refused(format!("{}.{key}: {what}", self.name));
+        match self.value(key)? {
+            Value::String(text) if text.is_empty() => Err(wrong("it is empty: fill it in")),
+            Value::String(text) => Ok(text.clone()),
+            Value::Number(_) | Value::Bool(_) => Err(wrong("this is no text: write it in quotes")),
+            _ => Err(wrong("this is no text: write one")),
+        }
+    }
+
+    /// A whole number from 1 to `max`, or its digits.
+    fn number(&self, key: &str, max: u32) -> Result<u32> {
+        let number = match self.value(key)? {
+            Value::Number(number) => number.as_u64(),
+            Value::String(digits) => digits.trim().parse().ok(),
+            _ => None,
+        };
+        let fits = number.and_then(|number| u32::try_from(number).ok()).filter(|n| (1..=max).contains(n));
+        fits.ok_or_else(|| refused(format!("{}.{key}: write a whole number from 1 to {max}", self.name)))
+    }
+
+    /// `domain` and `port` as they stand in an address.
+    fn address(&self) -> Result<String> {
+        let (domain, port) = (self.text("domain")?, self.number("port", u16::MAX.into())?);
+        let strange = |c: char| c.is_whitespace() || "/?#@,[]".contains(c);
+        if domain.contains(strange) {
+            return Err(refused(format!("{}.domain: write the name of one host", self.name)));
+        }
+        Ok(if domain.contains(':') { format!("[{domain}]:{port}") } else { format!("{domain}:{port}") })
+    }
+}
+
+/// A key that is not known is a mistake in writing one that is.
+fn known(keys: &Map<String, Value>, all: &[&str], section: &str) -> Result<()> {
+    match keys.keys().find(|key| !all.contains(&key.as_str())) {
+        Some(key) => Err(refused(format!("{section}{key}: unknown key; known are {}", all.join(", ")))),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WHOLE: &str = "
+faktory-connection-info: {port: 7419, domain: faktory}
+db-connection-info: {domain: mongo, port: 27017, user: root, password: 'p@ss/ 1', database: tanglenomicon}
+tangle-collections: {stencil_col_name: arborescent_stencils, col_name: arborescent_tangles, page_size: 500}
+";
+
+    #[test]
+    fn the_originals_file() {
+        let config = translate(WHOLE).unwrap();
+        assert_eq!(config.faktory.url, "tcp://faktory:7419");
+        assert_eq!(config.mongodb.uri, "mongodb://root:p%40ss%2F%201@mongo:27017/?authSource=admin");
+        assert_eq!(config.mongodb.endpoint(), "mongodb://mongo:27017/tanglenomicon");
+        let (stencils, tangles) = (config.mongodb.stencils, config.mongodb.tangles);
+        assert_eq!((&*stencils, &*tangles), ("arborescent_stencils", "arborescent_tangles"));
+        assert_eq!(config.page_size, 500);
+        let other =
+            WHOLE.replace("page_size: 500", "page_size: '7'").replace("domain: faktory", "domain: '::1'");
+        let config = translate(&other).unwrap();
+        assert_eq!((config.page_size, &*config.faktory.url), (7, "tcp://[::1]:7419"));
+    }
+
+    #[test]
+    fn what_cannot_be_used_is_told_with_its_key() {
+        for (from, to, words) in [
+            ("faktory-conn", "factory-conn", "factory-connection-info: unknown key; known are faktory-"),
+            (
+                "db-connection-info: {",
+                "#",
+                "db-connection-info: it is missing: write {database: .., domain: ..",
+            ),
+            (
+                "{port: 7419, domain: faktory}",
+                "[]",
+                "faktory-connection-info: this is no section: write {domain",
+            ),
+            ("domain: mongo, ", "", "db-connection-info.domain: it is missing"),
+            ("domain: mongo", "domain: ''", "db-connection-info.domain: it is empty"),
+            ("domain: mongo", "domain: 'a,b'", "db-connection-info.domain: write the name of one host"),
+            ("user: root", "user: 7", "db-connection-info.user: this is no text: write it in quotes"),
+            ("user: root", "user: null", "db-connection-info.user: this is no text"),
+            (
+                "port: 7419",
+                "port: 70000",
+                "faktory-connection-info.port: write a whole number from 1 to 65535",
+            ),
+            ("port: 27017", "port: 2.5", "db-connection-info.port: write a whole number"),
+            (
+                "page_size: 500",
+                "page_size: 0",
+                "tangle-collections.page_size: write a whole number from 1 to",
+            ),
+            (
+                "page_size: 500",
+                "pagesize: 500",
+                "tangle-collections.pagesize: unknown key; known are col_name",
+            ),
+            ("page_size: 500}", "page_size: 500", "line"),
+        ] {
+            let error = format!("{:#}", translate(&WHOLE.replace(from, to)).unwrap_err());
+            assert!(error.contains(words) && !error.contains("p@ss"), "{from} -> {to}: {error}");
+        }
+        assert!(translate("7").unwrap_err().to_string().contains("no sections"));
+    }
+}

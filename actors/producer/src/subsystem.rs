@@ -1,0 +1,60 @@
+//! The entry of this crate in the list of subsystems.
+
+use orchestrator_subsystem::{Branch, CommandError, Context, Subsystem, Work};
+
+use crate::{
+    ACTOR, child_spec,
+    command::{self, ProducerCommand},
+    config::ProducerConfig,
+    drop_in::DropIn,
+    error::ProducerError,
+    preflight, progress,
+};
+
+/// The producer.
+#[derive(Debug, Clone, Copy)]
+pub struct Producer;
+
+impl Subsystem for Producer {
+    type Config = ProducerConfig;
+    type Error = ProducerError;
+    type Command = ProducerCommand;
+    type DropIn = DropIn;
+
+    const NAME: &'static str = "producer";
+    const DESCRIPTION: &'static str = "The producer subsystem.";
+    const COMMANDS: &'static str = "Look into the producer and steer it";
+
+    fn branch(config: &ProducerConfig) -> Result<Branch<ProducerConfig>, ProducerError> {
+        child_spec(config).map(Branch::from)
+    }
+
+    async fn run(command: ProducerCommand, context: &mut Context<'_>) -> Result<(), CommandError> {
+        command::run(&command, context).await
+    }
+
+    fn replace(original: DropIn) -> Result<ProducerConfig, ProducerError> {
+        let DropIn::Fproducer(arguments) = original;
+        arguments.config()
+    }
+
+    fn default_config() -> Result<ProducerConfig, String> {
+        Ok(ProducerConfig::default())
+    }
+
+    fn check(config: &ProducerConfig) -> Vec<String> {
+        config.check()
+    }
+
+    fn preflight(config: &ProducerConfig) -> Result<(), ProducerError> {
+        preflight(config)
+    }
+
+    fn greeting(config: &ProducerConfig) -> String {
+        config.greeting()
+    }
+
+    fn work(config: &ProducerConfig) -> Option<Work> {
+        Some(Work { child: ACTOR, ends: config.until_done, counter: "pushed", line: progress::line })
+    }
+}

@@ -1,0 +1,188 @@
+//! `orchestrator provenance ..`: verbs of the client's console, an import, and the tables of a new database.
+
+mod import;
+mod storage;
+
+use clap::Subcommand;
+use orchestrator_subsystem::{CommandError, Context, Form, columns::align, output::escaped};
+use serde_json::{Value, json};
+
+use self::{
+    import::ImportArguments,
+    storage::{Storage, SwhConfig, Wishes},
+};
+use crate::edge::postgres::{self, Flavor};
+
+/// Add provenance rows and ask for them.
+#[derive(Debug, Clone, Subcommand)]
+pub enum ProvenanceCommand {
+    /// Add the rows of a file, one JSON object a line
+    ///
+    /// Rows are added as often as they are imported without changing what is there, so an import can be repeated.
+    ///
+    /// Example: orchestrator provenance import rows.jsonl
+    Import(ImportArguments),
+    /// Make the tables in an empty PostgreSQL database, as the original's schema version 1 has them
+    ///
+    /// What is there already is left as it is; a database of another flavor or version is refused.
+    ///
+    /// Example: orchestrator provenance init --dsn postgresql://postgres@localhost/provenance
+    Init(InitArguments),
+    /// Show what is stored about contents, directories, revisions or origins
+    ///
+    /// Example: orchestrator provenance get origin 3acef14580ea7fd42840ee905c5ce2b0ef9e8175
+    Get {
+        /// What they are
+        #[arg(value_parser = ["content", "directory", "revision", "origin"])]
+        kind: String,
+        /// Identifiers, 40 hex digits
+        #[arg(required = true, value_name = "ID")]
+        ids: Vec<String>,
+        #[command(flatten)]
+        form: Form,
+        #[command(flatten)]
+        swh: SwhConfig,
+    },
+    /// Show where a content appeared first
+    ///
+    /// Example: orchestrator provenance find-first 20329687bb9c1231a7e05afe86160343ad49b494
+    FindFirst {
+        /// The content, 40 hex digits
+        #[arg(value_name = "ID")]
+        id: String,
+        #[command(flatten)]
+        form: Form,
+        #[command(flatten)]
+        swh: SwhConfig,
+    },
+    /// Show everywhere that a content appears, earliest first
+    ///
+    /// Example: orchestrator provenance find-all 20329687bb9c1231a7e05afe86160343ad49b494 --limit 10
+    FindAll {
+        /// The content, 40 hex digits
+        #[arg(value_name = "ID")]
+        id: String,
+        /// At most so many
+        #[arg(long, value_name = "N")]
+        limit: Option<u64>,
+        #[command(flatten)]
+        form: Form,
+        #[command(flatten)]
+        swh: SwhConfig,
+    },
+    /// Show rows that can never be stored and why, the latest first
+    ///
+    /// With the embedded transport; a broker keeps them in its queue orchestrator.provenance.dead_letter. Their lines can be
+    /// corrected and imported again.
+    ///
+    /// Example: orchestrator provenance dead-letters --limit 10
+    DeadLetters {
+        /// At most so many, 200 if left out
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=200))]
+        limit: Option<u32>,
+        #[command(flatten)]
+        form: Form,
+    },
+    /// Show how many rows each table has
+    ///
+    /// Example: orchestrator provenance stats
+    Stats {
+        #[command(flatten)]
+        form: Form,
+        #[command(flatten)]
+        swh: SwhConfig,
+    },
+}
+
+/// A database to be made ready.
+#[derive(Debug, Clone, clap::Args)]
+#[group(skip)]
+pub struct InitArguments {
+    /// The database
+    #[arg(long, value_name = "DSN", required_unless_present = "dsn_file")]
+    dsn: Option<String>,
+    /// A file with the DSN, for one with a password
+    #[arg(long, value_name = "FILE", conflicts_with = "dsn")]
+    dsn_file: Option<std::path::PathBuf>,
+    /// with-path, without-path, with-path-denormalized or without-path-denormalized
+    #[arg(long, default_value = "with-path")]
+    flavor: Flavor,
+}
+
+/// Makes the tables. Talks to the database, not to a running instance.
+async fn init(arguments: &InitArguments) -> Result<String, CommandError> {
+    let InitArguments { dsn, dsn_file, flavor } = arguments;
+    let dsn = match (dsn, dsn_file) {
+        (Some(dsn), _) => dsn.clone(),
+        (None, Some(file)) => std::fs::read_to_string(file)
+            .map_err(|error| CommandError::Usage(format!("cannot read {}: {error}", file.display())))?,
+        (None, None) => {
+            return Err(CommandError::Usage("name a database with --dsn or --dsn-file".to_owned()));
+        }
+    };
+    let made = postgres::init(dsn.trim(), *flavor).await;
+    made.map_err(|error| CommandError::Local(error.to_string()))?;
+    Ok(format!("the tables of flavor {flavor} are there\n"))
+}
+
+/// Runs a command and prints its result.
+pub(crate) async fn run(command: &ProvenanceCommand, context: &mut Context<'_>) -> Result<(), CommandError> {
+    let (verb, args, form, swh) = match command {
+        ProvenanceCommand::Import(arguments) => return import::run(arguments, context).await,
+        ProvenanceCommand::Init(arguments) => {
+            let text = init(arguments).await?;
+            return context.print(&text);
+        }
+        ProvenanceCommand::Get { kind, ids, form, swh } => {
+            ("get", json!({ "kind": kind, "ids": ids }), form, swh)
+        }
+        ProvenanceCommand::FindFirst { id, form, swh } => ("find-first", json!({ "id": id }), form, swh),
+        ProvenanceCommand::FindAll { id, limit, form, swh } => {
+            ("find-all", json!({ "id": id, "limit": limit }), form, swh)
+        }
+        ProvenanceCommand::DeadLetters { limit, form } => {
+            ("dead-letters", json!({ "limit": limit }), form, &SwhConfig::default())
+        }
+        ProvenanceCommand::Stats { form, swh } => ("stats", json!({}), form, swh),
+    };
+    let storage = Storage::open(context.instance, swh, &Wishes::default()).await?;
+    let answer = storage.ask(verb, &args).await;
+    storage.close().await;
+    let answer = answer?;
+    context.print(&if form.json { form.print(&answer) } else { table(&escaped(answer)) })
+}
+
+/// A line for each entry.
+fn table(answer: &Value) -> String {
+    let rows: Vec<Vec<String>> = match answer {
+        Value::Object(entries) => entries.iter().map(|(key, value)| line(Some(key), value)).collect(),
+        Value::Array(entries) => entries.iter().map(|value| line(None, value)).collect(),
+        other => vec![line(None, other)],
+    };
+    if rows.is_empty() { "nothing is stored about it\n".to_owned() } else { align(&rows, &[]) }
+}
+
+/// The columns of an occurrence, in the order in which people read them; of other entries, their values.
+fn line(key: Option<&String>, value: &Value) -> Vec<String> {
+    let plain = |value: &Value| match value {
+        Value::String(text) => text.clone(),
+        Value::Null => "-".to_owned(),
+        other => other.to_string(),
+    };
+    let mut cells: Vec<String> = key.into_iter().cloned().collect();
+    match value {
+        Value::Object(fields) if fields.contains_key("revision") => {
+            let path = fields.get("path").or_else(|| fields.get("path_hex"));
+            let known = ["date", "revision", "origin"].iter().map(|name| fields.get(*name));
+            cells.extend(known.chain([path]).map(|value| value.map_or_else(|| "-".to_owned(), plain)));
+        }
+        Value::Object(fields) if fields.contains_key("reason") => {
+            cells.extend(
+                ["times", "line", "reason"].map(|name| fields.get(name).map_or_else(String::new, plain)),
+            );
+        }
+        Value::Object(fields) => cells.extend(fields.values().map(plain)),
+        other => cells.push(plain(other)),
+    }
+    cells
+}

@@ -1,0 +1,78 @@
+//! The client's side of the provenance tree, run in this process for one command.
+
+use std::{path::Path, time::Duration};
+
+use orchestrator_subsystem::{
+    CommandError,
+    wire::{ErrorBody, ErrorKind},
+};
+use orchestrator_supervise::{
+    ConsoleError, ConsoleRequest, Limits, Recipient, Root, Strategy, SupervisorSpec, Tree,
+};
+use serde_json::Value;
+
+use super::{Storage, Waits, Wishes};
+use crate::{client_side::client_spec, drop_in};
+
+/// The client itself gives up long before, as configured.
+const NEVER: Duration = Duration::from_secs(366 * 24 * 3_600);
+
+/// A client and its tree.
+pub(crate) struct Own {
+    root: Root,
+    console: Recipient<ConsoleRequest>,
+}
+
+/// Starts what the original's file describes.
+pub(super) async fn open<'a>(file: &Path, wishes: &Wishes) -> Result<Storage<'a>, CommandError> {
+    let mut config = drop_in::client(file).map_err(|error| CommandError::Config(error.to_string()))?;
+    let client = &mut config.client;
+    client.batch = wishes.batch.unwrap_or(client.batch);
+    client.prefetch = wishes.prefetch.unwrap_or(client.prefetch);
+    client.wait_min_secs = wishes.wait_min_secs.unwrap_or(client.wait_min_secs);
+    client.wait_per_batch_secs = wishes.wait_per_batch_secs.unwrap_or(client.wait_per_batch_secs);
+    let waits = Waits {
+        batch: client.batch,
+        min: Duration::from_secs(client.wait_min_secs.into()),
+        per_batch: Duration::from_secs(client.wait_per_batch_secs.into()),
+    };
+    config.routing = wishes.routing.unwrap_or(config.routing);
+    let (console, spec) = client_spec(&config).map_err(CommandError::Config)?;
+    let spec = SupervisorSpec::new(Strategy::OneForOne).limits(Limits::ROOT).child(spec);
+    let root = Root::start("client", spec).await.map_err(|error| CommandError::Local(error.to_string()))?;
+    Ok(Storage::Own(Box::new(Own { root, console }), waits))
+}
+
+impl Own {
+    pub(super) async fn ask(&self, verb: &str, args: &Value) -> Result<Value, CommandError> {
+        let request = ConsoleRequest { verb: verb.to_owned(), args: args.clone() };
+        let answer = self.console.ask(request, NEVER).await;
+        let answer = answer.map_err(|error| CommandError::Local(error.to_string()))?;
+        answer.map_err(|error| {
+            let kind = match error {
+                ConsoleError::BadArguments(_) => ErrorKind::BadRequest,
+                ConsoleError::UnknownVerb(_) => ErrorKind::NotFound,
+                ConsoleError::Refused(_) => ErrorKind::Refused,
+            };
+            let message = format!("{error}{}", trouble(self.root.tree()));
+            CommandError::Answered(ErrorBody { error: kind, message })
+        })
+    }
+
+    pub(super) async fn close(mut self) {
+        self.root.stop().await;
+    }
+}
+
+/// Which connections are not there, and why: nobody has a tree of this process to look at.
+fn trouble(tree: &Tree) -> String {
+    let (snapshot, mut text) = (tree.snapshot(), String::new());
+    snapshot.root.walk(&mut |node| {
+        if let Some(link) = &node.link
+            && let Some(reason) = &link.reason
+        {
+            text += &format!(" ({} {}: {reason})", link.kind, link.endpoint);
+        }
+    });
+    text
+}

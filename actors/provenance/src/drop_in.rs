@@ -1,0 +1,342 @@
+//! Software Heritage's provenance storage by the original's YAML files (contract §5, §7): the server, which has no arguments
+//! and the file that `SWH_CONFIG_FILENAME` names, and the client, which a command of ours acts as.
+
+mod mongo_address;
+
+use std::{collections::BTreeMap, fmt, path::Path};
+
+use clap::{Args, Subcommand};
+use orchestrator_subsystem::yaml;
+use serde::Deserialize;
+
+use crate::{
+    config::{ProvenanceConfig, Transport, WriterKind},
+    error::ProvenanceError,
+};
+
+type Result<T> = std::result::Result<T, ProvenanceError>;
+
+fn refused(text: impl Into<String>) -> ProvenanceError {
+    ProvenanceError::Original(text.into())
+}
+
+/// The variable that names the file.
+const FILE: &str = "SWH_CONFIG_FILENAME";
+
+/// Programs that can be replaced.
+#[derive(Debug, Clone, Subcommand)]
+pub enum DropIn {
+    /// The server of Software Heritage's provenance storage, configured by the file that SWH_CONFIG_FILENAME names
+    SwhProvenanceServer(Arguments),
+}
+
+/// Its command line.
+#[derive(Debug, Clone, Args)]
+pub struct Arguments {}
+
+/// The file, as far as the server looks at it; whatever else is there belongs to others.
+#[derive(Debug, Deserialize)]
+struct File {
+    provenance: Option<Provenance>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Provenance {
+    rabbitmq: Option<Rabbitmq>,
+    storage: Option<serde_json::Value>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Rabbitmq {
+    url: Option<String>,
+    storage_config: Option<Storage>,
+    batch_size: Option<u32>,
+    prefetch_count: Option<u16>,
+}
+
+/// The client's part, whose keys are the arguments of the original's class: one that it does not know ends it.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Client {
+    #[serde(rename = "cls")]
+    _cls: String,
+    url: Option<String>,
+    storage_config: Option<Storage>,
+    batch_size: Option<u32>,
+    prefetch_count: Option<u16>,
+    wait_min: Option<f64>,
+    wait_per_batch: Option<f64>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Storage {
+    cls: Option<String>,
+    db: Option<Database>,
+    engine: Option<String>,
+}
+
+/// A connection string, or its parts.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum Database {
+    Dsn(String),
+    Parts(BTreeMap<String, Part>),
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum Part {
+    Truth(bool),
+    Number(u32),
+    Text(String),
+    Texts(Vec<String>),
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Truth(truth) => truth.fmt(f),
+            Self::Number(number) => number.fmt(f),
+            Self::Text(text) => f.write_str(text),
+            Self::Texts(texts) => f.write_str(&texts.join(",")),
+        }
+    }
+}
+
+impl Arguments {
+    pub(crate) fn config(&self) -> Result<ProvenanceConfig> {
+        let Some(path) = std::env::var_os(FILE) else {
+            return Err(refused(format!("{FILE} is not set: let it name the YAML file of the server")));
+        };
+        let path = Path::new(&path);
+        read(path, FILE, translate)
+    }
+}
+
+/// The configuration of a client of ours that does what the original's would do with the file at `path`.
+///
+/// # Errors
+/// The file cannot be used; what is missing is said in the original's words.
+pub(crate) fn client(path: &Path) -> Result<ProvenanceConfig> {
+    read(path, "--swh-config", translate_client)
+}
+
+/// Translates the file that `key` names.
+fn read(path: &Path, key: &str, translate: fn(&str) -> Result<ProvenanceConfig>) -> Result<ProvenanceConfig> {
+    let path_shown = path.display();
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| refused(format!("{key}: cannot read {path_shown}: {error}")))?;
+    translate(&text).map_err(|error| refused(format!("{path_shown}: {error}")))
+}
+
+fn missing(what: &str) -> ProvenanceError {
+    refused(format!("Missing '{what}' configuration"))
+}
+
+/// The part that server and client have in common.
+fn provenance(text: &str) -> Result<Provenance> {
+    let file: File = yaml::read(text).map_err(refused)?;
+    file.provenance.ok_or_else(|| missing("provenance"))
+}
+
+fn translate_client(text: &str) -> Result<ProvenanceConfig> {
+    let storage = provenance(text)?.storage.ok_or_else(|| missing("provenance.storage"))?;
+    match storage.get("cls").and_then(serde_json::Value::as_str) {
+        Some("rabbitmq") => {}
+        other => {
+            return Err(refused(format!(
+                "provenance.storage.cls is {}: use rabbitmq, the one that has servers",
+                other.unwrap_or("missing")
+            )));
+        }
+    }
+    let client: Client = serde_json::from_value(storage).map_err(|error| {
+        refused(format!("provenance.storage: {}", yaml::without_values(&error.to_string())))
+    })?;
+    let mut config = ProvenanceConfig { transport: Transport::Amqp, ..ProvenanceConfig::default() };
+    config.amqp.url = client.url.ok_or_else(|| missing("provenance.storage.url"))?;
+    store(&mut config, client.storage_config, "provenance.storage")?;
+    let ours = &mut config.client;
+    ours.batch = client.batch_size.unwrap_or(ours.batch);
+    ours.prefetch = client.prefetch_count.unwrap_or(ours.prefetch);
+    if ours.batch == 0 || ours.prefetch == 0 {
+        return Err(refused("batch_size and prefetch_count are at least 1"));
+    }
+    // Ours are whole seconds: never less than what is asked for. The cast saturates.
+    let seconds = |value: Option<f64>, default| value.map_or(default, |value| value.ceil() as u32);
+    ours.wait_min_secs = seconds(client.wait_min, ours.wait_min_secs);
+    ours.wait_per_batch_secs = seconds(client.wait_per_batch, ours.wait_per_batch_secs);
+    addressed(config)
+}
+
+/// The server's file as a configuration. What is missing is said in the original's words.
+fn translate(text: &str) -> Result<ProvenanceConfig> {
+    let rabbitmq = provenance(text)?.rabbitmq.ok_or_else(|| missing("provenance.rabbitmq"))?;
+    let mut config = ProvenanceConfig { transport: Transport::Amqp, ..ProvenanceConfig::default() };
+    config.amqp.url = rabbitmq.url.ok_or_else(|| missing("provenance.rabbitmq.url"))?;
+    store(&mut config, rabbitmq.storage_config, "provenance.rabbitmq")?;
+    config.batch = rabbitmq.batch_size.unwrap_or(config.batch);
+    config.prefetch = rabbitmq.prefetch_count.unwrap_or(config.prefetch);
+    if config.batch == 0 || config.prefetch == 0 {
+        return Err(refused("batch_size and prefetch_count are at least 1"));
+    }
+    addressed(config)
+}
+
+/// `config`, if its addresses are some: a driver would quote one that is none, and the password in it.
+fn addressed(config: ProvenanceConfig) -> Result<ProvenanceConfig> {
+    match config.check_addresses().first() {
+        Some(wrong) => Err(refused(wrong)),
+        None => Ok(config),
+    }
+}
+
+/// The store that `section` names.
+fn store(config: &mut ProvenanceConfig, storage: Option<Storage>, section: &str) -> Result<()> {
+    let missing = |what: &str| missing(&format!("{section}.storage_config{what}"));
+    let storage = storage.ok_or_else(|| missing(""))?;
+    let database = || storage.db.ok_or_else(|| missing(".db"));
+    match storage.cls.as_deref() {
+        Some("postgresql") => {
+            config.writer.kind = WriterKind::Postgres;
+            config.postgres.dsn = dsn(database()?);
+        }
+        Some("mongodb") => {
+            if storage.engine.as_deref().is_some_and(|engine| engine != "pymongo") {
+                return Err(refused(
+                    "storage_config.engine is not pymongo: there is no other that keeps rows",
+                ));
+            }
+            let Database::Parts(parts) = database()? else {
+                return Err(refused(
+                    "storage_config.db of cls mongodb is a text: give its parts, dbname, host, port, ..",
+                ));
+            };
+            config.writer.kind = WriterKind::Mongodb;
+            (config.mongodb.uri, config.mongodb.database) = mongo_address::of(parts)?;
+        }
+        other => {
+            let found = other.unwrap_or("missing");
+            return Err(refused(format!("storage_config.cls is {found}: use postgresql or mongodb")));
+        }
+    }
+    Ok(())
+}
+
+/// A connection string as libpq reads it.
+fn dsn(database: Database) -> String {
+    match database {
+        Database::Dsn(dsn) => dsn,
+        Database::Parts(parts) => {
+            let quoted = |(key, part): (String, Part)| {
+                let value = part.to_string().replace('\\', "\\\\").replace('\'', "\\'");
+                format!("{key}='{value}'")
+            };
+            parts.into_iter().map(quoted).collect::<Vec<_>>().join(" ")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WHOLE: &str = "
+provenance:
+  storage: {cls: whatever}
+  rabbitmq:
+    url: amqp://me:secret@broker:5672/%2f
+    batch_size: 50
+    storage_config: {cls: postgresql, db: 'host=db dbname=provenance'}
+";
+
+    #[test]
+    fn the_originals_file() {
+        let config = translate(WHOLE).unwrap();
+        assert_eq!((config.batch, config.prefetch), (50, 100));
+        assert_eq!(config.amqp.url, "amqp://me:secret@broker:5672/%2f");
+        assert_eq!(config.postgres.dsn, "host=db dbname=provenance");
+        assert_eq!((config.transport, config.writer.kind), (Transport::Amqp, WriterKind::Postgres));
+        let parts =
+            WHOLE.replace("'host=db dbname=provenance'", "{host: db, port: 5432, password: \"it's\"}");
+        assert_eq!(translate(&parts).unwrap().postgres.dsn, r"host='db' password='it\'s' port='5432'");
+    }
+
+    #[test]
+    fn the_originals_client() {
+        let text = "
+provenance:
+  storage:
+    cls: rabbitmq
+    url: amqp://me@broker/%2f
+    storage_config: {cls: postgresql, db: dbname=provenance}
+    batch_size: 10
+    prefetch_count: 20
+    wait_min: 0.5
+    wait_per_batch: 3
+";
+        let config = translate_client(text).unwrap();
+        assert_eq!((config.transport, config.writer.kind), (Transport::Amqp, WriterKind::Postgres));
+        assert_eq!(config.amqp.url, "amqp://me@broker/%2f");
+        assert_eq!(config.postgres.dsn, "dbname=provenance");
+        let client = &config.client;
+        assert_eq!((client.batch, client.prefetch), (10, 20));
+        assert_eq!((client.wait_min_secs, client.wait_per_batch_secs), (1, 3));
+        assert_eq!((config.batch, config.prefetch), (100, 100), "these are the server's");
+        let short = text.split("    batch_size").next().unwrap();
+        assert_eq!(translate_client(short).unwrap().client, ProvenanceConfig::default().client);
+        for (text, words) in [
+            ("other: 1".to_owned(), "Missing 'provenance' configuration"),
+            ("provenance: {rabbitmq: {}}".to_owned(), "Missing 'provenance.storage' configuration"),
+            (text.replace("cls: rabbitmq", "cls: postgresql"), "provenance.storage.cls is postgresql"),
+            (text.replace("    url: amqp://me@broker/%2f\n", ""), "Missing 'provenance.storage.url'"),
+            (text.replace("storage_config: {", "#"), "Missing 'provenance.storage.storage_config'"),
+            (text.replace(", db: ", ", dbb: "), "Missing 'provenance.storage.storage_config.db'"),
+            (text.replace("wait_min", "wait_max"), "unknown field `wait_max`"),
+            (text.replace("batch_size: 10", "batch_size: 0"), "at least 1"),
+        ] {
+            let error = format!("{:#}", translate_client(&text).unwrap_err());
+            assert!(error.contains(words), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn the_originals_file_with_mongodb() {
+        let text = WHOLE.replace(
+            "{cls: postgresql, db: 'host=db dbname=provenance'}",
+            "{cls: mongodb, db: {dbname: swh, host: db, port: 27018}}",
+        );
+        let config = translate(&text).unwrap();
+        assert_eq!((config.transport, config.writer.kind), (Transport::Amqp, WriterKind::Mongodb));
+        assert_eq!((&*config.mongodb.uri, &*config.mongodb.database), ("mongodb://db:27018", "swh"));
+    }
+
+    #[test]
+    fn what_is_missing_is_said_as_the_original_says_it() {
+        for (text, words) in [
+            ("other: 1", "Missing 'provenance' configuration"),
+            ("provenance: {}", "Missing 'provenance.rabbitmq' configuration"),
+            (
+                "provenance: {rabbitmq: {url: x}}",
+                "Missing 'provenance.rabbitmq.storage_config' configuration",
+            ),
+            (
+                "provenance: {rabbitmq: {storage_config: {cls: postgresql, db: x}}}",
+                "Missing 'provenance.rabbitmq.url'",
+            ),
+            ("provenance: {rabbitmq: {url: x, storage_config: {cls: postgresql}}}", "storage_config.db"),
+            ("provenance: {rabbitmq: {url: x, storage_config: {cls: remote, db: x}}}", "cls is remote"),
+            (
+                "provenance: {rabbitmq: {url: x, storage_config: {cls: mongodb, engine: mongomock, db: {dbname: p}}}}",
+                "engine is not pymongo",
+            ),
+            ("provenance: {rabbitmq: {url: x, storage_config: {cls: mongodb, db: x}}}", "is a text"),
+            ("provenance: {rabbitmq: {url: x, storage_config: {cls: mongodb, db: {}}}}", "no dbname"),
+            ("provenance: [", "line"),
+            ("provenance: {rabbitmq: {url: 'amqp://me:secret@x'}", "line"),
+        ] {
+            let error = translate(text).unwrap_err().to_string();
+            assert!(error.contains(words) && !error.contains("secret"), "{text}: {error}");
+        }
+    }
+}

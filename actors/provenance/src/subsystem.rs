@@ -1,0 +1,56 @@
+//! The entry of this crate in the list of subsystems.
+
+use orchestrator_subsystem::{Branch, CommandError, Context, Subsystem};
+
+use crate::{
+    child_spec,
+    command::{self, ProvenanceCommand},
+    config::ProvenanceConfig,
+    drop_in::DropIn,
+    error::ProvenanceError,
+    preflight,
+};
+
+/// Provenance.
+#[derive(Debug, Clone, Copy)]
+pub struct Provenance;
+
+impl Subsystem for Provenance {
+    type Config = ProvenanceConfig;
+    type Error = ProvenanceError;
+    type Command = ProvenanceCommand;
+    type DropIn = DropIn;
+
+    const NAME: &'static str = "provenance";
+    const DESCRIPTION: &'static str = "The provenance subsystem.";
+    const COMMANDS: &'static str = "Add provenance rows and ask for them";
+
+    fn branch(config: &ProvenanceConfig) -> Result<Branch<ProvenanceConfig>, ProvenanceError> {
+        child_spec(config).map(Branch::from)
+    }
+
+    async fn run(command: ProvenanceCommand, context: &mut Context<'_>) -> Result<(), CommandError> {
+        command::run(&command, context).await
+    }
+
+    fn replace(original: DropIn) -> Result<ProvenanceConfig, ProvenanceError> {
+        let DropIn::SwhProvenanceServer(arguments) = original;
+        arguments.config()
+    }
+
+    fn default_config() -> Result<ProvenanceConfig, String> {
+        Ok(ProvenanceConfig::default())
+    }
+
+    fn check(config: &ProvenanceConfig) -> Vec<String> {
+        config.check()
+    }
+
+    fn preflight(config: &ProvenanceConfig) -> Result<(), ProvenanceError> {
+        preflight(config)
+    }
+
+    fn greeting(config: &ProvenanceConfig) -> String {
+        config.greeting()
+    }
+}

@@ -1,0 +1,51 @@
+//! The entry of this crate in the list of subsystems.
+
+use orchestrator_subsystem::{Branch, CommandError, Context, Subsystem};
+
+use crate::{
+    QueueError, child_spec,
+    command::{self, QueueCommand},
+    config::QueueConfig,
+    drop_in::DropIn,
+    preflight,
+};
+
+/// The queue.
+#[derive(Debug, Clone, Copy)]
+pub struct Queue;
+
+impl Subsystem for Queue {
+    type Config = QueueConfig;
+    type Error = QueueError;
+    type Command = QueueCommand;
+    type DropIn = DropIn;
+
+    const NAME: &'static str = "queue";
+    const DESCRIPTION: &'static str = "The queue subsystem.";
+    const COMMANDS: &'static str = "Look into the queue and steer it";
+    const RUNS_BY_DEFAULT: bool = true;
+
+    fn branch(config: &QueueConfig) -> Result<Branch<QueueConfig>, QueueError> {
+        Ok(child_spec(config).into())
+    }
+
+    async fn run(command: QueueCommand, context: &mut Context<'_>) -> Result<(), CommandError> {
+        command::run(&command, context).await
+    }
+
+    fn replace(original: DropIn) -> Result<QueueConfig, QueueError> {
+        Ok(original.into())
+    }
+
+    fn default_config() -> Result<QueueConfig, String> {
+        Ok(QueueConfig::default())
+    }
+
+    fn preflight(config: &QueueConfig) -> Result<(), QueueError> {
+        preflight(config)
+    }
+
+    fn greeting(config: &QueueConfig) -> String {
+        config.greeting()
+    }
+}

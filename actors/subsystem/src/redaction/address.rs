@@ -1,0 +1,176 @@
+//! Addresses: urls, connection strings of PostgreSQL, and hosts with ports.
+
+use super::{HIDDEN, decoded, mentions_secret, names_secret};
+
+/// Longest port, digits. More digits after a colon are none.
+const PORT_DIGITS: usize = 5;
+
+/// Users with passwords that are no secret: those that every broker comes with, and the words of a help text.
+const PUBLIC: [&str; 2] = ["guest:guest", "user:password"];
+
+/// Tells whether an address may hold a password. A malformed one may: where a user, a host and a port cannot be told apart, the
+/// answer is yes.
+pub fn holds_secret(text: &str) -> bool {
+    let text = text.trim();
+    match text.split_once("://") {
+        Some((scheme, rest)) => scheme.contains('@') || url_holds_secret(rest, is_web(scheme)),
+        None if text.contains('=') => settings(text).any(names_secret) || mentions_secret(text),
+        None => url_holds_secret(text, false),
+    }
+}
+
+/// An address as it may be shown: without the user if it may hold a password, and without the query of a web address, which is
+/// where tokens of webhooks stand.
+pub fn shown(text: &str) -> String {
+    let Some((scheme, rest)) = text.split_once("://") else {
+        return if holds_secret(text) { HIDDEN.to_owned() } else { text.to_owned() };
+    };
+    if !holds_secret(text) {
+        return match text.split_once('?') {
+            Some((before, query)) if is_web(scheme) && !query.is_empty() => format!("{before}?{HIDDEN}"),
+            _ => text.to_owned(),
+        };
+    }
+    // A password may have any character: all before the last `@` goes.
+    let after = rest.rsplit_once('@').map(|(_, after)| after);
+    match after.filter(|after| !url_holds_secret(after, true)) {
+        Some(after) if !scheme.contains('@') => {
+            // Behind the host, only what is plainly a path.
+            let path = after.find('/').filter(|at| !after[*at..].contains([':', '=', '?', '#', ' ']));
+            let end = path.map_or(after.find(['/', '?', '#']), |_| None).unwrap_or(after.len());
+            format!("{scheme}://{HIDDEN}@{}", &after[..end])
+        }
+        _ => HIDDEN.to_owned(),
+    }
+}
+
+fn is_web(scheme: &str) -> bool {
+    scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https")
+}
+
+/// `rest` follows the `://` of a url. Parameters of a web address may be tokens, which are not refused but not shown.
+pub(super) fn url_holds_secret(rest: &str, web: bool) -> bool {
+    let (authority, tail) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+    let (user, hosts) = authority.rsplit_once('@').unwrap_or(("", authority));
+    // An address within an address.
+    if let Some((_, inner)) = rest.split_once("://")
+        && url_holds_secret(inner, web)
+    {
+        return true;
+    }
+    // What stands behind a slash or a question mark may be the end of a password that has one.
+    if tail.contains('@') || (user.contains([':', '@']) && !is_public(user)) {
+        return true;
+    }
+    hosts.split(',').any(|host| !has_plain_port(host)) || parameters(tail).any(|name| secret_name(&name, web))
+}
+
+fn is_public(user: &str) -> bool {
+    PUBLIC.iter().any(|public| public.eq_ignore_ascii_case(user))
+}
+
+fn secret_name(name: &str, web: bool) -> bool {
+    names_secret(name) && !(web && name.to_ascii_lowercase().contains("token"))
+}
+
+/// `host`, `host:port`, or an IPv6 address with or without brackets. `host:word` may be a user and a password.
+fn has_plain_port(host: &str) -> bool {
+    let after_brackets = host.rsplit_once(']').map(|(_, after)| after);
+    let Some((name, port)) = after_brackets.unwrap_or(host).rsplit_once(':') else { return true };
+    if after_brackets.is_none() && name.contains(':') {
+        return host.chars().all(|c| c.is_ascii_hexdigit() || matches!(c, ':' | '.'));
+    }
+    matches!(port, "*" | "port" | "PORT")
+        || (port.len() <= PORT_DIGITS && port.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+/// Names of the parameters behind `?` or `#`, and of those within their values (`mechanism=AWS_SESSION_TOKEN:..`), decoded.
+fn parameters(tail: &str) -> impl Iterator<Item = String> {
+    let query = tail.split_once(['?', '#']).map_or("", |(_, query)| query);
+    query.split(['&', ';', '?', '#']).flat_map(|pair| {
+        let pair = decoded(pair);
+        let names = pair.rsplit_once(['=', ':']).map_or(pair.as_str(), |(names, _)| names);
+        names.split(['=', ':', ',']).map(str::to_owned).collect::<Vec<_>>()
+    })
+}
+
+/// Names of the settings of a connection string `host=.. password=..`.
+fn settings(text: &str) -> impl Iterator<Item = &str> {
+    text.match_indices('=').map(|(at, _)| {
+        let before = text[..at].trim_end();
+        let begin = before
+            .rfind(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.')))
+            .map_or(0, |at| at + before[at..].chars().next().map_or(1, char::len_utf8));
+        &before[begin..]
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_without_a_password_are_shown_as_they_are() {
+        for text in [
+            "amqp://guest:guest@127.0.0.1:5672/%2f",
+            "postgresql://postgres@127.0.0.1:5432/provenance",
+            "postgresql:///db?host=/var/run/postgresql&sslmode=require",
+            "host=db port=5432 dbname=provenance user=me passfile=/run/pass",
+            "mongodb://me@a:1,b/?authMechanism=MONGODB-X509&tlsCertificateKeyFile=/run/key.pem",
+            "mongodb://%2Ftmp%2Fmongodb-27017.sock/x",
+            "redis://localhost:6379/0",
+            "unix:///run/redis.sock?db=1",
+            "tcp+tls://faktory.example.org:7419",
+            "tcp://*:9999",
+            "amqp://USER:PASSWORD@HOST:PORT/VHOST",
+            "tcp://eth0;192.168.1.1:5555",
+            "https://[::1]:444/hook",
+            "0.0.0.0:7117",
+            "[::]:7117",
+            "::1:7117",
+            "localhost",
+            "7117",
+            "h/ermrest/catalog/1",
+            "",
+        ] {
+            assert!(!holds_secret(text), "{text}");
+            assert_eq!(shown(text), text);
+        }
+    }
+
+    #[test]
+    fn what_may_be_a_password_is_hidden() {
+        for (text, expected) in [
+            ("amqp://me:p/?a@ss@host:5672/v", "amqp://***@host:5672/v"),
+            ("redis://:S3CR3T@[::1]/0", "redis://***@[::1]/0"),
+            ("mongodb://user:S3CR3T?x@host", "mongodb://***@host"),
+            ("mongodb://user:S3CR3T%40host/x", "***"),
+            ("mongodb://user:S3CR3T", "***"),
+            ("mongodb://a?tlsCertificateKeyFilePassword=S3CR3T", "***"),
+            ("mongodb://a/?authMechanismProperties=AWS_SESSION_TOKEN:S3CR3T", "***"),
+            ("redis://h/?p%61ssword=S3CR3T", "***"),
+            ("postgresql://u:S3CR3T@h/d?sslpassword=S3CR3T", "***"),
+            ("host=db password = 'S3CR3T x'", "***"),
+            ("host=db;PASSWORD=S3CR3T", "***"),
+            ("user:S3CR3T@host", "***"),
+            ("mongodb:/user:S3CR3T@host", "***"),
+            ("user:S3CR3T@x://host", "***"),
+            ("x=user:S3CR3T@host", "***"),
+            ("tcp://u:123@x@h:1", "tcp://***@h:1"),
+            ("tcp://h/x://u:S3CR3T", "***"),
+            ("tcp://u:S3CR3T@h:1/x://u:S3CR3T", "***"),
+            ("tcp://u:S3CR3T@h:1/x=u:S3CR3T", "tcp://***@h:1"),
+            ("https://me:S3CR3T@h/x", "https://***@h/x"),
+        ] {
+            assert!(holds_secret(text), "{text}");
+            assert_eq!(shown(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_query_of_a_web_address_is_taken_and_not_shown() {
+        assert!(!holds_secret("https://h/hook?token=S3CR3T"));
+        assert_eq!(shown("https://h/hook?token=S3CR3T"), "https://h/hook?***");
+        assert!(holds_secret("https://h/hook?password=S3CR3T"));
+    }
+}

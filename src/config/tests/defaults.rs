@@ -1,0 +1,91 @@
+//! The commented configuration and the defaults of the code say the same.
+
+use orchestrator_catalog::Catalogs;
+use orchestrator_ingester::Ingesters;
+use orchestrator_producer::Producer;
+use orchestrator_provenance::Provenance;
+use orchestrator_queue::Queue;
+use orchestrator_subsystem::Section;
+
+use super::super::{Config, ProgramConfig};
+
+/// Is `line`, below the heading `section`, a key whose default cannot be written, or an example that has none?
+fn is_unset(section: &str, line: &str) -> bool {
+    const ANYWHERE: [&str; 8] = [
+        "unix_socket",
+        "url_file",
+        "dsn_file",
+        "uri_file",
+        "redis_url_file",
+        "dump_path",
+        "password_file",
+        "ca_file",
+    ];
+    const EXCHANGES: [&str; 5] = ["content", "directory", "revision", "origin", "location"];
+    const CATALOG: [&str; 5] = ["credential_file", "token_file", "token", "amqp", "amqp_file"];
+    const RULE: [&str; 7] =
+        ["table", "filter", "query", "update", "lease_secs", "attempts_column", "max_attempts"];
+    const HANDLER: [&str; 8] = ["argv", "cwd", "env", "env_pass", "url", "headers", "headers_file", "actor"];
+    let Some((key, _)) = line.split_once(" = ") else { return line == "[catalog.rule.plan]" };
+    let here: &[&str] = match section.trim_matches(['[', ']']) {
+        "provenance.exchange_ranges" => &EXCHANGES,
+        "catalog" => &CATALOG,
+        "catalog.rule" => &RULE,
+        "catalog.rule.handler" => &HANDLER,
+        "catalog.rule.plan"
+        | "catalog.rule.claim.set"
+        | "catalog.rule.done"
+        | "catalog.rule.fail"
+        | "catalog.rule.dead" => return true,
+        _ => &[],
+    };
+    ANYWHERE.contains(&key) || here.contains(&key)
+}
+
+/// `tests/configuration.rs` checks that the file has every key; here, that it has their defaults.
+#[test]
+fn the_commented_configuration_shows_the_defaults() {
+    let mut section = "";
+    let mut text = String::new();
+    for line in include_str!("../../../config/orchestrator.toml").lines() {
+        let plain = line.strip_prefix('#').filter(|rest| !rest.starts_with(' ')).unwrap_or(line);
+        section = if plain.starts_with('[') { plain } else { section };
+        if !is_unset(section, plain) {
+            text.push_str(&format!("{plain}\n"));
+        }
+    }
+    let shown: serde_json::Value = toml::from_str(&text).unwrap();
+    let mut shown = Config::from_json(shown).unwrap();
+    let section = |shown: &Config, name: &str| {
+        let section = shown.sections.iter().position(|section| section.name() == name);
+        section.expect("it is shown")
+    };
+    // A stream and a rule have no defaults as a whole: what is shown of them is an example.
+    let at = section(&shown, "ingester");
+    let mut ingesters = shown.sections[at].get::<Ingesters>().unwrap().clone();
+    assert_eq!(ingesters[0].stream.drain(..).count(), 1);
+    assert_eq!(std::mem::take(&mut ingesters[0].name), "eiger-ingester");
+    shown.sections[at] = Section::new::<Ingesters>(ingesters);
+    let at = section(&shown, "catalog");
+    let mut catalogs = shown.sections[at].get::<Catalogs>().unwrap().clone();
+    let rules = std::mem::take(&mut catalogs[0].rule);
+    let rule = orchestrator_catalog::RuleConfig { name: "convert".to_owned(), ..Default::default() };
+    assert_eq!(rules, [rule]);
+    assert_eq!(std::mem::take(&mut catalogs[0].name), "lab");
+    assert!(std::mem::take(&mut catalogs[0].base).ends_with("/ermrest/catalog/1"));
+    shown.sections[at] = Section::new::<Catalogs>(catalogs);
+    let defaults = Config {
+        program: ProgramConfig {
+            admin: Some(orchestrator_admin::AdminConfig::default()),
+            ..ProgramConfig::default()
+        },
+        sections: vec![
+            Section::new::<Queue>(Default::default()),
+            Section::new::<Provenance>(Default::default()),
+            Section::new::<Ingesters>(vec![Default::default()]),
+            Section::new::<Producer>(Default::default()),
+            Section::new::<Catalogs>(vec![Default::default()]),
+        ],
+    };
+    assert_eq!(shown, defaults);
+}

@@ -1,0 +1,139 @@
+//! The list of subsystems: one line each, in the order in which they are started and shown.
+
+use anyhow::Context as _;
+use clap::{ArgMatches, Command, FromArgMatches, Subcommand, error::ErrorKind};
+use orchestrator_subsystem::{AnySubsystem, CommandError, Context, Section};
+
+macro_rules! subsystems {
+    ($($feature:literal => $subsystem:expr,)*) => {
+        /// Subsystems of this build.
+        pub(crate) static SUBSYSTEMS: &[&dyn AnySubsystem] = &[$(#[cfg(feature = $feature)] &$subsystem,)*];
+        /// Names of all subsystems, also of those that this build leaves out. Each is the name of the feature, too.
+        pub(crate) const NAMES: &[&str] = &[$($feature,)*];
+    };
+}
+
+subsystems! {
+    "queue" => orchestrator_queue::Queue,
+    "provenance" => orchestrator_provenance::Provenance,
+    "ingester" => orchestrator_ingester::Ingesters,
+    "producer" => orchestrator_producer::Producer,
+    "catalog" => orchestrator_catalog::Catalogs,
+}
+
+/// Returns the subsystem of this name, if this build has it.
+pub(crate) fn find(name: &str) -> Option<&'static dyn AnySubsystem> {
+    SUBSYSTEMS.iter().copied().find(|subsystem| subsystem.name() == name)
+}
+
+/// Returns the names of the subsystems of this build.
+pub(crate) fn names() -> Vec<&'static str> {
+    SUBSYSTEMS.iter().map(|subsystem| subsystem.name()).collect()
+}
+
+/// A command of a subsystem: `orchestrator NAME ..`.
+#[derive(Clone)]
+pub(crate) struct SubsystemCommand {
+    subsystem: &'static dyn AnySubsystem,
+    matches: ArgMatches,
+}
+
+impl SubsystemCommand {
+    /// Runs it.
+    pub(crate) async fn run(&self, context: &mut Context<'_>) -> Result<(), CommandError> {
+        self.subsystem.run(&self.matches, context).await
+    }
+}
+
+/// The command line of a program that is replaced: `orchestrator as NAME ..`.
+#[derive(Clone)]
+pub(crate) struct DropIn {
+    name: String,
+    matches: ArgMatches,
+}
+
+impl DropIn {
+    /// Returns the section that does what the original would do.
+    ///
+    /// # Errors
+    /// The original's own configuration cannot be used.
+    pub(crate) fn section(&self) -> anyhow::Result<Section> {
+        let replaced = SUBSYSTEMS.iter().find_map(|subsystem| subsystem.replace(&self.name, &self.matches));
+        let section = replaced.with_context(|| format!("no such program: {}", self.name))?;
+        section.map_err(anyhow::Error::from_boxed)
+    }
+}
+
+impl FromArgMatches for SubsystemCommand {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let (name, matches) = subcommand(matches)?;
+        let subsystem = find(name).ok_or_else(unknown)?;
+        Ok(Self { subsystem, matches: matches.clone() })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl Subcommand for SubsystemCommand {
+    fn augment_subcommands(program: Command) -> Command {
+        SUBSYSTEMS.iter().fold(program, |program, subsystem| subsystem.add_commands(program))
+    }
+
+    fn augment_subcommands_for_update(program: Command) -> Command {
+        Self::augment_subcommands(program)
+    }
+
+    fn has_subcommand(name: &str) -> bool {
+        find(name).is_some()
+    }
+}
+
+impl FromArgMatches for DropIn {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let (name, _) = subcommand(matches)?;
+        // A subsystem reads its originals from the matches of `as`.
+        Ok(Self { name: name.to_owned(), matches: matches.clone() })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl Subcommand for DropIn {
+    fn augment_subcommands(originals: Command) -> Command {
+        SUBSYSTEMS.iter().fold(originals, |originals, subsystem| subsystem.add_drop_ins(originals))
+    }
+
+    fn augment_subcommands_for_update(originals: Command) -> Command {
+        Self::augment_subcommands(originals)
+    }
+
+    fn has_subcommand(name: &str) -> bool {
+        Self::augment_subcommands(Command::new("as")).find_subcommand(name).is_some()
+    }
+}
+
+fn subcommand(matches: &ArgMatches) -> Result<(&str, &ArgMatches), clap::Error> {
+    matches.subcommand().ok_or_else(|| clap::Error::new(ErrorKind::MissingSubcommand))
+}
+
+fn unknown() -> clap::Error {
+    clap::Error::new(ErrorKind::InvalidSubcommand)
+}
+
+impl std::fmt::Debug for SubsystemCommand {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.subsystem.name())
+    }
+}
+
+impl std::fmt::Debug for DropIn {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.name)
+    }
+}
