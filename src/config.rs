@@ -23,6 +23,7 @@ mod secrets;
 mod telemetry;
 #[cfg(test)]
 mod tests;
+mod validate;
 
 use std::{ffi::OsString, path::PathBuf};
 

@@ -1,11 +1,6 @@
 //! Checks one source, or the sum of all, against the schema.
 
 use config::{Value, ValueKind};
-use jsonschema::{
-    ValidationError,
-    error::{TypeKind, ValidationErrorKind},
-    paths::LocationSegment,
-};
 use serde_json::{Number, Value as Json};
 
 use super::{
@@ -13,6 +8,7 @@ use super::{
     report::Refusal,
     schema::{Rule, Schema},
     secrets,
+    validate::{Violation, violations},
 };
 
 /// One step from a value into it.
@@ -36,37 +32,29 @@ pub(super) enum Extent {
 /// Checks `tree`, takes what is wrong out of it, so that the rest can be checked further, and says what it was.
 pub(super) fn check(tree: &mut Value, schema: &Schema, extent: Extent) -> Vec<Refusal> {
     let json = to_json(tree, Some(schema.root()));
-    let mut errors: Vec<_> = schema
-        .validator()
-        .iter_errors(&json)
-        .filter(|error| extent == Extent::Whole || !may_come_later(error))
-        .map(|error| (steps(&error), error))
-        .collect();
-    // Of several errors about one value, its type is the one to tell.
-    errors.sort_by_key(|(steps, error)| (steps.clone(), !is_type(error)));
-    errors.dedup_by(|(later, error), (earlier, _)| later == earlier && !tells_of_keys(error));
+    let mut violations = violations(&json, schema.root());
+    violations.retain(|(_, violation)| extent == Extent::Whole || !may_come_later(violation));
+    violations.sort_by(|(left, _), (right, _)| left.cmp(right));
 
     let mut refusals = Vec::new();
     let mut wrong = Vec::new();
-    for (steps, error) in &errors {
-        match error.kind() {
-            ValidationErrorKind::AdditionalProperties { unexpected } => {
-                for name in unexpected {
-                    let steps = inside(steps, name);
-                    refusals.push(explain::unknown_key(tree, &steps, schema));
-                    wrong.push(steps);
-                }
+    for (steps, violation) in &violations {
+        match violation {
+            Violation::UnknownKey(name) => {
+                let steps = inside(steps, name);
+                refusals.push(explain::unknown_key(tree, &steps, schema));
+                wrong.push(steps);
             }
-            kind @ ValidationErrorKind::Required { property: Json::String(name) } => {
+            Violation::MissingKey(name) => {
                 let missing = inside(steps, name);
-                refusals.push(explain::wrong_value(tree, &missing, kind, schema));
+                refusals.push(explain::wrong_value(tree, &missing, violation, schema));
                 // Without its kind, nobody can read the rest of it.
                 if explain::rule_at(schema, &missing).is_some_and(|rule| rule.says("const").is_some()) {
                     wrong.push(steps.clone());
                 }
             }
-            kind => {
-                refusals.push(explain::wrong_value(tree, steps, kind, schema));
+            violation => {
+                refusals.push(explain::wrong_value(tree, steps, violation, schema));
                 wrong.push(steps.clone());
             }
         }
@@ -125,45 +113,9 @@ fn inside(steps: &[Step], key: &str) -> Vec<Step> {
     steps.iter().cloned().chain([Step::Key(key.to_owned())]).collect()
 }
 
-fn is_type(error: &ValidationError<'_>) -> bool {
-    matches!(error.kind(), ValidationErrorKind::Type { .. })
-}
-
-fn tells_of_keys(error: &ValidationError<'_>) -> bool {
-    matches!(
-        error.kind(),
-        ValidationErrorKind::AdditionalProperties { .. } | ValidationErrorKind::Required { .. }
-    )
-}
-
 /// A key that is missing in one source may be in another; but entries are told apart by their names.
-fn may_come_later(error: &ValidationError<'_>) -> bool {
-    matches!(error.kind(), ValidationErrorKind::Required { property } if property != "name")
-}
-
-fn steps(error: &ValidationError<'_>) -> Vec<Step> {
-    let step = |segment: LocationSegment<'_>| match segment {
-        LocationSegment::Property(name) => Step::Key(name.into_owned()),
-        LocationSegment::Index(index) => Step::Index(index),
-    };
-    error.instance_path().segments().map(step).collect()
-}
-
-/// What a type of JSON Schema is called here.
-pub(super) fn expected(kind: &TypeKind) -> String {
-    let name = |kind: jsonschema::JsonType| match kind {
-        jsonschema::JsonType::Array => "an array",
-        jsonschema::JsonType::Boolean => "a boolean",
-        jsonschema::JsonType::Integer => "an integer",
-        jsonschema::JsonType::Null => "nothing",
-        jsonschema::JsonType::Number => "a number",
-        jsonschema::JsonType::Object => "a table",
-        jsonschema::JsonType::String => "a string",
-    };
-    match kind {
-        TypeKind::Single(kind) => name(*kind).to_owned(),
-        TypeKind::Multiple(kinds) => kinds.iter().map(name).collect::<Vec<_>>().join(" or "),
-    }
+fn may_come_later(violation: &Violation<'_>) -> bool {
+    matches!(violation, Violation::MissingKey(key) if *key != "name")
 }
 
 /// The value at `steps`, if there is one.

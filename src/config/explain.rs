@@ -1,14 +1,14 @@
 //! What the schema complains of, in the words of who writes the configuration.
 
 use config::{Value, ValueKind};
-use jsonschema::error::ValidationErrorKind;
 use orchestrator_subsystem::redaction::{holds_secret, mentions_secret};
 use serde_json::Value as Json;
 
 use super::{
-    check::{Step, expected, value_at},
+    check::{Step, value_at},
     report::{Refusal, excerpt},
     schema::{Mark, Rule, Schema},
+    validate::Violation,
 };
 use crate::subsystems::NAMES;
 
@@ -70,33 +70,28 @@ fn instead(name: &str, known: &[&str]) -> String {
 pub(super) fn wrong_value(
     tree: &Value,
     steps: &[Step],
-    kind: &ValidationErrorKind,
+    violation: &Violation<'_>,
     schema: &Schema,
 ) -> Refusal {
     let (shown, noun) = value_at(tree, steps).map_or(("this".to_owned(), "missing"), describe);
     let shown = if is_shown(tree, steps, schema) { shown } else { "this".to_owned() };
-    let text = match kind {
-        ValidationErrorKind::Type { kind } => {
+    let text = match violation {
+        Violation::Type(kind) => {
             let choice = rule_at(schema, steps).and_then(Rule::choice);
             let wanted = choice.map_or_else(|| expected(kind), |choice| format!("one of {}", words(choice)));
             format!("{shown} is {noun}, {wanted} is expected")
         }
-        ValidationErrorKind::Constant { expected_value } => {
-            format!("{shown} is none of {}", words(&Json::Array(vec![Json::clone(expected_value)])))
+        Violation::Constant(word) => {
+            format!("{shown} is none of {}", words(&Json::Array(vec![Json::clone(word)])))
         }
-        ValidationErrorKind::Enum { options } => format!("{shown} is none of {}", words(options)),
-        ValidationErrorKind::Minimum { limit } => format!("{shown} is below the least value {limit}"),
-        ValidationErrorKind::Maximum { limit } => format!("{shown} is above the greatest value {limit}"),
-        ValidationErrorKind::MinLength { limit: 1 } => {
-            "must not be empty; leave the key out for its default".to_owned()
-        }
-        ValidationErrorKind::MinLength { limit } => format!("{shown} has fewer than {limit} characters"),
-        ValidationErrorKind::MaxLength { limit } => format!("{shown} has more than {limit} characters"),
-        ValidationErrorKind::MinItems { limit } => format!("has fewer than {limit} entries"),
-        ValidationErrorKind::MaxItems { limit } => format!("has more than {limit} entries"),
-        ValidationErrorKind::Pattern { pattern } => format!("{shown} does not match {pattern}"),
-        ValidationErrorKind::Required { .. } => "is missing and has no default".to_owned(),
-        other => format!("{shown} is against the rule {:?} of config/schema.json", other.keyword()),
+        Violation::Choice(options) => format!("{shown} is none of {}", words(options)),
+        Violation::Minimum(limit) => format!("{shown} is below the least value {limit}"),
+        Violation::Maximum(limit) => format!("{shown} is above the greatest value {limit}"),
+        Violation::MinLength(1) => "must not be empty; leave the key out for its default".to_owned(),
+        Violation::MinLength(limit) => format!("{shown} has fewer than {limit} characters"),
+        Violation::Pattern(pattern) => format!("{shown} does not match {pattern}"),
+        Violation::MissingKey(_) => "is missing and has no default".to_owned(),
+        Violation::UnknownKey(key) => format!("unknown key {key}"),
     };
     Refusal { place: place(tree, steps), key: dotted(tree, steps), text }
 }
@@ -113,6 +108,23 @@ fn is_shown(tree: &Value, steps: &[Step], schema: &Schema) -> bool {
         Some(Mark::Secret | Mark::Header) => false,
         Some(Mark::Address) => !holds_secret(text),
         Some(Mark::Command) | None => !mentions_secret(text),
+    }
+}
+
+/// Names a type of JSON Schema, or several, for a sentence.
+fn expected(kind: &Json) -> String {
+    let name = |kind: &Json| match kind.as_str() {
+        Some("array") => "an array",
+        Some("boolean") => "a boolean",
+        Some("integer") => "an integer",
+        Some("number") => "a number",
+        Some("object") => "a table",
+        Some("string") => "a string",
+        _ => "nothing",
+    };
+    match kind {
+        Json::Array(kinds) => kinds.iter().map(name).collect::<Vec<_>>().join(" or "),
+        kind => name(kind).to_owned(),
     }
 }
 

@@ -1,6 +1,5 @@
 //! The one schema that every source is checked against, generated from the section types.
 
-use jsonschema::Validator;
 use schemars::{
     Schema as Generated, SchemaGenerator, generate::SchemaSettings, transform::RecursiveTransform,
 };
@@ -11,10 +10,7 @@ use crate::subsystems::SUBSYSTEMS;
 
 /// A JSON Schema, draft 2020-12, and what it can be asked.
 #[derive(Debug)]
-pub(crate) struct Schema {
-    document: Value,
-    validator: Validator,
-}
+pub(crate) struct Schema(Value);
 
 impl Schema {
     /// The schema of a configuration file.
@@ -24,28 +20,18 @@ impl Schema {
         for subsystem in SUBSYSTEMS {
             document["properties"][subsystem.name()] = subsystem.schema(&mut generator).to_value();
         }
-        Self::from_document(document)
+        Self(document)
     }
 
     /// The schema of `T`.
     #[cfg(test)]
     pub(super) fn of<T: schemars::JsonSchema>() -> Self {
-        Self::from_document(generator().into_root_schema_for::<T>().to_value())
-    }
-
-    fn from_document(document: Value) -> Self {
-        let validator = jsonschema::validator_for(&document).expect("a generated schema is a schema");
-        Self { document, validator }
-    }
-
-    /// Checks instances.
-    pub(crate) fn validator(&self) -> &Validator {
-        &self.validator
+        Self(generator().into_root_schema_for::<T>().to_value())
     }
 
     /// What it says about the configuration as a whole.
     pub(crate) fn root(&self) -> Rule<'_> {
-        Rule(&self.document)
+        Rule(&self.0)
     }
 }
 
@@ -59,7 +45,7 @@ fn generator() -> SchemaGenerator {
 
 impl std::fmt::Display for Schema {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{:#}", self.document)
+        write!(f, "{:#}", self.0)
     }
 }
 
@@ -81,6 +67,11 @@ pub(crate) enum Mark {
 pub(crate) struct Rule<'a>(&'a Value);
 
 impl<'a> Rule<'a> {
+    /// The rule that this part of a schema states.
+    pub(super) fn new(schema: &'a Value) -> Self {
+        Self(schema)
+    }
+
     /// The rule of the key `name` in this table.
     pub(crate) fn key(self, name: &str) -> Option<Self> {
         self.0.get("properties")?.get(name).map(Rule)

@@ -1,0 +1,229 @@
+//! Checks a value against a schema and finds everything that is wrong with it, where serde stops at the first error.
+//!
+//! Only the keywords of JSON Schema (draft 2020-12) that the section types produce are known; a test compares them with the
+//! generated schema.
+
+use regex_lite::Regex;
+use serde_json::{Map, Value};
+
+use super::{check::Step, schema::Rule};
+
+/// Keywords that are checked, and those that describe only.
+#[cfg(test)]
+pub(super) const KEYWORDS: [&[&str]; 2] = [
+    &[
+        "additionalProperties",
+        "const",
+        "enum",
+        "items",
+        "maximum",
+        "minLength",
+        "minimum",
+        "pattern",
+        "properties",
+        "required",
+        "type",
+    ],
+    &["$schema", "default", "description", "format", "title"],
+];
+
+/// One thing that is wrong with a value.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Violation<'a> {
+    /// A table has this key, which it must not have.
+    UnknownKey(String),
+    /// A table lacks this key.
+    MissingKey(&'a str),
+    /// Another type of JSON is expected.
+    Type(&'a Value),
+    /// Not the one allowed word.
+    Constant(&'a Value),
+    /// None of the allowed words.
+    Choice(&'a Value),
+    /// Below this limit.
+    Minimum(&'a Value),
+    /// Above this limit.
+    Maximum(&'a Value),
+    /// A text with fewer characters than this.
+    MinLength(u64),
+    /// A text that does not match this regular expression.
+    Pattern(&'a str),
+}
+
+/// Returns everything that is wrong with `value`, with the way to it.
+pub(super) fn violations<'a>(value: &Value, rule: Rule<'a>) -> Vec<(Vec<Step>, Violation<'a>)> {
+    let mut found = Vec::new();
+    validate(value, rule, &mut Vec::new(), &mut found);
+    found
+}
+
+type Found<'a> = Vec<(Vec<Step>, Violation<'a>)>;
+
+fn validate<'a>(value: &Value, rule: Rule<'a>, steps: &mut Vec<Step>, found: &mut Found<'a>) {
+    // Of several errors about one value, its type is the one to tell.
+    if let Some(kind) = rule.says("type").filter(|kind| !is_of(value, kind)) {
+        return found.push((steps.clone(), Violation::Type(kind)));
+    }
+    if let Some(violation) = scalar(value, rule) {
+        return found.push((steps.clone(), violation));
+    }
+    match value {
+        Value::Object(table) => keys(table, rule, steps, found),
+        Value::Array(entries) => {
+            let Some(item) = rule.item() else { return };
+            for (index, entry) in entries.iter().enumerate() {
+                steps.push(Step::Index(index));
+                validate(entry, item, steps, found);
+                steps.pop();
+            }
+        }
+        _ => {}
+    }
+}
+
+fn keys<'a>(table: &Map<String, Value>, rule: Rule<'a>, steps: &mut Vec<Step>, found: &mut Found<'a>) {
+    let required = rule.says("required").and_then(Value::as_array).into_iter().flatten();
+    let missing = required.filter_map(Value::as_str).filter(|key| !table.contains_key(*key));
+    found.extend(missing.map(|key| (steps.clone(), Violation::MissingKey(key))));
+    for (key, value) in table {
+        let inner = match (rule.key(key), rule.says("additionalProperties")) {
+            (Some(inner), _) => inner,
+            (None, Some(Value::Bool(false))) => {
+                found.push((steps.clone(), Violation::UnknownKey(key.clone())));
+                continue;
+            }
+            (None, Some(others)) => Rule::new(others),
+            (None, None) => continue,
+        };
+        steps.push(Step::Key(key.clone()));
+        validate(value, inner, steps, found);
+        steps.pop();
+    }
+}
+
+fn scalar<'a>(value: &Value, rule: Rule<'a>) -> Option<Violation<'a>> {
+    if let Some(only) = rule.says("const").filter(|only| *only != value) {
+        return Some(Violation::Constant(only));
+    }
+    if let Some(choice) =
+        rule.choice().filter(|choice| !choice.as_array().is_some_and(|all| all.contains(value)))
+    {
+        return Some(Violation::Choice(choice));
+    }
+    if let Value::Number(_) = value {
+        let below = |limit: &&Value| is_less(value, limit);
+        let above = |limit: &&Value| is_less(limit, value);
+        let least = rule.says("minimum").filter(below).map(Violation::Minimum);
+        return least.or_else(|| rule.says("maximum").filter(above).map(Violation::Maximum));
+    }
+    let text = value.as_str()?;
+    let least = rule.says("minLength").and_then(Value::as_u64).unwrap_or_default();
+    if (text.chars().count() as u64) < least {
+        return Some(Violation::MinLength(least));
+    }
+    let pattern = rule.says("pattern")?.as_str()?;
+    let matches = Regex::new(pattern).is_ok_and(|regex| regex.is_match(text));
+    (!matches).then_some(Violation::Pattern(pattern))
+}
+
+/// Tells whether `value` is of the type, or one of the types, that the keyword `type` has.
+fn is_of(value: &Value, kind: &Value) -> bool {
+    match kind {
+        Value::Array(kinds) => kinds.iter().any(|kind| is_of(value, kind)),
+        kind => match kind.as_str() {
+            Some("array") => value.is_array(),
+            Some("boolean") => value.is_boolean(),
+            Some("integer") => value.is_i64() || value.is_u64(),
+            Some("null") => value.is_null(),
+            Some("number") => value.is_number(),
+            Some("object") => value.is_object(),
+            Some("string") => value.is_string(),
+            _ => true,
+        },
+    }
+}
+
+/// Compares numbers, whole ones exactly.
+fn is_less(left: &Value, right: &Value) -> bool {
+    let whole = |value: &Value| value.as_i64().map(i128::from).or_else(|| value.as_u64().map(i128::from));
+    match (whole(left), whole(right)) {
+        (Some(left), Some(right)) => left < right,
+        _ => left.as_f64() < right.as_f64(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::{super::schema::Schema, *};
+
+    /// Keywords of a schema and of those within it.
+    fn keywords(schema: &Value, found: &mut std::collections::BTreeSet<String>) {
+        let Value::Object(schema) = schema else { return };
+        found.extend(schema.keys().cloned());
+        let tables = schema.get("properties").and_then(Value::as_object);
+        tables.into_iter().flat_map(Map::values).for_each(|inner| keywords(inner, found));
+        ["items", "additionalProperties"]
+            .iter()
+            .filter_map(|key| schema.get(*key))
+            .for_each(|inner| keywords(inner, found));
+    }
+
+    #[test]
+    fn every_keyword_of_the_schema_is_known() {
+        let mut found = std::collections::BTreeSet::new();
+        keywords(&serde_json::from_str(&Schema::whole().to_string()).unwrap(), &mut found);
+        let known: Vec<&str> = KEYWORDS.concat();
+        let unknown: Vec<_> = found.iter().filter(|word| !known.contains(&word.as_str())).collect();
+        assert!(unknown.is_empty(), "{unknown:?}");
+    }
+
+    #[test]
+    fn everything_is_found_at_once() {
+        let schema = json!({
+            "type": "object", "additionalProperties": false, "required": ["name"],
+            "properties": {
+                "name": { "type": "string", "minLength": 2 },
+                "kind": { "type": "string", "enum": ["a", "b"] },
+                "only": { "type": "string", "const": "x" },
+                "count": { "type": "integer", "minimum": -1, "maximum": u64::MAX },
+                "rate": { "type": "number", "maximum": 0.5 },
+                "list": { "type": "array", "items": { "type": "string", "pattern": "^[0-9]$" } },
+                "free": { "type": "object", "additionalProperties": { "type": "boolean" } },
+            },
+        });
+        let key = |key: &str| Step::Key(key.to_owned());
+        let found = |value: Value| -> Vec<(Vec<Step>, String)> {
+            let found = violations(&value, Rule::new(&schema));
+            found
+                .into_iter()
+                .map(|(steps, violation)| {
+                    (steps, format!("{violation:?}").split('(').next().unwrap().to_owned())
+                })
+                .collect()
+        };
+        assert_eq!(
+            found(
+                json!({ "name": "ab", "count": u64::MAX, "rate": -1, "list": ["7"], "free": { "x": true } })
+            ),
+            []
+        );
+        let wrong = json!({ "kind": "c", "only": "y", "count": -2, "rate": 0.6, "list": [1, "x"], "free": { "x": 1 }, "new": 0 });
+        let expected = [
+            (vec![], "MissingKey"),
+            (vec![key("count")], "Minimum"),
+            (vec![key("free"), key("x")], "Type"),
+            (vec![key("kind")], "Choice"),
+            (vec![key("list"), Step::Index(0)], "Type"),
+            (vec![key("list"), Step::Index(1)], "Pattern"),
+            (vec![], "UnknownKey"),
+            (vec![key("only")], "Constant"),
+            (vec![key("rate")], "Maximum"),
+        ];
+        assert_eq!(found(wrong), expected.map(|(steps, name)| (steps, name.to_owned())));
+        assert_eq!(found(json!({ "name": "é" })), [(vec![key("name")], "MinLength".to_owned())]);
+        assert_eq!(found(json!({ "name": 1 })), [(vec![key("name")], "Type".to_owned())]);
+        assert_eq!(found(json!([])), [(vec![], "Type".to_owned())]);
+    }
+}
