@@ -1,5 +1,8 @@
 //! The house rules that a compiler does not check: arrows between crates, clients only at edges, sizes, names.
 
+#[path = "tidy/cycles.rs"]
+mod cycles;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,

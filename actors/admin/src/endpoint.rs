@@ -11,9 +11,10 @@ use rustix::process::setpriority_process;
 use crate::{
     About, AdminConfig, AdminError,
     access::Access,
+    connection_limit::connections_max,
     listeners::{Listeners, Opened},
     seats::Seats,
-    server::{Servers, connections_max},
+    server::Servers,
     setup::Setup,
     tally::Tally,
 };

@@ -6,7 +6,7 @@ use actix_web::{HttpResponse, web::Data};
 use rustix::process::{Resource, getrlimit};
 use serde_json::{Value, json};
 
-use crate::{access::Access, process::Process, server::connections_max, timestamp};
+use crate::{access::Access, connection_limit::connections_max, process::Process, timestamp};
 use orchestrator_subsystem::wire::BODY_LIMIT;
 
 pub(crate) async fn info(access: Data<Access>) -> HttpResponse {

@@ -16,6 +16,7 @@ mod audit;
 mod body;
 mod command;
 mod config;
+mod connection_limit;
 mod console;
 mod endpoint;
 mod error;

@@ -15,32 +15,20 @@ use actix_web::{
 };
 use futures_util::future::{join_all, try_join_all};
 use orchestrator_supervise::{Figure, StopToken};
-use rustix::{
-    net::sockopt::set_tcp_user_timeout,
-    process::{Resource, getrlimit},
-};
+use rustix::net::sockopt::set_tcp_user_timeout;
 use tokio::net::TcpStream;
 
-use crate::{access::Access, listeners::Listeners, peer::Peer, router::routes};
+use crate::{
+    access::Access, connection_limit::connections_max, listeners::Listeners, peer::Peer, router::routes,
+};
 use orchestrator_subsystem::wire::BODY_LIMIT;
 
 /// A client that has not sent its request line and headers by then is cut off.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
-/// Connections at once on each socket; more wait in the backlog.
-const CONNECTIONS_MAX: u64 = 192;
-/// Both sockets together take one in so many of the process's descriptors at the most: workers need them.
-const DESCRIPTORS_SHARE: u64 = 32;
 /// What running requests may take at a graceful stop. Commands answer at once then, see `steering.rs`.
 const DRAIN_SECS: u64 = 1;
 /// A TCP peer that takes nothing of what was sent, or does not even acknowledge it, for so long is cut off.
 const UNREAD_MAX: Duration = Duration::from_secs(10);
-
-/// How many connections each socket may have at once.
-pub(crate) fn connections_max() -> usize {
-    // The hard limit: whoever needs many descriptors raises the soft one to it.
-    let descriptors = getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX);
-    (descriptors / DESCRIPTORS_SHARE / 2).clamp(8, CONNECTIONS_MAX) as usize
-}
 
 /// The servers of one turn; polling runs them, dropping ends them.
 pub(crate) struct Servers {

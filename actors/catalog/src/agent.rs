@@ -3,10 +3,13 @@
 
 mod adopt;
 mod look;
+mod looks;
 mod next;
 mod order;
+mod orphan;
 mod outage;
 mod renew;
+mod report;
 mod settle;
 #[cfg(test)]
 mod tests;
@@ -24,20 +27,17 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-use self::{adopt::Orphan, look::Looks, next::Next, order::Looked, outage::Outage, settle::Settled};
+use self::{
+    looks::Looks,
+    orphan::Orphan,
+    outage::Outage,
+    report::{Next, Report, Work},
+};
 pub use order::Planner;
 
 use crate::{
-    config::Guard,
-    hand::Hand,
-    handling::{Handler, Row, Verdict},
-    lane::Lane,
-    left_alone::LeftAlone,
-    rule::Rule,
-    service::Service,
-    state_change::StateChange,
-    status::Board,
-    wall::Wall,
+    config::Guard, hand::Hand, handling::Handler, lane::Lane, left_alone::LeftAlone, rule::Rule,
+    service::Service, state_change::StateChange, status::Board, wall::Wall,
 };
 
 /// What rules of a catalog share.
@@ -69,17 +69,6 @@ pub struct Call {
     /// Is it paused?
     pub paused: bool,
 }
-
-/// What came back from the server.
-enum Report {
-    Looked(Box<Looked>),
-    Settled(Settled),
-    Renewed(Settled, Instant),
-    Adopted(Orphan, Result<Vec<Row>, crate::service::Trouble>),
-    Checked(Vec<u64>, Result<Vec<Row>, crate::service::Trouble>),
-}
-
-type Work = LocalBoxFuture<'static, (u64, Option<Verdict>, Duration)>;
 
 /// One rule at work.
 pub struct Agent<S, H> {

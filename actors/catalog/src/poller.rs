@@ -2,11 +2,11 @@
 
 mod console;
 mod idioms;
+mod running;
 mod timing;
 
 use std::{
-    cell::RefCell,
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeSet,
     rc::Rc,
     sync::{Arc, Mutex, MutexGuard},
     time::Duration,
@@ -15,6 +15,10 @@ use std::{
 use orchestrator_supervise::{Answer, Child, ChildCx, Factory, FigureKind, Handle, Slot, StartCx, StopToken};
 use tokio::sync::watch;
 
+use self::{
+    idioms::Idioms,
+    running::{Rules, Running},
+};
 use crate::{
     agent::{Agent, Call, House, Planner},
     config::{CatalogConfig, PlanConfig, RuleConfig},
@@ -28,7 +32,6 @@ use crate::{
     status::{Board, Statuses},
     wall::Wall,
 };
-use idioms::Idioms;
 
 /// What outlives an incarnation: the rules as they are now, what people see of them, and their switches.
 #[derive(Debug, Clone)]
@@ -53,16 +56,6 @@ impl Desk {
         self.paused.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
-
-/// A rule that is at work.
-struct Running {
-    config: RuleConfig,
-    calls: watch::Sender<Call>,
-    retire: StopToken,
-}
-
-/// Rules at work, by name.
-type Rules = Rc<RefCell<BTreeMap<String, Running>>>;
 
 /// The actor.
 pub struct CatalogPoller<S> {

@@ -13,7 +13,10 @@ use lapin::{Channel, Connection, ConnectionProperties, Event, uri::AMQPScheme, u
 use orchestrator_supervise::sanitize;
 use tokio::{net::TcpStream, time::timeout};
 
-use self::{frames::Inflow, socket::Secured};
+use self::{
+    frames::Inflow,
+    socket::{CONNECT_TIMEOUT, Secured},
+};
 use crate::tls::{self, ServerName};
 
 /// Heartbeat that is proposed; the broker may ask for a shorter one. A dead peer is noticed after about twice as long.
@@ -24,9 +27,6 @@ const FRAME: u32 = 131_072;
 
 /// The smallest frame that all brokers agree to, bytes.
 const SMALL_FRAME: u32 = 8_192;
-
-/// A broker that takes longer to let us in counts as away.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The longest wait for the answer to a request (declare, consume, confirm ..) before its connection is given up.
 pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);

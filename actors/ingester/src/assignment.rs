@@ -1,5 +1,6 @@
 //! Which workers each event goes to (spec §7). Pure: entries of the `assigned` stream in, my part of them out.
 
+mod event;
 mod plain;
 
 use std::{collections::BTreeSet, fmt, sync::Arc};
@@ -10,35 +11,17 @@ use serde::{
 };
 use smallvec::SmallVec;
 
-/// A worker's name: the identity of its socket.
-pub type WorkerName = Arc<str>;
-
-/// Where one event's item of each of my active streams goes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Assignment {
-    /// Number of the event.
-    pub event: u64,
-    /// Position of a stream among the active ones, and the workers that its item is sent to; none: it is thrown away.
-    pub streams: SmallVec<[(usize, Addressees); 1]>,
-}
-
-/// Workers that get the same item. Mostly one, as mostly one stream is mine: so an event takes no memory of its own.
-pub type Addressees = SmallVec<[WorkerName; 1]>;
+pub use self::event::{Addressees, Assignment, WorkerName};
+use self::event::{Known, shared};
 
 /// Reads entries for the streams that are active here.
 #[derive(Debug)]
-pub struct Reader {
-    streams: Vec<Arc<str>>,
-    names: BTreeSet<WorkerName>,
-}
-
-/// Names that are kept for sharing; more than that many workers only cost a copy each.
-const NAMES_MAX: usize = 4_096;
+pub struct Reader(Known);
 
 impl Reader {
     /// For the active streams, in the order in which a message has them.
     pub fn new(streams: Vec<Arc<str>>) -> Self {
-        Self { streams, names: BTreeSet::new() }
+        Self(Known { streams, names: BTreeSet::new() })
     }
 
     /// The assignments of one entry that concern an active stream.
@@ -46,7 +29,7 @@ impl Reader {
     /// # Errors
     /// It is not what a controller writes.
     pub fn read(&mut self, entry: &[u8]) -> Result<Vec<Assignment>, serde_json::Error> {
-        match plain::read(self, entry) {
+        match plain::read(&mut self.0, entry) {
             Some(mine) => Ok(mine),
             None => self.read_any(entry),
         }
@@ -54,14 +37,14 @@ impl Reader {
 
     fn read_any(&mut self, entry: &[u8]) -> Result<Vec<Assignment>, serde_json::Error> {
         let mut read = serde_json::Deserializer::from_slice(entry);
-        let mine = Entry(self).deserialize(&mut read)?;
+        let mine = Entry(&mut self.0).deserialize(&mut read)?;
         read.end()?;
         Ok(mine)
     }
 }
 
 /// An entry: nothing is made of what is not mine.
-struct Entry<'a>(&'a mut Reader);
+struct Entry<'a>(&'a mut Known);
 
 impl<'de> DeserializeSeed<'de> for Entry<'_> {
     type Value = Vec<Assignment>;
@@ -88,7 +71,7 @@ impl<'de> Visitor<'de> for Entry<'_> {
 }
 
 /// One event; None if no active stream is in it.
-struct Event<'a>(&'a mut Reader);
+struct Event<'a>(&'a mut Known);
 
 #[derive(Deserialize)]
 #[serde(field_identifier, rename_all = "snake_case")]
@@ -130,7 +113,7 @@ impl<'de> Visitor<'de> for Event<'_> {
 }
 
 /// The streams of an event: mine, in the order of a message.
-struct Streams<'a>(&'a mut Reader);
+struct Streams<'a>(&'a mut Known);
 
 impl<'de> DeserializeSeed<'de> for Streams<'_> {
     type Value = SmallVec<[(usize, Addressees); 1]>;
@@ -148,7 +131,7 @@ impl<'de> Visitor<'de> for Streams<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut streams: A) -> Result<Self::Value, A::Error> {
-        let Reader { streams: known, names } = self.0;
+        let Known { streams: known, names } = self.0;
         let mut mine = Self::Value::with_capacity(known.len());
         while let Some(position) = streams.next_key_seed(Position(known))? {
             let Some(position) = position else {
@@ -237,17 +220,6 @@ impl Visitor<'_> for Name<'_> {
     fn visit_str<E: Error>(self, name: &str) -> Result<Self::Value, E> {
         Ok(shared(self.0, name))
     }
-}
-
-fn shared(names: &mut BTreeSet<WorkerName>, name: &str) -> WorkerName {
-    if let Some(known) = names.get(name) {
-        return known.clone();
-    }
-    let new: WorkerName = name.into();
-    if names.len() < NAMES_MAX {
-        names.insert(new.clone());
-    }
-    new
 }
 
 #[cfg(test)]

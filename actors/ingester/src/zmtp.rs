@@ -11,7 +11,7 @@ mod greeting;
 #[cfg(test)]
 mod properties;
 
-pub use command::{COMMAND_BYTES_MAX, Command, IDENTITY_BYTES_MAX, Ready, SocketType, subscription};
+pub use command::{Command, IDENTITY_BYTES_MAX, Ready, SocketType, subscription};
 pub use error::ZmtpError;
-pub use frame::{Decoder, FrameHeader, FrameLimits, Incoming, encode_message};
+pub use frame::{COMMAND_BYTES_MAX, Decoder, FrameHeader, FrameLimits, Incoming, encode_message};
 pub use greeting::{GREETING_BYTES, Greeting};

@@ -2,10 +2,13 @@
 //! alive whatever takes long, and answers with what happened.
 
 mod push;
+mod renewal;
 mod tenancy;
+mod trouble;
 
 use std::{cell::Cell, time::Duration};
 
+use self::{renewal::renewing, trouble::Trouble};
 use crate::{
     advance::{Action, Event, Mark},
     cursor::Census,
@@ -38,21 +41,6 @@ pub struct Settings {
     pub holder: String,
     /// How long a lease lasts without being renewed.
     pub lease: Duration,
-}
-
-/// Why an action was not carried out.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Trouble {
-    Stopped,
-    LeaseLost,
-    /// Only where nothing is tried again.
-    Failed(Peer, String),
-}
-
-impl From<Stopped> for Trouble {
-    fn from(Stopped: Stopped) -> Self {
-        Self::Stopped
-    }
 }
 
 /// Carries out actions.
@@ -184,7 +172,7 @@ impl<S: Store, Q: Queue, P: Pace> Performer<S, Q, P> {
     async fn read_queue(&mut self) -> Result<Reading, Trouble> {
         loop {
             let asked = self.queue.read();
-            let reason = match tenancy::renewing(&self.store, &self.pace, &self.tenure, asked).await? {
+            let reason = match renewing(&self.store, &self.pace, &self.tenure, asked).await? {
                 Ok(reading) => {
                     self.pace.answered(Peer::Queue);
                     return Ok(reading);

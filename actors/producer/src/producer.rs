@@ -2,77 +2,30 @@
 //!
 //! What is durable is in the database; what people see outlives a restart in [`Desk`].
 
+mod desk;
 mod live;
 
-use std::{
-    sync::{Arc, Mutex, MutexGuard},
-    time::Duration,
-};
+use std::time::Duration;
 
 use orchestrator_supervise::{
     Answer, Child, ChildCx, ConsoleError, ConsoleReply, ConsoleRequest, Factory, Handle, Slot, StartCx,
 };
 use serde_json::json;
-use tokio::sync::watch;
 
 use crate::{
     advance::{Action, Event, Halt, Machine, Rules},
     config::{Compat, ProducerConfig},
-    edge::{MongoStore, faktory::Outages},
+    edge::MongoStore,
     pace::{Pace, Peer, Stopped},
     perform::{Performer, Settings},
     queue::Queue,
     reading::Judgement,
-    status::Status,
     watermark::WaterMarks,
 };
+pub use desk::Desk;
 use live::Live;
 
 const VERBS: &str = "status, pause, resume";
-
-/// What outlives an incarnation: the status for people, and their switch.
-#[derive(Debug, Clone)]
-pub struct Desk {
-    status: Arc<Mutex<Status>>,
-    paused: watch::Sender<bool>,
-    outages: Outages,
-}
-
-impl Desk {
-    /// Not paused.
-    pub fn new() -> Self {
-        Self {
-            status: Arc::new(Mutex::new(Status::starting())),
-            paused: watch::Sender::new(false),
-            outages: Outages::default(),
-        }
-    }
-
-    /// Shows the queue as away also while one of these connections is down and nothing waits for it.
-    #[must_use]
-    pub fn with_outages(self, outages: Outages) -> Self {
-        Self { outages, ..self }
-    }
-
-    /// The answer to `producer status`.
-    fn answer(&self) -> Status {
-        let mut status = self.status().clone();
-        if let Some(reason) = self.outages.reason() {
-            status.away.entry("queue").or_insert(reason);
-        }
-        status
-    }
-
-    fn status(&self) -> MutexGuard<'_, Status> {
-        self.status.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-    }
-}
-
-impl Default for Desk {
-    fn default() -> Self {
-        Self::new()
-    }
-}
 
 /// How an incarnation's work ended.
 enum Ended {

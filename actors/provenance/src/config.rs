@@ -161,7 +161,7 @@ impl ProvenanceConfig {
         }
         wrong.extend(self.check_addresses());
         if self.amqp.url.contains('@') && !self.amqp.url.contains("//guest:guest@") {
-            wrong.push(format!("provenance.amqp.url = ..: {}", hide("url_file")));
+            wrong.push(format!("provenance.amqp.url = ..: {}", stores::hide("url_file")));
         }
         wrong.extend(self.postgres.check().map(|reason| format!("provenance.postgres.dsn = ..: {reason}")));
         wrong.extend(self.mongodb.check().map(|reason| format!("provenance.mongodb.uri = ..: {reason}")));
@@ -222,10 +222,6 @@ impl AmqpConfig {
     pub fn target(&self) -> Result<String, String> {
         secret(self.url_file.as_deref(), &self.url, "provenance.amqp.url_file")
     }
-}
-
-fn hide(file_key: &str) -> String {
-    format!("it may hold a password: put it into a file and name that in {file_key}")
 }
 
 impl Default for ProvenanceConfig {

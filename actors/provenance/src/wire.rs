@@ -9,18 +9,15 @@ mod cursor;
 mod date;
 mod encoding;
 mod item;
+mod item_error;
 
 pub use ack::{NotAnAck, decode_ack, encode_ack};
 pub use encoding::{encode, encode_bare};
-pub use item::ItemError;
+pub use item_error::ItemError;
 
 use bytes::Bytes;
 
-use crate::{
-    method::Method,
-    row::{Rows, Sha1Git},
-    wire::cursor::Cursor,
-};
+use crate::{method::Method, row::Rows, wire::cursor::Cursor};
 
 /// The only key of a body that counts.
 const DATA: &[u8] = b"data";
@@ -179,11 +176,6 @@ fn items<'a, T>(
         }
     }
     Ok(Decoded { rows: wrap(rows), positions: Positions { gaps }, malformed })
-}
-
-/// An identifier, if that is what the bytes are.
-fn id(bytes: &[u8]) -> Option<Sha1Git> {
-    bytes.try_into().ok().map(Sha1Git)
 }
 
 #[cfg(test)]

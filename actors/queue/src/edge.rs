@@ -6,4 +6,5 @@ pub(crate) mod housekeeper;
 pub mod inotify;
 pub mod sqlite;
 pub(crate) mod store_thread;
+pub(crate) mod unix_time;
 pub mod worker_socket;

@@ -6,48 +6,18 @@
 
 mod long_line;
 mod row_batch;
+mod skip;
 
+use self::skip::{KEPT_BYTES_MAX, is_space};
+pub use self::{
+    long_line::LongLine,
+    row_batch::{BATCH_TEXT_BYTES, RowBatch},
+    skip::{LINE_BYTES_MAX, SkipReason},
+};
 use crate::protocol::ATTR_PATH_BYTES_MAX;
-
-pub use long_line::LongLine;
-pub use row_batch::RowBatch;
-
-/// How much text one [`RowBatch`] holds, in bytes; a longer line is alone in its batch.
-pub const BATCH_TEXT_BYTES: usize = 4 << 20;
-
-/// Longest line, in bytes without its end: a payload of 64 MiB with its attribute path. A longer one is skipped.
-pub const LINE_BYTES_MAX: usize = (64 << 20) + (64 << 10);
-
-/// Most that is kept of a line whose end was not fed yet, in bytes; more than the longest attribute path.
-const KEPT_BYTES_MAX: usize = 128 << 10;
 
 /// How many skipped lines one [`Fed`] names; the rest is only counted.
 const SKIPS_NAMED: usize = 8;
-
-/// Why a line gives no row.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum SkipReason {
-    /// Nothing to tell an attribute path from its payload.
-    #[error("there is no space: write ATTR_PATH PAYLOAD")]
-    NoSpace,
-    /// [R04-R06]
-    #[error("it is not utf-8: write utf-8")]
-    NotUtf8,
-    /// Over [`ATTR_PATH_BYTES_MAX`].
-    #[error(
-        "its attribute path has {bytes} bytes: keep it within {ATTR_PATH_BYTES_MAX}, or no DONE could report it"
-    )]
-    AttrPathTooLong {
-        /// Length of the attribute path.
-        bytes: u64,
-    },
-    /// Over [`LINE_BYTES_MAX`].
-    #[error("it has {bytes} bytes: keep lines within {LINE_BYTES_MAX}")]
-    LineTooLong {
-        /// Length of the line.
-        bytes: u64,
-    },
-}
 
 /// A line that gives no row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -204,11 +174,6 @@ fn split(line: &str) -> Result<(&str, &str), SkipReason> {
         return Err(SkipReason::AttrPathTooLong { bytes: attr_path.len() as u64 });
     }
     Ok((attr_path, payload.ok_or(SkipReason::NoSpace)?))
-}
-
-/// White space as Python's `str.isspace` has it: Rust's lacks the four separators U+001C to U+001F (C19).
-fn is_space(c: char) -> bool {
-    c.is_whitespace() || matches!(c, '\u{1c}'..='\u{1f}')
 }
 
 #[cfg(test)]

@@ -7,9 +7,8 @@ use std::ffi::OsString;
 use tokio::sync::oneshot;
 
 use crate::{
-    edge::sqlite::{Counts, Peeked, RunCount},
     file_name::FetcherFile,
-    storage::{Batch, HandoutId, Job, Requeued, RunId, RunState, StorageError},
+    storage::{Batch, Counts, HandoutId, Job, Peeked, Requeued, RunCount, RunId, RunState, StorageError},
 };
 
 /// From the worker socket to the store. One connection has at most one [`Self::Ready`] or [`Self::Done`] in work.

@@ -129,7 +129,7 @@ fn gone() -> ConsoleError {
     ConsoleError::Refused("the store was restarted before it answered: ask again".to_owned())
 }
 
-fn peeked(job: crate::edge::sqlite::Peeked) -> Value {
+fn peeked(job: crate::storage::Peeked) -> Value {
     json!({
         "attr_path": job.attr_path,
         "payload": job.payload,

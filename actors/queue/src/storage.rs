@@ -6,11 +6,13 @@
 mod attr;
 mod batch;
 mod error;
+mod inspection;
 mod order;
 
 pub use attr::{AttrState, Dispatch, LogRow, Place, Row, Undo, is_expired, is_held};
 pub use batch::{Batch, Entry};
 pub use error::StorageError;
+pub use inspection::{Counts, Peeked, RunCount};
 pub use order::GroupKey;
 
 use std::time::{Duration, Instant};

@@ -2,7 +2,7 @@
 
 use std::{
     pin::Pin,
-    sync::{Arc, Mutex},
+    sync::Arc,
     task::{Context as TaskContext, Poll},
     time::Instant,
 };
@@ -14,62 +14,15 @@ use actix::{
 };
 
 use crate::{
-    Exit, Vitals,
-    child::{Answer, Child, ChildCx, Form, Handle},
+    Exit,
+    child::{Answer, Cell, Child, ChildCx, Form, Handle, Next, NextChild, Shared},
     gauge::{MessageStats, Seat},
     guard::guard,
     hand::InHand,
-    mailbox::Mailbox,
 };
 
 /// Messages handled in one go before the arbiter, and with it pause and kill, gets its turn.
 const BREATH: u32 = 64;
-
-/// What cell and runner share.
-pub(crate) struct Shared<A: Child> {
-    pub(crate) vitals: Arc<Vitals>,
-    pub(crate) mailbox: Mailbox<A>,
-    exit: Mutex<Option<Exit>>,
-}
-
-impl<A: Child> Shared<A> {
-    pub(crate) fn new(vitals: Arc<Vitals>, mailbox: Mailbox<A>) -> Arc<Self> {
-        Arc::new(Self { vitals, mailbox, exit: Mutex::new(None) })
-    }
-
-    /// The first fault counts: the stop that follows does not overwrite it, but it overwrites the stop before it.
-    pub(crate) fn set_exit(&self, exit: Exit) {
-        let mut word = self.exit.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        if !word.as_ref().is_some_and(Exit::is_abnormal) {
-            *word = Some(exit);
-        }
-    }
-
-    pub(crate) fn take_exit(&self) -> Option<Exit> {
-        self.exit.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take()
-    }
-}
-
-/// What the body puts down before it restarts the cell.
-pub(crate) enum Next<A> {
-    /// Nothing follows: the cell is vacated.
-    Vacate,
-    /// Nothing follows, and the old incarnation panicked: it still gets its `stopped`.
-    Bury,
-    /// A fresh incarnation.
-    Occupy(A),
-}
-
-/// Where the body puts it.
-pub(crate) type NextChild<A> = std::rc::Rc<std::cell::RefCell<Next<A>>>;
-
-/// Holds the current incarnation, or none between two.
-pub(crate) struct Cell<A: Child> {
-    child: Option<A>,
-    next: NextChild<A>,
-    shared: Arc<Shared<A>>,
-    breath: u32,
-}
 
 impl<A: Child> Cell<A> {
     pub(crate) fn vacant(shared: Arc<Shared<A>>, next: NextChild<A>) -> Self {

@@ -1,17 +1,18 @@
-//! What a subsystem's actor implements, and the context it is handed.
+//! The traits of a subsystem's actor, and the types around one: context, mailbox and cell. Each of them names the others.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    cell::RefCell,
+    rc::Rc,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use actix::{
-    ActorContext, AsyncContext, Context, Message,
+    ActorContext, Addr, AsyncContext, Context, Message,
     fut::{ActorFutureExt, LocalBoxActorFuture, wrap_future},
 };
 
-use crate::{
-    Exit, Fault, Vitals,
-    cell::{Cell, Shared},
-    mailbox::Mailbox,
-};
+use crate::{Exit, Fault, Vitals, gauge::Gauge};
 
 /// An actor of the tree. A restart drops it and makes a fresh one; its mailbox stays.
 pub trait Child: Sized + Unpin + 'static {
@@ -54,6 +55,58 @@ impl<A: Child> Answer<A, ()> {
     pub fn done() -> Self {
         Self::now(())
     }
+}
+
+/// Sends to an actor. Cheap to clone; never closes before the process ends.
+pub struct Mailbox<A: Child> {
+    pub(crate) addr: Addr<Cell<A>>,
+    pub(crate) gauge: Arc<Gauge>,
+}
+
+/// What cell and runner share.
+pub(crate) struct Shared<A: Child> {
+    pub(crate) vitals: Arc<Vitals>,
+    pub(crate) mailbox: Mailbox<A>,
+    exit: Mutex<Option<Exit>>,
+}
+
+impl<A: Child> Shared<A> {
+    pub(crate) fn new(vitals: Arc<Vitals>, mailbox: Mailbox<A>) -> Arc<Self> {
+        Arc::new(Self { vitals, mailbox, exit: Mutex::new(None) })
+    }
+
+    /// The first fault counts: the stop that follows does not overwrite it, but it overwrites the stop before it.
+    pub(crate) fn set_exit(&self, exit: Exit) {
+        let mut word = self.exit.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if !word.as_ref().is_some_and(Exit::is_abnormal) {
+            *word = Some(exit);
+        }
+    }
+
+    pub(crate) fn take_exit(&self) -> Option<Exit> {
+        self.exit.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take()
+    }
+}
+
+/// What the body puts down before it restarts the cell.
+pub(crate) enum Next<A> {
+    /// Nothing follows: the cell is vacated.
+    Vacate,
+    /// Nothing follows, and the old incarnation panicked: it still gets its `stopped`.
+    Bury,
+    /// A fresh incarnation.
+    Occupy(A),
+}
+
+/// Where the body puts it.
+pub(crate) type NextChild<A> = Rc<RefCell<Next<A>>>;
+
+/// Holds the current incarnation, or none between two.
+pub(crate) struct Cell<A: Child> {
+    pub(crate) child: Option<A>,
+    pub(crate) next: NextChild<A>,
+    pub(crate) shared: Arc<Shared<A>>,
+    pub(crate) breath: u32,
 }
 
 /// What a child may do with its own life.

@@ -5,8 +5,6 @@ use std::{
     time::Instant,
 };
 
-use crate::Vitals;
-
 /// The works in hand of one child, oldest first: a message, and what its handler or a future of the child names beside.
 #[derive(Debug, Default)]
 pub(crate) struct Hand(Mutex<Held>);
@@ -21,18 +19,18 @@ struct Held {
 /// Holds the name of the work in hand; dropping it ends the work.
 #[derive(Debug)]
 pub struct InHand {
-    vitals: Arc<Vitals>,
+    hand: Arc<Hand>,
     id: u64,
 }
 
 impl Hand {
-    pub(crate) fn take(&self, vitals: Arc<Vitals>, name: &'static str) -> InHand {
+    pub(crate) fn take(self: &Arc<Self>, name: &'static str) -> InHand {
         let mut held = self.lock();
         let id = held.next;
         held.next += 1;
         held.lost = None;
         held.works.push((id, name, Instant::now()));
-        InHand { vitals, id }
+        InHand { hand: self.clone(), id }
     }
 
     /// The work that lasts longest.
@@ -70,6 +68,6 @@ impl Hand {
 
 impl Drop for InHand {
     fn drop(&mut self) {
-        self.vitals.hand().put_down(self.id);
+        self.hand.put_down(self.id);
     }
 }

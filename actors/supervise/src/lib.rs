@@ -35,6 +35,7 @@ mod runner;
 mod snapshot;
 mod spec;
 mod stamped;
+mod start_cx;
 mod state;
 mod strategy;
 #[cfg(feature = "testing")]
@@ -63,8 +64,9 @@ pub use park::block_on;
 pub use reply::{Pending, Reply, reply};
 pub use root::Root;
 pub use snapshot::*;
-pub use spec::{ChildSpec, Factory, OnRestart, Placement, Shutdown, Start, StartCx, SupervisorSpec};
+pub use spec::{ChildSpec, Factory, OnRestart, Placement, Shutdown, Start, SupervisorSpec};
 pub use stamped::Stamped;
+pub use start_cx::StartCx;
 pub use state::State;
 pub use strategy::{Restart, Strategy};
 pub use text::{TEXT_MAX, escape_json, is_escaped, sanitize, sanitize_to};

@@ -5,9 +5,10 @@ use std::{fmt, sync::Arc, time::Duration};
 use actix::{Addr, Message, dev::channel};
 use futures_util::future::BoxFuture;
 
+pub use crate::child::Mailbox;
 use crate::{
-    cell::{Cell, Envelope},
-    child::{Child, Handle},
+    cell::Envelope,
+    child::{Cell, Child, Handle},
     gauge::Gauge,
 };
 
@@ -39,12 +40,6 @@ pub enum AskError {
     /// The message was lost: the child ended while it had it in hand, or a purge dropped it.
     #[error("the child ended or was purged before it answered: retry")]
     Lost,
-}
-
-/// Sends to an actor. Cheap to clone; never closes before the process ends.
-pub struct Mailbox<A: Child> {
-    addr: Addr<Cell<A>>,
-    gauge: Arc<Gauge>,
 }
 
 /// The receiving end, to be put into one child's [`Factory`](crate::Factory).

@@ -2,10 +2,8 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use tokio_util::sync::CancellationToken;
-
 use crate::{
-    Fault, Limits, Restart, Strategy, Tree, Vitals,
+    Fault, Limits, Restart, StartCx, Strategy,
     body::{Body, BodyCx, actor::ActorBody, task::TaskBody, thread::ThreadBody},
     child::Child,
     console::ConsoleRequest,
@@ -82,21 +80,6 @@ pub struct SupervisorSpec {
     pub(crate) strategy: Strategy,
     pub(crate) limits: Limits,
     pub(crate) children: Vec<ChildSpec>,
-}
-
-/// What an incarnation is started with.
-#[derive(Clone)]
-pub struct StartCx {
-    /// Position in a pool, else 0.
-    pub index: usize,
-    /// The child's figures, link and state.
-    pub vitals: Arc<Vitals>,
-    /// Cancelled when the child must stop: drain what waits, then end.
-    pub stop: CancellationToken,
-    /// Number of this incarnation, from 1.
-    pub incarnation: u64,
-    /// The tree, for planned restarts of siblings.
-    pub tree: Tree,
 }
 
 /// Makes incarnations of one child.
@@ -280,14 +263,5 @@ impl fmt::Debug for Start {
 impl fmt::Debug for Factory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.kind)
-    }
-}
-
-impl fmt::Debug for StartCx {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("StartCx")
-            .field("path", &self.vitals.path())
-            .field("incarnation", &self.incarnation)
-            .finish_non_exhaustive()
     }
 }

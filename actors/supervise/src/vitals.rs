@@ -62,7 +62,7 @@ pub struct Vitals {
     started_ms: AtomicU64,
     intake: watch::Sender<Intake>,
     panic_next: AtomicBool,
-    hand: Hand,
+    hand: Arc<Hand>,
     last_exit: Mutex<Option<LastExit>>,
     gauges: Mutex<Vec<(&'static str, Arc<Gauge>)>>,
     link: Mutex<Option<Arc<LinkEntry>>>,
@@ -85,7 +85,7 @@ impl Vitals {
             started_ms: AtomicU64::new(0),
             intake: watch::Sender::default(),
             panic_next: AtomicBool::new(false),
-            hand: Hand::default(),
+            hand: Arc::default(),
             last_exit: Mutex::new(None),
             gauges: Mutex::new(Vec::new()),
             link: Mutex::new(None),
@@ -260,7 +260,7 @@ impl Vitals {
 
     /// Names the work in hand until the guard is dropped, so that a stuck child shows what it is stuck in.
     pub fn hold(self: &Arc<Self>, name: &'static str) -> InHand {
-        let guard = self.hand.take(self.clone(), name);
+        let guard = self.hand.take(name);
         assert!(!self.panic_next.swap(false, AcqRel), "injected panic");
         guard
     }

@@ -1,42 +1,17 @@
 //! Claims whose answer is lost: whether they were written is read back by their token.
 
-use std::{rc::Rc, time::Duration};
+use std::time::Duration;
 
 use futures_util::{FutureExt, future::LocalBoxFuture};
 use tokio::time::Instant;
 
-use super::{Agent, Report, order::Target, outage::at_most};
+use super::{Agent, order::Target, orphan::Orphan, outage::at_most, report::Report};
 use crate::{
     handling::{Handler, Row},
     service::{Get, Reply, Service, Trouble},
-    state_change::{Planned, rows},
+    state_change::rows,
     status::Count,
 };
-
-/// A claim of which it is not known whether it was written.
-#[derive(Debug)]
-pub(super) struct Orphan {
-    token: Rc<str>,
-    plan: Vec<Planned>,
-    target: Target,
-    /// When it was asked for: its lease begins then.
-    began: Instant,
-    /// When to ask next.
-    next: Instant,
-    asked: u32,
-}
-
-impl Orphan {
-    pub(super) fn new(
-        token: Rc<str>,
-        plan: Vec<Planned>,
-        began: Instant,
-        target: Target,
-        now: Instant,
-    ) -> Self {
-        Self { token, plan, target, began, next: now, asked: 0 }
-    }
-}
 
 impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
     /// When the next one is to be asked for.

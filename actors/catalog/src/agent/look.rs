@@ -7,65 +7,23 @@ use orchestrator_supervise::sanitize;
 use tokio::time::Instant;
 
 use super::{
-    Agent, Report,
-    adopt::Orphan,
+    Agent,
     order::{Left, Looked, MARGIN, Order, Target},
+    orphan::Orphan,
     outage::at_most,
+    report::Report,
 };
 use crate::{
     hand::Held,
     handling::{Handler, Row},
     path,
     service::{Service, Trouble},
-    state_change::{Outcome, Planned, StateChange, key},
+    state_change::{Outcome, Planned, key},
     status::Count,
 };
 
 /// A rule that the server refuses is tried again after that: the table may have been changed.
 const PARKED: Duration = Duration::from_secs(300);
-
-/// The two looks of a rule. Each is away while it is under way.
-pub(super) struct Looks {
-    candidates: Option<StateChange>,
-    others: Option<StateChange>,
-    /// There may be candidates.
-    pub(super) wanted: bool,
-    /// The ETag at which there were none.
-    idle: Option<String>,
-    /// The ETag of the last look for candidates, and for what others hold.
-    seen: [Option<String>; 2],
-    /// When a lease of somebody else ends.
-    soonest: Option<Instant>,
-    /// Not before that it is looked for what others hold, unless a lease ends.
-    others_from: Instant,
-}
-
-impl Looks {
-    pub(super) fn new(candidates: StateChange, others: Option<StateChange>) -> Self {
-        Self {
-            candidates: Some(candidates),
-            others,
-            wanted: true,
-            idle: None,
-            seen: [None, None],
-            soonest: None,
-            others_from: Instant::now(),
-        }
-    }
-
-    /// Looks again, also if nothing has changed.
-    pub(super) fn anew(&mut self) {
-        self.wanted = true;
-        self.idle = None;
-    }
-
-    /// When to look for what others hold; None: when a look for candidates has told of a change.
-    pub(super) fn others_due(&self) -> Option<Instant> {
-        self.others.as_ref()?;
-        let changed = (self.seen[0].is_none() || self.seen[0] != self.seen[1]).then_some(self.others_from);
-        [self.soonest, changed].into_iter().flatten().min()
-    }
-}
 
 impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
     /// Begins a look, if it is not under way.

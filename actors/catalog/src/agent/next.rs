@@ -4,18 +4,12 @@ use futures_util::{FutureExt, StreamExt, future::LocalBoxFuture, stream::Futures
 use orchestrator_supervise::StopToken;
 use tokio::time::Instant;
 
-use super::{Agent, Call, Report, Work, order::Target};
+use super::{
+    Agent, Call,
+    order::Target,
+    report::{Next, Report, Work},
+};
 use crate::{handling::Handler, rule::Ending, service::Service, status::Count};
-
-/// What is next.
-pub(super) enum Next {
-    /// Ask the server.
-    Errand(LocalBoxFuture<'static, Report>),
-    /// Wait, at the most until then.
-    Wait(Option<Instant>),
-    /// Nothing ever again.
-    Finished,
-}
 
 impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
     /// What people and notices want.

@@ -3,7 +3,10 @@
 use futures_util::{FutureExt, future::LocalBoxFuture};
 use tokio::time::Instant;
 
-use super::{Agent, Report, settle::Settled};
+use super::{
+    Agent,
+    report::{Report, Settled},
+};
 use crate::{
     hand::{Batch, told},
     handling::Handler,

@@ -6,7 +6,11 @@ use futures_util::{FutureExt, future::LocalBoxFuture};
 use orchestrator_supervise::sanitize;
 use tokio::time::Instant;
 
-use super::{Agent, Report, adopt::read};
+use super::{
+    Agent,
+    adopt::read,
+    report::{Report, Settled},
+};
 use crate::{
     hand::{Batch, told},
     handling::{Handler, Row, Verdict},
@@ -17,12 +21,6 @@ use crate::{
     status::Count,
     template::Meaning,
 };
-
-/// What was written, and the answer.
-pub(super) struct Settled {
-    pub(super) batch: Batch,
-    pub(super) answer: Result<Reply, Trouble>,
-}
 
 impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
     /// A handler has ended.

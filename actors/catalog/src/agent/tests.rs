@@ -15,7 +15,7 @@ use self::table::{Accident, Table};
 use super::*;
 use crate::{
     config::RuleConfig,
-    handling::Task,
+    handling::{Row, Task, Verdict},
     status::{RuleStatus, Statuses},
 };
 

@@ -6,7 +6,7 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-use super::Rules;
+use super::running::Rules;
 use crate::{
     edge::notices::{Heard, Notices},
     polling::Polling,

@@ -23,11 +23,11 @@ use lapin::{AsyncTcpStream, Connection, ConnectionProperties, uri::AMQPUri};
 use tokio::time::{Sleep, sleep};
 use tokio_util::compat::TokioAsyncReadCompatExt;
 
-use super::{
-    CONNECT_TIMEOUT,
-    frames::{Follower, Inflow},
-};
+use super::frames::{Follower, Inflow};
 use crate::tls::{ServerName, TlsConnector};
+
+/// A broker that takes longer to let us in counts as away.
+pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// TLS for connections to one host.
 #[derive(Clone)]

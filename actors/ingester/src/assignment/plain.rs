@@ -1,19 +1,19 @@
 //! Entries as the controller writes them: without space or escapes, each field once. They are read several times faster than JSON in
-//! general; whatever is any different is left to the general reader.
+//! general; whatever is any different is left to the general known.
 
-use super::{Addressees, Assignment, Reader, shared};
+use super::event::{Addressees, Assignment, Known, shared};
 
 /// Digits that fit 64 bits for certain.
 const DIGITS_MAX: usize = 18;
 
 /// The assignments of an entry that concern an active stream. None: it is not plain.
-pub(super) fn read(reader: &mut Reader, entry: &[u8]) -> Option<Vec<Assignment>> {
+pub(super) fn read(known: &mut Known, entry: &[u8]) -> Option<Vec<Assignment>> {
     let mut scan = Scan { bytes: entry, at: 0 };
     let mut mine = Vec::new();
     scan.eat(b'[')?;
     if scan.eat(b']').is_none() {
         loop {
-            mine.extend(event(reader, &mut scan)?);
+            mine.extend(event(known, &mut scan)?);
             if scan.last(b']')? {
                 break;
             }
@@ -23,13 +23,13 @@ pub(super) fn read(reader: &mut Reader, entry: &[u8]) -> Option<Vec<Assignment>>
 }
 
 /// One event; the inner None if no active stream is in it.
-fn event(reader: &mut Reader, scan: &mut Scan<'_>) -> Option<Option<Assignment>> {
+fn event(known: &mut Known, scan: &mut Scan<'_>) -> Option<Option<Assignment>> {
     let (mut number, mut streams) = (None, None);
     scan.eat(b'{')?;
     loop {
         match scan.key()? {
             "event_number" if number.is_none() => number = Some(scan.number()?),
-            "assignments" if streams.is_none() => streams = Some(assignments(reader, scan)?),
+            "assignments" if streams.is_none() => streams = Some(assignments(known, scan)?),
             _ => return None,
         }
         if scan.last(b'}')? {
@@ -41,7 +41,7 @@ fn event(reader: &mut Reader, scan: &mut Scan<'_>) -> Option<Option<Assignment>>
 }
 
 fn assignments(
-    reader: &mut Reader,
+    known: &mut Known,
     scan: &mut Scan<'_>,
 ) -> Option<smallvec::SmallVec<[(usize, Addressees); 1]>> {
     let mut mine = smallvec::SmallVec::new();
@@ -51,8 +51,8 @@ fn assignments(
     }
     loop {
         let stream = scan.key()?;
-        let position = reader.streams.iter().position(|known| &**known == stream);
-        let workers = addressees(reader, scan, position.is_some())?;
+        let position = known.streams.iter().position(|name| &**name == stream);
+        let workers = addressees(known, scan, position.is_some())?;
         if let Some(position) = position {
             // An error here is a place that is free.
             let at = mine.binary_search_by_key(&position, |(position, _)| *position).err()?;
@@ -64,7 +64,7 @@ fn assignments(
     }
 }
 
-fn addressees(reader: &mut Reader, scan: &mut Scan<'_>, wanted: bool) -> Option<Addressees> {
+fn addressees(known: &mut Known, scan: &mut Scan<'_>, wanted: bool) -> Option<Addressees> {
     let mut workers = Addressees::new();
     scan.eat(b'[')?;
     if scan.eat(b']').is_some() {
@@ -73,7 +73,7 @@ fn addressees(reader: &mut Reader, scan: &mut Scan<'_>, wanted: bool) -> Option<
     loop {
         let name = scan.text()?;
         if wanted {
-            workers.push(shared(&mut reader.names, name));
+            workers.push(shared(&mut known.names, name));
         }
         if scan.last(b']')? {
             return Some(workers);

@@ -70,7 +70,7 @@ proptest! {
             entry.truncate(cut.index(entry.len()));
         }
         let mut reader = reader(&["eiger", "pcap"]);
-        if let Some(quick) = plain::read(&mut reader, &entry) {
+        if let Some(quick) = plain::read(&mut reader.0, &entry) {
             prop_assert_eq!(reader.read_any(&entry).ok(), Some(quick));
         }
     }
@@ -79,7 +79,7 @@ proptest! {
 #[test]
 fn what_controllers_write_is_plain() {
     let entry = br#"[{"event_number":0,"assignments":{"eiger":["w1"],"other":["w2"]}},{"event_number":10,"assignments":{}}]"#;
-    let read = plain::read(&mut reader(&["eiger"]), entry).unwrap();
+    let read = plain::read(&mut reader(&["eiger"]).0, entry).unwrap();
     assert_eq!(read, [Assignment { event: 0, streams: smallvec![(0, smallvec!["w1".into()])] }]);
 }
 

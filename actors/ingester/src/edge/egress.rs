@@ -11,7 +11,10 @@ mod connection;
 mod display;
 mod house;
 mod kernel_queue;
+mod limits;
 mod listener;
+mod message;
+mod peer_state;
 mod peers;
 #[cfg(test)]
 mod properties;
@@ -23,78 +26,17 @@ mod staging;
 
 use std::{
     net::SocketAddr,
-    path::PathBuf,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::{Duration, Instant},
+    time::Instant,
 };
 
-use bytes::Bytes;
 use tokio::sync::Notify;
 
 pub use house::factory;
 pub use spill::spill_factory;
 
-use self::{
-    peers::{Offer, Peers},
-    queue::wire_bytes,
-};
-use crate::item::Parts;
-
-/// Frames up to this length are copied once a peer has a backlog: they are slices of the block that they were read into, and would pin it.
-const SMALL_FRAME: usize = 64 * 1024;
-
-/// A peer with more waiting than this, bytes, has a backlog.
-const BACKLOG: usize = 1 << 20;
-
-/// What the egress may hold.
-#[derive(Debug, Clone)]
-pub struct EgressLimits {
-    /// Memory for what waits for one worker, bytes. A single message over it is taken where nothing else waits.
-    pub bytes_per_peer: usize,
-    /// Disk for what is over that, bytes in all; 0 for none.
-    pub spill_bytes: u64,
-    /// Where spilled messages are kept, in files without a name.
-    pub spill_dir: PathBuf,
-    /// Length of such a file, bytes; it is given back once it is read.
-    pub segment_bytes: u64,
-    /// The most connections at a time; None: what the limit on open files sensibly allows.
-    pub connections_max: Option<usize>,
-    /// How long a handshake may take.
-    pub handshake_deadline: Duration,
-}
-
-impl Default for EgressLimits {
-    fn default() -> Self {
-        Self {
-            bytes_per_peer: 64 << 20,
-            spill_bytes: 0,
-            spill_dir: std::env::temp_dir(),
-            segment_bytes: 64 << 20,
-            connections_max: None,
-            handshake_deadline: Duration::from_secs(5),
-        }
-    }
-}
-
-/// One message to workers. Shared by the queues of all that get it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Message {
-    /// Its first part, the JSON header (spec §4).
-    pub header: Bytes,
-    /// The other parts: the frames of all streams, in the header's order.
-    pub frames: Parts,
-}
-
-impl Message {
-    /// Bytes on the wire.
-    pub fn wire_bytes(&self) -> usize {
-        wire_bytes(std::iter::once(self.header.len()).chain(self.frames.iter().map(Bytes::len)))
-    }
-
-    fn parts(&self) -> Vec<Bytes> {
-        std::iter::once(&self.header).chain(&self.frames).cloned().collect()
-    }
-}
+use self::peers::{Offer, Peers};
+pub use self::{limits::EgressLimits, message::Message, peer_state::PeerState};
 
 /// A sign of life (spec §4).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -109,27 +51,6 @@ pub struct Ping {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the worker's queue is full: wait until it has room")]
 pub struct Full;
-
-/// What is known of one worker.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PeerState {
-    /// Its name.
-    pub worker: Arc<str>,
-    /// Whether it has a connection.
-    pub connected: bool,
-    /// Memory that its messages take, bytes, with what goes to disk.
-    pub queued_bytes: usize,
-    /// Messages that wait, those on disk included.
-    pub queued_messages: usize,
-    /// On disk, bytes.
-    pub spilled_bytes: u64,
-    /// Messages that went out, in all mappings since it was first known.
-    pub events_out: u64,
-    /// Bytes that went out.
-    pub bytes_out: u64,
-    /// How long the oldest message that is in memory has waited.
-    pub oldest_age: Option<Duration>,
-}
 
 /// The workers' queues. Cheap to clone; clones share them.
 #[derive(Debug, Clone)]

@@ -9,65 +9,17 @@ mod connection;
 mod entry;
 mod limited;
 mod log;
+mod place;
 mod reader;
 mod updates;
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::sync::Arc;
 
-use orchestrator_supervise::{Backoff, Factory, Fault, InboxSlot, Recipient, StartCx};
-use redis::Client;
-use uuid::Uuid;
+use orchestrator_supervise::{Factory, Fault, InboxSlot, Recipient, StartCx};
 
-use self::connection::{Connection, RequestError};
-pub use self::updates::Position;
 pub(crate) use self::{assigned::follow as follow_assigned, log::factory as log_factory};
+pub use self::{place::Place, updates::Position};
 use crate::messages::{RedisCommand, UpdatesArrived};
-
-/// How long a connection may take to be made, and a command that does not wait to be answered.
-const PATIENCE: Duration = Duration::from_secs(2);
-/// Between two tries.
-const BACKOFF: Backoff = Backoff { first: Duration::from_millis(50), max: Duration::from_secs(2) };
-
-/// Where Redis is, and under which name this ingester is known there.
-#[derive(Clone)]
-pub struct Place {
-    client: Client,
-    endpoint: Arc<str>,
-    name: Arc<str>,
-    service_uuid: Uuid,
-}
-
-impl Place {
-    /// `url` as `redis://[user:password@]host[:port][/db]` or `unix:///path`.
-    ///
-    /// # Errors
-    /// It is none; the text does not repeat it, since it may have a password.
-    pub fn new(url: &str, name: &str, service_uuid: Uuid) -> Result<Self, String> {
-        let client = Client::open(url)
-            .map_err(|_| "no address of Redis: write redis://host:port/0 or unix:///path".to_owned())?;
-        let endpoint = client.get_connection_info().addr().to_string().into();
-        Ok(Self { client, endpoint, name: name.into(), service_uuid })
-    }
-
-    /// Without credentials.
-    pub(crate) fn endpoint(&self) -> &str {
-        &self.endpoint
-    }
-
-    /// A connection on which a command may block for `blocking`, and no reply may be longer than `reply_max` bytes.
-    async fn connect(&self, blocking: Duration, reply_max: usize) -> Result<Connection, RequestError> {
-        Connection::open(self.client.get_connection_info(), blocking, reply_max).await
-    }
-}
-
-impl fmt::Debug for Place {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Place")
-            .field("endpoint", &self.endpoint)
-            .field("name", &self.name)
-            .finish_non_exhaustive()
-    }
-}
 
 /// The child: carries out commands, and hands every update to `ingester`, in order, one batch at a time. `position` is how far
 /// the updates were handled; it outlives the child.
@@ -89,17 +41,4 @@ pub(crate) fn factory(
         }
     });
     factory.with_inbox("commands", &slot)
-}
-
-/// What is said of an error, and what to do.
-fn advice(error: &RequestError, endpoint: &str) -> String {
-    match error {
-        RequestError::Refused(_) => {
-            format!("{error}: look at the keys of redis at {endpoint} and at the user's rights")
-        }
-        RequestError::Failed(_) | RequestError::Silent(_) => {
-            format!("{error}: is Redis running at {endpoint}, and is redis_url right?")
-        }
-        _ => format!("{error}: what answers at {endpoint} does not behave as Redis does"),
-    }
 }

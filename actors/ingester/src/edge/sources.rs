@@ -4,6 +4,7 @@ mod address;
 mod dial;
 mod long;
 mod pandabox;
+mod recognisers;
 mod replay;
 mod sardana;
 mod tally;
@@ -12,70 +13,20 @@ mod zmq;
 use std::sync::Arc;
 
 use crate::{
-    protocol::{
-        Machine, Recognise, albaem::Albaem, contrast::Contrast, eiger_legacy::EigerLegacy, lecroy::Lecroy,
-        pcap::Pcap, stins::Stins, xspress::Xspress,
-    },
     source::{Place, Registry, Source, SourceError, Supply},
     zmtp::SocketType,
 };
 
-use self::long::LongReader;
+use self::{
+    long::LongReader,
+    recognisers::{ZMQ, ZmqProtocol},
+};
 
 pub use address::Address;
 pub use pandabox::PandaBoxSource;
+pub use recognisers::MakeRecogniser;
 pub use sardana::{IdleServers, SardanaSource};
 pub use zmq::ZmqSource;
-
-/// Makes the recogniser of one run.
-pub type MakeRecogniser = fn() -> Box<dyn Recognise>;
-
-/// A protocol over ZeroMQ.
-struct ZmqProtocol {
-    /// Our name of it, and the original's class.
-    names: [&'static str; 2],
-    socket: SocketType,
-    recogniser: MakeRecogniser,
-}
-
-/// In the order in which a raw capture of an unknown protocol is tried: those that ask for more come first.
-const ZMQ: [ZmqProtocol; 7] = [
-    ZmqProtocol {
-        names: ["stins", "ZmqPullSingleIngester"],
-        socket: SocketType::Pull,
-        recogniser: || Box::new(Machine::new(Stins::default())),
-    },
-    ZmqProtocol {
-        names: ["eiger_legacy", "ZmqPullEigerLegacyIngester"],
-        socket: SocketType::Pull,
-        recogniser: || Box::new(Machine::new(EigerLegacy)),
-    },
-    ZmqProtocol {
-        names: ["pcap", "ZmqSubPCAPIngester"],
-        socket: SocketType::Sub,
-        recogniser: || Box::new(Pcap::default()),
-    },
-    ZmqProtocol {
-        names: ["albaem", "ZmqSubAlbaemIngester"],
-        socket: SocketType::Sub,
-        recogniser: || Box::new(Machine::new(Albaem)),
-    },
-    ZmqProtocol {
-        names: ["xspress", "ZmqSubXspressIngester"],
-        socket: SocketType::Sub,
-        recogniser: || Box::new(Xspress::default()),
-    },
-    ZmqProtocol {
-        names: ["contrast", "ZmqSubContrastIngester"],
-        socket: SocketType::Sub,
-        recogniser: || Box::new(Machine::new(Contrast)),
-    },
-    ZmqProtocol {
-        names: ["lecroy", "ZmqSubLecroyIngester"],
-        socket: SocketType::Sub,
-        recogniser: || Box::new(Lecroy::default()),
-    },
-];
 
 impl Registry {
     /// All protocols that are shipped, by our names and by the class names of the original. A ZeroMQ protocol with a `file` in place of
@@ -166,9 +117,4 @@ fn unfit(given: Option<&str>, name: &str, advice: &str) -> Result<(), SourceErro
 
 fn unfit_pace(place: &Place) -> Result<(), SourceError> {
     unfit(place.pace.as_deref(), "pace", "only a `file` has a pace: leave it out")
-}
-
-/// Recognisers of all protocols of which there may be raw captures.
-fn all_recognisers() -> Vec<Box<dyn Recognise>> {
-    ZMQ.iter().map(|protocol| (protocol.recogniser)()).collect()
 }

@@ -5,7 +5,7 @@ use std::{collections::VecDeque, sync::Arc, time::Instant, vec};
 use jiff::Timestamp;
 use orchestrator_supervise::{Figure, Inbox};
 
-use super::{Counts, Tools};
+use super::tools::{Counts, Tools};
 use crate::{
     alignment::{Alignment, Place},
     assignment::{Addressees, Assignment, WorkerName},

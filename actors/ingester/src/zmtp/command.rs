@@ -5,9 +5,6 @@ use orchestrator_supervise::sanitize;
 
 use crate::zmtp::{FrameHeader, ZmtpError};
 
-/// Longest command that is taken, bytes.
-pub const COMMAND_BYTES_MAX: usize = 64 * 1024;
-
 /// Longest identity (RFC 28), bytes.
 pub const IDENTITY_BYTES_MAX: usize = 255;
 

@@ -4,9 +4,12 @@ use std::ops::Deref;
 
 use bytes::{Buf, BufMut, Bytes, BytesMut, buf::Limit};
 
+/// Longest command that is taken, bytes.
+pub const COMMAND_BYTES_MAX: usize = 64 * 1024;
+
 use crate::{
     item::Parts,
-    zmtp::{COMMAND_BYTES_MAX, ZmtpError, buffers::Buffers},
+    zmtp::{ZmtpError, buffers::Buffers},
 };
 
 const MORE: u8 = 1;

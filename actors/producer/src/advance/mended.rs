@@ -4,7 +4,10 @@ mod account;
 
 use std::collections::{HashMap, VecDeque};
 
-use super::{Action, Event, Mark, News, Phase, Rules};
+use super::{
+    report::{News, Phase},
+    step::{Action, Event, Mark, Rules},
+};
 use crate::{
     cursor::{Census, Cursor},
     id::Id,

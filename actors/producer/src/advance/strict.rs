@@ -2,7 +2,10 @@
 
 use std::collections::VecDeque;
 
-use super::{Action, Event, Halt, Mark, Phase};
+use super::{
+    report::Phase,
+    step::{Action, Event, Halt, Mark},
+};
 use crate::{
     reading::{Count, Judgement, blockers},
     stencil::{Misread, Selection, State, Stencil},

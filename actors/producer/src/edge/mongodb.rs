@@ -21,11 +21,8 @@ use crate::{
     stencil::{Ledger, Misread, Selection, Set, Stencil},
     store::{Store, StoreError},
 };
-use layout::object_id;
+use layout::{CONFIG, object_id};
 use session::Session;
-
-/// The `_id` of the configuration document.
-const CONFIG: &str = "config";
 
 /// Documents that cannot be read, of which each list names so many; one is enough to block.
 const MISREAD_MAX: usize = 100;

@@ -1,6 +1,6 @@
 //! Pushes the jobs of one stencil, in chunks, and notes each chunk that was acknowledged before the next one leaves.
 
-use super::{Performer, Trouble, tenancy};
+use super::{Performer, renewal::renewing, trouble::Trouble};
 use crate::{
     advance::{Event, Mark},
     cursor::{Cursor, Rest},
@@ -176,7 +176,7 @@ impl<S: Store, Q: Queue, P: Pace> Performer<S, Q, P> {
             self.ready(todo.len()).await?;
             let stamp = cursor.map(|cursor| Stamp { epoch: cursor.epoch, attempt: cursor.attempt });
             let pushing = self.queue.push(todo, stamp);
-            let pushed = tenancy::renewing(&self.store, &self.pace, &self.tenure, pushing).await?;
+            let pushed = renewing(&self.store, &self.pace, &self.tenure, pushing).await?;
             // Also what is not known to be taken may be in the queue.
             self.level.pushed(todo.len() as u64);
             let (reason, left) = match pushed {

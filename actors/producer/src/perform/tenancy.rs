@@ -1,10 +1,12 @@
 //! The lease while other things go on: taken, renewed in time, and noticed when it is lost.
 
-use std::{cell::Cell, future::Future, pin::pin, time::Duration};
+use std::{future::Future, time::Duration};
 
-use futures_util::future::{Either, select};
-
-use super::{Performer, Trouble};
+use super::{
+    Performer,
+    renewal::{renew, renewing},
+    trouble::Trouble,
+};
 use crate::{
     advance::Event,
     lease::{Claim, Lease, Tenure, claim},
@@ -57,60 +59,6 @@ impl<S: Store, Q: Queue, P: Pace> Performer<S, Q, P> {
             }
         }
         Ok(())
-    }
-}
-
-/// As [`Performer::renewing`], for futures that borrow parts of the performer.
-pub(super) async fn renewing<T>(
-    store: &impl Store,
-    pace: &impl Pace,
-    tenure: &Cell<Option<Tenure>>,
-    future: impl Future<Output = T>,
-) -> Result<T, Trouble> {
-    let mut future = pin!(future);
-    loop {
-        let Some(held) = tenure.get() else { return Ok(future.await) };
-        let due = pin!(pace.timer(Duration::from_millis(held.due_in_ms(pace.now_ms()))));
-        if let Either::Left((output, _)) = select(future.as_mut(), due).await {
-            return Ok(output);
-        }
-        let renewal = pin!(renew(store, pace, tenure, held));
-        match select(future.as_mut(), renewal).await {
-            Either::Left((output, _)) => return Ok(output),
-            Either::Right((renewed, _)) => {
-                if let Err(reason) = renewed? {
-                    // Whoever needs the database waits for it; here it is only tried again soon.
-                    let delay = pace.missed(Peer::Store, reason).min(RETRY);
-                    let pause = pin!(pace.timer(delay));
-                    if let Either::Left((output, _)) = select(future.as_mut(), pause).await {
-                        return Ok(output);
-                    }
-                }
-            }
-        }
-    }
-}
-
-/// Longest delay before a renewal that failed is tried again.
-const RETRY: Duration = Duration::from_millis(500);
-
-/// Renews; the inner error says why the database did not answer.
-async fn renew(
-    store: &impl Store,
-    pace: &impl Pace,
-    tenure: &Cell<Option<Tenure>>,
-    mut held: Tenure,
-) -> Result<Result<(), String>, Trouble> {
-    let asked_ms = pace.now_ms();
-    match store.renew(held.epoch, held.ttl_ms()).await {
-        Ok(true) => {
-            held.renewed(asked_ms);
-            tenure.set(Some(held));
-            pace.answered(Peer::Store);
-            Ok(Ok(()))
-        }
-        Ok(false) => Err(Trouble::LeaseLost),
-        Err(error) => Ok(Err(error.to_string())),
     }
 }
 

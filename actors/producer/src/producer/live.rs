@@ -9,7 +9,7 @@ use std::{
 use orchestrator_edge::{Reconnect, limited};
 use orchestrator_supervise::{Backoff, Figure, FigureKind, StartCx, StopToken, Vitals, sanitize};
 
-use super::Desk;
+use super::desk::Desk;
 use crate::{
     advance::Machine,
     config::ProducerConfig,

@@ -6,7 +6,6 @@ use orchestrator_edge::{has_password, mongodb, secret};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::hide;
 use crate::{
     edge::postgres::{Address, Flavor},
     store::StoreError,
@@ -130,6 +129,11 @@ impl Default for SqliteConfig {
     fn default() -> Self {
         Self { path: "var/provenance.db".into() }
     }
+}
+
+/// Advice for an address with a password, which `file_key` can hold.
+pub(super) fn hide(file_key: &str) -> String {
+    format!("it may hold a password: put it into a file and name that in {file_key}")
 }
 
 #[cfg(test)]

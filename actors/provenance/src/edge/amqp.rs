@@ -8,6 +8,7 @@
 
 mod call;
 mod consumer;
+mod consumer_context;
 mod dead_letter;
 mod desk;
 mod ledger;
@@ -18,7 +19,8 @@ mod topology;
 mod worker_channel;
 
 pub use call::{Call, CallError, Outgoing, Patience};
-pub use consumer::{Consumption, Sink, factory};
+pub use consumer::{Consumption, factory};
+pub use consumer_context::Sink;
 pub use dead_letter::DEAD_LETTER;
 pub use presence::Presence;
 pub use publisher::{Publication, client};

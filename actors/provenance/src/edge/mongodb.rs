@@ -9,6 +9,7 @@
 
 mod error;
 mod layout;
+mod lookup;
 mod occurrences;
 mod read;
 mod session;

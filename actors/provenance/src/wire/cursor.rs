@@ -2,6 +2,8 @@
 
 use rmp::Marker;
 
+use crate::row::Sha1Git;
+
 /// A place in a body. Every reader gives None when the value is of another kind or breaks off; the place is then somewhere
 /// inside it, and whoever wants to go on puts the cursor back first.
 #[derive(Debug, Clone, Copy)]
@@ -205,4 +207,9 @@ impl<'a> Cursor<'a> {
 /// The number in up to eight bytes.
 pub(super) fn big_endian(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0, |value, &byte| value << 8 | u64::from(byte))
+}
+
+/// An identifier, if that is what the bytes are.
+pub(super) fn id(bytes: &[u8]) -> Option<Sha1Git> {
+    bytes.try_into().ok().map(Sha1Git)
 }

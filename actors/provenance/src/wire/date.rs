@@ -8,7 +8,7 @@ use rmp::Marker;
 
 use super::{
     cursor::{Cursor, big_endian},
-    item::ItemError,
+    item_error::ItemError,
 };
 use crate::row::Date;
 

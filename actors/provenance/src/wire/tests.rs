@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::{
     method::Relation,
-    row::{Date, RelationRow, RevisionData},
+    row::{Date, RelationRow, RevisionData, Sha1Git},
 };
 
 fn unhex(text: &str) -> Bytes {

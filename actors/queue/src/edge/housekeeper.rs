@@ -17,7 +17,7 @@ use crate::{
     config::QueueConfig,
     edge::{
         sqlite::{CheckpointMode, Checkpointed, Checkpointer, Inspector},
-        store_thread::unix_time,
+        unix_time::unix_time,
     },
     messages::{Answer, Chore},
     storage::StorageError,

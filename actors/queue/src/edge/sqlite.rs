@@ -30,7 +30,9 @@ mod view;
 pub use checkpoint::{CheckpointMode, Checkpointed, Checkpointer};
 pub use corrupt::set_aside;
 pub(crate) use database_file::release_replaced;
-pub use inspect::{Counts, Inspector, Peeked, RunCount};
+pub use inspect::Inspector;
 pub use open::{Options, Synchronous};
 pub use schema::create_version;
 pub use store::SqliteStore;
+
+pub use crate::storage::Counts;

@@ -5,24 +5,26 @@
 //! files were deleted or replaced is given up, and opened anew by a planned restart, which costs no restart budget.
 
 mod ending;
+mod stopped;
 
 use std::{
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     },
-    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant},
 };
 
 use orchestrator_edge::Reconnect;
 use orchestrator_supervise::{Backoff, Fault, Inbox, InboxSlot, Outbox, StartCx, StopToken, block_on};
 
-use self::ending::{End, Stopped, start_anew};
+use self::stopped::{End, Stopped, start_anew};
 use crate::{
     config::{OnCorrupt, QueueConfig},
     edge::{
         housekeeper::LogCare,
         sqlite::{CheckpointMode, Checkpointer, SqliteStore, release_replaced, set_aside},
+        unix_time::unix_time,
     },
     figures::Figures,
     group_commit::GroupCommit,
@@ -365,10 +367,4 @@ enum Came {
 /// Waits; true when asked to stop meanwhile.
 fn pause(stop: &StopToken, span: Duration) -> bool {
     block_on(Some(Instant::now() + span), stop.cancelled()).is_some()
-}
-
-/// Wall clock in whole seconds since 1970 (contract: `now` of a request).
-pub(crate) fn unix_time() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
 }

@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use super::{ATTR_PATH_BYTES_MAX, LINE_BYTES_MAX, SkipReason, is_space};
+use super::skip::{KEPT_BYTES_MAX, LINE_BYTES_MAX, SkipReason, is_space};
+use crate::protocol::ATTR_PATH_BYTES_MAX;
 
 /// Where such a line is, and what is known of it without its text.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,7 +27,7 @@ enum AttrPath {
 impl LongLine {
     /// A line that begins at `from`, with the bytes that were kept of it and those that follow.
     pub(super) fn begin(from: u64, kept: &[u8], bytes: &[u8]) -> Self {
-        let head = if kept.is_empty() { &bytes[..bytes.len().min(super::KEPT_BYTES_MAX)] } else { kept };
+        let head = if kept.is_empty() { &bytes[..bytes.len().min(KEPT_BYTES_MAX)] } else { kept };
         let text = head.utf8_chunks().next().map_or("", |chunk| chunk.valid());
         let begun = text.len() - text.trim_start_matches(is_space).len();
         let mut line = Self { from, bytes: 0, attr_path: AttrPath::Unknown, number: 0 };

@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use super::BATCH_TEXT_BYTES;
+/// How much text one [`RowBatch`] holds, in bytes; a longer line is alone in its batch.
+pub const BATCH_TEXT_BYTES: usize = 4 << 20;
 
 /// Rows of one file in file order.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]

@@ -13,8 +13,7 @@ use actix::{Context, dev::ContextFut};
 use crate::{
     Exit, Fault, StartCx, Vitals,
     body::{Body, Kill},
-    cell::{Cell, Next, NextChild, Shared},
-    child::Child,
+    child::{Cell, Child, Next, NextChild, Shared},
     guard::guard,
     mailbox::Slot,
 };

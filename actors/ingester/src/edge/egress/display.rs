@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use orchestrator_supervise::{Figure, FigureKind, Vitals, sanitize};
 
-use super::{Egress, PeerState};
+use super::{Egress, peer_state::PeerState};
 
 /// The label of a worker's figures.
 const LABEL: &str = "worker";

@@ -12,9 +12,11 @@ use std::{
 use tokio::{net::TcpStream, sync::Notify};
 
 pub(super) use self::disk::DiskJob;
-use self::disk::list;
 use super::{
-    BACKLOG, EgressLimits, Message, PeerState, SMALL_FRAME, kernel_queue,
+    kernel_queue,
+    limits::{BACKLOG, EgressLimits, SMALL_FRAME},
+    message::Message,
+    peer_state::PeerState,
     queue::{Entry, PeerQueue, Place, RECORD_HEAD, Shares},
     spill_file::SpillFile,
     staging::Staging,
@@ -150,7 +152,7 @@ impl Peers {
             Place::Disk => {
                 self.to_disk_bytes += record_bytes(&entry);
                 peer.queue.push_to_disk(entry.compact(SMALL_FRAME));
-                let listed = list(&mut self.listed, peer, self.shares);
+                let listed = peer.list_in(&mut self.listed, self.shares);
                 if listed { Offer::TakenForDisk } else { Offer::Taken }
             }
             Place::Nowhere => {
@@ -289,6 +291,16 @@ impl Peer {
 
     fn is_attached(&self, id: u64) -> bool {
         self.attached.as_ref().is_some_and(|attached| attached.line.id == id)
+    }
+
+    /// Lists a peer that wants the disk; true if it was not listed.
+    fn list_in(&mut self, listed: &mut VecDeque<Arc<str>>, shares: Shares) -> bool {
+        let wanted = !self.listed && self.queue.wants_disk(shares);
+        if wanted {
+            self.listed = true;
+            listed.push_back(self.name.clone());
+        }
+        wanted
     }
 }
 

@@ -7,8 +7,8 @@ use std::{collections::VecDeque, sync::Arc};
 
 use bytes::{Bytes, BytesMut};
 
-use super::Message;
-use crate::zmtp::{FrameHeader, encode_message};
+use super::message::Message;
+use crate::zmtp::encode_message;
 
 /// Memory that a message takes beside its bytes: its places in queues, and the allocations behind it.
 const ENTRY_BYTES: usize = 128;
@@ -68,11 +68,6 @@ impl Entry {
         };
         Self { body, ..self }
     }
-}
-
-/// Bytes of `parts` lengths on the wire.
-pub(super) fn wire_bytes(parts: impl Iterator<Item = usize>) -> usize {
-    parts.map(|len| FrameHeader::message(len, false).len() + len).sum()
 }
 
 /// Where a message goes.

@@ -7,9 +7,9 @@ use orchestrator_supervise::{Figure, LinkReporter, Vitals};
 use uuid::Uuid;
 
 use super::{
-    BACKOFF, Place, advice,
     connection::{RequestError, shortened},
     entry::{Id, shown},
+    place::{BACKOFF, Place, advice},
     reader::StreamReader,
 };
 

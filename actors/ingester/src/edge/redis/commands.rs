@@ -10,8 +10,8 @@ use serde_json::json;
 use uuid::Uuid;
 
 use super::{
-    Place, advice,
     connection::{Connection, RequestError},
+    place::{Place, advice},
 };
 use crate::messages::{RedisAction, RedisCommand, RedisFailure};
 

@@ -22,7 +22,10 @@ use tokio::{
     time::timeout,
 };
 
-use super::{PATIENCE, limited::Limited};
+use super::limited::Limited;
+
+/// How long a connection may take to be made, and a command that does not wait to be answered.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Why there is no connection, or no reply that can be used. The text is limited.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -12,8 +12,8 @@ use redis::pipe;
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::{
-    Place,
     connection::{Connection, RequestError},
+    place::Place,
 };
 use crate::trouble::{Line, Watch};
 

@@ -10,9 +10,9 @@ use orchestrator_edge::Reconnect;
 use orchestrator_supervise::{FigureKind, Recipient, StartCx};
 
 use super::{
-    BACKOFF, Place, advice,
     connection::{Connection, RequestError, shortened},
     entry::{Id, shown},
+    place::{BACKOFF, Place, advice},
     reader::StreamReader,
 };
 use crate::{messages::UpdatesArrived, updates::ControllerUpdate};

@@ -11,7 +11,7 @@ use tokio::time::{Duration, Instant, sleep_until};
 
 use crate::{
     edge::sources::{
-        MakeRecogniser, all_recognisers,
+        recognisers::{MakeRecogniser, all_recognisers},
         replay::reader::{Entries, Reading},
         tally::Tally,
     },

@@ -10,10 +10,10 @@ use tokio::{io::AsyncWriteExt, net::TcpStream};
 use crate::{
     edge::{
         sources::{
-            MakeRecogniser,
             address::Address,
             dial::{Dialler, PATIENCE},
             long::{LongReader, Messages},
+            recognisers::MakeRecogniser,
             tally::Tally,
         },
         zmtp_stream::{Connection, Local, handshake},

@@ -5,34 +5,11 @@ use std::{cell::Cell, rc::Rc};
 
 use crate::protocol::{
     lax,
-    pickle::value::{Blob, Text, Thing},
+    pickle::value::{Blob, Callable, Dtype, Text, Thing},
 };
 
 /// Longer text and bytes are not decoded.
 const DECODED_MAX: usize = 4096;
-
-/// A global that is known.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Callable {
-    OrderedDict,
-    /// `_codecs.encode`: how protocols 0 to 2 write bytes.
-    Encode,
-    Bytes,
-    ByteArray,
-    Decimal,
-    NumpyDtype,
-    NumpyScalar,
-    NumpyReconstruct,
-    NumpyFromBuffer,
-}
-
-/// A numpy type: its letter, its size in bytes, its byte order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Dtype {
-    kind: u8,
-    size: usize,
-    big_endian: bool,
-}
 
 pub(super) fn global<'a>(module: &[u8], name: &[u8]) -> Thing<'a> {
     Thing::Callable(match (module, name) {

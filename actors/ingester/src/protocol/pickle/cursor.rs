@@ -1,6 +1,6 @@
 //! Bytes of a pickle, taken from the front.
 
-use crate::protocol::pickle::PickleError;
+use crate::protocol::pickle::error::PickleError;
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Cursor<'a> {

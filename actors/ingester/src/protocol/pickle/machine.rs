@@ -2,12 +2,15 @@
 
 use std::{collections::HashMap, rc::Rc};
 
-use crate::protocol::pickle::{PickleError, Top, callable, cursor::Cursor, value::Thing};
+use crate::protocol::pickle::{
+    callable,
+    cursor::Cursor,
+    error::PickleError,
+    value::{Thing, Top},
+};
 
 /// Things on the stack at once, and in the memo.
 const THINGS_MAX: usize = 1 << 20;
-/// Longer tuples are opaque.
-pub(super) const TUPLE_MAX: usize = 8;
 
 #[derive(Debug)]
 pub(super) struct Machine<'a> {

@@ -1,7 +1,7 @@
 //! Opcodes that carry a number, text or bytes.
 
 use crate::protocol::pickle::{
-    PickleError,
+    error::PickleError,
     machine::Machine,
     value::{Blob, Text, Thing},
 };

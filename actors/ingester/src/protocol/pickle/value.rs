@@ -6,10 +6,11 @@ use std::{
     rc::Rc,
 };
 
-use crate::protocol::pickle::callable::{Callable, Dtype};
-
 /// Text and bytes are cut beyond: they are no number and no status then.
 const TOLD_MAX: usize = 4096;
+
+/// Longer tuples are opaque.
+pub(super) const TUPLE_MAX: usize = 8;
 
 /// A value as far as it is told.
 #[derive(Debug, Clone, PartialEq)]
@@ -34,6 +35,45 @@ pub enum Value {
     ByteArray(Vec<u8>),
     /// Anything else.
     Opaque,
+}
+
+/// The dict at the top of a pickle.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Top {
+    /// Members that were asked for, with their last values.
+    pub members: Vec<(&'static str, Value)>,
+    /// Are all its keys strings?
+    pub only_string_keys: bool,
+}
+
+impl Top {
+    /// The member `name`, which was asked for.
+    pub fn get(&self, name: &str) -> Option<&Value> {
+        self.members.iter().find(|(key, _)| *key == name).map(|(_, value)| value)
+    }
+}
+
+/// A global that is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Callable {
+    OrderedDict,
+    /// `_codecs.encode`: how protocols 0 to 2 write bytes.
+    Encode,
+    Bytes,
+    ByteArray,
+    Decimal,
+    NumpyDtype,
+    NumpyScalar,
+    NumpyReconstruct,
+    NumpyFromBuffer,
+}
+
+/// A numpy type: its letter, its size in bytes, its byte order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Dtype {
+    pub(super) kind: u8,
+    pub(super) size: usize,
+    pub(super) big_endian: bool,
 }
 
 /// Text that is shared instead of copied.
@@ -99,7 +139,7 @@ pub(super) enum Thing<'a> {
 impl<'a> Thing<'a> {
     /// A tuple. Those in it that hold tuples themselves become opaque, so that nothing nests deeply.
     pub(super) fn tuple(mut things: Vec<Thing<'a>>) -> Self {
-        if things.len() > super::machine::TUPLE_MAX {
+        if things.len() > TUPLE_MAX {
             return Self::Opaque;
         }
         for thing in &mut things {

@@ -2,7 +2,7 @@
 
 use mongodb::bson::{Document, doc};
 
-use super::{CONFIG, layout::number};
+use super::layout::{CONFIG, number};
 use crate::stencil::{Selection, Set};
 
 /// The stencils of a selection. An open one is whatever is neither 2 nor 3, so also one whose state is missing: it is met, and

@@ -10,6 +10,9 @@ use crate::{
     stencil::{Ledger, Misread, Stencil},
 };
 
+/// The `_id` of the configuration document.
+pub(super) const CONFIG: &str = "config";
+
 const INTEGER: &str = "an integer";
 const IDENTIFIER: &str = "an ObjectId";
 const DOCUMENT: &str = "a document";

@@ -2,7 +2,10 @@
 
 use mongodb::bson::{Document, doc};
 
-use super::{CONFIG, layout::long, session::Session};
+use super::{
+    layout::{CONFIG, long},
+    session::Session,
+};
 use crate::{lease::Lease, store::StoreError};
 
 /// Writes `lease` in place of `seen`; false if that is not there any more.

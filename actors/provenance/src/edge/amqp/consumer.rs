@@ -1,45 +1,40 @@
 //! The child that consumes the queues of all workers of this process, over one connection.
 
 use std::{
-    collections::BTreeMap,
     fmt,
-    sync::{Arc, Mutex, MutexGuard},
+    sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
 
 use futures_util::{StreamExt, stream::FuturesUnordered};
 use orchestrator_edge::{
     Reconnect,
-    amqp::{AmqpError, Broker, Session, Taken},
+    amqp::{AmqpError, Broker, Session},
     limited,
 };
-use orchestrator_supervise::{Factory, Figure, FigureKind, StartCx, StopToken, Vitals};
+use orchestrator_supervise::{Factory, StartCx, StopToken};
 use tokio::{
     sync::{Notify, Semaphore, watch},
     time::sleep,
 };
 
 use super::{
-    dead_letter::DeadLetters, presence::Presence, topology::Topology, worker_channel::WorkerChannel,
+    consumer_context::{ConsumerContext, Figures, PATIENCE, Sink},
+    dead_letter::DeadLetters,
+    presence::Presence,
+    topology::Topology,
+    worker_channel::WorkerChannel,
 };
 use crate::{
     edge::RETRY,
-    messages::Request,
     policy::{Worker, binding_keys},
 };
 
 /// How many channels are opened side by side: the broker answers each in turn.
 const OPENING_MAX: usize = 16;
-/// After so long, the queues that have no consumer are named; starting goes on (contract §5: the original gives up then).
-const PATIENCE: Duration = Duration::from_secs(60);
-/// A worker that lost its channel and is back after so long is no news.
-const GRACE: Duration = Duration::from_secs(1);
 
 /// Dead letters that may have come back at a time: the connection is given up then.
 const RETURNED_MAX: usize = 64;
-
-/// Hands a request to its worker; gives it back when the worker has no place for it.
-pub type Sink = Arc<dyn Fn(Worker, Request) -> Result<(), Request> + Send + Sync>;
 
 /// What is consumed, and how.
 #[derive(Clone)]
@@ -106,11 +101,11 @@ async fn serve(
         () = cx.stop.cancelled() => return Ok(()),
         opened = open(broker, consumption, figures, cx) => opened,
     };
-    let (session, house) = opened?;
+    let (session, context) = opened?;
     let opening = Semaphore::new(OPENING_MAX);
     let workers = consumption.workers.iter();
     let mut running: FuturesUnordered<_> =
-        workers.map(|&worker| attend(&session, &house, &opening, worker, &cx.stop)).collect();
+        workers.map(|&worker| attend(&session, &context, &opening, worker, &cx.stop)).collect();
     let all = async { while running.next().await.is_some() {} };
     let too_late = async {
         cx.stop.cancelled().await;
@@ -119,8 +114,8 @@ async fn serve(
     let served = tokio::select! {
         biased;
         error = session.lost() => Err(error),
-        error = house.doomed() => Err(error),
-        () = house.report(reconnect) => Ok(()),
+        error = context.doomed() => Err(error),
+        () = context.report(reconnect) => Ok(()),
         // The children of this future have a fair order of their own; tokio's budget would only wake it up in vain.
         () = tokio::task::unconstrained(all) => Ok(()),
         () = too_late => {
@@ -139,14 +134,14 @@ async fn open(
     consumption: &Consumption,
     figures: &Figures,
     cx: &StartCx,
-) -> Result<(Session, House), AmqpError> {
+) -> Result<(Session, ConsumerContext), AmqpError> {
     let session = broker.connect().await?;
     let dead_letters = DeadLetters::open(&session).await?;
     let Consumption { topology, prefetch, sink, presence, .. } = consumption.clone();
     let (figures, vitals) = (figures.clone(), cx.vitals.clone());
     let (troubles, doom) = (Mutex::default(), watch::Sender::default());
     let taken = session.taken();
-    let house = House {
+    let context = ConsumerContext {
         topology,
         prefetch,
         sink,
@@ -159,18 +154,24 @@ async fn open(
         troubles,
         doom,
     };
-    Ok((session, house))
+    Ok((session, context))
 }
 
 /// Has a worker's queues consumed until `stop`, for as long as the connection lasts. What keeps it from that, say a queue
 /// that another program declared with other flags, keeps no other worker: it is tried again and again.
-async fn attend(session: &Session, house: &House, opening: &Semaphore, worker: Worker, stop: &StopToken) {
+async fn attend(
+    session: &Session,
+    context: &ConsumerContext,
+    opening: &Semaphore,
+    worker: Worker,
+    stop: &StopToken,
+) {
     let mut failures = 0;
     loop {
         let open = async {
             // It is never closed.
             let _turn = opening.acquire().await;
-            WorkerChannel::open(session, house, worker).await
+            WorkerChannel::open(session, context, worker).await
         };
         let opened = tokio::select! {
             biased;
@@ -180,8 +181,8 @@ async fn attend(session: &Session, house: &House, opening: &Semaphore, worker: W
         let begun = Instant::now();
         let ended = match opened {
             Ok(mut channel) => {
-                house.troubles().remove(&worker);
-                let ended = channel.run(house, stop).await;
+                context.troubles().remove(&worker);
+                let ended = channel.run(context, stop).await;
                 if channel.has_acknowledged() {
                     failures = 0;
                 }
@@ -195,115 +196,14 @@ async fn attend(session: &Session, house: &House, opening: &Semaphore, worker: W
         if begun.elapsed() > backoff.max {
             failures = 0;
         }
-        house.troubles().insert(worker, error.to_string());
-        house.presence.left(binding_keys(worker.exchange, worker.range));
+        context.troubles().insert(worker, error.to_string());
+        context.presence.left(binding_keys(worker.exchange, worker.range));
         let delay = backoff.delay(failures, fastrand::f64());
         failures = failures.saturating_add(1);
         tokio::select! {
             biased;
             () = stop.cancelled() => return,
             () = sleep(delay) => {}
-        }
-    }
-}
-
-/// What all channels of a connection share.
-pub(super) struct House {
-    pub(super) topology: Topology,
-    pub(super) prefetch: u16,
-    pub(super) sink: Sink,
-    pub(super) presence: Arc<Presence>,
-    pub(super) dead_letters: DeadLetters,
-    pub(super) figures: Figures,
-    pub(super) vitals: Arc<Vitals>,
-    pub(super) taken: Taken,
-    /// Told when a message was acknowledged.
-    pub(super) progress: Notify,
-    /// Workers whose queues are not consumed, and why.
-    troubles: Mutex<BTreeMap<Worker, String>>,
-    /// Why the connection has to be given up although it works.
-    doom: watch::Sender<Option<AmqpError>>,
-}
-
-impl House {
-    /// Has the connection given up.
-    pub(super) fn give_up(&self, error: AmqpError) {
-        self.doom.send_replace(Some(error));
-    }
-
-    async fn doomed(&self) -> AmqpError {
-        let mut doom = self.doom.subscribe();
-        let doomed = doom.wait_for(Option::is_some).await;
-        // The sender is ours, and what was waited for is there.
-        doomed.ok().and_then(|error| error.clone()).unwrap_or_else(|| AmqpError::Lost("given up".to_owned()))
-    }
-
-    fn troubles(&self) -> MutexGuard<'_, BTreeMap<Worker, String>> {
-        // A map of texts is whole whenever the lock is free.
-        self.troubles.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-    }
-
-    /// Tells the link whether all queues are consumed, and if not for a while, which are not and why. Never ends.
-    async fn report(&self, reconnect: &mut Reconnect) {
-        let mut incomplete_since = Instant::now();
-        // The first message that was processed is progress; the others are no news.
-        let mut progressed = false;
-        loop {
-            let consumed = self.presence.consumed();
-            self.figures.queues_consumed.set(consumed as u64);
-            if self.presence.missing().is_empty() {
-                reconnect.connected();
-                tokio::select! {
-                    () = self.presence.changed() => incomplete_since = Instant::now(),
-                    () = self.progress.notified(), if !progressed => {
-                        progressed = true;
-                        reconnect.succeeded();
-                    }
-                }
-                continue;
-            }
-            let trouble =
-                self.troubles().iter().next().map(|(worker, reason)| format!("{worker}: {reason}; "));
-            let patience = if trouble.is_some() { GRACE } else { PATIENCE };
-            if incomplete_since.elapsed() < patience {
-                let rest = patience.saturating_sub(incomplete_since.elapsed());
-                let _ = tokio::time::timeout(rest, self.presence.changed()).await;
-                continue;
-            }
-            let missing = self.presence.describe_missing();
-            reconnect.incomplete(format!("{}{missing}", trouble.unwrap_or_default()), PATIENCE);
-            let _ = tokio::time::timeout(PATIENCE, self.presence.changed()).await;
-        }
-    }
-}
-
-/// The child's figures.
-#[derive(Debug, Clone)]
-pub(super) struct Figures {
-    pub(super) deliveries: Figure,
-    pub(super) rows: Figure,
-    pub(super) acked: Figure,
-    pub(super) responses: Figure,
-    pub(super) dead_lettered: Figure,
-    pub(super) unreadable: Figure,
-    pub(super) malformed: Figure,
-    pub(super) redelivered: Figure,
-    pub(super) queues_consumed: Figure,
-}
-
-impl Figures {
-    fn declare(vitals: &Vitals) -> Self {
-        let counter = |name, unit| vitals.declare(name, unit, FigureKind::Counter);
-        Self {
-            deliveries: counter("deliveries", "messages"),
-            rows: counter("rows", "rows"),
-            acked: counter("acked", "messages"),
-            responses: counter("responses", "messages"),
-            dead_lettered: counter("dead_lettered", "messages"),
-            unreadable: counter("unreadable", "messages"),
-            malformed: counter("malformed", "rows"),
-            redelivered: counter("redelivered", "messages"),
-            queues_consumed: vitals.declare("consumed", "queues", FigureKind::Gauge),
         }
     }
 }

@@ -29,7 +29,9 @@ use orchestrator_edge::amqp::{AmqpError, Session, answer};
 use orchestrator_supervise::{StopToken, sanitize};
 use tokio::{sync::oneshot, time::sleep};
 
-use super::{consumer::House, dead_letter::DeadLetter, ledger::Ledger, topology::declare_worker};
+use super::{
+    consumer_context::ConsumerContext, dead_letter::DeadLetter, ledger::Ledger, topology::declare_worker,
+};
 use crate::{
     messages::{Request, Settled},
     method::Method,
@@ -92,11 +94,15 @@ impl Future for Waiting {
 
 impl WorkerChannel {
     /// Opens the channel, declares what the worker owns, and consumes each of its queues.
-    pub(super) async fn open(session: &Session, house: &House, worker: Worker) -> Result<Self, AmqpError> {
+    pub(super) async fn open(
+        session: &Session,
+        context: &ConsumerContext,
+        worker: Worker,
+    ) -> Result<Self, AmqpError> {
         let channel = session.channel().await?;
-        declare_worker(&channel, house.topology, worker).await?;
+        declare_worker(&channel, context.topology, worker).await?;
         // Not global: for each consumer of its own.
-        let qos = channel.basic_qos(house.prefetch, BasicQosOptions { global: false });
+        let qos = channel.basic_qos(context.prefetch, BasicQosOptions { global: false });
         answer("limit the messages in hand", qos).await?;
         let (mut tags, mut deliveries) = (Vec::new(), SelectAll::new());
         for &method in methods(worker.exchange) {
@@ -112,17 +118,17 @@ impl WorkerChannel {
             let end = stream::once(std::future::ready((method, Err(ended))));
             deliveries.push(arrivals.chain(end).boxed());
             tags.push(tag);
-            house.presence.came(&queue);
+            context.presence.came(&queue);
         }
         let (in_hand, ledger) = (FuturesUnordered::new(), Ledger::default());
         Ok(Self { worker, channel, tags, deliveries, in_hand, held: None, ledger, acknowledged: false })
     }
 
     /// Takes what is delivered and settles it. After `stop`, takes no more and ends when all that is in hand is settled.
-    pub(super) async fn run(&mut self, house: &House, stop: &StopToken) -> Result<(), AmqpError> {
+    pub(super) async fn run(&mut self, context: &ConsumerContext, stop: &StopToken) -> Result<(), AmqpError> {
         let mut stopping = false;
         while !(stopping && self.in_hand.is_empty()) {
-            let paused = house.vitals.is_paused();
+            let paused = context.vitals.is_paused();
             let takes = !stopping && !paused && self.held.is_none();
             tokio::select! {
                 biased;
@@ -130,14 +136,14 @@ impl WorkerChannel {
                     stopping = true;
                     self.leave().await?;
                 }
-                Some(first) = self.in_hand.next(), if !self.in_hand.is_empty() => self.settle(first, house).await?,
+                Some(first) = self.in_hand.next(), if !self.in_hand.is_empty() => self.settle(first, context).await?,
                 () = sleep(OFFER_AGAIN), if self.held.is_some() => {}
-                () = house.vitals.intake_open(), if paused && !stopping => {}
-                () = house.vitals.intake_closed(), if takes => {}
-                Some(arrival) = self.deliveries.next(), if takes => self.take(arrival, house)?,
+                () = context.vitals.intake_open(), if paused && !stopping => {}
+                () = context.vitals.intake_closed(), if takes => {}
+                Some(arrival) = self.deliveries.next(), if takes => self.take(arrival, context)?,
             }
-            if !house.vitals.is_paused() {
-                self.offer(house);
+            if !context.vitals.is_paused() {
+                self.offer(context);
             }
         }
         // Its answer says that the broker has read all responses: without, a slow one may get the acknowledgements only.
@@ -160,17 +166,17 @@ impl WorkerChannel {
         Ok(())
     }
 
-    fn take(&mut self, (method, delivery): Arrival, house: &House) -> Result<(), AmqpError> {
+    fn take(&mut self, (method, delivery): Arrival, context: &ConsumerContext) -> Result<(), AmqpError> {
         let delivery = delivery.map_err(|reason| {
             let what = format!("consume the queue {}", binding_key(method, self.worker.range));
             AmqpError::Request { what, reason }
         })?;
-        house.figures.deliveries.add(1);
-        house.taken.note(delivery.data.len());
-        if self.in_hand.len() >= self.tags.len() * usize::from(house.prefetch) {
+        context.figures.deliveries.add(1);
+        context.taken.note(delivery.data.len());
+        if self.in_hand.len() >= self.tags.len() * usize::from(context.prefetch) {
             let reason =
-                format!("the broker sends more than the {} messages that were asked for", house.prefetch);
-            return Err(AmqpError::Lost(reason)).inspect_err(|error| house.give_up(error.clone()));
+                format!("the broker sends more than the {} messages that were asked for", context.prefetch);
+            return Err(AmqpError::Lost(reason)).inspect_err(|error| context.give_up(error.clone()));
         }
         let body = Bytes::from(delivery.data);
         let (decoded, unreadable) = match wire::decode(method, &body) {
@@ -196,23 +202,27 @@ impl WorkerChannel {
             // Nothing to store: the worker has no part in it. The receiver is in hand, so it is heard.
             let _ = reply.send(Settled::default());
         } else {
-            house.figures.rows.add(decoded.rows.len() as u64);
+            context.figures.rows.add(decoded.rows.len() as u64);
             self.held = Some(Request { rows: decoded.rows, reply });
         }
         Ok(())
     }
 
     /// Hands the worker what is held for it.
-    fn offer(&mut self, house: &House) {
+    fn offer(&mut self, context: &ConsumerContext) {
         if let Some(request) = self.held.take() {
-            self.held = (house.sink)(self.worker, request).err();
+            self.held = (context.sink)(self.worker, request).err();
         }
     }
 
     /// Settles `first` and all others that are done by now. The order is the promise: dead letters, acknowledgements,
     /// responses.
-    async fn settle(&mut self, first: (InHand, Option<Settled>), house: &House) -> Result<(), AmqpError> {
-        let _work = house.vitals.hold("settle");
+    async fn settle(
+        &mut self,
+        first: (InHand, Option<Settled>),
+        context: &ConsumerContext,
+    ) -> Result<(), AmqpError> {
+        let _work = context.vitals.hold("settle");
         let (mut done, mut lost) = (Vec::new(), Vec::new());
         let mut next = Some(first);
         while let Some((in_hand, settled)) = next {
@@ -223,50 +233,54 @@ impl WorkerChannel {
             next = self.in_hand.next().now_or_never().flatten();
         }
         // All workers share the channel that dead letters take: it needs a new connection.
-        self.bury(&done, house).await.inspect_err(|error| house.give_up(error.clone()))?;
-        done.iter().for_each(|(in_hand, _)| in_hand.tell_of_trouble(house));
-        self.give_back(&lost, house).await?;
-        self.acknowledge(&done, house).await?;
-        self.respond(&done, house).await
+        self.bury(&done, context).await.inspect_err(|error| context.give_up(error.clone()))?;
+        done.iter().for_each(|(in_hand, _)| in_hand.tell_of_trouble(context));
+        self.give_back(&lost, context).await?;
+        self.acknowledge(&done, context).await?;
+        self.respond(&done, context).await
     }
 
-    async fn bury(&self, done: &[(InHand, Settled)], house: &House) -> Result<(), AmqpError> {
+    async fn bury(&self, done: &[(InHand, Settled)], context: &ConsumerContext) -> Result<(), AmqpError> {
         let letters = done.iter().flat_map(|(in_hand, settled)| in_hand.dead_letters(settled));
         stream::iter(letters)
-            .map(|letter| house.dead_letters.publish(letter))
+            .map(|letter| context.dead_letters.publish(letter))
             .buffer_unordered(DEAD_LETTERS_MAX)
             .try_for_each(|()| {
-                house.figures.dead_lettered.add(1);
+                context.figures.dead_lettered.add(1);
                 std::future::ready(Ok(()))
             })
             .await
     }
 
-    async fn give_back(&mut self, lost: &[u64], house: &House) -> Result<(), AmqpError> {
+    async fn give_back(&mut self, lost: &[u64], context: &ConsumerContext) -> Result<(), AmqpError> {
         let options = BasicNackOptions { multiple: false, requeue: true };
         let nacks = lost.iter().map(|&tag| self.channel.basic_nack(tag, options));
         answer("give messages back", try_join_all(nacks)).await?;
         lost.iter().for_each(|&tag| self.ledger.give_back(tag));
-        house.figures.redelivered.add(lost.len() as u64);
+        context.figures.redelivered.add(lost.len() as u64);
         Ok(())
     }
 
-    async fn acknowledge(&mut self, done: &[(InHand, Settled)], house: &House) -> Result<(), AmqpError> {
+    async fn acknowledge(
+        &mut self,
+        done: &[(InHand, Settled)],
+        context: &ConsumerContext,
+    ) -> Result<(), AmqpError> {
         let tags: Vec<u64> = done.iter().map(|(in_hand, _)| in_hand.tag).collect();
         let acks = self.ledger.settle(&tags);
         let acks = acks
             .iter()
             .map(|ack| self.channel.basic_ack(ack.tag, BasicAckOptions { multiple: ack.multiple }));
         answer("acknowledge messages", try_join_all(acks)).await?;
-        house.figures.acked.add(tags.len() as u64);
+        context.figures.acked.add(tags.len() as u64);
         if !tags.is_empty() && !self.acknowledged {
             self.acknowledged = true;
-            house.progress.notify_one();
+            context.progress.notify_one();
         }
         Ok(())
     }
 
-    async fn respond(&self, done: &[(InHand, Settled)], house: &House) -> Result<(), AmqpError> {
+    async fn respond(&self, done: &[(InHand, Settled)], context: &ConsumerContext) -> Result<(), AmqpError> {
         let responses =
             done.iter().filter(|(_, settled)| settled.stored > 0).filter_map(|(in_hand, settled)| {
                 let request = &in_hand.properties;
@@ -286,27 +300,27 @@ impl WorkerChannel {
                 })
             });
         let sent = answer("send responses", try_join_all(responses)).await?;
-        house.figures.responses.add(sent.len() as u64);
+        context.figures.responses.add(sent.len() as u64);
         Ok(())
     }
 }
 
 impl InHand {
     /// What was found wrong with it here is counted and shown. What the store refuses is its worker's to tell.
-    fn tell_of_trouble(&self, house: &House) {
+    fn tell_of_trouble(&self, context: &ConsumerContext) {
         let (reason, what) = match (&self.unreadable, self.malformed.last()) {
             (Some(reason), _) => {
-                house.figures.unreadable.add(1);
+                context.figures.unreadable.add(1);
                 (reason.clone(), "message")
             }
             (None, Some(last)) => {
-                house.figures.malformed.add(self.malformed.len() as u64);
+                context.figures.malformed.add(self.malformed.len() as u64);
                 (last.reason.to_string(), "row")
             }
             (None, None) => return,
         };
         // Escaped by the note.
-        house.vitals.note(format!("{what} of {} refused: {reason}", self.routing_key));
+        context.vitals.note(format!("{what} of {} refused: {reason}", self.routing_key));
     }
 
     /// What of the message can never be stored: a letter for each reason.

@@ -7,7 +7,7 @@ use mongodb::bson::{RawDocument, doc, oid::ObjectId};
 
 use super::{
     layout::{binary, date, each_row, field, identifier, key, sha1},
-    read::{by_key, urls},
+    lookup::{by_key, urls},
     session::Session,
 };
 use crate::{

@@ -6,7 +6,7 @@ use mongodb::bson::{Bson, Document, doc, oid::ObjectId};
 
 use super::{
     layout::{binary, field, fresh, seconds},
-    read::keys,
+    lookup::keys,
     session::Session,
 };
 use crate::{

@@ -1,15 +1,9 @@
 //! What the disk has to do for peers, and what it brings back.
 
-use std::{
-    collections::VecDeque,
-    sync::{Arc, Mutex},
-};
+use std::sync::{Arc, Mutex};
 
-use super::{News, Peer, Peers};
-use crate::edge::egress::{
-    queue::{Entry, Shares},
-    spill_file::SpillFile,
-};
+use super::{News, Peers};
+use crate::edge::egress::{queue::Entry, spill_file::SpillFile};
 
 /// No more is written to disk in one go, bytes.
 const WRITE_BATCH: usize = 4 << 20;
@@ -37,7 +31,7 @@ impl Peers {
         if let Some(attached) = &peer.attached {
             attached.line.wake.notify_one();
         }
-        list(&mut self.listed, peer, self.shares)
+        peer.list_in(&mut self.listed, self.shares)
     }
 
     /// The next work for the disk.
@@ -101,18 +95,8 @@ impl Peers {
                 peer.queue.abandon_disk_work();
             }
             peer.listed = false;
-            list(&mut self.listed, peer, self.shares);
+            peer.list_in(&mut self.listed, self.shares);
         }
         News { room: self.waiting > 0, disk: false }
     }
-}
-
-/// Lists a peer that wants the disk; true if it was not listed.
-pub(super) fn list(listed: &mut VecDeque<Arc<str>>, peer: &mut Peer, shares: Shares) -> bool {
-    let wanted = !peer.listed && peer.queue.wants_disk(shares);
-    if wanted {
-        peer.listed = true;
-        listed.push_back(peer.name.clone());
-    }
-    wanted
 }

@@ -1,0 +1,126 @@
+//! State shared by all channels of a connection.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard},
+    time::{Duration, Instant},
+};
+
+use orchestrator_edge::{
+    Reconnect,
+    amqp::{AmqpError, Taken},
+};
+use orchestrator_supervise::{Figure, FigureKind, Vitals};
+use tokio::sync::{Notify, watch};
+
+use super::{dead_letter::DeadLetters, presence::Presence, topology::Topology};
+use crate::{messages::Request, policy::Worker};
+
+/// After so long, the queues that have no consumer are named; starting goes on (contract §5: the original gives up then).
+pub(super) const PATIENCE: Duration = Duration::from_secs(60);
+/// A worker that lost its channel and is back after so long is no news.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// Hands a request to its worker; gives it back when the worker has no place for it.
+pub type Sink = Arc<dyn Fn(Worker, Request) -> Result<(), Request> + Send + Sync>;
+
+/// What all channels of a connection share.
+pub(super) struct ConsumerContext {
+    pub(super) topology: Topology,
+    pub(super) prefetch: u16,
+    pub(super) sink: Sink,
+    pub(super) presence: Arc<Presence>,
+    pub(super) dead_letters: DeadLetters,
+    pub(super) figures: Figures,
+    pub(super) vitals: Arc<Vitals>,
+    pub(super) taken: Taken,
+    /// Told when a message was acknowledged.
+    pub(super) progress: Notify,
+    /// Workers whose queues are not consumed, and why.
+    pub(super) troubles: Mutex<BTreeMap<Worker, String>>,
+    /// Why the connection has to be given up although it works.
+    pub(super) doom: watch::Sender<Option<AmqpError>>,
+}
+
+impl ConsumerContext {
+    /// Has the connection given up.
+    pub(super) fn give_up(&self, error: AmqpError) {
+        self.doom.send_replace(Some(error));
+    }
+
+    pub(super) async fn doomed(&self) -> AmqpError {
+        let mut doom = self.doom.subscribe();
+        let doomed = doom.wait_for(Option::is_some).await;
+        // The sender is ours, and what was waited for is there.
+        doomed.ok().and_then(|error| error.clone()).unwrap_or_else(|| AmqpError::Lost("given up".to_owned()))
+    }
+
+    pub(super) fn troubles(&self) -> MutexGuard<'_, BTreeMap<Worker, String>> {
+        // A map of texts is whole whenever the lock is free.
+        self.troubles.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Tells the link whether all queues are consumed, and if not for a while, which are not and why. Never ends.
+    pub(super) async fn report(&self, reconnect: &mut Reconnect) {
+        let mut incomplete_since = Instant::now();
+        // The first message that was processed is progress; the others are no news.
+        let mut progressed = false;
+        loop {
+            let consumed = self.presence.consumed();
+            self.figures.queues_consumed.set(consumed as u64);
+            if self.presence.missing().is_empty() {
+                reconnect.connected();
+                tokio::select! {
+                    () = self.presence.changed() => incomplete_since = Instant::now(),
+                    () = self.progress.notified(), if !progressed => {
+                        progressed = true;
+                        reconnect.succeeded();
+                    }
+                }
+                continue;
+            }
+            let trouble =
+                self.troubles().iter().next().map(|(worker, reason)| format!("{worker}: {reason}; "));
+            let patience = if trouble.is_some() { GRACE } else { PATIENCE };
+            if incomplete_since.elapsed() < patience {
+                let rest = patience.saturating_sub(incomplete_since.elapsed());
+                let _ = tokio::time::timeout(rest, self.presence.changed()).await;
+                continue;
+            }
+            let missing = self.presence.describe_missing();
+            reconnect.incomplete(format!("{}{missing}", trouble.unwrap_or_default()), PATIENCE);
+            let _ = tokio::time::timeout(PATIENCE, self.presence.changed()).await;
+        }
+    }
+}
+
+/// The child's figures.
+#[derive(Debug, Clone)]
+pub(super) struct Figures {
+    pub(super) deliveries: Figure,
+    pub(super) rows: Figure,
+    pub(super) acked: Figure,
+    pub(super) responses: Figure,
+    pub(super) dead_lettered: Figure,
+    pub(super) unreadable: Figure,
+    pub(super) malformed: Figure,
+    pub(super) redelivered: Figure,
+    pub(super) queues_consumed: Figure,
+}
+
+impl Figures {
+    pub(super) fn declare(vitals: &Vitals) -> Self {
+        let counter = |name, unit| vitals.declare(name, unit, FigureKind::Counter);
+        Self {
+            deliveries: counter("deliveries", "messages"),
+            rows: counter("rows", "rows"),
+            acked: counter("acked", "messages"),
+            responses: counter("responses", "messages"),
+            dead_lettered: counter("dead_lettered", "messages"),
+            unreadable: counter("unreadable", "messages"),
+            malformed: counter("malformed", "rows"),
+            redelivered: counter("redelivered", "messages"),
+            queues_consumed: vitals.declare("consumed", "queues", FigureKind::Gauge),
+        }
+    }
+}

@@ -1,0 +1,9 @@
+//! The wall clock.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Wall clock in whole seconds since 1970 (contract: `now` of a request).
+pub(crate) fn unix_time() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
+}

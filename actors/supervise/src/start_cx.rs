@@ -1,0 +1,31 @@
+//! The start of an incarnation.
+
+use std::{fmt, sync::Arc};
+
+use tokio_util::sync::CancellationToken;
+
+use crate::{Tree, Vitals};
+
+/// What an incarnation is started with.
+#[derive(Clone)]
+pub struct StartCx {
+    /// Position in a pool, else 0.
+    pub index: usize,
+    /// The child's figures, link and state.
+    pub vitals: Arc<Vitals>,
+    /// Cancelled when the child must stop: drain what waits, then end.
+    pub stop: CancellationToken,
+    /// Number of this incarnation, from 1.
+    pub incarnation: u64,
+    /// The tree, for planned restarts of siblings.
+    pub tree: Tree,
+}
+
+impl fmt::Debug for StartCx {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StartCx")
+            .field("path", &self.vitals.path())
+            .field("incarnation", &self.incarnation)
+            .finish_non_exhaustive()
+    }
+}

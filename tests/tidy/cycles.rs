@@ -1,0 +1,366 @@
+//! Cycles between the files of a crate. An import is followed through re-exports to the file that defines the item.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::Path,
+};
+
+use proc_macro2::{Delimiter, Spacing, TokenStream, TokenTree};
+
+/// Segments of a path; of a module, below the root of its crate.
+type Names = Vec<String>;
+
+/// Items that end at their semicolon, whatever braces come before it.
+const STATEMENTS: &[&str] = &["use", "const", "static", "type", "let"];
+
+/// Words before the name of an item.
+const DEFINITIONS: &[&str] = &["struct", "enum", "union", "trait", "type", "const", "static", "fn"];
+
+/// Items that end at their first brace or semicolon.
+const BLOCKS: &[&str] =
+    &["fn", "impl", "mod", "struct", "enum", "trait", "async", "unsafe", "extern", "macro_rules"];
+
+struct Import {
+    path: Names,
+    name: String,
+    exported: bool,
+}
+
+/// One file without its test code.
+#[derive(Default)]
+struct Module {
+    children: BTreeSet<String>,
+    imports: Vec<Import>,
+    paths: Vec<Names>,
+    words: BTreeSet<String>,
+    /// Names of the items that are defined here, at whatever depth.
+    items: BTreeSet<String>,
+}
+
+impl Module {
+    /// Reads the tokens of a file, or of a block or an inline module `depth` levels below it.
+    fn read(&mut self, tokens: &[TokenTree], depth: usize) {
+        let mut at = 0;
+        while let Some(token) = tokens.get(at) {
+            at += match token {
+                TokenTree::Punct(punct) if punct.as_char() == '#' && is_test(tokens.get(at + 1)) => {
+                    item_length(&tokens[at..])
+                }
+                TokenTree::Group(group) => {
+                    self.read(&trees(group.stream()), depth);
+                    1
+                }
+                TokenTree::Ident(ident) if ident == "mod" => self.read_module(&tokens[at..], depth),
+                TokenTree::Ident(ident) if ident == "use" && at + 1 < tokens.len() => {
+                    let end = tokens[at..].iter().position(|token| is(token, ';')).unwrap_or(1);
+                    self.read_imports(&tokens[at + 1..at + end], &[], is_exported(&tokens[..at]), depth);
+                    end
+                }
+                // The path of `pub(in path)` imports nothing.
+                TokenTree::Ident(ident) if ident == "pub" => {
+                    1 + usize::from(matches!(tokens.get(at + 1), Some(TokenTree::Group(_))))
+                }
+                TokenTree::Ident(ident) if DEFINITIONS.iter().any(|definition| ident == definition) => {
+                    self.items.insert(word(tokens.get(at + 1)));
+                    1
+                }
+                TokenTree::Ident(_) => self.read_path(&tokens[at..], depth),
+                _ => 1,
+            };
+        }
+    }
+
+    fn read_module(&mut self, tokens: &[TokenTree], depth: usize) -> usize {
+        match tokens {
+            [_, TokenTree::Ident(name), end, ..] if is(end, ';') => {
+                self.children.insert(name.to_string());
+                3
+            }
+            [_, TokenTree::Ident(_), TokenTree::Group(body), ..] => {
+                self.read(&trees(body.stream()), depth + 1);
+                3
+            }
+            _ => 1,
+        }
+    }
+
+    fn read_imports(&mut self, tokens: &[TokenTree], prefix: &[String], exported: bool, depth: usize) {
+        // After the last comma there is nothing.
+        for branch in tokens.split(|token| is(token, ',')).filter(|branch| !branch.is_empty()) {
+            let mut path = prefix.to_vec();
+            let mut alias = None;
+            for token in branch {
+                match token {
+                    TokenTree::Ident(ident) if ident == "as" => alias = Some(String::new()),
+                    TokenTree::Ident(ident) if alias.is_some() => alias = Some(ident.to_string()),
+                    TokenTree::Ident(ident) => path.push(ident.to_string()),
+                    TokenTree::Punct(punct) if punct.as_char() == '*' => path.push("*".to_owned()),
+                    TokenTree::Group(group) => {
+                        self.read_imports(&trees(group.stream()), &path, exported, depth);
+                        path.clear();
+                    }
+                    _ => {}
+                }
+            }
+            if path.len() > 1 && path.last().is_some_and(|last| last == "self") {
+                path.pop();
+            }
+            if let Some(last) = path.last() {
+                let name = alias.unwrap_or_else(|| last.clone());
+                self.imports.push(Import { path: above_inline(path, depth), name, exported });
+            }
+        }
+    }
+
+    fn read_path(&mut self, tokens: &[TokenTree], depth: usize) -> usize {
+        let mut path = vec![tokens[0].to_string()];
+        while let [TokenTree::Punct(first), second, TokenTree::Ident(name), ..] =
+            &tokens[path.len() * 3 - 2..]
+            && first.as_char() == ':'
+            && first.spacing() == Spacing::Joint
+            && is(second, ':')
+        {
+            path.push(name.to_string());
+        }
+        let length = path.len() * 3 - 2;
+        self.words.insert(path[0].clone());
+        if path.len() > 1 {
+            self.paths.push(above_inline(path, depth));
+        }
+        length
+    }
+}
+
+fn trees(stream: TokenStream) -> Vec<TokenTree> {
+    stream.into_iter().collect()
+}
+
+fn is(token: &TokenTree, mark: char) -> bool {
+    matches!(token, TokenTree::Punct(punct) if punct.as_char() == mark)
+}
+
+fn word(token: Option<&TokenTree>) -> String {
+    token.map(ToString::to_string).unwrap_or_default()
+}
+
+/// Does the attribute in brackets leave its item to test builds?
+fn is_test(attribute: Option<&TokenTree>) -> bool {
+    let Some(TokenTree::Group(group)) = attribute else { return false };
+    let text = group.stream().to_string().replace(' ', "");
+    text == "test" || text == "cfg(test)" || (text.starts_with("cfg(all(") && text.contains("test"))
+}
+
+/// Tokens of the item, field or arm that begins with an attribute.
+fn item_length(tokens: &[TokenTree]) -> usize {
+    let mut start = 0;
+    while tokens.get(start).is_some_and(|token| is(token, '#')) {
+        start += 2;
+    }
+    if word(tokens.get(start)) == "pub" {
+        start += 1;
+        start += usize::from(matches!(tokens.get(start), Some(TokenTree::Group(_))));
+    }
+    let (first, second) = (word(tokens.get(start)), word(tokens.get(start + 1)));
+    let statement = STATEMENTS.contains(&first.as_str()) && second != "fn";
+    let block = !statement && (BLOCKS.contains(&first.as_str()) || second == "fn");
+    let ends = |token: &TokenTree| match token {
+        TokenTree::Group(group) => block && group.delimiter() == Delimiter::Brace,
+        _ => is(token, ';') || (!statement && !block && is(token, ',')),
+    };
+    let end = tokens.iter().skip(start).position(ends);
+    end.map_or(tokens.len(), |end| start + end + 1)
+}
+
+fn is_exported(before: &[TokenTree]) -> bool {
+    match before {
+        [.., visibility, TokenTree::Group(_)] | [.., visibility] => word(Some(visibility)) == "pub",
+        [] => false,
+    }
+}
+
+/// A path as the file would write it: each inline module takes one `super` away.
+fn above_inline(mut path: Names, depth: usize) -> Names {
+    let supers = path.iter().take_while(|segment| *segment == "super").count();
+    let inner = supers.min(depth);
+    if inner > 0 {
+        path.splice(..inner, ["self".to_owned()]);
+        if supers > inner {
+            path.remove(0);
+        }
+    }
+    path
+}
+
+/// The files of one crate by their module paths.
+struct Crate(BTreeMap<Names, Module>);
+
+impl Crate {
+    /// Reads the root and whatever it declares outside of tests; `text` returns a module's source.
+    fn read(text: impl Fn(&[String]) -> String) -> Self {
+        let mut modules = BTreeMap::new();
+        let mut open = vec![Names::new()];
+        while let Some(path) = open.pop() {
+            let stream: TokenStream = text(&path).parse().expect("Rust source");
+            let mut module = Module::default();
+            module.read(&trees(stream), 0);
+            open.extend(
+                module.children.iter().map(|child| path.iter().chain([child]).cloned().collect::<Names>()),
+            );
+            modules.insert(path, module);
+        }
+        Self(modules)
+    }
+
+    /// The module that defines the item at `path` as module `from` writes it; nothing for other crates' items.
+    fn defining(&self, from: &[String], path: &[String], steps: usize) -> Option<Names> {
+        let mut module = from.to_vec();
+        let supers = path.iter().take_while(|segment| *segment == "super").count();
+        module.truncate(module.len().saturating_sub(supers));
+        let mut rest = &path[supers..];
+        match path[0].as_str() {
+            "crate" => (module, rest) = (Names::new(), &path[1..]),
+            "self" => rest = &path[1..],
+            "super" => {}
+            first => {
+                let known = &self.0[from];
+                let imported =
+                    known.imports.iter().any(|import| import.name == *first && import.path != path);
+                if !known.children.contains(first) && !imported {
+                    return None;
+                }
+            }
+        }
+        while let [first, after @ ..] = rest {
+            let known = &self.0[&module];
+            if known.children.contains(first) {
+                module.push(first.clone());
+                rest = after;
+                continue;
+            }
+            let import = known.imports.iter().find(|import| import.name == *first);
+            return match import {
+                Some(import) if steps > 0 => {
+                    self.defining(&module, &[import.path.as_slice(), after].concat(), steps - 1)
+                }
+                _ => Some(self.behind_globs(&module, first).unwrap_or(module)),
+            };
+        }
+        Some(module)
+    }
+
+    /// The module with the item `name` that `module` re-exports with all others of it.
+    fn behind_globs(&self, module: &[String], name: &str) -> Option<Names> {
+        let globs = self.0[module].imports.iter().filter(|import| import.exported && import.name == "*");
+        let sources = globs.filter_map(|glob| self.defining(module, &glob.path[..glob.path.len() - 1], 0));
+        sources.into_iter().find(|source| self.0[source].items.contains(name))
+    }
+
+    /// For each module the others that it depends on, with the paths that say so.
+    fn edges(&self) -> BTreeMap<Names, BTreeMap<Names, BTreeSet<String>>> {
+        let mut edges: BTreeMap<_, BTreeMap<_, BTreeSet<_>>> = BTreeMap::new();
+        for (from, module) in &self.0 {
+            let passed_on = |import: &&Import| import.exported && !module.words.contains(&import.name);
+            let imports =
+                module.imports.iter().filter(|import| !passed_on(import)).map(|import| &import.path);
+            let targets = edges.entry(from.clone()).or_default();
+            for path in imports.chain(&module.paths) {
+                let path = path.strip_suffix(&["*".to_owned()]).unwrap_or(path);
+                if let Some(target) = self.defining(from, path, 16).filter(|target| target != from) {
+                    targets.entry(target).or_default().insert(path.join("::"));
+                }
+            }
+        }
+        edges
+    }
+
+    /// One text for each set of files that depend on each other, with the imports inside of it.
+    fn cycles(&self) -> Vec<String> {
+        let edges = self.edges();
+        let reached: BTreeMap<&Names, BTreeSet<&Names>> = edges
+            .keys()
+            .map(|start| {
+                let (mut seen, mut open) = (BTreeSet::new(), vec![start]);
+                while let Some(module) = open.pop() {
+                    open.extend(edges[module].keys().filter(|next| seen.insert(*next)));
+                }
+                (start, seen)
+            })
+            .collect();
+        let components: BTreeSet<Vec<&Names>> = edges
+            .keys()
+            .map(|one| {
+                edges.keys().filter(|two| reached[one].contains(two) && reached[two].contains(one)).collect()
+            })
+            .filter(|component: &Vec<_>| component.len() > 1)
+            .collect();
+        components.iter().map(|component| describe(component, &edges)).collect()
+    }
+}
+
+fn describe(component: &[&Names], edges: &BTreeMap<Names, BTreeMap<Names, BTreeSet<String>>>) -> String {
+    let name = |module: &Names| if module.is_empty() { "crate".to_owned() } else { module.join("::") };
+    let mut text = component.iter().map(|module| name(module)).collect::<Vec<_>>().join(", ");
+    for from in component {
+        for (to, paths) in edges[*from].iter().filter(|(to, _)| component.contains(to)) {
+            let paths = paths.iter().cloned().collect::<Vec<_>>().join(", ");
+            text += &format!("\n    {} -> {}: {paths}", name(from), name(to));
+        }
+    }
+    text
+}
+
+#[test]
+fn modules_depend_on_each_other_in_one_direction() {
+    let mut offenders = Vec::new();
+    for entry in fs::read_dir(super::root().join("actors")).expect("a folder of ours") {
+        let folder = entry.expect("an entry").path();
+        let read = |path: &[String]| {
+            let file = if path.is_empty() { "lib".to_owned() } else { path.join("/") };
+            let file = folder.join("src").join(Path::new(&file).with_extension("rs"));
+            fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
+        };
+        let found = Crate::read(read).cycles();
+        offenders.extend(found.iter().map(|cycle| format!("{}: {cycle}", folder.display())));
+    }
+    super::complain("files that depend on each other", &offenders);
+}
+
+fn cycles_of(files: &[(&str, &str)]) -> Vec<String> {
+    let texts: BTreeMap<&str, &str> = files.iter().copied().collect();
+    Crate::read(|path| texts[path.join("::").as_str()].to_owned()).cycles()
+}
+
+#[test]
+fn a_cycle_is_found_through_a_re_export() {
+    let found = cycles_of(&[
+        ("", "mod a; pub mod b; pub use a::Made; fn top() -> b::Other { b::make() }"),
+        ("a", "use std::fmt; pub struct Made; fn of(b: &crate::b::Other) { vec![(1, b.field)]; }"),
+        ("b", "mod c; pub use c::Other; pub fn make() {}"),
+        ("b::c", "use crate::Made; pub struct Other { field: Made }"),
+    ]);
+    assert_eq!(found, ["a, b::c\n    a -> b::c: crate::b::Other\n    b::c -> a: crate::Made"]);
+}
+
+#[test]
+fn a_parent_that_uses_its_child_and_is_used_by_it_is_a_cycle() {
+    let parent = "mod child; pub const MAX: u8 = 1; fn f() { let _ = self::child::made(); }";
+    let child = "use super::MAX; pub fn made() -> u8 { MAX }";
+    let found = cycles_of(&[("", "mod parent;"), ("parent", parent), ("parent::child", child)]);
+    let imports = "\n    parent -> parent::child: self::child::made\n    parent::child -> parent: super::MAX";
+    assert_eq!(found, [format!("parent, parent::child{imports}")]);
+}
+
+#[test]
+fn declarations_re_exports_and_tests_make_no_cycle() {
+    let parent = "mod child; mod tests_of; pub(crate) use self::child::Thing; pub const MAX: u8 = 1;
+        #[cfg(test)] mod tests { use super::{child::Thing, MAX}; }
+        #[cfg(test)] #[allow(unused)] pub(crate) fn of<A, B>(a: A, b: B) -> child::Thing { child::Thing }";
+    let files = [
+        ("", "mod parent;"),
+        ("parent", parent),
+        ("parent::child", "// super::super::parent::tests_of\nuse super::MAX; pub struct Thing;"),
+        ("parent::tests_of", "mod inner { use super::super::Thing; const S: &str = \"super::MAX\"; }"),
+    ];
+    assert_eq!(cycles_of(&files), Vec::<String>::new());
+}
