@@ -1,9 +1,10 @@
 //! Seats for those who stay: a bounded number on each socket, so that strangers on one cannot take an operator's on the
 //! other.
 
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 
 use orchestrator_supervise::Figure;
+use parking_lot::Mutex;
 
 /// The seats of one socket. Clones share them.
 #[derive(Debug, Clone)]
@@ -28,7 +29,7 @@ impl Seats {
 
     /// A seat, if one is free.
     pub(crate) fn take(&self) -> Option<Seat> {
-        let mut taken = self.lock();
+        let mut taken = self.taken.lock();
         if taken[self.socket] >= self.max {
             return None;
         }
@@ -46,15 +47,11 @@ impl Seats {
         // Under the lock: else an older number could overwrite a newer one.
         self.shown.set(taken.iter().sum::<usize>() as u64);
     }
-
-    fn lock(&self) -> MutexGuard<'_, [usize; 2]> {
-        self.taken.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-    }
 }
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        let mut taken = self.0.lock();
+        let mut taken = self.0.taken.lock();
         taken[self.0.socket] -= 1;
         self.0.show(&taken);
     }

@@ -5,11 +5,12 @@ use std::{
     fs,
     path::{Path, PathBuf},
     sync::{
-        Arc, Mutex, MutexGuard,
+        Arc,
         atomic::{AtomicBool, Ordering::AcqRel, Ordering::Release},
     },
 };
 
+use parking_lot::Mutex;
 use subtle::{Choice, ConstantTimeEq};
 
 use crate::{
@@ -58,7 +59,7 @@ impl Tokens {
 
     /// Whose token this is.
     pub(crate) fn caller(&self, token: &[u8]) -> Option<Caller> {
-        let mut held = self.lock();
+        let mut held = self.held.lock();
         self.refresh(&mut held);
         find(&held.entries, token).map(|(role, name)| Caller { who: name.to_owned(), role })
     }
@@ -69,19 +70,16 @@ impl Tokens {
         if !self.reload.take() && mark == held.mark {
             return;
         }
-        held.mark = mark;
         match token_file::read(&self.path) {
             Ok((mark, entries)) => {
                 tracing::info!(path = ?self.path, tokens = entries.len(), "tokens read again");
                 *held = Held { mark: Some(mark), entries };
             }
-            Err(error) => tracing::error!(%error, "the tokens that were in force stay so"),
+            Err(error) => {
+                tracing::error!(%error, "the tokens that were in force stay so");
+                held.mark = mark;
+            }
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Held> {
-        // The entries are replaced as a whole: a panic leaves nothing half done.
-        self.held.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
 

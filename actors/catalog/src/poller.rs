@@ -5,14 +5,10 @@ mod idioms;
 mod running;
 mod timing;
 
-use std::{
-    collections::BTreeSet,
-    rc::Rc,
-    sync::{Arc, Mutex, MutexGuard},
-    time::Duration,
-};
+use std::{collections::BTreeSet, rc::Rc, sync::Arc, time::Duration};
 
 use orchestrator_supervise::{Answer, Child, ChildCx, Factory, FigureKind, Handle, Slot, StartCx, StopToken};
+use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use self::{
@@ -45,15 +41,6 @@ impl Desk {
     /// A desk with these rules.
     pub fn new(rules: Vec<RuleConfig>) -> Self {
         Self { rules: Arc::new(Mutex::new(rules)), paused: Arc::default(), statuses: Statuses::default() }
-    }
-
-    fn rules(&self) -> MutexGuard<'_, Vec<RuleConfig>> {
-        self.rules.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-    }
-
-    /// Rules that claim nothing until they are resumed.
-    fn paused(&self) -> MutexGuard<'_, BTreeSet<String>> {
-        self.paused.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
 
@@ -134,7 +121,7 @@ impl<S: Service + Clone + Unpin + 'static> CatalogPoller<S> {
 
     /// Begins what is new, retires what is gone, and leaves alone what is as it was.
     fn set_rules(&mut self, cx: &mut ChildCx<'_, Self>) {
-        let wanted = self.desk.rules().clone();
+        let wanted = self.desk.rules.lock().clone();
         self.rules.borrow_mut().retain(|name, running| {
             let stays = wanted.iter().any(|rule| rule.name == *name && *rule == running.config);
             if !stays {
@@ -151,7 +138,7 @@ impl<S: Service + Clone + Unpin + 'static> CatalogPoller<S> {
             match self.employ(&config) {
                 Ok(agent) => {
                     let calls = watch::Sender::new(Call {
-                        paused: self.desk.paused().contains(&config.name),
+                        paused: self.desk.paused.lock().contains(&config.name),
                         ..Call::default()
                     });
                     let retire = StopToken::new();
@@ -189,7 +176,7 @@ impl<S: Service + Clone + Unpin + 'static> CatalogPoller<S> {
 
 impl<S: Service + Clone + Unpin + 'static> Handle<SetRules> for CatalogPoller<S> {
     fn handle(&mut self, SetRules { rules }: SetRules, cx: &mut ChildCx<'_, Self>) -> Answer<Self, ()> {
-        *self.desk.rules() = rules;
+        *self.desk.rules.lock() = rules;
         self.set_rules(cx);
         Answer::done()
     }

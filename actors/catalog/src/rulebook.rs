@@ -1,11 +1,9 @@
 //! The way to the pollers of all catalogs: where rules are changed while they run, and where other actors ask.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex},
-};
+use std::{collections::BTreeMap, sync::Arc};
 
 use orchestrator_supervise::{Mailbox, Recipient};
+use parking_lot::Mutex;
 
 use crate::{
     CatalogConfig,
@@ -22,11 +20,11 @@ pub struct Rulebook(Arc<Mutex<BTreeMap<String, Poller>>>);
 
 impl Rulebook {
     pub(crate) fn learn(&self, catalog: &str, poller: Poller) {
-        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).insert(catalog.to_owned(), poller);
+        self.0.lock().insert(catalog.to_owned(), poller);
     }
 
     fn poller(&self, catalog: &str) -> Option<Poller> {
-        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).get(catalog).cloned()
+        self.0.lock().get(catalog).cloned()
     }
 
     /// Hands other rules to catalogs that are as they were in all else, and returns the keys. `running` then has them.

@@ -1,13 +1,10 @@
 //! What people see of rules: a status that outlives restarts, and figures.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard},
-    time::Duration,
-};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use orchestrator_supervise::{Figure, FigureKind, Timing, Vitals, sanitize};
+use parking_lot::Mutex;
 use serde::Serialize;
 
 /// The label of figures.
@@ -73,16 +70,12 @@ pub struct Statuses(Arc<Mutex<BTreeMap<String, RuleStatus>>>);
 impl Statuses {
     /// All of them.
     pub fn all(&self) -> BTreeMap<String, RuleStatus> {
-        self.lock().clone()
+        self.0.lock().clone()
     }
 
     /// Leaves out those that are no rules any more.
     pub fn retain(&self, is: impl Fn(&str) -> bool) {
-        self.lock().retain(|name, _| is(name));
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, RuleStatus>> {
-        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.0.lock().retain(|name, _| is(name));
     }
 }
 
@@ -155,12 +148,12 @@ impl Board {
             handling: vitals.declare_timing("handling", ("kind", "row")),
             unsettled: of("unsettled", "", FigureKind::Counter),
         };
-        statuses.lock().entry(rule.to_owned()).or_default();
+        statuses.0.lock().entry(rule.to_owned()).or_default();
         Self { rule: rule.to_owned(), statuses: statuses.clone(), figures: Arc::new(figures) }
     }
 
     fn change(&self, change: impl FnOnce(&mut RuleStatus)) {
-        change(self.statuses.lock().entry(self.rule.clone()).or_default());
+        change(self.statuses.0.lock().entry(self.rule.clone()).or_default());
     }
 
     /// Counts.

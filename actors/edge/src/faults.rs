@@ -1,10 +1,9 @@
 //! The fault seam: named points at which a test makes an edge fail a number of times. In production nothing is armed
 //! and a point costs one branch.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex},
-};
+use std::{collections::HashMap, sync::Arc};
+
+use parking_lot::Mutex;
 
 /// Faults that wait at named points. Clones share them.
 #[derive(Debug, Clone, Default)]
@@ -29,7 +28,7 @@ impl Faults {
     /// On [`Faults::none`]: nothing would ever fail, and the test would prove nothing.
     pub fn arm(&self, point: &'static str, times: u32) {
         let armed = self.armed.as_ref().expect("faults are armed on a seam made with Faults::seam");
-        armed.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).insert(point, times);
+        armed.lock().insert(point, times);
     }
 
     /// Is this pass of `point` to fail?
@@ -37,7 +36,7 @@ impl Faults {
         let Some(armed) = &self.armed else {
             return false;
         };
-        let mut armed = armed.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut armed = armed.lock();
         match armed.get_mut(point) {
             Some(left) if *left > 0 => {
                 *left -= 1;

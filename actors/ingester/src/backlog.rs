@@ -3,10 +3,10 @@
 
 use std::{
     collections::VecDeque,
-    sync::{Mutex, MutexGuard},
     time::{Duration, Instant},
 };
 
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::item::Item;
@@ -40,7 +40,7 @@ impl Backlog {
     /// Adds the first of `items`, as many as there is room for; the others are left there.
     pub fn offer(&self, items: &mut VecDeque<Item>) {
         let now = Instant::now();
-        let mut waiting = self.waiting();
+        let mut waiting = self.waiting.lock();
         let none = waiting.items.is_empty();
         while let Some(item) = items.front() {
             let cost = cost(item);
@@ -73,7 +73,7 @@ impl Backlog {
 
     /// Moves items to the end of `into`: up to `many`, and no more once they have `bytes`. Without waiting.
     pub fn take(&self, into: &mut VecDeque<Item>, many: usize, bytes: usize) {
-        let mut waiting = self.waiting();
+        let mut waiting = self.waiting.lock();
         let mut moved = 0;
         for _ in 0..many {
             let Some((item, _)) = waiting.items.pop_front() else { break };
@@ -103,27 +103,23 @@ impl Backlog {
 
     /// Throws away what waits.
     pub fn clear(&self) {
-        *self.waiting() = Waiting::default();
+        *self.waiting.lock() = Waiting::default();
         self.taken.notify_one();
     }
 
     /// Bytes that wait, with what holding them costs.
     pub fn bytes(&self) -> usize {
-        self.waiting().bytes
+        self.waiting.lock().bytes
     }
 
     /// Items that wait.
     pub fn items(&self) -> usize {
-        self.waiting().items.len()
+        self.waiting.lock().items.len()
     }
 
     /// How long the oldest one has waited.
     pub fn oldest(&self) -> Option<Duration> {
-        self.waiting().items.front().map(|(_, since)| since.elapsed())
-    }
-
-    fn waiting(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.waiting.lock().items.front().map(|(_, since)| since.elapsed())
     }
 }
 

@@ -4,11 +4,12 @@
 use std::{
     collections::VecDeque,
     sync::{
-        Arc, Mutex, MutexGuard,
+        Arc,
         atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     },
 };
 
+use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 use uuid::Uuid;
 
@@ -91,18 +92,18 @@ impl Scan {
 
     /// The mapping that is followed.
     pub fn mapping(&self) -> Mapping {
-        self.lock().clone()
+        self.mapping.lock().clone()
     }
 
     /// The mappings before it, the oldest first: as many as are remembered.
     pub fn former(&self) -> VecDeque<Uuid> {
-        self.lock_former().clone()
+        self.former.lock().clone()
     }
 
     /// The next mapping.
     pub fn follow(&self, uuid: Uuid, active: Vec<usize>, dump: Option<String>) {
-        let mut mapping = self.lock();
-        let mut former = self.lock_former();
+        let mut mapping = self.mapping.lock();
+        let mut former = self.former.lock();
         former.extend(mapping.uuid);
         if former.len() > FORMER_MAX {
             former.pop_front();
@@ -119,7 +120,7 @@ impl Scan {
 
     /// The controller has said that the mapping is finished.
     pub fn finish(&self) {
-        let mut mapping = self.lock();
+        let mut mapping = self.mapping.lock();
         mapping.finished = true;
         self.ended.store(mapping.number, Relaxed);
         for stream in &mapping.active {
@@ -172,18 +173,10 @@ impl Scan {
                 let stream = &self.streams[*stream];
                 stream.misses && !stream.connected.load(Relaxed)
             };
-            if !self.lock().active.iter().any(misses) {
+            if !self.mapping.lock().active.iter().any(misses) {
                 return;
             }
             changed.await;
         }
-    }
-
-    fn lock_former(&self) -> MutexGuard<'_, VecDeque<Uuid>> {
-        self.former.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Mapping> {
-        self.mapping.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }

@@ -30,16 +30,13 @@ mod subsystem;
 mod verbs;
 pub mod wire;
 
-use std::{
-    path::Path,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{path::Path, sync::Arc, time::Duration};
 
 use orchestrator_supervise::{
     ChildSpec, Factory, Limits, Mailbox, Outbox, Placement, Recipient, Shutdown, Slot, Strategy,
     SupervisorSpec, inbox, mailbox,
 };
+use parking_lot::Mutex;
 
 pub use config::{
     AmqpConfig, ClientConfig, ExchangeRanges, MongoConfig, PostgresConfig, ProvenanceConfig, SqliteConfig,
@@ -134,7 +131,7 @@ fn range_workers(batch: usize, writes: &Outbox<WriteRequest>) -> (Vec<Mailbox<Ra
     let slots = Mutex::new(slots.into_iter().map(Some).collect::<Vec<_>>());
     let writes = writes.clone();
     let worker = move |index: usize| {
-        let slot = slots.lock().unwrap_or_else(|poisoned| poisoned.into_inner())[index].take();
+        let slot = slots.lock()[index].take();
         let writes = writes.clone();
         let slot = slot.expect("the kernel makes each worker of a pool once");
         Factory::actor(slot, move |cx| Ok(RangeWorker::new(writes.clone(), batch, cx)))

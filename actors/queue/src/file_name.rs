@@ -6,8 +6,10 @@
 use std::{
     collections::HashSet,
     ffi::{OsStr, OsString},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
 };
+
+use parking_lot::Mutex;
 
 use crate::storage::RunId;
 
@@ -79,8 +81,7 @@ impl WarnedNames {
     /// True the first time it is asked about `name`.
     #[must_use]
     pub fn is_news(&self, name: &OsStr) -> bool {
-        // Names are whole whatever panicked beside them.
-        let mut names = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut names = self.0.lock();
         if names.contains(name) {
             return false;
         }

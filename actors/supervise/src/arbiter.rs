@@ -3,7 +3,7 @@
 use std::{
     pin::Pin,
     sync::{
-        Arc, Mutex, Weak,
+        Arc, Weak,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
     task::{Context, Poll},
@@ -11,6 +11,7 @@ use std::{
 };
 
 use actix_rt::{Arbiter, ArbiterHandle};
+use parking_lot::Mutex;
 
 /// How often an arbiter of children shows that it runs. What blocks one is seen by the poll that does not end, and at once: this is for
 /// a thread that is gone. Each beat of each arbiter wakes a thread of a process that has nothing to do.
@@ -130,7 +131,7 @@ impl Arbiters {
     pub(crate) fn spawn(&self, name: &str) -> Place {
         let arbiter = Arbiter::new();
         let place = Self::place(arbiter.handle(), name, BEAT);
-        self.threads.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(arbiter);
+        self.threads.lock().push(arbiter);
         place
     }
 
@@ -144,7 +145,7 @@ impl Arbiters {
 
 impl Drop for Arbiters {
     fn drop(&mut self) {
-        let threads = self.threads.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let threads = self.threads.get_mut();
         for arbiter in threads {
             arbiter.stop();
         }

@@ -1,16 +1,12 @@
 //! The traits of a subsystem's actor, and the types around one: context, mailbox and cell. Each of them names the others.
 
-use std::{
-    cell::RefCell,
-    rc::Rc,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{cell::RefCell, rc::Rc, sync::Arc, time::Duration};
 
 use actix::{
     ActorContext, Addr, AsyncContext, Context, Message,
     fut::{ActorFutureExt, LocalBoxActorFuture, wrap_future},
 };
+use parking_lot::Mutex;
 
 use crate::{Exit, Fault, Vitals, gauge::Gauge};
 
@@ -77,14 +73,14 @@ impl<A: Child> Shared<A> {
 
     /// The first fault counts: the stop that follows does not overwrite it, but it overwrites the stop before it.
     pub(crate) fn set_exit(&self, exit: Exit) {
-        let mut word = self.exit.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut word = self.exit.lock();
         if !word.as_ref().is_some_and(Exit::is_abnormal) {
             *word = Some(exit);
         }
     }
 
     pub(crate) fn take_exit(&self) -> Option<Exit> {
-        self.exit.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take()
+        self.exit.lock().take()
     }
 }
 

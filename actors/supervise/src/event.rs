@@ -2,10 +2,11 @@
 
 use std::{
     collections::VecDeque,
-    sync::{Arc, Mutex, MutexGuard},
+    sync::Arc,
     time::{SystemTime, UNIX_EPOCH},
 };
 
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
@@ -147,7 +148,7 @@ impl Default for EventLog {
 
 impl EventLog {
     pub(crate) fn push(&self, path: &str, kind: EventKind) {
-        let mut ring = self.lock();
+        let mut ring = self.ring.lock();
         let seq = ring.next;
         ring.next += 1;
         if ring.events.len() == RING_CAPACITY {
@@ -160,7 +161,7 @@ impl EventLog {
 
     /// Events after `seq`, oldest first; those that left the ring are missing, which the gap in `seq` shows.
     pub fn since(&self, seq: u64) -> Vec<Event> {
-        let ring = self.lock();
+        let ring = self.ring.lock();
         let from = ring.events.partition_point(|event| event.seq <= seq);
         ring.events.iter().skip(from).cloned().collect()
     }
@@ -168,7 +169,7 @@ impl EventLog {
     /// At most `limit` events after `seq`, oldest first, and the number of the oldest event that is kept (of the next
     /// one, if there is none). What a reader missed lies between `seq` and that number.
     pub fn page(&self, seq: u64, limit: usize) -> (u64, Vec<Event>) {
-        let ring = self.lock();
+        let ring = self.ring.lock();
         let from = ring.events.partition_point(|event| event.seq <= seq);
         let oldest = ring.events.front().map_or(ring.next, |event| event.seq);
         (oldest, ring.events.iter().skip(from).take(limit).cloned().collect())
@@ -183,10 +184,6 @@ impl EventLog {
     pub async fn wait_after(&self, seq: u64) {
         // An error would mean that the log is gone, but `self` holds it.
         let _ = self.newest.subscribe().wait_for(|newest| *newest > seq).await;
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Ring> {
-        self.ring.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
 

@@ -6,11 +6,13 @@
 use std::{
     any::type_name,
     sync::{
-        Arc, RwLock,
+        Arc,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::*},
     },
     time::{Duration, Instant},
 };
+
+use parking_lot::RwLock;
 
 use crate::histogram::Histogram;
 
@@ -106,12 +108,12 @@ impl Gauge {
     /// The figures of message type `M`.
     pub(crate) fn stats<M>(&self) -> Arc<MessageStats> {
         let name = short_name::<M>();
-        let read = self.stats.read().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let read = self.stats.read();
         if let Some(stats) = read.iter().find(|stats| stats.name == name) {
             return stats.clone();
         }
         drop(read);
-        let mut write = self.stats.write().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut write = self.stats.write();
         if let Some(stats) = write.iter().find(|stats| stats.name == name) {
             return stats.clone();
         }
@@ -148,7 +150,7 @@ impl Gauge {
     }
     /// Figures of each message type seen so far.
     pub fn message_stats(&self) -> Vec<Arc<MessageStats>> {
-        self.stats.read().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
+        self.stats.read().clone()
     }
 }
 

@@ -1,9 +1,8 @@
 //! The work that a child has in hand: shown in the tree while it lasts, named in the exit when it is lost.
 
-use std::{
-    sync::{Arc, Mutex, MutexGuard},
-    time::Instant,
-};
+use std::{sync::Arc, time::Instant};
+
+use parking_lot::Mutex;
 
 /// The works in hand of one child, oldest first: a message, and what its handler or a future of the child names beside.
 #[derive(Debug, Default)]
@@ -25,7 +24,7 @@ pub struct InHand {
 
 impl Hand {
     pub(crate) fn take(self: &Arc<Self>, name: &'static str) -> InHand {
-        let mut held = self.lock();
+        let mut held = self.0.lock();
         let id = held.next;
         held.next += 1;
         held.lost = None;
@@ -35,22 +34,22 @@ impl Hand {
 
     /// The work that lasts longest.
     pub(crate) fn oldest(&self) -> Option<(&'static str, Instant)> {
-        self.lock().works.first().map(|(_, name, since)| (*name, *since))
+        self.0.lock().works.first().map(|(_, name, since)| (*name, *since))
     }
 
     /// What is in hand now is about to be dropped with its incarnation.
     pub(crate) fn lose(&self) {
-        let mut held = self.lock();
+        let mut held = self.0.lock();
         held.lost = held.lost.or(held.works.first().map(|(_, name, _)| *name));
     }
 
     /// The work that was lost since the last call.
     pub(crate) fn take_lost(&self) -> Option<&'static str> {
-        self.lock().lost.take()
+        self.0.lock().lost.take()
     }
 
     fn put_down(&self, id: u64) {
-        let mut held = self.lock();
+        let mut held = self.0.lock();
         let Some(position) = held.works.iter().rposition(|work| work.0 == id) else {
             return;
         };
@@ -59,10 +58,6 @@ impl Hand {
             // Unwinding goes from the inside to the outside: the outermost name, the message's, stays.
             held.lost = Some(name);
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Held> {
-        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
 

@@ -1,12 +1,9 @@
 //! Bounded channels for thread and task children and for hot paths. Like a mailbox, an inbox outlives every
 //! incarnation: the receiver goes back to its slot when an incarnation ends.
 
-use std::{
-    fmt,
-    sync::{Arc, Mutex},
-    time::Instant,
-};
+use std::{fmt, sync::Arc, time::Instant};
 
+use parking_lot::Mutex;
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -177,7 +174,7 @@ impl<T> InboxSlot<T> {
     /// If another incarnation still holds it: the kernel never runs two at once, so this is a wiring error
     /// (one slot in two children).
     pub fn open(&self) -> Inbox<T> {
-        let receiver = self.receiver.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
+        let receiver = self.receiver.lock().take();
         assert!(receiver.is_some(), "an inbox is opened by one incarnation of one child at a time");
         self.attended.send_replace(true);
         Inbox { receiver, slot: self.clone() }
@@ -186,7 +183,7 @@ impl<T> InboxSlot<T> {
 
 impl<T> Drop for Inbox<T> {
     fn drop(&mut self) {
-        let mut slot = self.slot.receiver.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut slot = self.slot.receiver.lock();
         *slot = self.receiver.take();
         self.slot.attended.send_replace(false);
     }

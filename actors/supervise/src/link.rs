@@ -1,9 +1,11 @@
 //! State of an edge's connection. A broker that is away is a state of its edge, never a crash.
 
 use std::{
-    sync::{Arc, Mutex, MutexGuard},
+    sync::Arc,
     time::{Duration, Instant},
 };
+
+use parking_lot::Mutex;
 
 use crate::{
     event::{EventKind, EventLog, now_ms},
@@ -53,18 +55,10 @@ impl LinkEntry {
 
     /// The incarnation that held the connection is gone, and the connection with it.
     pub(crate) fn abandon(&self) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if matches!(*state, Link::Up { .. }) {
             *state = Link::Connecting { attempt: 0 };
         }
-    }
-
-    fn reported(&self) -> MutexGuard<'_, Option<String>> {
-        self.reported.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-    }
-
-    pub(crate) fn state(&self) -> MutexGuard<'_, Link> {
-        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
 
@@ -79,11 +73,11 @@ pub struct LinkReporter {
 impl LinkReporter {
     /// The peer answers.
     pub fn up(&self) {
-        let mut state = self.entry.state();
+        let mut state = self.entry.state.lock();
         if !matches!(*state, Link::Up { .. }) {
             *state = Link::Up { since_ms: now_ms() };
             drop(state);
-            *self.entry.reported() = None;
+            *self.entry.reported.lock() = None;
             tracing::info!(
                 path = &*self.path,
                 kind = self.entry.kind,
@@ -98,14 +92,14 @@ impl LinkReporter {
     /// also with tries in between. The reason is kept as [`sanitize`] gives it: it may repeat what a peer said.
     pub fn down(&self, reason: impl AsRef<str>, retry_in: Duration) {
         let (reason, retry_at) = (sanitize(reason.as_ref()), Instant::now() + retry_in);
-        let mut state = self.entry.state();
+        let mut state = self.entry.state.lock();
         let since_ms = match &*state {
             Link::Down { since_ms, .. } => *since_ms,
             _ => now_ms(),
         };
         *state = Link::Down { since_ms, reason: reason.clone(), retry_at };
         drop(state);
-        if self.entry.reported().replace(reason.clone()).as_ref() != Some(&reason) {
+        if self.entry.reported.lock().replace(reason.clone()).as_ref() != Some(&reason) {
             tracing::warn!(path = &*self.path, kind = self.entry.kind, reason, "link down");
             self.events.push(&self.path, EventKind::LinkDown { reason });
         }
@@ -113,16 +107,16 @@ impl LinkReporter {
 
     /// The connection is not wanted at present, and closed.
     pub fn idle(&self) {
-        *self.entry.state() = Link::Idle;
+        *self.entry.state.lock() = Link::Idle;
     }
 
     /// A try is under way.
     pub fn connecting(&self, attempt: u32) {
-        *self.entry.state() = Link::Connecting { attempt };
+        *self.entry.state.lock() = Link::Connecting { attempt };
     }
 
     /// Is the peer there?
     pub fn is_up(&self) -> bool {
-        matches!(*self.entry.state(), Link::Up { .. })
+        matches!(*self.entry.state.lock(), Link::Up { .. })
     }
 }

@@ -2,12 +2,13 @@
 
 use std::{
     sync::{
-        Arc, Mutex, MutexGuard, OnceLock,
+        Arc, OnceLock,
         atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::*},
     },
     time::Instant,
 };
 
+use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use crate::{
@@ -147,34 +148,34 @@ impl Vitals {
 
     /// The last exit.
     pub fn last_exit(&self) -> Option<LastExit> {
-        lock(&self.last_exit).clone()
+        self.last_exit.lock().clone()
     }
 
     /// The mailbox and inboxes, by name.
     pub fn gauges(&self) -> Vec<(&'static str, Arc<Gauge>)> {
-        lock(&self.gauges).clone()
+        self.gauges.lock().clone()
     }
 
     /// The declared figures.
     pub fn figures(&self) -> Vec<Figure> {
-        lock(&self.figures).clone()
+        self.figures.lock().clone()
     }
 
     /// The declared histograms of durations.
     pub fn timings(&self) -> Vec<Timing> {
-        lock(&self.timings).clone()
+        self.timings.lock().clone()
     }
 
     /// The edge's connection: kind, endpoint and state, if the child is an edge.
     pub fn link_state(&self) -> Option<(&'static str, String, Link)> {
-        let entry = lock(&self.link).clone()?;
-        let state = entry.state().clone();
+        let entry = self.link.lock().clone()?;
+        let state = entry.state.lock().clone();
         Some((entry.kind, entry.endpoint.clone(), state))
     }
 
     /// What it last set aside.
     pub fn last_note(&self) -> Option<Note> {
-        lock(&self.note).clone()
+        self.note.lock().clone()
     }
 
     /// How long the child's arbiter has been in one poll, or its heartbeat is overdue.
@@ -189,14 +190,14 @@ impl Vitals {
 
     /// Declares that this child is an edge to `endpoint` (without credentials). Repeating it keeps the state.
     pub fn link(&self, kind: &'static str, endpoint: impl Into<String>) -> LinkReporter {
-        let mut slot = lock(&self.link);
+        let mut slot = self.link.lock();
         let entry = slot.get_or_insert_with(|| LinkEntry::new(kind, endpoint.into()));
         LinkReporter { entry: entry.clone(), path: self.path.clone(), events: self.events.clone() }
     }
 
     /// Declares a figure; the same name gives the same figure, so that counters go on over restarts.
     pub fn declare(&self, name: &'static str, unit: &'static str, kind: FigureKind) -> Figure {
-        let mut figures = lock(&self.figures);
+        let mut figures = self.figures.lock();
         if let Some(known) = figures.iter().find(|figure| figure.is(name, None)) {
             return known.clone();
         }
@@ -214,7 +215,7 @@ impl Vitals {
         kind: FigureKind,
         label: (&'static str, &str),
     ) -> Figure {
-        let mut figures = lock(&self.figures);
+        let mut figures = self.figures.lock();
         let mut value = label.1;
         for _ in 0..2 {
             if let Some(known) = figures.iter().find(|figure| figure.is(name, Some((label.0, value)))) {
@@ -237,19 +238,19 @@ impl Vitals {
     pub fn retire(&self, label: (&str, &str)) {
         let of =
             |figure: &Figure| figure.label.as_ref().is_some_and(|(name, value)| (*name, &**value) == label);
-        lock(&self.figures).retain(|figure| !of(figure));
+        self.figures.lock().retain(|figure| !of(figure));
     }
 
     /// Notes what was set aside and why, for who looks at the tree; the last note stays, over restarts too. Count it as well:
     /// a figure tells how often. The text is kept as [`sanitize`] gives it: it may repeat what a peer said.
     pub fn note(&self, text: impl AsRef<str>) {
-        *lock(&self.note) = Some(Note { text: sanitize(text.as_ref()), at_ms: now_ms() });
+        *self.note.lock() = Some(Note { text: sanitize(text.as_ref()), at_ms: now_ms() });
     }
 
     /// Declares a histogram of durations; the same name and label give the same one, so that it goes on over restarts. All
     /// of one name have the same label, with values of their own: each is a series of one metric.
     pub fn declare_timing(&self, name: &'static str, label: (&'static str, &'static str)) -> Timing {
-        let mut timings = lock(&self.timings);
+        let mut timings = self.timings.lock();
         if let Some(known) = timings.iter().find(|known| known.name() == name && known.label() == label) {
             return known.clone();
         }
@@ -308,8 +309,8 @@ impl Vitals {
     /// The incarnation ended with `exit` and leaves the child in `state`. The event comes last: who sees it sees the rest.
     pub(crate) fn end(&self, exit: &Exit, state: State) {
         let in_hand = self.hand.take_lost().filter(|_| exit.is_abnormal());
-        *lock(&self.last_exit) = Some(LastExit { exit: exit.clone(), at_ms: now_ms(), in_hand });
-        if let Some(link) = lock(&self.link).as_ref() {
+        *self.last_exit.lock() = Some(LastExit { exit: exit.clone(), at_ms: now_ms(), in_hand });
+        if let Some(link) = self.link.lock().as_ref() {
             link.abandon();
         }
         self.set_state(state);
@@ -355,24 +356,19 @@ impl Vitals {
     }
 
     pub(crate) fn add_gauge(&self, name: &'static str, gauge: Arc<Gauge>) {
-        lock(&self.gauges).push((name, gauge));
+        self.gauges.lock().push((name, gauge));
     }
 
     /// Messages waiting in all of the child's mailboxes.
     pub fn depth(&self) -> usize {
-        lock(&self.gauges).iter().map(|(_, gauge)| gauge.depth()).sum()
+        self.gauges.lock().iter().map(|(_, gauge)| gauge.depth()).sum()
     }
 
     /// Drops the messages that wait, when their turn comes: they speak of a world that is gone, say a lost connection.
     pub fn purge(&self) {
-        let depth = lock(&self.gauges).iter().map(|(_, gauge)| gauge.purge()).sum();
+        let depth = self.gauges.lock().iter().map(|(_, gauge)| gauge.purge()).sum();
         if depth > 0 {
             self.event(EventKind::Purged { depth });
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A panic while one of these short critical sections was held leaves plain data behind: go on with it.
-    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }

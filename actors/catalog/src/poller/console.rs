@@ -16,7 +16,7 @@ impl<S: Service + Clone + Unpin + 'static> CatalogPoller<S> {
             "base": self.config.base,
             "agent": &*self.house.agent,
             "notices": { "there": notices.is_up, "count": notices.count, "since_secs": notices.since.elapsed().as_secs() },
-            "paused": &*self.desk.paused(),
+            "paused": &*self.desk.paused.lock(),
             "rules": self.desk.statuses.all(),
         })
     }
@@ -35,7 +35,7 @@ impl<S: Service + Clone + Unpin + 'static> CatalogPoller<S> {
     /// A rule, or all of them, claims nothing until it is resumed; what it has claimed is finished.
     fn pause(&self, args: &Value, pause: bool) -> ConsoleReply {
         let meant = self.meant(args)?;
-        let mut paused = self.desk.paused();
+        let mut paused = self.desk.paused.lock();
         for (name, running) in &*self.rules.borrow() {
             if meant.as_ref().is_some_and(|meant| meant != name) {
                 continue;
@@ -55,7 +55,7 @@ impl<S: Service + Clone + Unpin + 'static> CatalogPoller<S> {
         let Some(name) = self.meant(args)? else {
             return Err(ConsoleError::BadArguments("give the rule's name".to_owned()));
         };
-        if self.desk.paused().contains(&name) {
+        if self.desk.paused.lock().contains(&name) {
             return Err(ConsoleError::Refused(format!("{name} is paused: resume it first")));
         }
         let rules = self.rules.borrow();

@@ -24,12 +24,9 @@ mod spill;
 mod spill_file;
 mod staging;
 
-use std::{
-    net::SocketAddr,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Instant,
-};
+use std::{net::SocketAddr, sync::Arc, time::Instant};
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 
 pub use house::factory;
@@ -141,7 +138,7 @@ impl Egress {
 
     fn lock(&self) -> MutexGuard<'_, Peers> {
         // What runs under the lock leaves whole data behind, a panic too.
-        self.inner.peers.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.peers.lock()
     }
 
     /// Tells who waits for room and the disk's thread, as far as `news` says.

@@ -2,10 +2,11 @@
 
 use std::{
     collections::TryReserveError,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{Arc, Weak},
 };
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 /// Bytes that are kept at the most.
@@ -32,11 +33,7 @@ struct Shelf {
     last_is_out: bool,
 }
 
-impl Free {
-    fn lock(&self) -> MutexGuard<'_, Shelf> {
-        self.shelf.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
+impl Free {}
 
 impl Buffers {
     /// An empty buffer for `len` bytes.
@@ -44,7 +41,7 @@ impl Buffers {
     /// # Errors
     /// There is no memory: which must not abort the process, since a peer says the length.
     pub(super) fn take(&self, len: usize) -> Result<Vec<u8>, TryReserveError> {
-        let kept = self.free.lock().kept.pop();
+        let kept = self.free.shelf.lock().kept.pop();
         // Of other frames' lengths none is kept: they come from the same detector.
         if let Some(mut kept) = kept.filter(|kept| (len..=len.saturating_mul(2)).contains(&kept.capacity())) {
             kept.clear();
@@ -57,7 +54,7 @@ impl Buffers {
 
     /// A full buffer, as what everybody else has. It comes back once the last of them has dropped it.
     pub(super) fn lend(&self, bytes: Vec<u8>) -> Bytes {
-        let mut shelf = self.free.lock();
+        let mut shelf = self.free.shelf.lock();
         shelf.last += 1;
         shelf.last_is_out = true;
         let number = shelf.last;
@@ -69,7 +66,7 @@ impl Buffers {
     pub(super) async fn last_is_back(&self) {
         loop {
             let back = self.free.last_back.notified();
-            if !self.free.lock().last_is_out {
+            if !self.free.shelf.lock().last_is_out {
                 return;
             }
             back.await;
@@ -92,7 +89,7 @@ impl AsRef<[u8]> for Lent {
 impl Drop for Lent {
     fn drop(&mut self) {
         let Some(home) = self.home.upgrade() else { return };
-        let mut shelf = home.lock();
+        let mut shelf = home.shelf.lock();
         let kept: usize = shelf.kept.iter().map(Vec::capacity).sum();
         if kept + self.bytes.capacity() <= KEPT_BYTES {
             shelf.kept.push(std::mem::take(&mut self.bytes));
@@ -126,7 +123,7 @@ mod tests {
         let one = full(&buffers, 1 << 20);
         let (at, slice) = (one.as_ptr(), one.slice(5..));
         drop(one);
-        assert!(buffers.free.lock().kept.is_empty());
+        assert!(buffers.free.shelf.lock().kept.is_empty());
         drop(slice);
         assert_eq!(full(&buffers, 1 << 20).as_ptr(), at);
         assert_eq!(full(&buffers, 9).len(), 9, "too large a one is not kept for a small frame");
@@ -155,9 +152,9 @@ mod tests {
         let buffers = Buffers::default();
         let many: Vec<_> = (0..40).map(|_| full(&buffers, 1 << 20)).collect();
         drop(many);
-        assert_eq!(buffers.free.lock().kept.len(), 32);
+        assert_eq!(buffers.free.shelf.lock().kept.len(), 32);
         drop(full(&buffers, KEPT_BYTES + 1));
-        assert!(buffers.free.lock().kept.iter().all(|kept| kept.capacity() <= KEPT_BYTES));
+        assert!(buffers.free.shelf.lock().kept.iter().all(|kept| kept.capacity() <= KEPT_BYTES));
         let last = full(&buffers, 1 << 20);
         drop(buffers);
         assert_eq!(last.len(), 1 << 20);

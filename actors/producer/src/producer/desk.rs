@@ -1,7 +1,8 @@
 //! The state that outlives an incarnation.
 
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 
 use crate::{edge::faktory::Outages, status::Status};
@@ -40,7 +41,7 @@ impl Desk {
     }
 
     pub(super) fn status(&self) -> MutexGuard<'_, Status> {
-        self.status.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.status.lock()
     }
 }
 

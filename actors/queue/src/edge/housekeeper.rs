@@ -4,7 +4,7 @@
 use std::{
     path::Path,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     },
     time::Duration,
@@ -12,6 +12,7 @@ use std::{
 
 use orchestrator_edge::DatabaseFiles;
 use orchestrator_supervise::{Fault, InboxSlot, Received, StartCx};
+use parking_lot::Mutex;
 
 use crate::{
     config::QueueConfig,
@@ -48,7 +49,7 @@ pub(crate) struct LogCare {
 impl LogCare {
     /// The store has opened `files`, or closed what it had.
     pub(crate) fn set_files(&self, files: Option<DatabaseFiles>) {
-        *self.files.lock().unwrap_or_else(PoisonError::into_inner) = files;
+        *self.files.lock() = files;
     }
 
     /// Carries out `work` on a second connection, which `open` makes. A connection to a file that took the place of the store's would
@@ -59,7 +60,7 @@ impl LogCare {
         open: impl FnOnce() -> Result<C, StorageError>,
         work: impl FnOnce(C) -> Result<T, StorageError>,
     ) -> Result<T, StorageError> {
-        let files = self.files.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let files = self.files.lock().clone();
         let Some(files) = files else { return Err(StorageError::Busy { path: path.to_path_buf() }) };
         files.check()?;
         let connection = open()?;

@@ -5,10 +5,11 @@ mod disk;
 use std::{
     collections::{HashMap, VecDeque},
     net::SocketAddr,
-    sync::{Arc, Mutex},
+    sync::Arc,
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use tokio::{net::TcpStream, sync::Notify};
 
 pub(super) use self::disk::DiskJob;

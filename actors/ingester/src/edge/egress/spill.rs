@@ -3,10 +3,7 @@
 //! What it has to do stands in the queues, so that nothing is lost with the thread: a message leaves memory once it is written, and the
 //! disk once it is in memory again. How much may wait for it is bounded there, too.
 
-use std::{
-    sync::PoisonError,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use orchestrator_supervise::{Factory, Fault, Figure, FigureKind, StartCx, block_on};
 
@@ -70,7 +67,7 @@ impl Shift<'_> {
     /// Writes, then reads. False if either failed.
     fn carry_out(&self, job: DiskJob) -> bool {
         let limits = &self.egress.inner.limits;
-        let mut file = job.file.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut file = job.file.lock();
         let mut well = true;
         if let Some(entries) = &job.write {
             let written = file.append(entries, &limits.spill_dir, limits.segment_bytes);

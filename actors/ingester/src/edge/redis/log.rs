@@ -1,13 +1,10 @@
 //! What goes wrong in this ingester, told where dranspose's parts tell it: the stream `dranspose_logs`, which its controller shows
 //! (spec §2). Nobody waits for it, and what Redis does not take in time is left out.
 
-use std::{
-    collections::VecDeque,
-    sync::{Arc, Mutex, MutexGuard},
-    time::Duration,
-};
+use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use orchestrator_supervise::{Factory, Fault, FigureKind, StartCx};
+use parking_lot::Mutex;
 use redis::pipe;
 use tokio::time::{MissedTickBehavior, interval};
 
@@ -56,7 +53,7 @@ async fn tell(place: &Place, desk: &Mutex<Desk>, cx: &StartCx) {
         look.tick().await;
         let Some(node) = cx.tree.node(branch) else { continue };
         let lines = {
-            let mut desk = lock(desk);
+            let mut desk = desk.lock();
             let news = cx.tree.events(desk.watch.seen());
             let news = desk.watch.lines(&news, &node);
             desk.waiting.extend(news);
@@ -66,14 +63,9 @@ async fn tell(place: &Place, desk: &Mutex<Desk>, cx: &StartCx) {
         };
         // That Redis is away is told by the link of its own child.
         if !lines.is_empty() && send(place, &mut connection, &lines).await.is_ok() {
-            lock(desk).waiting.clear();
+            desk.lock().waiting.clear();
         }
     }
-}
-
-fn lock(desk: &Mutex<Desk>) -> MutexGuard<'_, Desk> {
-    // A panic in between leaves lines that are told twice, or not at all.
-    desk.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
 async fn send(

@@ -1,13 +1,10 @@
 //! The `updates` stream: every entry, in order, none twice (spec §5).
 
-use std::{
-    convert::Infallible,
-    sync::{Mutex, MutexGuard},
-    time::Duration,
-};
+use std::{convert::Infallible, time::Duration};
 
 use orchestrator_edge::Reconnect;
 use orchestrator_supervise::{FigureKind, Recipient, StartCx};
+use parking_lot::Mutex;
 
 use super::{
     connection::{Connection, RequestError, shortened},
@@ -33,11 +30,7 @@ const HANDLING: Duration = Duration::from_secs(60);
 #[derive(Debug, Default)]
 pub struct Position(Mutex<Option<Id>>);
 
-impl Position {
-    fn lock(&self) -> MutexGuard<'_, Option<Id>> {
-        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-    }
-}
+impl Position {}
 
 /// Follows until the stop.
 pub(super) async fn follow(
@@ -83,7 +76,7 @@ async fn connection(
         let newest = *newest;
         let updates = entries.into_iter().filter_map(|(id, data)| parsed(reader, id, &data?)).collect();
         hand_over(updates, ingester).await;
-        *position.lock() = Some(newest);
+        *position.0.lock() = Some(newest);
         last = newest;
         reconnect.succeeded();
     }
@@ -97,7 +90,7 @@ async fn begin(
     position: &Position,
 ) -> Result<Id, RequestError> {
     let top = reader.top(redis).await?.unwrap_or_default();
-    let mut last = position.lock();
+    let mut last = position.0.lock();
     let begin = match *last {
         None => top,
         Some(seen) if seen <= top => seen,

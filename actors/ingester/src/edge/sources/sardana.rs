@@ -9,13 +9,14 @@ use std::{
     collections::{BTreeMap, VecDeque},
     net::SocketAddr,
     rc::Rc,
-    sync::{Arc, Mutex, MutexGuard},
+    sync::Arc,
     time::Duration,
 };
 
 use futures_util::stream::{StreamExt, unfold};
 use orchestrator_edge::Reconnect;
 use orchestrator_supervise::Backoff;
+use parking_lot::Mutex;
 use tokio::{sync::mpsc, time::sleep};
 
 use crate::{
@@ -36,12 +37,7 @@ const BACKOFF: Backoff = Backoff { first: Duration::from_millis(50), max: Durati
 #[derive(Debug, Clone, Default)]
 pub struct IdleServers(Arc<Mutex<BTreeMap<SocketAddr, Server>>>);
 
-impl IdleServers {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<SocketAddr, Server>> {
-        // Whole servers come and go: nothing that a panic could leave half done.
-        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-    }
-}
+impl IdleServers {}
 
 /// An address that Sardana posts to.
 #[derive(Debug)]
@@ -70,7 +66,7 @@ impl SardanaSource {
 impl Drop for SardanaSource {
     fn drop(&mut self) {
         if let Some(server) = self.server.take() {
-            self.idle.lock().insert(self.listen, server);
+            self.idle.0.lock().insert(self.listen, server);
         }
     }
 }
@@ -80,7 +76,7 @@ impl Source for SardanaSource {
         cx.link.connecting(0);
         let (sender, posts) = mpsc::channel(WAITING);
         if self.server.borrow().is_none() {
-            let idle = self.idle.lock().remove(&self.listen);
+            let idle = self.idle.0.lock().remove(&self.listen);
             self.server.replace(idle.filter(|server| !server.has_ended()));
         }
         if let Some(server) = &*self.server.borrow() {

@@ -1,11 +1,9 @@
 //! Connections that are down, and why: shown in the status also while no batch and no question is waiting for them.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard},
-};
+use std::{collections::BTreeMap, sync::Arc};
 
 use orchestrator_supervise::sanitize;
+use parking_lot::Mutex;
 
 /// The connections to one server that are down. Clones share it.
 #[derive(Debug, Clone, Default)]
@@ -14,21 +12,17 @@ pub struct Outages(Arc<Mutex<BTreeMap<usize, String>>>);
 impl Outages {
     /// Reason of the first connection that is down; None while all are up.
     pub fn reason(&self) -> Option<String> {
-        self.by_connection().values().next().cloned()
+        self.0.lock().values().next().cloned()
     }
 
     /// `connection` is down.
     pub(super) fn begin(&self, connection: usize, reason: &str) {
-        self.by_connection().insert(connection, sanitize(reason));
+        self.0.lock().insert(connection, sanitize(reason));
     }
 
     /// `connection` is up.
     pub(super) fn end(&self, connection: usize) {
-        self.by_connection().remove(&connection);
-    }
-
-    fn by_connection(&self) -> MutexGuard<'_, BTreeMap<usize, String>> {
-        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.0.lock().remove(&connection);
     }
 }
 

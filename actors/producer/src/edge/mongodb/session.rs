@@ -1,9 +1,6 @@
 //! A client of one database, and the time-outs of its requests.
 
-use std::{
-    sync::{Mutex, PoisonError},
-    time::Duration,
-};
+use std::time::Duration;
 
 use ::mongodb::{
     Collection, Database, IndexModel,
@@ -13,6 +10,7 @@ use ::mongodb::{
 };
 use orchestrator_edge::mongodb;
 use orchestrator_supervise::sanitize;
+use parking_lot::Mutex;
 
 use super::{
     decode::decoded,
@@ -51,12 +49,12 @@ impl Session {
 
     /// Returns the client, a new one after a broken connection.
     async fn database(&self) -> Result<Database, StoreError> {
-        let current = self.client.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let current = self.client.lock().clone();
         if let Some(database) = current {
             return Ok(database);
         }
         let database = client(&self.uri, &self.name).await?;
-        *self.client.lock().unwrap_or_else(PoisonError::into_inner) = Some(database.clone());
+        *self.client.lock() = Some(database.clone());
         Ok(database)
     }
 
@@ -69,7 +67,7 @@ impl Session {
     }
 
     fn disconnect(&self) {
-        *self.client.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.client.lock() = None;
     }
 
     async fn in_time<T>(

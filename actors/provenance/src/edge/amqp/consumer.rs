@@ -2,7 +2,7 @@
 
 use std::{
     fmt,
-    sync::{Arc, Mutex},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -13,6 +13,7 @@ use orchestrator_edge::{
     limited,
 };
 use orchestrator_supervise::{Factory, StartCx, StopToken};
+use parking_lot::Mutex;
 use tokio::{
     sync::{Notify, Semaphore, watch},
     time::sleep,
@@ -181,7 +182,7 @@ async fn attend(
         let begun = Instant::now();
         let ended = match opened {
             Ok(mut channel) => {
-                context.troubles().remove(&worker);
+                context.troubles.lock().remove(&worker);
                 let ended = channel.run(context, stop).await;
                 if channel.has_acknowledged() {
                     failures = 0;
@@ -196,7 +197,7 @@ async fn attend(
         if begun.elapsed() > backoff.max {
             failures = 0;
         }
-        context.troubles().insert(worker, error.to_string());
+        context.troubles.lock().insert(worker, error.to_string());
         context.presence.left(binding_keys(worker.exchange, worker.range));
         let delay = backoff.delay(failures, fastrand::f64());
         failures = failures.saturating_add(1);

@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -11,6 +11,7 @@ use orchestrator_edge::{
     amqp::{AmqpError, Taken},
 };
 use orchestrator_supervise::{Figure, FigureKind, Vitals};
+use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 
 use super::{dead_letter::DeadLetters, presence::Presence, topology::Topology};
@@ -55,11 +56,6 @@ impl ConsumerContext {
         doomed.ok().and_then(|error| error.clone()).unwrap_or_else(|| AmqpError::Lost("given up".to_owned()))
     }
 
-    pub(super) fn troubles(&self) -> MutexGuard<'_, BTreeMap<Worker, String>> {
-        // A map of texts is whole whenever the lock is free.
-        self.troubles.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-    }
-
     /// Tells the link whether all queues are consumed, and if not for a while, which are not and why. Never ends.
     pub(super) async fn report(&self, reconnect: &mut Reconnect) {
         let mut incomplete_since = Instant::now();
@@ -80,7 +76,7 @@ impl ConsumerContext {
                 continue;
             }
             let trouble =
-                self.troubles().iter().next().map(|(worker, reason)| format!("{worker}: {reason}; "));
+                self.troubles.lock().iter().next().map(|(worker, reason)| format!("{worker}: {reason}; "));
             let patience = if trouble.is_some() { GRACE } else { PATIENCE };
             if incomplete_since.elapsed() < patience {
                 let rest = patience.saturating_sub(incomplete_since.elapsed());

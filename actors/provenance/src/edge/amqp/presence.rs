@@ -1,11 +1,8 @@
 //! Which of the queues have our consumer: what readiness is made of.
 
-use std::{
-    collections::BTreeSet,
-    fmt::Write,
-    sync::{Mutex, MutexGuard},
-};
+use std::{collections::BTreeSet, fmt::Write};
 
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::{
@@ -31,12 +28,12 @@ impl Presence {
 
     /// The queues without our consumer, in order. Ready when there is none.
     pub fn missing(&self) -> Vec<String> {
-        self.lock().iter().cloned().collect()
+        self.missing.lock().iter().cloned().collect()
     }
 
     /// How many queues have our consumer.
     pub fn consumed(&self) -> usize {
-        self.total - self.lock().len()
+        self.total - self.missing.lock().len()
     }
 
     /// For an operator: how many queues have no consumer, and which, the ranges of each method in brackets.
@@ -58,23 +55,18 @@ impl Presence {
     }
 
     pub(super) fn came(&self, queue: &str) {
-        self.lock().remove(queue);
+        self.missing.lock().remove(queue);
         self.changed.notify_one();
     }
 
     pub(super) fn left(&self, queues: impl IntoIterator<Item = String>) {
-        self.lock().extend(queues);
+        self.missing.lock().extend(queues);
         self.changed.notify_one();
     }
 
     /// Waits until a queue got or lost its consumer. One waits at a time.
     pub(super) async fn changed(&self) {
         self.changed.notified().await;
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeSet<String>> {
-        // A set of names is whole whenever the lock is free.
-        self.missing.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
 

@@ -6,10 +6,11 @@ use std::{
     fs::{self, File},
     io,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
 };
 
 use orchestrator_edge::FileIdentity;
+use parking_lot::Mutex;
 
 /// Files that were ever synchronised, with the path they had then. They stay open as long as a connection may have them: POSIX locks
 /// belong to a process and a file, so that closing any descriptor of it would drop the locks of SQLite's connections too
@@ -28,12 +29,12 @@ pub(super) fn sync(path: &Path) -> io::Result<()> {
 /// this process has one of them.
 pub(crate) fn release_replaced(path: &Path) {
     let now = FileIdentity::at(path).ok().flatten();
-    let mut all = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut all = KEPT.lock();
     all.retain(|identity, (kept, _)| kept != path || Some(*identity) == now);
 }
 
 fn kept(path: &Path) -> io::Result<Arc<File>> {
-    let mut all = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut all = KEPT.lock();
     if let Some((_, file)) = all.get(&FileIdentity::of(&fs::metadata(path)?)) {
         return Ok(Arc::clone(file));
     }
@@ -92,7 +93,7 @@ mod tests {
         sync(&path).unwrap();
         let found = kept(&path).unwrap().metadata().unwrap();
         assert_eq!(Some(FileIdentity::of(&found)), FileIdentity::at(&path).unwrap());
-        let open = || KEPT.lock().unwrap().values().filter(|(kept, _)| *kept == path).count();
+        let open = || KEPT.lock().values().filter(|(kept, _)| *kept == path).count();
         assert_eq!(open(), 2);
         release_replaced(&path);
         assert_eq!(open(), 1, "the one that is there");

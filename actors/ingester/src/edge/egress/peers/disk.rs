@@ -1,6 +1,8 @@
 //! What the disk has to do for peers, and what it brings back.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use super::{News, Peers};
 use crate::edge::egress::{queue::Entry, spill_file::SpillFile};

@@ -3,7 +3,7 @@
 use std::{
     io,
     net::{SocketAddr, TcpListener},
-    sync::{Arc, Mutex, MutexGuard},
+    sync::Arc,
     thread::{self, JoinHandle},
     time::Duration,
 };
@@ -16,6 +16,7 @@ use actix_web::{
     web::{self, Bytes, Data, Payload},
 };
 use orchestrator_supervise::Figure;
+use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 
 use super::body::{Refused, Room};
@@ -45,12 +46,7 @@ struct Desk {
     room: Room,
 }
 
-impl Desk {
-    fn lock(&self) -> MutexGuard<'_, (mpsc::Sender<Posted>, Figure)> {
-        // A sender and a figure: nothing that a panic could leave half done.
-        self.run.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-    }
-}
+impl Desk {}
 
 /// The running server.
 #[derive(Debug)]
@@ -101,7 +97,7 @@ impl Server {
 
     /// Posts go to `sender` from now on; when its receiver is gone they are answered and thrown away.
     pub(super) fn switch(&self, cx: &SourceCx, sender: mpsc::Sender<Posted>) {
-        *self.desk.lock() = (sender, cx.counts.outside.clone());
+        *self.desk.run.lock() = (sender, cx.counts.outside.clone());
     }
 }
 
@@ -146,7 +142,7 @@ async fn post(request: HttpRequest, payload: Payload, desk: Data<Desk>) -> HttpR
         Ok(frame) => frame,
         Err(advice) => return refused(advice),
     };
-    let (sender, outside) = desk.lock().clone();
+    let (sender, outside) = desk.run.lock().clone();
     // A full queue holds the request: the sender is slowed. Without a run the post is thrown away.
     let send = async {
         let _room = desk.room.queue(frame.len()).await;
