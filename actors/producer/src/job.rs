@@ -16,12 +16,12 @@ const HEX: &[u8; 16] = b"0123456789abcdef";
 /// A job's identifier, 32 hexadecimal digits on the wire. Two jobs with one identifier are illegal: servers do not tell them
 /// apart, and one of them stays in the set of working jobs until its reservation ends.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Jid([u8; 16]);
+pub struct Jid(Uuid);
 
 impl Jid {
     /// One that is used nowhere else.
     pub fn random() -> Self {
-        Self(Uuid::new_v4().into_bytes())
+        Self(Uuid::new_v4())
     }
 
     /// The one of the `attempt`th push of the job of `pair` by the holder of the lease `epoch`: the same whenever it is asked for, and
@@ -39,27 +39,19 @@ impl Jid {
             .chain_update(page_size.to_be_bytes());
         let mut jid = [0; 16];
         jid.iter_mut().zip(hash.finalize()).for_each(|(to, from)| *to = from);
-        Self(jid)
+        Self(Uuid::from_bytes(jid))
     }
 
     /// Reads what [`Jid`]'s `Display` writes; none if it is not that.
     pub fn parse(text: &str) -> Option<Self> {
-        let digits = text.as_bytes();
-        if digits.len() != 32 {
-            return None;
-        }
-        let mut jid = [0; 16];
-        for (byte, pair) in jid.iter_mut().zip(digits.chunks_exact(2)) {
-            let [high, low] = [pair[0], pair[1]].map(|digit| HEX.iter().position(|known| *known == digit));
-            *byte = u8::try_from(high? * 16 + low?).ok()?;
-        }
-        Some(Self(jid))
+        // Other forms of a UUID are no identifiers of jobs.
+        Uuid::try_parse(text).ok().map(Self).filter(|jid| jid.to_string() == text)
     }
 }
 
 impl fmt::Display for Jid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        self.0.simple().fmt(f)
     }
 }
 
@@ -149,7 +141,7 @@ impl JobWriter {
         let (root_id, scion_id) = (hex(&root_id.0), hex(&scion_id.0));
         let [root_tcn, scion_tcn, page_size] = [root_tcn, scion_tcn, page_size.into()].map(Digits::of);
         let mut put = |parts: &[&[u8]]| parts.iter().for_each(|part| to.extend_from_slice(part));
-        put(&[br#"{"jid":""#, hex(&job.jid.0).as_flattened(), &self.common]);
+        put(&[br#"{"jid":""#, hex(job.jid.0.as_bytes()).as_flattened(), &self.common]);
         put(&[root_id.as_flattened(), b"\",", root_tcn.text(), b",\"", scion_id.as_flattened()]);
         put(&[b"\",", scion_tcn.text(), b",", page_size.text(), b"]"]);
         if job.keyed {
@@ -269,7 +261,7 @@ mod tests {
             let [root_id, scion_id] = ids.map(Id);
             let pair = Pair { root_id, root_tcn, scion_id, scion_tcn, page_size };
             let terms = Terms { jobtype: jobtype.clone(), retry, backtrace, ..Terms::default() };
-            let jid = Jid(jid);
+            let jid = Jid(Uuid::from_bytes(jid));
             let text = written(&terms, &Job { jid, pair, keyed });
             let read: Value = serde_json::from_str(&text).unwrap();
             let mut wanted = json!({

@@ -11,6 +11,7 @@ use orchestrator_supervise::{
     Answer, Child, ChildCx, ConsoleError, ConsoleReply, ConsoleRequest, Factory, Handle, Slot, StartCx,
 };
 use serde_json::json;
+use uuid::Uuid;
 
 use crate::{
     advance::{Action, Event, Halt, Machine, Rules},
@@ -219,5 +220,5 @@ fn settings(config: &ProducerConfig, strict: bool, queue: String, incarnation: u
 /// Tells a holder of the lease from all others, also from the same process before, whose calls may still be under way.
 fn holder(incarnation: u64) -> String {
     let machine = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    format!("{}:{}:{incarnation}:{:016x}", machine.trim(), std::process::id(), fastrand::u64(..))
+    format!("{}:{}:{incarnation}:{}", machine.trim(), std::process::id(), Uuid::new_v4().simple())
 }

@@ -11,6 +11,7 @@ use std::{
 
 use orchestrator_supervise::sanitize;
 use tokio::time::Instant;
+use uuid::Uuid;
 
 use super::call::{Call, CallError, Outgoing, Patience};
 
@@ -73,7 +74,8 @@ impl Desk {
     }
 
     fn enlist(&mut self, open: Open) {
-        let id = uuid4();
+        // The original has ids of version 4, too.
+        let id = Uuid::new_v4().to_string();
         self.to_send.extend((0..open.call.messages.len()).map(|index| (id.clone(), index)));
         self.open.insert(id, open);
     }
@@ -167,13 +169,6 @@ impl Desk {
             let _ = open.call.reply.send(end);
         }
     }
-}
-
-/// A random UUID (version 4), as the original's correlation ids.
-fn uuid4() -> String {
-    let id = fastrand::u128(..) & !(0xf << 76) & !(0b11 << 62) | 4 << 76 | 0b10 << 62;
-    let hex = format!("{id:032x}");
-    format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
 }
 
 #[cfg(test)]
