@@ -62,7 +62,7 @@ async fn serve(setup: &Arc<Setup>, binding: Binding, cx: &StartCx) -> Result<(),
         return Err(Fault::new(error.to_string()));
     }
     let link = cx.vitals.link("http", places.names());
-    let tally = Tally::declare(&cx.vitals);
+    let tally = Tally::register(&cx.vitals);
     let mut attempt = 0;
     loop {
         let access = access(setup, &tally, cx);

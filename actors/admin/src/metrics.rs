@@ -129,7 +129,10 @@ fn histograms(out: &mut Exposition, tree: &Tree, node: &NodeSnapshot) {
 
 fn figure(out: &mut Exposition, node: &NodeSnapshot, figure: &FigureSnapshot) {
     let name = figure_name(&node.path, figure);
-    let help = format!("Declared by the child as `{}`, in {}.", figure.name, figure.unit);
+    let help = match figure.help {
+        "" => format!("Declared by the child as `{}`, in {}.", figure.name, figure.unit),
+        help => help.to_owned(),
+    };
     let kind = match figure.kind {
         FigureKind::Counter => Kind::Counter,
         FigureKind::Gauge => Kind::Gauge,
@@ -178,7 +181,14 @@ mod tests {
         let named = |path: &str, name: &str, unit: &str, kind| {
             figure_name(
                 path,
-                &FigureSnapshot { name: name.into(), unit: unit.into(), kind, label: None, value: 0 },
+                &FigureSnapshot {
+                    name: name.into(),
+                    unit: unit.into(),
+                    kind,
+                    help: "",
+                    label: None,
+                    value: 0,
+                },
             )
         };
         let cases = [

@@ -1,40 +1,25 @@
-//! What the endpoint counts of itself, declared as figures of its child.
+//! Metrics of the endpoint.
 
-use orchestrator_supervise::{Figure, FigureKind, Vitals};
+use orchestrator_supervise::metrics;
 
-/// Shared by all connections.
-#[derive(Debug, Clone)]
-pub(crate) struct Tally {
-    /// A connection that ended without a request that is HTTP.
-    pub(crate) malformed: Figure,
-    /// A name in `Host`, or a page in `Origin`, that is not served.
-    pub(crate) foreign: Figure,
-    /// No token, or none that is known.
-    pub(crate) unauthorized: Figure,
-    /// A token whose role may not do this.
-    pub(crate) forbidden: Figure,
-    /// No seat was left for another reader of events.
-    pub(crate) crowded: Figure,
-    /// A command that was refused because it could not be noted.
-    pub(crate) unaudited: Figure,
-    /// Readers of events.
-    pub(crate) event_clients: Figure,
-    /// Lines of the audit log.
-    pub(crate) audit_lines: Figure,
-}
-
-impl Tally {
-    pub(crate) fn declare(vitals: &Vitals) -> Self {
-        let refused = |name| vitals.declare(name, "requests", FigureKind::Counter);
-        Self {
-            malformed: vitals.declare("refused_malformed", "connections", FigureKind::Counter),
-            foreign: refused("refused_foreign"),
-            unauthorized: refused("refused_unauthorized"),
-            forbidden: refused("refused_forbidden"),
-            crowded: refused("refused_crowded"),
-            unaudited: refused("refused_unaudited"),
-            event_clients: vitals.declare("event_clients", "clients", FigureKind::Gauge),
-            audit_lines: vitals.declare("audit_lines", "lines", FigureKind::Counter),
-        }
+metrics! {
+    /// Counters shared by all connections.
+    pub(crate) struct Tally {
+        /// Connections that ended without a request that is HTTP.
+        pub(crate) malformed: counter("connections") as "refused_malformed",
+        /// Requests refused for a `Host` or `Origin` that is not the endpoint's.
+        pub(crate) foreign: counter("requests") as "refused_foreign",
+        /// Requests refused for a missing or unknown token.
+        pub(crate) unauthorized: counter("requests") as "refused_unauthorized",
+        /// Requests refused because the token's role is too small.
+        pub(crate) forbidden: counter("requests") as "refused_forbidden",
+        /// Requests refused because too many clients read events already.
+        pub(crate) crowded: counter("requests") as "refused_crowded",
+        /// Commands refused because the audit log could not be written.
+        pub(crate) unaudited: counter("requests") as "refused_unaudited",
+        /// Clients that read events.
+        pub(crate) event_clients: gauge("clients"),
+        /// Lines written to the audit log.
+        pub(crate) audit_lines: counter("lines"),
     }
 }

@@ -29,6 +29,9 @@ use crate::{
     wall::Wall,
 };
 
+/// Help text of the only metric of the poller.
+const LOOKS_HELP: &str = "Times that rules were told to look, after a notice or since it was time.";
+
 /// What outlives an incarnation: the rules as they are now, what people see of them, and their switches.
 #[derive(Debug, Clone)]
 pub struct Desk {
@@ -101,7 +104,7 @@ impl<S: Service + Clone + Unpin + 'static> Child for CatalogPoller<S> {
             rules: self.rules.clone(),
             looks: self.idioms.looks(),
             cx: self.cx.clone(),
-            looked: cx.vitals().declare("looks", "", FigureKind::Counter),
+            looked: cx.vitals().register("looks", "", FigureKind::Counter, LOOKS_HELP),
         };
         self.begin(clock.run(), cx);
         self.set_rules(cx);

@@ -3,12 +3,9 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
-use orchestrator_supervise::{Figure, FigureKind, Timing, Vitals, sanitize};
+use orchestrator_supervise::{Timing, Vitals, metrics, sanitize};
 use parking_lot::Mutex;
 use serde::Serialize;
-
-/// The label of figures.
-const LABEL: &str = "rule";
 
 /// Of texts for people, the last so many are kept.
 const TEXTS: usize = 20;
@@ -109,47 +106,55 @@ pub enum Count {
 pub struct Board {
     rule: String,
     statuses: Statuses,
-    figures: Arc<Figures>,
-}
-
-#[derive(Debug)]
-struct Figures {
-    counts: [Figure; 10],
-    in_hand: Figure,
-    parked: Figure,
-    lag: Figure,
+    metrics: Arc<RuleMetrics>,
+    /// How long handlers take, those of all rules.
     handling: Timing,
-    unsettled: Figure,
 }
 
-const COUNTS: [(&str, &str); 10] = [
-    ("claimed", "rows"),
-    ("taken_over", "rows"),
-    ("done", "rows"),
-    ("failed", "attempts"),
-    ("dead", "rows"),
-    ("released", "rows"),
-    ("lost", "rows"),
-    ("conflicts", "claims"),
-    ("passed_over", "rows"),
-    ("recurred", "rows"),
-];
+metrics! {
+    /// Metrics of one rule.
+    struct RuleMetrics by "rule" {
+        /// Rows claimed.
+        claimed: counter("rows"),
+        /// Rows claimed whose former holder's lease had ended.
+        taken_over: counter("rows"),
+        /// Rows done, and written as such.
+        done: counter("rows"),
+        /// Attempts that failed.
+        failed: counter("attempts"),
+        /// Rows that failed for good.
+        dead: counter("rows"),
+        /// Rows given back untried.
+        released: counter("rows"),
+        /// Rows that another agent had when they should have been settled or renewed.
+        lost: counter("rows"),
+        /// Claims that wrote nothing because the catalog had changed (412).
+        conflicts: counter("claims"),
+        /// Candidates that another agent claimed first.
+        passed_over: counter("rows"),
+        /// Rows that were claimed again right after they were done or dead.
+        recurred: counter("rows"),
+        /// Claimed rows that are not settled.
+        in_hand: gauge("rows"),
+        /// 1 while the rule rests because the server refuses its requests.
+        parked: gauge(""),
+        /// Time from a row's creation to its claim, of the last one.
+        lag: gauge("milliseconds"),
+        /// Claims of unknown outcome, and rows that cannot be settled.
+        unsettled: counter(""),
+    }
+}
 
 impl Board {
     /// The board of `rule`, with its figures at `vitals`.
     pub fn new(rule: &str, statuses: &Statuses, vitals: &Vitals) -> Self {
-        let label = (LABEL, rule);
-        let of = |name, unit, kind| vitals.declare_of(name, unit, kind, label);
-        let figures = Figures {
-            counts: COUNTS.map(|(name, unit)| of(name, unit, FigureKind::Counter)),
-            in_hand: of("in_hand", "rows", FigureKind::Gauge),
-            parked: of("parked", "", FigureKind::Gauge),
-            lag: of("lag", "milliseconds", FigureKind::Gauge),
-            handling: vitals.declare_timing("handling", ("kind", "row")),
-            unsettled: of("unsettled", "", FigureKind::Counter),
-        };
         statuses.0.lock().entry(rule.to_owned()).or_default();
-        Self { rule: rule.to_owned(), statuses: statuses.clone(), figures: Arc::new(figures) }
+        Self {
+            rule: rule.to_owned(),
+            statuses: statuses.clone(),
+            metrics: Arc::new(RuleMetrics::register(vitals, rule)),
+            handling: vitals.declare_timing("handling", ("kind", "row")),
+        }
     }
 
     fn change(&self, change: impl FnOnce(&mut RuleStatus)) {
@@ -162,33 +167,33 @@ impl Board {
         if by == 0 {
             return;
         }
-        self.figures.counts[count as usize].add(by);
         self.change(|status| {
-            let counter = match count {
-                Count::Claimed => &mut status.claimed,
-                Count::TakenOver => &mut status.taken_over,
-                Count::Done => &mut status.done,
-                Count::Failed => &mut status.failed,
-                Count::Dead => &mut status.dead,
-                Count::Released => &mut status.released,
-                Count::Lost => &mut status.lost,
-                Count::Conflicts => &mut status.conflicts,
-                Count::PassedOver => &mut status.passed_over,
-                Count::Recurred => &mut status.recurred,
+            let (counter, metric) = match count {
+                Count::Claimed => (&mut status.claimed, &self.metrics.claimed),
+                Count::TakenOver => (&mut status.taken_over, &self.metrics.taken_over),
+                Count::Done => (&mut status.done, &self.metrics.done),
+                Count::Failed => (&mut status.failed, &self.metrics.failed),
+                Count::Dead => (&mut status.dead, &self.metrics.dead),
+                Count::Released => (&mut status.released, &self.metrics.released),
+                Count::Lost => (&mut status.lost, &self.metrics.lost),
+                Count::Conflicts => (&mut status.conflicts, &self.metrics.conflicts),
+                Count::PassedOver => (&mut status.passed_over, &self.metrics.passed_over),
+                Count::Recurred => (&mut status.recurred, &self.metrics.recurred),
             };
             *counter += by;
+            metric.add(by);
         });
     }
 
     /// What it does now.
     pub fn phase(&self, phase: &'static str, reason: Option<String>) {
-        self.figures.parked.set((phase == "parked").into());
+        self.metrics.parked.set((phase == "parked").into());
         self.change(|status| (status.phase, status.reason) = (phase, reason));
     }
 
     /// How many rows it has.
     pub fn hand(&self, in_hand: usize, working: usize, held_back: usize) {
-        self.figures.in_hand.set(in_hand as u64);
+        self.metrics.in_hand.set(in_hand as u64);
         self.change(|status| {
             (status.in_hand, status.working, status.held_back) = (in_hand, working, held_back)
         });
@@ -205,20 +210,20 @@ impl Board {
     /// A row was claimed so long after it was made.
     pub fn lag(&self, lag: Duration) {
         let ms = u64::try_from(lag.as_millis()).unwrap_or(u64::MAX);
-        self.figures.lag.set(ms);
+        self.metrics.lag.set(ms);
         self.change(|status| status.lag_ms = Some(ms));
     }
 
     /// A handler took so long.
     pub fn handled(&self, span: Duration) {
-        self.figures.handling.record(span);
+        self.handling.record(span);
     }
 
     /// Something is left to people.
     pub fn unsettled(&self, text: String) {
         let text = sanitize(text);
         tracing::warn!(rule = self.rule, "{text}");
-        self.figures.unsettled.add(1);
+        self.metrics.unsettled.add(1);
         self.change(|status| {
             status.unsettled.push(text);
             let over = status.unsettled.len().saturating_sub(TEXTS);

@@ -20,7 +20,12 @@ pub(crate) struct Accept {
 
 impl Accept {
     pub(crate) fn new(pings: InboxSlot<Ping>, ingester: Recipient<WorkersSeen>, vitals: &Vitals) -> Self {
-        let connected = vitals.declare("connected_workers", "workers", FigureKind::Gauge);
+        let connected = vitals.register(
+            "connected_workers",
+            "workers",
+            FigureKind::Gauge,
+            "Workers heard of within the last four seconds.",
+        );
         Self { roster: Roster::default(), pings, ingester, connected }
     }
 

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use orchestrator_supervise::{Child, ChildCx, Figure, FigureKind, Outbox, Vitals};
+use orchestrator_supervise::{Child, ChildCx, Outbox, Vitals, metrics};
 
 use crate::{
     assignment::{Assignment, Reader},
@@ -14,25 +14,27 @@ use crate::{
 /// Events handed on at once.
 const CHUNK: usize = 1_024;
 
+metrics! {
+    /// Metrics of the assignments.
+    struct AssignMetrics {
+        /// Events of which a stream of this ingester was assigned.
+        assigned: counter("events") as "assigned_events",
+        /// Entries of the assignments that could not be read, skipped: their events are not sent.
+        invalid: counter("") as "invalid_assignments",
+    }
+}
+
 /// Reads assignments.
 pub(crate) struct Assign {
     scan: Arc<Scan>,
     redis: Place,
     work: Outbox<Vec<Assignment>>,
-    assigned: Figure,
-    invalid: Figure,
+    metrics: AssignMetrics,
 }
 
 impl Assign {
     pub(crate) fn new(scan: Arc<Scan>, redis: Place, work: Outbox<Vec<Assignment>>, vitals: &Vitals) -> Self {
-        let counter = |name, unit| vitals.declare(name, unit, FigureKind::Counter);
-        Self {
-            scan,
-            redis,
-            work,
-            assigned: counter("assigned_events", "events"),
-            invalid: counter("invalid_assignments", ""),
-        }
+        Self { scan, redis, work, metrics: AssignMetrics::register(vitals) }
     }
 }
 
@@ -44,7 +46,8 @@ impl Child for Assign {
         let streams = mapping.active.iter().map(|stream| self.scan.streams[*stream].name.clone()).collect();
         let mut reader = Reader::new(streams);
         let (redis, work) = (self.redis.clone(), self.work.clone());
-        let (assigned, invalid, vitals) = (self.assigned.clone(), self.invalid.clone(), cx.vitals().clone());
+        let (assigned, invalid, vitals) =
+            (self.metrics.assigned.clone(), self.metrics.invalid.clone(), cx.vitals().clone());
         let reading = async move {
             let take = async |entry: &[u8]| {
                 let events = reader.read(entry)?;

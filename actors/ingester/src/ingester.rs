@@ -9,8 +9,8 @@ use std::{
 };
 
 use orchestrator_supervise::{
-    Answer, Child, ChildCx, ConsoleError, ConsoleReply, ConsoleRequest, Fault, Figure, FigureKind, Handle,
-    StartCx, StopToken, sanitize,
+    Answer, Child, ChildCx, ConsoleError, ConsoleReply, ConsoleRequest, Fault, Handle, StartCx, StopToken,
+    metrics, sanitize,
 };
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
@@ -37,6 +37,16 @@ pub(crate) struct Identity {
     pub(crate) build: Option<BuildMeta>,
 }
 
+metrics! {
+    /// Metrics of the actor.
+    struct IngesterMetrics {
+        /// Mappings begun.
+        mappings: counter("mappings"),
+        /// Times that another ingester had published under the same name.
+        foreign: counter("") as "foreign_publications",
+    }
+}
+
 /// The actor.
 pub(crate) struct Ingester {
     identity: Arc<Identity>,
@@ -49,13 +59,11 @@ pub(crate) struct Ingester {
     /// The key has been written by this process.
     published: bool,
     fetching: bool,
-    mappings: Figure,
-    foreign: Figure,
+    metrics: IngesterMetrics,
 }
 
 impl Ingester {
     pub(crate) fn new(identity: Arc<Identity>, house: House, cx: &StartCx) -> Self {
-        let counter = |name, unit| cx.vitals.declare(name, unit, FigureKind::Counter);
         let ledger = Ledger::resumed(&house.scan);
         Self {
             identity,
@@ -66,8 +74,7 @@ impl Ingester {
             rate: Rate::default(),
             published: false,
             fetching: false,
-            mappings: counter("mappings", "mappings"),
-            foreign: counter("foreign_publications", ""),
+            metrics: IngesterMetrics::register(&cx.vitals),
         }
     }
 
@@ -104,7 +111,7 @@ impl Ingester {
             let ours = format!(r#"{{"service_uuid":"{}""#, ingester.identity.service_uuid);
             let foreign = before.is_some_and(|before| !before.starts_with(ours.as_bytes()));
             if foreign && ingester.published {
-                ingester.foreign.add(1);
+                ingester.metrics.foreign.add(1);
                 let name = &ingester.identity.name;
                 let text = format!("another ingester publishes as {name}: give one of them another name");
                 tracing::warn!(path = cx.vitals().path(), text);
@@ -165,7 +172,7 @@ impl Handle<UpdatesArrived> for Ingester {
         let handling = async move { stop.run_until_cancelled(handling).await };
         cx.atomically(handling, |ingester, outcome, cx| match outcome {
             Some(Ok(ledger)) => {
-                ingester.mappings.add(ledger.mappings_begun() - ingester.ledger.mappings_begun());
+                ingester.metrics.mappings.add(ledger.mappings_begun() - ingester.ledger.mappings_begun());
                 ingester.ledger = ledger;
                 ingester.publish(cx);
                 true

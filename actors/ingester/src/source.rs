@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use futures_util::stream::LocalBoxStream;
-use orchestrator_supervise::{Factory, Figure, FigureKind, LinkReporter, Vitals};
+use orchestrator_supervise::{Factory, LinkReporter, metrics};
 use serde::{Deserialize, Serialize};
 
 use crate::item::Item;
@@ -44,29 +44,17 @@ pub struct SourceCx {
     pub counts: SourceCounts,
 }
 
-/// What sources count, for tree and metrics. They go on over runs.
-#[derive(Debug, Clone)]
-pub struct SourceCounts {
-    /// Messages that are invalid in their protocol and were thrown away.
-    pub invalid: Figure,
-    /// Items lost since nobody took them in time (sources that cannot be slowed).
-    pub lost: Figure,
-    /// Valid messages that are no items, thrown away: before the start, after the end, a second start.
-    pub outside: Figure,
-    /// Connections that were lost, or could not be kept, and were made anew within a run.
-    pub reconnects: Figure,
-}
-
-impl SourceCounts {
-    /// Declares the figures in `vitals`.
-    pub fn declare(vitals: &Vitals) -> Self {
-        let counter = |name, unit| vitals.declare(name, unit, FigureKind::Counter);
-        Self {
-            invalid: counter("invalid_messages", "messages"),
-            lost: counter("lost_items", "items"),
-            outside: counter("outside_scans", "messages"),
-            reconnects: counter("source_reconnects", ""),
-        }
+metrics! {
+    /// Counters of a source. They go on over runs.
+    pub struct SourceCounts {
+        /// Messages that are invalid in their protocol, thrown away.
+        pub invalid: counter("messages") as "invalid_messages",
+        /// Items of a source that cannot be slowed, lost because nobody took them in time.
+        pub lost: counter("items") as "lost_items",
+        /// Messages before a start, after an end, and second starts, thrown away.
+        pub outside: counter("messages") as "outside_scans",
+        /// Connections to a source made anew within a run.
+        pub reconnects: counter("") as "source_reconnects",
     }
 }
 

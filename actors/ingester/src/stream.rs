@@ -4,7 +4,7 @@
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use futures_util::{FutureExt, StreamExt};
-use orchestrator_supervise::{Factory, Fault, Figure, FigureKind, StartCx, Vitals};
+use orchestrator_supervise::{Factory, Fault, Figure, StartCx, metrics};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use crate::{
@@ -51,12 +51,14 @@ impl StreamSpec {
         link.idle();
         self.scan.set_connected(self.position, false);
         // Also where this mapping does without the stream: what it counts is shown from the start.
-        let (counts, source_counts) = (Counts::declare(&cx.vitals), SourceCounts::declare(&cx.vitals));
+        let (counts, source_counts) =
+            (StreamMetrics::register(&cx.vitals), SourceCounts::register(&cx.vitals));
         if mapping.active.contains(&self.position) {
             let source = (self.make)(&self.place).map_err(|error| Fault::from_error(&error))?;
             let run = Run {
                 stream: self.stream(),
                 counts,
+                lost: source_counts.lost.clone(),
                 gaps: Gaps::default(),
                 told: None,
                 batch: VecDeque::new(),
@@ -134,7 +136,8 @@ impl Drop for Stopped {
 /// One run.
 struct Run<'a> {
     stream: &'a Stream,
-    counts: Counts,
+    counts: StreamMetrics,
+    lost: Figure,
     gaps: Gaps,
     told: Option<Instant>,
     /// Taken in this turn, and not yet kept.
@@ -178,7 +181,7 @@ impl Run<'_> {
         if self.stream.misses {
             // It cannot be slowed: who sends waits for nobody.
             backlog.offer(&mut self.batch);
-            self.counts.lost.add(self.batch.len() as u64);
+            self.lost.add(self.batch.len() as u64);
             self.batch.clear();
             return;
         }
@@ -222,33 +225,24 @@ impl Run<'_> {
     }
 }
 
-/// What a stream counts.
-struct Counts {
-    items: Figure,
-    bytes: Figure,
-    lost: Figure,
-    gaps: Figure,
-    missing: Figure,
-    backwards: Figure,
-    waiting_bytes: Figure,
-    waiting_items: Figure,
-    oldest: Figure,
-}
-
-impl Counts {
-    fn declare(vitals: &Vitals) -> Self {
-        let counter = |name, unit| vitals.declare(name, unit, FigureKind::Counter);
-        let gauge = |name, unit| vitals.declare(name, unit, FigureKind::Gauge);
-        Self {
-            items: counter("items", "items"),
-            bytes: counter("received", "bytes"),
-            lost: SourceCounts::declare(vitals).lost,
-            gaps: counter("gaps", "gaps"),
-            missing: counter("missing_frames", "frames"),
-            backwards: counter("backward_frames", "frames"),
-            waiting_bytes: gauge("waiting", "bytes"),
-            waiting_items: gauge("waiting_items", "items"),
-            oldest: gauge("oldest_item", "milliseconds"),
-        }
+metrics! {
+    /// Metrics of a stream.
+    struct StreamMetrics {
+        /// Items that a source gave.
+        items: counter("items"),
+        /// Bytes of a source's items.
+        bytes: counter("bytes") as "received",
+        /// Places where frame numbers did not follow each other.
+        gaps: counter("gaps"),
+        /// Frames that are missing by their numbers.
+        missing: counter("frames") as "missing_frames",
+        /// Frames whose number came again or late.
+        backwards: counter("frames") as "backward_frames",
+        /// Bytes of a stream that wait for their events.
+        waiting_bytes: gauge("bytes") as "waiting",
+        /// Items of a stream that wait for their events.
+        waiting_items: gauge("items"),
+        /// Time that the oldest item has waited for its event.
+        oldest: gauge("milliseconds") as "oldest_item",
     }
 }

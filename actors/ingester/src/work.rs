@@ -7,20 +7,20 @@ mod tools;
 use orchestrator_supervise::{Child, ChildCx, InboxSlot, StartCx, StopToken, Vitals};
 
 pub(crate) use self::tools::Tools;
-use self::{pump::Pump, tools::Counts};
+use self::{pump::Pump, tools::WorkMetrics};
 use crate::{assignment::Assignment, edge::dump::DumpCommand, scan::Mapping};
 
 /// Sends events.
 pub(crate) struct Work {
     tools: Tools,
     assignments: InboxSlot<Vec<Assignment>>,
-    counts: Counts,
+    counts: WorkMetrics,
     stop: StopToken,
 }
 
 impl Work {
     pub(crate) fn new(tools: Tools, assignments: InboxSlot<Vec<Assignment>>, cx: &StartCx) -> Self {
-        Self { tools, assignments, counts: Counts::declare(&cx.vitals), stop: cx.stop.clone() }
+        Self { tools, assignments, counts: WorkMetrics::register(&cx.vitals), stop: cx.stop.clone() }
     }
 
     /// Purges what is left of the former incarnation. None: nothing is sent in this mapping.

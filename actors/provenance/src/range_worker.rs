@@ -8,7 +8,7 @@ use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use orchestrator_edge::limited;
 use orchestrator_supervise::{
-    Answer, Backoff, Child, ChildCx, Figure, FigureKind, Handle, Message, Outbox, StartCx, Vitals,
+    Answer, Backoff, Child, ChildCx, Handle, Message, Outbox, StartCx, Vitals, metrics,
 };
 use tokio::sync::oneshot;
 
@@ -39,36 +39,46 @@ pub(crate) struct RangeWorker {
     /// Rows that wait or are in hand.
     rows: usize,
     failures: u32,
-    figures: Figures,
+    vitals: Arc<Vitals>,
+    metrics: WorkerMetrics,
 }
 
-#[derive(Debug)]
-struct Figures {
-    vitals: Arc<Vitals>,
-    waiting: Figure,
-    stored: Figure,
-    refused: Figure,
-    batches: Figure,
+metrics! {
+    /// Metrics of a worker.
+    struct WorkerMetrics {
+        /// Rows that a worker holds.
+        waiting: gauge("rows"),
+        /// Rows of messages that were settled as stored, repeated ones included.
+        stored: counter("rows"),
+        /// Rows that the store can never take; they become dead letters.
+        refused: counter("rows"),
+        /// Batches that a worker had written.
+        batches: counter("batches"),
+    }
 }
 
 impl RangeWorker {
     /// A worker that writes batches of `limit` rows (or one larger message).
     pub(crate) fn new(writes: Outbox<WriteRequest>, limit: usize, cx: &StartCx) -> Self {
-        let figures = Figures {
-            vitals: cx.vitals.clone(),
-            waiting: cx.vitals.declare("waiting", "rows", FigureKind::Gauge),
-            stored: cx.vitals.declare("stored", "rows", FigureKind::Counter),
-            refused: cx.vitals.declare("refused", "rows", FigureKind::Counter),
-            batches: cx.vitals.declare("batches", "batches", FigureKind::Counter),
-        };
-        figures.waiting.set(0);
-        Self { writes, limit, waiting: Vec::new(), turn: 0, in_hand: None, rows: 0, failures: 0, figures }
+        let (vitals, metrics) = (cx.vitals.clone(), WorkerMetrics::register(&cx.vitals));
+        metrics.waiting.set(0);
+        Self {
+            writes,
+            limit,
+            waiting: Vec::new(),
+            turn: 0,
+            in_hand: None,
+            rows: 0,
+            failures: 0,
+            vitals,
+            metrics,
+        }
     }
 
     fn push(&mut self, request: Request) {
         let method = request.rows.method();
         self.rows += request.rows.len();
-        self.figures.waiting.set(self.rows as u64);
+        self.metrics.waiting.set(self.rows as u64);
         match self.waiting.iter_mut().find(|(known, _)| *known == method) {
             Some((_, queue)) => queue.push_back(request),
             None => self.waiting.push((method, VecDeque::from([request]))),
@@ -109,13 +119,13 @@ impl RangeWorker {
         if let Some(batch) = self.in_hand.take() {
             self.rows -= batch.len();
             if let Some(reason) = batch.last_refusal() {
-                self.figures.vitals.note(format!("row refused: {reason}"));
+                self.vitals.note(format!("row refused: {reason}"));
             }
             let (stored, refused) = batch.settle();
-            self.figures.waiting.set(self.rows as u64);
-            self.figures.stored.add(stored as u64);
-            self.figures.refused.add(refused as u64);
-            self.figures.batches.add(1);
+            self.metrics.waiting.set(self.rows as u64);
+            self.metrics.stored.add(stored as u64);
+            self.metrics.refused.add(refused as u64);
+            self.metrics.batches.add(1);
         }
     }
 

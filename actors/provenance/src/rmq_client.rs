@@ -4,8 +4,8 @@
 use std::{sync::Arc, time::Duration};
 
 use orchestrator_supervise::{
-    Answer, Child, ChildCx, ConsoleError, ConsoleReply, ConsoleRequest, Figure, FigureKind, Handle, Message,
-    Outbox, StartCx,
+    Answer, Child, ChildCx, ConsoleError, ConsoleReply, ConsoleRequest, Handle, Message, Outbox, StartCx,
+    metrics,
 };
 use serde_json::json;
 use tokio::sync::oneshot;
@@ -54,6 +54,18 @@ impl Message for AddRows {
     type Result = ();
 }
 
+metrics! {
+    /// Metrics of the client.
+    struct ClientMetrics {
+        /// Calls of the client.
+        calls: counter("calls"),
+        /// Rows that callers of the client were told are stored.
+        rows: counter("rows") as "acked",
+        /// Calls of the client that nobody can say were stored.
+        failed: counter("calls") as "failed_calls",
+    }
+}
+
 /// The actor.
 #[derive(Debug)]
 pub(crate) struct RmqClient {
@@ -62,9 +74,7 @@ pub(crate) struct RmqClient {
     /// How long an operator's call may take.
     limit: Duration,
     stopwatch: Stopwatch,
-    calls: Figure,
-    rows: Figure,
-    failed: Figure,
+    metrics: ClientMetrics,
 }
 
 impl Child for RmqClient {
@@ -85,23 +95,20 @@ impl RmqClient {
         statsd: Option<Outbox<Sample>>,
         cx: &StartCx,
     ) -> Self {
-        let declare = |name, unit| cx.vitals.declare(name, unit, FigureKind::Counter);
         Self {
             route,
             reads,
             limit,
             stopwatch: Stopwatch::new(&cx.vitals, statsd, METHODS),
-            calls: declare("calls", "calls"),
-            rows: declare("acked", "rows"),
-            failed: declare("failed_calls", "calls"),
+            metrics: ClientMetrics::register(&cx.vitals),
         }
     }
 
     fn count(&self, stored: Result<u64, &CallError>) {
-        self.calls.add(1);
+        self.metrics.calls.add(1);
         match stored {
-            Ok(stored) => self.rows.add(stored),
-            Err(_) => self.failed.add(1),
+            Ok(stored) => self.metrics.rows.add(stored),
+            Err(_) => self.metrics.failed.add(1),
         }
     }
 

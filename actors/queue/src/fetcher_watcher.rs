@@ -7,7 +7,7 @@
 use std::collections::HashSet;
 
 use orchestrator_supervise::{
-    Answer, Child, ChildCx, Factory, Figure, FigureKind, Handle, Message, Outbox, Slot, StartCx,
+    Answer, Child, ChildCx, Factory, Handle, Message, Outbox, Slot, StartCx, metrics,
 };
 
 use crate::{
@@ -20,15 +20,25 @@ impl Message for DirectoryNotice {
     type Result = ();
 }
 
+metrics! {
+    /// Metrics of the watcher.
+    struct WatcherMetrics {
+        /// Events of the input directory.
+        events: counter("events") as "directory_events",
+        /// Full looks at the input directory: at a start, after an overflow, when it was made anew.
+        rescans: counter("rescans"),
+        /// Files in the input directory whose names are no fetcher's.
+        odd_names: counter("names"),
+    }
+}
+
 /// Tells the file reader what to look at.
 #[derive(Debug)]
 pub struct FetcherWatcher {
     commands: Outbox<ReadCommand>,
     rescan: RescanFlag,
     warned: WarnedNames,
-    events: Figure,
-    rescans: Figure,
-    odd_names: Figure,
+    metrics: WatcherMetrics,
 }
 
 impl Child for FetcherWatcher {}
@@ -56,15 +66,13 @@ impl FetcherWatcher {
                 commands: commands.clone(),
                 rescan: rescan.clone(),
                 warned: warned.clone(),
-                events: cx.vitals.declare("directory_events", "events", FigureKind::Counter),
-                rescans: cx.vitals.declare("rescans", "rescans", FigureKind::Counter),
-                odd_names: cx.vitals.declare("odd_names", "names", FigureKind::Counter),
+                metrics: WatcherMetrics::register(&cx.vitals),
             })
         })
     }
 
     fn changed(&mut self, events: Vec<DirectoryEvent>) {
-        self.events.add(events.len() as u64);
+        self.metrics.events.add(events.len() as u64);
         for (file, change) in self.commands_of(events) {
             if self.commands.tell(ReadCommand::Look { file, change }).is_err() {
                 // What is lost here and later, until there is room again, the rescan finds.
@@ -86,7 +94,7 @@ impl FetcherWatcher {
             match classify(&name) {
                 NameClass::Fetcher(file) => commands.push((file, change)),
                 NameClass::Odd(odd) if self.warned.is_news(&name) => {
-                    self.odd_names.add(1);
+                    self.metrics.odd_names.add(1);
                     tracing::warn!(?name, "ignored: {odd}");
                 }
                 NameClass::Odd(_) | NameClass::Other => {}
@@ -96,7 +104,7 @@ impl FetcherWatcher {
     }
 
     fn rescan(&mut self) {
-        self.rescans.add(1);
+        self.metrics.rescans.add(1);
         if self.commands.tell(ReadCommand::Rescan).is_err() {
             // The inbox is full, so the reader will look at the flag before it waits. If it emptied the inbox between
             // the two lines, the second try tells it.

@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 use slices::{SLICE_DELETE, Slices};
 
 use crate::{
-    figures::Figures,
     messages::{IngestOp, StoreRequest},
     storage::{Deletion, HandoutId, Job, Requeued, RunState, Storage, StorageError, Upsert},
+    store_metrics::StoreMetrics,
 };
 
 /// The work at hand and what is known of the storage between turns.
@@ -178,7 +178,7 @@ impl GroupCommit {
         &mut self,
         store: &mut S,
         paused: bool,
-        figures: &Figures,
+        metrics: &StoreMetrics,
         now: impl Fn() -> i64,
     ) -> Result<(), StorageError> {
         if let Some(Ingest { op: IngestOp::Rows { rows, .. }, staged, .. }) = &mut self.ingest
@@ -198,7 +198,7 @@ impl GroupCommit {
                 if matches!(turn.ingest, Progress::At(_)) {
                     self.slices.ingest_took(begun.elapsed());
                 }
-                self.settle(turn, figures);
+                self.settle(turn, metrics);
                 Ok(())
             }
             Err(error) => {
@@ -249,16 +249,16 @@ impl GroupCommit {
     }
 
     /// Takes over what is durable now, and lets the answers out.
-    fn settle(&mut self, turn: Turn, figures: &Figures) {
+    fn settle(&mut self, turn: Turn, metrics: &StoreMetrics) {
         self.delivered.clear();
         self.deleting = turn.deleting;
         if turn.outcomes.is_empty() {
             self.delete_turn = !self.delete_turn;
         }
-        figures.groups.add(1);
-        figures.finished.add(turn.counts.finished);
-        figures.undone.add(turn.counts.undone);
-        figures.rows.add(turn.counts.rows);
+        metrics.groups.add(1);
+        metrics.finished.add(turn.counts.finished);
+        metrics.undone.add(turn.counts.undone);
+        metrics.rows.add(turn.counts.rows);
         match turn.ingest {
             Progress::Untouched | Progress::Blocked => {}
             Progress::At(from) => self.ingest.iter_mut().for_each(|ingest| ingest.from = from),
@@ -268,7 +268,7 @@ impl GroupCommit {
         let rest = self.requests.split_off(turn.outcomes.len());
         let served = std::mem::replace(&mut self.requests, rest);
         for (request, outcome) in served.into_iter().zip(turn.outcomes) {
-            self.answer(request, outcome, figures);
+            self.answer(request, outcome, metrics);
         }
     }
 
@@ -282,10 +282,10 @@ impl GroupCommit {
         }
     }
 
-    fn answer(&mut self, request: StoreRequest, outcome: Outcome, figures: &Figures) {
+    fn answer(&mut self, request: StoreRequest, outcome: Outcome, metrics: &StoreMetrics) {
         match (request, outcome) {
             (StoreRequest::Ready { reply } | StoreRequest::Done { reply, .. }, Outcome::Job(job)) => {
-                figures.answered(job.is_some());
+                metrics.answered(job.is_some());
                 if let Err(Some(job)) = reply.send(job) {
                     // The connection went away meanwhile and never had the job.
                     self.requests.push(StoreRequest::Undo(job.handout));

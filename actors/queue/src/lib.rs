@@ -12,7 +12,6 @@ mod config;
 mod drop_in;
 pub mod edge;
 pub mod fetcher_watcher;
-mod figures;
 pub mod file_name;
 mod group_commit;
 pub mod jitter;
@@ -21,6 +20,7 @@ pub mod messages;
 pub mod protocol;
 mod queue_store;
 pub mod storage;
+mod store_metrics;
 mod subsystem;
 pub mod tracking;
 

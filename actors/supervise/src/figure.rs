@@ -23,13 +23,15 @@ pub struct Figure {
     pub(crate) name: &'static str,
     pub(crate) unit: &'static str,
     pub(crate) kind: FigureKind,
+    pub(crate) help: &'static str,
     pub(crate) label: Option<(&'static str, Arc<str>)>,
     pub(crate) value: Arc<AtomicI64>,
 }
 
 impl Figure {
-    pub(crate) fn new(name: &'static str, unit: &'static str, kind: FigureKind) -> Self {
-        Self { name, unit, kind, label: None, value: Arc::new(AtomicI64::new(0)) }
+    pub(crate) fn new(name: &'static str, unit: &'static str, kind: FigureKind, help: &'static str) -> Self {
+        let value = Arc::new(AtomicI64::new(0));
+        Self { name, unit, kind, help: help.trim_ascii_start(), label: None, value }
     }
 
     pub(crate) fn labelled(self, label: &'static str, value: &str) -> Self {

@@ -25,6 +25,7 @@ mod intake;
 mod limits;
 mod link;
 mod mailbox;
+mod metrics;
 mod node;
 mod order;
 mod outline;

@@ -73,6 +73,7 @@ impl Node {
                     name: figure.name.to_owned(),
                     unit: figure.unit.to_owned(),
                     kind: figure.kind,
+                    help: figure.help,
                     label: figure.label.as_ref().map(|(name, value)| LabelSnapshot {
                         name: (*name).to_owned(),
                         value: value.to_string(),

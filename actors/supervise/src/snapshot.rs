@@ -168,6 +168,9 @@ pub struct FigureSnapshot {
     pub unit: String,
     /// counter or gauge.
     pub kind: FigureKind,
+    /// Its description; empty if it has none, and in what was read from another instance.
+    #[serde(skip)]
+    pub help: &'static str,
     /// Whose it is, where a child has the same figure for several peers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<LabelSnapshot>,

@@ -195,13 +195,25 @@ impl Vitals {
         LinkReporter { entry: entry.clone(), path: self.path.clone(), events: self.events.clone() }
     }
 
-    /// Declares a figure; the same name gives the same figure, so that counters go on over restarts.
+    /// Declares a figure; the same name gives the same figure, so that counters go on over restarts. Those of a struct are
+    /// declared by [`metrics!`](crate::metrics), with a help text each.
     pub fn declare(&self, name: &'static str, unit: &'static str, kind: FigureKind) -> Figure {
+        self.register(name, unit, kind, "")
+    }
+
+    /// As [`Vitals::declare`], with a help text for the metrics.
+    pub fn register(
+        &self,
+        name: &'static str,
+        unit: &'static str,
+        kind: FigureKind,
+        help: &'static str,
+    ) -> Figure {
         let mut figures = self.figures.lock();
         if let Some(known) = figures.iter().find(|figure| figure.is(name, None)) {
             return known.clone();
         }
-        let figure = Figure::new(name, unit, kind);
+        let figure = Figure::new(name, unit, kind, help);
         figures.push(figure.clone());
         figure
     }
@@ -213,6 +225,18 @@ impl Vitals {
         name: &'static str,
         unit: &'static str,
         kind: FigureKind,
+        label: (&'static str, &str),
+    ) -> Figure {
+        self.register_of(name, unit, kind, "", label)
+    }
+
+    /// As [`Vitals::declare_of`], with a help text for the metrics.
+    pub fn register_of(
+        &self,
+        name: &'static str,
+        unit: &'static str,
+        kind: FigureKind,
+        help: &'static str,
         label: (&'static str, &str),
     ) -> Figure {
         let mut figures = self.figures.lock();
@@ -229,7 +253,7 @@ impl Vitals {
             }
             value = OTHERS;
         }
-        let figure = Figure::new(name, unit, kind).labelled(label.0, value);
+        let figure = Figure::new(name, unit, kind, help).labelled(label.0, value);
         figures.push(figure.clone());
         figure
     }

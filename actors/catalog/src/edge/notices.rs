@@ -16,7 +16,7 @@ use orchestrator_edge::{
     Reconnect,
     amqp::{AmqpError, Broker, answer},
 };
-use orchestrator_supervise::{Backoff, ChildSpec, Factory, Figure, FigureKind, StartCx};
+use orchestrator_supervise::{Backoff, ChildSpec, Factory, StartCx, metrics};
 use tokio::{
     sync::watch,
     time::{sleep, timeout},
@@ -82,8 +82,7 @@ pub fn child_spec(broker: Broker, retry: Backoff) -> (Notices, ChildSpec) {
             broker: broker.clone(),
             retry,
             told: told.clone(),
-            notices: cx.vitals.declare("notices", "notices", FigureKind::Counter),
-            bindings: cx.vitals.declare("bindings", "bindings", FigureKind::Counter),
+            metrics: NoticeMetrics::register(&cx.vitals),
             cx,
         };
         async move {
@@ -94,12 +93,21 @@ pub fn child_spec(broker: Broker, retry: Backoff) -> (Notices, ChildSpec) {
     (Notices(heard), ChildSpec::worker("notices", factory))
 }
 
+metrics! {
+    /// Metrics of the listener.
+    struct NoticeMetrics {
+        /// Notices heard: something in some catalog of the server has changed.
+        notices: counter("notices"),
+        /// Times that a queue was bound to the broker's notices.
+        bindings: counter("bindings"),
+    }
+}
+
 struct Ear {
     broker: Broker,
     retry: Backoff,
     told: Arc<watch::Sender<Heard>>,
-    notices: Figure,
-    bindings: Figure,
+    metrics: NoticeMetrics,
     cx: StartCx,
 }
 
@@ -130,7 +138,7 @@ impl Ear {
             () = self.cx.stop.cancelled() => return Ok(()),
             bound = bound => bound?,
         };
-        self.bindings.add(1);
+        self.metrics.bindings.add(1);
         reconnect.connected();
         let heard = tokio::select! {
             biased;
@@ -153,7 +161,7 @@ impl Ear {
             if let Err(error) = notice {
                 return AmqpError::Lost(error.to_string());
             }
-            self.notices.add(1);
+            self.metrics.notices.add(1);
             self.tell(false);
             reconnect.succeeded();
         }

@@ -11,7 +11,7 @@ use std::{
 };
 
 use jiff::Timestamp;
-use orchestrator_supervise::{Factory, Fault, Figure, FigureKind, InboxSlot, Outbox, StartCx, sanitize_to};
+use orchestrator_supervise::{Factory, Fault, InboxSlot, Outbox, StartCx, metrics, sanitize_to};
 use tokio::sync::oneshot;
 
 use crate::{item::Item, protocol::cbors};
@@ -111,25 +111,28 @@ impl Dump {
     }
 }
 
+metrics! {
+    /// Metrics of the dump.
+    struct DumpMetrics {
+        /// Events written to dump files.
+        events: counter("events") as "dumped_events",
+        /// Bytes written to dump files.
+        bytes: counter("bytes") as "dumped",
+        /// Dump files that could not be opened or written.
+        errors: counter("errors") as "dump_errors",
+    }
+}
+
 /// Writes the running mapping.
 struct Writer {
     cx: StartCx,
     output: Option<Output>,
-    events: Figure,
-    bytes: Figure,
-    errors: Figure,
+    metrics: DumpMetrics,
 }
 
 impl Writer {
     fn new(cx: &StartCx) -> Self {
-        let counter = |name, unit| cx.vitals.declare(name, unit, FigureKind::Counter);
-        Self {
-            cx: cx.clone(),
-            output: None,
-            events: counter("dumped_events", "events"),
-            bytes: counter("dumped", "bytes"),
-            errors: counter("dump_errors", "errors"),
-        }
+        Self { cx: cx.clone(), output: None, metrics: DumpMetrics::register(&cx.vitals) }
     }
 
     fn open(&mut self, path: Option<String>) {
@@ -146,8 +149,8 @@ impl Writer {
         let items = event.items.iter().map(|(stream, item)| (&**stream, &*item.typ, &*item.frames));
         let before = output.waiting.len();
         cbors::encode_event(&mut output.waiting, event.event, items, event.created_at);
-        self.events.add(1);
-        self.bytes.add((output.waiting.len() - before) as u64);
+        self.metrics.events.add(1);
+        self.metrics.bytes.add((output.waiting.len() - before) as u64);
         if output.waiting.len() >= BUFFER {
             self.flush();
         }
@@ -168,7 +171,7 @@ impl Writer {
     }
 
     fn failed(&self, path: &str, error: &std::io::Error) {
-        self.errors.add(1);
+        self.metrics.errors.add(1);
         let text = format!(
             "dump {}: {error}: the rest of this mapping is not dumped; make room, or set another dump_prefix",
             sanitize_to(path, PATH_SHOWN)

@@ -5,7 +5,7 @@ use std::{collections::VecDeque, sync::Arc, time::Instant, vec};
 use jiff::Timestamp;
 use orchestrator_supervise::{Figure, Inbox};
 
-use super::tools::{Counts, Tools};
+use super::tools::{Tools, WorkMetrics};
 use crate::{
     alignment::{Alignment, Place},
     assignment::{Addressees, Assignment, WorkerName},
@@ -29,7 +29,7 @@ const TURN_BYTES: usize = 512 << 10;
 pub(super) struct Pump {
     tools: Tools,
     mapping: Mapping,
-    counts: Counts,
+    counts: WorkMetrics,
     headers: Writer,
     /// The active streams.
     lanes: Vec<Lane>,
@@ -75,7 +75,7 @@ struct Sent {
 }
 
 impl Pump {
-    pub(super) fn new(tools: Tools, mapping: Mapping, counts: Counts) -> Self {
+    pub(super) fn new(tools: Tools, mapping: Mapping, counts: WorkMetrics) -> Self {
         let lane = |position: &usize| Lane {
             name: tools.scan.streams[*position].name.clone(),
             position: *position,
@@ -230,7 +230,7 @@ impl Pump {
 
 impl Lane {
     /// The item that belongs to the next event, if it has come.
-    fn item(&mut self, tools: &Tools, counts: &Counts) -> Option<Item> {
+    fn item(&mut self, tools: &Tools, counts: &WorkMetrics) -> Option<Item> {
         loop {
             let item = match self.alignment.kept() {
                 Some(kept) => kept,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use orchestrator_supervise::{Figure, FigureKind, Vitals};
+use orchestrator_supervise::metrics;
 
 use crate::{
     config::OnGap,
@@ -19,36 +19,28 @@ pub(crate) struct Tools {
     pub(crate) on_gap: OnGap,
 }
 
-/// What it counts.
-#[derive(Debug, Clone)]
-pub(crate) struct Counts {
-    pub(crate) events: Figure,
-    pub(crate) bytes: Figure,
-    pub(crate) wait_assignment: Figure,
-    pub(crate) wait_source: Figure,
-    pub(crate) wait_egress: Figure,
-    /// 1 while a worker has no room for what is its own, in memory or on disk.
-    pub(crate) held_up: Figure,
-    pub(crate) holes: Figure,
-    pub(crate) late: Figure,
-    pub(crate) not_dumped: Figure,
-    pub(crate) broken: Figure,
-}
-
-impl Counts {
-    pub(crate) fn declare(vitals: &Vitals) -> Self {
-        let counter = |name, unit| vitals.declare(name, unit, FigureKind::Counter);
-        Self {
-            events: counter("events", "events"),
-            bytes: counter("event", "bytes"),
-            wait_assignment: counter("wait_for_assignment", "microseconds"),
-            wait_source: counter("wait_for_source", "microseconds"),
-            wait_egress: counter("wait_for_workers", "microseconds"),
-            held_up: vitals.declare("held_up_by_workers", "", FigureKind::Gauge),
-            holes: counter("holes", ""),
-            late: counter("late_items", "items"),
-            not_dumped: counter("events_not_dumped", ""),
-            broken: counter("broken_scans", "scans"),
-        }
+metrics! {
+    /// Metrics of Work.
+    pub(crate) struct WorkMetrics {
+        /// Events handed over to their workers.
+        pub(crate) events: counter("events"),
+        /// Bytes handed over to workers.
+        pub(crate) bytes: counter("bytes") as "event",
+        /// Time spent waiting for events to be assigned.
+        pub(crate) wait_assignment: counter("microseconds") as "wait_for_assignment",
+        /// Time spent waiting for frames of assigned events.
+        pub(crate) wait_source: counter("microseconds") as "wait_for_source",
+        /// Time spent waiting for room in a worker's queue.
+        pub(crate) wait_egress: counter("microseconds") as "wait_for_workers",
+        /// 1 while a worker has no room left, in memory or on disk, and all wait for it.
+        pub(crate) held_up: gauge("") as "held_up_by_workers",
+        /// Events whose frame was lost and that were sent without it.
+        pub(crate) holes: counter(""),
+        /// Items whose event had been sent without them.
+        pub(crate) late: counter("items") as "late_items",
+        /// Events left out of the dump because the disk was behind.
+        pub(crate) not_dumped: counter("") as "events_not_dumped",
+        /// Scans that were interrupted: the rest of their events is not sent.
+        pub(crate) broken: counter("scans") as "broken_scans",
     }
 }

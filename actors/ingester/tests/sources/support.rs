@@ -66,7 +66,7 @@ fn run<Fut: Future<Output = ()>>(companion: Option<Factory>, test: impl FnOnce(B
     let spec = companions.fold(SupervisorSpec::new(Strategy::RestForOne), SupervisorSpec::child);
     TestTree::run(spec.child(ChildSpec::worker("source", child)), |_tree| async move {
         let vitals = vitals.recv().await.expect("the child starts");
-        test(Bench { counts: SourceCounts::declare(&vitals), vitals }).await;
+        test(Bench { counts: SourceCounts::register(&vitals), vitals }).await;
     });
 }
 

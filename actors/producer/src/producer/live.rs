@@ -7,7 +7,7 @@ use std::{
 };
 
 use orchestrator_edge::{Reconnect, limited};
-use orchestrator_supervise::{Backoff, Figure, FigureKind, StartCx, StopToken, Vitals, sanitize};
+use orchestrator_supervise::{Backoff, StartCx, StopToken, Vitals, metrics, sanitize};
 
 use super::desk::Desk;
 use crate::{
@@ -24,6 +24,28 @@ const RETRY: Backoff = Backoff { first: Duration::from_millis(50), max: Duration
 const PUSHING_EVERY: Duration = Duration::from_secs(10);
 const WAITING_EVERY: Duration = Duration::from_secs(60);
 
+metrics! {
+    /// Metrics of the producer.
+    struct ProducerMetrics {
+        /// Jobs that are acknowledged and noted.
+        pushed: counter("jobs"),
+        /// TCN that is worked on.
+        tcn: gauge("crossings"),
+        /// Jobs of the stencil in hand that are acknowledged.
+        stencil_pushed: gauge("jobs"),
+        /// Jobs of the stencil in hand.
+        stencil_total: gauge("jobs"),
+        /// Things done again because database or queue failed.
+        retries: counter("retries"),
+        /// 1 while everything is pushed and jobs or documents keep the TCN from being complete.
+        blocked: gauge(""),
+        /// 1 while another producer has the lease.
+        standby: gauge(""),
+        /// 1 while nothing is pushed since more jobs than `high_water` wait.
+        held: gauge("") as "held_by_high_water",
+    }
+}
+
 /// What drives one incarnation.
 pub(super) struct Live {
     begun: Instant,
@@ -32,14 +54,7 @@ pub(super) struct Live {
     store: RefCell<Reconnect>,
     /// Failures of the queue in a row; its link is its own edge's.
     queue_failures: Cell<u32>,
-    pushed: Figure,
-    tcn: Figure,
-    of_stencil: [Figure; 2],
-    retries: Figure,
-    /// 1 while it is so.
-    blocked: Figure,
-    standby: Figure,
-    held: Figure,
+    metrics: ProducerMetrics,
     vitals: Arc<Vitals>,
     /// When the log heard last how far it is.
     told: Cell<Instant>,
@@ -48,7 +63,6 @@ pub(super) struct Live {
 impl Live {
     pub(super) fn new(cx: &StartCx, desk: Desk, config: &ProducerConfig) -> Self {
         let vitals = &cx.vitals;
-        let declare = |name, unit, kind| vitals.declare(name, unit, kind);
         let link = vitals.link("mongodb", config.mongodb.endpoint());
         Self {
             begun: Instant::now(),
@@ -56,16 +70,7 @@ impl Live {
             desk,
             store: RefCell::new(Reconnect::new(link, RETRY)),
             queue_failures: Cell::new(0),
-            pushed: declare("pushed", "jobs", FigureKind::Counter),
-            tcn: declare("tcn", "crossings", FigureKind::Gauge),
-            of_stencil: [
-                declare("stencil_pushed", "jobs", FigureKind::Gauge),
-                declare("stencil_total", "jobs", FigureKind::Gauge),
-            ],
-            retries: declare("retries", "retries", FigureKind::Counter),
-            blocked: declare("blocked", "", FigureKind::Gauge),
-            standby: declare("standby", "", FigureKind::Gauge),
-            held: declare("held_by_high_water", "", FigureKind::Gauge),
+            metrics: ProducerMetrics::register(vitals),
             vitals: vitals.clone(),
             told: Cell::new(Instant::now()),
         }
@@ -89,12 +94,12 @@ impl Live {
             }
         }
         if let Some(tcn) = machine.target() {
-            self.tcn.set(tcn.max(0).unsigned_abs());
+            self.metrics.tcn.set(tcn.max(0).unsigned_abs());
         }
         let mut status = self.desk.status();
         status.enter(machine, wall_ms());
-        self.blocked.set((status.phase == "blocked").into());
-        self.standby.set((status.phase == "standby").into());
+        self.metrics.blocked.set((status.phase == "blocked").into());
+        self.metrics.standby.set((status.phase == "standby").into());
         if !status.blocked_by.is_empty() && self.is_time(WAITING_EVERY) {
             let secs = wall_ms().saturating_sub(status.since_ms) / 1_000;
             tracing::info!(tcn = status.tcn, secs, "waits: {}", status.blocked_by.join("; "));
@@ -135,7 +140,7 @@ impl Pace for Live {
     }
 
     fn missed(&self, peer: Peer, reason: String) -> Duration {
-        self.retries.add(1);
+        self.metrics.retries.add(1);
         let reason = sanitize(reason);
         match peer {
             Peer::Store => {
@@ -165,9 +170,9 @@ impl Pace for Live {
     }
 
     fn tell(&self, progress: Progress) {
-        self.pushed.add(progress.fresh);
-        self.of_stencil[0].set(progress.pushed);
-        self.of_stencil[1].set(progress.total.unwrap_or_default());
+        self.metrics.pushed.add(progress.fresh);
+        self.metrics.stencil_pushed.set(progress.pushed);
+        self.metrics.stencil_total.set(progress.total.unwrap_or_default());
         let mut status = self.desk.status();
         status.progress(progress, wall_ms());
         if self.is_time(PUSHING_EVERY) {
@@ -179,7 +184,7 @@ impl Pace for Live {
 
     fn hold(&self, held: bool) {
         self.desk.status().held = held;
-        self.held.set(held.into());
+        self.metrics.held.set(held.into());
     }
 }
 

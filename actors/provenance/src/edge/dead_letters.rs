@@ -39,7 +39,12 @@ pub(crate) fn factory(path: &Path, slot: &InboxSlot<DeadLetters>) -> Factory {
 
 async fn run(cx: &StartCx, slot: &InboxSlot<DeadLetters>, path: &Path) -> Result<(), Fault> {
     let mut tries = Reconnect::new(cx.vitals.link("sqlite", path.display().to_string()), RETRY);
-    let kept = cx.vitals.declare("kept", "rows", FigureKind::Counter);
+    let kept = cx.vitals.register(
+        "kept",
+        "rows",
+        FigureKind::Counter,
+        "Rows kept as dead letters where there is no broker, repeated ones included.",
+    );
     let mut desk = Desk { cx, inbox: slot.open(), kept, waiting: None };
     loop {
         let served = match File::open(path) {

@@ -24,7 +24,7 @@ pub(crate) async fn run<S: Ask>(
     tries: Reconnect,
     connect: impl AsyncFn() -> Result<S, StoreError>,
 ) -> Result<(), Fault> {
-    let answered = cx.vitals.declare("answered", "questions", FigureKind::Counter);
+    let answered = cx.vitals.register("answered", "questions", FigureKind::Counter, "Questions answered.");
     let mut desk = Desk { cx, inbox: slot.open(), answered, unanswered: None };
     let mut tries = tries.patient(QUIET_TRIES);
     loop {

@@ -6,7 +6,7 @@ use std::{cell::RefCell, rc::Rc, time::Instant};
 
 use futures_util::future::try_join_all;
 use orchestrator_edge::Reconnect;
-use orchestrator_supervise::{Fault, Figure, FigureKind, Inbox, InboxSlot, StartCx};
+use orchestrator_supervise::{Fault, Inbox, InboxSlot, StartCx, metrics};
 use tokio::sync::Mutex;
 
 use crate::{
@@ -25,18 +25,28 @@ struct Shift<'a, C> {
     inbox: Mutex<Inbox<WriteRequest>>,
     tries: RefCell<Reconnect>,
     connect: C,
-    figures: Figures,
+    metrics: WriterMetrics,
     left_out: RefCell<LeftOut>,
 }
 
-struct Figures {
-    commits: Figure,
-    rows: Figure,
-    retries: Figure,
-    unregistered: Figure,
-    url_taken: Figure,
-    origin_unknown: Figure,
-    busy: Figure,
+metrics! {
+    /// Metrics of the writer.
+    struct WriterMetrics {
+        /// Transactions; what waits shares one.
+        commits: counter("commits"),
+        /// Rows committed, without repeated ones.
+        rows: counter("rows") as "written",
+        /// Writes and connections that failed and were tried again.
+        retries: counter("retries"),
+        /// Relations left out because an end or the path is not registered.
+        unregistered: counter("rows"),
+        /// Origins left out because their url is known under another identifier.
+        url_taken: counter("rows"),
+        /// Revisions stored without their preferred origin, which is not registered.
+        origin_unknown: counter("rows"),
+        /// Time spent in the store's writes.
+        busy: counter("milliseconds"),
+    }
 }
 
 /// One incarnation of the writer: `lanes` stores at once, each made by `connect`.
@@ -50,23 +60,14 @@ pub(crate) async fn run<S: Store>(
     lanes: usize,
     connect: impl AsyncFn() -> Result<S, StoreError>,
 ) -> Result<(), Fault> {
-    let declare = |name, unit| cx.vitals.declare(name, unit, FigureKind::Counter);
-    let figures = Figures {
-        commits: declare("commits", "commits"),
-        rows: declare("written", "rows"),
-        retries: declare("retries", "retries"),
-        unregistered: declare("unregistered", "rows"),
-        url_taken: declare("url_taken", "rows"),
-        origin_unknown: declare("origin_unknown", "rows"),
-        busy: declare("busy", "milliseconds"),
-    };
+    let metrics = WriterMetrics::register(&cx.vitals);
     let inbox = Mutex::new(slot.open());
     let shift = Rc::new(Shift {
         cx,
         inbox,
         tries: RefCell::new(tries),
         connect,
-        figures,
+        metrics,
         left_out: RefCell::default(),
     });
     try_join_all((0..lanes).map(|_| lane(shift.clone()))).await.map(drop)
@@ -84,7 +85,7 @@ where
         while let Some(mut group) = todo.pop() {
             let begun = Instant::now();
             let outcome = store.write(group.merged()).await;
-            shift.figures.busy.add(begun.elapsed().as_millis() as u64);
+            shift.metrics.busy.add(begun.elapsed().as_millis() as u64);
             match outcome {
                 Ok(written) => {
                     shift.count(&group, written);
@@ -151,7 +152,7 @@ impl<C> Shift<'_, C> {
 
     /// Waits before the next try; false when asked to stop meanwhile.
     async fn endure(&self, reason: String) -> bool {
-        self.figures.retries.add(1);
+        self.metrics.retries.add(1);
         let delay = self.tries.borrow_mut().failed(reason);
         pause(self.cx, delay).await
     }
@@ -159,11 +160,11 @@ impl<C> Shift<'_, C> {
     fn count(&self, group: &Group, written: Written) {
         self.tries.borrow_mut().succeeded();
         let Written { unregistered, url_taken, origin_unknown } = written;
-        self.figures.commits.add(1);
-        self.figures.rows.add(group.len() as u64);
-        self.figures.unregistered.add(unregistered);
-        self.figures.url_taken.add(url_taken);
-        self.figures.origin_unknown.add(origin_unknown);
+        self.metrics.commits.add(1);
+        self.metrics.rows.add(group.len() as u64);
+        self.metrics.unregistered.add(unregistered);
+        self.metrics.url_taken.add(url_taken);
+        self.metrics.origin_unknown.add(origin_unknown);
         if let Some(rows) = self.left_out.borrow_mut().add(written, Instant::now()) {
             let Written { unregistered, url_taken, origin_unknown } = rows;
             tracing::info!(

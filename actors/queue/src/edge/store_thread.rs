@@ -26,10 +26,10 @@ use crate::{
         sqlite::{CheckpointMode, Checkpointer, SqliteStore, release_replaced, set_aside},
         unix_time::unix_time,
     },
-    figures::Figures,
     group_commit::GroupCommit,
     messages::{Chore, IngestOp, StoreRequest},
     storage::StorageError,
+    store_metrics::StoreMetrics,
 };
 
 /// Requests that share one transaction at the most.
@@ -69,7 +69,7 @@ struct Shift<'a> {
     thread: &'a StoreThread,
     cx: &'a StartCx,
     tries: Reconnect,
-    figures: Figures,
+    metrics: StoreMetrics,
     store: SqliteStore,
     wal_pages: Arc<AtomicU64>,
     group: GroupCommit,
@@ -100,7 +100,7 @@ impl StoreThread {
         self.log.set_files(Some(store.files().clone()));
         let shift = Shift {
             thread: self,
-            figures: Figures::declare(&cx.vitals),
+            metrics: StoreMetrics::register(&cx.vitals),
             wal_pages: store.wal_pages(),
             cx,
             tries,
@@ -178,7 +178,7 @@ impl Shift<'_> {
             }
             let paused = self.thread.paused.load(Relaxed);
             let begun = Instant::now();
-            match self.group.turn(&mut self.store, paused, &self.figures, unix_time) {
+            match self.group.turn(&mut self.store, paused, &self.metrics, unix_time) {
                 Ok(()) => {
                     self.tries.succeeded();
                     self.watch_log();
@@ -197,7 +197,7 @@ impl Shift<'_> {
                 Ok(undone) => {
                     if undone > 0 {
                         tracing::warn!(undone, "jobs whose replies were not delivered are back in the queue");
-                        self.figures.undone.add(undone as u64);
+                        self.metrics.undone.add(undone as u64);
                     }
                     return Ok(());
                 }
@@ -217,7 +217,7 @@ impl Shift<'_> {
             // Everything behind this child is restarted with it and reads the files again.
             self.thread.set_aside(error)?;
         } else if error.is_retryable() {
-            self.figures.retries.add(1);
+            self.metrics.retries.add(1);
             if matches!(error, StorageError::Full { .. }) {
                 // On a small disk it may be the log that fills it: once its pages are moved it is used from its start.
                 let _ = self.store.checkpoint_rest();
@@ -312,7 +312,7 @@ impl Shift<'_> {
         // Shorter sleeps would be mostly overhead.
         if self.room >= SHORTEST_ROOM {
             std::thread::sleep(self.room);
-            self.figures.left.add(u64::try_from(self.room.as_millis()).unwrap_or(u64::MAX));
+            self.metrics.left.add(u64::try_from(self.room.as_millis()).unwrap_or(u64::MAX));
             self.room = Duration::ZERO;
         }
     }
@@ -321,7 +321,7 @@ impl Shift<'_> {
     /// store goes on, the store moves those between two turns, and the log begins anew.
     fn watch_log(&mut self) {
         let pages = self.wal_pages.load(Relaxed);
-        self.figures.wal.set(pages);
+        self.metrics.wal.set(pages);
         let before = self.thread.log.pages.swap(pages, Relaxed);
         if pages < before {
             self.checkpoint_at = CHECKPOINT_PAGES;

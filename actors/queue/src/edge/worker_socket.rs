@@ -18,9 +18,7 @@ use std::{
 
 use futures_util::{FutureExt, StreamExt, stream::FuturesUnordered};
 use orchestrator_edge::Reconnect;
-use orchestrator_supervise::{
-    Backoff, Factory, Fault, Figure, FigureKind, Outbox, StartCx, StopToken, Vitals,
-};
+use orchestrator_supervise::{Backoff, Factory, Fault, Outbox, StartCx, StopToken, Vitals, metrics};
 use tokio::{
     net::{UnixStream, unix::UCred},
     time::{Instant, MissedTickBehavior, interval, sleep, sleep_until},
@@ -108,8 +106,7 @@ async fn serve(
         listener,
         tries,
         connections_max: service.connections_max.unwrap_or_else(connection_limit),
-        connected: vitals.declare("connections", "connections", FigureKind::Gauge),
-        evicted: vitals.declare("connections_evicted", "connections", FigureKind::Counter),
+        metrics: SocketMetrics::register(vitals),
         shared: Arc::new(Shared::new(requests, service.write_stall, vitals.clone())),
     };
     // The children of this future have a fair order of their own; tokio's budget would only wake it up in vain.
@@ -135,12 +132,21 @@ impl fmt::Display for Peer {
     }
 }
 
+metrics! {
+    /// Metrics of the socket.
+    struct SocketMetrics {
+        /// Workers connected.
+        connected: gauge("connections") as "connections",
+        /// Idle workers cut off to make room for new ones.
+        evicted: counter("connections") as "connections_evicted",
+    }
+}
+
 struct House {
     listener: WorkerListener,
     tries: Reconnect,
     connections_max: usize,
-    connected: Figure,
-    evicted: Figure,
+    metrics: SocketMetrics,
     shared: Arc<Shared>,
 }
 
@@ -153,7 +159,7 @@ impl House {
         let mut resting = None;
         let mut stopping = false;
         while !(stopping && connections.is_empty()) {
-            self.connected.set(seats.len() as u64);
+            self.metrics.connected.set(seats.len() as u64);
             // One more than the limit may come in; then one has to be gone before the next.
             let may_accept = !stopping && resting.is_none() && seats.len() <= self.connections_max;
             tokio::select! {
@@ -228,6 +234,6 @@ impl House {
     }
 
     fn evict(&self, seats: &mut Seats) {
-        self.evicted.add(u64::from(seats.close_longest_idle()));
+        self.metrics.evicted.add(u64::from(seats.close_longest_idle()));
     }
 }

@@ -90,25 +90,25 @@ impl Storage for Flaky {
     }
 }
 
-/// A site with figures of a real child.
+/// A site with metrics of a real child.
 struct Bench {
     _directory: tempfile::TempDir,
     store: Flaky,
     group: GroupCommit,
-    figures: Figures,
+    metrics: StoreMetrics,
 }
 
 impl Bench {
     fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
         let store = Flaky::open(directory.path());
-        let figures = actix_rt::System::new().block_on(async {
+        let metrics = actix_rt::System::new().block_on(async {
             let mut root = Root::start("bench", SupervisorSpec::new(Strategy::OneForOne)).await.unwrap();
-            let figures = Figures::declare(&root.tree().vitals("bench").unwrap());
+            let metrics = StoreMetrics::register(&root.tree().vitals("bench").unwrap());
             root.stop().await;
-            figures
+            metrics
         });
-        Self { _directory: directory, store, group: GroupCommit::new(), figures }
+        Self { _directory: directory, store, group: GroupCommit::new(), metrics }
     }
 
     /// With a run `f/1` of these attribute paths, reconciled.
@@ -128,7 +128,7 @@ impl Bench {
     }
 
     fn turn(&mut self) -> Result<(), StorageError> {
-        self.group.turn(&mut self.store, false, &self.figures, || 100)
+        self.group.turn(&mut self.store, false, &self.metrics, || 100)
     }
 
     fn ready(&mut self) -> oneshot::Receiver<Option<Job>> {
@@ -180,7 +180,7 @@ fn an_asker_that_went_away_gets_no_job_but_its_done_counts() {
     drop(gone);
     bench.group.add_request(StoreRequest::Done { attr_path: job.attr_path.clone(), exit_code: 3, reply });
     bench.turn().unwrap();
-    assert_eq!((bench.figures.finished.get(), bench.figures.jobs.get()), (1, 1));
+    assert_eq!((bench.metrics.finished.get(), bench.metrics.jobs.get()), (1, 1));
     let mut next = bench.ready();
     bench.turn().unwrap();
     assert_ne!(next.try_recv().unwrap().unwrap().attr_path, job.attr_path);
@@ -195,7 +195,7 @@ fn an_unread_reply_is_taken_back_while_its_notice_waits() {
     bench.group.add_request(StoreRequest::Delivered(handout));
     bench.group.add_request(StoreRequest::Undo(handout));
     bench.turn().unwrap();
-    assert_eq!(bench.figures.undone.get(), 1);
+    assert_eq!(bench.metrics.undone.get(), 1);
     let mut again = bench.ready();
     bench.turn().unwrap();
     assert_eq!(again.try_recv().unwrap().unwrap().attr_path, "a");
@@ -248,7 +248,7 @@ fn workers_are_served_while_ingest_has_no_space() {
     while !bench.group.takes_ingest() {
         bench.turn().unwrap();
     }
-    assert_eq!(bench.figures.rows.get(), 2, "the refused rows came in later, once");
+    assert_eq!(bench.metrics.rows.get(), 2, "the refused rows came in later, once");
 }
 
 #[test]
@@ -283,9 +283,9 @@ fn while_paused_every_worker_hears_nojobs_and_done_counts() {
     let job = first.try_recv().unwrap().unwrap();
     let (reply, mut answer) = oneshot::channel();
     bench.group.add_request(StoreRequest::Done { attr_path: job.attr_path, exit_code: 0, reply });
-    bench.group.turn(&mut bench.store, true, &bench.figures, || 100).unwrap();
+    bench.group.turn(&mut bench.store, true, &bench.metrics, || 100).unwrap();
     assert_eq!(answer.try_recv().unwrap(), None);
-    assert_eq!(bench.figures.finished.get(), 1);
+    assert_eq!(bench.metrics.finished.get(), 1);
 }
 
 #[test]

@@ -3,17 +3,28 @@
 use std::{cell::Cell, time::Duration};
 
 use hyper::StatusCode;
-use orchestrator_supervise::{Figure, FigureKind, Timing, Vitals};
+use orchestrator_supervise::{Figure, FigureKind, Timing, Vitals, metrics};
 
 /// Classes of status codes, by their first digit.
 const CLASSES: [&str; 6] = ["1xx", "2xx", "3xx", "4xx", "5xx", "none"];
 
+metrics! {
+    /// Metrics of all requests.
+    struct RequestMetrics {
+        /// Questions answered with 304: nothing has changed.
+        not_modified: counter("requests"),
+        /// Writes answered with 412.
+        precondition_failed: counter("requests"),
+        /// Transactions that the server aborted because they met others (503), each tried again at once.
+        aborted: counter("requests"),
+        /// Requests under way.
+        in_flight: gauge("requests"),
+    }
+}
+
 pub(super) struct Figures {
     requests: [Figure; CLASSES.len()],
-    not_modified: Figure,
-    precondition_failed: Figure,
-    aborted: Figure,
-    in_flight: Figure,
+    metrics: RequestMetrics,
     under_way: Cell<u64>,
     reading: Timing,
     writing: Timing,
@@ -24,16 +35,13 @@ pub(super) struct UnderWay<'a>(&'a Figures);
 
 impl Figures {
     pub(super) fn declare(vitals: &Vitals) -> Self {
-        let counter = |name| vitals.declare(name, "requests", FigureKind::Counter);
         let timing = |method| vitals.declare_timing("request_duration", ("method", method));
         Self {
             requests: CLASSES.map(|class| {
-                vitals.declare_of("requests", "requests", FigureKind::Counter, ("status", class))
+                let help = "Requests by the class of the answer's status; `none`: no answer.";
+                vitals.register_of("requests", "requests", FigureKind::Counter, help, ("status", class))
             }),
-            not_modified: counter("not_modified"),
-            precondition_failed: counter("precondition_failed"),
-            aborted: counter("aborted"),
-            in_flight: vitals.declare("in_flight", "requests", FigureKind::Gauge),
+            metrics: RequestMetrics::register(vitals),
             under_way: Cell::default(),
             reading: timing("get"),
             writing: timing("put"),
@@ -43,7 +51,7 @@ impl Figures {
     /// A request begins; it is under way until what is given is dropped.
     pub(super) fn begin(&self) -> UnderWay<'_> {
         self.under_way.set(self.under_way.get() + 1);
-        self.in_flight.set(self.under_way.get());
+        self.metrics.in_flight.set(self.under_way.get());
         UnderWay(self)
     }
 
@@ -53,8 +61,8 @@ impl Figures {
         // What a server makes up beyond 5xx is as good as nothing.
         self.requests[class.clamp(1, CLASSES.len()) - 1].add(1);
         match status {
-            Some(StatusCode::NOT_MODIFIED) => self.not_modified.add(1),
-            Some(StatusCode::PRECONDITION_FAILED) => self.precondition_failed.add(1),
+            Some(StatusCode::NOT_MODIFIED) => self.metrics.not_modified.add(1),
+            Some(StatusCode::PRECONDITION_FAILED) => self.metrics.precondition_failed.add(1),
             _ => {}
         }
         if is_get { &self.reading } else { &self.writing }.record(span);
@@ -62,7 +70,7 @@ impl Figures {
 
     /// A transaction was aborted.
     pub(super) fn count_aborted(&self) {
-        self.aborted.add(1);
+        self.metrics.aborted.add(1);
     }
 }
 
@@ -70,6 +78,6 @@ impl Drop for UnderWay<'_> {
     fn drop(&mut self) {
         let Self(figures) = self;
         figures.under_way.set(figures.under_way.get().saturating_sub(1));
-        figures.in_flight.set(figures.under_way.get());
+        figures.metrics.in_flight.set(figures.under_way.get());
     }
 }

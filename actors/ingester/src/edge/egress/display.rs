@@ -2,19 +2,47 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use orchestrator_supervise::{Figure, FigureKind, Vitals, sanitize};
+use orchestrator_supervise::{Vitals, metrics, sanitize};
 
 use super::{Egress, peer_state::PeerState};
 
 /// The label of a worker's figures.
 const LABEL: &str = "worker";
 
+metrics! {
+    /// Sums over all workers.
+    struct EgressMetrics {
+        /// Bytes that wait in memory for workers.
+        queued_bytes: gauge("bytes") as "egress_queued_bytes",
+        /// Bytes that wait on disk for workers.
+        spilled_bytes: gauge("bytes"),
+        /// Connections of workers reset at a new mapping.
+        resets: counter("") as "connections_reset",
+    }
+}
+
+metrics! {
+    /// Metrics of one worker.
+    struct WorkerMetrics by "worker" {
+        /// 1 while the worker is connected.
+        connected: gauge("") as "worker_connected",
+        /// Events sent to the worker.
+        events: counter("events") as "worker_events",
+        /// Bytes sent to the worker.
+        sent: counter("bytes") as "worker_sent",
+        /// Bytes that wait in memory for the worker.
+        queued: gauge("bytes") as "worker_queued",
+        /// Bytes that wait on disk for the worker.
+        spilled: gauge("bytes") as "worker_spilled",
+        /// Time that the oldest event in memory has waited for the worker.
+        oldest: gauge("milliseconds") as "worker_oldest",
+    }
+}
+
 /// Shows queues and connections, whenever it is told to.
 pub(super) struct Display {
     vitals: Arc<Vitals>,
-    queued_bytes: Figure,
-    spilled_bytes: Figure,
-    resets: Figure,
+    metrics: EgressMetrics,
     /// Resets that were counted.
     resets_told: u64,
     shown: BTreeSet<Arc<str>>,
@@ -22,12 +50,9 @@ pub(super) struct Display {
 
 impl Display {
     pub(super) fn new(egress: &Egress, vitals: &Arc<Vitals>) -> Self {
-        let gauge = |name| vitals.declare(name, "bytes", FigureKind::Gauge);
         Self {
             vitals: vitals.clone(),
-            queued_bytes: gauge("egress_queued_bytes"),
-            spilled_bytes: gauge("spilled_bytes"),
-            resets: vitals.declare("connections_reset", "", FigureKind::Counter),
+            metrics: EgressMetrics::register(vitals),
             resets_told: egress.lock().resets,
             shown: BTreeSet::new(),
         }
@@ -38,9 +63,9 @@ impl Display {
             let peers = egress.lock();
             (peers.totals(), peers.resets)
         };
-        self.queued_bytes.set(totals.queued_bytes);
-        self.spilled_bytes.set(totals.spilled_bytes);
-        self.resets.add(resets - self.resets_told);
+        self.metrics.queued_bytes.set(totals.queued_bytes);
+        self.metrics.spilled_bytes.set(totals.spilled_bytes);
+        self.metrics.resets.add(resets - self.resets_told);
         self.resets_told = resets;
         let states = egress.peers();
         // Names are the workers' own.
@@ -54,15 +79,13 @@ impl Display {
     }
 
     fn show(&self, worker: &str, state: &PeerState) {
-        let set = |name, unit, kind, value: u64| {
-            self.vitals.declare_of(name, unit, kind, (LABEL, worker)).set(value);
-        };
+        let metrics = WorkerMetrics::register(&self.vitals, worker);
         let oldest = state.oldest_age.unwrap_or_default().as_millis();
-        set("worker_connected", "", FigureKind::Gauge, state.connected.into());
-        set("worker_events", "events", FigureKind::Counter, state.events_out);
-        set("worker_sent", "bytes", FigureKind::Counter, state.bytes_out);
-        set("worker_queued", "bytes", FigureKind::Gauge, state.queued_bytes as u64);
-        set("worker_spilled", "bytes", FigureKind::Gauge, state.spilled_bytes);
-        set("worker_oldest", "milliseconds", FigureKind::Gauge, u64::try_from(oldest).unwrap_or(u64::MAX));
+        metrics.connected.set(state.connected.into());
+        metrics.events.set(state.events_out);
+        metrics.sent.set(state.bytes_out);
+        metrics.queued.set(state.queued_bytes as u64);
+        metrics.spilled.set(state.spilled_bytes);
+        metrics.oldest.set(u64::try_from(oldest).unwrap_or(u64::MAX));
     }
 }

@@ -3,7 +3,7 @@
 use std::{io, net::SocketAddr, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use futures_util::{FutureExt, StreamExt, stream::FuturesUnordered};
-use orchestrator_supervise::{Factory, Fault, Figure, FigureKind, Outbox, StartCx, Vitals};
+use orchestrator_supervise::{Factory, Fault, Outbox, StartCx, Vitals, metrics};
 use tokio::{
     net::{TcpListener, TcpStream},
     task::yield_now,
@@ -46,32 +46,35 @@ pub fn factory(listen_at: SocketAddr, egress: Egress, pings: Outbox<Ping>) -> Fa
     })
 }
 
-struct Figures {
-    connections: Figure,
-    sent_away: Figure,
-    refused: Figure,
+metrics! {
+    /// Metrics of the workers' port.
+    struct PortMetrics {
+        /// Connections at the workers' port.
+        connections: gauge("connections"),
+        /// Connections closed to make room for others.
+        sent_away: counter("") as "connections_sent_away",
+        /// Connections at the workers' port that did not speak its protocol.
+        refused: counter("") as "handshakes_refused",
+        /// Messages of workers that are no pings, passed over.
+        bad_pings: counter(""),
+    }
 }
 
 struct House {
     listener: TcpListener,
     connections_max: usize,
     shared: Arc<Shared>,
-    figures: Figures,
+    metrics: PortMetrics,
     vitals: Arc<Vitals>,
 }
 
 impl House {
     fn new(listener: TcpListener, egress: Egress, pings: Outbox<Ping>, vitals: &Arc<Vitals>) -> Self {
-        let counter = |name, unit| vitals.declare(name, unit, FigureKind::Counter);
         let connections_max = egress.inner.limits.connections_max.unwrap_or_else(connection_limit);
-        let figures = Figures {
-            connections: vitals.declare("connections", "connections", FigureKind::Gauge),
-            sent_away: counter("connections_sent_away", ""),
-            refused: counter("handshakes_refused", ""),
-        };
-        let bad_pings = counter("bad_pings", "");
+        let metrics = PortMetrics::register(vitals);
+        let bad_pings = metrics.bad_pings.clone();
         let shared = Arc::new(Shared { egress, pings, bad_pings });
-        Self { listener, connections_max, shared, figures, vitals: vitals.clone() }
+        Self { listener, connections_max, shared, metrics, vitals: vitals.clone() }
     }
 
     async fn run(self) {
@@ -82,7 +85,7 @@ impl House {
         let mut show = interval(SHOW_EVERY);
         show.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
-            self.figures.connections.set(seats.len() as u64);
+            self.metrics.connections.set(seats.len() as u64);
             // One more than the limit may come in; then one has to be gone before the next.
             let may_accept = resting.is_none() && seats.len() <= self.connections_max;
             tokio::select! {
@@ -99,14 +102,14 @@ impl House {
                         Ok((stream, peer)) => {
                             connections.push(self.admit(stream, peer, &mut seats));
                             if seats.len() > self.connections_max {
-                                self.figures.sent_away.add(u64::from(seats.send_away()));
+                                self.metrics.sent_away.add(u64::from(seats.send_away()));
                             }
                         }
                         // Its peer gave up while it waited.
                         Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
                         Err(error) => {
                             tracing::warn!(%error, "cannot accept a worker: closing the connection that matters least");
-                            self.figures.sent_away.add(u64::from(seats.send_away()));
+                            self.metrics.sent_away.add(u64::from(seats.send_away()));
                             // Until that one is gone, or something else has given back what is missing.
                             resting = Some(Instant::now() + ACCEPT_REST);
                         }
@@ -136,7 +139,7 @@ impl House {
     fn note_end(&self, peer: SocketAddr, end: Option<End>) {
         match end {
             Some(End::Refused(error)) => {
-                self.figures.refused.add(1);
+                self.metrics.refused.add(1);
                 tracing::debug!(%peer, "worker connection refused: {error}");
             }
             Some(end) => tracing::info!(%peer, "worker connection ended: {end}"),

@@ -19,7 +19,12 @@ const RETRY: Duration = Duration::from_secs(1);
 /// memory stays there, what is on disk stays there, and [`Egress::try_send`] refuses beyond the budgets.
 pub fn spill_factory(egress: Egress) -> Factory {
     Factory::thread(move |cx: StartCx| {
-        let failures = cx.vitals.declare("spill_failures", "failures", FigureKind::Counter);
+        let failures = cx.vitals.register(
+            "spill_failures",
+            "failures",
+            FigureKind::Counter,
+            "Times that the disk took nothing of what waits for a worker.",
+        );
         let news = egress.lock().retry_disk(true);
         egress.tell(news);
         Shift { egress: &egress, cx: &cx, failures }.run();

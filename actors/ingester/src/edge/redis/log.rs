@@ -45,7 +45,12 @@ pub(crate) fn factory(place: Place) -> Factory {
 
 async fn tell(place: &Place, desk: &Mutex<Desk>, cx: &StartCx) {
     let branch = cx.vitals.path().rsplit_once('/').map_or("", |(branch, _)| branch);
-    let lost = cx.vitals.declare("lost_log_lines", "lines", FigureKind::Counter);
+    let lost = cx.vitals.register(
+        "lost_log_lines",
+        "lines",
+        FigureKind::Counter,
+        "Lines about trouble that Redis did not take in time.",
+    );
     let mut connection = None;
     let mut look = interval(LOOK);
     look.set_missed_tick_behavior(MissedTickBehavior::Delay);

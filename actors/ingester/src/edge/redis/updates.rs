@@ -40,7 +40,12 @@ pub(super) async fn follow(
     cx: &StartCx,
 ) {
     let mut reconnect = Reconnect::new(cx.vitals.link("redis", place.endpoint()), BACKOFF);
-    let skipped = cx.vitals.declare("invalid_updates", "", FigureKind::Counter);
+    let skipped = cx.vitals.register(
+        "invalid_updates",
+        "",
+        FigureKind::Counter,
+        "Entries of the controller's updates that could not be read, skipped.",
+    );
     let mut reader = StreamReader::new(KEY, COUNT, BLOCK, &cx.vitals, skipped);
     let following = async {
         loop {

@@ -11,7 +11,7 @@ use std::{
 };
 
 use orchestrator_edge::Reconnect;
-use orchestrator_supervise::{Backoff, Factory, Figure, FigureKind, Inbox, InboxSlot, StartCx, Vitals};
+use orchestrator_supervise::{Backoff, Factory, Inbox, InboxSlot, StartCx, metrics};
 use tokio::{
     sync::{OwnedSemaphorePermit, oneshot},
     time::{Instant, sleep},
@@ -58,7 +58,7 @@ pub(super) fn factory(server: Server, index: usize, outages: Outages, slots: &Sl
             outages: outages.clone(),
             parcels: taken.parcels.open(),
             questions: taken.questions.open(),
-            figures: Figures::declare(&cx.vitals),
+            metrics: LaneMetrics::register(&cx.vitals),
             cx,
         };
         async move {
@@ -75,18 +75,28 @@ struct Lane {
     outages: Outages,
     parcels: Inbox<Parcel>,
     questions: Inbox<Question>,
-    figures: Figures,
+    metrics: LaneMetrics,
     cx: StartCx,
 }
 
-struct Figures {
-    accepted: Figure,
-    refused: Figure,
-    ambiguous: Figure,
-    batches: Figure,
-    sent: Figure,
-    busy: Figure,
-    reconnects: Figure,
+metrics! {
+    /// Metrics of one connection.
+    struct LaneMetrics {
+        /// Jobs that Faktory took, over each connection.
+        accepted: counter("jobs"),
+        /// Jobs that Faktory refused; they are pushed again.
+        refused: counter("jobs"),
+        /// Jobs whose reply was lost: they were pushed again under other jids.
+        ambiguous: counter("jobs"),
+        /// Chunks that Faktory answered.
+        batches: counter("batches"),
+        /// Bytes sent to Faktory.
+        sent: counter("bytes"),
+        /// Time that a connection waited for its replies.
+        busy: counter("microseconds"),
+        /// Connections to Faktory made anew.
+        reconnects: counter("connections"),
+    }
 }
 
 impl Lane {
@@ -104,7 +114,7 @@ impl Lane {
                     reconnect.connected();
                     self.outages.end(self.index);
                     if std::mem::replace(&mut was_up, true) {
-                        self.figures.reconnects.add(1);
+                        self.metrics.reconnects.add(1);
                     }
                     match self.converse(&mut connection, &mut reconnect).await {
                         Ok(()) => return connection.end().await,
@@ -171,8 +181,8 @@ impl Lane {
         let _in_hand = self.cx.vitals.hold("batch");
         let begun = Instant::now();
         let outcome = connection.push(&parcel.command).await;
-        self.figures.busy.add(begun.elapsed().as_micros() as u64);
-        self.figures.count(&parcel.command, &outcome);
+        self.metrics.busy.add(begun.elapsed().as_micros() as u64);
+        self.metrics.count(&parcel.command, &outcome);
         if outcome.is_ok() {
             reconnect.succeeded();
         }
@@ -216,20 +226,7 @@ impl Parcel {
     }
 }
 
-impl Figures {
-    fn declare(vitals: &Vitals) -> Self {
-        let declare = |name, unit| vitals.declare(name, unit, FigureKind::Counter);
-        Self {
-            accepted: declare("accepted", "jobs"),
-            refused: declare("refused", "jobs"),
-            ambiguous: declare("ambiguous", "jobs"),
-            batches: declare("batches", "batches"),
-            sent: declare("sent", "bytes"),
-            busy: declare("busy", "microseconds"),
-            reconnects: declare("reconnects", "connections"),
-        }
-    }
-
+impl LaneMetrics {
     fn count(&self, command: &Command, outcome: &Result<Pushed, PushError>) {
         let jobs = command.jids().len() as u64;
         match outcome {

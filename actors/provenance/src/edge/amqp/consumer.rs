@@ -20,7 +20,7 @@ use tokio::{
 };
 
 use super::{
-    consumer_context::{ConsumerContext, Figures, PATIENCE, Sink},
+    consumer_context::{ConsumerContext, ConsumerMetrics, PATIENCE, Sink},
     dead_letter::DeadLetters,
     presence::Presence,
     topology::Topology,
@@ -66,9 +66,9 @@ pub fn factory(broker: Broker, consumption: Consumption) -> Factory {
         let (broker, consumption) = (broker.clone(), consumption.clone());
         async move {
             let mut reconnect = Reconnect::new(cx.vitals.link("amqp", broker.endpoint()), RETRY);
-            let figures = Figures::declare(&cx.vitals);
+            let metrics = ConsumerMetrics::register(&cx.vitals);
             let mut away_since = Instant::now();
-            while let Err(error) = serve(&broker, &consumption, &figures, &mut reconnect, &cx).await {
+            while let Err(error) = serve(&broker, &consumption, &metrics, &mut reconnect, &cx).await {
                 if reconnect.is_up() {
                     away_since = Instant::now();
                 }
@@ -92,15 +92,15 @@ pub fn factory(broker: Broker, consumption: Consumption) -> Factory {
 async fn serve(
     broker: &Broker,
     consumption: &Consumption,
-    figures: &Figures,
+    metrics: &ConsumerMetrics,
     reconnect: &mut Reconnect,
     cx: &StartCx,
 ) -> Result<(), AmqpError> {
-    let _present = Present { consumption, figures };
+    let _present = Present { consumption, metrics };
     let opened = tokio::select! {
         biased;
         () = cx.stop.cancelled() => return Ok(()),
-        opened = open(broker, consumption, figures, cx) => opened,
+        opened = open(broker, consumption, metrics, cx) => opened,
     };
     let (session, context) = opened?;
     let opening = Semaphore::new(OPENING_MAX);
@@ -133,13 +133,13 @@ async fn serve(
 async fn open(
     broker: &Broker,
     consumption: &Consumption,
-    figures: &Figures,
+    metrics: &ConsumerMetrics,
     cx: &StartCx,
 ) -> Result<(Session, ConsumerContext), AmqpError> {
     let session = broker.connect().await?;
     let dead_letters = DeadLetters::open(&session).await?;
     let Consumption { topology, prefetch, sink, presence, .. } = consumption.clone();
-    let (figures, vitals) = (figures.clone(), cx.vitals.clone());
+    let (metrics, vitals) = (metrics.clone(), cx.vitals.clone());
     let (troubles, doom) = (Mutex::default(), watch::Sender::default());
     let taken = session.taken();
     let context = ConsumerContext {
@@ -148,7 +148,7 @@ async fn open(
         sink,
         presence,
         dead_letters,
-        figures,
+        metrics,
         vitals,
         taken,
         progress: Notify::new(),
@@ -212,7 +212,7 @@ async fn attend(
 /// However a connection ends, its consumers are gone.
 struct Present<'a> {
     consumption: &'a Consumption,
-    figures: &'a Figures,
+    metrics: &'a ConsumerMetrics,
 }
 
 impl Drop for Present<'_> {
@@ -220,7 +220,7 @@ impl Drop for Present<'_> {
         let workers = self.consumption.workers.iter();
         let queues = workers.flat_map(|worker| binding_keys(worker.exchange, worker.range));
         self.consumption.presence.left(queues);
-        self.figures.queues_consumed.set(0);
+        self.metrics.queues_consumed.set(0);
     }
 }
 

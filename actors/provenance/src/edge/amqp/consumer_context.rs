@@ -10,7 +10,7 @@ use orchestrator_edge::{
     Reconnect,
     amqp::{AmqpError, Taken},
 };
-use orchestrator_supervise::{Figure, FigureKind, Vitals};
+use orchestrator_supervise::{Vitals, metrics};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 
@@ -32,7 +32,7 @@ pub(super) struct ConsumerContext {
     pub(super) sink: Sink,
     pub(super) presence: Arc<Presence>,
     pub(super) dead_letters: DeadLetters,
-    pub(super) figures: Figures,
+    pub(super) metrics: ConsumerMetrics,
     pub(super) vitals: Arc<Vitals>,
     pub(super) taken: Taken,
     /// Told when a message was acknowledged.
@@ -63,7 +63,7 @@ impl ConsumerContext {
         let mut progressed = false;
         loop {
             let consumed = self.presence.consumed();
-            self.figures.queues_consumed.set(consumed as u64);
+            self.metrics.queues_consumed.set(consumed as u64);
             if self.presence.missing().is_empty() {
                 reconnect.connected();
                 tokio::select! {
@@ -90,33 +90,26 @@ impl ConsumerContext {
     }
 }
 
-/// The child's figures.
-#[derive(Debug, Clone)]
-pub(super) struct Figures {
-    pub(super) deliveries: Figure,
-    pub(super) rows: Figure,
-    pub(super) acked: Figure,
-    pub(super) responses: Figure,
-    pub(super) dead_lettered: Figure,
-    pub(super) unreadable: Figure,
-    pub(super) malformed: Figure,
-    pub(super) redelivered: Figure,
-    pub(super) queues_consumed: Figure,
-}
-
-impl Figures {
-    pub(super) fn declare(vitals: &Vitals) -> Self {
-        let counter = |name, unit| vitals.declare(name, unit, FigureKind::Counter);
-        Self {
-            deliveries: counter("deliveries", "messages"),
-            rows: counter("rows", "rows"),
-            acked: counter("acked", "messages"),
-            responses: counter("responses", "messages"),
-            dead_lettered: counter("dead_lettered", "messages"),
-            unreadable: counter("unreadable", "messages"),
-            malformed: counter("malformed", "rows"),
-            redelivered: counter("redelivered", "messages"),
-            queues_consumed: vitals.declare("consumed", "queues", FigureKind::Gauge),
-        }
+metrics! {
+    /// Metrics of the consumer.
+    pub(super) struct ConsumerMetrics {
+        /// Messages delivered by the broker.
+        pub(super) deliveries: counter("messages"),
+        /// Rows delivered by the broker.
+        pub(super) rows: counter("rows"),
+        /// Messages acknowledged to the broker: all their rows are stored or among the dead letters.
+        pub(super) acked: counter("messages"),
+        /// Responses, sent by the server or received by the client.
+        pub(super) responses: counter("messages"),
+        /// Messages published to the dead letters.
+        pub(super) dead_lettered: counter("messages"),
+        /// Messages whose body as a whole cannot be read; they become dead letters.
+        pub(super) unreadable: counter("messages"),
+        /// Rows of messages that are not of the form their method has; they become dead letters.
+        pub(super) malformed: counter("rows"),
+        /// Messages given back to the broker because their worker was restarted.
+        pub(super) redelivered: counter("messages"),
+        /// Queues that have our consumer, of 160 with all ranges.
+        pub(super) queues_consumed: gauge("queues") as "consumed",
     }
 }

@@ -8,9 +8,7 @@ use orchestrator_edge::{
     Reconnect,
     amqp::{AmqpError, Broker, Taken, answer},
 };
-use orchestrator_supervise::{
-    Factory, Figure, FigureKind, Inbox, InboxSlot, Outbox, StartCx, Vitals, sanitize,
-};
+use orchestrator_supervise::{Factory, Inbox, InboxSlot, Outbox, StartCx, metrics, sanitize};
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::{
@@ -71,11 +69,11 @@ pub fn client(broker: Broker, publication: Publication, calls: &InboxSlot<Call>)
     let task = Factory::task(move |cx: StartCx| {
         let (broker, publication, calls) = (broker.clone(), publication.clone(), slot.open());
         async move {
-            let figures = Figures::declare(&cx.vitals);
+            let metrics = PublisherMetrics::register(&cx.vitals);
             let desk = Desk::new(publication.patience);
             let stopwatch = Stopwatch::new(&cx.vitals, publication.statsd.clone(), [OPEN, CLOSE]);
             let mut client =
-                Client { broker, publication, calls, cx, desk, figures, stopwatch, ended: false };
+                Client { broker, publication, calls, cx, desk, metrics, stopwatch, ended: false };
             let link = client.cx.vitals.link("amqp", client.broker.endpoint());
             client.run(Reconnect::new(link, RETRY)).await;
             Ok(())
@@ -90,7 +88,7 @@ struct Client {
     calls: Inbox<Call>,
     cx: StartCx,
     desk: Desk,
-    figures: Figures,
+    metrics: PublisherMetrics,
     stopwatch: Stopwatch,
     /// No further call comes.
     ended: bool,
@@ -138,7 +136,7 @@ impl Client {
                 }
                 Err(error) => error,
             };
-            self.figures.resent.add(self.desk.start_again() as u64);
+            self.metrics.resent.add(self.desk.start_again() as u64);
             let delay = reconnect.failed(error.to_string());
             if self.meanwhile(sleep(delay)).await.is_none() {
                 return;
@@ -169,11 +167,11 @@ impl Client {
         tokio::select! {
             biased;
             () = sleep_until(deadline.unwrap_or_else(Instant::now)), if deadline.is_some() => {
-                self.figures.timed_out.add(self.desk.expire(Instant::now()) as u64);
+                self.metrics.timed_out.add(self.desk.expire(Instant::now()) as u64);
             }
             call = self.calls.next(&self.cx), if takes => match call {
                 Some(call) => {
-                    self.figures.calls.add(1);
+                    self.metrics.calls.add(1);
                     self.desk.admit(call, Instant::now());
                 }
                 None => self.ended = true,
@@ -215,14 +213,14 @@ impl Client {
     }
 
     fn confirmed(&mut self, Sent { id, confirmation }: Sent, taken: &Taken) {
-        self.figures.published.add(1);
+        self.metrics.published.add(1);
         let accepted = confirmation.is_ack();
         // A returned message tells itself whose it is: it may come with the confirm of another one.
         if let Some(returned) = confirmation.take_message() {
             let returned = returned.delivery;
             taken.note(returned.data.len());
             let id = returned.properties.correlation_id().as_ref().map_or("", |id| id.as_str());
-            self.figures.unroutable.add(1);
+            self.metrics.unroutable.add(1);
             self.desk.unroutable(id, returned.routing_key.as_str(), &returned.data, Instant::now());
         } else if !accepted {
             self.desk.refused(&id);
@@ -240,7 +238,7 @@ impl Client {
     ) -> Result<(), AmqpError> {
         let (mut response, mut last) = (first, None);
         loop {
-            self.figures.responses.add(1);
+            self.metrics.responses.add(1);
             taken.note(response.data.len());
             let id = response.properties.correlation_id().as_ref().map_or("", |id| id.as_str());
             match wire::decode_ack(&response.data) {
@@ -264,36 +262,29 @@ impl Client {
     }
 
     fn count(&self) {
-        self.figures.calls_open.set(self.desk.calls() as u64);
-        self.figures.bytes_in_flight.set(self.desk.bytes() as u64);
+        self.metrics.calls_open.set(self.desk.calls() as u64);
+        self.metrics.bytes_in_flight.set(self.desk.bytes() as u64);
     }
 }
 
-/// The child's figures.
-struct Figures {
-    calls: Figure,
-    published: Figure,
-    responses: Figure,
-    unroutable: Figure,
-    timed_out: Figure,
-    resent: Figure,
-    calls_open: Figure,
-    bytes_in_flight: Figure,
-}
-
-impl Figures {
-    fn declare(vitals: &Vitals) -> Self {
-        let counter = |name, unit| vitals.declare(name, unit, FigureKind::Counter);
-        let gauge = |name, unit| vitals.declare(name, unit, FigureKind::Gauge);
-        Self {
-            calls: counter("calls", "calls"),
-            published: counter("published", "messages"),
-            responses: counter("responses", "messages"),
-            unroutable: counter("unroutable", "messages"),
-            timed_out: counter("timed_out", "calls"),
-            resent: counter("resent", "calls"),
-            calls_open: gauge("open", "calls"),
-            bytes_in_flight: gauge("in_flight", "bytes"),
-        }
+metrics! {
+    /// Metrics of the publisher.
+    struct PublisherMetrics {
+        /// Calls of the client.
+        calls: counter("calls"),
+        /// Messages published for callers.
+        published: counter("messages"),
+        /// Responses, sent by the server or received by the client.
+        responses: counter("messages"),
+        /// Messages that no queue took.
+        unroutable: counter("messages"),
+        /// Calls that had no response in time.
+        timed_out: counter("calls"),
+        /// Calls sent again as a whole because the connection was lost.
+        resent: counter("calls"),
+        /// Calls under way.
+        calls_open: gauge("calls") as "open",
+        /// Bodies of the calls under way.
+        bytes_in_flight: gauge("bytes") as "in_flight",
     }
 }

@@ -171,7 +171,7 @@ impl WorkerChannel {
             let what = format!("consume the queue {}", binding_key(method, self.worker.range));
             AmqpError::Request { what, reason }
         })?;
-        context.figures.deliveries.add(1);
+        context.metrics.deliveries.add(1);
         context.taken.note(delivery.data.len());
         if self.in_hand.len() >= self.tags.len() * usize::from(context.prefetch) {
             let reason =
@@ -202,7 +202,7 @@ impl WorkerChannel {
             // Nothing to store: the worker has no part in it. The receiver is in hand, so it is heard.
             let _ = reply.send(Settled::default());
         } else {
-            context.figures.rows.add(decoded.rows.len() as u64);
+            context.metrics.rows.add(decoded.rows.len() as u64);
             self.held = Some(Request { rows: decoded.rows, reply });
         }
         Ok(())
@@ -246,7 +246,7 @@ impl WorkerChannel {
             .map(|letter| context.dead_letters.publish(letter))
             .buffer_unordered(DEAD_LETTERS_MAX)
             .try_for_each(|()| {
-                context.figures.dead_lettered.add(1);
+                context.metrics.dead_lettered.add(1);
                 std::future::ready(Ok(()))
             })
             .await
@@ -257,7 +257,7 @@ impl WorkerChannel {
         let nacks = lost.iter().map(|&tag| self.channel.basic_nack(tag, options));
         answer("give messages back", try_join_all(nacks)).await?;
         lost.iter().for_each(|&tag| self.ledger.give_back(tag));
-        context.figures.redelivered.add(lost.len() as u64);
+        context.metrics.redelivered.add(lost.len() as u64);
         Ok(())
     }
 
@@ -272,7 +272,7 @@ impl WorkerChannel {
             .iter()
             .map(|ack| self.channel.basic_ack(ack.tag, BasicAckOptions { multiple: ack.multiple }));
         answer("acknowledge messages", try_join_all(acks)).await?;
-        context.figures.acked.add(tags.len() as u64);
+        context.metrics.acked.add(tags.len() as u64);
         if !tags.is_empty() && !self.acknowledged {
             self.acknowledged = true;
             context.progress.notify_one();
@@ -300,7 +300,7 @@ impl WorkerChannel {
                 })
             });
         let sent = answer("send responses", try_join_all(responses)).await?;
-        context.figures.responses.add(sent.len() as u64);
+        context.metrics.responses.add(sent.len() as u64);
         Ok(())
     }
 }
@@ -310,11 +310,11 @@ impl InHand {
     fn tell_of_trouble(&self, context: &ConsumerContext) {
         let (reason, what) = match (&self.unreadable, self.malformed.last()) {
             (Some(reason), _) => {
-                context.figures.unreadable.add(1);
+                context.metrics.unreadable.add(1);
                 (reason.clone(), "message")
             }
             (None, Some(last)) => {
-                context.figures.malformed.add(self.malformed.len() as u64);
+                context.metrics.malformed.add(self.malformed.len() as u64);
                 (last.reason.to_string(), "row")
             }
             (None, None) => return,

@@ -34,7 +34,7 @@ impl Reader {
         for action in self.tracking.decide(file, cause, &facts) {
             self.act(file, cause, delay, &facts, action)?;
         }
-        self.figures.known.set(self.readings.len() as u64);
+        self.metrics.known.set(self.readings.len() as u64);
         Ok(())
     }
 
@@ -68,7 +68,7 @@ impl Reader {
     }
 
     fn retry(&mut self, file: &FetcherFile, cause: Cause, delay: Duration, error: &io::Error) {
-        self.figures.failed.add(1);
+        self.metrics.failed.add(1);
         let name = file.name();
         if self.warned.is_news(name.as_ref()) {
             tracing::warn!(name, %error, "cannot open it: trying again until it works");

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use orchestrator_supervise::{Figure, FigureKind, Outbox, StartCx};
+use orchestrator_supervise::{Outbox, StartCx, metrics};
 
 use super::{
     agenda::{Agenda, Key, Timer},
@@ -51,7 +51,7 @@ pub(super) struct Reader {
     pub(super) cx: StartCx,
     ops: Outbox<IngestOp>,
     buffer: Box<[u8]>,
-    pub(super) figures: Figures,
+    pub(super) metrics: ReaderMetrics,
 }
 
 /// Part of the files that is read before workers are answered, in bytes left.
@@ -62,23 +62,24 @@ pub(super) struct FirstRound {
     pub(super) text: usize,
 }
 
-pub(super) struct Figures {
-    pub(super) known: Figure,
-    pub(super) failed: Figure,
-    bytes: Figure,
-    rows: Figure,
-    skipped: Figure,
+metrics! {
+    /// Metrics of the reader.
+    pub(super) struct ReaderMetrics {
+        /// Fetcher files being followed.
+        pub(super) known: gauge("files") as "files_known",
+        /// Fetcher files that could not be opened.
+        pub(super) failed: counter("tries") as "opens_failed",
+        /// Bytes read from fetcher files.
+        pub(super) bytes: counter("bytes") as "text_read",
+        /// Rows read from fetcher files.
+        pub(super) rows: counter("rows") as "rows_read",
+        /// Lines of fetcher files that were no job.
+        pub(super) skipped: counter("lines") as "lines_skipped",
+    }
 }
 
 impl Reader {
     pub(super) fn new(input_dir: PathBuf, warned: WarnedNames, ops: Outbox<IngestOp>, cx: &StartCx) -> Self {
-        let figures = Figures {
-            known: cx.vitals.declare("files_known", "files", FigureKind::Gauge),
-            failed: cx.vitals.declare("opens_failed", "tries", FigureKind::Counter),
-            bytes: cx.vitals.declare("text_read", "bytes", FigureKind::Counter),
-            rows: cx.vitals.declare("rows_read", "rows", FigureKind::Counter),
-            skipped: cx.vitals.declare("lines_skipped", "lines", FigureKind::Counter),
-        };
         Self {
             input_dir,
             tracking: Tracking::default(),
@@ -90,7 +91,7 @@ impl Reader {
             cx: cx.clone(),
             ops,
             buffer: vec![0; BUFFER_BYTES].into(),
-            figures,
+            metrics: ReaderMetrics::register(&cx.vitals),
         }
     }
 
@@ -211,7 +212,7 @@ impl Reader {
     fn take(&mut self, key: Key, fed: Fed, grown: bool, end: bool, now: Instant) -> Result<(), Stopped> {
         let Some(reading) = self.readings.get_mut(&key) else { return Ok(()) };
         report_skips(reading, &fed);
-        self.figures.skipped.add(fed.skipped);
+        self.metrics.skipped.add(fed.skipped);
         let reopened = grown && reading.phase == Phase::Done;
         if grown {
             reading.last_growth = now;
@@ -243,8 +244,8 @@ impl Reader {
         for batch in batches {
             left -= 1;
             let bytes = batch.text_bytes();
-            self.figures.rows.add(batch.len() as u64);
-            self.figures.bytes.add(bytes as u64);
+            self.metrics.rows.add(batch.len() as u64);
+            self.metrics.bytes.add(bytes as u64);
             let before = self.readings.get_mut(key).map_or(0, |reading| reading.count_rows(batch.len()));
             let rows = Batch::after(before, batch.into_pairs());
             self.send(IngestOp::Rows { run: run.clone(), rows, complete: complete && left == 0 })?;

@@ -2,7 +2,7 @@
 
 use std::{io, sync::Arc, time::Duration};
 
-use orchestrator_supervise::{Figure, FigureKind, Outbox, Vitals};
+use orchestrator_supervise::{Outbox, Vitals, metrics};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::UnixStream,
@@ -33,25 +33,33 @@ pub(super) enum End {
     StoreGone,
 }
 
+metrics! {
+    /// Metrics of all connections.
+    struct ReplyMetrics {
+        /// Requests answered.
+        answered: counter("requests") as "requests_answered",
+        /// Replies whose worker had gone; their jobs are back in the queue.
+        undelivered: counter("replies") as "replies_undelivered",
+    }
+}
+
 /// What all connections share.
 #[derive(Debug)]
 pub(super) struct Shared {
     requests: Outbox<StoreRequest>,
     write_stall: Duration,
     vitals: Arc<Vitals>,
-    answered: Figure,
-    undelivered: Figure,
+    metrics: ReplyMetrics,
 }
 
 impl Shared {
     pub(super) fn new(requests: Outbox<StoreRequest>, write_stall: Duration, vitals: Arc<Vitals>) -> Self {
-        let answered = vitals.declare("requests_answered", "requests", FigureKind::Counter);
-        let undelivered = vitals.declare("replies_undelivered", "replies", FigureKind::Counter);
-        Self { requests, write_stall, vitals, answered, undelivered }
+        let metrics = ReplyMetrics::register(&vitals);
+        Self { requests, write_stall, vitals, metrics }
     }
 
     async fn undo(&self, handout: HandoutId) {
-        self.undelivered.add(1);
+        self.metrics.undelivered.add(1);
         // The store is gone only with the process; then the hand-out is undone at the next start.
         let _ = self.requests.send(StoreRequest::Undo(handout)).await;
     }
@@ -149,7 +157,7 @@ impl Conversation {
         in_hand.handout = job.as_ref().map(|job| job.handout);
         match write_reply(&mut self.stream, &mut self.out, job.as_ref(), shared.write_stall).await {
             Ok(()) => {
-                shared.answered.add(1);
+                shared.metrics.answered.add(1);
                 self.last = in_hand.handout.take();
                 if let Some(handout) = self.last {
                     // Queued before this connection's next request, so the store knows it before a DONE.
@@ -184,7 +192,7 @@ impl Drop for InHand<'_> {
         let unread = self.answer.try_recv().ok().flatten().map(|job| job.handout);
         if let Some(handout) = self.handout.or(unread) {
             // Full or gone: then the hand-out is undone at the next start, like after a crash.
-            self.shared.undelivered.add(1);
+            self.shared.metrics.undelivered.add(1);
             let _ = self.shared.requests.tell(StoreRequest::Undo(handout));
         }
     }

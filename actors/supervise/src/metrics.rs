@@ -1,0 +1,80 @@
+//! The macro that defines structs of metrics.
+
+/// Defines a struct of metrics with a function `register`, which registers each field with a child's
+/// [`Vitals`](crate::Vitals).
+///
+/// A field names its kind, `counter` or `gauge`, and its unit, empty if it has none. The metric is called as the field,
+/// or by the name after `as`. The field's doc comment is the metric's help text.
+///
+/// With `by "label"` after the struct's name, the metrics are those of one peer: `register` takes the label's value, see
+/// [`Vitals::declare_of`](crate::Vitals::declare_of).
+///
+/// ```
+/// orchestrator_supervise::metrics! {
+///     /// Metrics of a consumer.
+///     pub struct ConsumerMetrics {
+///         /// Messages delivered by the broker.
+///         pub deliveries: counter("messages"),
+///         /// Bodies of the calls under way.
+///         pub held: gauge("bytes") as "in_flight",
+///     }
+/// }
+/// orchestrator_supervise::metrics! {
+///     /// Metrics of one worker.
+///     pub struct WorkerMetrics by "worker" {
+///         /// Events sent to the worker.
+///         pub events: counter("events"),
+///     }
+/// }
+/// ```
+#[macro_export]
+macro_rules! metrics {
+    (@kind counter) => { $crate::FigureKind::Counter };
+    (@kind gauge) => { $crate::FigureKind::Gauge };
+    (@name $field:ident) => { ::std::stringify!($field) };
+    (@name $field:ident $name:literal) => { $name };
+    (
+        $(#[$attribute:meta])*
+        $visibility:vis struct $type:ident $(by $label:literal)? {
+            $(
+                $(#[doc = $help:expr])*
+                $field_visibility:vis $field:ident: $kind:ident($unit:literal) $(as $name:literal)?
+            ),* $(,)?
+        }
+    ) => {
+        $(#[$attribute])*
+        #[derive(Debug, Clone)]
+        $visibility struct $type {
+            $( $(#[doc = $help])* $field_visibility $field: $crate::Figure, )*
+        }
+
+        $crate::metrics! {
+            @register $visibility $type [$($label)?] $(
+                $field($crate::metrics!(@name $field $($name)?), $unit, $crate::metrics!(@kind $kind), [$($help)*])
+            )*
+        }
+    };
+    (
+        @register $visibility:vis $type:ident []
+        $( $field:ident($name:expr, $unit:literal, $kind:expr, [$($help:expr)*]) )*
+    ) => {
+        impl $type {
+            /// Registers the metrics, or finds those that a former incarnation registered.
+            $visibility fn register(vitals: &$crate::Vitals) -> Self {
+                Self { $( $field: vitals.register($name, $unit, $kind, ::std::concat!($($help),*)), )* }
+            }
+        }
+    };
+    (
+        @register $visibility:vis $type:ident [$label:literal]
+        $( $field:ident($name:expr, $unit:literal, $kind:expr, [$($help:expr)*]) )*
+    ) => {
+        impl $type {
+            /// Registers the metrics of the peer that the label's value names, or finds those that are registered.
+            $visibility fn register(vitals: &$crate::Vitals, value: &str) -> Self {
+                let label = ($label, value);
+                Self { $( $field: vitals.register_of($name, $unit, $kind, ::std::concat!($($help),*), label), )* }
+            }
+        }
+    };
+}
