@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use orchestrator_subsystem::{CommandError, Context, Form, columns::align};
+use orchestrator_subsystem::{CommandError, Context, Form, Subsystem, columns::align};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
+
+use crate::config::CatalogConfig;
 
 mod check;
 
@@ -73,9 +75,14 @@ pub struct SwitchArguments {
 }
 
 /// Runs a command and prints its result.
-pub(crate) async fn run(command: &CatalogCommand, context: &mut Context<'_>) -> Result<(), CommandError> {
+///
+/// `S` is the subsystem itself.
+pub(crate) async fn run<S: Subsystem<Config = Vec<CatalogConfig>>>(
+    command: &CatalogCommand,
+    context: &mut Context<'_>,
+) -> Result<(), CommandError> {
     let text = match command {
-        CatalogCommand::Check(arguments) => return check::run(arguments, context).await,
+        CatalogCommand::Check(arguments) => return check::run::<S>(arguments, context).await,
         CatalogCommand::Status { name, form } => {
             let statuses = statuses(context, name.as_deref(), *form).await?;
             if form.json {

@@ -34,7 +34,7 @@ impl Subsystem for Catalogs {
     }
 
     async fn run(command: CatalogCommand, context: &mut Context<'_>) -> Result<(), CommandError> {
-        command::run(&command, context).await
+        command::run::<Self>(&command, context).await
     }
 
     fn replace(original: NoCommand) -> Result<Self::Config, CatalogError> {

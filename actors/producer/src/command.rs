@@ -1,8 +1,10 @@
 //! `orchestrator producer ..`: verbs of the producer's console, and a dry run.
 
 use clap::Subcommand;
-use orchestrator_subsystem::{CommandError, Context, Form, columns::align};
+use orchestrator_subsystem::{CommandError, Context, Form, Subsystem, columns::align};
 use serde_json::{Value, json};
+
+use crate::config::ProducerConfig;
 
 mod plan;
 
@@ -44,9 +46,14 @@ pub enum ProducerCommand {
 }
 
 /// Runs a command and prints its result.
-pub(crate) async fn run(command: &ProducerCommand, context: &mut Context<'_>) -> Result<(), CommandError> {
+///
+/// `S` is the subsystem itself.
+pub(crate) async fn run<S: Subsystem<Config = ProducerConfig>>(
+    command: &ProducerCommand,
+    context: &mut Context<'_>,
+) -> Result<(), CommandError> {
     let (verb, form) = match command {
-        ProducerCommand::Plan(arguments) => return plan::run(arguments, context).await,
+        ProducerCommand::Plan(arguments) => return plan::run::<S>(arguments, context).await,
         ProducerCommand::Status { form } => ("status", *form),
         ProducerCommand::Pause { form } => ("pause", *form),
         ProducerCommand::Resume { form } => ("resume", *form),

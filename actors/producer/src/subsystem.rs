@@ -30,7 +30,7 @@ impl Subsystem for Producer {
     }
 
     async fn run(command: ProducerCommand, context: &mut Context<'_>) -> Result<(), CommandError> {
-        command::run(&command, context).await
+        command::run::<Self>(&command, context).await
     }
 
     fn replace(original: DropIn) -> Result<ProducerConfig, ProducerError> {

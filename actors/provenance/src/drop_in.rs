@@ -2,23 +2,19 @@
 //! and the file that `SWH_CONFIG_FILENAME` names, and the client, which a command of ours acts as.
 
 mod mongo_address;
+mod part;
 
-use std::{collections::BTreeMap, fmt, path::Path};
+use std::{collections::BTreeMap, path::Path};
 
 use clap::{Args, Subcommand};
 use orchestrator_subsystem::yaml;
 use serde::Deserialize;
 
+use self::part::{Part, Result, refused};
 use crate::{
     config::{ProvenanceConfig, Transport, WriterKind},
     error::ProvenanceError,
 };
-
-type Result<T> = std::result::Result<T, ProvenanceError>;
-
-fn refused(text: impl Into<String>) -> ProvenanceError {
-    ProvenanceError::Original(text.into())
-}
 
 /// The variable that names the file.
 const FILE: &str = "SWH_CONFIG_FILENAME";
@@ -81,26 +77,6 @@ struct Storage {
 enum Database {
     Dsn(String),
     Parts(BTreeMap<String, Part>),
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(untagged)]
-enum Part {
-    Truth(bool),
-    Number(u32),
-    Text(String),
-    Texts(Vec<String>),
-}
-
-impl fmt::Display for Part {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Truth(truth) => truth.fmt(f),
-            Self::Number(number) => number.fmt(f),
-            Self::Text(text) => f.write_str(text),
-            Self::Texts(texts) => f.write_str(&texts.join(",")),
-        }
-    }
 }
 
 impl Arguments {

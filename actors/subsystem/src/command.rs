@@ -9,7 +9,6 @@ use serde_json::Value;
 use crate::{
     output::{Form, escaped, printable},
     section::Section,
-    subsystem::Subsystem,
     wire::{ErrorBody, console_url, tree_url},
 };
 
@@ -74,16 +73,6 @@ impl Context<'_> {
     pub fn print(&mut self, text: &str) -> Result<(), CommandError> {
         self.out.write_all(printable(text).as_bytes())?;
         Ok(self.out.flush()?)
-    }
-
-    /// Returns the section of `S` in the configuration that these arguments name, as a run with `--only` would have it.
-    ///
-    /// # Errors
-    /// The configuration is refused.
-    pub fn configuration<S: Subsystem>(&self, from: &ConfigArguments) -> Result<S::Config, CommandError> {
-        let section = (self.load)(from, S::NAME)?;
-        let config = section.get::<S>().cloned();
-        config.ok_or_else(|| CommandError::Config(format!("{}: there is no such section", S::NAME)))
     }
 }
 

@@ -7,13 +7,14 @@
 //! | Module | |
 //! |---|---|
 //! | [`mod@subsystem`] | the trait that a crate implements |
-//! | [`section`] | a subsystem without its type, as the list has it |
+//! | [`any_subsystem`], [`section`] | a subsystem without its type, as the list has it, and its section |
 //! | [`command`] | what a command has at hand, and how it fails |
 //! | [`wire`] | the JSON of the admin endpoint that commands and endpoint share |
 //! | [`output`], [`columns`] | text and tables for a terminal |
 //! | [`redaction`] | hides secrets in texts |
 //! | [`yaml`], [`percent`] | configuration files and addresses of the programs that are replaced |
 
+pub mod any_subsystem;
 pub mod columns;
 pub mod command;
 pub mod output;
@@ -26,8 +27,9 @@ pub mod wire;
 pub mod yaml;
 
 pub use crate::{
+    any_subsystem::AnySubsystem,
     command::{CommandError, ConfigArguments, Context, Instance, NoCommand},
     output::Form,
-    section::{AnySubsystem, Section},
-    subsystem::{Branch, Subsystem, Work},
+    section::{Section, Work},
+    subsystem::{Branch, Subsystem},
 };

@@ -5,10 +5,7 @@
 mod address;
 mod prose;
 
-pub use self::{
-    address::{holds_secret, shown},
-    prose::{mentions_secret, scrubbed, scrubbed_addresses},
-};
+pub use self::prose::{holds_secret, mentions_secret, scrubbed, scrubbed_addresses, shown};
 
 /// Stands in place of what is hidden.
 pub const HIDDEN: &str = "***";

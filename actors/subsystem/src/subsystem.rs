@@ -3,11 +3,14 @@
 use std::{error::Error, fmt};
 
 use clap::Subcommand;
-use orchestrator_supervise::{ChildSpec, FigureSnapshot};
+use orchestrator_supervise::ChildSpec;
 use schemars::JsonSchema;
 use serde::{Serialize, de::DeserializeOwned};
 
-use crate::command::{CommandError, Context};
+use crate::{
+    command::{CommandError, Context},
+    section::Work,
+};
 
 /// A part of the program that is configured, started, asked and replaced on its own.
 ///
@@ -130,17 +133,4 @@ impl<C> fmt::Debug for Branch<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Branch").field("spec", &self.spec).finish_non_exhaustive()
     }
-}
-
-/// Work with progress to show.
-#[derive(Debug, Clone)]
-pub struct Work {
-    /// Path of the child whose figures tell how far it is, without the root.
-    pub child: &'static str,
-    /// Tells whether the end of that child is the end of the run, where nothing else runs.
-    pub ends: bool,
-    /// Counter whose rate is shown.
-    pub counter: &'static str,
-    /// Returns the line for these figures and this rate of the counter per second.
-    pub line: fn(figures: &[FigureSnapshot], per_second: i64) -> String,
 }

@@ -2,13 +2,13 @@
 
 use clap::Args;
 use orchestrator_subsystem::{
-    CommandError, ConfigArguments, Context, Form,
+    CommandError, ConfigArguments, Context, Form, Subsystem,
     output::{self, one_line},
 };
 use serde_json::json;
 
 use crate::{
-    Catalogs,
+    config::CatalogConfig,
     trial::{Trial, try_out},
 };
 
@@ -25,9 +25,12 @@ pub struct CheckArguments {
 }
 
 /// Prints what each rule asks and would claim.
-pub(super) async fn run(arguments: &CheckArguments, context: &mut Context<'_>) -> Result<(), CommandError> {
+pub(super) async fn run<S: Subsystem<Config = Vec<CatalogConfig>>>(
+    arguments: &CheckArguments,
+    context: &mut Context<'_>,
+) -> Result<(), CommandError> {
     let (mut catalogs, mut text) = (Vec::new(), String::new());
-    for mut catalog in context.configuration::<Catalogs>(&arguments.config)? {
+    for mut catalog in context.configuration::<S>(&arguments.config)? {
         catalog.rule.retain(|rule| arguments.rule.as_ref().is_none_or(|name| rule.name == *name));
         let trials = try_out(&catalog).await.map_err(CommandError::Local)?;
         text.push_str(&format!("{} at {}\n", catalog.name, catalog.base));

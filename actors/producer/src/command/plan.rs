@@ -4,11 +4,11 @@ use std::path::PathBuf;
 
 use clap::Args;
 use orchestrator_subsystem::{
-    CommandError, ConfigArguments, Context, Form, columns::align, output::one_line,
+    CommandError, ConfigArguments, Context, Form, Subsystem, columns::align, output::one_line,
 };
 use serde_json::json;
 
-use crate::{Producer, config::ProducerConfig, drop_in, plan::Plan, planning::dry_run};
+use crate::{config::ProducerConfig, drop_in, plan::Plan, planning::dry_run};
 
 /// Where the database is, and how it is told.
 #[derive(Debug, Clone, Args)]
@@ -30,8 +30,11 @@ pub struct PlanArguments {
 }
 
 /// Prints what is left to be pushed.
-pub(super) async fn run(arguments: &PlanArguments, context: &mut Context<'_>) -> Result<(), CommandError> {
-    let config = configuration(arguments, context)?;
+pub(super) async fn run<S: Subsystem<Config = ProducerConfig>>(
+    arguments: &PlanArguments,
+    context: &mut Context<'_>,
+) -> Result<(), CommandError> {
+    let config = configuration::<S>(arguments, context)?;
     let (plan, missing) = dry_run(&config, arguments.ensure_indexes).await.map_err(CommandError::Local)?;
     let secs = plan.pushing_secs(arguments.jobs_per_sec);
     let text = if arguments.form.json {
@@ -43,10 +46,13 @@ pub(super) async fn run(arguments: &PlanArguments, context: &mut Context<'_>) ->
     context.print(&text)
 }
 
-fn configuration(arguments: &PlanArguments, context: &Context<'_>) -> Result<ProducerConfig, CommandError> {
+fn configuration<S: Subsystem<Config = ProducerConfig>>(
+    arguments: &PlanArguments,
+    context: &Context<'_>,
+) -> Result<ProducerConfig, CommandError> {
     match &arguments.fproducer {
         Some(file) => drop_in::read(file).map_err(|error| CommandError::Config(error.to_string())),
-        None => context.configuration::<Producer>(&arguments.config),
+        None => context.configuration::<S>(&arguments.config),
     }
 }
 

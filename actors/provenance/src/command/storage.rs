@@ -2,6 +2,7 @@
 //! this process, which does what the original's does: rows go to the broker, questions straight to the store.
 
 mod own;
+mod wishes;
 
 use std::{path::PathBuf, time::Duration};
 
@@ -9,7 +10,7 @@ use clap::Args;
 use orchestrator_subsystem::{CommandError, Instance, wire::console_url};
 use serde_json::Value;
 
-use crate::policy::Routing;
+pub(super) use self::wishes::{Waits, Wishes};
 
 /// The child that answers.
 const CONSOLE: &str = "provenance/client";
@@ -22,46 +23,6 @@ pub struct SwhConfig {
     /// from its store
     #[arg(long, value_name = "FILE", conflicts_with_all = ["url", "socket", "token_file"])]
     pub(super) swh_config: Option<PathBuf>,
-}
-
-/// What only an import says of the client.
-#[derive(Debug, Clone, Default, Args)]
-#[group(skip)]
-pub(super) struct Wishes {
-    /// Rows of a message at the most [default: provenance.client.batch, or the file's batch_size]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    pub(super) batch: Option<u32>,
-    /// Seconds that a piece of the file may take: a running instance answers within two, so a piece that is not confirmed is
-    /// sent again until then [default: it is sent once; with --swh-config the file's wait_min]
-    #[arg(long, value_name = "S", value_parser = clap::value_parser!(u32).range(1..=86_400))]
-    wait_min_secs: Option<u32>,
-    /// Seconds for each batch that the rows of a piece fill, if that is longer [default: 0; with --swh-config the file's
-    /// wait_per_batch]
-    #[arg(long, value_name = "S", value_parser = clap::value_parser!(u32).range(..=86_400))]
-    wait_per_batch_secs: Option<u32>,
-    /// Responses in hand, with --swh-config only: a running instance has one channel for all its callers, and
-    /// provenance.client.prefetch [default: the file's prefetch_count]
-    #[arg(long, value_name = "N", requires = "swh_config", value_parser = clap::value_parser!(u16).range(1..=10_000))]
-    prefetch: Option<u16>,
-    /// How a row's range is found, which the file does not say, with --swh-config only: a running instance has
-    /// provenance.routing. All clients of a broker must agree: first_byte or first_hex_digit [default: first_byte]
-    #[arg(long, value_name = "ROUTING", requires = "swh_config", value_parser = routing)]
-    routing: Option<Routing>,
-}
-
-/// How long a piece of rows may take.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Waits {
-    batch: u32,
-    min: Duration,
-    per_batch: Duration,
-}
-
-impl Waits {
-    /// The wait for `rows`, as the original reckons it.
-    pub(super) fn of(self, rows: usize) -> Duration {
-        self.per_batch.mul_f64(rows as f64 / f64::from(self.batch)).max(self.min)
-    }
 }
 
 /// Who answers.
@@ -83,7 +44,8 @@ impl<'a> Storage<'a> {
         wishes: &Wishes,
     ) -> Result<Self, CommandError> {
         if let Some(file) = &swh.swh_config {
-            return own::open(file, wishes).await;
+            let (own, waits) = own::open(file, wishes).await?;
+            return Ok(Self::Own(Box::new(own), waits));
         }
         let Wishes { batch, wait_min_secs, wait_per_batch_secs, .. } = wishes;
         let secs = |secs: &Option<u32>| Duration::from_secs(secs.unwrap_or_default().into());
@@ -126,10 +88,6 @@ impl<'a> Storage<'a> {
             own.close().await;
         }
     }
-}
-
-fn routing(text: &str) -> Result<Routing, String> {
-    serde_json::from_value(text.into()).map_err(|_| "write first_byte or first_hex_digit".to_owned())
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use orchestrator_subsystem::percent::encoded;
 
-use super::{Part, Result, refused};
+use super::part::{Part, Result, refused};
 
 /// The address, and the name of the database.
 pub(super) fn of(mut parts: BTreeMap<String, Part>) -> Result<(String, String)> {

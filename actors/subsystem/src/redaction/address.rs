@@ -1,6 +1,6 @@
 //! Addresses: urls, connection strings of PostgreSQL, and hosts with ports.
 
-use super::{HIDDEN, decoded, mentions_secret, names_secret};
+use super::{decoded, names_secret};
 
 /// Longest port, digits. More digits after a colon are none.
 const PORT_DIGITS: usize = 5;
@@ -8,43 +8,7 @@ const PORT_DIGITS: usize = 5;
 /// Users with passwords that are no secret: those that every broker comes with, and the words of a help text.
 const PUBLIC: [&str; 2] = ["guest:guest", "user:password"];
 
-/// Tells whether an address may hold a password. A malformed one may: where a user, a host and a port cannot be told apart, the
-/// answer is yes.
-pub fn holds_secret(text: &str) -> bool {
-    let text = text.trim();
-    match text.split_once("://") {
-        Some((scheme, rest)) => scheme.contains('@') || url_holds_secret(rest, is_web(scheme)),
-        None if text.contains('=') => settings(text).any(names_secret) || mentions_secret(text),
-        None => url_holds_secret(text, false),
-    }
-}
-
-/// An address as it may be shown: without the user if it may hold a password, and without the query of a web address, which is
-/// where tokens of webhooks stand.
-pub fn shown(text: &str) -> String {
-    let Some((scheme, rest)) = text.split_once("://") else {
-        return if holds_secret(text) { HIDDEN.to_owned() } else { text.to_owned() };
-    };
-    if !holds_secret(text) {
-        return match text.split_once('?') {
-            Some((before, query)) if is_web(scheme) && !query.is_empty() => format!("{before}?{HIDDEN}"),
-            _ => text.to_owned(),
-        };
-    }
-    // A password may have any character: all before the last `@` goes.
-    let after = rest.rsplit_once('@').map(|(_, after)| after);
-    match after.filter(|after| !url_holds_secret(after, true)) {
-        Some(after) if !scheme.contains('@') => {
-            // Behind the host, only what is plainly a path.
-            let path = after.find('/').filter(|at| !after[*at..].contains([':', '=', '?', '#', ' ']));
-            let end = path.map_or(after.find(['/', '?', '#']), |_| None).unwrap_or(after.len());
-            format!("{scheme}://{HIDDEN}@{}", &after[..end])
-        }
-        _ => HIDDEN.to_owned(),
-    }
-}
-
-fn is_web(scheme: &str) -> bool {
+pub(super) fn is_web(scheme: &str) -> bool {
     scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https")
 }
 
@@ -95,7 +59,7 @@ fn parameters(tail: &str) -> impl Iterator<Item = String> {
 }
 
 /// Names of the settings of a connection string `host=.. password=..`.
-fn settings(text: &str) -> impl Iterator<Item = &str> {
+pub(super) fn settings(text: &str) -> impl Iterator<Item = &str> {
     text.match_indices('=').map(|(at, _)| {
         let before = text[..at].trim_end();
         let begin = before
@@ -107,7 +71,7 @@ fn settings(text: &str) -> impl Iterator<Item = &str> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::super::{holds_secret, shown};
 
     #[test]
     fn addresses_without_a_password_are_shown_as_they_are() {

@@ -1,10 +1,48 @@
-//! Texts that may quote an address or a setting: complaints of parsers, arguments, lines of a file.
+//! Addresses as they are shown, and texts that may quote an address or a setting: complaints of parsers, arguments, lines of a file.
 
 use super::{
     HIDDEN,
-    address::{shown, url_holds_secret},
+    address::{self, url_holds_secret},
     names_secret,
 };
+
+/// Tells whether an address may hold a password. A malformed one may: where a user, a host and a port cannot be told apart, the
+/// answer is yes.
+pub fn holds_secret(text: &str) -> bool {
+    let text = text.trim();
+    match text.split_once("://") {
+        Some((scheme, rest)) => scheme.contains('@') || url_holds_secret(rest, address::is_web(scheme)),
+        None if text.contains('=') => address::settings(text).any(names_secret) || mentions_secret(text),
+        None => url_holds_secret(text, false),
+    }
+}
+
+/// An address as it may be shown: without the user if it may hold a password, and without the query of a web address, which is
+/// where tokens of webhooks stand.
+pub fn shown(text: &str) -> String {
+    let Some((scheme, rest)) = text.split_once("://") else {
+        return if holds_secret(text) { HIDDEN.to_owned() } else { text.to_owned() };
+    };
+    if !holds_secret(text) {
+        return match text.split_once('?') {
+            Some((before, query)) if address::is_web(scheme) && !query.is_empty() => {
+                format!("{before}?{HIDDEN}")
+            }
+            _ => text.to_owned(),
+        };
+    }
+    // A password may have any character: all before the last `@` goes.
+    let after = rest.rsplit_once('@').map(|(_, after)| after);
+    match after.filter(|after| !url_holds_secret(after, true)) {
+        Some(after) if !scheme.contains('@') => {
+            // Behind the host, only what is plainly a path.
+            let path = after.find('/').filter(|at| !after[*at..].contains([':', '=', '?', '#', ' ']));
+            let end = path.map_or(after.find(['/', '?', '#']), |_| None).unwrap_or(after.len());
+            format!("{scheme}://{HIDDEN}@{}", &after[..end])
+        }
+        _ => HIDDEN.to_owned(),
+    }
+}
 
 /// Separators of words.
 fn parts_words(c: char) -> bool {

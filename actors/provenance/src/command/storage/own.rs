@@ -11,7 +11,7 @@ use orchestrator_supervise::{
 };
 use serde_json::Value;
 
-use super::{Storage, Waits, Wishes};
+use super::wishes::{Waits, Wishes};
 use crate::{client_side::client_spec, drop_in};
 
 /// The client itself gives up long before, as configured.
@@ -24,7 +24,7 @@ pub(crate) struct Own {
 }
 
 /// Starts what the original's file describes.
-pub(super) async fn open<'a>(file: &Path, wishes: &Wishes) -> Result<Storage<'a>, CommandError> {
+pub(super) async fn open(file: &Path, wishes: &Wishes) -> Result<(Own, Waits), CommandError> {
     let mut config = drop_in::client(file).map_err(|error| CommandError::Config(error.to_string()))?;
     let client = &mut config.client;
     client.batch = wishes.batch.unwrap_or(client.batch);
@@ -40,7 +40,7 @@ pub(super) async fn open<'a>(file: &Path, wishes: &Wishes) -> Result<Storage<'a>
     let (console, spec) = client_spec(&config).map_err(CommandError::Config)?;
     let spec = SupervisorSpec::new(Strategy::OneForOne).limits(Limits::ROOT).child(spec);
     let root = Root::start("client", spec).await.map_err(|error| CommandError::Local(error.to_string()))?;
-    Ok(Storage::Own(Box::new(Own { root, console }), waits))
+    Ok((Own { root, console }, waits))
 }
 
 impl Own {
