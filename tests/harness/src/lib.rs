@@ -4,6 +4,7 @@
 
 mod admin;
 mod catalog;
+mod child_logs;
 mod controller;
 mod database;
 mod deriva;
@@ -16,6 +17,7 @@ mod instance;
 pub mod load;
 mod mongodb;
 pub mod original;
+mod own_process;
 mod postgres;
 mod producer;
 mod provenance;
@@ -42,6 +44,7 @@ pub use faktory::{Faktory, PyFaktory};
 pub use faktory_worker::FaktoryWorker;
 pub use instance::Instance;
 pub use mongodb::MongoDb;
+pub use own_process::own_process;
 pub use postgres::{Postgres, psql};
 pub use producer::{DATABASE, ProducerSite, STENCILS, TANGLES, Tanglenomicon};
 pub use provenance::{ProvenanceSite, sha1_of};
@@ -66,14 +69,18 @@ pub const DEADLINE: Duration = Duration::from_secs(60);
 /// Waits until `condition` gives a value.
 ///
 /// # Panics
-/// If it gives none within [`DEADLINE`]; `what` names it.
+/// If it gives none within [`DEADLINE`]; `what` names it, and the last lines of the test's processes follow.
 pub fn wait_for<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
     let give_up = Instant::now() + DEADLINE;
     loop {
         if let Some(value) = condition() {
             return value;
         }
-        assert!(Instant::now() < give_up, "gave up waiting for {what}");
+        assert!(
+            Instant::now() < give_up,
+            "gave up waiting for {what}; last lines:{}",
+            child_logs::last_lines()
+        );
         sleep(Duration::from_millis(2));
     }
 }

@@ -7,11 +7,12 @@ use std::{
     os::unix::{fs::chown, process::CommandExt},
     path::{Path, PathBuf},
     process::{Child, ChildStdin, Command, Stdio},
+    sync::OnceLock,
 };
 
 use rustix::process::{Pid, Signal, geteuid, kill_process};
 
-use crate::wait_for;
+use crate::{child_logs, wait_for};
 
 /// Ends the server and removes its directory when standard input ends: when the owner drops it or the test process ends in
 /// whatever way.
@@ -53,6 +54,7 @@ impl Postgres {
             .process_group(0)
             .spawn()
             .expect("sh runs");
+        child_logs::note(&directory.join("log"));
         let watched = watch.stdin.take();
         let mut made = Self { programs, directory, port: 0, server: None, watch, watched };
         if let Some((uid, gid)) = other_user() {
@@ -61,6 +63,15 @@ impl Postgres {
         made.make_cluster();
         made.start_again();
         made
+    }
+
+    /// The server of all tests of this process that do not end it. Each test makes databases of its own.
+    ///
+    /// # Panics
+    /// As [`Postgres::start`].
+    pub fn shared() -> &'static Self {
+        static SHARED: OnceLock<Postgres> = OnceLock::new();
+        SHARED.get_or_init(Self::start)
     }
 
     /// Makes an empty database; gives its address.

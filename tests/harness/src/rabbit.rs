@@ -6,13 +6,16 @@ use std::{
     os::unix::process::CommandExt,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
-    sync::atomic::{AtomicU8, Ordering::Relaxed},
+    sync::{
+        OnceLock,
+        atomic::{AtomicU8, Ordering::Relaxed},
+    },
     time::{Duration, Instant},
 };
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use crate::{python::peers, redis::free_port};
+use crate::{child_logs, python::peers, redis::free_port};
 
 /// The script of the package itself: the one in /usr/sbin changes the user.
 const SERVER: &str = "/usr/lib/rabbitmq/bin/rabbitmq-server";
@@ -50,7 +53,24 @@ impl Rabbit {
     /// # Panics
     /// If it is not installed, or does not start.
     pub fn start() -> Self {
-        Self::start_at(Place::free())
+        Self::launch(Place::free())
+    }
+
+    /// Chooses where a broker will be, for [`Rabbit::start_again`] to start it.
+    ///
+    /// # Panics
+    /// If it is not installed.
+    pub fn absent() -> Self {
+        Self::prepare(Place::free())
+    }
+
+    /// The broker of all tests of this process that do not end it; it also speaks TLS. Each test makes a virtual host of its own.
+    ///
+    /// # Panics
+    /// As [`Rabbit::start`].
+    pub fn shared() -> &'static Self {
+        static SHARED: OnceLock<Rabbit> = OnceLock::new();
+        SHARED.get_or_init(Self::start_secured)
     }
 
     /// Starts a broker that also speaks TLS, with the certificate of [`Faktory::authority`](crate::Faktory::authority) for `localhost`.
@@ -58,7 +78,7 @@ impl Rabbit {
     /// # Panics
     /// As [`Rabbit::start`].
     pub fn start_secured() -> Self {
-        Self::start_at(Place { secured: Some(free_port()), ..Place::free() })
+        Self::launch(Place { secured: Some(free_port()), ..Place::free() })
     }
 
     /// Starts a broker at the port that AMQP has by default, on a loopback address of its own: for clients that know no other.
@@ -66,10 +86,16 @@ impl Rabbit {
     /// # Panics
     /// As [`Rabbit::start`].
     pub fn start_at_default_port() -> Self {
-        Self::start_at(Place { address: free_address(), amqp: DEFAULT_PORT, ..Place::free() })
+        Self::launch(Place { address: free_address(), amqp: DEFAULT_PORT, ..Place::free() })
     }
 
-    fn start_at(place: Place) -> Self {
+    fn launch(place: Place) -> Self {
+        let mut rabbit = Self::prepare(place);
+        rabbit.start_again();
+        rabbit
+    }
+
+    fn prepare(place: Place) -> Self {
         assert!(
             Path::new(SERVER).exists(),
             "{SERVER} is missing: install rabbitmq-server (apt-get install --no-install-recommends rabbitmq-server)"
@@ -99,9 +125,8 @@ impl Rabbit {
             .process_group(0)
             .spawn()
             .expect("sh runs");
-        let mut rabbit = Self { base, place, server: None, guard };
-        rabbit.start_again();
-        rabbit
+        child_logs::note(&base.join("out"));
+        Self { base, place, server: None, guard }
     }
 
     /// Where the broker's own virtual host is.
@@ -114,8 +139,16 @@ impl Rabbit {
     /// # Panics
     /// If it does not.
     pub fn secured_url(&self) -> String {
+        self.secured_url_of("%2f")
+    }
+
+    /// As [`Rabbit::secured_url`], for the virtual host `name`.
+    ///
+    /// # Panics
+    /// If it does not.
+    pub fn secured_url_of(&self, name: &str) -> String {
         let port = self.place.secured.expect("a broker that speaks TLS");
-        format!("amqps://guest:guest@localhost:{port}/%2f")
+        format!("amqps://guest:guest@localhost:{port}/{name}")
     }
 
     /// Where the virtual host `name` is.

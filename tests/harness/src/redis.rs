@@ -14,7 +14,7 @@ use std::{
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-use crate::{eventually, wait_for};
+use crate::{child_logs, eventually, wait_for};
 
 const SERVER: &str = "/usr/bin/redis-server";
 
@@ -62,6 +62,7 @@ impl Redis {
             .process_group(0)
             .spawn()
             .expect("sh runs");
+        child_logs::note(&base.join("log"));
         let mut redis = Self { base, port: crate::free_port(), kept, server: None, guard };
         redis.start_again();
         redis

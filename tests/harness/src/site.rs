@@ -10,7 +10,7 @@ use std::{
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::{Database, Instance, Worker, eventually, http};
+use crate::{Database, Instance, Worker, child_logs, eventually, http};
 
 /// Input directory, database and sockets of one instance; removed when dropped.
 #[derive(Debug)]
@@ -26,7 +26,9 @@ impl Site {
     pub fn new(binary: impl Into<PathBuf>) -> Self {
         let directory = tempfile::Builder::new().prefix("site-").tempdir().expect("a temporary directory");
         fs::create_dir(directory.path().join("fetchers")).expect("an input directory");
-        Self { directory, binary: binary.into(), shell: None, extra: Vec::new() }
+        let site = Self { directory, binary: binary.into(), shell: None, extra: Vec::new() };
+        child_logs::note(&site.log_path());
+        site
     }
 
     /// Adds `--set SECTION.KEY=VALUE` to every start.

@@ -8,7 +8,7 @@ use std::{
     process::Command,
 };
 
-const MARK: &str = "ORCHESTRATOR_TEST_OWN_MOUNTS";
+use crate::own_process::own_process_by;
 
 /// A mounted file system.
 #[derive(Debug)]
@@ -23,26 +23,20 @@ impl SmallDisk {
     /// # Panics
     /// If `body` does, or if this system lets nobody but root mount and we are not root.
     pub fn with(mib: u32, test: &str, body: impl FnOnce(&SmallDisk)) {
-        if std::env::var_os(MARK).is_some() {
+        let mut unshare = Command::new("unshare");
+        unshare.arg("--mount");
+        if !rustix::process::geteuid().is_root() {
+            unshare.arg("--map-root-user");
+        }
+        unshare.arg("--");
+        own_process_by(unshare, test, || {
             let directory = tempfile::Builder::new().prefix("disk-").tempdir().expect("a mount point");
             mount(directory.path(), &format!("size={mib}m"));
             let disk = SmallDisk { path: directory.path().to_owned() };
             body(&disk);
             // The namespace ends with this process; without it the mount point could not be removed.
             run("umount", &["-l", &directory.path().display().to_string()]);
-            return;
-        }
-        let mut unshare = Command::new("unshare");
-        unshare.arg("--mount");
-        if !rustix::process::geteuid().is_root() {
-            unshare.arg("--map-root-user");
-        }
-        let this = std::env::current_exe().expect("this test");
-        unshare.arg("--").arg(this).args([test, "--exact", "--nocapture"]).env(MARK, "1");
-        let output = unshare.output().expect("unshare of util-linux runs");
-        let text = [output.stdout, output.stderr].concat();
-        let text = String::from_utf8_lossy(&text);
-        assert!(output.status.success() && text.contains("1 passed"), "in its own mounts:\n{text}");
+        });
     }
 
     /// Where it is mounted.

@@ -1,0 +1,181 @@
+//! What becomes of answers that are none: statuses, aborted transactions, servers that want to be left alone, credentials.
+
+use std::time::{Duration, Instant};
+
+use orchestrator_catalog::{
+    edge::{
+        credentials::{Secret, Source},
+        http::Patience,
+    },
+    service::Trouble,
+};
+use orchestrator_harness::Ermrest;
+use serde_json::json;
+
+use super::house::*;
+
+const FOO: &str = "/entity/Foo/state=new";
+const WRITE: &str = "/attributegroup/Foo/id;state";
+
+#[test]
+fn a_rule_that_is_wrong_is_told_by_the_servers_own_words() {
+    let server = Ermrest::start(&[]);
+    let (catalog, spec) = to(&server.url());
+    TestTree::run(spec, async |tree| {
+        for (path, said) in [
+            (
+                "/entity/Nope/a=1",
+                "with 409: Request conflicts with state of server. Detail: Table Nope not found",
+            ),
+            ("/entity/Foo/state==", "with 400: Request malformed. Detail: URL parse error"),
+        ] {
+            let Err(Trouble::Refused(text)) = get(&catalog, path).await else { panic!("{path} is right") };
+            assert!(text.contains(&format!("GET {path} {said}")), "{text}");
+        }
+        assert!(matches!(get(&catalog, "x").await, Err(Trouble::Missing(_))), "another catalog");
+        let Err(Trouble::Refused(text)) = put(&catalog, WRITE, json!({"s3cret": 1})).await else { panic!() };
+        assert!(text.contains("PUT /attributegroup/Foo/id;state") && !text.contains("s3cret"), "{text}");
+        assert!(is_up(&tree), "whatever a server answers, it is there");
+    });
+}
+
+#[test]
+fn an_aborted_transaction_is_tried_again_at_once() {
+    let server = Ermrest::start(&[]);
+    server.insert_foo(1, "new");
+    let (catalog, spec) = to(&server.url());
+    let abort = |method: &str, count: u32| {
+        let body = "The service is temporarily unavailable. Detail: Transaction aborted.";
+        server.fault(&json!({"storm": {"code": 503, "count": count, "method": method, "body": body}}));
+    };
+    TestTree::run(spec, async |tree| {
+        abort("PUT", 3);
+        let begun = Instant::now();
+        let update = json!([{"id": 1, "state": "done"}]);
+        assert_eq!(rows(put(&catalog, WRITE, &update).await).1, [json!({"id": 1, "state": "done"})]);
+        assert!(begun.elapsed() >= Duration::from_millis(60), "three pauses of 20 ms at least");
+        abort("GET", 1);
+        assert!(rows(get(&catalog, FOO).await).1.is_empty());
+        assert_eq!(figure(&tree, "aborted", None), 4);
+    });
+}
+
+#[test]
+fn a_transaction_that_is_always_aborted_is_given_up_and_was_not_written() {
+    let server = Ermrest::start(&[]);
+    let patience = Patience { aborted: Duration::from_millis(200), ..Patience::default() };
+    let (catalog, spec) = with(place(&server.url()).patience(patience), Source::Anonymous);
+    server.fault(&json!({"storm": {"code": 503, "count": 1000, "body": "Transaction aborted."}}));
+    TestTree::run(spec, async |_tree| {
+        let Err(Trouble::Away(text)) = put(&catalog, WRITE, json!([])).await else { panic!() };
+        assert!(text.contains("has aborted PUT /attributegroup/Foo/id;state for 200ms"), "{text}");
+    });
+}
+
+#[test]
+fn what_a_server_does_not_say_of_a_write_is_not_guessed() {
+    let server = Ermrest::start(&[]);
+    let (catalog, spec) = to(&server.url());
+    TestTree::run(spec, async |_tree| {
+        for code in [500, 502, 503, 504] {
+            server.fault(&json!({"storm": {"code": code, "count": 2}}));
+            assert!(matches!(get(&catalog, FOO).await, Err(Trouble::Away(_))), "{code}");
+            assert!(matches!(put(&catalog, WRITE, json!([])).await, Err(Trouble::Unsettled(_))), "{code}");
+        }
+    });
+}
+
+#[test]
+fn a_server_that_wants_to_be_left_alone_is_for_so_long_but_no_longer_than_the_cap() {
+    let server = Ermrest::start(&[]);
+    for (code, retry_after, held) in
+        [(503, "3600", 400), (429, "Fri, 20 Nov 2099 12:00:00 GMT", 400), (503, "0", 0)]
+    {
+        let hold_max = Duration::from_millis(400);
+        let patience = Patience { hold_max, away_max: hold_max, ..Patience::default() };
+        let (catalog, spec) = with(place(&server.url()).patience(patience), Source::Anonymous);
+        TestTree::run(spec, async |tree| {
+            server.fault(&json!({"storm": {"code": code, "count": 1, "retry_after": retry_after}}));
+            let begun = Instant::now();
+            let answer = put(&catalog, WRITE, json!([])).await;
+            assert!(matches!(answer, Err(Trouble::Away(_))), "nothing was written: {answer:?}");
+            let before = server.requests().len();
+            let (read, written) = tokio::join!(get(&catalog, FOO), put(&catalog, WRITE, json!([])));
+            assert!(read.is_ok() && written.is_ok(), "{read:?} {written:?}");
+            assert!(begun.elapsed() >= Duration::from_millis(held), "{code} {retry_after}");
+            assert_eq!(server.requests().len(), before + 2);
+            assert!(node(&tree).note.is_some());
+        });
+    }
+}
+
+#[test]
+fn who_is_not_believed_reads_the_credentials_again_once() {
+    let server = Ermrest::start(&["--token", "first"]);
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), "first").unwrap();
+    let (catalog, spec) = with(place(&server.url()), Source::TokenFile(file.path().to_owned()));
+    TestTree::run(spec, async |_tree| {
+        assert!(get(&catalog, FOO).await.is_ok());
+        server.fault(&json!({"token": "second"}));
+        std::fs::write(file.path(), "second").unwrap();
+        assert!(get(&catalog, FOO).await.is_ok(), "within the second in which files are not looked at");
+        server.fault(&json!({"token": "third"}));
+        let asked = server.requests().len();
+        let Err(Trouble::Denied(text)) = get(&catalog, FOO).await else { panic!() };
+        assert_eq!(server.requests().len(), asked + 2);
+        assert!(text.contains("with 401") && text.contains(file.path().to_str().unwrap()), "{text}");
+        assert!(!text.contains("second"), "{text}");
+        let Err(Trouble::Denied(_)) = put(&catalog, WRITE, json!([])).await else { panic!() };
+    });
+}
+
+#[test]
+fn a_token_and_a_cookie_are_shown_as_they_are() {
+    let server = Ermrest::start(&["--token", "good"]);
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), r#"{"localhost": {"cookie": "webauthn=good; Path=/"}}"#).unwrap();
+    let sources = [Source::Token(Secret::new("good")), Source::file(file.path())];
+    for (source, header, value) in sources
+        .into_iter()
+        .zip(["authorization", "cookie"])
+        .zip(["Bearer good", "webauthn=good"])
+        .map(|((a, b), c)| (a, b, c))
+    {
+        let (catalog, spec) = with(place(&server.url()), source);
+        TestTree::run(spec, async |_tree| assert!(get(&catalog, FOO).await.is_ok()));
+        assert_eq!(server.requests().last().unwrap()["headers"][header], json!(value));
+    }
+}
+
+#[test]
+fn user_and_password_are_exchanged_for_a_session_once_and_again_when_it_ends() {
+    let server = Ermrest::start(&["--token", "t1", "--user", "ada:love lace&+%"]);
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let entry = json!({"localhost": {"username": "ada", "password": "love lace&+%"}});
+    std::fs::write(file.path(), entry.to_string()).unwrap();
+    let (catalog, spec) = with(place(&server.url()), Source::file(file.path()));
+    TestTree::run(spec, async |_tree| {
+        let answers = tokio::join!(get(&catalog, FOO), get(&catalog, FOO), put(&catalog, WRITE, json!([])));
+        assert!(answers.0.is_ok() && answers.1.is_ok() && answers.2.is_ok(), "{answers:?}");
+        assert_eq!(server.answered("POST", 200), 1, "one logs in for all");
+        server.fault(&json!({"token": "t2"}));
+        assert!(get(&catalog, FOO).await.is_ok());
+        assert_eq!(server.answered("POST", 200), 2);
+        std::fs::write(file.path(), entry.to_string().replace("love", "hate")).unwrap();
+        server.fault(&json!({"token": "t3"}));
+        let Err(Trouble::Denied(text)) = get(&catalog, FOO).await else { panic!() };
+        assert!(text.contains("the login with 401") && !text.contains("lace"), "{text}");
+    });
+}
+
+#[test]
+fn without_the_credentials_that_were_named_nothing_is_sent() {
+    let server = Ermrest::start(&[]);
+    let (catalog, spec) = with(place(&server.url()), Source::file("/none/credential.json"));
+    TestTree::run(spec, async |_tree| {
+        let Err(Trouble::Denied(text)) = get(&catalog, FOO).await else { panic!() };
+        assert!(text.starts_with("/none/credential.json: it is not there"), "{text}");
+    });
+    assert!(server.requests().is_empty());
+}

@@ -1,0 +1,40 @@
+//! TLS: whose certificates are taken.
+
+use std::path::Path;
+
+use orchestrator_catalog::{
+    edge::{credentials::Source, http::Place},
+    service::Trouble,
+};
+use orchestrator_harness::{Ermrest, Faktory};
+
+use super::house::*;
+
+const FOO: &str = "/entity/Foo";
+
+fn asked(base: &str, ca_file: Option<&Path>, unverified: &[&str], judge: impl Fn(Result<(), Trouble>)) {
+    let hosts: Vec<String> = unverified.iter().map(|&host| host.to_owned()).collect();
+    let (catalog, spec) = with(Place::new(base, ca_file, &hosts).unwrap(), Source::Anonymous);
+    TestTree::run(spec, async |_tree| judge(get(&catalog, FOO).await.map(drop)));
+}
+
+#[test]
+fn a_certificate_is_checked_unless_its_host_is_exempt() {
+    let server = Ermrest::start_secured(&[]);
+    let authority = Faktory::authority();
+    let url = server.url();
+    asked(&url, Some(&authority), &[], |answer| assert_eq!(answer, Ok(())));
+    asked(&url, None, &["other", "LocalHost"], |answer| assert_eq!(answer, Ok(())));
+    let refused = |answer: Result<(), Trouble>| {
+        let Err(Trouble::Away(text)) = answer else { panic!("{answer:?}") };
+        assert!(text.contains("TLS: ") && text.contains("ca_file has the authority"), "{text}");
+    };
+    asked(&url, None, &[], refused);
+    asked(&url, None, &["other"], refused);
+    // The certificate is good, for another name.
+    let by_address = url.replace("localhost", "127.0.0.1");
+    asked(&by_address, Some(&authority), &[], refused);
+    asked(&by_address, None, &["localhost"], refused);
+    // Who names authorities wants them asked, also where nobody else would be.
+    asked(&by_address, Some(&authority), &["127.0.0.1"], refused);
+}

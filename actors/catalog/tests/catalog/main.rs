@@ -1,0 +1,12 @@
+//! The parts of the catalog subsystem: edges, handlers, poller.
+
+#![allow(clippy::unwrap_used, reason = "what a test cannot go on without fails it")]
+
+mod credentials;
+mod handlers_actor;
+mod handlers_command;
+mod handlers_webhook;
+mod http;
+mod notices;
+mod original;
+mod poller;

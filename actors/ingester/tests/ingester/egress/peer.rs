@@ -1,0 +1,152 @@
+//! A worker's side of the port, byte by byte, and the tree under test.
+
+use std::{net::SocketAddr, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use orchestrator_ingester::{
+    edge::egress::{Egress, EgressLimits, Message, PeerState, Ping, factory, spill_factory},
+    zmtp::{Decoder, FrameLimits, Incoming},
+};
+use orchestrator_supervise::{
+    ChildSpec, InboxSlot, Placement, Strategy, SupervisorSpec, Tree, inbox,
+    testing::{TestTree, eventually},
+};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpSocket, TcpStream},
+    time::timeout,
+};
+
+/// Longest wait for what must come.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What a libzmq DEALER says first.
+pub(crate) fn opening(identity: &str) -> Vec<u8> {
+    let mut bytes = b"\xff\0\0\0\0\0\0\0\x01\x7f\x03\x01NULL".to_vec();
+    bytes.resize(64, 0);
+    let ready = [
+        &b"\x05READY\x0bSocket-Type\0\0\0\x06DEALER\x08Identity\0\0\0"[..],
+        &[identity.len() as u8],
+        identity.as_bytes(),
+    ]
+    .concat();
+    bytes.extend([4, ready.len() as u8]);
+    bytes.extend(ready);
+    bytes
+}
+
+/// A worker's connection.
+pub(crate) struct Worker {
+    pub(crate) stream: TcpStream,
+    decoder: Decoder,
+}
+
+impl Worker {
+    /// Dials and greets; ready when the other side's greeting is there.
+    pub(crate) async fn dial(port: SocketAddr, identity: &str) -> Self {
+        Self::dial_with(port, identity, None).await
+    }
+
+    /// As `dial`, with a receive buffer of so many bytes, so that little is under way.
+    pub(crate) async fn dial_with(port: SocketAddr, identity: &str, buffer: Option<u32>) -> Self {
+        let socket = TcpSocket::new_v4().expect("a socket");
+        if let Some(buffer) = buffer {
+            socket.set_recv_buffer_size(buffer).expect("an option");
+        }
+        let mut stream = socket.connect(port).await.expect("a listener");
+        stream.write_all(&opening(identity)).await.expect("room");
+        let mut greeting = [0; 64];
+        stream.read_exact(&mut greeting).await.expect("a greeting");
+        let limits = FrameLimits { frame_max: 1 << 26, message_max: 1 << 26, parts_max: 64 };
+        Self { stream, decoder: Decoder::new(limits, 1 << 16) }
+    }
+
+    pub(crate) async fn ping(&mut self, uuid: [u8; 16]) {
+        self.stream.write_all(&[&b"\0\x10"[..], &uuid].concat()).await.expect("room");
+    }
+
+    /// The next message; None when the connection has ended, by a close or a reset.
+    pub(crate) async fn next(&mut self) -> Option<Vec<Bytes>> {
+        timeout(PATIENCE, async {
+            loop {
+                match self.decoder.next().expect("well formed") {
+                    Some(Incoming::Message(parts)) => return Some(parts.into_vec()),
+                    Some(Incoming::Command(_)) => continue,
+                    None => {}
+                }
+                if !matches!(self.stream.read_buf(&mut self.decoder.space()).await, Ok(1..)) {
+                    return None;
+                }
+            }
+        })
+        .await
+        .expect("a message or the end in time")
+    }
+}
+
+/// A message that bears a number, and a frame of `len` bytes that depend on it.
+pub(crate) fn message(number: u64, len: usize) -> Arc<Message> {
+    let header = Bytes::from(format!("{{\"event_number\":{number}}}"));
+    let frame: Vec<u8> = (0..len).map(|at| (at as u64 ^ number) as u8).collect();
+    Arc::new(Message { header, frames: [Bytes::from(frame)].into_iter().collect() })
+}
+
+pub(crate) fn parts(message: &Message) -> Vec<Bytes> {
+    std::iter::once(&message.header).chain(&message.frames).cloned().collect()
+}
+
+/// An egress in a tree of its own; its children run on another thread than the test.
+pub(crate) struct House {
+    pub(crate) egress: Egress,
+    pub(crate) tree: Tree,
+    pub(crate) pings: InboxSlot<Ping>,
+    pub(crate) port: SocketAddr,
+}
+
+impl House {
+    pub(crate) fn run<Fut: Future<Output = ()>>(limits: EgressLimits, test: impl FnOnce(House) -> Fut) {
+        let egress = Egress::new(limits);
+        let (outbox, pings) = inbox::<Ping>(1024);
+        let listen = "127.0.0.1:0".parse().expect("an address");
+        let spec = SupervisorSpec::new(Strategy::OneForOne)
+            .child(ChildSpec::worker("spill", spill_factory(egress.clone())))
+            .child(
+                ChildSpec::worker("egress", factory(listen, egress.clone(), outbox))
+                    .placement(Placement::Dedicated),
+            );
+        TestTree::run(spec, |tree| async move {
+            eventually("it listens", || egress.listening_at().is_some()).await;
+            let port = egress.listening_at().expect("a port");
+            test(House { egress, tree, pings, port }).await;
+        });
+    }
+
+    /// Sends, and waits for room where there is none.
+    pub(crate) async fn send(&self, worker: &str, message: &Arc<Message>) {
+        timeout(PATIENCE, async {
+            while self.egress.try_send(worker, message).is_err() {
+                self.egress.room(worker).await;
+            }
+        })
+        .await
+        .expect("room in time");
+    }
+
+    pub(crate) fn peer(&self, worker: &str) -> Option<PeerState> {
+        self.egress.peers().into_iter().find(|peer| &*peer.worker == worker)
+    }
+
+    pub(crate) async fn connected(&self, worker: &str) {
+        eventually("the worker is connected", || self.peer(worker).is_some_and(|peer| peer.connected)).await;
+    }
+
+    pub(crate) fn figure(&self, child: &str, name: &str) -> i64 {
+        let node = self.tree.node(child).expect("a child");
+        node.figures.iter().find(|figure| figure.name == name).map_or(-1, |figure| figure.value)
+    }
+}
+
+/// Limits with a budget of so many bytes for each worker, and so many on disk.
+pub(crate) fn limits(bytes_per_peer: usize, spill_bytes: u64) -> EgressLimits {
+    EgressLimits { bytes_per_peer, spill_bytes, segment_bytes: 1 << 20, ..EgressLimits::default() }
+}

@@ -1,0 +1,180 @@
+//! What is over a worker's budget goes to disk and comes back, in order; and what happens where the disk does not take it.
+
+use std::time::Duration;
+
+use super::peer::{House, Worker, limits, message, parts};
+use orchestrator_harness::SmallDisk;
+use orchestrator_ingester::edge::egress::EgressLimits;
+use orchestrator_supervise::{Origin, Verb, testing::eventually};
+use tokio::time::timeout;
+
+#[test]
+fn a_slow_worker_spills_and_gets_all_in_order_while_others_go_on() {
+    House::run(limits(256 << 10, 256 << 20), |house| async move {
+        // It is connected, and reads nothing.
+        let mut slow = Worker::dial_with(house.port, "slow", Some(16 << 10)).await;
+        let mut quick = Worker::dial(house.port, "quick").await;
+        house.connected("slow").await;
+        house.connected("quick").await;
+        const COUNT: u64 = 20_000;
+        let len = |number: u64| (number % 2_000) as usize + if number % 1_000 == 999 { 300_000 } else { 0 };
+        for number in 0..COUNT {
+            let message = message(number, len(number));
+            house.send("slow", &message).await;
+            house.send("quick", &message).await;
+            assert_eq!(quick.next().await, Some(parts(&message)));
+        }
+        eventually("the rest is on disk", || {
+            house.peer("slow").is_some_and(|peer| peer.spilled_bytes > 10 << 20)
+        })
+        .await;
+        let state = house.peer("slow").expect("known");
+        // One message may exceed its share.
+        assert!(state.queued_bytes <= (256 << 10) + 302_000, "{state:?}");
+        eventually("the sums show it", || house.figure("egress", "spilled_bytes") > 10 << 20).await;
+        for number in 0..COUNT {
+            assert_eq!(slow.next().await, Some(parts(&message(number, len(number)))), "message {number}");
+            if number % 1_000 == 0 {
+                // It gets more meanwhile.
+                house.send("slow", &message(COUNT + number / 1_000, 100)).await;
+            }
+        }
+        for number in 0..COUNT / 1_000 {
+            assert_eq!(slow.next().await, Some(parts(&message(COUNT + number, 100))));
+        }
+        eventually("nothing is left", || {
+            house.peer("slow").is_some_and(|peer| (peer.queued_bytes, peer.spilled_bytes) == (0, 0))
+        })
+        .await;
+    });
+}
+
+#[test]
+fn where_memory_and_disk_are_full_the_sender_waits_for_room() {
+    House::run(limits(64 << 10, 1 << 20), |house| async move {
+        let mut taken = 0;
+        while timeout(Duration::from_millis(500), house.send("w", &message(taken, 1_000))).await.is_ok() {
+            taken += 1;
+        }
+        assert!(
+            (1_000..1_200).contains(&taken),
+            "{taken} messages of 1 kB into 1 MiB of disk and 64 KiB of memory"
+        );
+        assert!(house.egress.try_send("w", &message(taken, 1_000)).is_err());
+        // Others have room in memory.
+        house.send("other", &message(0, 1_000)).await;
+        let mut worker = Worker::dial(house.port, "w").await;
+        let sender = async {
+            for number in taken..taken + 3_000 {
+                house.send("w", &message(number, 1_000)).await;
+            }
+        };
+        let receiver = async {
+            for number in 0..taken + 3_000 {
+                assert_eq!(worker.next().await, Some(parts(&message(number, 1_000))));
+            }
+        };
+        tokio::join!(sender, receiver);
+    });
+}
+
+#[test]
+fn a_disk_that_fails_counts_as_full_until_it_works_again() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let spill_dir = directory.path().join("gone");
+    let limits = EgressLimits { spill_dir: spill_dir.clone(), ..limits(64 << 10, 1 << 30) };
+    House::run(limits, |house| async move {
+        let mut taken = 0;
+        while timeout(Duration::from_millis(100), house.send("w", &message(taken, 1_000))).await.is_ok() {
+            taken += 1;
+        }
+        assert!(taken < 70, "{taken} messages of 1 kB into 64 KiB of memory");
+        assert!(house.figure("spill", "spill_failures") > 0);
+        let note = house.tree.node("spill").and_then(|node| node.note.clone());
+        let note = note.expect("a note").text;
+        assert!(note.contains("free space there") && note.contains("gone"), "{note}");
+
+        std::fs::create_dir(&spill_dir).expect("a directory");
+        let more = taken + 1_000;
+        for number in taken..more {
+            house.send("w", &message(number, 1_000)).await;
+        }
+        assert!(house.peer("w").expect("known").spilled_bytes > 0);
+        let mut worker = Worker::dial(house.port, "w").await;
+        for number in 0..more {
+            assert_eq!(worker.next().await, Some(parts(&message(number, 1_000))));
+        }
+    });
+}
+
+#[test]
+fn a_full_disk_counts_as_full_and_loses_nothing() {
+    SmallDisk::with(4, "egress::spill::a_full_disk_counts_as_full_and_loses_nothing", |disk| {
+        let limits = EgressLimits { spill_dir: disk.path().to_owned(), ..limits(64 << 10, 1 << 30) };
+        House::run(limits, |house| async move {
+            let mut taken = 0;
+            while timeout(Duration::from_millis(200), house.send("w", &message(taken, 1_000))).await.is_ok() {
+                taken += 1;
+            }
+            assert!((3_000..4_500).contains(&taken), "{taken} messages of 1 kB onto 4 MiB");
+            assert!(house.figure("spill", "spill_failures") > 0);
+            let mut worker = Worker::dial(house.port, "w").await;
+            let more = taken + 5_000;
+            let sender = async {
+                for number in taken..more {
+                    house.send("w", &message(number, 1_000)).await;
+                }
+            };
+            let receiver = async {
+                for number in 0..more {
+                    assert_eq!(worker.next().await, Some(parts(&message(number, 1_000))), "message {number}");
+                }
+            };
+            tokio::join!(sender, receiver);
+        });
+    });
+}
+
+#[test]
+fn crashes_of_the_thread_and_of_the_connections_lose_nothing_that_is_queued() {
+    House::run(limits(128 << 10, 256 << 20), |house| async move {
+        const COUNT: u64 = 20_000;
+        let origin = Origin { by: "the test".to_owned(), reason: "chaos".to_owned() };
+        let calm = tokio::sync::Notify::new();
+        let sender = async {
+            for number in 0..COUNT {
+                house.send("w", &message(number, 500)).await;
+                if number % 8_000 == 2_000 {
+                    let running = || house.tree.node("spill").is_some_and(|node| node.state == "running");
+                    eventually("it runs", running).await;
+                    house.tree.command("spill", Verb::Panic, &origin).await.expect("it panics");
+                }
+            }
+            calm.notified().await;
+            house.send("w", &message(COUNT, 500)).await;
+        };
+        let receiver = async {
+            let mut next = 0;
+            // The first three connections are lost while much is under way; kernels hold less than what is sent in all.
+            for last in [false, false, false, true] {
+                let mut worker = Worker::dial_with(house.port, "w", Some(16 << 10)).await;
+                house.connected("w").await;
+                if last {
+                    calm.notify_one();
+                }
+                let mut left = 500_i64;
+                while next <= COUNT && (last || left > 0) {
+                    let parts = worker.next().await.expect("a message");
+                    let header = std::str::from_utf8(&parts[0]).expect("text");
+                    let number: u64 = header[16..header.len() - 1].parse().expect("a number");
+                    // What the kernel had of the last connection is lost with it; nothing comes twice or out of order.
+                    assert!(number == next || left == 500 && number > next, "{number} instead of {next}");
+                    next = number + 1;
+                    left -= 1;
+                }
+            }
+        };
+        tokio::join!(sender, receiver);
+        eventually("nothing is left", || house.peer("w").is_some_and(|peer| peer.queued_messages == 0)).await;
+    });
+}

@@ -1,0 +1,12 @@
+//! The Faktory edge against a stand-in for the server (`tests/peers/faktory_server.py`), against impostors that say whatever a test
+//! wants, and with workers of other people.
+
+mod handshake;
+mod hostile;
+mod house;
+mod impostor;
+mod losing;
+mod outage;
+mod pushing;
+mod queue;
+mod workers;

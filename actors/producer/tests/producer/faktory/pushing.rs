@@ -1,0 +1,119 @@
+//! Jobs reach the server as they are, in order, within bounds.
+
+use orchestrator_harness::Faktory as Peer;
+use orchestrator_producer::{
+    batch::Batch,
+    edge::faktory::{Flow, PushError, Pushed, Refusal, Server},
+};
+use serde_json::Value;
+
+use super::house::*;
+
+#[test]
+fn jobs_arrive_as_they_are_and_in_order() {
+    let peer = Peer::start(&[]);
+    let (faktory, spec) = to(&peer.url());
+    TestTree::run(spec, async |tree| {
+        let mut pending = Vec::new();
+        for numbers in [0..1_000, 1_000..2_000, 2_000..2_001, 2_001..2_500] {
+            pending.push(faktory.submit(0, batch(numbers)).await);
+        }
+        for outcome in pending {
+            assert_eq!(outcome.await, Ok(Pushed::default()));
+        }
+        let mut accepted = peer.accepted();
+        for job in &mut accepted {
+            let job = job.as_object_mut().unwrap();
+            // What the server adds.
+            assert!(job.remove("created_at").is_some() && job.remove("enqueued_at").is_some());
+        }
+        assert_eq!(accepted, (0..2_500).map(wanted).collect::<Vec<Value>>());
+        assert_eq!((figure(&tree, "accepted"), figure(&tree, "batches")), (2_500, 4));
+        let reading = faktory.info().await.unwrap();
+        assert_eq!(reading.queues, [("arborescent".to_owned(), 2_500)].into());
+        assert_eq!((reading.dead, reading.retries, reading.scheduled, reading.working), (0, 0, 0, 0));
+    });
+}
+
+#[test]
+fn four_connections_share_the_work_and_each_keeps_its_order() {
+    let peer = Peer::start(&[]);
+    let server = Server::new(&peer.url(), None, None).unwrap();
+    let (faktory, spec) = with(server, Flow { connections: 4, ..Flow::default() });
+    assert_eq!(faktory.connections(), 4);
+    TestTree::run(spec, async |tree| {
+        let mut pending = Vec::new();
+        for number in 0..400 {
+            pending.push(faktory.submit(number as usize, batch(number * 10..number * 10 + 10)).await);
+        }
+        for outcome in pending {
+            assert_eq!(outcome.await, Ok(Pushed::default()));
+        }
+        let all = numbers(&peer.accepted());
+        for connection in 0..4 {
+            let own: Vec<u32> = all.iter().copied().filter(|number| number / 10 % 4 == connection).collect();
+            assert!(own.len() == 1_000 && own.is_sorted(), "connection {connection}");
+            assert!(is_up(&tree, connection as usize));
+        }
+    });
+}
+
+#[test]
+fn refused_jobs_are_told_apart_from_those_that_were_taken() {
+    let peer = Peer::start(&["--refuse-job-every", "4"]);
+    let (faktory, spec) = to(&peer.url());
+    TestTree::run(spec, async |tree| {
+        let refusal = |index| Refusal { index, reason: "injected refusal".to_owned() };
+        let outcome = faktory.push(0, batch(0..10)).await;
+        assert_eq!(outcome, Ok(Pushed { refused: vec![refusal(3), refusal(7)] }));
+        assert_eq!(numbers(&peer.accepted()), [0, 1, 2, 4, 5, 6, 8, 9]);
+        assert_eq!(faktory.push(0, batch(10..11)).await, Ok(Pushed::default()));
+        let outcome = faktory.push(0, batch(11..12)).await;
+        assert_eq!(outcome, Err(PushError::Refused("ERR injected refusal".to_owned())));
+        assert_eq!((figure(&tree, "accepted"), figure(&tree, "refused")), (9, 3));
+        assert_eq!((figure(&tree, "reconnects"), figure(&tree, "ambiguous")), (0, 0));
+    });
+}
+
+#[test]
+fn a_batch_that_is_refused_as_a_whole_may_be_pushed_again_as_it_is() {
+    let peer = Peer::start(&["--error-push-every", "2"]);
+    let (faktory, spec) = to(&peer.url());
+    TestTree::run(spec, async |tree| {
+        assert_eq!(faktory.push(0, batch(0..5)).await, Ok(Pushed::default()));
+        let refused = Err(PushError::Refused("ERR injected failure".to_owned()));
+        assert_eq!(faktory.push(0, batch(5..9)).await, refused);
+        assert_eq!(faktory.push(0, batch(5..9)).await, Ok(Pushed::default()));
+        assert_eq!(numbers(&peer.accepted()), (0..9).collect::<Vec<_>>());
+        assert_eq!(figure(&tree, "reconnects"), 0, "the connection is still good");
+    });
+}
+
+#[test]
+fn a_batch_without_jobs_is_done_at_once() {
+    let (faktory, spec) = to("tcp://127.0.0.1:1");
+    TestTree::run(spec, async |_tree| {
+        assert_eq!(faktory.push(0, Batch::with_room_for(0)).await, Ok(Pushed::default()));
+    });
+}
+
+#[test]
+fn what_waits_for_a_connection_is_bounded_in_bytes() {
+    let mut peer = Peer::start(&[]);
+    peer.kill_nine();
+    let server = Server::new(&peer.url(), None, None).unwrap();
+    let size = batch(0..100).bytes();
+    let (faktory, spec) = with(server, Flow { connections: 1, bytes: size * 2 + size / 2 });
+    TestTree::run(spec, async |_tree| {
+        let first = faktory.submit(0, batch(0..100)).await;
+        let second = faktory.submit(0, batch(100..200)).await;
+        assert!(pends(faktory.submit(0, batch(200..300))).await, "a third has no room");
+        peer.start_again(&[]);
+        // More than there is room for at any time: on its own it has all of it.
+        let large = faktory.submit(0, batch(300..1_300)).await;
+        for outcome in [first, second, large] {
+            assert_eq!(outcome.await, Ok(Pushed::default()));
+        }
+        assert_eq!(numbers(&peer.accepted()), (0..200).chain(300..1_300).collect::<Vec<_>>());
+    });
+}

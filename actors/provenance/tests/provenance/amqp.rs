@@ -1,0 +1,7 @@
+//! The AMQP edge on a real broker: what it declares, what it promises about order, what it does when the broker goes.
+
+mod calling;
+mod consuming;
+mod fuzzing;
+mod house;
+mod losing;

@@ -1,0 +1,213 @@
+//! One broker for all tests of this binary, a virtual host for each; a consumer with a worker of the test's; and a client
+//! that speaks as the original's: no confirms, not mandatory.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex,
+        mpsc::{Receiver, Sender, channel},
+    },
+    time::Duration,
+};
+
+use futures_util::StreamExt;
+use lapin::{
+    BasicProperties, Channel, Connection, ConnectionProperties, Consumer, message::Delivery, options::*,
+    types::FieldTable,
+};
+use orchestrator_edge::amqp::Broker;
+use orchestrator_harness::Rabbit;
+use orchestrator_provenance::{
+    edge::amqp::{Consumption, Presence, Sink, Topology, factory},
+    messages::{Request, Settled},
+    method::Method,
+    policy::{self, Range, Worker},
+    row::{Rows, Sha1Git},
+    wire,
+};
+use orchestrator_supervise::{ChildSpec, Strategy, SupervisorSpec, Tree};
+
+pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
+
+/// The broker of all tests but those that end it.
+pub(crate) fn rabbit() -> &'static Rabbit {
+    Rabbit::shared()
+}
+
+/// Requests as they reach the workers, and the consumer's presence.
+pub(crate) struct House {
+    pub(crate) requests: Receiver<(Worker, Request)>,
+    pub(crate) presence: Arc<Presence>,
+}
+
+/// A tree with one child, `amqp`, that hands everything to `sink`.
+pub(crate) fn with_sink(url: &str, workers: Vec<Worker>, sink: Sink) -> (Arc<Presence>, SupervisorSpec) {
+    with_topology(url, workers, Topology::Transient, sink)
+}
+
+/// The same, with another topology.
+pub(crate) fn with_topology(
+    url: &str,
+    workers: Vec<Worker>,
+    topology: Topology,
+    sink: Sink,
+) -> (Arc<Presence>, SupervisorSpec) {
+    let presence = Arc::new(Presence::new(workers.iter().copied()));
+    let consumption = Consumption {
+        workers,
+        topology,
+        prefetch: 100,
+        drain: Duration::from_secs(4),
+        sink,
+        presence: presence.clone(),
+    };
+    let broker = Broker::new(url, "test").unwrap();
+    let child = ChildSpec::worker("amqp", factory(broker, consumption)).pausable();
+    (presence, SupervisorSpec::new(Strategy::OneForOne).child(child))
+}
+
+/// A tree whose requests the test answers itself.
+pub(crate) fn by_hand(url: &str, workers: Vec<Worker>) -> (House, SupervisorSpec) {
+    let (sender, requests): (Sender<(Worker, Request)>, _) = channel();
+    let sender = Mutex::new(sender);
+    let sink: Sink = Arc::new(move |worker, request| {
+        let sent = sender.lock().unwrap().send((worker, request));
+        sent.map_err(|refused| refused.0.1)
+    });
+    let (presence, spec) = with_sink(url, workers, sink);
+    (House { requests, presence }, spec)
+}
+
+/// Stores everything at once, in nothing.
+pub(crate) fn store_all() -> Sink {
+    Arc::new(|_, Request { rows, reply }| {
+        let _ = reply.send(Settled { stored: rows.len() as u32, refused: Vec::new() });
+        Ok(())
+    })
+}
+
+impl House {
+    /// The next request that reaches a worker.
+    pub(crate) async fn request(&self) -> (Worker, Request) {
+        let mut found = None;
+        eventually("a request reaches its worker", || {
+            found = self.requests.try_recv().ok();
+            found.is_some()
+        })
+        .await;
+        found.unwrap()
+    }
+}
+
+/// The worker of a range of `content`.
+pub(crate) fn worker(range: u8) -> Worker {
+    Worker { exchange: policy::exchange(Method::ContentAdd), range: Range::new(range).unwrap() }
+}
+
+pub(crate) fn settled(stored: u32) -> Settled {
+    Settled { stored, refused: Vec::new() }
+}
+
+/// `count` contents without dates.
+pub(crate) fn contents(count: u8) -> Vec<u8> {
+    let rows = Rows::Contents((0..count).map(|n| (Sha1Git([n; 20]), None)).collect());
+    wire::encode(&rows).to_vec()
+}
+
+/// A client as the original's.
+pub(crate) struct Client {
+    pub(crate) channel: Channel,
+    responses: Consumer,
+    reply_to: String,
+    _connection: Connection,
+}
+
+impl Client {
+    pub(crate) async fn connect(url: &str) -> Self {
+        let connection = Connection::connect(url, ConnectionProperties::default()).await.unwrap();
+        let channel = connection.create_channel().await.unwrap();
+        let exclusive = QueueDeclareOptions { exclusive: true, ..QueueDeclareOptions::default() };
+        let queue = channel.queue_declare("".into(), exclusive, FieldTable::default()).await.unwrap();
+        let reply_to = queue.name().as_str().to_owned();
+        let options = BasicConsumeOptions::default();
+        let responses = channel
+            .basic_consume(queue.name().clone(), "".into(), options, FieldTable::default())
+            .await
+            .unwrap();
+        Self { channel, responses, reply_to, _connection: connection }
+    }
+
+    pub(crate) async fn send(&self, key: &str, id: &str, body: &[u8]) {
+        let exchange = key_exchange(key);
+        let properties = BasicProperties::default()
+            .with_content_type("application/msgpack".into())
+            .with_correlation_id(id.into())
+            .with_reply_to(self.reply_to.as_str().into());
+        let options = BasicPublishOptions::default();
+        let publish = self.channel.basic_publish(exchange.into(), key.into(), options, body, properties);
+        publish.await.unwrap().await.unwrap();
+    }
+
+    /// The next response: its correlation id and its number.
+    pub(crate) async fn response(&mut self) -> (String, u64) {
+        let next = tokio::time::timeout(DEADLINE, self.responses.next()).await;
+        let delivery = next.expect("a response in time").unwrap().unwrap();
+        delivery.ack(BasicAckOptions::default()).await.unwrap();
+        let properties = &delivery.properties;
+        assert_eq!(properties.content_type().as_ref().unwrap().as_str(), "application/msgpack");
+        let id = properties.correlation_id().as_ref().unwrap().as_str().to_owned();
+        (id, wire::decode_ack(&delivery.data).unwrap())
+    }
+
+    /// Waits until a queue has no consumer.
+    pub(crate) async fn await_no_consumer(&self, queue: &str) {
+        let passive = QueueDeclareOptions { passive: true, ..QueueDeclareOptions::default() };
+        let gone = async {
+            let ask = || self.channel.queue_declare(queue.into(), passive, FieldTable::default());
+            while ask().await.unwrap().consumer_count() > 0 {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        };
+        tokio::time::timeout(DEADLINE, gone).await.expect("the consumer is cancelled");
+    }
+
+    /// Takes a message from a queue, if there is one.
+    pub(crate) async fn get(&self, queue: &str) -> Option<Delivery> {
+        let got = self.channel.basic_get(queue.into(), BasicGetOptions { no_ack: true }).await.unwrap();
+        got.map(|message| message.delivery)
+    }
+}
+
+fn key_exchange(key: &str) -> &'static str {
+    let (method, _) = policy::parse_binding_key(key).unwrap();
+    policy::exchange(method).name()
+}
+
+/// Waits for a condition; the broker's start is slow on a busy machine.
+pub(crate) async fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
+    let give_up = std::time::Instant::now() + DEADLINE;
+    while !condition() {
+        assert!(std::time::Instant::now() < give_up, "gave up waiting until {what}");
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
+
+pub(crate) async fn all_consumed(presence: &Presence) {
+    eventually("all queues are consumed", || presence.missing().is_empty()).await;
+}
+
+pub(crate) fn figure(tree: &Tree, name: &str) -> i64 {
+    let node = tree.node("amqp").expect("the child is in the tree");
+    node.figures.iter().find(|figure| figure.name == name).map_or(0, |figure| figure.value)
+}
+
+pub(crate) fn link(tree: &Tree) -> String {
+    let node = tree.node("amqp").expect("the child is in the tree");
+    format!("{:?}", node.link)
+}
+
+/// Lines of a table of rabbitmqctl, split into columns, by the first one.
+pub(crate) fn table(text: &str) -> HashMap<String, Vec<String>> {
+    let rows = text.lines().map(|line| line.split('\t').map(str::to_owned).collect::<Vec<_>>());
+    rows.map(|row| (row[0].clone(), row)).collect()
+}

@@ -1,0 +1,10 @@
+//! The parts of the provenance storage: every store, and the broker.
+
+#![allow(clippy::unwrap_used, reason = "what a test cannot go on without fails it")]
+
+mod amqp;
+mod conformance;
+mod load;
+mod mongodb_store;
+mod postgres_store;
+mod sqlite_store;

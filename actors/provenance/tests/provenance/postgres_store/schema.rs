@@ -1,0 +1,110 @@
+//! What is made in an empty database, and that the original's programs can work on it.
+
+use orchestrator_harness::Postgres;
+use orchestrator_provenance::{
+    edge::postgres::{Flavor, PostgresStore, init},
+    method::Relation,
+    row::{RelationRow, Rows},
+    store::{Ask, Question, Store, StoreError},
+};
+
+use super::{connect, id, made, site};
+
+#[tokio::test]
+async fn a_database_is_made_once_and_keeps_its_flavor() {
+    for flavor in Flavor::ALL {
+        let dsn = made("made", flavor).await;
+        init(&dsn, flavor).await.expect("the second time changes nothing");
+        assert_eq!(connect(&dsn).await.flavor(), flavor);
+        for other in Flavor::ALL.into_iter().filter(|other| *other != flavor) {
+            let refused = init(&dsn, other).await.expect_err("another flavor");
+            assert!(
+                matches!(&refused, StoreError::Refused(text) if text.contains(flavor.name())),
+                "{refused}"
+            );
+        }
+        let rows =
+            Postgres::shared().script(&dsn, "SELECT version, description, swh_get_dbflavor() FROM dbversion");
+        assert_eq!(rows, format!("1|Work In Progress|{flavor}"));
+    }
+}
+
+#[tokio::test]
+async fn other_databases_are_not_touched() {
+    let empty = Postgres::shared().create_database("empty");
+    assert!(matches!(PostgresStore::connect(&empty).await, Err(StoreError::Away(_))));
+    Postgres::shared().script(&empty, "CREATE TABLE content (x int)");
+    assert!(matches!(init(&empty, Flavor::WithPath).await, Err(StoreError::Refused(_))));
+
+    let newer = made("newer", Flavor::WithPath).await;
+    Postgres::shared().script(&newer, "INSERT INTO dbversion VALUES (2, now(), 'later')");
+    assert!(matches!(PostgresStore::connect(&newer).await, Err(StoreError::Refused(_))));
+    assert!(matches!(init(&newer, Flavor::WithPath).await, Err(StoreError::Refused(_))));
+    assert!(matches!(PostgresStore::connect("no address").await, Err(StoreError::Refused(_))));
+}
+
+#[tokio::test]
+async fn the_functions_of_the_original_do_the_same() {
+    for flavor in Flavor::ALL {
+        let mut ours = connect(&made("ours", flavor).await).await;
+        ours.write(&site()).await.expect("written");
+        let dsn = made("theirs", flavor).await;
+        let mut theirs = connect(&dsn).await;
+        let is_relation = |group: &&Rows| matches!(group, Rows::Relations(..));
+        let entities: Vec<Rows> = site().into_iter().filter(|group| !is_relation(&group)).collect();
+        theirs.write(&entities).await.expect("written");
+        for group in site().iter().filter(is_relation) {
+            let Rows::Relations(relation, rows) = group else { unreachable!("filtered") };
+            // Without paths the original stores a repeated row twice, ours does not: once is compared.
+            Postgres::shared().script(&dsn, &as_the_original_adds(*relation, rows));
+        }
+        let questions = Relation::ALL.map(Question::AllRelations);
+        for question in questions.iter().chain(&[Question::FindAll { id: id(1), limit: None }]) {
+            let expected = ours.read(question).await.expect("an answer");
+            assert_eq!(theirs.read(question).await.expect("an answer"), expected, "{flavor} {question:?}");
+        }
+        let count = |sql: &str| Postgres::shared().script(&dsn, &format!("SELECT count(*) FROM {sql}"));
+        let get = "swh_provenance_relation_get('content_in_directory', 'content', 'directory', ";
+        let (one, two) = (id(1), id(12));
+        assert_eq!(count(&format!("{get}'filter-src', ARRAY['\\x{one}'::bytea])")), "2", "{flavor}");
+        assert_eq!(
+            count(&format!("{get}'filter-dst', ARRAY['\\x{two}'::bytea]::sha1_git[])")),
+            "2",
+            "{flavor}"
+        );
+        assert_eq!(count(&format!("{get}'no-filter', ARRAY[]::sha1_git[])")), "3", "{flavor}");
+        let first = Postgres::shared().script(
+            &dsn,
+            &format!("SELECT revision FROM swh_provenance_content_find_first('\\x{one}'::bytea)"),
+        );
+        assert_eq!(first, format!("\\x{}", id(21)), "{flavor}");
+        assert_eq!(count(&format!("swh_provenance_content_find_all('\\x{one}', 3)")), "3", "{flavor}");
+        let all = if flavor.has_paths() { "5" } else { "4" };
+        assert_eq!(
+            count(&format!("swh_provenance_content_find_all('\\x{one}'::bytea, NULL)")),
+            all,
+            "{flavor}"
+        );
+    }
+}
+
+/// One transaction of the original: a temporary table, its rows, the function that moves them.
+fn as_the_original_adds(relation: Relation, rows: &[RelationRow]) -> String {
+    let values: Vec<String> = rows
+        .iter()
+        .map(|row| {
+            let hex = |path: &bytes::Bytes| path.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+            let path =
+                row.path.as_ref().map_or("NULL".to_owned(), |path| format!("'\\x{}'::bytea", hex(path)));
+            format!("('\\x{}'::bytea, '\\x{}'::bytea, {path})", row.src, row.dst)
+        })
+        .collect();
+    format!(
+        "BEGIN; SELECT swh_mktemp_relation_add(); INSERT INTO tmp_relation_add VALUES {};
+SELECT swh_provenance_relation_add_from_temp('{}', '{}', '{}'); COMMIT",
+        values.join(","),
+        relation.value(),
+        relation.source().value(),
+        relation.destination().value()
+    )
+}

@@ -1,0 +1,22 @@
+//! The SQLite store against the suite of all stores, and what only a file has.
+
+mod file;
+
+use std::cell::Cell;
+
+use crate::conformance::{self, Flavor};
+use orchestrator_provenance::edge::sqlite::{Options, SqliteStore, Synchronous};
+
+/// Speed only: what a power cut would leave is not tested here.
+const QUICK: Options = Options { synchronous: Synchronous::Normal, cache_bytes: 8 << 20 };
+
+#[tokio::test]
+async fn conforms() {
+    let dir = tempfile::tempdir().unwrap();
+    let opened = Cell::new(0);
+    conformance::run(Flavor::FULL, async || {
+        opened.set(opened.get() + 1);
+        SqliteStore::open_with(&dir.path().join(format!("{}.db", opened.get())), QUICK).unwrap()
+    })
+    .await;
+}

@@ -1,0 +1,163 @@
+//! Whose file it is, what a kill leaves of it, and who reads beside the writer.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Output},
+};
+
+use orchestrator_provenance::edge::sqlite::{Options, SqliteReader, SqliteStore};
+use orchestrator_provenance::method::Entity;
+use orchestrator_provenance::row::Rows;
+use orchestrator_provenance::store::{Ask, Found, Question, Store, StoreError};
+use rusqlite::Connection;
+
+use crate::conformance::{at, content};
+
+/// Which file the other process works on.
+const FILE: &str = "ORCHESTRATOR_TEST_FILE";
+
+fn rows(number: u8) -> [Rows; 1] {
+    [Rows::Contents(vec![(content(number), at(i64::from(number)))])]
+}
+
+fn stored(found: Result<Found, StoreError>) -> usize {
+    let Ok(Found::Ids(ids)) = found else { panic!("no identifiers but {found:?}") };
+    ids.len()
+}
+
+/// Runs a test in a process of its own, where it plays the part for `file`.
+fn in_another_process(test: &str, file: &Path) -> Output {
+    Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", test, "--nocapture"])
+        .env(FILE, file)
+        .output()
+        .unwrap()
+}
+
+fn file_of_parent() -> Option<PathBuf> {
+    std::env::var_os(FILE).map(PathBuf::from)
+}
+
+fn refused(opened: Result<SqliteStore, StoreError>) -> String {
+    match opened {
+        Err(StoreError::Refused(reason)) => reason,
+        other => panic!("not refused: {other:?}"),
+    }
+}
+
+fn away(opened: Result<SqliteStore, StoreError>) -> String {
+    match opened {
+        Err(StoreError::Away(reason)) => reason,
+        other => panic!("not away: {other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn written_rows_outlive_a_kill() {
+    if let Some(path) = file_of_parent() {
+        let mut store = SqliteStore::open(&path).unwrap();
+        let before = stored(store.read(&Question::AllEntities(Entity::Content)).await);
+        store.write(&rows(u8::try_from(before).unwrap())).await.unwrap();
+        std::process::abort();
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("p.db");
+    for round in 1..=3 {
+        let output = in_another_process("sqlite_store::file::written_rows_outlive_a_kill", &path);
+        assert!(!output.status.success(), "it was to abort");
+        let mut store = SqliteStore::open(&path).unwrap();
+        assert_eq!(stored(store.read(&Question::AllEntities(Entity::Content)).await), round);
+    }
+}
+
+#[tokio::test]
+async fn a_file_has_one_owner() {
+    if let Some(path) = file_of_parent() {
+        assert!(away(SqliteStore::open(&path)).contains("open in another store"));
+        assert!(SqliteReader::open(&path).is_ok(), "reading is free");
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("p.db");
+    let mut store = SqliteStore::open(&path).unwrap();
+    assert!(away(SqliteStore::open(&path)).contains("open in another store"));
+    let output = in_another_process("sqlite_store::file::a_file_has_one_owner", &path);
+    assert!(output.status.success(), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("1 passed"), "{output:?}");
+    store.write(&rows(1)).await.unwrap();
+    drop(store);
+    let mut store = SqliteStore::open_with(&path, Options::default()).unwrap();
+    assert_eq!(stored(store.read(&Question::AllEntities(Entity::Content)).await), 1);
+}
+
+#[test]
+fn a_newer_version_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("p.db");
+    drop(SqliteStore::open(&path).unwrap());
+    Connection::open(&path).unwrap().pragma_update(None, "user_version", 2).unwrap();
+    let reason = refused(SqliteStore::open(&path));
+    assert!(
+        reason.ends_with("is of version 2 and this program knows 1 at most: use a newer one"),
+        "{reason}"
+    );
+    assert!(SqliteReader::open(&path).is_err());
+}
+
+#[test]
+fn a_foreign_file_is_refused_and_left_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let makers: [(&str, &str); 3] = [
+        ("tables", "CREATE TABLE theirs (x)"),
+        ("application", "PRAGMA application_id = 7"),
+        ("version", "PRAGMA user_version = 1"),
+    ];
+    for (name, sql) in makers {
+        let path = dir.path().join(name);
+        let conn = Connection::open(&path).unwrap();
+        conn.execute_batch(sql).unwrap();
+        drop(conn);
+        let before = fs::read(&path).unwrap();
+        assert!(refused(SqliteStore::open(&path)).contains("no provenance store of ours"), "{name}");
+        assert!(SqliteReader::open(&path).is_err());
+        assert_eq!(fs::read(&path).unwrap(), before, "{name}");
+    }
+    let text = dir.path().join("text");
+    fs::write(&text, "no database at all, and long enough to be looked at".repeat(50)).unwrap();
+    assert!(refused(SqliteStore::open(&text)).contains("no provenance store of ours"));
+}
+
+#[test]
+fn a_file_that_cannot_be_opened_is_away() {
+    let dir = tempfile::tempdir().unwrap();
+    away(SqliteStore::open(&dir.path().join("no such folder/p.db")));
+    let path = dir.path().join("p.db");
+    assert!(matches!(SqliteReader::open(&path), Err(StoreError::Away(_))), "it is not there");
+    fs::write(&path, "").unwrap();
+    assert!(matches!(SqliteReader::open(&path), Err(StoreError::Away(_))), "it has no tables yet");
+    assert!(SqliteStore::open(&path).is_ok());
+}
+
+#[tokio::test]
+async fn a_reader_on_another_thread_sees_what_was_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("p.db");
+    let mut store = SqliteStore::open(&path).unwrap();
+    let (ask, asked) = std::sync::mpsc::channel::<Question>();
+    let (answer, answers) = std::sync::mpsc::channel();
+    let thread = std::thread::spawn(move || {
+        let mut reader = SqliteReader::open(&path).unwrap();
+        for question in asked {
+            // The future is ready at once.
+            answer.send(orchestrator_supervise::block_on(None, reader.read(&question)).unwrap()).unwrap();
+        }
+    });
+    for number in 1..20 {
+        store.write(&rows(number)).await.unwrap();
+        ask.send(Question::AllEntities(Entity::Content)).unwrap();
+        assert_eq!(stored(answers.recv().unwrap()), usize::from(number));
+    }
+    drop(ask);
+    thread.join().unwrap();
+}

@@ -1,0 +1,386 @@
+//! The contract, done the slow way: vectors and full walks.
+
+mod tables;
+
+use std::collections::BTreeSet;
+
+type Log = Option<(i64, Option<i64>, Option<i64>)>;
+
+#[derive(Debug, Clone)]
+struct QueueRow {
+    fetcher: usize,
+    run: i64,
+    attr: String,
+    payload: String,
+    dequeued: bool,
+    last_started: Option<i64>,
+    jitter: Option<i64>,
+}
+
+#[derive(Debug, Clone)]
+struct Handout {
+    id: i64,
+    attr: String,
+    fetcher: usize,
+    started: i64,
+    runs: Vec<i64>,
+    previous: Log,
+    delivered: bool,
+}
+
+/// What the store answered.
+#[derive(Debug)]
+pub(crate) enum Picked {
+    Right,
+    Wrong(Option<(String, String)>),
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Model {
+    hold: i64,
+    redeliver: bool,
+    /// Names in order of birth; a fetcher that comes back is born again. Indexes are the ids.
+    fetchers: Vec<Option<String>>,
+    runs: Vec<(usize, i64, bool)>,
+    queue: Vec<QueueRow>,
+    log: Vec<(String, i64, Option<i64>, Option<i64>)>,
+    handouts: Vec<Handout>,
+    /// Runs being deleted.
+    marked: Vec<(usize, i64)>,
+    /// Groups whose newest row was in such a run: they come back some time before its end.
+    coming_back: BTreeSet<(usize, String)>,
+}
+
+/// The contract's jitter hash, written down once more.
+fn jitter(attr: &str) -> i64 {
+    let digest = <md5::Md5 as md5::Digest>::digest(attr);
+    let low = (0..4).rev().fold(0_u32, |number, at| number << 8 | u32::from(digest[at]));
+    i64::from(low.cast_signed())
+}
+
+impl Model {
+    pub(crate) fn new(hold: i64, redeliver: bool) -> Self {
+        Self {
+            hold,
+            redeliver,
+            fetchers: Vec::new(),
+            runs: Vec::new(),
+            queue: Vec::new(),
+            log: Vec::new(),
+            handouts: Vec::new(),
+            marked: Vec::new(),
+            coming_back: BTreeSet::new(),
+        }
+    }
+
+    fn fetcher(&self, name: &str) -> Option<usize> {
+        self.fetchers.iter().position(|known| known.as_deref() == Some(name))
+    }
+
+    fn log_of(&self, attr: &str) -> Log {
+        self.log.iter().find(|row| row.0 == attr).map(|row| (row.1, row.2, row.3))
+    }
+
+    fn set_log(&mut self, attr: &str, log: Log) {
+        self.log.retain(|row| row.0 != attr);
+        if let Some((started, finished, code)) = log {
+            self.log.push((attr.to_owned(), started, finished, code));
+        }
+    }
+
+    fn set_last_started(&mut self, attr: &str, started: Option<i64>) {
+        for row in self.queue.iter_mut().filter(|row| row.attr == attr) {
+            row.last_started = started;
+        }
+    }
+
+    pub(crate) fn is_live(&self, fetcher: &str, run: i64) -> bool {
+        self.fetcher(fetcher).is_some_and(|id| self.runs.iter().any(|known| (known.0, known.1) == (id, run)))
+    }
+
+    pub(crate) fn must_wait(&self, fetcher: &str, run: i64) -> bool {
+        let Some(id) = self.fetcher(fetcher) else { return false };
+        let alive = self.runs.iter().any(|known| known.0 == id);
+        self.marked.iter().any(|marked| marked.0 == id && (marked.1 == run || !alive))
+    }
+
+    pub(crate) fn upsert(&mut self, fetcher: &str, run: i64, complete: bool) {
+        let id = self.fetcher(fetcher).unwrap_or_else(|| {
+            self.fetchers.push(Some(fetcher.to_owned()));
+            self.fetchers.len() - 1
+        });
+        self.runs.retain(|known| (known.0, known.1) != (id, run));
+        self.runs.push((id, run, complete));
+    }
+
+    /// False for an unknown run of a known fetcher.
+    pub(crate) fn enqueue(&mut self, fetcher: &str, run: i64, lines: &[(String, String)]) -> bool {
+        let Some(id) = self.fetcher(fetcher) else { return true };
+        if !self.runs.iter().any(|known| known.0 == id) {
+            return true;
+        }
+        if !self.is_live(fetcher, run) {
+            return false;
+        }
+        for (attr, payload) in lines {
+            let same =
+                self.queue.iter_mut().find(|row| row.fetcher == id && row.run == run && row.attr == *attr);
+            match same {
+                Some(row) => row.payload.clone_from(payload),
+                None => {
+                    let last_started = self.log_of(attr).map(|log| log.0);
+                    self.queue.push(QueueRow {
+                        fetcher: id,
+                        run,
+                        attr: attr.clone(),
+                        payload: payload.clone(),
+                        dequeued: false,
+                        last_started,
+                        jitter: Some(jitter(attr)),
+                    });
+                }
+            }
+        }
+        true
+    }
+
+    /// The rows that stand for their groups: those without a newer one.
+    fn standing(&self) -> Vec<&QueueRow> {
+        let newer = |row: &QueueRow| {
+            self.queue
+                .iter()
+                .any(|other| other.fetcher == row.fetcher && other.attr == row.attr && other.run > row.run)
+        };
+        self.queue.iter().filter(|row| !newer(row)).collect()
+    }
+
+    fn eligible(&self, now: i64) -> Vec<QueueRow> {
+        let free = |attr: &str| match self.log_of(attr) {
+            None => true,
+            Some((started, finished, _)) => finished.is_some() || started + self.hold < now,
+        };
+        let mut rows: Vec<QueueRow> =
+            self.standing().into_iter().filter(|row| !row.dequeued && free(&row.attr)).cloned().collect();
+        rows.sort_by(|a, b| {
+            let by_time = a.last_started.cmp(&b.last_started).then(a.jitter.cmp(&b.jitter));
+            by_time.then(a.attr.as_bytes().cmp(b.attr.as_bytes())).then(a.fetcher.cmp(&b.fetcher))
+        });
+        rows
+    }
+
+    pub(crate) fn peek(&self, now: i64) -> Option<(String, String, String)> {
+        let row = self.eligible(now).into_iter().next()?;
+        Some((self.fetchers[row.fetcher].clone()?, row.attr, row.payload))
+    }
+
+    pub(crate) fn dequeue(&mut self, now: i64, got: Option<(&str, &str)>, id: i64) -> Picked {
+        if self.redeliver {
+            self.release(now);
+        }
+        match self.serve(now, got) {
+            Ok(Some(handout)) => {
+                self.handouts.retain(|old| old.attr != handout.attr);
+                self.handouts.push(Handout { id, ..handout });
+                Picked::Right
+            }
+            Ok(None) => Picked::Right,
+            Err(expected) => Picked::Wrong(expected),
+        }
+    }
+
+    /// A dequeue by a program that keeps no record.
+    pub(crate) fn dequeue_unrecorded(&mut self, now: i64, got: Option<(&str, &str)>) -> Picked {
+        self.serve(now, got).map_or_else(Picked::Wrong, |_| Picked::Right)
+    }
+
+    fn serve(
+        &mut self,
+        now: i64,
+        got: Option<(&str, &str)>,
+    ) -> Result<Option<Handout>, Option<(String, String)>> {
+        for row in self.eligible(now) {
+            if got == Some((&row.attr, &row.payload)) {
+                return Ok(Some(self.take(row, now)));
+            }
+            if !self.coming_back.contains(&(row.fetcher, row.attr.clone())) {
+                return Err(Some((row.attr, row.payload)));
+            }
+        }
+        if got.is_none() { Ok(None) } else { Err(None) }
+    }
+
+    fn take(&mut self, chosen: QueueRow, now: i64) -> Handout {
+        let mut runs = Vec::new();
+        for row in &mut self.queue {
+            if row.attr == chosen.attr && row.fetcher == chosen.fetcher && !row.dequeued {
+                row.dequeued = true;
+                runs.push(row.run);
+            }
+        }
+        let previous = self.log_of(&chosen.attr);
+        self.set_log(&chosen.attr, Some((now, None, None)));
+        self.set_last_started(&chosen.attr, Some(now));
+        Handout {
+            id: 0,
+            attr: chosen.attr,
+            fetcher: chosen.fetcher,
+            started: now,
+            runs,
+            previous,
+            delivered: false,
+        }
+    }
+
+    fn release(&mut self, now: i64) {
+        let expired = |handout: &Handout| handout.delivered && handout.started + self.hold < now;
+        let (gone, kept): (Vec<_>, Vec<_>) = self.handouts.clone().into_iter().partition(expired);
+        self.handouts = kept;
+        for handout in gone {
+            if self.is_current(&handout) {
+                self.put_back(&handout);
+            }
+        }
+    }
+
+    fn is_current(&self, handout: &Handout) -> bool {
+        self.log_of(&handout.attr).is_some_and(|log| log.0 == handout.started && log.1.is_none())
+    }
+
+    fn put_back(&mut self, handout: &Handout) {
+        for row in &mut self.queue {
+            if row.attr == handout.attr && row.fetcher == handout.fetcher && handout.runs.contains(&row.run) {
+                row.dequeued = false;
+            }
+        }
+    }
+
+    pub(crate) fn finish(&mut self, attr: &str, code: i64, now: i64) -> bool {
+        let Some((started, _, _)) = self.log_of(attr) else { return false };
+        self.set_log(attr, Some((started, Some(now), Some(code))));
+        if self.redeliver {
+            self.handouts.retain(|handout| handout.attr != attr);
+        }
+        true
+    }
+
+    pub(crate) fn delivered(&mut self, id: i64) -> bool {
+        let redeliver = self.redeliver;
+        let Some(at) = self.handouts.iter().position(|handout| handout.id == id && !handout.delivered) else {
+            return false;
+        };
+        if redeliver {
+            self.handouts[at].delivered = true;
+        } else {
+            self.handouts.remove(at);
+        }
+        true
+    }
+
+    pub(crate) fn undo(&mut self, id: i64) -> bool {
+        let Some(at) = self.handouts.iter().position(|handout| handout.id == id && !handout.delivered) else {
+            return false;
+        };
+        let handout = self.handouts.remove(at);
+        if !self.is_current(&handout) {
+            return false;
+        }
+        self.put_back(&handout);
+        self.set_log(&handout.attr, handout.previous);
+        self.set_last_started(&handout.attr, handout.previous.map(|log| log.0));
+        true
+    }
+
+    pub(crate) fn undo_undelivered(&mut self) -> usize {
+        let ids: Vec<i64> = self.handouts.iter().filter(|handout| !handout.delivered).map(|h| h.id).collect();
+        ids.into_iter().filter(|id| self.undo(*id)).count()
+    }
+
+    pub(crate) fn mark_deleted(&mut self, fetcher: &str, run: i64) -> bool {
+        if !self.is_live(fetcher, run) {
+            return false;
+        }
+        let Some(id) = self.fetcher(fetcher) else { return false };
+        let hiding: Vec<String> = self
+            .standing()
+            .into_iter()
+            .filter(|row| row.fetcher == id && row.run == run)
+            .map(|row| row.attr.clone())
+            .collect();
+        self.coming_back.extend(hiding.into_iter().map(|attr| (id, attr)));
+        self.runs.retain(|known| (known.0, known.1) != (id, run));
+        self.queue.retain(|row| (row.fetcher, row.run) != (id, run));
+        self.marked.push((id, run));
+        true
+    }
+
+    /// The last row of a marked run is gone.
+    pub(crate) fn deleted(&mut self, fetcher: &str, run: i64) {
+        let Some(id) = self.fetcher(fetcher) else { return };
+        self.marked.retain(|marked| *marked != (id, run));
+        if self.marked.is_empty() {
+            self.coming_back.clear();
+        }
+        if !self.runs.iter().any(|known| known.0 == id) && !self.marked.iter().any(|marked| marked.0 == id) {
+            self.fetchers[id] = None;
+        }
+    }
+
+    pub(crate) fn marked(&self) -> usize {
+        self.marked.len()
+    }
+
+    pub(crate) fn requeue(&mut self, attr: &str, now: i64) -> (usize, bool) {
+        let mut rows = 0;
+        for row in self.queue.iter_mut().filter(|row| row.attr == attr && row.dequeued) {
+            row.dequeued = false;
+            rows += 1;
+        }
+        self.handouts.retain(|handout| handout.attr != attr);
+        match self.log_of(attr) {
+            Some((started, None, code)) => {
+                self.set_log(attr, Some((started, Some(now), code)));
+                (rows, true)
+            }
+            _ => (rows, false),
+        }
+    }
+
+    pub(crate) fn foreign_log(&mut self, attr: &str, replace: bool, change: impl FnOnce(&mut Log)) {
+        let mut log = self.log_of(attr);
+        if log.is_some() && !replace {
+            return;
+        }
+        change(&mut log);
+        self.set_log(attr, log);
+        if let Some((started, _, _)) = log {
+            self.set_last_started(attr, Some(started));
+        }
+    }
+
+    pub(crate) fn foreign_mark(&mut self, attr: &str, dequeued: bool) {
+        for row in self.queue.iter_mut().filter(|row| row.attr == attr) {
+            row.dequeued = dequeued;
+        }
+    }
+
+    pub(crate) fn foreign_row(&mut self, fetcher: &str, run: i64, attr: &str, jitter: Option<i64>) {
+        let Some(id) = self.fetcher(fetcher) else { return };
+        if self.queue.iter().any(|row| (row.fetcher, row.run, row.attr.as_str()) == (id, run, attr)) {
+            return;
+        }
+        let last_started = self.log_of(attr).map(|log| log.0);
+        self.queue.push(QueueRow {
+            fetcher: id,
+            run,
+            attr: attr.to_owned(),
+            payload: "foreign 1".to_owned(),
+            dequeued: false,
+            last_started,
+            jitter,
+        });
+    }
+
+    pub(crate) fn foreign_delete(&mut self, attr: &str, run: i64) {
+        self.queue.retain(|row| row.attr != attr || row.run != run);
+    }
+}

@@ -1,0 +1,163 @@
+//! The same promises when children live on several threads, and what is seen of a thread that is blocked.
+
+use std::{
+    collections::HashSet,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering::SeqCst},
+        mpsc,
+    },
+};
+
+use crate::probe::*;
+use orchestrator_supervise::{
+    AskError, ChildSpec, EventKind, Factory, Mailbox, Placement, StartCx, Strategy, SupervisorSpec, Tree,
+    Verb, mailbox,
+    testing::{TestTree, eventually},
+};
+
+fn spec() -> SupervisorSpec {
+    SupervisorSpec::new(Strategy::OneForOne).limits(lenient())
+}
+
+/// A pool of probes and their mailboxes.
+fn pool(count: usize, journal: &Journal) -> (Vec<Mailbox<Probe>>, ChildSpec) {
+    let (mailboxes, slots): (Vec<_>, Vec<_>) = (0..count).map(|_| mailbox::<Probe>(64)).unzip();
+    let slots = Mutex::new(slots.into_iter().map(Some).collect::<Vec<_>>());
+    let habits = Habits { journal: journal.clone(), ..Habits::default() };
+    let make = move |i: usize| factory("member", slots.lock().unwrap()[i].take().unwrap(), &habits);
+    (mailboxes, ChildSpec::pool("pool", count, make))
+}
+
+fn arbiters(tree: &Tree, below: &str) -> HashSet<String> {
+    tree.node(below).unwrap().children.into_iter().filter_map(|node| node.arbiter).collect()
+}
+
+#[test]
+fn panics_heal_and_mailboxes_live_on_wherever_a_child_runs() {
+    for placement in [Placement::Inherit, Placement::Dedicated] {
+        let (mailbox, child) = noting("a", &Journal::default());
+        let inner = SupervisorSpec::new(Strategy::RestForOne).limits(lenient());
+        let inner = inner.child(child.placement(placement)).child(noting("b", &Journal::default()).1);
+        let group = ChildSpec::supervisor("inner", inner).placement(placement);
+        TestTree::run(spec().child(group), async |tree| {
+            for incarnation in 2..22 {
+                let (lost, answered) = tokio::join!(mailbox.ask(boom(), LONG), ping(&mailbox, 1));
+                assert_eq!((lost, answered), (Err(AskError::Lost), Ok(incarnation)));
+                until_incarnation(&tree, "inner/b", incarnation).await;
+            }
+        });
+    }
+}
+
+#[test]
+fn eighty_panics_in_a_pool_of_eighty_over_four_arbiters_heal() {
+    let journal = Journal::default();
+    let (mailboxes, pool) = pool(80, &journal);
+    TestTree::run(spec().child(pool.placement(Placement::Spread(4))), async |tree| {
+        assert_eq!(arbiters(&tree, "pool").len(), 4);
+        for mailbox in &mailboxes {
+            mailbox.tell(boom()).unwrap();
+            mailbox.tell(Ping(7)).unwrap();
+        }
+        // Far beyond the pool's budget: it gives up once, comes back, and no message behind the panic is lost.
+        eventually("all messages are handled", || journal.count("member 7") == 80).await;
+        until_incarnation(&tree, "pool", 2).await;
+        eventually("all members run", || {
+            tree.node("pool").unwrap().children.iter().all(|node| node.state == "running")
+        })
+        .await;
+        for mailbox in &mailboxes {
+            assert!(ping(mailbox, 1).await.unwrap() >= 2);
+        }
+    });
+}
+
+#[test]
+fn a_pool_within_its_budget_restarts_only_those_that_fail() {
+    let (mailboxes, pool) = pool(16, &Journal::default());
+    TestTree::run(spec().child(pool.placement(Placement::Spread(2))), async |tree| {
+        for i in [3, 8, 12] {
+            mailboxes[i].tell(boom()).unwrap();
+            until_incarnation(&tree, &format!("pool/{i}"), 2).await;
+        }
+        let total: u64 = tree.node("pool").unwrap().children.iter().map(|node| node.restarts).sum();
+        assert_eq!((total, tree.node("pool").unwrap().incarnation), (3, 1));
+    });
+}
+
+#[test]
+fn a_blocked_arbiter_is_shown_as_stuck_while_the_tree_answers() {
+    let (mailbox, child) = noting("a", &Journal::default());
+    let (release, hold) = mpsc::channel::<()>();
+    let spec = spec().child(child.placement(Placement::Dedicated)).child(noting("b", &Journal::default()).1);
+    TestTree::run(spec, async |tree| {
+        mailbox.tell(act(move |_, _| hold.recv().unwrap_or_default())).unwrap();
+        eventually("it is seen", || tree.node("a").unwrap().stuck).await;
+        let snapshot = tree.snapshot();
+        let node = snapshot.root.find("test/a").unwrap();
+        let in_hand = node.in_hand.as_ref().unwrap();
+        assert!(in_hand.name == "Do" && in_hand.for_ms > 900, "{in_hand:?}");
+        assert!(!snapshot.root.find("test/b").unwrap().stuck);
+        drop(release);
+        eventually("it recovers", || !tree.node("a").unwrap().stuck).await;
+    });
+}
+
+/// A child on a blocked arbiter is given up at its deadline. Its restart waits for the arbiter: no second one runs.
+#[test]
+fn a_child_on_a_blocked_arbiter_is_not_doubled() {
+    let journal = Journal::default();
+    let (mailbox, child) = noting("a", &journal);
+    let (release, hold) = mpsc::channel::<()>();
+    let child = child.placement(Placement::Dedicated).shutdown(deadline(1));
+    TestTree::run(spec().child(child), async |tree| {
+        mailbox.tell(act(move |_, _| hold.recv().unwrap_or_default())).unwrap();
+        mailbox.tell(Ping(1)).unwrap();
+        eventually("it blocks", || mailbox.depth() == 1).await;
+        let release = async {
+            let orphaned = |e: &EventKind| matches!(e, EventKind::Orphaned { .. });
+            eventually("it is given up", || events(&tree, "test/a").iter().any(orphaned)).await;
+            assert_eq!((state(&tree, "a").as_str(), journal.lines().len()), ("stuck", 1));
+            drop(release);
+        };
+        tokio::join!(command(&tree, "a", Verb::Restart), release);
+        assert_eq!(tree.node("a").unwrap().incarnation, 2);
+        eventually("the message that waited is handled", || journal.count("a 1") == 1).await;
+        let starts: Vec<_> = journal.lines().into_iter().filter(|line| line != "a 1").collect();
+        assert_eq!(starts, ["a started", "a dropped", "a started"]);
+    });
+}
+
+/// Sets its flag when the thread that owns it ends.
+struct Flag(Arc<AtomicBool>);
+
+impl Drop for Flag {
+    fn drop(&mut self) {
+        self.0.store(true, SeqCst);
+    }
+}
+
+#[test]
+fn arbiters_end_with_the_tree() {
+    thread_local! {
+        static FLAG: std::cell::RefCell<Option<Flag>> = const { std::cell::RefCell::new(None) };
+    }
+    let ended = Arc::new(AtomicBool::new(false));
+    let flag = ended.clone();
+    let task = Factory::task(move |cx: StartCx| {
+        FLAG.set(Some(Flag(flag.clone())));
+        async move {
+            cx.stop.cancelled().await;
+            Ok(())
+        }
+    });
+    actix_rt::System::new().block_on(async {
+        let child = ChildSpec::worker("a", task).placement(Placement::Dedicated);
+        let mut tested = TestTree::start(spec().child(child)).await;
+        tested.stop().await;
+        assert!(!ended.load(SeqCst));
+        drop(tested);
+        eventually("the arbiter's thread ends", || ended.load(SeqCst)).await;
+    });
+}

@@ -1,0 +1,34 @@
+//! What an incarnation obtained from outside is worthless to the next one, and is dropped and counted.
+
+use std::sync::{Arc, Mutex};
+
+use crate::probe::*;
+use orchestrator_supervise::{Stamped, Strategy, SupervisorSpec, Verb, testing::TestTree};
+
+#[test]
+fn a_handle_of_the_old_incarnation_is_dropped_and_counted() {
+    let (mailbox, child) = noting("a", &Journal::default());
+    let spec = SupervisorSpec::new(Strategy::OneForOne).limits(lenient()).child(child);
+    TestTree::run(spec, async |tree| {
+        let tag = Arc::new(Mutex::new(None));
+        let kept = tag.clone();
+        let obtain =
+            act(move |_, cx| *kept.lock().unwrap() = Some(Stamped::new(cx.incarnation(), "delivery 7")));
+        mailbox.ask(obtain, LONG).await.unwrap();
+        let tag = tag.lock().unwrap().take().unwrap();
+        let opened = Journal::default();
+        let open = |tag: Stamped<&'static str>| {
+            let opened = opened.clone();
+            act(move |_, cx| {
+                if let Some(tag) = tag.open(cx.vitals()) {
+                    opened.add(tag);
+                }
+            })
+        };
+        mailbox.ask(open(tag.clone()), LONG).await.unwrap();
+        assert_eq!((opened.lines().len(), tree.node("a").unwrap().stale), (1, 0));
+        command(&tree, "a", Verb::Restart).await;
+        mailbox.ask(open(tag), LONG).await.unwrap();
+        assert_eq!((opened.lines().len(), tree.node("a").unwrap().stale), (1, 1));
+    });
+}

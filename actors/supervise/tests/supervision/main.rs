@@ -1,0 +1,19 @@
+//! Supervision semantics on real trees.
+
+#![allow(clippy::unwrap_used, reason = "what a test cannot go on without fails it")]
+
+mod arbiters;
+mod consoles;
+mod hangs;
+mod inboxes;
+mod incarnations;
+mod mailbox;
+mod panics;
+mod pausing;
+mod probe;
+mod random_tree;
+mod steering;
+mod stopping;
+mod storms;
+mod strategies;
+mod vitals;

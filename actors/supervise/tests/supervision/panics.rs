@@ -1,0 +1,209 @@
+//! Wherever a child panics: it alone ends, the panic is its exit, the work in hand is named, and it runs again.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::SeqCst},
+    },
+    time::Duration,
+};
+
+use crate::probe::*;
+use orchestrator_supervise::{
+    AskError, ChildSpec, EventKind, Factory, Fault, StartCx, Strategy, SupervisorSpec, Verb, mailbox,
+    testing::TestTree,
+};
+
+fn tree(child: ChildSpec) -> SupervisorSpec {
+    SupervisorSpec::new(Strategy::OneForOne).limits(lenient()).child(child)
+}
+
+/// Does `deed`, and expects one panic called `boom` with `in_hand`, and a fresh incarnation that answers.
+fn heals(deed: Do, in_hand: Option<&'static str>) {
+    let journal = Journal::default();
+    let (mailbox, child) = noting("a", &journal);
+    TestTree::run(tree(child), async |tree| {
+        mailbox.tell(deed).unwrap();
+        until_incarnation(&tree, "test/a", 2).await;
+        assert_eq!(ping(&mailbox, 1).await, Ok(2));
+        let exit = tree.node("test/a").unwrap().last_exit.unwrap();
+        assert_eq!((exit.reason.as_str(), exit.in_hand.as_deref()), ("panicked: boom", in_hand));
+        // Also after a panic the old instance hears `stopped` and is dropped before the next one starts.
+        let begin = ["a started", "a stopped", "a dropped", "a started", "a 1"];
+        assert_eq!(journal.lines(), begin);
+    });
+}
+
+#[test]
+fn in_a_handler() {
+    heals(boom(), Some("Do"));
+}
+
+#[test]
+fn in_a_handler_that_named_a_part_of_its_work() {
+    let deed = act(|_, cx| {
+        let _part = cx.vitals().hold("part");
+        panic!("boom");
+    });
+    heals(deed, Some("Do"));
+}
+
+#[test]
+fn in_a_spawned_future() {
+    heals(act(|_, cx| cx.spawn(async { panic!("boom") }, |_, (), _| ())), None);
+}
+
+#[test]
+fn after_a_spawned_future() {
+    heals(act(|_, cx| cx.spawn(async {}, |_, (), _| panic!("boom"))), None);
+}
+
+#[test]
+fn in_a_timer() {
+    heals(act(|_, cx| cx.after(Duration::from_millis(1), |_, _| panic!("boom"))), None);
+}
+
+#[test]
+fn in_a_repeated_timer() {
+    heals(act(|_, cx| cx.every(Duration::from_millis(1), |_, _| panic!("boom"))), None);
+}
+
+#[test]
+fn in_an_answer_that_takes_time() {
+    let deed = Do(Box::new(|_, cx| cx.atomically(tokio::task::yield_now(), |_, (), _| panic!("boom"))));
+    heals(deed, Some("Do"));
+}
+
+#[test]
+fn in_started_and_in_the_factory() {
+    static STARTS: AtomicU64 = AtomicU64::new(0);
+    let (mailbox, slot) = mailbox::<Probe>(4);
+    let habits =
+        Habits { on_start: Some(|_| assert_ne!(STARTS.load(SeqCst), 2, "boom")), ..Habits::default() };
+    let child = ChildSpec::worker(
+        "a",
+        Factory::actor(slot, move |_| -> Result<Probe, Fault> {
+            let start = STARTS.fetch_add(1, SeqCst) + 1;
+            assert_ne!(start, 3, "factory boom");
+            if start == 4 {
+                return Err(Fault::new("no room"));
+            }
+            Ok(Probe { name: "a".to_owned(), habits: habits.clone() })
+        }),
+    );
+    TestTree::run(tree(child), async |tree| {
+        assert_eq!(mailbox.ask(boom(), LONG).await, Err(AskError::Lost));
+        until_incarnation(&tree, "test/a", 5).await;
+        let reasons: Vec<_> = tree
+            .events(0)
+            .into_iter()
+            .filter_map(|event| match event.kind {
+                EventKind::Exited { reason, .. } => Some(reason),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(reasons.len(), 4, "{reasons:?}");
+        assert!(reasons[1].contains("boom") && reasons[2].contains("factory boom"), "{reasons:?}");
+        assert_eq!(reasons[3], "failed: no room");
+        assert_eq!(ping(&mailbox, 1).await, Ok(5));
+    });
+}
+
+#[test]
+fn in_stopped_on_a_graceful_stop() {
+    let habits = Habits { on_stop: Some(|| panic!("boom")), ..Habits::default() };
+    let (mailbox, child) = probe("a", &habits);
+    TestTree::run(tree(child), async |tree| {
+        command(&tree, "a", Verb::Restart).await;
+        assert_eq!(tree.node("a").unwrap().last_exit.unwrap().reason, "panicked: boom");
+        assert_eq!(ping(&mailbox, 1).await, Ok(2));
+    });
+}
+
+#[test]
+fn in_stopped_after_a_panic_and_in_drop_does_not_end_the_process() {
+    let habits = Habits {
+        on_stop: Some(|| panic!("stopped boom")),
+        on_drop: Some(|| panic!("drop boom")),
+        ..Habits::default()
+    };
+    let (mailbox, child) = probe("a", &habits);
+    TestTree::run(tree(child), async |tree| {
+        for incarnation in 2..5 {
+            assert_eq!(mailbox.ask(boom(), LONG).await, Err(AskError::Lost));
+            assert_eq!(ping(&mailbox, 1).await, Ok(incarnation));
+            // The first panic is the reason, whatever the funeral does.
+            assert_eq!(tree.node("a").unwrap().last_exit.unwrap().reason, "panicked: boom");
+        }
+        // A fault is a fault, whatever the funeral does.
+        mailbox.tell(act(|_, cx| cx.fail(Fault::new("tired")))).unwrap();
+        until_incarnation(&tree, "a", 5).await;
+        assert_eq!(tree.node("a").unwrap().last_exit.unwrap().reason, "failed: tired");
+    });
+}
+
+#[test]
+fn in_drop_of_a_child_and_of_its_future() {
+    struct Bomb;
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            panic!("bomb");
+        }
+    }
+    let journal = Journal::default();
+    let (mailbox, child) = noting("a", &journal);
+    TestTree::run(tree(child), async |tree| {
+        let lay_bomb = || {
+            act(|_, cx| {
+                let bomb = Bomb;
+                let wait = async move {
+                    let _bomb = bomb;
+                    std::future::pending::<()>().await;
+                };
+                cx.spawn(wait, |_, (), _| ());
+            })
+        };
+        mailbox.ask(lay_bomb(), LONG).await.unwrap();
+        mailbox.tell(act(|_, cx| cx.stop())).unwrap();
+        assert_eq!(ping(&mailbox, 1).await, Ok(2));
+        assert_eq!(tree.node("a").unwrap().last_exit.unwrap().reason, "panicked: bomb");
+        mailbox.ask(lay_bomb(), LONG).await.unwrap();
+        command(&tree, "a", Verb::Stop).await;
+        assert_eq!(journal.count("a dropped"), 2, "the old instance goes although its future's end panicked");
+    });
+}
+
+/// A task that panics with a name in hand, in its first incarnation.
+#[test]
+fn in_a_task() {
+    let task = Factory::task(|cx: StartCx| async move {
+        tokio::task::yield_now().await;
+        let _work = cx.vitals.hold("batch");
+        tokio::task::yield_now().await;
+        assert!(cx.incarnation > 1, "boom");
+        cx.stop.cancelled().await;
+        Ok(())
+    });
+    TestTree::run(tree(ChildSpec::worker("a", task)), async |tree| {
+        until_incarnation(&tree, "a", 2).await;
+        let exit = tree.node("a").unwrap().last_exit.unwrap();
+        assert_eq!((exit.reason.as_str(), exit.in_hand.as_deref()), ("panicked: boom", Some("batch")));
+    });
+}
+
+/// A thread that panics at once, again and again: it has been up each time, so the boot succeeds.
+#[test]
+fn in_a_thread() {
+    let runs = Arc::new(AtomicU64::new(0));
+    let thread = Factory::thread(move |cx: StartCx| {
+        let _work = cx.vitals.hold("commit");
+        assert!(runs.fetch_add(1, SeqCst) >= 5, "boom");
+        orchestrator_supervise::block_on(None, cx.stop.cancelled());
+        Ok(())
+    });
+    TestTree::run(tree(ChildSpec::worker("a", thread)), async |tree| {
+        until_incarnation(&tree, "a", 6).await;
+        let exit = tree.node("a").unwrap().last_exit.unwrap();
+        assert_eq!((exit.reason.as_str(), exit.in_hand.as_deref()), ("panicked: boom", Some("commit")));
+    });
+}

@@ -1,0 +1,267 @@
+//! Commands: what they do, what they answer, and what is noted of them. Consoles.
+
+use crate::probe::*;
+use orchestrator_supervise::{
+    ChildSpec, CommandError, EventKind, Factory, Fault, Origin, Outcome, Placement, Restart, Root, StartCx,
+    State, Strategy, SupervisorSpec, Tree, Verb,
+    testing::{TestTree, eventually},
+};
+use tokio::sync::{mpsc, oneshot};
+
+fn spec() -> SupervisorSpec {
+    SupervisorSpec::new(Strategy::OneForOne).limits(lenient())
+}
+
+async fn refusal(tree: &Tree, path: &str, verb: Verb) -> String {
+    tree.command(path, verb, &origin()).await.unwrap_err().to_string()
+}
+
+#[test]
+fn commands_tell_what_they_changed() {
+    TestTree::run(spec().child(noting("a", &Journal::default()).1), async |tree| {
+        use State::{Running, Stopped};
+        for (verb, before, after) in [
+            (Verb::Restart, Running, Running),
+            (Verb::Stop, Running, Stopped),
+            (Verb::Stop, Stopped, Stopped),
+            (Verb::Start, Stopped, Running),
+            (Verb::Stop, Running, Stopped),
+            (Verb::Restart, Stopped, Running),
+        ] {
+            // With and without the root's name, with and without slashes.
+            let path = if before == Running { "test/a" } else { "/a/" };
+            assert_eq!(tree.command(path, verb, &origin()).await, Ok(Outcome { before, after }));
+        }
+        assert_eq!(tree.node("a").unwrap().incarnation, 4);
+    });
+}
+
+#[test]
+fn refusals_say_what_to_do() {
+    let inner = spec().child(noting("x", &Journal::default()).1);
+    let spec = spec().child(noting("a", &Journal::default()).1).child(ChildSpec::supervisor("inner", inner));
+    TestTree::run(spec, async |tree| {
+        let not_found = tree.command("b", Verb::Stop, &origin()).await;
+        assert_eq!(not_found, Err(CommandError::NotFound("b".to_owned())));
+        assert_eq!(refusal(&tree, "a", Verb::Start).await, "`test/a` is running already: use restart");
+        assert!(refusal(&tree, "test", Verb::Restart).await.contains("the root cannot be commanded"));
+        command(&tree, "a", Verb::Stop).await;
+        assert_eq!(refusal(&tree, "a", Verb::Panic).await, "`test/a` does not run: start it first");
+        command(&tree, "inner", Verb::Stop).await;
+        let text = "the supervisor of `test/inner/x` does not run: start `test/inner` first";
+        assert_eq!(refusal(&tree, "inner/x", Verb::Start).await, text);
+    });
+}
+
+/// A temporary child that does not come up is not tried again: its operator need not wait for it.
+#[test]
+fn a_start_that_fails_for_good_says_so_at_once() {
+    let habits = Habits {
+        on_start: Some(|cx| {
+            if cx.incarnation() > 1 {
+                cx.fail(Fault::new("no room"));
+            }
+        }),
+        ..Habits::default()
+    };
+    let (_mailbox, child) = probe("a", &habits);
+    TestTree::run(spec().child(child.restart(Restart::Temporary)), async |tree| {
+        let text = "`test/a` ended before it was up: look at its last exit in the tree";
+        for _ in 0..2 {
+            assert_eq!(refusal(&tree, "a", Verb::Restart).await, text);
+            assert_eq!(refusal(&tree, "a", Verb::Start).await, text);
+        }
+        assert_eq!(tree.node("a").unwrap().last_exit.unwrap().reason, "failed: no room");
+    });
+}
+
+#[test]
+fn every_command_is_noted_with_its_outcome() {
+    TestTree::run(spec().child(noting("a", &Journal::default()).1), async |tree| {
+        let origin = Origin { by: "uid 0".to_owned(), reason: "drill".to_owned() };
+        let _ = tree.command("a", Verb::Restart, &origin).await;
+        let _ = tree.command("a", Verb::Pause, &origin).await;
+        let noted: Vec<_> = events(&tree, "test/a")
+            .into_iter()
+            .filter_map(|event| match event {
+                EventKind::Commanded { verb, by, reason, outcome } => Some([verb, by, reason, outcome]),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(noted[0], ["restart", "uid 0", "drill", "ok"]);
+        assert_eq!(noted[1][3], "`test/a` cannot be paused: only sources and pools can");
+    });
+}
+
+/// An endpoint that restarts itself does not live to hear the answer.
+#[test]
+fn a_command_whose_asker_goes_is_noted_too() {
+    TestTree::run(spec().child(noting("a", &Journal::default()).1), async |tree| {
+        let origin = origin();
+        {
+            let command = tree.command("a", Verb::Restart, &origin);
+            tokio::pin!(command);
+            assert!(futures_util::poll!(&mut command).is_pending());
+        }
+        let noted = events(&tree, "test/a").into_iter().find_map(|event| match event {
+            EventKind::Commanded { verb, outcome, .. } => Some((verb, outcome)),
+            _ => None,
+        });
+        assert_eq!(noted, Some(("restart".to_owned(), "given, effect not seen".to_owned())));
+    });
+}
+
+#[test]
+fn the_last_of_two_contrary_commands_counts() {
+    let (mailbox, child) = noting("a", &Journal::default());
+    TestTree::run(spec().child(child), async |tree| {
+        let (open, opened) = oneshot::channel::<()>();
+        mailbox.tell(Do(Box::new(|_, cx| cx.atomically(opened, |_, _, _| ())))).unwrap();
+        let origin = origin();
+        let second = async {
+            until_state(&tree, "a", "stopping").await;
+            let release = async {
+                eventually("the first is answered", || {
+                    events(&tree, "test/a").iter().any(|e| matches!(e, EventKind::Commanded { .. }))
+                })
+                .await;
+                drop(open);
+            };
+            tokio::join!(tree.command("a", Verb::Restart, &origin), release).0
+        };
+        let (first, second) = tokio::join!(tree.command("a", Verb::Stop, &origin), second);
+        assert!(first.unwrap_err().to_string().contains("another command for `test/a` came in between"));
+        assert_eq!(second.unwrap().after, State::Running);
+    });
+}
+
+/// Whoever no longer waits for a command does not want it carried out later.
+#[test]
+fn a_command_that_was_given_up_is_not_carried_out() {
+    TestTree::run(spec().child(noting("a", &Journal::default()).1), async |tree| {
+        {
+            let origin = origin();
+            let mut given_up = std::pin::pin!(tree.command("a", Verb::Stop, &origin));
+            assert!(futures_util::poll!(given_up.as_mut()).is_pending());
+        }
+        assert_eq!(refusal(&tree, "a", Verb::Start).await, "`test/a` is running already: use restart");
+        assert_eq!(tree.node("a").unwrap().incarnation, 1);
+    });
+}
+
+#[test]
+fn restarting_a_supervisor_restarts_its_children_in_order_for_free() {
+    let journal = Journal::default();
+    let inner = spec().limits(limits(0, std::time::Duration::from_secs(1)));
+    let inner = inner.child(noting("x", &journal).1).child(noting("y", &journal).1);
+    TestTree::run(spec().child(ChildSpec::supervisor("inner", inner)), async |tree| {
+        journal.clear();
+        command(&tree, "inner", Verb::Restart).await;
+        let mut lines = journal.lines();
+        lines.retain(|line| !line.ends_with("dropped"));
+        assert_eq!(lines, ["y stopped", "x stopped", "x started", "y started"]);
+        assert_eq!((tree.node("inner").unwrap().incarnation, state(&tree, "inner").as_str()), (2, "running"));
+        let scheduled = |e: &EventKind| matches!(e, EventKind::RestartScheduled { .. });
+        assert!(!events(&tree, "test/inner").iter().any(scheduled));
+        // An operator's restart follows the strategy of the supervisor above.
+    });
+}
+
+#[test]
+fn an_operators_restart_follows_the_strategy() {
+    let journal = Journal::default();
+    let spec = SupervisorSpec::new(Strategy::RestForOne)
+        .limits(limits(0, std::time::Duration::from_secs(1)))
+        .child(noting("a", &journal).1)
+        .child(noting("b", &journal).1)
+        .child(noting("c", &journal).1);
+    TestTree::run(spec, async |tree| {
+        command(&tree, "b", Verb::Restart).await;
+        until_incarnation(&tree, "c", 2).await;
+        assert_eq!((tree.node("a").unwrap().incarnation, tree.node("b").unwrap().incarnation), (1, 2));
+    });
+}
+
+#[test]
+fn a_sibling_restarts_a_group() {
+    let journal = Journal::default();
+    let (ask, asked) = mpsc::channel::<()>(1);
+    let asked = std::sync::Arc::new(tokio::sync::Mutex::new(asked));
+    let sibling = Factory::task(move |cx: StartCx| {
+        let asked = asked.clone();
+        async move {
+            while asked.lock().await.recv().await.is_some() {
+                let origin = Origin { by: cx.vitals.path().to_owned(), reason: "new mapping".to_owned() };
+                cx.tree.command("group", Verb::Restart, &origin).await.unwrap();
+            }
+            Ok(())
+        }
+    });
+    let group = SupervisorSpec::new(Strategy::OneForAll)
+        .child(noting("work", &journal).1)
+        .child(noting("assign", &journal).1);
+    let spec = spec()
+        .child(noting("accept", &journal).1)
+        .child(ChildSpec::supervisor("group", group))
+        .child(ChildSpec::worker("sibling", sibling).shutdown(deadline(1)));
+    TestTree::run(spec, async |tree| {
+        for incarnation in 2..4 {
+            ask.send(()).await.unwrap();
+            until_incarnation(&tree, "group/assign", incarnation).await;
+            until_incarnation(&tree, "group", incarnation).await;
+        }
+        assert_eq!(tree.node("accept").unwrap().incarnation, 1);
+        assert_eq!(journal.count("work stopped"), 2);
+    });
+}
+
+#[test]
+fn chaos_is_off_unless_allowed() {
+    actix_rt::System::new().block_on(async {
+        let spec = spec().child(noting("a", &Journal::default()).1);
+        let mut root = Root::start("test", spec).await.unwrap();
+        assert!(refusal(root.tree(), "a", Verb::Panic).await.contains("only where chaos is allowed"));
+        root.stop().await;
+    });
+}
+
+#[test]
+fn a_freeze_blocks_the_arbiter_and_shows() {
+    let spec = spec().child(noting("a", &Journal::default()).1.placement(Placement::Dedicated));
+    TestTree::run(spec, async |tree| {
+        command(&tree, "a", Verb::Freeze).await;
+        let stuck = |tree: &Tree| tree.node("a").unwrap().stuck;
+        eventually("the silent arbiter is flagged", || stuck(&tree)).await;
+        assert!(tree.vitals("a").unwrap().arbiter_silence() > std::time::Duration::from_secs(1));
+        eventually("it goes on", || !stuck(&tree)).await;
+        assert_eq!(tree.node("a").unwrap().incarnation, 1);
+    });
+}
+
+#[test]
+fn an_injected_panic_heals_in_every_kind_of_child() {
+    let thread = Factory::thread(|cx: StartCx| {
+        while !cx.stop.is_cancelled() {
+            drop(cx.vitals.hold("round"));
+            std::thread::yield_now();
+        }
+        Ok(())
+    });
+    let inner = spec().child(noting("x", &Journal::default()).1);
+    let pool = ChildSpec::pool("pool", 2, |_| idle_task());
+    let spec = spec()
+        .child(noting("actor", &Journal::default()).1)
+        .child(ChildSpec::worker("task", idle_task()))
+        .child(ChildSpec::worker("thread", thread))
+        .child(ChildSpec::supervisor("inner", inner))
+        .child(pool);
+    TestTree::run(spec, async |tree| {
+        for path in ["actor", "task", "thread", "inner", "inner/x", "pool", "pool/1"] {
+            let before = tree.node(path).unwrap().incarnation;
+            command(&tree, path, Verb::Panic).await;
+            until_incarnation(&tree, path, before + 1).await;
+            assert_eq!(tree.node(path).unwrap().last_exit.unwrap().reason, "panicked: injected panic");
+        }
+        until_incarnation(&tree, "inner/x", 3).await;
+    });
+}

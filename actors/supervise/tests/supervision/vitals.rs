@@ -1,0 +1,288 @@
+//! What the tree shows is true, survives restarts, and goes over the wire unchanged.
+
+use std::time::Duration;
+
+use crate::probe::*;
+use orchestrator_supervise::{
+    ChildSpec, Event, EventKind, EventLog, FigureKind, FigureSnapshot, LABELS_MAX, NodeSnapshot, OTHERS,
+    Origin, Restart, Strategy, SupervisorSpec, TEXT_MAX, TreeSnapshot, Verb,
+    testing::{TestTree, event_after, eventually},
+};
+use tokio::sync::oneshot;
+
+fn spec(child: ChildSpec) -> SupervisorSpec {
+    SupervisorSpec::new(Strategy::RestForOne).limits(lenient()).child(child)
+}
+
+#[test]
+fn the_snapshot_shows_the_specification_and_survives_json() {
+    let (mailbox, child) = noting("a", &Journal::default());
+    let child = child.label("directory_1").restart(Restart::Transient).pausable();
+    let pool = ChildSpec::pool("pool", 2, |_| idle_task());
+    TestTree::run(spec(child).child(pool), async |tree| {
+        mailbox.ask(act(|_, cx| cx.vitals().link("redis", "localhost:6379").up()), LONG).await.unwrap();
+        mailbox.tell(boom()).unwrap();
+        until_incarnation(&tree, "a", 2).await;
+        until_incarnation(&tree, "pool", 2).await;
+        let snapshot = tree.snapshot();
+        let text = serde_json::to_string(&snapshot).unwrap();
+        assert_eq!(serde_json::from_str::<TreeSnapshot>(&text).unwrap(), snapshot);
+        assert!(snapshot.seq > 0 && snapshot.captured_at_ms >= snapshot.root.started_ms);
+        let root = &snapshot.root;
+        assert_eq!((root.kind.as_str(), root.strategy.as_deref()), ("supervisor", Some("rest_for_one")));
+        assert_eq!((root.intensity, root.period_ms), (Some(1000), Some(60_000)));
+        let a = root.find("test/a").unwrap();
+        assert_eq!((a.id.as_str(), a.label.as_deref(), a.kind.as_str()), ("a", Some("directory_1"), "actor"));
+        assert_eq!((a.restart.as_str(), a.pausable, a.restarts), ("transient", true, 1));
+        assert_eq!(a.link.as_ref().unwrap().endpoint, "localhost:6379");
+        let mut paths = Vec::new();
+        root.walk(&mut |node| paths.push(node.path.as_str()));
+        assert_eq!(paths, ["test", "test/a", "test/pool", "test/pool/0", "test/pool/1"]);
+        for event in tree.events(0) {
+            let text = serde_json::to_string(&event).unwrap();
+            assert_eq!(serde_json::from_str::<orchestrator_supervise::Event>(&text).unwrap(), event);
+        }
+    });
+}
+
+#[test]
+fn work_in_hand_is_shown_and_gone_when_done() {
+    let (mailbox, child) = noting("a", &Journal::default());
+    TestTree::run(spec(child), async |tree| {
+        let (open, opened) = oneshot::channel::<()>();
+        let gate = Do(Box::new(|_, cx| {
+            // Neither a part of the work that is over, nor one that lasts, hides the message.
+            drop(cx.vitals().hold("part"));
+            let part = cx.vitals().hold("another part");
+            let work = async move {
+                let _part = part;
+                opened.await
+            };
+            cx.atomically(work, |_, _, _| ())
+        }));
+        mailbox.tell(gate).unwrap();
+        let in_hand = || tree.node("a").unwrap().in_hand;
+        eventually("it is in hand", || in_hand().is_some_and(|work| work.name == "Do")).await;
+        drop(open);
+        eventually("it is done", || in_hand().is_none()).await;
+    });
+}
+
+#[test]
+fn waiting_and_handling_are_counted_per_message_type() {
+    let (mailbox, child) = noting("a", &Journal::default());
+    TestTree::run(spec(child), async |tree| {
+        for n in 0..5 {
+            ping(&mailbox, n).await.unwrap();
+        }
+        let slow =
+            Do(Box::new(|_, cx| cx.atomically(tokio::time::sleep(Duration::from_millis(3)), |_, (), _| ())));
+        mailbox.ask(slow, LONG).await.unwrap();
+        let shown = tree.node("a").unwrap().mailboxes.remove(0);
+        assert_eq!((shown.handled, shown.high_water, shown.depth), (6, 1, 0));
+        let count = |name: &str| shown.messages.iter().find(|stats| stats.name == name).unwrap();
+        assert_eq!((count("Ping").count, count("Do").count), (5, 1));
+        assert!(count("Do").handling_us[0] >= 2048, "{:?}", count("Do"));
+        assert!(count("Ping").wait_us[0] > 0 && count("Ping").wait_us[0] <= count("Ping").wait_us[2]);
+    });
+}
+
+#[test]
+fn figures_survive_restarts() {
+    let (mailbox, child) = noting("a", &Journal::default());
+    TestTree::run(spec(child), async |tree| {
+        for round in 1..4 {
+            let count = act(|_, cx| {
+                cx.vitals().declare("rows", "rows", FigureKind::Counter).add(5);
+                cx.vitals().declare("open_files", "files", FigureKind::Gauge).set(2);
+            });
+            mailbox.ask(count, LONG).await.unwrap();
+            let figures = tree.node("a").unwrap().figures;
+            let values: Vec<_> = figures.iter().map(|figure| (figure.name.as_str(), figure.value)).collect();
+            assert_eq!(values, [("rows", 5 * round), ("open_files", 2)]);
+            command(&tree, "a", Verb::Restart).await;
+        }
+    });
+}
+
+#[test]
+fn the_last_note_survives_a_restart_and_is_one_short_text() {
+    let (mailbox, child) = noting("a", &Journal::default());
+    TestTree::run(spec(child), async |tree| {
+        assert_eq!(tree.node("a").unwrap().note, None);
+        let note = act(|_, cx| {
+            cx.vitals().note("the first");
+            cx.vitals().note("é".repeat(1_000));
+        });
+        mailbox.ask(note, LONG).await.unwrap();
+        command(&tree, "a", Verb::Restart).await;
+        let note = tree.node("a").unwrap().note.unwrap();
+        let text = format!("{} (1526 bytes left out)", "é".repeat(237));
+        assert_eq!((note.text, note.at_ms > 0), (text, true));
+    });
+}
+
+#[test]
+fn timings_are_kept_apart_by_label_and_survive_restarts() {
+    let (mailbox, child) = noting("a", &Journal::default());
+    TestTree::run(spec(child), async |tree| {
+        for round in 1..4 {
+            let count = act(|_, cx| {
+                let get = cx.vitals().declare_timing("call_duration", ("method", "get"));
+                let add = cx.vitals().declare_timing("call_duration", ("method", "add"));
+                get.record(Duration::from_micros(900));
+                [1, 900].iter().for_each(|us| add.record(Duration::from_micros(*us)));
+            });
+            mailbox.ask(count, LONG).await.unwrap();
+            let shown = tree.node("a").unwrap().timings;
+            let shown: Vec<_> = shown.iter().map(|one| (one.value.as_str(), one.count, one.us)).collect();
+            assert_eq!(shown, [("get", round, [1024; 3]), ("add", 2 * round, [1, 1024, 1024])]);
+            command(&tree, "a", Verb::Restart).await;
+        }
+        // An older instance's tree has none.
+        let mut old = serde_json::to_value(tree.node("a").unwrap()).unwrap();
+        old.as_object_mut().unwrap().remove("timings").unwrap();
+        assert!(serde_json::from_value::<NodeSnapshot>(old).unwrap().timings.is_empty());
+    });
+}
+
+#[test]
+fn figures_of_peers_are_kept_apart_up_to_a_bound() {
+    let (mailbox, child) = noting("a", &Journal::default());
+    TestTree::run(spec(child), async |tree| {
+        let count = act(|_, cx| {
+            let of = |peer: &str| {
+                cx.vitals().declare_of("events", "events", FigureKind::Counter, ("worker", peer))
+            };
+            (0..LABELS_MAX).for_each(|n| of(&format!("w{n}")).add(1));
+            of("late").add(3);
+            of("later").add(4);
+            of("w7").add(1);
+            cx.vitals().retire(("worker", "w9"));
+            of("later").add(5);
+        });
+        mailbox.ask(count, LONG).await.unwrap();
+        let figures = tree.node("a").unwrap().figures;
+        let value = |peer: &str| {
+            let of = |one: &&FigureSnapshot| one.label.as_ref().is_some_and(|label| label.value == peer);
+            figures.iter().find(of).map(|one| one.value)
+        };
+        assert_eq!(figures.len(), LABELS_MAX + 1);
+        assert_eq!([value("w7"), value("w8"), value("w9")], [Some(2), Some(1), None]);
+        assert_eq!([value(OTHERS), value("late"), value("later")], [Some(7), None, Some(5)]);
+    });
+}
+
+#[test]
+fn an_idle_link_is_neither_up_nor_trouble() {
+    let (mailbox, child) = noting("a", &Journal::default());
+    TestTree::run(spec(child), async |tree| {
+        let rest = act(|_, cx| {
+            let link = cx.vitals().link("zmq", "detector:9999");
+            link.down("connection refused", Duration::from_secs(1));
+            link.idle();
+        });
+        mailbox.ask(rest, LONG).await.unwrap();
+        let link = tree.node("a").unwrap().link.unwrap();
+        assert_eq!((link.state.as_str(), link.reason), ("idle", None));
+    });
+}
+
+#[test]
+fn a_link_is_news_when_it_changes() {
+    let (mailbox, child) = noting("a", &Journal::default());
+    TestTree::run(spec(child), async |tree| {
+        let seq = tree.event_log().newest();
+        let report = act(|_, cx| {
+            let link = cx.vitals().link("amqp", "broker:5672");
+            for attempt in 1..4 {
+                link.connecting(attempt);
+                link.down("connection refused", Duration::from_secs(1));
+            }
+            link.down("wrong password", Duration::from_secs(5));
+            link.up();
+            link.up();
+            link.down("connection refused", Duration::from_secs(9));
+        });
+        mailbox.ask(report, LONG).await.unwrap();
+        let down = |reason: &str| EventKind::LinkDown { reason: reason.to_owned() };
+        let news: Vec<_> = tree.events(seq).into_iter().map(|event| event.kind).collect();
+        let refused = down("connection refused");
+        assert_eq!(news, [refused.clone(), down("wrong password"), EventKind::LinkUp, refused]);
+        let link = tree.node("a").unwrap().link.unwrap();
+        assert_eq!((link.state.as_str(), link.reason.as_deref()), ("down", Some("connection refused")));
+        assert!(link.retry_in_ms.unwrap() > 5_000);
+    });
+}
+
+#[test]
+fn texts_of_peers_are_limited_and_escaped_where_they_enter() {
+    let (mailbox, child) = noting("a", &Journal::default());
+    TestTree::run(spec(child), async |tree| {
+        let said = || format!("no\n\u{1b}[31m\u{202e}{}", "x".repeat(3_000_000));
+        let report = act(move |_, cx| {
+            cx.vitals().link("postgres", "db:5432").down(said(), Duration::from_secs(1));
+            cx.vitals().note(said());
+        });
+        mailbox.ask(report, LONG).await.unwrap();
+        let node = tree.node("a").unwrap();
+        let reason = node.link.as_ref().unwrap().reason.clone().unwrap();
+        assert!(reason.starts_with(r"no\n\u{1b}[31m\u{202e}xxx"), "{reason}");
+        assert!(reason.ends_with("bytes left out)") && reason.len() <= TEXT_MAX, "{reason}");
+        let seq = tree.event_log().newest();
+        mailbox.tell(act(|_, _| panic!("{}", "y".repeat(3_000_000)))).unwrap();
+        until_incarnation(&tree, "a", 2).await;
+        assert!(tree.events(seq).iter().any(|event| event.kind.name() == "exited"));
+        let text = serde_json::to_string(&(tree.snapshot(), tree.events(0))).unwrap();
+        assert!(text.len() < 20_000 && !text.contains('\u{202e}'), "{} bytes", text.len());
+        let origin = Origin { by: "a\nb".to_owned(), reason: "z".repeat(9_000) };
+        tree.command("a", Verb::Restart, &origin).await.unwrap();
+        let commanded = |event: &Event| match &event.kind {
+            EventKind::Commanded { by, reason, .. } => by == r"a\nb" && reason.len() <= TEXT_MAX,
+            _ => false,
+        };
+        event_after(&tree, seq, "the command", commanded).await;
+    });
+}
+
+#[test]
+fn a_link_does_not_stay_up_when_its_child_ends() {
+    let (mailbox, child) = noting("a", &Journal::default());
+    TestTree::run(spec(child), async |tree| {
+        let up = || act(|_, cx| cx.vitals().link("amqp", "broker:5672").up());
+        mailbox.ask(up(), LONG).await.unwrap();
+        mailbox.tell(boom()).unwrap();
+        until_incarnation(&tree, "a", 2).await;
+        assert_eq!(tree.node("a").unwrap().link.unwrap().state, "connecting");
+        let seq = tree.event_log().newest();
+        mailbox.ask(up(), LONG).await.unwrap();
+        event_after(&tree, seq, "link up", |event| event.kind == EventKind::LinkUp).await;
+    });
+}
+
+/// Many threads write; the number of the newest event never falls behind the ring.
+#[test]
+fn nobody_who_waits_for_events_misses_one() {
+    let (mailbox, child) = noting("a", &Journal::default());
+    TestTree::run(spec(child), async |tree| {
+        let vitals = tree.vitals("a").unwrap();
+        mailbox.ask(act(|_, cx| drop(cx.vitals().link("x", "y"))), LONG).await.unwrap();
+        let (writers, rounds) = (4, 500);
+        let log: EventLog = tree.event_log().clone();
+        let first = log.newest();
+        std::thread::scope(|scope| {
+            for writer in 0..writers {
+                let link = vitals.link("x", "y");
+                scope.spawn(move || {
+                    (0..rounds).for_each(|n| link.down(format!("{writer} {n}"), Duration::ZERO));
+                });
+            }
+            while log.newest() < first + writers * rounds {
+                let newest = log.newest();
+                assert!(log.newest() >= newest, "it only grows");
+                std::thread::yield_now();
+            }
+        });
+        assert_eq!(log.since(first).len() as u64, writers * rounds);
+    });
+}

@@ -1,0 +1,6 @@
+//! The admin endpoint of the real binary: access, events, overload, and the views of the command line.
+
+mod access;
+mod events;
+mod overload;
+mod views;

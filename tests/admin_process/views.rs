@@ -1,0 +1,201 @@
+//! What an operator looks at besides the tree: `top`, `graph`, and completions for the shell.
+
+mod foreign;
+
+use std::{
+    io::{BufRead, BufReader},
+    process::Stdio,
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
+    thread,
+};
+
+use orchestrator_harness::{Instance, Site, eventually, http};
+use serde_json::Value;
+
+fn site() -> Site {
+    Site::new(env!("CARGO_BIN_EXE_orchestrator"))
+}
+
+fn rows(site: &Site, arguments: &[&str]) -> Vec<Value> {
+    let all = [&["top", "--once", "--json", "--interval", "0.5"], arguments].concat();
+    let (code, out, err) = site.cli(&all);
+    assert_eq!(code, 0, "{err}");
+    serde_json::from_str::<Value>(&out).expect("JSON").as_array().expect("rows").clone()
+}
+
+#[test]
+fn top_shows_what_works() {
+    let site = site();
+    let _instance = site.start();
+    let done = AtomicBool::new(false);
+    let busy = thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut worker = site.worker();
+            while !done.load(Relaxed) {
+                worker.ready();
+            }
+        });
+        let busy = rows(&site, &["--sort", "rate"]);
+        done.store(true, Relaxed);
+        busy
+    });
+    // Requests wait in the store's inbox: nothing is busier.
+    assert_eq!(busy[0]["path"], "orchestrator/queue/sqlite", "{busy:?}");
+    assert!(busy[0]["rate"].as_f64() > Some(10.0), "{}", busy[0]);
+    let all = rows(&site, &[]);
+    assert_eq!(all.len(), 10, "one row a child: {all:?}");
+    assert_eq!(all[0]["path"], "orchestrator");
+    let linked = rows(&site, &["queue", "--filter", "sqlite up"]);
+    assert_eq!(linked.len(), 1, "{linked:?}");
+    let (code, _, err) = site.cli(&["top", "no/such", "--once"]);
+    assert_eq!(code, 4, "{err}");
+    let (code, _, err) = site.cli(&["top", "--interval", "0"]);
+    assert_eq!(code, 2, "{err}");
+}
+
+/// It stays, over a restart of what it looks at, and ends with its reader.
+#[test]
+fn top_outlives_the_process_it_watches() {
+    let site = site();
+    let instance = site.start();
+    let mut top = std::process::Command::new(site.binary())
+        .args(["top", "--interval", "0.1", "--socket"])
+        .arg(site.admin_socket())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("start top");
+    let mut lines = BufReader::new(top.stdout.take().expect("piped")).lines();
+    let mut await_line = |wanted: &str| {
+        let found = lines.by_ref().map_while(Result::ok).find(|line| line.contains(wanted));
+        assert!(found.is_some(), "top ended before it said {wanted:?}");
+    };
+    await_line("orchestrator/queue/watcher");
+    instance.kill_nine();
+    await_line("cannot reach");
+    let again: Instance = site.start();
+    await_line("orchestrator/queue/watcher");
+    drop(lines);
+    let ended =
+        orchestrator_harness::wait_for("top to end with its reader", || top.try_wait().expect("ours"));
+    assert_eq!(ended.code(), Some(0));
+    assert!(again.terminate().success());
+}
+
+/// What an operator did is in every view: tree, events, audit log and metrics.
+#[test]
+fn a_restart_shows_up_everywhere() {
+    let site = site();
+    let audit = site.path().join("audit.jsonl");
+    let site = site.set(&format!("admin.audit_file={}", audit.display()));
+    let _instance = site.start();
+    // Workers are served before the watcher's first start, which would be the one that the command asks for.
+    eventually("all children to run", || site.snapshot().is_some_and(|tree| tree.runs()));
+    let (code, out, err) = site.cli(&["restart", "queue/watcher", "--reason", "new input directory"]);
+    assert_eq!(code, 0, "{out}{err}");
+
+    let node = http(&site.admin_socket(), "GET", "/v1/tree/queue/watcher", &[], "").json();
+    let node = node.get("root").unwrap_or(&node);
+    assert_eq!((&node["restarts"], &node["incarnation"]), (&Value::from(1), &Value::from(2)), "{node}");
+
+    let tail = ["tail", "queue/watcher", "--no-follow", "-n", "100", "--json"];
+    let (code, out, err) = site.cli(&tail);
+    assert_eq!(code, 0, "{err}");
+    let events: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let commanded = events.iter().find(|event| event["event"] == "commanded").expect("the command");
+    assert_eq!(
+        (&commanded["verb"], &commanded["reason"]),
+        (&"restart".into(), &"new input directory".into())
+    );
+    assert!(events.iter().all(|event| event["path"] == "orchestrator/queue/watcher"), "{out}");
+    let (_, words, _) = site.cli(&["tail", "--no-follow", "-n", "100", "--kind", "commanded"]);
+    assert_eq!(words.lines().count(), 1, "{words}");
+    assert!(words.contains("reason=\"new input directory\"") && words.contains('Z'), "{words}");
+
+    let text = std::fs::read_to_string(&audit).expect("an audit log");
+    let line: Value = serde_json::from_str(text.trim()).expect("one line");
+    assert_eq!(line["path"], "orchestrator/queue/watcher");
+    assert_eq!(
+        (&line["verb"], &line["reason"], &line["outcome"]),
+        (&"restart".into(), &"new input directory".into(), &"ok".into())
+    );
+
+    let metrics = http(&site.admin_socket(), "GET", "/metrics", &[], "").body;
+    assert!(
+        metrics.contains("orchestrator_child_restarts_total{path=\"orchestrator/queue/watcher\"} 1"),
+        "{metrics}"
+    );
+    assert!(
+        metrics.contains("orchestrator_admin_audit_lines_total{path=\"orchestrator/admin\"} 1"),
+        "{metrics}"
+    );
+}
+
+/// It goes on over a restart of the process, whose numbers begin anew, and ends with its reader.
+#[test]
+fn tail_outlives_the_process_it_watches() {
+    let site = site();
+    let instance = site.start();
+    let mut tail = std::process::Command::new(site.binary())
+        .args(["tail", "-n", "0", "--socket"])
+        .arg(site.admin_socket())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("start tail");
+    let mut lines = BufReader::new(tail.stdout.take().expect("piped")).lines();
+    let mut await_line = |wanted: &str| {
+        let found = lines.by_ref().map_while(Result::ok).find(|line| line.contains(wanted));
+        assert!(found.is_some(), "tail ended before it said {wanted:?}");
+    };
+    let reader = thread::spawn({
+        let socket = site.admin_socket();
+        move || {
+            // Until tail listens, nobody hears it.
+            for n in 0.. {
+                let path =
+                    format!("/v1/actors/queue/inotify/{}", if n % 2 == 0 { "pause" } else { "resume" });
+                if orchestrator_harness::try_http(&socket, "POST", &path, &[], "{}").is_err() {
+                    break;
+                }
+            }
+        }
+    });
+    await_line("orchestrator/queue/inotify  paused");
+    instance.kill_nine();
+    reader.join().expect("it ends with the process");
+    await_line("connection lost");
+    let again: Instance = site.start();
+    await_line("orchestrator/queue/watcher  started  incarnation=1");
+    drop(lines);
+    let poked = http(&site.admin_socket(), "POST", "/v1/actors/queue/inotify/pause", &[], "{}");
+    assert_eq!(poked.status, 200, "{}", poked.body);
+    let ended =
+        orchestrator_harness::wait_for("tail to end with its reader", || tail.try_wait().expect("ours"));
+    assert_eq!(ended.code(), Some(0));
+    assert!(again.terminate().success());
+}
+
+#[test]
+fn graph_has_a_node_and_an_edge_for_every_child() {
+    let site = site();
+    let _instance = site.start();
+    let (code, out, err) = site.cli(&["graph"]);
+    assert_eq!(code, 0, "{err}");
+    assert!(out.starts_with("digraph") && out.trim_end().ends_with('}'), "{out}");
+    assert_eq!(out.matches("[label=").count(), 10, "{out}");
+    assert_eq!(out.matches(" -> ").count(), 9, "{out}");
+    assert!(out.contains("\"orchestrator/queue\" -> \"orchestrator/queue/sqlite\";"), "{out}");
+    let (_, part, _) = site.cli(&["graph", "queue/sqlite"]);
+    assert_eq!(part.matches("[label=").count(), 1, "{part}");
+}
+
+#[test]
+fn completions_know_every_command() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let (code, out, err) = site().cli(&["completions", shell]);
+        assert_eq!(code, 0, "{shell}: {err}");
+        for word in ["requeue", "nixpkgs-update-supervisor", "completions"] {
+            assert!(out.contains(word), "{shell}: no {word}");
+        }
+    }
+    assert_eq!(site().cli(&["completions", "cmd.exe"]).0, 2);
+}

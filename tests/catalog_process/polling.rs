@@ -1,0 +1,339 @@
+//! Looks that never pause, and rules that cannot be followed beside rules that can.
+
+use std::{
+    fs,
+    time::{Duration, Instant},
+};
+
+use orchestrator_harness::{CatalogSite, Ermrest, Faktory, Rabbit, WHOLE_RULE, eventually, free_port};
+use rustix::process::Signal;
+use serde_json::json;
+
+const BINARY: &str = env!("CARGO_BIN_EXE_orchestrator");
+
+fn named(name: &str, from: &str, to: &str) -> String {
+    WHOLE_RULE.replace("\"work\"", &format!("{name:?}")).replace(from, to)
+}
+
+/// Looks of one rule, in the order of their coming.
+fn looks(server: &Ermrest) -> usize {
+    server.requests().iter().filter(|request| request["method"] == "GET").count()
+}
+
+/// The original sleeps 5, 25, 125 .. seconds between two tries to reach the broker, and does not poll meanwhile.
+#[test]
+fn polling_every_250_ms_goes_on_while_the_broker_is_away() {
+    let server = Ermrest::start(&[]);
+    let nobody = format!("amqp://guest:guest@127.0.0.1:{}/%2f", free_port());
+    let site = CatalogSite::new(BINARY, &server).notices(&nobody).key("poll_secs = 0.25").rule(WHOLE_RULE);
+    let instance = site.start();
+    eventually("looks", || looks(&server) > 8);
+    let (before, begun) = (looks(&server), Instant::now());
+    eventually("forty looks more", || looks(&server) >= before + 40);
+    // Ten seconds, and what a busy machine adds.
+    assert!(begun.elapsed() > Duration::from_secs(9), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+    assert_eq!(
+        server.answered("GET", 200),
+        2,
+        "candidates, and what others hold: all else was as it had been"
+    );
+    let status = site.status();
+    assert_eq!(status["notices"]["there"], false);
+    let (_, tree, _) = site.site().cli(&["tree", "catalog"]);
+    assert!(tree.contains("notices") && tree.contains("rabbitmq"), "{tree}");
+    assert!(instance.terminate().success());
+}
+
+#[test]
+fn a_broker_that_speaks_tls_is_checked_against_the_sites_own_authorities() {
+    let (server, broker) = (Ermrest::start(&[]), Rabbit::shared());
+    broker.vhost("secured");
+    let site = CatalogSite::new(BINARY, &server).notices(&broker.secured_url_of("secured")).rule(WHOLE_RULE);
+    let instance = site.start();
+    let refused = || site.site().cli(&["tree", "catalog", "--json"]).1.contains("certificate");
+    eventually("an authority that is not known to be told", refused);
+    assert!(instance.terminate().success());
+    let site = site.key(&format!("ca_file = {:?}", Faktory::authority()));
+    let instance = site.start();
+    eventually("notices to come", || site.status()["notices"]["there"] == true);
+    assert!(instance.terminate().success());
+}
+
+#[test]
+fn a_broker_whose_name_is_not_known_ends_nothing() {
+    let server = Ermrest::start(&[]);
+    let site = CatalogSite::new(BINARY, &server)
+        .notices("amqp://guest:guest@no-such-host.invalid:5672/%2f")
+        .rule(WHOLE_RULE);
+    let _instance = site.start();
+    server.insert_foo(3, "actionable");
+    eventually("rows to be complete", || server.rows("Foo").iter().all(|row| row["state"] == "complete"));
+    let (_, tree, _) = site.site().cli(&["tree", "catalog", "--json"]);
+    assert!(tree.contains("no-such-host.invalid"), "{tree}");
+}
+
+#[test]
+fn a_catalog_whose_name_is_not_known_is_waited_for() {
+    let site = CatalogSite::at(BINARY, "http://no-such-host.invalid/ermrest/catalog/1").rule(WHOLE_RULE);
+    let instance = site.start();
+    eventually("it to be missed", || site.rule_status("work")["phase"] == "waiting");
+    assert!(
+        site.rule_status("work")["reason"]
+            .as_str()
+            .is_some_and(|reason| reason.contains("no-such-host.invalid"))
+    );
+    assert!(instance.terminate().success());
+}
+
+#[test]
+fn rules_that_the_server_refuses_are_parked_and_the_others_go_on() {
+    let server = Ermrest::start(&[]);
+    let site = CatalogSite::new(BINARY, &server)
+        .rule(WHOLE_RULE)
+        .rule(&named("column", "state=actionable", "nothing=1&state=actionable"))
+        .rule(&named("table", "\"Foo\"", "\"Nowhere\""))
+        .rule(&named("syntax", "state=actionable", "state=="));
+    let _instance = site.start();
+    server.insert_foo(5, "actionable");
+    for (rule, code) in [("column", "409"), ("table", "409"), ("syntax", "400")] {
+        eventually("it to be parked", || site.rule_status(rule)["phase"] == "parked");
+        let reason = site.rule_status(rule)["reason"].clone();
+        assert!(reason.as_str().is_some_and(|reason| reason.contains(code)), "{rule}: {reason}");
+    }
+    eventually("rows to be complete", || server.rows("Foo").iter().all(|row| row["state"] == "complete"));
+    let (_, page, _) = site.site().cli(&["catalog", "status"]);
+    assert!(page.contains("table: parked: ") && page.contains("Nowhere"), "{page}");
+    // A parked rule is not asked for again and again.
+    let refused = server.answered("GET", 409) + server.answered("GET", 400);
+    let before = looks(&server);
+    eventually("looks of the other", || looks(&server) >= before + 10);
+    assert_eq!(server.answered("GET", 409) + server.answered("GET", 400), refused);
+}
+
+#[test]
+fn a_catalog_that_is_not_there_parks_its_rules_and_comes_back_by_order() {
+    let server = Ermrest::start(&[]);
+    let url = server.url().replace("/catalog/1", "/catalog/77");
+    let site = CatalogSite::at(BINARY, &url).rule(WHOLE_RULE);
+    let mut instance = site.start();
+    eventually("it to be parked", || site.rule_status("work")["phase"] == "parked");
+    let (code, out, _) = site.site().cli(&["catalog", "run-once", "work"]);
+    assert_eq!(code, 0);
+    assert!(out.contains("work is parked") && out.contains("404"), "{out}");
+    assert!(instance.ended().is_none());
+}
+
+#[test]
+fn whoever_is_not_let_in_reads_its_credentials_again_and_goes_on() {
+    let server = Ermrest::start(&["--token", "token-first"]);
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("token");
+    fs::write(&file, "token-first").expect("write");
+    let site = CatalogSite::new(BINARY, &server).key(&format!("token_file = {file:?}")).rule(WHOLE_RULE);
+    let _instance = site.start();
+    server.insert("Foo", &json!([{ "id": 1, "state": "actionable" }]), "token-first");
+    let complete = |rows: usize| {
+        eventually("rows to be complete", || {
+            server.rows("Foo").iter().filter(|row| row["state"] == "complete").count() == rows
+        });
+    };
+    complete(1);
+    // Renewed before anybody notices: asked once more, with what the file has now.
+    fs::write(&file, "token-second").expect("write");
+    server.fault(&json!({ "token": "token-second" }));
+    server.insert("Foo", &json!([{ "id": 2, "state": "actionable" }]), "token-second");
+    complete(2);
+    server.fault(&json!({ "token": "token-third" }));
+    eventually("it to wait", || site.rule_status("work")["phase"] == "waiting");
+    let reason = site.rule_status("work")["reason"].clone();
+    assert!(
+        reason.as_str().is_some_and(|reason| reason.contains("401") && !reason.contains("token-second")),
+        "{reason}"
+    );
+    fs::write(&file, "token-third").expect("write");
+    server.insert("Foo", &json!([{ "id": 3, "state": "actionable" }]), "token-third");
+    let (code, _, error) = site.site().cli(&["catalog", "run-once", "work"]);
+    assert_eq!(code, 0, "{error}");
+    complete(3);
+    assert!(!site.site().log().contains("token-second"), "no secret in the log");
+}
+
+#[test]
+fn rules_change_while_it_runs() {
+    let server = Ermrest::start(&[]);
+    let mut site = CatalogSite::new(BINARY, &server)
+        .rule(WHOLE_RULE)
+        .rule("handler = { kind = \"command\", argv = [\"/bin/sh\", \"-c\", 'cat >/dev/null; sleep 1'] }\n");
+    let instance = site.start();
+    server.insert_foo(4, "actionable");
+    eventually("rows to be worked on", || site.rule_status("work")["working"] == 4);
+    // The rule is gone, another one is there: what was begun is finished.
+    site.forget_rules();
+    site.add_rule(&named("other", "state=actionable", "state=other"));
+    site.write();
+    instance.signal(Signal::HUP);
+    eventually("the other rule", || site.rule_status("other").is_object());
+    assert!(site.rule_status("work").is_null() || site.rule_status("work")["phase"] != "idle");
+    eventually("rows to be complete", || server.rows("Foo").iter().all(|row| row["state"] == "complete"));
+    server.insert("Foo", &json!([{ "id": 10, "state": "other" }, { "id": 11, "state": "actionable" }]), "");
+    let state =
+        |id: u32| server.rows("Foo").iter().find(|row| row["id"] == id).expect("a row")["state"].clone();
+    eventually("the other's row to be complete", || state(10) == "complete");
+    assert_eq!(state(11), "actionable", "nobody's any more");
+    assert!(site.site().log().contains("catalog.lab.rule"), "{}", site.site().log());
+    // What is wrong changes nothing.
+    site.add_rule("claim.set.state = \"$nonsense\"\n");
+    site.write();
+    instance.signal(Signal::HUP);
+    eventually("it to be refused", || site.site().log().contains("configuration refused"));
+    assert!(site.rule_status("other").is_object());
+    assert!(instance.terminate().success());
+}
+
+#[test]
+fn a_pause_claims_nothing_and_a_check_writes_nothing() {
+    let server = Ermrest::start(&[]);
+    let site = CatalogSite::new(BINARY, &server).rule(WHOLE_RULE);
+    let _instance = site.start();
+    let (code, _, error) = site.site().cli(&["catalog", "pause", "work"]);
+    assert_eq!(code, 0, "{error}");
+    server.insert_foo(2, "actionable");
+    let config = site.write().display().to_string();
+    let (code, page, error) = site.site().cli(&["catalog", "check", "--config", &config]);
+    assert_eq!(code, 0, "{error}");
+    let url = server.url();
+    let query = format!("GET {url}/entity/Foo/state=actionable@sort(id)?limit=100");
+    assert!(page.contains(&query) && page.contains("2 rows"), "{page}");
+    let (code, _, refused) = site.site().cli(&["catalog", "run-once", "work"]);
+    assert!(code != 0 && refused.contains("paused"), "{refused}");
+    assert!(server.rows("Foo").iter().all(|row| row["state"] == "actionable"));
+    assert_eq!(server.answered("PUT", 200), 0);
+    let (code, _, error) = site.site().cli(&["catalog", "resume"]);
+    assert_eq!(code, 0, "{error}");
+    eventually("rows to be complete", || server.rows("Foo").iter().all(|row| row["state"] == "complete"));
+}
+
+/// A mistake that shows in the rule alone is refused before anything is asked: by `check`, by `catalog check` and at startup.
+#[test]
+fn a_rule_whose_result_is_its_own_candidate_is_refused_before_it_asks() {
+    let server = Ermrest::start(&[]);
+    let site = CatalogSite::new(BINARY, &server).rule(&named(
+        "circle",
+        "state = \"complete\"",
+        "state = \"actionable\"",
+    ));
+    let config = site.write().display().to_string();
+    for command in [&["catalog", "check"][..], &["check"], &["run"]] {
+        let (code, _, error) = site.site().cli(&[command, &["--config", &config]].concat());
+        assert_eq!(code, 78, "{command:?}: {error}");
+        let said = "catalog.lab.rule.circle.done";
+        assert!(
+            error.contains(said) && error.contains("would be claimed without end"),
+            "{command:?}: {error}"
+        );
+    }
+    assert_eq!(server.requests(), Vec::<serde_json::Value>::new());
+}
+
+/// Two rules, each of which makes candidates for the other: neither can tell from itself.
+#[test]
+fn rows_that_come_back_at_once_do_not_keep_the_server_busy() {
+    let server = Ermrest::start(&[]);
+    let circle = |name: &str, from: &str, to: &str| {
+        format!(
+            "[[catalog.rule]]\nname = {name:?}\ntable = \"Foo\"\nfilter = \"state={from}\"\nsort = \"id\"\n\
+             claim.set = {{ state = \"claimed\", claimed_by = \"$token\" }}\ndone.state = {to:?}\n"
+        )
+    };
+    let site = CatalogSite::new(BINARY, &server)
+        .rule(&circle("there", "ping", "pong"))
+        .rule(&circle("back", "pong", "ping"))
+        .rule(WHOLE_RULE);
+    let _instance = site.start();
+    server.insert_foo(20, "ping");
+    // Each row has come back some times, and waits ever longer.
+    eventually("rows to be left alone", || {
+        ["there", "back"].iter().any(|rule| site.rule_status(rule)["recurred"].as_u64() >= Some(40))
+    });
+    let (before, begun) = (server.requests().len(), Instant::now());
+    // The other rule goes on.
+    server.insert("Foo", &json!([{ "id": 1_000, "state": "actionable" }]), "");
+    eventually("the other rule to go on", || {
+        server.rows("Foo").iter().any(|row| row["id"] == 1_000 && row["state"] == "complete")
+    });
+    let looks_before = site.rule_status("work")["looks"].as_u64().expect("a number");
+    eventually("looks of the other rule", || {
+        site.rule_status("work")["looks"].as_u64() >= Some(looks_before + 20)
+    });
+    let (requests, secs) = (server.requests().len() - before, begun.elapsed().as_secs_f64());
+    // Of these some 25 are polls, and it was 3,000.
+    assert!((requests as f64) < 200.0 * secs, "{requests} requests in {secs} s");
+    let log = site.site().log();
+    let told = log.lines().filter(|line| line.contains("is a candidate again at once"));
+    assert!(told.clone().count() <= 4 && told.clone().any(|line| line.contains("Foo")), "{log}");
+}
+
+/// Our own environment may hold secrets; a handler gets what it needs, what the rule passes on and what the rule sets.
+#[test]
+fn a_handler_has_an_environment_of_its_own() {
+    let server = Ermrest::start(&[]);
+    let site = CatalogSite::new(BINARY, &server);
+    let file = site.site().path().join("environment");
+    let script = format!("env > {0}.part; mv {0}.part {0}", file.display());
+    let site = site.rule(WHOLE_RULE).rule(&format!(
+        "handler = {{ kind = \"command\", argv = [\"/bin/sh\", \"-c\", {script:?}], env = {{ MODE = \"S3CR3T-set\", LANG = \"C\" }}, \
+         env_pass = [\"KRB5CCNAME\", \"MISSING\"] }}\n"
+    ));
+    let _instance = site.start_with(&[
+        ("ORCHESTRATOR_TEST_PASSWORD", "S3CR3T"),
+        ("AWS_SECRET_ACCESS_KEY", "S3CR3T"),
+        ("http_proxy", "http://u:S3CR3T@proxy/"),
+        ("PYTHONPATH", "/S3CR3T"),
+        ("WATCHDOG_USEC_OLD", "S3CR3T"),
+        ("KRB5CCNAME", "/tmp/cc"),
+        ("LANG", "de_DE.UTF-8"),
+        ("LC_TIME", "C.UTF-8"),
+        ("TZ", "Europe/Berlin"),
+    ]);
+    server.insert_foo(1, "actionable");
+    eventually("the row to be complete", || server.rows("Foo").iter().all(|row| row["state"] == "complete"));
+    let environment = fs::read_to_string(&file).expect("the handler has run");
+    for line in ["KRB5CCNAME=/tmp/cc", "LANG=C", "LC_TIME=C.UTF-8", "MODE=S3CR3T-set", "TZ=Europe/Berlin"] {
+        assert!(environment.lines().any(|is| is == line), "{line}: {environment}");
+    }
+    let wanted = [
+        "HOME",
+        "KRB5CCNAME",
+        "LANG",
+        "LANGUAGE",
+        "LC_TIME",
+        "LC_ALL",
+        "LC_CTYPE",
+        "LOGNAME",
+        "MODE",
+        "ORCHESTRATOR_ATTEMPT",
+        "ORCHESTRATOR_RULE",
+        "ORCHESTRATOR_TOKEN",
+        "PATH",
+        "SHELL",
+        "TMPDIR",
+        "TZ",
+        "TZDIR",
+        "USER",
+        // The shell's own.
+        "OLDPWD",
+        "PWD",
+        "SHLVL",
+        "_",
+    ];
+    for line in environment.lines() {
+        let name = line.split('=').next().unwrap_or_default();
+        assert!(wanted.contains(&name), "{line}");
+    }
+    // What the rule sets is shown nowhere.
+    let (_, shown, _) = site.site().cli(&["config", "print", "--config", "catalog.toml"]);
+    assert!(shown.contains("MODE") && !shown.contains("S3CR3T"), "{shown}");
+    let (_, tree, _) = site.site().cli(&["tree", "--json"]);
+    assert!(!tree.contains("S3CR3T") && !site.site().log().contains("S3CR3T"));
+}

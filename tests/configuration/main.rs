@@ -1,0 +1,6 @@
+//! Configuration of the real binary: its sources, mistakes, shipped profiles, and the command lines of the originals.
+
+mod dropin;
+mod rejected;
+mod shipped;
+mod sources;

@@ -1,0 +1,49 @@
+//! A panic in any child of an ingester heals within a second, before a mapping, while one begins, in the middle of one and after its
+//! end. Only a scan that was under way is cut short: its workers keep a beginning of it, and nothing wrong. All others are carried
+//! whole, each event once and in order, and an ingester beside it notices nothing.
+//!
+//! An injected panic hits an actor or a task between two steps, and a thread at the next work that it takes in hand: those of an
+//! ingester have none between two mappings. Healing is measured by the process's own clock, from the exit of the child until the
+//! last of its ingester has started again; `rest_for_one`, and `one_for_all` below `scan`, decide who is.
+
+use orchestrator_harness::load::{Dice, seeds};
+
+use crate::panics::{
+    CHILDREN,
+    drill::{Drill, OURS, touches_scans},
+};
+
+/// Each child, and the dice of each round.
+fn drills(drill: impl Fn(&mut Drill, &str, &mut Dice)) {
+    for child in CHILDREN {
+        seeds("ORCHESTRATOR_PANIC_ROUNDS", 1, |seed| {
+            let mut one = Drill::new();
+            drill(&mut one, &format!("{OURS}{child}"), &mut Dice::new(seed));
+            one.judge(child);
+        });
+    }
+}
+
+#[test]
+fn before_in_the_middle_of_and_after_a_mapping() {
+    drills(|drill, path, dice| {
+        drill.panics_before_a_mapping(path);
+        drill.panics_in_the_middle(path, 200 + dice.below(200) as u64);
+        drill.whole();
+        let cut_short = i64::from(touches_scans(path));
+        assert_eq!(drill.broken(), cut_short, "one scan was cut short at the most");
+        drill.panics_before_a_mapping(path);
+        assert_eq!(drill.broken(), cut_short, "a finished scan is not cut short by {path}");
+    });
+}
+
+/// Nothing of the mapping has left by then, so that it is whole, too.
+#[test]
+fn while_a_mapping_begins() {
+    drills(|drill, path, dice| {
+        drill.whole();
+        drill.panics_while_one_begins(path, dice.chance(50));
+        drill.whole();
+        assert_eq!(drill.broken(), 0);
+    });
+}

@@ -1,0 +1,64 @@
+//! What an ingester is given that it should not be given: odd entries and keys in Redis, a Redis that is none, dumps that are none,
+//! bodies that mean nothing, full disks, clocks that jump, and children that stand still. It goes on, and says what was wrong.
+
+mod clock;
+mod disk;
+mod dump;
+mod http;
+mod redis;
+
+use orchestrator_harness::{IngesterSite, ZmtpPeer, eventually, http};
+use serde_json::Value;
+
+const BINARY: &str = env!("CARGO_BIN_EXE_orchestrator");
+/// Nobody listens there.
+const NOWHERE: &str = "tcp://127.0.0.1:1";
+
+/// Uuid of a mapping.
+fn mapping(number: u64) -> String {
+    format!("6277a4d0-975c-4dfe-97be-{number:012x}")
+}
+
+/// Note of a child of the first ingester.
+fn note(site: &IngesterSite, child: &str) -> String {
+    let node =
+        site.site.snapshot().map(|tree| tree.node(&format!("ingester/eiger-ingester/{child}")).clone());
+    let text = node.as_ref().and_then(|node| node.pointer("/note/text").and_then(Value::as_str));
+    text.unwrap_or_default().to_owned()
+}
+
+/// A worker's name is its own text: escaped wherever people read it, and as it is where workers do.
+#[test]
+fn names_of_workers_are_escaped_for_who_reads_them() {
+    let site = IngesterSite::new(BINARY, NOWHERE, "");
+    let _instance = site.start();
+    let name = "w\u{1b}[2J\n\u{202e}\u{9b}";
+    let mut worker = ZmtpPeer::dial(site.port, "DEALER", name).expect("it listens");
+    worker.send(&[&[7, 7, 7, 7, 7, 7, 0x47, 7, 0x87, 7, 7, 7, 7, 7, 7, 7]]).expect("it is taken");
+    let listed = || {
+        let presence = site.controller().presence()?;
+        let workers = presence["connected_workers"].as_object()?;
+        workers.values().next().map(|worker| worker["name"].clone())
+    };
+    eventually("it is in the key as it is", || listed().is_some_and(|listed| listed == name));
+    let socket = site.site.admin_socket();
+    let get = |path: &str| http(&socket, "GET", path, &["Accept: application/json"], "").body;
+    let escaped = "w\\u{1b}[2J\\n\\u{202e}\\u{9b}";
+    eventually("it has figures", || get("/v1/tree").contains(&escaped.replace('\\', "\\\\")));
+    let json = ["Content-Type: application/json"];
+    let status =
+        http(&socket, "POST", "/v1/consoles/ingester/eiger-ingester/ingester/status", &json, "{}").json();
+    assert_eq!(status["workers"][0]["worker"], escaped, "{status}");
+    for told in [get("/v1/tree"), get("/metrics"), status.to_string(), site.site.log()] {
+        let raw = |c: char| matches!(c, '\u{1b}' | '\u{202e}' | '\u{9b}');
+        assert!(!told.contains(raw) && !told.contains("\\u001b"), "{told}");
+    }
+    // Who it was is told where its connection is.
+    drop(worker);
+    eventually("its end is logged", || {
+        site.site
+            .log()
+            .lines()
+            .any(|line| line.contains("worker connection ended") && line.contains("127.0.0.1:"))
+    });
+}

@@ -1,0 +1,68 @@
+//! A wall clock that jumps, by libfaketime: what counts seconds must not count those.
+
+use std::{fs, path::PathBuf};
+
+use orchestrator_harness::{IngesterSite, Instance, ZmtpPeer, eventually, wait_for};
+use serde_json::Value;
+
+use super::{BINARY, NOWHERE, mapping};
+
+/// The library, which stands below a directory for each architecture.
+fn library() -> PathBuf {
+    let directories = fs::read_dir("/usr/lib").expect("/usr/lib").map_while(Result::ok);
+    let mut found = directories.map(|entry| entry.path().join("faketime/libfaketimeMT.so.1"));
+    found.find(|path| path.exists()).expect("libfaketimeMT.so.1 is missing: install faketime")
+}
+
+/// The workers that the ingester lists.
+fn listed(site: &IngesterSite) -> Vec<Value> {
+    let presence = site.controller().presence().expect("its key is there, whatever the clock does");
+    presence["connected_workers"].as_object().expect("workers").values().cloned().collect()
+}
+
+#[test]
+fn a_clock_that_jumps_neither_forgets_a_worker_nor_keeps_one() {
+    let site = IngesterSite::new(BINARY, NOWHERE, "");
+    let offset = site.site.path().join("offset");
+    let jump = |to: &str| {
+        let new = offset.with_extension("new");
+        fs::write(&new, to).expect("it is written");
+        fs::rename(new, &offset).expect("it is replaced at once");
+    };
+    jump("+0");
+    let mut command = site.site.bare_command();
+    command.args(["run", "--config"]).arg(site.site.path().join("ingester.toml"));
+    command
+        .env("LD_PRELOAD", library())
+        .env("FAKETIME_TIMESTAMP_FILE", &offset)
+        .env("FAKETIME_NO_CACHE", "1");
+    command.env("FAKETIME_DONT_FAKE_MONOTONIC", "1").env("DONT_FAKE_MONOTONIC", "1");
+    let _instance = Instance::spawn(command);
+    wait_for("the ingester is in Redis", || site.controller().presence());
+    let mut worker = ZmtpPeer::dial(site.port, "DEALER", "w").expect("it listens");
+    let uuid = [7, 7, 7, 7, 7, 7, 0x47, 7, 0x87, 7, 7, 7, 7, 7, 7, 7];
+    worker.send(&[&uuid]).expect("it is taken");
+    let seen = |worker: &Value| worker["last_seen"].as_f64().expect("seconds");
+    let first = seen(&wait_for("the worker is listed", || listed(&site).pop()));
+
+    // A day ahead: the worker is heard of at another time, and the key lives on.
+    jump("+1d");
+    let ahead = wait_for("the clock is a day ahead", || {
+        worker.send(&[&uuid]).expect("it is taken");
+        listed(&site).pop().map(|worker| seen(&worker)).filter(|seen| *seen > first + 80_000.0)
+    });
+    site.controller().begin(&mapping(1), &["eiger"]);
+    // Back by two days: who is silent from now on is forgotten after four seconds, and not after two days.
+    jump("-1d");
+    wait_for("the clock is two days back", || {
+        worker.send(&[&uuid]).expect("it is taken");
+        listed(&site).pop().map(|worker| seen(&worker)).filter(|seen| *seen < ahead - 160_000.0)
+    });
+    jump("-3d");
+    drop(worker);
+    eventually("the worker is forgotten", || listed(&site).is_empty());
+    // What is published still expires ten seconds after the last time.
+    site.controller().begin(&mapping(2), &["eiger"]);
+    let left = site.redis.command(&["TTL", "dranspose:ingester:eiger-ingester:config"]);
+    assert!((1..=10).contains(&left.as_i64().expect("seconds")), "{left}");
+}

@@ -1,0 +1,116 @@
+//! A disk that is full, and one that cannot be written: scans go on, and the file is whole as far as it goes.
+
+use std::{
+    fs::{self, File},
+    process::Command,
+};
+
+use orchestrator_harness::{Controller, IngesterSite, SmallDisk, ZmtpPeer, eventually};
+use serde_json::{Value, json};
+
+use super::{BINARY, mapping, note};
+use crate::detector::{Detector, May};
+
+const FRAMES: u64 = 300;
+
+/// Events as an entry of the assignments has them.
+fn events_of(workers: impl Iterator<Item = (u64, Value)>) -> Vec<Value> {
+    workers
+        .map(|(event, workers)| json!({"event_number": event, "assignments": {"eiger": workers}}))
+        .collect()
+}
+
+/// Carries a scan of [`FRAMES`] images, all for one worker, which gets all.
+fn carry(site: &IngesterSite, detector: &Detector, worker: &mut ZmtpPeer, scan: u64) {
+    let controller = site.controller();
+    controller.begin(&mapping(scan), &["eiger"]);
+    let events: Vec<(u64, Value)> = (0..FRAMES + 2).map(|event| (event, json!({"eiger": ["w"]}))).collect();
+    controller.assign(&mapping(scan), &events);
+    eventually("the detector is connected", || {
+        site.site.link("ingester/eiger-ingester/scan/stream_0").state == "up"
+    });
+    detector.start(scan);
+    assert_eq!(detector.images(scan, 0..FRAMES, |_| May::Go), FRAMES);
+    detector.end(scan);
+    for event in 0..FRAMES + 2 {
+        let parts = worker.receive().expect("the next event");
+        let header: Value = serde_json::from_slice(&parts[0]).expect("a header");
+        assert_eq!(header["event_number"], event);
+    }
+    controller.update(&Controller::update_of(&mapping(scan), &[], true));
+    eventually("the end is answered", || controller.is_answered(&mapping(scan)));
+}
+
+#[test]
+fn a_dump_ends_with_a_whole_event_when_its_disk_is_full_or_cannot_be_written() {
+    SmallDisk::with(
+        8,
+        "hostile::disk::a_dump_ends_with_a_whole_event_when_its_disk_is_full_or_cannot_be_written",
+        |disk| {
+            let detector = Detector::new();
+            let dump = disk.path().join("scan.cbors");
+            let site = IngesterSite::new(BINARY, &detector.url(), &format!("dump_path = {dump:?}"));
+            // An ingester that plays the file.
+            let player = format!(
+                "[[ingester]]\nname = \"player\"\nlisten = \"127.0.0.1:{}\"\nredis_url = \"{}\"\n\
+             [[ingester.stream]]\nname = \"eiger\"\nsource = \"replay\"\nfile = {dump:?}\n",
+                orchestrator_harness::free_port(),
+                // In another database: nothing of the first one's is for it.
+                site.redis.url().replace("/0", "/1")
+            );
+            let config = site.site.path().join("ingester.toml");
+            let text = fs::read_to_string(&config).expect("a configuration") + &player;
+            fs::write(&config, text).expect("it is written");
+            let _instance = site.start();
+            let mut worker = ZmtpPeer::dial(site.port, "DEALER", "w").expect("it listens");
+            carry(&site, &detector, &mut worker, 1);
+            let whole = fs::metadata(&dump).expect("the dump").len();
+            let events = FRAMES as i64 + 2;
+
+            // Room for a part of what is written at once.
+            disk.fill();
+            let filler = File::options().write(true).open(disk.path().join("filler")).expect("what fills it");
+            filler.set_len(filler.metadata().expect("its length").len() - (300 << 10)).expect("it shrinks");
+            drop(filler);
+            carry(&site, &detector, &mut worker, 2);
+            assert!(note(&site, "dump").contains("No space left on device"), "{}", note(&site, "dump"));
+            assert_eq!(site.figure("dump", "dump_errors"), 1);
+            assert_eq!(
+                fs::metadata(&dump).expect("the dump").len(),
+                whole,
+                "nothing of half an event is left"
+            );
+
+            let mount = |options: &str| {
+                let done = Command::new("mount").args(["-o", options]).arg(disk.path()).status();
+                assert!(done.expect("mount runs").success());
+            };
+            disk.free();
+            mount("remount,ro");
+            carry(&site, &detector, &mut worker, 3);
+            assert!(note(&site, "dump").contains("Read-only file system"), "{}", note(&site, "dump"));
+            mount("remount,rw");
+            carry(&site, &detector, &mut worker, 4);
+
+            // All of it can be read: the player had it from its beginning.
+            let played = || {
+                let (_, text, _) = site.site.cli(&["tree", "ingester/player/scan/stream_0", "--json"]);
+                let tree: Value = serde_json::from_str(&text).unwrap_or_default();
+                let figures = tree["root"]["figures"].as_array().into_iter().flatten();
+                figures
+                    .filter(|figure| figure["name"] == "items")
+                    .filter_map(|figure| figure["value"].as_i64())
+                    .sum::<i64>()
+            };
+            let entry = json!(events_of((0..2 * events as u64).map(|event| (event, json!([]))))).to_string();
+            let update = Controller::update_of(&mapping(5), &["eiger"], false).to_string();
+            let key = format!("dranspose:assigned:{}", mapping(5));
+            site.redis.transaction(&[
+                &["SELECT", "1"],
+                &["XADD", &key, "*", "data", &entry],
+                &["XADD", "dranspose:controller:updates", "*", "data", &update],
+            ]);
+            eventually("both scans are played", || played() == 2 * events);
+        },
+    );
+}

@@ -1,0 +1,87 @@
+//! Dumps and captures that are none, played back: each ends its own stream only, and takes no memory for what it announces.
+
+use std::{
+    fs::{self, File},
+    io::Write,
+    path::Path,
+};
+
+use orchestrator_harness::{IngesterSite, eventually};
+use serde_json::Value;
+
+use super::{BINARY, NOWHERE, mapping, note};
+
+const MIB: usize = 1 << 20;
+const EVENT: &[u8] = b"\xd9\xd9\xf7\xd9\xa7\x7d";
+/// Most memory that they may take together, MiB: 64 of a file that is read and what a process has anyway.
+const MEMORY_MAX: u64 = 400;
+
+/// An event of stream `name` with one part.
+fn event(number: u8, name: &str) -> Vec<u8> {
+    let mut bytes = [EVENT, &[0x82, number, 0xa1, 0x60 + name.len() as u8]].concat();
+    bytes.extend(name.as_bytes());
+    bytes.extend(b"\xd9\xa7\x7e\x82\x65STINS\x81\x42{}");
+    bytes
+}
+
+/// Files by the stream that plays them: the bytes, how many are behind them (zeros, which the disk need not hold), and what is said.
+fn files() -> Vec<(&'static str, Vec<u8>, u64, &'static str)> {
+    let level = |bytes: &[u8], count: usize| bytes.repeat(count);
+    vec![
+        // Each took 16 bytes of memory for one byte of the file.
+        ("indefinite", [b"\x83".to_vec(), level(b"\x9f", 64 * MIB)].concat(), 0, "neither a dump"),
+        ("arrays", [b"\x83\x9f".to_vec(), level(b"\x81", 64 * MIB)].concat(), 0, "neither a dump"),
+        (
+            "maps",
+            [EVENT.to_vec(), b"\x83\0\xbf".to_vec(), level(b"\xa1", MIB)].concat(),
+            0,
+            "without a count",
+        ),
+        ("tags", level(b"\xc6", MIB), 0, "no event"),
+        // Parts without bytes: 32 bytes of memory for one of the file.
+        ("parts", [b"\x9a\x04\0\0\0".to_vec(), level(b"\x40", 64 * MIB)].concat(), 0, "too many parts"),
+        // What is announced is not waited for.
+        ("long", b"\x81\x5b\0\0\x01\0\0\0\0\0".to_vec(), 2 << 30, "is longer than"),
+        ("elements", b"\x9b\x10\0\0\0\0\0\0\0".to_vec(), 2 << 30, "too many parts"),
+        ("text", [EVENT, b"\x83\0\xa1\x7b\x10\0\0\0\0\0\0\0"].concat(), 2 << 30, "a name that is too long"),
+        ("zeros", Vec::new(), 2 << 30, "neither a dump"),
+        // Events, and then none.
+        ("cut", [event(0, "cut"), event(1, "cut")[..20].to_vec()].concat(), 0, "it was cut off"),
+        ("damaged", [event(0, "damaged"), b"\xf6".to_vec()].concat(), 0, "neither a dump"),
+        ("foreign", event(0, "\u{1b}[2J"), 0, "it holds no stream `foreign`: name the stream like one of"),
+    ]
+}
+
+fn write(path: &Path, bytes: &[u8], behind: u64) {
+    let mut file = File::create(path).expect("a file");
+    file.write_all(bytes).expect("it is written");
+    file.set_len(bytes.len() as u64 + behind).expect("a longer file");
+}
+
+#[test]
+fn a_file_that_is_no_dump_ends_its_stream_and_takes_no_memory() {
+    let site = IngesterSite::new(BINARY, NOWHERE, "");
+    let config = site.site.path().join("ingester.toml");
+    let mut text = fs::read_to_string(&config).expect("a configuration");
+    for (name, bytes, behind, _) in files() {
+        let path = site.site.path().join(format!("{name}.cbors"));
+        write(&path, &bytes, behind);
+        text += &format!("[[ingester.stream]]\nname = \"{name}\"\nsource = \"replay\"\nfile = {path:?}\n");
+    }
+    fs::write(&config, text).expect("it is written");
+    let instance = site.start();
+    // One after the other: they must not hide behind each other.
+    for (number, (name, _, _, said)) in (1..).zip(files()) {
+        site.controller().begin(&mapping(number), &[name]);
+        let child = format!("scan/stream_{number}");
+        eventually(&format!("{name} ends"), || note(&site, &child).contains(said));
+        let items = site.figure(&child, "items");
+        assert_eq!(items, i64::from(matches!(name, "cut" | "damaged")), "{name}");
+        let memory = instance.memory("VmHWM") >> 20;
+        assert!(memory < MEMORY_MAX, "{memory} MiB with {name}");
+    }
+    assert!(!site.site.log().contains('\u{1b}'));
+    let tree = site.site.snapshot().expect("the tree");
+    let exits = |node: &&Value| node["last_exit"]["kind"] == "panicked";
+    assert_eq!(tree.all().into_iter().filter(exits).count(), 0, "{tree}");
+}

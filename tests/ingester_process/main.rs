@@ -1,0 +1,13 @@
+//! Ingesters in the real binary, against a real Redis.
+
+/// Judges durations: `tests/run` runs these one at a time, after all others.
+mod alone {
+    mod healing;
+}
+mod detector;
+mod hostile;
+mod log;
+mod panics;
+mod port;
+mod slow_worker;
+mod streams;

@@ -1,0 +1,121 @@
+//! Panics and freezes in children of an ingester: no scan gets what belongs to another one, and none is lost by a child that stands still.
+
+pub(crate) mod drill;
+mod worker;
+
+use std::thread;
+
+use orchestrator_harness::{Controller, IngesterSite, ZmtpPeer, eventually};
+use serde_json::{Value, json};
+
+use crate::detector::Detector;
+use drill::{Drill, OURS, mapping};
+
+/// The children in the order of their start; the empty path is their supervisor.
+pub(crate) const CHILDREN: [&str; 14] = [
+    "",
+    "/spill",
+    "/dump",
+    "/redis",
+    "/egress",
+    "/ingester",
+    "/accept",
+    "/source_0",
+    "/scan",
+    "/scan/work",
+    "/scan/assign",
+    "/scan/stream_0",
+    "/scan/stream_1",
+    "/log",
+];
+const BINARY: &str = env!("CARGO_BIN_EXE_orchestrator");
+
+/// A child that stands still takes the others of its arbiter along: those of its ingester, or its stream's. None is started again.
+#[test]
+fn a_frozen_child_is_shown_and_costs_no_scan_anything() {
+    // They mostly wait.
+    for some in CHILDREN.chunks(7) {
+        thread::scope(|scope| {
+            for child in some {
+                scope.spawn(move || {
+                    let mut drill = Drill::new();
+                    drill.freezes_in_the_middle(&format!("{OURS}{child}"));
+                    drill.whole();
+                    assert_eq!(drill.broken(), 0);
+                    drill.judge(child);
+                });
+            }
+        });
+    }
+}
+
+/// A worker that is behind has a whole part of an interrupted scan in its socket. Frames of the next one must not come behind it: a
+/// worker could not tell them apart.
+#[test]
+fn what_a_worker_has_not_read_yet_is_not_followed_by_the_next_scan() {
+    let detector = Detector::new();
+    let site = IngesterSite::new(BINARY, &detector.url(), "");
+    let _instance = site.start();
+    let controller = site.controller();
+    let dial = || ZmtpPeer::dial(site.port, "DEALER", "w").expect("it listens");
+    let mut worker = dial();
+    let scan = |number: u64, workers: &[&str]| {
+        controller.begin(&mapping(number), &["eiger"]);
+        controller.assign(&mapping(number), &[(0, json!({ "eiger": workers }))]);
+        eventually("the detector is connected", || {
+            site.site.link("ingester/eiger-ingester/scan/stream_0").state == "up"
+        });
+        detector.start(number);
+    };
+    scan(1, &[]);
+    controller.update(&Controller::update_of(&mapping(1), &[], true));
+    eventually("the end is answered", || controller.is_answered(&mapping(1)));
+    // The second one's start is in the worker's socket, and in nobody's hands any more.
+    scan(2, &["w"]);
+    eventually("it has left", || site.figure("egress", "worker_events") == 1);
+    site.site.inject_panic("ingester/eiger-ingester/scan/work");
+    eventually("the scan is cut short", || site.figure("scan/work", "broken_scans") == 1);
+    scan(3, &["w"]);
+    // That connection ends, before or behind the second one's start.
+    while let Ok(parts) = worker.receive() {
+        let start: Value = serde_json::from_slice(&parts[1]).expect("JSON");
+        assert_eq!(start["scan"], 2, "the next scan came over the same connection");
+    }
+    let start: Value = serde_json::from_slice(&dial().receive().expect("the start")[1]).expect("JSON");
+    assert_eq!(start["scan"], 3);
+}
+
+/// The controller has written the end of one mapping and the next one before the ingester looks. It falls while it begins with the
+/// second, and is given both once more: the first is over, whatever it has forgotten.
+#[test]
+fn updates_that_are_handed_over_again_do_not_bring_a_former_mapping_back() {
+    let detector = Detector::new();
+    // One that publishes and is not there: a mapping that uses it is waited with for seconds.
+    let absent =
+        "[[ingester.stream]]\nname = \"absent\"\nsource = \"xspress\"\nupstream_url = \"tcp://127.0.0.1:1\"";
+    let site = IngesterSite::new(BINARY, &detector.url(), absent);
+    let _instance = site.start();
+    let controller = site.controller();
+    controller.begin(&mapping(1), &["eiger"]);
+    let entry = |update: Value| update.to_string();
+    let updates = [
+        entry(Controller::update_of(&mapping(1), &[], true)),
+        entry(Controller::update_of(&mapping(2), &["eiger", "absent"], false)),
+    ];
+    let add = |update| ["XADD", "dranspose:controller:updates", "*", "data", update];
+    site.redis.transaction(&[&add(&updates[0]), &add(&updates[1])]);
+    let trying = || site.site.node("ingester/eiger-ingester/scan/stream_0")["link"]["state"] != "idle";
+    eventually("the second begins", trying);
+    site.site.inject_panic("ingester/eiger-ingester/ingester");
+    eventually("the ingester runs again", || {
+        site.site.snapshot().is_some_and(|tree| {
+            tree.runs() && tree.node("ingester/eiger-ingester/ingester")["incarnation"] == 2
+        })
+    });
+    // An update behind them: what it does, they have done before.
+    controller.update(&Controller::update_of(&mapping(2), &[], true));
+    eventually("the end is answered", || controller.is_answered(&mapping(2)));
+    eventually("it is still the second that is followed", || controller.is_taken(&mapping(2)));
+    let answers = site.redis.entries(&format!("dranspose:ready:{}", mapping(1)));
+    assert_eq!(answers.len(), 2, "they were handed over again");
+}

@@ -1,0 +1,55 @@
+//! What a packager relies on: the unit is one that systemd takes, and the binary needs nothing but the C library.
+
+use std::{fs, process::Command};
+
+use orchestrator_harness::Site;
+
+const UNIT: &str = include_str!("../../deploy/orchestrator.service");
+const BINARY: &str = env!("CARGO_BIN_EXE_orchestrator");
+
+/// Values of a key of the unit.
+fn values(key: &str) -> impl Iterator<Item = &str> {
+    UNIT.lines().filter_map(move |line| line.strip_prefix(key)?.strip_prefix('='))
+}
+
+#[test]
+fn the_unit_says_what_the_program_does() {
+    assert_eq!(values("Type").collect::<Vec<_>>(), ["notify"], "it tells when it is ready");
+    assert!(values("WatchdogSec").next().is_some(), "it feeds a watchdog");
+    assert_eq!(values("RestartPreventExitStatus").collect::<Vec<_>>(), ["78"]);
+    // What it runs is a command line that the program understands, up to the file that is not here.
+    let line = values("ExecStart").next().expect("a command");
+    let arguments: Vec<_> =
+        line.split_whitespace().skip(1).map(|word| if word == "run" { "check" } else { word }).collect();
+    let (code, _, err) = Site::new(BINARY).cli(&arguments);
+    assert!(code == 78 && err.contains("/etc/orchestrator/orchestrator.toml"), "{code}: {err}");
+}
+
+#[test]
+fn systemd_takes_the_unit() {
+    if Command::new("systemd-analyze").arg("--version").output().is_err() {
+        // Not a machine of systemd's: the test above has to do.
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("orchestrator.service");
+    // It wants the program in its place.
+    fs::write(&file, UNIT.replace("/usr/local/bin/orchestrator", BINARY)).expect("write the unit");
+    let output =
+        Command::new("systemd-analyze").args(["verify", "--man=no"]).arg(&file).output().expect("it runs");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let ours: Vec<_> = said.lines().filter(|line| line.contains("orchestrator.service")).collect();
+    assert!(output.status.success() && ours.is_empty(), "{said}");
+}
+
+#[test]
+fn it_needs_the_c_library_only() {
+    let output = Command::new("ldd").arg(BINARY).output().expect("ldd comes with the C library");
+    let listed = String::from_utf8_lossy(&output.stdout).into_owned();
+    // libgcc_s comes with Debian's libc6, which depends on it.
+    let known =
+        ["linux-vdso.so", "ld-linux", "libc.so", "libm.so", "libgcc_s.so", "libpthread.so", "libdl.so"];
+    let others: Vec<_> =
+        listed.lines().filter(|line| !known.iter().any(|name| line.contains(name))).collect();
+    assert!(listed.contains("libc.so") && others.is_empty(), "{listed}");
+}

@@ -1,0 +1,200 @@
+//! The pages for operators and the program say the same: metrics, events, exit codes, alerts.
+
+use std::{collections::BTreeSet, fs, path::Path};
+
+use orchestrator_harness::{CatalogSite, IngesterSite, Site, ZmtpPeer, eventually, http};
+
+fn page(name: &str) -> String {
+    let path = format!("{}/deploy/{name}", env!("CARGO_MANIFEST_DIR"));
+    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// First cells of the table under a heading, without their backquotes.
+fn listed(text: &str, heading: &str) -> BTreeSet<String> {
+    let section = text.split("\n## ").find(|section| section.starts_with(heading)).expect("the heading");
+    let cells = section.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
+    cells.map(str::to_owned).collect()
+}
+
+/// Headings of the third level under one of the second.
+fn sections(text: &str, heading: &str) -> BTreeSet<String> {
+    let section = text.split("\n## ").find(|section| section.starts_with(heading)).expect("the heading");
+    section.lines().filter_map(|line| line.strip_prefix("### ")).map(str::to_owned).collect()
+}
+
+/// Words that begin with `prefix`.
+fn words(text: &str, prefix: &str) -> BTreeSet<String> {
+    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    text.split(|c| !is_word(c)).filter(|word| word.starts_with(prefix)).map(str::to_owned).collect()
+}
+
+#[test]
+fn every_metric_is_in_the_table_and_the_other_way_round() {
+    // Each way for rows to reach the workers has children of its own.
+    let sites = ["amqp", "embedded"].map(|transport| {
+        let site = Site::new(env!("CARGO_BIN_EXE_orchestrator"))
+            .set("provenance.sqlite.path=provenance.db")
+            .set("provenance.dead_letters=dead-letters.db")
+            .set("provenance.amqp.url=amqp://127.0.0.1:1")
+            .set(&format!("provenance.transport={transport}"));
+        site.write("f.1.txt", "alpha 0 1\n");
+        let instance = site.start();
+        (site, instance)
+    });
+    // A worker has figures of its own; the detector is never there.
+    let ingester = IngesterSite::new(env!("CARGO_BIN_EXE_orchestrator"), "tcp://127.0.0.1:1", "");
+    let _ingesting = ingester.start();
+    // Neither of the producer's servers is ever there.
+    let producer = Site::new(env!("CARGO_BIN_EXE_orchestrator"))
+        .set("producer.faktory.url=tcp://127.0.0.1:1")
+        .set("producer.mongodb.uri=mongodb://127.0.0.1:1");
+    let _producing = producer.start();
+    // Neither catalog nor broker is ever there.
+    let catalog = CatalogSite::at(env!("CARGO_BIN_EXE_orchestrator"), "http://127.0.0.1:1/ermrest/catalog/1")
+        .notices("amqp://127.0.0.1:1")
+        .rule("[[catalog.rule]]\nname = \"foo\"\ntable = \"Foo\"\nclaim.set.state = \"claimed\"\n");
+    let _polling = catalog.start();
+    let _worker = ZmtpPeer::dial(ingester.port, "DEALER", "w1").expect("it listens");
+    let table = listed(&page("REFERENCE.md"), "Metrics");
+    let sockets: Vec<_> = sites
+        .iter()
+        .map(|(site, _)| site)
+        .chain([&ingester.site, &producer, catalog.site()])
+        .map(Site::admin_socket)
+        .collect();
+    let metrics =
+        || -> String { sockets.iter().map(|socket| http(socket, "GET", "/metrics", &[], "").body).collect() };
+    let names = |types: &str| -> BTreeSet<String> {
+        types
+            .lines()
+            .filter_map(|line| Some(line.strip_prefix("# TYPE ")?.split(' ').next()?.to_owned()))
+            .collect()
+    };
+    // Children declare their figures soon after they are started; without a broker there is no readiness to wait for.
+    eventually("as many metrics as the table has", || names(&metrics()).len() >= table.len());
+    let types = metrics();
+    let found = names(&types);
+    assert_eq!(found, table);
+    for row in page("REFERENCE.md").lines().filter(|line| line.starts_with("| `orchestrator_")) {
+        let cells: Vec<_> = row.split('|').map(|cell| cell.trim().trim_matches('`')).collect();
+        assert!(types.contains(&format!("# TYPE {} {}\n", cells[1], cells[2])), "{row}");
+    }
+}
+
+#[test]
+fn every_event_is_in_the_table_and_the_other_way_round() {
+    let source = include_str!("../../actors/supervise/src/event.rs");
+    let body = source
+        .split("pub enum EventKind {")
+        .nth(1)
+        .and_then(|rest| rest.split("\n}").next())
+        .expect("the kinds");
+    // Variants stand at the first level of indentation.
+    let variants = body
+        .lines()
+        .filter_map(|line| line.strip_prefix("    "))
+        .filter(|line| line.starts_with(char::is_uppercase));
+    let snake = |name: &str| {
+        let mut text = String::new();
+        for c in name.chars().take_while(char::is_ascii_alphanumeric) {
+            if c.is_uppercase() && !text.is_empty() {
+                text.push('_');
+            }
+            text.push(c.to_ascii_lowercase());
+        }
+        text
+    };
+    let kinds: BTreeSet<String> = variants.map(snake).collect();
+    assert!(kinds.contains("restart_scheduled"), "{kinds:?}");
+    assert_eq!(kinds, listed(&page("REFERENCE.md"), "Events"));
+}
+
+#[test]
+fn every_exit_code_has_a_section() {
+    let (code, help, _) = Site::new(env!("CARGO_BIN_EXE_orchestrator")).cli(&["--help"]);
+    assert_eq!(code, 0);
+    let table = help.split("Exit codes:").nth(1).expect("the table of exit codes");
+    let codes: BTreeSet<String> = table
+        .lines()
+        .filter_map(|line| line.split_whitespace().next()?.parse::<u8>().ok())
+        .map(|code| format!("Exit {code}"))
+        .collect();
+    assert!(codes.len() >= 10, "{codes:?}");
+    assert_eq!(codes, sections(&page("RUNBOOK.md"), "Exit codes"));
+}
+
+#[test]
+fn every_alert_has_a_section_and_only_known_metrics() {
+    let alerts = page("alerts.yml");
+    let names: BTreeSet<String> =
+        alerts.lines().filter_map(|line| line.trim().strip_prefix("- alert: ")).map(str::to_owned).collect();
+    assert!(names.len() >= 5, "{names:?}");
+    assert_eq!(names, sections(&page("RUNBOOK.md"), "Alerts"));
+    let table = listed(&page("REFERENCE.md"), "Metrics");
+    let dashboard = page("grafana-dashboard.json");
+    serde_json::from_str::<serde_json::Value>(&dashboard).expect("the dashboard is JSON");
+    for word in words(&alerts, "orchestrator_").into_iter().chain(words(&dashboard, "orchestrator_")) {
+        let name = word.strip_suffix("_bucket").unwrap_or(&word);
+        assert!(table.contains(name), "{word} is no metric");
+    }
+}
+
+/// Numbers of the queue's rules in `text`, such as `C05`, all of a range such as `C01-C03`, and in names of tests `c05_`.
+fn rules(text: &str) -> BTreeSet<String> {
+    let text = text.as_bytes();
+    let is_word = |at: usize| text.get(at).is_some_and(u8::is_ascii_alphanumeric);
+    let rule = |at: usize| -> Option<(char, u32)> {
+        let letter = char::from(*text.get(at)?);
+        let digits = str::from_utf8(text.get(at + 1..at + 3)?).ok()?;
+        let alone = !is_word(at.wrapping_sub(1)) && !is_word(at + 3);
+        let cited = "CDPR".contains(letter) || ("cdpr".contains(letter) && text.get(at + 3) == Some(&b'_'));
+        // Percentiles have names of that form.
+        let number = digits.parse().ok().filter(|number| alone && cited && *number != 99)?;
+        Some((letter.to_ascii_uppercase(), number))
+    };
+    let mut found = BTreeSet::new();
+    for at in 0..text.len() {
+        let Some((letter, from)) = rule(at) else { continue };
+        let end = (text.get(at + 3) == Some(&b'-')).then(|| rule(at + 4)).flatten();
+        let to = end.filter(|(same, _)| *same == letter).map_or(from, |(_, to)| to);
+        found.extend((from..=to).map(|number| format!("{letter}{number:02}")));
+    }
+    found
+}
+
+fn sources(folder: &str) -> String {
+    let mut text = String::new();
+    for entry in fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(folder)).expect("a folder of ours") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            text += &sources(path.to_str().expect("UTF-8"));
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            text += &fs::read_to_string(&path).expect("UTF-8");
+        }
+    }
+    text
+}
+
+#[test]
+fn every_rule_of_the_queue_that_is_cited_is_told_and_each_has_a_test() {
+    let page = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/actors/queue/RULES.md"))
+        .expect("it is there");
+    let first_cell =
+        |line: &str| line.strip_prefix("| ").and_then(|line| Some(line.split(" | ").next()?.to_owned()));
+    let told: BTreeSet<String> = page.lines().filter_map(first_cell).flat_map(|cell| rules(&cell)).collect();
+    let folders = [
+        "tests/queue_process",
+        "tests/configuration",
+        "tests/recovery",
+        "tests/interop",
+        "actors/queue/tests",
+    ];
+    let tested = rules(&folders.map(sources).concat());
+    let cited: BTreeSet<String> = tested.union(&rules(&sources("actors/queue/src"))).cloned().collect();
+    assert_eq!(cited.difference(&told).collect::<Vec<_>>(), [""; 0], "cited, and not in RULES.md");
+    assert_eq!(
+        told.difference(&tested).collect::<Vec<_>>(),
+        [""; 0],
+        "in RULES.md, and no test says that it is about it"
+    );
+}

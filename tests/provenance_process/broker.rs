@@ -1,0 +1,60 @@
+//! Provenance as the original runs it: the real binary between a real RabbitMQ and a real PostgreSQL, with either of them, or
+//! itself, killed in the middle of a load.
+
+mod caller;
+mod house;
+mod poison;
+mod trouble;
+
+use orchestrator_harness::{Instance, eventually, sha1_of};
+use serde_json::{Value, json};
+
+use house::House;
+
+const ROWS: u32 = 20_000;
+
+fn contents() -> impl Iterator<Item = Value> {
+    (0..ROWS).map(|number| json!({"add": "content", "id": sha1_of(0, number)}))
+}
+
+#[test]
+fn rows_come_through_the_broker_into_postgresql() {
+    let house = House::new("rows", "with-path");
+    let instance = house.home.start();
+    let site = &house.home.site;
+    site.ask(&["import", &site.file(contents())]);
+    assert_eq!(site.count("content"), u64::from(ROWS));
+    let origin = "6ceea27924608c9ae55f8592999de10cf8e00eb7";
+    let more =
+        site.file([json!({"add": "origin", "url": "https://a/b"}), json!({"add": "location", "path": "a"})]);
+    assert_eq!(site.ask(&["import", &more])["stored"], json!(2));
+    assert_eq!(site.ask(&["get", "origin", origin]), json!({ origin: "https://a/b" }));
+    assert!(instance.terminate().success(), "{}", site.site().log());
+}
+
+/// In place of the original's server: its variable, its file, nothing else.
+#[test]
+fn the_originals_configuration_file_is_enough() {
+    let house = House::new("original", "without-path");
+    let home = &house.home;
+    let site = home.site.site();
+    let file = site.path().join("swh.yml");
+    let stand_in = |text: &str| {
+        std::fs::write(&file, text).expect("write a file");
+        let mut command = site.bare_command();
+        command.args(["as", "swh-provenance-server"]);
+        command.env("SWH_CONFIG_FILENAME", &file).env("RUNTIME_DIRECTORY", site.path());
+        Instance::spawn(command)
+    };
+    assert_eq!(stand_in("provenance: {}\n").wait().code(), Some(78));
+    assert!(site.log().contains("Missing 'provenance.rabbitmq' configuration"), "{}", site.log());
+    let (url, dsn) = (&home.url, &home.dsn);
+    let instance = stand_in(&format!(
+        "provenance:\n  rabbitmq:\n    url: {url}\n    storage_config: {{cls: postgresql, db: '{dsn}'}}\n"
+    ));
+    eventually("the endpoint to answer", || site.cli(&["tree"]).0 == 0);
+    home.serving();
+    home.site.ask(&["import", &home.site.file(contents())]);
+    assert_eq!(home.site.count("content"), u64::from(ROWS));
+    assert!(instance.terminate().success(), "{}", site.log());
+}

@@ -1,0 +1,147 @@
+//! Rows and bodies that can never be stored, in the middle of a load: what becomes of them is told everywhere an operator
+//! looks, and costs nobody else anything.
+
+use std::collections::BTreeMap;
+
+use fastrand::Rng;
+use futures_util::StreamExt;
+use lapin::{Connection, ConnectionProperties, message::Delivery, options::*, types::FieldTable};
+use orchestrator_harness::{eventually, http};
+
+use super::{
+    caller::{Caller, Item, Message, load},
+    house::{Home, House, missing},
+};
+
+const DEAD_LETTER: &str = "orchestrator.provenance.dead_letter";
+
+/// A location as an item of a message.
+fn location(path: &[u8]) -> (Item, Vec<u8>) {
+    let length = u16::try_from(path.len()).expect("a short path").to_be_bytes();
+    let encoded = [&[0x91, 0xc5], &length[..], path].concat();
+    (Item { table: "location", column: "path", key: path.to_vec() }, encoded)
+}
+
+/// An origin as an item of a message.
+fn origin(first: u8, url: &str) -> (Item, Vec<u8>) {
+    let id = [&[first][..], &[7; 19]].concat();
+    let length = u8::try_from(url.len()).expect("a short url");
+    let encoded = [&[0x92, 0xc4, 20], &id[..], &[0xd9, length], url.as_bytes()].concat();
+    (Item { table: "origin", column: "sha1", key: id }, encoded)
+}
+
+/// A message of all of `items` but the one at `bad`, which goes with them all the same.
+fn poisoned(method: &'static str, range: u8, items: &[(Item, Vec<u8>)], bad: usize) -> Message {
+    let good = items.iter().enumerate().filter(|(at, _)| *at != bad).map(|(_, (item, _))| item.clone());
+    let encoded: Vec<_> = items.iter().map(|(_, encoded)| encoded.clone()).collect();
+    Message::new(method, range, good.collect(), &encoded)
+}
+
+#[test]
+fn what_can_never_be_stored_becomes_a_dead_letter_that_says_why_and_the_rest_is_stored() {
+    let house = House::new("poison", "with-path");
+    let instance = house.home.start();
+    let paths = [b"a".to_vec(), b"a/b".to_vec(), vec![b'x'; 3_000], b"a/b/c".to_vec()];
+    let locations: Vec<_> = paths.iter().map(|path| location(path)).collect();
+    let origins = [(0x15, "https://a"), (0x25, "https://nul\0"), (0x35, "https://b")];
+    let origins: Vec<_> = origins.map(|(id, url)| origin(id, url)).into();
+    let mut messages = load(&mut Rng::with_seed(1), 300, 40);
+    messages.insert(100, poisoned("location_add", 3, &locations, 2));
+    messages.insert(150, Message::broken("content_add", 9, b"\x81\xa4data\x92\x91\xc4\x14cut off"));
+    messages.insert(200, poisoned("origin_add", 5, &origins, 1));
+    let sent = messages.len();
+    let caller = Caller::start(&house.home.url, false, messages);
+    // The body that cannot be read has no answer; the others have those for their good rows, and for no other.
+    eventually("an answer for each but one", || caller.ledger.answers() == sent - 1);
+    let messages = caller.ledger.messages();
+    for message in &messages {
+        assert_eq!(message.answered(), message.items.len() as u64, "{message:?}");
+    }
+    let items: Vec<Item> = messages.iter().flat_map(|message| message.items.clone()).collect();
+    assert_eq!(missing(&house.home.dsn, &items), Ok(0));
+    eventually("three dead letters and nothing else on the broker", || {
+        house.waiting() == BTreeMap::from([(DEAD_LETTER.to_owned(), 3)])
+    });
+    assert_eq!(caller.ledger.answers(), sent - 1);
+    caller.end().expect("a connection");
+
+    told_to_operators(&house.home);
+    told_to_whoever_takes_the_letters(&house.home, &messages);
+    assert!(instance.terminate().success(), "{}", house.home.site.site().log());
+}
+
+fn told_to_operators(home: &Home) {
+    let site = home.site.site();
+    let (code, tree, err) = site.cli(&["tree"]);
+    assert_eq!(code, 0, "{err}");
+    for (child, reason) in [
+        ("(location_3)", "row refused: path of 3000 bytes: the store takes 2704 at most"),
+        ("(origin_5)", "row refused: url of origin 2507070707070707070707070707070707070707 contains a NUL"),
+        ("amqp", "message of content_add.unknown.9 refused: the body is no whole msgpack value"),
+    ] {
+        let line = tree.lines().find(|line| line.contains(child) && line.contains("ago: "));
+        assert!(line.is_some_and(|line| line.contains(reason)), "{child}: {reason}\n{tree}");
+    }
+    let metrics = http(&site.admin_socket(), "GET", "/metrics", &[], "").body;
+    for line in [
+        r#"orchestrator_provenance_dead_lettered_messages_total{path="orchestrator/provenance/amqp"} 3"#,
+        r#"orchestrator_provenance_unreadable_messages_total{path="orchestrator/provenance/amqp"} 1"#,
+        r#"orchestrator_provenance_refused_rows_total{path="orchestrator/provenance/worker/67"} 1"#,
+        r#"orchestrator_provenance_refused_rows_total{path="orchestrator/provenance/worker/53"} 1"#,
+    ] {
+        assert!(metrics.lines().any(|found| found == line), "{line}\n{metrics}");
+    }
+}
+
+fn told_to_whoever_takes_the_letters(home: &Home, messages: &[Message]) {
+    let letters = letters(&home.url, 3);
+    let mut told: Vec<(String, String, usize)> = letters
+        .iter()
+        .map(|letter| {
+            let header = |name: &str| {
+                let headers = letter.properties.headers().as_ref().expect("headers");
+                let value =
+                    headers.inner().get(name).and_then(|value| value.as_long_string()).expect("a text");
+                value.to_string()
+            };
+            assert_eq!(header("x-exchange"), header("x-routing-key").split('_').next().expect("a word"));
+            (header("x-routing-key"), header("x-reason"), letter.data.len())
+        })
+        .collect();
+    told.sort();
+    let read: Vec<(&str, &str, usize)> = told
+        .iter()
+        .map(|(key, reason, len)| (key.as_str(), reason.split(':').next().expect("a text"), *len))
+        .collect();
+    // The body that cannot be read is there as it was, of the others the one row.
+    assert_eq!(
+        read,
+        [
+            ("content_add.unknown.9", "the body is no whole msgpack value", 17),
+            ("location_add.unknown.3", "path of 3000 bytes", 7 + 4 + 3_000),
+            (
+                "origin_add.unknown.5",
+                "url of origin 2507070707070707070707070707070707070707 contains a NUL",
+                7 + 37
+            ),
+        ]
+    );
+    let ids: Vec<_> =
+        letters.iter().filter_map(|letter| letter.properties.correlation_id().clone()).collect();
+    assert_eq!(ids.len(), 3);
+    assert!(messages.len() > 3);
+}
+
+/// Takes `count` letters out of the queue.
+fn letters(url: &str, count: usize) -> Vec<Delivery> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(async {
+        let connection =
+            Connection::connect(url, ConnectionProperties::default()).await.expect("a connection");
+        let channel = connection.create_channel().await.expect("a channel");
+        let options = BasicConsumeOptions { no_ack: true, ..BasicConsumeOptions::default() };
+        let consumer = channel.basic_consume(DEAD_LETTER.into(), "".into(), options, FieldTable::default());
+        let letters = consumer.await.expect("a queue").take(count).map(|letter| letter.expect("a letter"));
+        letters.collect().await
+    })
+}

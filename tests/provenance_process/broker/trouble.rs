@@ -1,0 +1,234 @@
+//! Rounds of trouble in mid-load: what a client that shares no code with the product saw, against what the database holds.
+
+use std::{
+    sync::atomic::{AtomicBool, Ordering::SeqCst},
+    time::{Duration, Instant},
+};
+
+use fastrand::Rng;
+use orchestrator_harness::{
+    eventually,
+    load::{Dice, seeds},
+    psql, rounds, sha1_of,
+};
+use rustix::process::Signal;
+use serde_json::json;
+
+use super::{
+    caller::{Caller, Item, Ledger, Message, load},
+    house::{Home, House, Servers, missing},
+};
+
+const ROUNDS: &str = "ORCHESTRATOR_PROVENANCE_KILL_ROUNDS";
+/// Messages of a round, and rows of each.
+const LOAD: (usize, usize) = (1_000, 40);
+/// Rows of a round's import.
+const IMPORTED: u32 = 3_000;
+/// What `deploy/orchestrator.service` gives it for a stop.
+const GRACE: Duration = Duration::from_secs(30);
+
+/// How long a server stays away.
+fn outage() -> Duration {
+    Duration::from_secs(rounds("ORCHESTRATOR_PROVENANCE_OUTAGE_SECS", 2))
+}
+
+/// What a client can count on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Promise {
+    /// All that is accepted is stored, but an answer may get lost with the server.
+    Stored,
+    /// All that is accepted is stored and answered for.
+    Answered,
+    /// All that is accepted is stored; what was not is to be sent again, and answers get lost with the broker.
+    Durable,
+}
+
+/// Runs the load of a round, lets `trouble` happen in the middle of it, and judges what can be judged of each kind. The
+/// trouble ends with everything up again. Gives the messages as they ended.
+fn round(
+    house: &mut House,
+    seed: u64,
+    promise: Promise,
+    trouble: impl FnOnce(&mut Servers, &Home, &Ledger),
+) -> Vec<Message> {
+    let number = u8::try_from(seed).expect("few rounds");
+    let mut dice = Dice::new(seed);
+    let contents = (0..IMPORTED).map(|n| json!({"add": "content", "id": sha1_of(number, n)}));
+    let rows = house.home.site.file(contents);
+    let messages = load(&mut Rng::with_seed(seed), LOAD.0, LOAD.1);
+    let caller = Caller::start(&house.home.url, promise == Promise::Durable, messages);
+    let ledger = caller.ledger.clone();
+    let checking = AtomicBool::new(true);
+    let House { servers, home } = &mut *house;
+    std::thread::scope(|scope| {
+        let checking = Ended(&checking);
+        let checker = scope.spawn(|| check(&home.dsn, &ledger, checking.0));
+        let import = scope.spawn(|| home.site.site().cli(&["provenance", "import", "--resume", &rows]));
+        let goal = 20 + dice.below(LOAD.0 / 3);
+        eventually("some messages to be answered", || ledger.answers() > goal);
+        assert!(ledger.answers() < LOAD.0, "the load was over before the trouble began");
+        trouble(servers, home, &ledger);
+        let (code, _, err) = import.join().expect("an import that ends");
+        assert!([0, 1, 3, 5, 6].contains(&code), "{code}: {err}");
+        drop(checking);
+        checker.join().expect("what was answered for is stored");
+    });
+    let imported = || {
+        let sql = format!("SELECT count(*) FROM content WHERE get_byte(sha1, 1) = {number}");
+        psql(&house.home.dsn, &sql).expect("a database").parse::<u64>().expect("a count")
+    };
+    let (confirmed, there) = (house.home.site.confirmed(&rows), imported());
+    assert!(there >= confirmed, "{there} rows of {confirmed} that an import knows to be stored");
+    eventually("an import that goes on to its end", || {
+        house.home.site.site().cli(&["provenance", "import", "--resume", &rows]).0 == 0
+    });
+    assert_eq!(imported(), u64::from(IMPORTED));
+    let all = |what: fn(&Message) -> bool| ledger.messages().iter().all(what);
+    if promise != Promise::Durable {
+        eventually("the broker to confirm all", || all(|message| message.confirmed));
+    }
+    if promise == Promise::Answered {
+        eventually("an answer for each row", || {
+            all(|message| message.answered() >= message.items.len() as u64)
+        });
+    }
+    house.emptied();
+    // Whose connection was lost has an error to tell; what counts is in the ledger.
+    let _ = caller.end();
+    let messages = ledger.messages();
+    let accepted = messages.iter().filter(|message| message.confirmed);
+    let accepted: Vec<Item> = accepted.flat_map(|message| message.items.clone()).collect();
+    assert_eq!(missing(&house.home.dsn, &accepted), Ok(0), "rows that the broker accepted are lost");
+    for message in &messages {
+        let (answered, sent) = (message.answered(), message.items.len() as u64);
+        assert!(answered <= sent, "{answered} of {sent} rows answered for: {:?}", message.answers);
+    }
+    messages
+}
+
+/// Ends the check, also when the test fails.
+struct Ended<'a>(&'a AtomicBool);
+
+impl Drop for Ended<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, SeqCst);
+    }
+}
+
+/// Looks for all rows of every answer as soon as it is there; while the database is away, as soon as that is back.
+fn check(dsn: &str, ledger: &Ledger, goes_on: &AtomicBool) {
+    let mut fresh = Vec::new();
+    loop {
+        let last = !goes_on.load(SeqCst);
+        fresh.extend(ledger.take_unchecked());
+        match missing(dsn, &fresh) {
+            Ok(missing) => {
+                assert_eq!(missing, 0, "rows were answered for and are not stored");
+                fresh.clear();
+            }
+            Err(reason) => assert!(!last, "{reason}"),
+        }
+        if last {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn a_server_that_is_killed_loses_nothing_and_answers_for_nothing_twice() {
+    let mut house = House::new("killed", "with-path");
+    let mut instance = Some(house.home.start());
+    seeds(ROUNDS, 2, |seed| {
+        round(&mut house, seed, Promise::Stored, |_, home, _| {
+            instance.take().expect("an instance").kill_nine();
+            instance = Some(home.start());
+        });
+    });
+    let instance = instance.expect("an instance");
+    assert!(instance.terminate().success(), "{}", house.home.site.site().log());
+}
+
+#[test]
+fn a_server_that_is_told_to_stop_ends_in_time_and_answers_for_everything() {
+    let mut house = House::new("stopped", "with-path");
+    let mut instance = Some(house.home.start());
+    seeds(ROUNDS, 2, |seed| {
+        round(&mut house, seed, Promise::Answered, |_, home, _| {
+            let (begun, stopped) = (Instant::now(), instance.take().expect("an instance"));
+            let status = stopped.terminate();
+            assert!(status.success() && begun.elapsed() < GRACE, "{status} after {:?}", begun.elapsed());
+            instance = Some(home.start());
+        });
+    });
+}
+
+#[test]
+fn while_the_database_is_away_nothing_is_answered_for_and_afterwards_all_is_stored() {
+    let mut house = House::with_own_database("away", "with-path-denormalized");
+    let instance = house.home.start();
+    // Answers to the raw client: all but those that went to the product's own.
+    let sent = |home: &Home| home.figure("amqp", "responses") - home.figure("publisher", "responses");
+    seeds(ROUNDS, 2, |seed| {
+        let earlier = sent(&house.home);
+        round(&mut house, seed, Promise::Answered, |servers, home, ledger| {
+            let failed = home.figure("writer", "retries");
+            match seed % 2 {
+                0 => servers.postgres.own().stop(),
+                _ => servers.postgres.own().kill_nine(),
+            }
+            // Each connection has found out, and what was committed before is answered for.
+            eventually("the writer to notice", || {
+                home.link("writer") == "down" && home.figure("writer", "retries") >= failed + 6
+            });
+            eventually("the last answers to arrive", || sent(home) - earlier <= ledger.answers() as u64);
+            let (answers, begun) = (ledger.answers(), Instant::now());
+            eventually("the outage to pass", || {
+                assert_eq!(ledger.answers(), answers, "an answer without a database");
+                begun.elapsed() > outage()
+            });
+            // What was answered for is there before the server can have stored it again.
+            instance.signal(Signal::STOP);
+            servers.postgres.own().start_again();
+            let answered = ledger.messages().into_iter().filter(|message| message.answered() > 0);
+            let answered: Vec<Item> = answered.flat_map(|message| message.items).collect();
+            let missing = missing(&home.dsn, &answered);
+            instance.signal(Signal::CONT);
+            assert_eq!(missing, Ok(0), "rows were answered for and not stored");
+        });
+    });
+    assert!(instance.terminate().success(), "{}", house.home.site.site().log());
+}
+
+/// With durable queues, since the others die with the broker.
+#[test]
+fn a_broker_that_was_killed_is_come_back_to_with_all_that_it_accepted() {
+    let house = House::with_own_broker("broker", "with-path");
+    let mut house = house.set("provenance.amqp.topology=quorum");
+    let instance = house.home.start();
+    // A quorum queue made seconds before a kill may come back without a leader, for good (RabbitMQ 3.10). A clean stop is a
+    // test of its own.
+    house.servers.rabbit.own().stop();
+    eventually("the server to notice", || house.home.figure("amqp", "consumed") == 0);
+    house.servers.rabbit.own().start_again();
+    house.home.serving();
+    seeds(ROUNDS, 2, |seed| {
+        let messages = round(&mut house, seed, Promise::Durable, |servers, home, _| {
+            servers.rabbit.own().kill_nine();
+            let begun = Instant::now();
+            eventually("the server to notice", || home.figure("amqp", "consumed") == 0);
+            eventually("the outage to pass", || begun.elapsed() > outage());
+            servers.rabbit.own().start_again();
+            home.serving();
+        });
+        // What the broker did not confirm is the client's to send again.
+        let mut again: Vec<Message> = messages.into_iter().filter(|message| !message.confirmed).collect();
+        again.iter_mut().for_each(|message| message.answers.clear());
+        let caller = Caller::start(&house.home.url, true, again);
+        eventually("answers to all that is sent again", || {
+            caller.ledger.messages().iter().all(|message| message.answered() == message.items.len() as u64)
+        });
+        caller.end().expect("a connection");
+    });
+    assert!(instance.terminate().success(), "{}", house.home.site.site().log());
+}

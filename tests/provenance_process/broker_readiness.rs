@@ -1,0 +1,72 @@
+//! Readiness of a provenance server: said only when each of the 160 queues has our consumer; what is missing is named after a
+//! minute, and starting goes on.
+
+use std::{
+    os::unix::net::UnixDatagram,
+    time::{Duration, Instant},
+};
+
+use orchestrator_harness::{HttpReply, Instance, ProvenanceSite, Rabbit, eventually, http};
+
+/// After so long the missing queues are named.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn readyz(site: &ProvenanceSite) -> HttpReply {
+    http(&site.site().admin_socket(), "GET", "/readyz", &[], "")
+}
+
+/// The next notice of the process; none when it says nothing for `limit`.
+fn heard(manager: &UnixDatagram, limit: Duration) -> Option<String> {
+    manager.set_read_timeout(Some(limit)).expect("set a time-out");
+    let mut bytes = [0; 4096];
+    let length = manager.recv(&mut bytes).ok()?;
+    Some(String::from_utf8_lossy(&bytes[..length]).into_owned())
+}
+
+#[test]
+fn ready_is_said_when_all_queues_have_their_consumer_and_not_before() {
+    let mut rabbit = Rabbit::absent();
+    let site = ProvenanceSite::new(env!("CARGO_BIN_EXE_orchestrator"))
+        .set("provenance.transport=amqp")
+        .set(&format!("provenance.amqp.url={}", rabbit.url()));
+    let notify = site.site().path().join("notify.sock");
+    let manager = UnixDatagram::bind(&notify).expect("bind a datagram socket");
+    let mut command = site.command();
+    command.env("NOTIFY_SOCKET", &notify);
+    let begun = Instant::now();
+    let instance = Instance::spawn(command);
+    eventually("the endpoint to answer", || site.site().cli(&["tree"]).0 == 0);
+    let answer = readyz(&site);
+    assert_eq!(answer.status, 503);
+    assert!(answer.body.contains("culprit: orchestrator/provenance/amqp: "), "{}", answer.body);
+
+    let told = heard(&manager, 2 * PATIENCE).expect("a notice");
+    assert!(begun.elapsed() >= PATIENCE, "{told} after {:?}", begun.elapsed());
+    assert!(told.starts_with("STATUS=waits for ") && told.contains("EXTEND_TIMEOUT_USEC="), "{told}");
+    let missing = "160 of 160 queues have no consumer: content_add.unknown.[0-f], ";
+    eventually("the queues to be named", || readyz(&site).body.contains(missing));
+    // The log is written after what is shown.
+    eventually("the log to name them", || site.site().log().contains(missing));
+
+    rabbit.start_again();
+    loop {
+        let notice = heard(&manager, PATIENCE).expect("a notice");
+        if notice.starts_with("READY=1") {
+            break;
+        }
+        assert!(notice.starts_with("STATUS=waits for "), "{notice}");
+    }
+    let queues = rabbit.ctl(&["-q", "list_queues", "--no-table-headers", "name", "consumers"]);
+    let consumed = queues.lines().filter(|line| line.contains("_add.") && line.ends_with("\t1")).count();
+    assert_eq!(consumed, 160, "{queues}");
+    assert_eq!(readyz(&site).status, 200);
+    assert!(instance.terminate().success(), "{}", site.site().log());
+}
+
+#[test]
+fn without_a_broker_it_is_ready_at_once() {
+    let site = ProvenanceSite::new(env!("CARGO_BIN_EXE_orchestrator"));
+    let instance = site.start();
+    eventually("readiness", || readyz(&site).status == 200);
+    assert!(instance.terminate().success(), "{}", site.site().log());
+}

@@ -1,0 +1,252 @@
+//! The client as the original's sites know it: by the original's file, through a broker, with its waits; and what an import
+//! says of what is not stored.
+
+use std::{
+    fs,
+    net::UdpSocket,
+    time::{Duration, Instant},
+};
+
+use orchestrator_harness::{
+    Faktory, Instance, Postgres, ProvenanceSite, Rabbit, Site, eventually, http, load::Dice, sha1_of,
+};
+use serde_json::{Value, json};
+
+const CONTENT: &str = "20329687bb9c1231a7e05afe86160343ad49b494";
+const REFUSED: i32 = 5;
+const TIMED_OUT: i32 = 6;
+const CONFIG: i32 = 78;
+
+fn site() -> ProvenanceSite {
+    ProvenanceSite::new(env!("CARGO_BIN_EXE_orchestrator"))
+}
+
+/// A database with the original's tables.
+fn database(postgres: &Postgres, site: &Site) -> String {
+    let dsn = postgres.create_database("provenance");
+    let (code, _, err) = site.cli(&["provenance", "init", "--dsn", &dsn]);
+    assert_eq!(code, 0, "{err}");
+    dsn
+}
+
+fn write(site: &Site, name: &str, text: &str) -> String {
+    let file = site.path().join(name);
+    fs::write(&file, text).expect("write a file");
+    file.display().to_string()
+}
+
+/// `orchestrator provenance .. --json`, which must succeed.
+fn ask(site: &Site, arguments: &[&str]) -> Value {
+    let (code, out, err) = site.cli(&[&["provenance"], arguments, &["--json"]].concat());
+    assert_eq!(code, 0, "{arguments:?}: {err}{}", site.log());
+    serde_json::from_str(&out).expect("JSON")
+}
+
+/// Short enough for the rule, and, as nothing in it repeats, too long for PostgreSQL's index.
+fn dense() -> String {
+    let mut dice = Dice::new(7);
+    (0..2_700).map(|_| char::from(33 + dice.below(90) as u8)).collect()
+}
+
+#[test]
+fn a_broker_that_speaks_tls_is_checked_against_the_sites_own_authorities() {
+    let (rabbit, site) = (Rabbit::shared(), site());
+    rabbit.vhost("secured");
+    let url = format!("provenance.amqp.url={}", rabbit.secured_url_of("secured"));
+    let missing = ["check", "--set", "provenance.transport=amqp", "--set", &url];
+    let missing = [&missing[..], &["--set", "provenance.amqp.ca_file=/none"]].concat();
+    let (code, _, err) = site.site().cli(&missing);
+    assert_eq!(code, CONFIG);
+    assert!(err.contains("provenance.amqp: ca_file = /none: cannot be read"), "{err}");
+
+    let authority = format!("provenance.amqp.ca_file={}", Faktory::authority().display());
+    let site = site.set("provenance.transport=amqp").set(&url).set(&authority);
+    let instance = site.start();
+    eventually("all queues to be consumed", || site.site().figure("provenance/amqp", "consumed") == 160);
+    let contents = (0..500).map(|number| json!({"add": "content", "id": sha1_of(0, number)}));
+    site.ask(&["import", &site.file(contents)]);
+    assert_eq!(site.count("content"), 500);
+    assert!(instance.terminate().success());
+}
+
+#[test]
+fn rows_of_a_range_that_nobody_serves_are_refused_and_not_logged() {
+    let site = site().set("provenance.transport=amqp").set("provenance.ranges=0-7");
+    let site = site.set(&format!("provenance.amqp.url={}", Rabbit::shared().vhost("half-served")));
+    let instance = site.start();
+    eventually("its queues to be consumed", || site.site().figure("provenance/amqp", "consumed") == 80);
+    let file = site.file([json!({"add": "content", "id": sha1_of(0, 8)})]);
+    let (code, _, err) = site.site().cli(&["provenance", "import", &file]);
+    assert_eq!(code, REFUSED, "{err}");
+    assert!(err.contains("no server has declared the queue content_add.unknown.8"), "{err}");
+    assert!(!site.site().log().contains("BasicReturnMessage"), "{}", site.site().log());
+    assert!(instance.terminate().success());
+}
+
+/// Server and client by the original's files, and no admin endpoint anywhere.
+#[test]
+fn the_originals_client_file_leads_through_its_broker_to_its_store() {
+    let (rabbit, postgres, house) = (Rabbit::shared(), Postgres::shared(), site());
+    let site = house.site();
+    let (url, dsn) = (rabbit.vhost("original-client"), database(postgres, site));
+    let storage = format!("storage_config: {{cls: postgresql, db: '{dsn}'}}");
+    let client = |more: &str| {
+        format!("provenance:\n  storage:\n    cls: rabbitmq\n    url: {url}\n    {storage}\n{more}")
+    };
+    let file = write(site, "client.yml", &client("    batch_size: 2\n    prefetch_count: 7\n"));
+    let revision = sha1_of(2, 1);
+    let rows = house.file([
+        json!({"add": "content_in_revision", "src": CONTENT, "dst": revision, "path": "b.c"}),
+        json!({"add": "location", "path": "b.c"}),
+        json!({"add": "content", "id": CONTENT, "date": "2005-03-18T01:58:31Z"}),
+        json!({"add": "revision", "id": revision, "date": "2005-03-18T01:58:31Z"}),
+        json!({"add": "location", "path": "x".repeat(3_000)}),
+    ]);
+    let import = ["provenance", "import", "--swh-config", &file, &rows];
+
+    // Nobody serves yet: the broker has no queue for the rows, and says so.
+    let (code, _, err) = site.cli(&import);
+    assert_eq!(code, REFUSED, "{err}");
+    assert!(err.contains("lines 1 to 5 of ") && err.contains("no server has declared the queue"), "{err}");
+
+    let server =
+        write(site, "server.yml", &format!("provenance:\n  rabbitmq:\n    url: {url}\n    {storage}\n"));
+    let mut command = site.bare_command();
+    command.args(["as", "swh-provenance-server"]).env("SWH_CONFIG_FILENAME", &server);
+    let instance = Instance::spawn(command);
+    let consumers = || {
+        let queues = rabbit.ctl(&["list_queues", "-p", "original-client", "name", "consumers"]);
+        queues.lines().filter(|line| line.contains(".unknown.") && line.ends_with("\t1")).count()
+    };
+    eventually("the server to consume", || consumers() == 80);
+    assert_ne!(site.cli(&["tree"]).0, 0, "an endpoint where there should be none");
+
+    let (code, out, err) = site.cli(&import);
+    assert_eq!(code, REFUSED, "{err}");
+    assert!(err.contains("line 5: path of 3000 bytes"), "{err}");
+    let summary: Value = serde_json::from_str(&out).expect("JSON");
+    assert_eq!((&summary["stored"], &summary["bad"]), (&json!(4), &json!(1)));
+    let occurrence = json!([{"content": CONTENT, "revision": revision, "date": "2005-03-18T01:58:31Z", "origin": null, "path": "b.c"}]);
+    assert_eq!(ask(site, &["find-all", CONTENT, "--swh-config", &file]), occurrence);
+    assert_eq!(ask(site, &["find-first", "--swh-config", &file, CONTENT]), occurrence);
+    let date = json!({ CONTENT: "2005-03-18T01:58:31Z" });
+    assert_eq!(ask(site, &["get", "--swh-config", &file, "content", CONTENT]), date);
+    assert_eq!(ask(site, &["stats", "--swh-config", &file])["content"], json!(1));
+
+    // What is missing is said in the original's words, and ends it.
+    let short = write(site, "short.yml", &client("").replace(&storage, ""));
+    let (code, _, err) = site.cli(&["provenance", "find-all", CONTENT, "--swh-config", &short]);
+    assert_eq!(code, CONFIG, "{err}");
+    assert!(err.contains("Missing 'provenance.storage.storage_config' configuration"), "{err}");
+    let (code, _, err) = site.cli(&["provenance", "import", &rows, "--prefetch", "5"]);
+    assert!(code == 2 && err.contains("--swh-config"), "{code}: {err}");
+    let (code, _, err) =
+        site.cli(&["provenance", "stats", "--swh-config", &file, "--url", "http://127.0.0.1:1"]);
+    assert!(code == 2 && err.contains("cannot be used with"), "{code}: {err}");
+    assert!(instance.terminate().success(), "{}", site.log());
+
+    // Queues are there, nobody answers: the client waits as long as it is told to, and says where it stands.
+    let begun = Instant::now();
+    let (code, _, err) =
+        site.cli(&[&import[..], &["--wait-min-secs", "1", "--wait-per-batch-secs", "0"]].concat());
+    assert_eq!(code, TIMED_OUT, "{err}");
+    assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
+    for words in ["lines 1 to 5 of ", "within 1s", "orchestrator.provenance.dead_letter", "--resume"] {
+        assert!(err.contains(words), "{words}: {err}");
+    }
+    an_instance_behind_a_broker(rabbit, &dsn);
+}
+
+/// A running instance behind a broker: its client's prefetch is as configured, opening and closing are timed where they
+/// happen, and a row that its store refuses, of which no client is told, leads to the dead letters.
+fn an_instance_behind_a_broker(rabbit: &Rabbit, dsn: &str) {
+    let statsd = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+    statsd.set_read_timeout(Some(Duration::from_secs(20))).expect("a time-out");
+    let told = || {
+        let mut packet = [0; 512];
+        let length = statsd.recv(&mut packet).expect("a packet");
+        let text = String::from_utf8_lossy(&packet[..length]);
+        text.rsplit_once("method:").map(|(_, method)| method.to_owned())
+    };
+    let house = site()
+        .set("provenance.transport=amqp")
+        .set(&format!("provenance.amqp.url={}", rabbit.vhost("prefetch")))
+        .set("provenance.client.prefetch=7")
+        .set("provenance.writer.kind=postgres")
+        .set(&format!("provenance.postgres.dsn={dsn}"));
+    let mut command = house.command();
+    command.env("STATSD_PORT", statsd.local_addr().expect("an address").port().to_string());
+    let instance = Instance::spawn(command);
+    let of_callbacks = || {
+        let consumers = rabbit.ctl(&["list_consumers", "-p", "prefetch", "queue_name", "prefetch_count"]);
+        let callbacks = consumers.lines().filter(|line| line.starts_with("amq.gen-"));
+        callbacks.map(|line| line.split('\t').next_back().unwrap_or_default().to_owned()).collect::<Vec<_>>()
+    };
+    eventually("the client's queue", || !of_callbacks().is_empty());
+    assert_eq!(of_callbacks(), ["7"]);
+    assert_eq!(told().as_deref(), Some("open"));
+    let metrics = http(&house.site().admin_socket(), "GET", "/metrics", &[], "").body;
+    let opened = r#"orchestrator_provenance_call_duration_seconds_count{path="orchestrator/provenance/publisher",method="open"} 1"#;
+    assert!(metrics.lines().any(|line| line == opened), "{metrics}");
+    eventually("all queues to be consumed", || house.site().figure("provenance/amqp", "consumed") == 160);
+    let rows =
+        house.file([json!({"add": "location", "path": "a"}), json!({"add": "location", "path": dense()})]);
+    let (code, _, err) = house.site().cli(&["provenance", "import", &rows]);
+    assert_eq!(code, REFUSED, "{err}");
+    assert!(err.contains("lines 1 to 2 of ") && err.contains("orchestrator.provenance.dead_letter"), "{err}");
+    let dead = || house.site().figure("provenance/amqp", "dead_lettered");
+    eventually("the dead letter", || dead() == 1);
+    assert_eq!(told().as_deref(), Some("location_add"));
+    assert!(instance.terminate().success(), "{}", house.site().log());
+    assert_eq!(told().as_deref(), Some("close"));
+}
+
+#[test]
+fn an_import_waits_as_told_and_names_what_only_the_store_refuses() {
+    let mut postgres = Postgres::start();
+    let house = site();
+    let dsn = database(&postgres, house.site());
+    let house = house.set("provenance.writer.kind=postgres").set(&format!("provenance.postgres.dsn={dsn}"));
+    let instance = house.start();
+    let site = house.site();
+
+    let rows = house.file([
+        json!({"add": "origin", "url": "https://a/1"}),
+        json!({"add": "content", "id": CONTENT}),
+        json!({"add": "origin", "url": dense()}),
+        json!({"add": "location", "path": "a"}),
+        json!({"add": "location", "path": dense()}),
+    ]);
+    let (code, out, err) = site.cli(&["provenance", "import", &rows, "--batch", "2"]);
+    assert_eq!(code, REFUSED, "{err}");
+    let summary: Value = serde_json::from_str(&out).expect("JSON");
+    assert_eq!((&summary["stored"], &summary["bad"]), (&json!(3), &json!(2)), "{err}");
+    let named: Vec<_> =
+        err.lines().filter_map(|line| line.split(": line ").nth(1)?.split(':').next()).collect();
+    assert_eq!(named, ["3", "5"], "{err}");
+
+    postgres.kill_nine();
+    let rows = house.file((0..9).map(|number| json!({"add": "content", "id": sha1_of(0, number)})));
+    let begun = Instant::now();
+    let (code, _, err) = site.cli(&["provenance", "import", &rows]);
+    assert_eq!(code, REFUSED, "{err}");
+    assert!(begun.elapsed() < Duration::from_secs(10), "once: {:?}", begun.elapsed());
+    let begun = Instant::now();
+    let (code, _, err) = site.cli(&["provenance", "import", &rows, "--wait-min-secs", "4"]);
+    assert_eq!(code, TIMED_OUT, "{err}");
+    assert!(begun.elapsed() >= Duration::from_secs(4), "{:?}", begun.elapsed());
+    assert!(err.contains("lines 1 to 9 of ") && err.contains("not stored in time"), "{err}");
+
+    std::thread::scope(|scope| {
+        let import = || site.cli(&["provenance", "import", &rows, "--wait-min-secs", "120"]);
+        let failed = site.figure("provenance/client", "failed_calls");
+        let import = scope.spawn(import);
+        eventually("a try in vain", || site.figure("provenance/client", "failed_calls") > failed);
+        assert!(!import.is_finished());
+        postgres.start_again();
+        let (code, _, err) = import.join().expect("an import that ends");
+        assert_eq!(code, 0, "{err}");
+    });
+    assert_eq!(house.count("content"), 10);
+    assert!(instance.terminate().success(), "{}", site.log());
+}

@@ -1,0 +1,9 @@
+//! The provenance storage in the real binary, against real brokers and databases.
+
+mod broker;
+mod broker_readiness;
+mod client;
+mod embedded;
+mod hostile;
+mod mongodb;
+mod timing;

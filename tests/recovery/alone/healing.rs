@@ -1,0 +1,107 @@
+//! A panic in any child heals within a second: under load from workers and fetchers, nothing is lost, and each worker has
+//! at most one job doubled, as after a kill (`kill_nine.rs` says what that means).
+//!
+//! An injected panic hits an actor or a task between two steps, and a thread at the next work it takes in hand. Healing is
+//! measured by the process's own clock: from the exit of the child until the last child of the queue has started again;
+//! each starts only when the one before it is up. A start waits for commits: where the disk itself stands still meanwhile,
+//! which a probe beside it shows, that time is allowed besides. `rest_for_one` decides who is started again.
+
+use std::time::{Duration, Instant};
+
+use orchestrator_harness::{
+    Site, Snapshot,
+    load::{Crew, Dice, Disk, Disruption, Fetchers, Ledger, seeds},
+    try_http, wait_for,
+};
+
+use crate::panics::{exit_of, healed};
+
+/// The queue's children in the order of their start.
+const CHILDREN: [&str; 7] =
+    ["queue_store", "sqlite", "housekeeper", "worker_socket", "reader", "watcher", "inotify"];
+const HEALED_MS: u64 = 1_000;
+/// Commits that a start waits for at the most; each may take as long as the disk's longest one meanwhile.
+const COMMITS: u32 = 5;
+/// A disk that is faster than this gives no excuse.
+const STALL: Duration = Duration::from_millis(200);
+
+#[test]
+fn a_panic_in_any_child_of_the_queue_heals() {
+    for (at, child) in CHILDREN.into_iter().enumerate() {
+        panics_heal(&format!("queue/{child}"), at);
+    }
+}
+
+#[test]
+fn a_panic_in_the_queue_s_supervisor_heals() {
+    panics_heal("queue", 0);
+}
+
+#[test]
+fn a_panic_in_the_admin_endpoint_does_not_touch_the_queue() {
+    panics_heal("admin", CHILDREN.len());
+}
+
+/// Makes `path` panic under load; the queue's children from number `first` on start again, the others stay.
+fn panics_heal(path: &str, first: usize) {
+    seeds("ORCHESTRATOR_PANIC_ROUNDS", 1, |seed| {
+        let mut dice = Dice::new(seed);
+        let site = Site::new(env!("CARGO_BIN_EXE_orchestrator"));
+        let instance = site.start();
+        let fetchers = Fetchers::start(&site.input_dir(), 3, &mut dice);
+        let crew = Crew::start(site.socket(), 6, &mut dice);
+        wait_for("jobs to be done", || (finished(&site)? > 50).then_some(()));
+
+        let disk = Disk::probe(site.path());
+        let from = Instant::now();
+        site.inject_panic(path);
+        let healed = wait_for("it to heal", || {
+            ask_the_housekeeper(&site);
+            healed(&site, path)
+        });
+        let disruptions = vec![Disruption { from, to: Instant::now() }];
+        assert_eq!(exit_of(&healed, path)["kind"], "panicked", "{healed:#}");
+        assert!(exit_of(&healed, path)["reason"].as_str().is_some_and(|why| why.contains("injected panic")));
+        assert_eq!(healed.node(path)["restarts"], 1);
+        for (at, child) in CHILDREN.into_iter().enumerate() {
+            let incarnation = &healed.node(&format!("queue/{child}"))["incarnation"];
+            assert_eq!(*incarnation, if at < first { 1 } else { 2 }, "{child} after a panic in {path}");
+        }
+        let took = last_start(&healed, path) - exit_of(&healed, path)["at_ms"].as_u64().expect("a time");
+        let stalled = Some(disk.longest()).filter(|longest| *longest > STALL).unwrap_or_default() * COMMITS;
+        let allowed = u128::from(HEALED_MS) + stalled.as_millis();
+        assert!(u128::from(took) < allowed, "{path} took {took} ms to heal, not {allowed}: {healed:#}");
+
+        let (present, ever) = fetchers.stop();
+        Ledger::await_ingest(&site, &present);
+        let ledger = Ledger { present, ever, seen: crew.drain(), disruptions };
+        let doubled = ledger.judge(&site);
+        assert!(instance.terminate().success(), "it did not stop well; log:\n{}", site.log());
+        eprintln!(
+            "{path}: healed in {took} ms, longest wait for an answer {:?}, {doubled} of {} jobs doubled",
+            ledger.seen.longest_wait,
+            ledger.seen.handouts.len()
+        );
+    });
+}
+
+/// Jobs finished so far, once the store counts them.
+fn finished(site: &Site) -> Option<u64> {
+    let tree = site.snapshot()?;
+    let sqlite = tree.node("queue/sqlite");
+    let figure = sqlite["figures"].as_array()?.iter().find(|figure| figure["name"] == "finished")?;
+    figure["value"].as_u64()
+}
+
+/// When the last child of `path`, or of the supervisor that it is a child of, was started.
+fn last_start(tree: &Snapshot, path: &str) -> u64 {
+    let whole = if path == "admin" { "admin" } else { "queue" };
+    let starts = tree.branch(whole).into_iter().filter_map(|node| node["started_ms"].as_u64());
+    starts.max().expect("a start")
+}
+
+/// The housekeeper has work in hand only when somebody asks, or the log has grown.
+fn ask_the_housekeeper(site: &Site) {
+    // It may be the one that is away.
+    let _ = try_http(&site.admin_socket(), "POST", "/v1/consoles/queue/queue_store/ls", &[], "{}");
+}

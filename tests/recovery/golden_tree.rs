@@ -1,0 +1,101 @@
+//! The tree is a promise: who runs, in which order, under which strategy and limits, with which mailboxes and links.
+//! `orchestrator check` and a live `orchestrator tree` equal the files in `tests/golden/`; a change shows in review.
+//! `UPDATE_GOLDEN=1 cargo test --test recovery golden_tree` writes them anew.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    time::Instant,
+};
+
+use orchestrator_harness::{DEADLINE, Site};
+
+#[test]
+fn check_prints_the_tree_that_would_run() {
+    let site = Site::new(env!("CARGO_BIN_EXE_orchestrator"));
+    let (code, out, err) = site.cli(&["check"]);
+    assert_eq!((code, err.as_str()), (0, ""));
+    assert_golden("check.txt", || out.clone());
+    assert_eq!(site_files(&site), ["fetchers"], "a check makes and starts nothing");
+}
+
+#[test]
+fn check_prints_the_trees_of_catalogs() {
+    let site = Site::new(env!("CARGO_BIN_EXE_orchestrator"));
+    let profile = Path::new(env!("CARGO_MANIFEST_DIR")).join("config/ermrest-agent.toml");
+    // One that hears notices, and one that polls alone.
+    let other = site.path().join("other.toml").display().to_string();
+    let text = "[[catalog]]\nname = \"no notices\"\nbase = \"http://h/ermrest/catalog/2\"\namqp = \"\"\n";
+    fs::write(&other, text).expect("write a configuration");
+    let (code, out, err) =
+        site.cli(&["check", "--config", &profile.display().to_string(), "--config", &other]);
+    assert_eq!((code, err.as_str()), (0, ""));
+    assert_golden("catalog.txt", || out.clone());
+}
+
+#[test]
+fn the_live_tree_is_the_one_that_check_printed() {
+    let site = Site::new(env!("CARGO_BIN_EXE_orchestrator"));
+    let _instance = site.start();
+    assert_golden("tree.txt", || {
+        let (code, out, err) = site.cli(&["tree"]);
+        assert_eq!((code, err.as_str()), (0, ""));
+        without_ages(&out)
+    });
+    // The same children in the same order: the first column of the one is that of the other.
+    let names = |text: &str| -> Vec<String> {
+        text.lines()
+            .map(|line| line.split("  ").find(|part| is_name(part)).unwrap_or("").to_owned())
+            .collect()
+    };
+    let (live, checked) = (golden("tree.txt"), golden("check.txt"));
+    let live = fs::read_to_string(live).expect("written");
+    let live = live.split_once('\n').expect("a heading").1;
+    assert_eq!(names(live), names(&fs::read_to_string(checked).expect("written")));
+}
+
+fn is_name(part: &str) -> bool {
+    part.contains(|c: char| c.is_ascii_alphabetic())
+}
+
+fn site_files(site: &Site) -> Vec<String> {
+    let files = fs::read_dir(site.path()).expect("a directory");
+    files.map(|file| file.expect("an entry").file_name().to_string_lossy().into_owned()).collect()
+}
+
+/// Everything but the only column that changes by itself. It is aligned to the right, as is the one before it.
+fn without_ages(tree: &str) -> String {
+    let head = tree.lines().next().expect("a heading");
+    let end = |word: &str| head.find(word).expect("a column") + word.len();
+    let (from, to) = (end("RESTARTS"), end("AGE"));
+    let mut text = String::new();
+    for line in tree.lines() {
+        let left = line.chars().enumerate().filter(|(at, _)| !(from..to).contains(at)).map(|(_, c)| c);
+        text.push_str(left.collect::<String>().trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+fn golden(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
+}
+
+/// Compares what `show` gives with a file, again and again until it is at rest: links come up, mailboxes empty.
+fn assert_golden(name: &str, show: impl Fn() -> String) {
+    let path = golden(name);
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        let settled = orchestrator_harness::wait_for("links that are up", || {
+            Some(show()).filter(|text| !text.contains("connecting"))
+        });
+        fs::write(&path, settled).expect("write a golden file");
+    }
+    let wanted = fs::read_to_string(&path).expect("a golden file; UPDATE_GOLDEN=1 writes it");
+    let give_up = Instant::now() + DEADLINE / 3;
+    while show() != wanted {
+        if Instant::now() > give_up {
+            assert_eq!(show(), wanted, "not what {} says; UPDATE_GOLDEN=1 takes it over", path.display());
+        }
+        std::thread::yield_now();
+    }
+}

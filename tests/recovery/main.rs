@@ -1,0 +1,12 @@
+//! Life and death of the process: start, stop, kills, injected panics, limits, and systemd.
+
+/// Judges durations: `tests/run` runs these one at a time, after all others.
+mod alone {
+    mod healing;
+}
+mod boot_and_stop;
+mod golden_tree;
+mod kill_nine;
+mod panics;
+mod process_limits;
+mod systemd_integration;
