@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use orchestrator_harness::{EventReader, Instance, Site, SmallDisk, http, http_tcp};
+use orchestrator_harness::{EventReader, Instance, Site, SmallDisk, eventually, http, http_tcp};
 use serde_json::Value;
 
 const VIEWER: &str = "viewer-0123456789abcdef";
@@ -42,6 +42,8 @@ fn lines(audit: &Path) -> Vec<Value> {
 fn a_restart_shows_in_tree_events_audit_and_metrics() {
     let (site, audit) = guarded();
     let _instance = site.start();
+    // Workers are served before the watcher's first start, which would be the one that the command asks for.
+    eventually("all children to run", || site.snapshot().is_some_and(|tree| tree.runs()));
     let before = site.node("queue/watcher");
     let mut events = EventReader::unix(&site.admin_socket(), "", &[]).expect("a stream");
     let (code, out, err) = site.cli(&["restart", "queue/watcher", "--reason", "x"]);
@@ -67,6 +69,13 @@ fn a_restart_shows_in_tree_events_audit_and_metrics() {
     ] {
         assert!(metrics.lines().any(|line| line == sample), "no {sample} in {metrics}");
     }
+    let (code, out, err) = site.cli(&["tail", "queue/watcher", "--no-follow", "-n", "100", "--json"]);
+    assert_eq!(code, 0, "{err}");
+    let told: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    assert!(told.iter().any(|event| event["event"] == "commanded" && event["reason"] == "x"), "{out}");
+    assert!(told.iter().all(|event| event["path"] == "orchestrator/queue/watcher"), "{out}");
+    let (_, words, _) = site.cli(&["tail", "--no-follow", "-n", "100", "--kind", "commanded"]);
+    assert!(words.lines().count() == 1 && words.contains("reason=\"x\"") && words.contains('Z'), "{words}");
 }
 
 #[test]

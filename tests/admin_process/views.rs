@@ -9,7 +9,7 @@ use std::{
     thread,
 };
 
-use orchestrator_harness::{Instance, Site, eventually, http};
+use orchestrator_harness::{Instance, Site, http};
 use serde_json::Value;
 
 fn site() -> Site {
@@ -79,55 +79,6 @@ fn top_outlives_the_process_it_watches() {
         orchestrator_harness::wait_for("top to end with its reader", || top.try_wait().expect("ours"));
     assert_eq!(ended.code(), Some(0));
     assert!(again.terminate().success());
-}
-
-/// What an operator did is in every view: tree, events, audit log and metrics.
-#[test]
-fn a_restart_shows_up_everywhere() {
-    let site = site();
-    let audit = site.path().join("audit.jsonl");
-    let site = site.set(&format!("admin.audit_file={}", audit.display()));
-    let _instance = site.start();
-    // Workers are served before the watcher's first start, which would be the one that the command asks for.
-    eventually("all children to run", || site.snapshot().is_some_and(|tree| tree.runs()));
-    let (code, out, err) = site.cli(&["restart", "queue/watcher", "--reason", "new input directory"]);
-    assert_eq!(code, 0, "{out}{err}");
-
-    let node = http(&site.admin_socket(), "GET", "/v1/tree/queue/watcher", &[], "").json();
-    let node = node.get("root").unwrap_or(&node);
-    assert_eq!((&node["restarts"], &node["incarnation"]), (&Value::from(1), &Value::from(2)), "{node}");
-
-    let tail = ["tail", "queue/watcher", "--no-follow", "-n", "100", "--json"];
-    let (code, out, err) = site.cli(&tail);
-    assert_eq!(code, 0, "{err}");
-    let events: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
-    let commanded = events.iter().find(|event| event["event"] == "commanded").expect("the command");
-    assert_eq!(
-        (&commanded["verb"], &commanded["reason"]),
-        (&"restart".into(), &"new input directory".into())
-    );
-    assert!(events.iter().all(|event| event["path"] == "orchestrator/queue/watcher"), "{out}");
-    let (_, words, _) = site.cli(&["tail", "--no-follow", "-n", "100", "--kind", "commanded"]);
-    assert_eq!(words.lines().count(), 1, "{words}");
-    assert!(words.contains("reason=\"new input directory\"") && words.contains('Z'), "{words}");
-
-    let text = std::fs::read_to_string(&audit).expect("an audit log");
-    let line: Value = serde_json::from_str(text.trim()).expect("one line");
-    assert_eq!(line["path"], "orchestrator/queue/watcher");
-    assert_eq!(
-        (&line["verb"], &line["reason"], &line["outcome"]),
-        (&"restart".into(), &"new input directory".into(), &"ok".into())
-    );
-
-    let metrics = http(&site.admin_socket(), "GET", "/metrics", &[], "").body;
-    assert!(
-        metrics.contains("orchestrator_child_restarts_total{path=\"orchestrator/queue/watcher\"} 1"),
-        "{metrics}"
-    );
-    assert!(
-        metrics.contains("orchestrator_admin_audit_lines_total{path=\"orchestrator/admin\"} 1"),
-        "{metrics}"
-    );
 }
 
 /// It goes on over a restart of the process, whose numbers begin anew, and ends with its reader.

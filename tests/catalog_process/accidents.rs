@@ -206,27 +206,6 @@ fn a_broker_that_was_killed_is_bound_again_and_rows_are_found_meanwhile() {
     house.assert_calm();
 }
 
-#[test]
-fn a_queue_that_was_deleted_is_made_again() {
-    let broker = Rabbit::shared();
-    let url = broker.vhost("deleted");
-    let server = Ermrest::start(&["--amqp", &url]);
-    let mut house = House::with(server, |site| site.notices(&url).key("poll_secs = 3600"));
-    eventually("notices to come", || house.site.status()["notices"]["there"] == true);
-    for _ in 0..3 {
-        let queues = broker.ctl(&["list_queues", "-p", "deleted", "--no-table-headers", "name"]);
-        let queue = queues.lines().next().expect("a queue").to_owned();
-        broker.ctl(&["delete_queue", "-p", "deleted", &queue]);
-        eventually("another queue", || {
-            let now = broker.ctl(&["list_queues", "-p", "deleted", "--no-table-headers", "name"]);
-            now.lines().next().is_some_and(|name| name != queue)
-                && house.site.status()["notices"]["there"] == true
-        });
-        assert!(house.row() < soon());
-    }
-    house.assert_calm();
-}
-
 /// The original starves: each notice makes it wait for the next one.
 #[test]
 fn notices_without_end_do_not_keep_it_from_looking() {

@@ -17,21 +17,6 @@ fn contents() -> impl Iterator<Item = Value> {
     (0..ROWS).map(|number| json!({"add": "content", "id": sha1_of(0, number)}))
 }
 
-#[test]
-fn rows_come_through_the_broker_into_postgresql() {
-    let house = House::new("rows", "with-path");
-    let instance = house.home.start();
-    let site = &house.home.site;
-    site.ask(&["import", &site.file(contents())]);
-    assert_eq!(site.count("content"), u64::from(ROWS));
-    let origin = "6ceea27924608c9ae55f8592999de10cf8e00eb7";
-    let more =
-        site.file([json!({"add": "origin", "url": "https://a/b"}), json!({"add": "location", "path": "a"})]);
-    assert_eq!(site.ask(&["import", &more])["stored"], json!(2));
-    assert_eq!(site.ask(&["get", "origin", origin]), json!({ origin: "https://a/b" }));
-    assert!(instance.terminate().success(), "{}", site.site().log());
-}
-
 /// In place of the original's server: its variable, its file, nothing else.
 #[test]
 fn the_originals_configuration_file_is_enough() {

@@ -127,7 +127,7 @@ fn a_row_that_the_store_refuses_is_named_and_kept() {
 /// Rows that were confirmed are there after any kill, and an import that goes on where it was cut misses none.
 #[test]
 fn a_killed_import_goes_on_and_misses_nothing() {
-    seeds("ORCHESTRATOR_PROVENANCE_KILL_ROUNDS", 2, |seed| {
+    seeds("ORCHESTRATOR_PROVENANCE_KILL_ROUNDS", 1, |seed| {
         let mut dice = Dice::new(seed);
         let site = site();
         let count = 20_000;

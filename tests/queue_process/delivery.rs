@@ -130,7 +130,7 @@ fn r28_redeliver_after_lease_hands_it_out_again() {
 /// R42: `complete` is committed with the last rows, so a kill before leaves a run that is read again.
 #[test]
 fn r42_killed_in_the_middle_of_a_complete_file() {
-    const ROWS: u32 = 200_000;
+    const ROWS: u32 = 80_000;
     let site = site();
     let instance = site.start();
     site.worker().ready();

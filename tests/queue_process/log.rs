@@ -23,7 +23,7 @@ fn beginnings(log: &Path) -> Option<u32> {
 #[test]
 fn workers_that_never_rest_do_not_let_the_log_grow() {
     let site = Site::new(env!("CARGO_BIN_EXE_orchestrator"));
-    let rows = 400_000;
+    let rows = 150_000;
     let lines: String = (0..rows).map(|i| format!("package{i} 1.0 1.1\n")).collect();
     site.write("f.1.txt", lines);
     let _instance = site.start();

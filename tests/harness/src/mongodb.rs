@@ -3,7 +3,6 @@
 
 use std::{
     io::Write,
-    net::TcpListener,
     process::{Command, Stdio},
 };
 
@@ -11,6 +10,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::{
+    free_port,
     python::{peers, python},
     stand_in::StandIn,
 };
@@ -43,13 +43,7 @@ impl MongoDb {
 
     fn start_for(user: Option<[String; 2]>) -> Self {
         let directory = tempfile::Builder::new().prefix("mongodb-").tempdir().expect("a directory");
-        let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
-        let mut made = Self {
-            directory,
-            port: free.expect("a free port").port(),
-            user,
-            server: StandIn::new("MongoDB"),
-        };
+        let mut made = Self { directory, port: free_port(), user, server: StandIn::new("MongoDB") };
         made.start_again();
         made
     }

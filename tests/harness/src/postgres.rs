@@ -2,8 +2,6 @@
 
 use std::{
     fs::{self, File},
-    io,
-    net::TcpListener,
     os::unix::{fs::chown, process::CommandExt},
     path::{Path, PathBuf},
     process::{Child, ChildStdin, Command, Stdio},
@@ -12,7 +10,7 @@ use std::{
 
 use rustix::process::{Pid, Signal, geteuid, kill_process};
 
-use crate::{child_logs, wait_for};
+use crate::{child_logs, free_port, wait_for};
 
 /// Ends the server and removes its directory when standard input ends: when the owner drops it or the test process ends in
 /// whatever way.
@@ -125,7 +123,7 @@ impl Postgres {
         // After a kill the old server's processes hold its memory for a moment; a free port may be taken meanwhile.
         wait_for("a PostgreSQL server", || {
             if self.port == 0 {
-                self.port = free_port().expect("a free port");
+                self.port = free_port();
             }
             if self.server.is_none() {
                 self.server = Some(self.spawn());
@@ -256,10 +254,6 @@ fn children(parent: Pid) -> Vec<Pid> {
         stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(1)) == Some(&parent)
     })
     .collect()
-}
-
-fn free_port() -> io::Result<u16> {
-    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }
 
 fn run(command: &mut Command) -> String {

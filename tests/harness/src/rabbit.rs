@@ -274,7 +274,7 @@ struct Place {
 impl Place {
     /// On ports that nobody has now.
     fn free() -> Self {
-        let [amqp, distribution, epmd] = free_ports();
+        let [amqp, distribution, epmd] = [(); 3].map(|()| free_port());
         Self { address: Ipv4Addr::LOCALHOST, amqp, secured: None, distribution, epmd }
     }
 
@@ -318,10 +318,4 @@ fn free_address() -> Ipv4Addr {
         !address.eq(&Ipv4Addr::LOCALHOST) && TcpListener::bind((*address, DEFAULT_PORT)).is_ok()
     });
     free.expect("a free address of loopback")
-}
-
-/// Three ports of loopback that nobody has now.
-fn free_ports() -> [u16; 3] {
-    let held = [(); 3].map(|()| TcpListener::bind(("127.0.0.1", 0)).expect("a free port"));
-    held.map(|listener| listener.local_addr().expect("an address").port())
 }

@@ -21,7 +21,7 @@ use super::{
 
 const ROUNDS: &str = "ORCHESTRATOR_PROVENANCE_KILL_ROUNDS";
 /// Messages of a round, and rows of each.
-const LOAD: (usize, usize) = (1_000, 40);
+const LOAD: (usize, usize) = (500, 40);
 /// Rows of a round's import.
 const IMPORTED: u32 = 3_000;
 /// What `deploy/orchestrator.service` gives it for a stop.
@@ -139,7 +139,7 @@ fn check(dsn: &str, ledger: &Ledger, goes_on: &AtomicBool) {
 fn a_server_that_is_killed_loses_nothing_and_answers_for_nothing_twice() {
     let mut house = House::new("killed", "with-path");
     let mut instance = Some(house.home.start());
-    seeds(ROUNDS, 2, |seed| {
+    seeds(ROUNDS, 1, |seed| {
         round(&mut house, seed, Promise::Stored, |_, home, _| {
             instance.take().expect("an instance").kill_nine();
             instance = Some(home.start());
@@ -153,7 +153,7 @@ fn a_server_that_is_killed_loses_nothing_and_answers_for_nothing_twice() {
 fn a_server_that_is_told_to_stop_ends_in_time_and_answers_for_everything() {
     let mut house = House::new("stopped", "with-path");
     let mut instance = Some(house.home.start());
-    seeds(ROUNDS, 2, |seed| {
+    seeds(ROUNDS, 1, |seed| {
         round(&mut house, seed, Promise::Answered, |_, home, _| {
             let (begun, stopped) = (Instant::now(), instance.take().expect("an instance"));
             let status = stopped.terminate();
@@ -212,7 +212,7 @@ fn a_broker_that_was_killed_is_come_back_to_with_all_that_it_accepted() {
     eventually("the server to notice", || house.home.figure("amqp", "consumed") == 0);
     house.servers.rabbit.own().start_again();
     house.home.serving();
-    seeds(ROUNDS, 2, |seed| {
+    seeds(ROUNDS, 1, |seed| {
         let messages = round(&mut house, seed, Promise::Durable, |servers, home, _| {
             servers.rabbit.own().kill_nine();
             let begun = Instant::now();

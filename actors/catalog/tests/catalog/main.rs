@@ -8,5 +8,4 @@ mod handlers_command;
 mod handlers_webhook;
 mod http;
 mod notices;
-mod original;
 mod poller;

@@ -11,7 +11,7 @@ use orchestrator_provenance::{
     edge::postgres::{Flavor, PostgresStore, init},
     method::{Entity, Relation},
     row::{Date, RelationRow, RevisionData, Rows, Sha1Git},
-    store::{Ask, Found, Occurrence, Question, Store, StoreError, Written},
+    store::{Ask, Found, Question, Store, StoreError, Written},
 };
 
 /// Makes a database `name-flavor` with tables; gives its address.
@@ -73,17 +73,6 @@ fn site() -> Vec<Rows> {
     ]
 }
 
-/// An occurrence of content 1.
-fn found(revision: u32, date: Option<Date>, origin: Option<&str>, path: &'static str) -> Occurrence {
-    Occurrence {
-        content: id(1),
-        revision: id(revision),
-        date,
-        origin: origin.map(str::to_owned),
-        path: path.into(),
-    }
-}
-
 /// All that a store answers, to be compared.
 async fn everything(store: &mut PostgresStore) -> Vec<Found> {
     let mut questions = vec![Question::AllLocations, Question::Counts];
@@ -102,98 +91,6 @@ async fn everything(store: &mut PostgresStore) -> Vec<Found> {
         answers.push(store.read(&question).await.expect("an answer"));
     }
     answers
-}
-
-#[tokio::test]
-async fn writing_twice_changes_nothing() {
-    for flavor in Flavor::ALL {
-        let mut store = connect(&made("twice", flavor).await).await;
-        assert_eq!(store.write(&site()).await.expect("written"), Written::default(), "{flavor}");
-        let once = everything(&mut store).await;
-        assert_eq!(store.write(&site()).await.expect("written"), Written::default(), "{flavor}");
-        assert_eq!(everything(&mut store).await, once, "{flavor}");
-        // A row more beside old ones.
-        let rows = vec![row(1, 21, Some("lib")), row(1, 22, Some("lib"))];
-        store.write(&[Rows::Relations(Relation::ContentInRevision, rows)]).await.expect("written");
-        let asked =
-            Question::Relations { relation: Relation::ContentInRevision, ids: vec![id(22)], reverse: true };
-        let path = flavor.has_paths().then_some("lib");
-        let answer = store.read(&asked).await.expect("an answer");
-        assert_eq!(answer, Found::Relations([row(1, 22, path)].into()), "{flavor}");
-    }
-}
-
-#[tokio::test]
-async fn rows_meet_by_the_rules() {
-    let mut store = connect(&made("rules", Flavor::WithPath).await).await;
-    store.write(&site()).await.expect("written");
-    let later = [
-        Rows::Contents(vec![(id(1), at(6)), (id(2), at(-62_000_000_000))]),
-        Rows::Directories(vec![(id(11), at(2)), (id(12), Some(Date::MAX)), (id(13), Some(Date::MIN))]),
-        Rows::Revisions(vec![
-            revision(21, at(10), Some(32)),
-            revision(22, at(7), None),
-            revision(23, None, Some(99)),
-        ]),
-        Rows::Origins(vec![(id(31), "https://other".to_owned()), (id(33), "https://a".to_owned())]),
-        Rows::Relations(
-            Relation::ContentInRevision,
-            vec![
-                row(99, 21, Some("lib")),
-                row(1, 99, Some("lib")),
-                row(1, 22, Some("nowhere")),
-                row(1, 23, None),
-            ],
-        ),
-    ];
-    let written = store.write(&later).await.expect("written");
-    assert_eq!(written, Written { unregistered: 4, url_taken: 1, origin_unknown: 1 });
-    let ids: Vec<Sha1Git> = (1..40).map(id).collect();
-    let dates = store.read(&Question::Contents(ids.clone())).await.expect("dates");
-    assert_eq!(dates, Found::Dates([(id(1), at(5).unwrap()), (id(2), at(-62_000_000_000).unwrap())].into()));
-    let dates = store.read(&Question::Directories(ids.clone())).await.expect("dates");
-    let expected = [(id(11), at(2).unwrap()), (id(12), Date::MAX), (id(13), Date::MIN)];
-    assert_eq!(dates, Found::Dates(expected.into()));
-    let revisions = store.read(&Question::Revisions(ids.clone())).await.expect("revisions");
-    let expected = [revision(21, at(9), Some(32)), revision(22, at(7), None), revision(23, None, Some(32))];
-    assert_eq!(revisions, Found::Revisions(expected.into()));
-    let urls = store.read(&Question::Origins(ids)).await.expect("urls");
-    assert_eq!(
-        urls,
-        Found::Urls([(id(31), "https://a".to_owned()), (id(32), "https://b".to_owned())].into())
-    );
-}
-
-#[tokio::test]
-async fn occurrences_are_ordered() {
-    for flavor in Flavor::ALL {
-        let mut store = connect(&made("occurrences", flavor).await).await;
-        store.write(&site()).await.expect("written");
-        let expected = if flavor.has_paths() {
-            vec![
-                found(22, at(8), None, "a/b"),
-                found(21, at(9), Some("https://a"), "a/b"),
-                found(21, at(9), Some("https://a"), "lib"),
-                found(23, None, Some("https://b"), "lib/a/b"),
-                found(24, None, None, "lib"),
-            ]
-        } else {
-            vec![
-                found(22, at(8), None, ""),
-                found(21, at(9), Some("https://a"), ""),
-                found(23, None, Some("https://b"), ""),
-                found(24, None, None, ""),
-            ]
-        };
-        let all = store.read(&Question::FindAll { id: id(1), limit: None }).await.expect("occurrences");
-        assert_eq!(all, Found::Occurrences(expected.clone()), "{flavor}");
-        let two = store.read(&Question::FindAll { id: id(1), limit: Some(2) }).await.expect("occurrences");
-        assert_eq!(two, Found::Occurrences(expected[..2].to_vec()), "{flavor}");
-        let first = store.read(&Question::FindFirst(id(1))).await.expect("occurrences");
-        assert_eq!(first, Found::Occurrences(expected[1..2].to_vec()), "{flavor}");
-        let none = store.read(&Question::FindFirst(id(2))).await.expect("occurrences");
-        assert_eq!(none, Found::Occurrences(Vec::new()), "{flavor}");
-    }
 }
 
 #[tokio::test]

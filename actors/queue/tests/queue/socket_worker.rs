@@ -4,4 +4,3 @@ mod delivery;
 mod house;
 mod life;
 mod limits;
-mod protocol;

@@ -304,7 +304,7 @@ fn number(name: &str) -> Option<u64> {
 fn agrees_with_the_naive_model() {
     let seeds = match number("ORCHESTRATOR_TEST_SEED") {
         Some(seed) => seed..seed + 1,
-        None => 0..number("ORCHESTRATOR_TEST_SEEDS").unwrap_or(40),
+        None => 0..number("ORCHESTRATOR_TEST_SEEDS").unwrap_or(20),
     };
     for seed in seeds {
         let outcome = std::panic::catch_unwind(|| {

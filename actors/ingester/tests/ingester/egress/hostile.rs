@@ -4,7 +4,7 @@ use std::{net::SocketAddr, time::Duration};
 
 use super::peer::{House, PATIENCE, Worker, message, opening, parts};
 use orchestrator_ingester::edge::egress::EgressLimits;
-use orchestrator_supervise::{ChildSpec, Root, Strategy, SupervisorSpec, inbox, testing::eventually};
+use orchestrator_supervise::testing::eventually;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
@@ -141,17 +141,5 @@ fn a_crowd_of_strangers_keeps_no_worker_out() {
             assert_eq!(worker.next().await, Some(parts(&message(1, 100))), "{name} is still connected");
         }
         assert!(house.egress.peers().len() <= 100, "strangers leave nothing behind");
-    });
-}
-
-#[test]
-fn a_port_that_is_taken_fails_the_start_and_says_what_to_do() {
-    House::run(EgressLimits::default(), |house| async move {
-        let (outbox, _pings) = inbox(1);
-        let second = orchestrator_ingester::edge::egress::factory(house.port, house.egress.clone(), outbox);
-        let spec = SupervisorSpec::new(Strategy::OneForOne).child(ChildSpec::worker("second", second));
-        let mut root = Root::start("other", spec).await.expect("a valid specification");
-        let exit = root.wait().await.to_string();
-        assert!(exit.contains("the port is taken: stop what listens there"), "{exit}");
     });
 }

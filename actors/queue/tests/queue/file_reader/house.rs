@@ -244,12 +244,6 @@ impl House {
         runtime.block_on(self.tree.command(&format!("test/{child}"), verb, &origin)).expect("obeyed");
     }
 
-    /// Ends the tree; gives back the directory for another one.
-    pub(crate) fn stop(mut self) -> (tempfile::TempDir, Store) {
-        self.join();
-        (self.temp.take().expect("stopped once"), self.store.clone())
-    }
-
     fn join(&mut self) {
         self.stop.take();
         self.store_stop.cancel();

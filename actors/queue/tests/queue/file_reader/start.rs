@@ -29,14 +29,6 @@ fn c02_what_is_there_is_read_before_workers_are_answered() {
 }
 
 #[test]
-fn c04_a_growing_file_that_is_there_is_followed() {
-    let house = House::on(directory(&[("f1.100.txt.part", "alpha 0 1\nbra")]), Store::default());
-    house.holds(&[("f1", 100, false, &["alpha 0 1"])]);
-    house.append("f1.100.txt.part", "vo 0 1\n");
-    house.holds(&[("f1", 100, false, &["alpha 0 1", "bravo 0 1"])]);
-}
-
-#[test]
 fn c07_c08_new_runs_come_before_those_without_a_file_go() {
     let store = Store::knowing(&[("f1", 100, true), ("f2", 101, true)]);
     let house =
@@ -44,25 +36,6 @@ fn c07_c08_new_runs_come_before_those_without_a_file_go() {
     house.holds(&[("f1", 102, true, &["charlie 0 1"]), ("f2", 101, true, &[])]);
     let log = house.content().log;
     assert_eq!(log, ["upsert f1 102 false", "delete f1 100", "rows f1 102 1 true", "reconciled"]);
-}
-
-#[test]
-fn c09_a_growing_file_is_read_again_from_its_beginning() {
-    let house = House::new();
-    house.write("f1.100.txt.part", "alpha 0 1\n");
-    house.holds(&[("f1", 100, false, &["alpha 0 1"])]);
-    let (temp, store) = house.stop();
-    fs::write(temp.path().join("in/f1.100.txt.part"), "alpha 0 1\nbravo 0 1\n").expect("write");
-    let house = House::on(temp, store);
-    house.holds(&[("f1", 100, false, &["alpha 0 1", "bravo 0 1"])]);
-}
-
-#[test]
-fn d05_the_input_directory_is_created_with_its_parents() {
-    let temp = tempfile::tempdir().expect("temporary directory");
-    let dir = temp.path().join("a/b/c");
-    orchestrator_queue::edge::inotify::create_input_dir(&dir).expect("created");
-    assert!(dir.is_dir());
 }
 
 #[test]

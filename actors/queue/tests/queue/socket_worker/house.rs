@@ -3,7 +3,6 @@
 use std::{
     collections::VecDeque,
     io::{BufRead, BufReader, Read, Write},
-    net::Shutdown,
     os::unix::net::UnixStream,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, mpsc},
@@ -139,11 +138,6 @@ impl Client {
         line.trim_end_matches('\n').to_owned()
     }
 
-    pub(crate) fn shut_writing(&mut self) -> &mut Self {
-        self.0.get_mut().shutdown(Shutdown::Write).expect("shutdown");
-        self
-    }
-
     /// Everything until the end of the connection.
     pub(crate) fn rest(&mut self) -> String {
         let mut rest = String::new();
@@ -171,12 +165,6 @@ impl Store {
 
     pub(crate) fn log(&self) -> Vec<String> {
         self.log.lock().expect("lock").clone()
-    }
-
-    pub(crate) fn wait_for(&self, entry: &str) {
-        eventually(&format!("the store hears {entry:?}: {:?}", self.log()), || {
-            self.log().iter().any(|known| known == entry).then_some(())
-        });
     }
 
     /// Answers until every sender is gone.

@@ -1,66 +1,11 @@
 //! The socket's file, and the end of the service.
 
-use std::{
-    fs,
-    os::unix::{fs::PermissionsExt, net::UnixListener},
-};
+use std::{fs, os::unix::net::UnixListener};
 
-use orchestrator_queue::{edge::worker_socket::WorkerListener, messages::StoreRequest};
+use orchestrator_queue::messages::StoreRequest;
 use orchestrator_supervise::{Origin, Received, StopToken, Verb};
 
 use super::house::{House, Store, eventually, service};
-
-fn bind(path: &std::path::Path) -> Result<WorkerListener, String> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("runtime");
-    runtime.block_on(WorkerListener::bind(path)).map_err(|error| error.to_string())
-}
-
-#[test]
-fn p12_a_stale_socket_is_replaced() {
-    let dir = tempfile::tempdir().expect("temporary directory");
-    let path = dir.path().join("worker.sock");
-    drop(UnixListener::bind(&path).expect("stale socket"));
-    let (house, requests) = House::at(&path, service());
-    Store::default().serve(requests);
-    assert_eq!(house.connect().send("READY\n").line(), "NOJOBS");
-    house.stop();
-    assert!(!path.exists(), "a clean stop removes the socket [R50]");
-}
-
-#[test]
-fn p12_a_socket_that_answers_is_left_alone() {
-    let dir = tempfile::tempdir().expect("temporary directory");
-    let path = dir.path().join("worker.sock");
-    let _owner = UnixListener::bind(&path).expect("socket");
-    let error = bind(&path).expect_err("in use");
-    assert!(error.contains("belongs to a running instance"), "{error}");
-    assert!(path.exists());
-}
-
-#[test]
-fn p12_another_kind_of_file_is_an_error() {
-    let dir = tempfile::tempdir().expect("temporary directory");
-    let path = dir.path().join("worker.sock");
-    fs::write(&path, "precious").expect("file");
-    let error = bind(&path).expect_err("not a socket");
-    assert!(error.contains("is not a socket"), "{error}");
-    assert_eq!(fs::read_to_string(&path).expect("still there"), "precious");
-    fs::remove_file(&path).expect("remove");
-    fs::create_dir(&path).expect("directory");
-    assert!(bind(&path).is_err());
-}
-
-#[test]
-fn the_mode_is_0777_without_the_umask() {
-    let dir = tempfile::tempdir().expect("temporary directory");
-    let path = dir.path().join("worker.sock");
-    let (house, _requests) = House::at(&path, service());
-    let _connected = house.connect();
-    let umask = rustix::process::umask(rustix::fs::Mode::empty());
-    rustix::process::umask(umask);
-    let mode = fs::metadata(&path).expect("socket").permissions().mode();
-    assert_eq!(mode & 0o777, 0o777 & !umask.bits());
-}
 
 #[test]
 fn r50_only_our_own_socket_is_removed() {
