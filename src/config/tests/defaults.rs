@@ -42,7 +42,7 @@ fn is_unset(section: &str, line: &str) -> bool {
     ANYWHERE.contains(&key) || here.contains(&key)
 }
 
-/// `tests/configuration.rs` checks that the file has every key; here, that it has their defaults.
+/// `tests/configuration/sources.rs` checks that the file has every key; here, that it has their defaults.
 #[test]
 fn the_commented_configuration_shows_the_defaults() {
     let mut section = "";
