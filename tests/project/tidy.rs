@@ -1,6 +1,5 @@
 //! The house rules that a compiler does not check: arrows between crates, clients only at edges, sizes, names.
 
-#[path = "tidy/cycles.rs"]
 mod cycles;
 
 use std::{
