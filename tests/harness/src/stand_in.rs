@@ -2,10 +2,13 @@
 
 use std::{
     io::{BufRead, BufReader},
+    path::Path,
     process::{Child, Command, Stdio},
 };
 
 use rustix::process::{Pid, Signal, kill_process};
+
+use crate::wait_for;
 
 /// A running, frozen or ended process. Dropped, it is gone.
 #[derive(Debug)]
@@ -60,6 +63,12 @@ impl StandIn {
     /// If it is not running.
     pub(crate) fn freeze(&self) {
         self.signal(Signal::STOP);
+        // The signal is on its way when it has been sent: a thread that runs may still answer.
+        let threads = format!("/proc/{}/task", self.child.as_ref().expect("a running server").id());
+        wait_for("all threads of the server to stand still", || {
+            let mut threads = std::fs::read_dir(&threads).ok()?;
+            threads.all(|thread| thread.is_ok_and(|thread| is_stopped(&thread.path()))).then_some(())
+        });
     }
 
     /// Lets it go on.
@@ -84,4 +93,10 @@ impl Drop for StandIn {
             let _ = child.wait();
         }
     }
+}
+
+/// Tells whether a thread, by its folder in `/proc`, is stopped (proc_pid_stat(5): the state follows the name in parentheses).
+fn is_stopped(thread: &Path) -> bool {
+    let stat = std::fs::read_to_string(thread.join("stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_some_and(|(_, state)| state.starts_with('T'))
 }
