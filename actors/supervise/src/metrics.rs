@@ -7,7 +7,7 @@
 /// or by the name after `as`. The field's doc comment is the metric's help text.
 ///
 /// With `by "label"` after the struct's name, the metrics are those of one peer: `register` takes the label's value, see
-/// [`Vitals::declare_of`](crate::Vitals::declare_of).
+/// [`Vitals::register_of`](crate::Vitals::register_of).
 ///
 /// ```
 /// orchestrator_supervise::metrics! {

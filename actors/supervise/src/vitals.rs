@@ -195,13 +195,8 @@ impl Vitals {
         LinkReporter { entry: entry.clone(), path: self.path.clone(), events: self.events.clone() }
     }
 
-    /// Declares a figure; the same name gives the same figure, so that counters go on over restarts. Those of a struct are
-    /// declared by [`metrics!`](crate::metrics), with a help text each.
-    pub fn declare(&self, name: &'static str, unit: &'static str, kind: FigureKind) -> Figure {
-        self.register(name, unit, kind, "")
-    }
-
-    /// As [`Vitals::declare`], with a help text for the metrics.
+    /// Registers a metric, with its help text; the same name gives the same one, so that counters go on over restarts. Those of a
+    /// struct are registered by [`metrics!`](crate::metrics).
     pub fn register(
         &self,
         name: &'static str,
@@ -218,19 +213,8 @@ impl Vitals {
         figure
     }
 
-    /// Declares a figure of one peer: as [`Vitals::declare`], kept apart by the label's value. What peers call themselves is
+    /// Registers a metric of one peer: as [`Vitals::register`], kept apart by the label's value. What peers call themselves is
     /// without bound, so that all beyond [`LABELS_MAX`] of a name share the value [`OTHERS`].
-    pub fn declare_of(
-        &self,
-        name: &'static str,
-        unit: &'static str,
-        kind: FigureKind,
-        label: (&'static str, &str),
-    ) -> Figure {
-        self.register_of(name, unit, kind, "", label)
-    }
-
-    /// As [`Vitals::declare_of`], with a help text for the metrics.
     pub fn register_of(
         &self,
         name: &'static str,

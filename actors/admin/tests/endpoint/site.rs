@@ -125,7 +125,7 @@ pub(crate) fn config(directory: &TempDir) -> AdminConfig {
 pub(crate) fn subtree() -> (Mailbox<Store>, ChildSpec) {
     let (store, slot) = mailbox::<Store>(16);
     let worker = Factory::actor(slot, |cx| {
-        cx.vitals.declare("hand_outs", "jobs", FigureKind::Counter).add(3);
+        cx.vitals.register("hand_outs", "jobs", FigureKind::Counter, "").add(3);
         cx.vitals.declare_timing("call_duration", ("method", "get")).record(Duration::from_millis(3));
         Ok(Store)
     });

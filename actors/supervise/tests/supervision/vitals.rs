@@ -93,8 +93,8 @@ fn figures_survive_restarts() {
     TestTree::run(spec(child), async |tree| {
         for round in 1..4 {
             let count = act(|_, cx| {
-                cx.vitals().declare("rows", "rows", FigureKind::Counter).add(5);
-                cx.vitals().declare("open_files", "files", FigureKind::Gauge).set(2);
+                cx.vitals().register("rows", "rows", FigureKind::Counter, "").add(5);
+                cx.vitals().register("open_files", "files", FigureKind::Gauge, "").set(2);
             });
             mailbox.ask(count, LONG).await.unwrap();
             let figures = tree.node("a").unwrap().figures;
@@ -152,7 +152,7 @@ fn figures_of_peers_are_kept_apart_up_to_a_bound() {
     TestTree::run(spec(child), async |tree| {
         let count = act(|_, cx| {
             let of = |peer: &str| {
-                cx.vitals().declare_of("events", "events", FigureKind::Counter, ("worker", peer))
+                cx.vitals().register_of("events", "events", FigureKind::Counter, "", ("worker", peer))
             };
             (0..LABELS_MAX).for_each(|n| of(&format!("w{n}")).add(1));
             of("late").add(3);
