@@ -13,11 +13,8 @@ use lapin::{Channel, Connection, ConnectionProperties, Event, uri::AMQPScheme, u
 use orchestrator_supervise::sanitize;
 use tokio::{net::TcpStream, time::timeout};
 
-use self::{
-    frames::Inflow,
-    socket::{CONNECT_TIMEOUT, Secured},
-};
-use crate::tls::{self, ServerName};
+use self::{frames::Inflow, socket::CONNECT_TIMEOUT};
+use crate::tls::{self, TlsClient};
 
 /// Heartbeat that is proposed; the broker may ask for a shorter one. A dead peer is noticed after about twice as long.
 const HEARTBEAT_S: u16 = 10;
@@ -43,7 +40,7 @@ pub struct Broker {
     uri: AMQPUri,
     name: String,
     endpoint: String,
-    secured: Option<Secured>,
+    tls: Option<TlsClient>,
     /// Most messages that may wait to be taken; 0 if that is not told.
     waiting_max: u64,
 }
@@ -116,20 +113,20 @@ impl Broker {
         }
         // The parser's own text may quote what was typed, the password included.
         let mut uri: AMQPUri = url.parse().map_err(|_: String| unread())?;
-        let secured = match uri.scheme {
+        let tls = match uri.scheme {
             AMQPScheme::AMQP => None,
             AMQPScheme::AMQPS => {
-                let name = ServerName::try_from(uri.authority.host.clone()).map_err(|_| {
-                    AmqpError::Url("the broker's host is no name that a certificate can have".to_owned())
-                })?;
-                Some(Secured { connector: tls::connector(ca_file).map_err(AmqpError::Authorities)?, name })
+                let connector = tls::connector(ca_file).map_err(AmqpError::Authorities)?;
+                let client = TlsClient::new(connector, &uri.authority.host);
+                let no_name = "the broker's host is no name that a certificate can have";
+                Some(client.ok_or_else(|| AmqpError::Url(no_name.to_owned()))?)
             }
         };
         uri.query.heartbeat.get_or_insert(HEARTBEAT_S);
         let endpoint = format!("{}:{}/{}", uri.authority.host, uri.authority.port, uri.vhost);
         // Also one that the url asks for: 64 of them are kept.
         uri.query.frame_max = uri.query.frame_max.filter(|max| (SMALL_FRAME..=FRAME).contains(max));
-        Ok(Self { uri, name: name.into(), endpoint, secured, waiting_max: 0 })
+        Ok(Self { uri, name: name.into(), endpoint, tls, waiting_max: 0 })
     }
 
     /// Limits the messages that wait to be taken to `max`, which is what the broker was told by `basic.qos`, and their bytes to 1 GiB. Each
@@ -162,7 +159,7 @@ impl Broker {
         let mut uri = self.uri.clone();
         let frame_max = *uri.query.frame_max.get_or_insert(FRAME);
         let inflow = Inflow::new(self.waiting_max);
-        let connect = socket::connect(uri, self.secured.clone(), properties, frame_max, inflow.clone());
+        let connect = socket::connect(uri, self.tls.clone(), properties, frame_max, inflow.clone());
         let connection = match timeout(CONNECT_TIMEOUT, connect).await {
             Ok(Ok(connection)) => connection,
             Ok(Err(error)) => return Err(failed(self.redact(&sanitize(error.to_string())))),

@@ -7,6 +7,7 @@ mod descriptors;
 mod faults;
 mod file_identity;
 mod host_port;
+mod limited_stream;
 #[cfg(feature = "mongodb")]
 pub mod mongodb;
 mod reconnect;
@@ -18,5 +19,6 @@ pub use descriptors::raise_descriptor_limit;
 pub use faults::Faults;
 pub use file_identity::{DatabaseFiles, DatabasePart, FileIdentity, FileReplaced};
 pub use host_port::HostPort;
+pub use limited_stream::{Excess, FrameLimit, LimitedStream, Transport};
 pub use reconnect::{Reconnect, limit_retries, limited};
 pub use secrets::{has_password, secret, without_user};

@@ -1,7 +1,9 @@
 //! TLS towards a server: its certificate is checked against the given authorities, or against those of the public web.
 
-use std::{path::Path, sync::Arc};
+use std::{io, path::Path, sync::Arc};
 
+use tokio::net::TcpStream;
+use tokio_rustls::client::TlsStream;
 use tokio_rustls::rustls::{
     ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
     client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
@@ -9,6 +11,29 @@ use tokio_rustls::rustls::{
     pki_types::{CertificateDer, UnixTime, pem::PemObject},
 };
 pub use tokio_rustls::{TlsConnector, rustls::pki_types::ServerName};
+
+/// TLS towards one host.
+#[derive(Clone)]
+pub struct TlsClient {
+    connector: TlsConnector,
+    name: ServerName<'static>,
+}
+
+impl TlsClient {
+    /// `connector` for connections to `host`; None if that is no name that a certificate can have.
+    pub fn new(connector: TlsConnector, host: &str) -> Option<Self> {
+        let name = ServerName::try_from(host.to_owned()).ok()?;
+        Some(Self { connector, name })
+    }
+
+    /// Secures `stream`.
+    ///
+    /// # Errors
+    /// The host does not speak TLS, or its certificate is not one of its name by an authority.
+    pub async fn connect(&self, stream: TcpStream) -> io::Result<TlsStream<TcpStream>> {
+        self.connector.connect(self.name.clone(), stream).await
+    }
+}
 
 /// What makes connections secure. `authorities` is a file of certificates (PEM) that are trusted in place of the public ones.
 ///

@@ -151,15 +151,6 @@ impl Follower {
         }
     }
 
-    /// Number of bytes that are missing of the frame that `held`, which was not handed on, begins.
-    ///
-    /// # Errors
-    /// As [`Self::follow`].
-    pub(super) fn missing(&self, held: &[u8]) -> Result<usize, Excess> {
-        let whole = self.head(held)?.map_or(BEFORE, |(_, size)| BEFORE + size + BEHIND);
-        Ok(whole.saturating_sub(held.len()))
-    }
-
     /// Type and size of the frame that `bytes` begins; None if its head is not whole.
     fn head(&self, bytes: &[u8]) -> Result<Option<(u8, usize)>, Excess> {
         let Some([kind, _, _, size @ ..]) = bytes.first_chunk::<BEFORE>() else { return Ok(None) };

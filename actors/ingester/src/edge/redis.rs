@@ -7,10 +7,10 @@ mod assigned;
 mod commands;
 mod connection;
 mod entry;
-mod limited;
 mod log;
 mod place;
 mod reader;
+mod reply_limit;
 mod updates;
 
 use std::sync::Arc;

@@ -11,6 +11,7 @@ use std::{
 };
 
 use futures_util::future::{Either, Fuse, FutureExt, LocalBoxFuture, select};
+use orchestrator_edge::LimitedStream;
 use orchestrator_supervise::{TEXT_MAX, sanitize};
 use redis::{
     AsyncConnectionConfig, Cmd, ConnectionAddr, ConnectionInfo, ErrorKind, FromRedisValue, Pipeline,
@@ -22,7 +23,7 @@ use tokio::{
     time::timeout,
 };
 
-use super::limited::Limited;
+use super::reply_limit::ReplyLimit;
 
 /// How long a connection may take to be made, and a command that does not wait to be answered.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -122,7 +123,7 @@ impl Connection {
         reply_max: usize,
     ) -> Result<Self, RequestError> {
         let over = Arc::<AtomicBool>::default();
-        let limited = Limited::new(stream, reply_max, over.clone());
+        let limited = LimitedStream::new(stream, ReplyLimit::new(reply_max, over.clone()));
         let config = AsyncConnectionConfig::new().set_response_timeout(Some(PATIENCE + blocking));
         let opened = MultiplexedConnection::new_with_config(info.redis_settings(), limited, config).await;
         let (redis, driver) = match opened {

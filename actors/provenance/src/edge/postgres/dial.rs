@@ -1,46 +1,25 @@
 //! Connecting to a server, or to the first of several that is of use, over a stream that keeps the limits.
 
-use std::{
-    io,
-    net::IpAddr,
-    path::PathBuf,
-    pin::Pin,
-    sync::Arc,
-    task::{Context, Poll, ready},
-    time::Duration,
-};
+use std::{io, net::IpAddr, path::PathBuf, sync::Arc, time::Duration};
 
+use orchestrator_edge::{LimitedStream, Transport};
 use rustix::net::sockopt::{set_socket_keepalive, set_tcp_keepidle, set_tcp_user_timeout};
-use tokio::{
-    io::{AsyncRead, AsyncWrite, ReadBuf},
-    net::{TcpStream, UnixStream, lookup_host},
-};
+use tokio::net::{TcpStream, UnixStream, lookup_host};
 use tokio_postgres::{
     Client, Config, Connection, NoTls,
     config::{Host, LoadBalanceHosts},
     tls::NoTlsStream,
 };
 
-use super::limits::{Budget, Follower};
+use super::limits::{Budget, ServerLimit};
 
 /// Port of a server whose address names none.
 const PORT: u16 = 5_432;
 /// Time that sent bytes may go unacknowledged before the connection counts as broken.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
 
-/// A stream that carries a connection.
-trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
-
-/// A stream from a server that fails as soon as the server breaks a limit.
-pub(super) struct Limited {
-    stream: Box<dyn Stream>,
-    follower: Follower,
-    budget: Arc<Budget>,
-}
-
 /// A connection, before and after it was let in.
-pub(super) type Wire = Connection<Limited, NoTlsStream>;
+pub(super) type Wire = Connection<LimitedStream<Box<dyn Transport>, ServerLimit>, NoTlsStream>;
 
 /// One address to be tried.
 enum Target {
@@ -84,7 +63,7 @@ impl<'a> Dial<'a> {
         let connected = async {
             let stream = target.connect().await.map_err(Failure::Connect)?;
             self.budget.renew();
-            let stream = Limited { stream, follower: Follower::default(), budget: self.budget.clone() };
+            let stream = LimitedStream::new(stream, ServerLimit::new(self.budget.clone()));
             self.config.connect_raw(stream, NoTls).await.map_err(Failure::Greeting)
         };
         Some(connected.await)
@@ -98,7 +77,7 @@ pub(super) enum Failure {
 }
 
 impl Target {
-    async fn connect(&self) -> io::Result<Box<dyn Stream>> {
+    async fn connect(&self) -> io::Result<Box<dyn Transport>> {
         let (host, port) = match self {
             Self::Tcp(host, port) => (host.as_str(), *port),
             Self::Unix(path) => return Ok(Box::new(UnixStream::connect(path).await?)),
@@ -117,45 +96,5 @@ impl Target {
             }
         }
         Err(failed)
-    }
-}
-
-impl AsyncRead for Limited {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let this = &mut *self;
-        let before = buffer.filled().len();
-        ready!(Pin::new(&mut this.stream).poll_read(cx, buffer))?;
-        let followed = this.follower.follow(&buffer.filled()[before..], &this.budget);
-        Poll::Ready(followed.map_err(|excess| io::Error::new(io::ErrorKind::InvalidData, excess)))
-    }
-}
-
-impl AsyncWrite for Limited {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(cx, bytes)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        slices: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(cx, slices)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
     }
 }

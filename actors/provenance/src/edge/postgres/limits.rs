@@ -2,7 +2,12 @@
 //!
 //! The driver buffers a message until it is whole and an answer until it is complete, and takes whatever length is announced.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering::Relaxed},
+};
+
+use orchestrator_edge::FrameLimit;
 
 /// Longest row of an answer, bytes: all columns of ours are an identifier, a date, a url or a path.
 pub(super) const ROW_MAX: u32 = 1 << 20;
@@ -95,6 +100,27 @@ impl Follower {
                 self.seen = 0;
             }
         }
+    }
+}
+
+/// Limit of one connection.
+#[derive(Debug)]
+pub(super) struct ServerLimit {
+    follower: Follower,
+    budget: Arc<Budget>,
+}
+
+impl ServerLimit {
+    /// A connection that spends from `budget`.
+    pub(super) fn new(budget: Arc<Budget>) -> Self {
+        Self { follower: Follower::default(), budget }
+    }
+}
+
+impl FrameLimit for ServerLimit {
+    fn received(&mut self, bytes: &mut [u8]) -> Result<usize, orchestrator_edge::Excess> {
+        self.follower.follow(bytes, &self.budget)?;
+        Ok(bytes.len())
     }
 }
 
