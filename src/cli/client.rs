@@ -3,10 +3,8 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
-use http_body_util::{BodyExt, Full, Limited};
-use hyper::{Method, Request, StatusCode, client::conn::http1::handshake, header};
-use hyper_util::rt::TokioIo;
+use hyper::{Method, StatusCode, header};
+use orchestrator_edge::http::{Answer, Body, Connection, Endpoint, HttpError, Limits, Request};
 use orchestrator_subsystem::{
     CommandError, Instance,
     command::Answering,
@@ -16,10 +14,7 @@ use orchestrator_subsystem::{
 use orchestrator_supervise::sanitize;
 use serde::Serialize;
 use serde_json::Value;
-use tokio::{
-    io::{AsyncRead, AsyncWrite},
-    net::{TcpStream, UnixStream},
-};
+use tokio::time::Instant;
 
 use crate::cli::target::Address;
 
@@ -46,13 +41,13 @@ impl Client {
 
     /// Asks without changing anything.
     pub(crate) async fn get(&self, route: &str) -> Result<Value, CommandError> {
-        self.timed(READ_TIMEOUT, self.exchange(Method::GET, route, String::new())).await
+        self.exchange(Method::GET, route, String::new(), READ_TIMEOUT).await
     }
 
     /// Gives a command, or asks a console.
     pub(crate) async fn post(&self, route: &str, body: &impl Serialize) -> Result<Value, CommandError> {
         let body = serde_json::to_string(body).map_err(|error| self.foreign(error.to_string()))?;
-        self.timed(COMMAND_TIMEOUT, self.exchange(Method::POST, route, body)).await
+        self.exchange(Method::POST, route, body, COMMAND_TIMEOUT).await
     }
 
     /// Reads an answer that goes on and on; `take` says whether it wants more. Ok when either side ended it.
@@ -61,100 +56,51 @@ impl Client {
         route: &str,
         take: &mut dyn FnMut(&[u8]) -> Result<bool, CommandError>,
     ) -> Result<(), CommandError> {
-        match &self.address {
-            Address::Tcp { authority, prefix } => {
-                let stream = TcpStream::connect(authority).await.map_err(|error| self.unreachable(&error))?;
-                let request =
-                    self.request(Method::GET, &format!("{prefix}{route}"), authority, String::new())?;
-                self.listen(stream, request, take).await
-            }
-            Address::Unix(path) => {
-                let stream = UnixStream::connect(path).await.map_err(|error| self.unreachable(&error))?;
-                let request = self.request(Method::GET, route, "localhost", String::new())?;
-                self.listen(stream, request, take).await
-            }
-        }
-    }
-
-    async fn listen<S>(
-        &self,
-        stream: S,
-        request: Request<Full<Bytes>>,
-        take: &mut dyn FnMut(&[u8]) -> Result<bool, CommandError>,
-    ) -> Result<(), CommandError>
-    where
-        S: AsyncRead + AsyncWrite + Unpin,
-    {
-        let odd = |error: hyper::Error| self.foreign(error.to_string());
-        let (mut sender, connection) = handshake(TokioIo::new(stream)).await.map_err(odd)?;
-        let events = async move {
-            let response = sender.send_request(request).await.map_err(odd)?;
-            let status = response.status();
-            let mut body = response.into_body();
-            if !status.is_success() {
-                let body = Limited::new(body, ANSWER_LIMIT).collect().await;
-                let body = body.map_err(|error| self.foreign(error.to_string()))?.to_bytes();
-                return self.understand(status, &body).map(drop);
-            }
-            while let Some(frame) = body.frame().await {
-                // The process ended, or was killed.
-                let Ok(frame) = frame else { break };
-                if let Some(bytes) = frame.data_ref()
-                    && !take(bytes)?
-                {
-                    break;
-                }
-            }
-            Ok(())
+        let request = self.request(Method::GET, route, String::new())?;
+        let failed = |error| self.failed(error, READ_TIMEOUT);
+        let mut connection = match self.open(READ_TIMEOUT).await {
+            Err(error @ HttpError::ConnectTimeout(_)) => return Err(self.unreachable(&error)),
+            opened => opened.map_err(failed)?,
         };
-        tokio::select! {
-            done = events => done,
-            // Polled for the exchange's sake; the exchange sees its end.
-            () = async { let _ = connection.await; std::future::pending().await } => Ok(()),
+        let response = connection.send(request).await.map_err(failed)?;
+        let (status, mut body) = (response.status(), response.into_body());
+        if !status.is_success() {
+            let body = connection.gather(body, ANSWER_LIMIT).await.map_err(failed)?;
+            return self.understand(status, &body).map(drop);
         }
+        // An error means that the process ended, or was killed.
+        while let Ok(Some(piece)) = connection.next_piece(&mut body).await {
+            if !take(&piece)? {
+                break;
+            }
+        }
+        Ok(())
     }
 
-    async fn timed(
+    async fn exchange(
         &self,
+        method: Method,
+        route: &str,
+        body: String,
         limit: Duration,
-        exchange: impl Future<Output = Result<Value, CommandError>>,
     ) -> Result<Value, CommandError> {
-        let slow = || CommandError::Slow { target: self.address.to_string(), seconds: limit.as_secs() };
-        tokio::time::timeout(limit, exchange).await.unwrap_or_else(|_elapsed| Err(slow()))
-    }
-
-    async fn exchange(&self, method: Method, route: &str, body: String) -> Result<Value, CommandError> {
-        let unreachable = |error: std::io::Error| self.unreachable(&error);
-        match &self.address {
-            Address::Tcp { authority, prefix } => {
-                let stream = TcpStream::connect(authority).await.map_err(unreachable)?;
-                let request = self.request(method, &format!("{prefix}{route}"), authority, body)?;
-                self.talk(stream, request).await
-            }
-            Address::Unix(path) => {
-                let stream = UnixStream::connect(path).await.map_err(unreachable)?;
-                let request = self.request(method, route, "localhost", body)?;
-                self.talk(stream, request).await
-            }
-        }
-    }
-
-    async fn talk<S>(&self, stream: S, request: Request<Full<Bytes>>) -> Result<Value, CommandError>
-    where
-        S: AsyncRead + AsyncWrite + Unpin,
-    {
-        let odd = |error: hyper::Error| self.foreign(error.to_string());
-        let (mut sender, connection) = handshake(TokioIo::new(stream)).await.map_err(odd)?;
-        let answer = async move {
-            let response = sender.send_request(request).await.map_err(odd)?;
-            let status = response.status();
-            let body = Limited::new(response.into_body(), ANSWER_LIMIT).collect().await;
-            Ok::<_, CommandError>((status, body.map_err(|error| self.foreign(error.to_string()))?.to_bytes()))
+        let request = self.request(method, route, body)?;
+        let deadline = Instant::now() + limit;
+        let answer = async {
+            let mut connection = self.open(limit).await?;
+            let time = deadline.saturating_duration_since(Instant::now());
+            connection.exchange(request, Limits { body: ANSWER_LIMIT, time }).await
         };
-        // The connection ends with the exchange, which owns the sender; its errors show there as well.
-        let (answer, _) = tokio::join!(answer, connection);
-        let (status, body) = answer?;
+        let Answer { status, body, .. } = answer.await.map_err(|error| self.failed(error, limit))?;
         self.understand(status, &body)
+    }
+
+    async fn open(&self, limit: Duration) -> Result<Connection, HttpError> {
+        let endpoint = match &self.address {
+            Address::Tcp { at, .. } => Endpoint::Tcp(at.clone()),
+            Address::Unix(path) => Endpoint::Unix(path.clone()),
+        };
+        Connection::open(&endpoint, limit).await
     }
 
     fn understand(&self, status: StatusCode, body: &[u8]) -> Result<Value, CommandError> {
@@ -167,26 +113,34 @@ impl Client {
         Err(CommandError::Answered(ErrorBody { message: one_line(&told.message), ..told }))
     }
 
-    fn request(
-        &self,
-        method: Method,
-        route: &str,
-        host: &str,
-        body: String,
-    ) -> Result<Request<Full<Bytes>>, CommandError> {
-        let mut request = Request::builder()
+    fn request(&self, method: Method, route: &str, body: String) -> Result<Request, CommandError> {
+        let (host, prefix) = match &self.address {
+            Address::Tcp { at, prefix } => (at.to_string(), prefix.as_str()),
+            Address::Unix(_) => ("localhost".to_owned(), ""),
+        };
+        let mut request = hyper::Request::builder()
             .method(method)
-            .uri(route)
+            .uri(format!("{prefix}{route}"))
             .header(header::HOST, host)
             .header(header::ACCEPT, "application/json, text/event-stream")
             .header(header::CONTENT_TYPE, "application/json");
         if let Some(token) = &self.token {
             request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
         }
-        request.body(Full::new(Bytes::from(body))).map_err(|error| self.foreign(error.to_string()))
+        request.body(Body::from(body)).map_err(|error| self.foreign(error.to_string()))
     }
 
-    fn unreachable(&self, error: &std::io::Error) -> CommandError {
+    fn failed(&self, error: HttpError, limit: Duration) -> CommandError {
+        match error {
+            HttpError::Connect(error) => self.unreachable(&error),
+            HttpError::ConnectTimeout(_) | HttpError::AnswerTimeout(_) => {
+                CommandError::Slow { target: self.address.to_string(), seconds: limit.as_secs() }
+            }
+            error => self.foreign(error.to_string()),
+        }
+    }
+
+    fn unreachable(&self, error: &impl ToString) -> CommandError {
         CommandError::Unreachable { target: self.address.to_string(), reason: error.to_string() }
     }
 

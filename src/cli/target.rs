@@ -11,6 +11,7 @@ use std::{ffi::OsString, fmt, path::PathBuf};
 
 use clap::Args;
 use hyper::Uri;
+use orchestrator_edge::HostPort;
 
 use orchestrator_subsystem::CommandError;
 
@@ -34,8 +35,8 @@ pub(crate) struct Target {
 /// A checked address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Address {
-    /// `host:port`, and what comes before every route.
-    Tcp { authority: String, prefix: String },
+    /// Host and port, and what comes before every route.
+    Tcp { at: HostPort, prefix: String },
     /// A unix socket.
     Unix(PathBuf),
 }
@@ -43,7 +44,7 @@ pub(crate) enum Address {
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Address::Tcp { authority, prefix } => write!(f, "http://{authority}{prefix}"),
+            Address::Tcp { at, prefix } => write!(f, "http://{at}{prefix}"),
             Address::Unix(path) => write!(f, "{}", path.display()),
         }
     }
@@ -103,8 +104,10 @@ fn tcp(url: &str) -> Result<Address, CommandError> {
     let (Some("http"), Some(host)) = (uri.scheme_str(), uri.host()) else {
         return Err(wrong());
     };
-    let authority = format!("{host}:{}", uri.port_u16().unwrap_or(80));
-    Ok(Address::Tcp { authority, prefix: uri.path().trim_end_matches('/').to_owned() })
+    // An IPv6 address stands in brackets.
+    let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+    let at = HostPort { host, port: uri.port_u16().unwrap_or(80) };
+    Ok(Address::Tcp { at, prefix: uri.path().trim_end_matches('/').to_owned() })
 }
 
 #[cfg(test)]

@@ -84,14 +84,13 @@ const UNSET: [&str; 27] = [
     "[catalog.rule.handler] actor",
 ];
 /// Examples: streams, columns and what tells entries apart have no defaults.
-const EXAMPLES: [&str; 11] = [
+const EXAMPLES: [&str; 10] = [
     "[[ingester]] name",
     "[[ingester.stream]]",
     "[[catalog]] name",
     "[[catalog]] base",
     "[[catalog.rule]] name",
     "[[catalog.rule]] table",
-    "[catalog.rule.plan]",
     "[catalog.rule.claim.set]",
     "[catalog.rule.done]",
     "[catalog.rule.fail]",

@@ -33,11 +33,9 @@ use self::{
     outage::Outage,
     report::{Next, Report, Work},
 };
-pub use order::Planner;
-
 use crate::{
-    config::Guard, hand::Hand, handling::Handler, lane::Lane, left_alone::LeftAlone, rule::Rule,
-    service::Service, state_change::StateChange, status::Board, wall::Wall,
+    config::Guard, hand::Hand, handling::Handler, left_alone::LeftAlone, rule::Rule, service::Service,
+    state_change::StateChange, status::Board, wall::Wall,
 };
 
 /// What rules of a catalog share.
@@ -45,8 +43,6 @@ use crate::{
 pub struct House<S> {
     /// The catalog.
     pub service: S,
-    /// Who writes next.
-    pub lane: Lane,
     /// The clock of leases.
     pub wall: Wall,
     /// What tokens begin with.
@@ -75,7 +71,6 @@ pub struct Agent<S, H> {
     rule: Rc<Rule>,
     house: House<S>,
     handler: Rc<H>,
-    planner: Planner,
     board: Board,
     looks: Looks,
     hand: Hand,
@@ -109,7 +104,7 @@ pub struct Agent<S, H> {
 
 impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
     /// A rule that has not looked yet.
-    pub fn new(rule: Rc<Rule>, house: House<S>, handler: Rc<H>, planner: Planner, board: Board) -> Self {
+    pub fn new(rule: Rc<Rule>, house: House<S>, handler: Rc<H>, board: Board) -> Self {
         let changes = |query: String, update: String, guarded| {
             let change = StateChange::new(query, update, guarded);
             if house.cache { change } else { change.without_cache() }
@@ -125,7 +120,6 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
             rule,
             house,
             handler,
-            planner,
             board,
             hand: Hand::default(),
             cancels: HashMap::new(),

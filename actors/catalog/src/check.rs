@@ -6,19 +6,19 @@ use orchestrator_edge::amqp::Broker;
 use orchestrator_supervise::ChildSpec;
 
 use crate::{
-    config::{CatalogConfig, PlanConfig, RuleConfig},
+    config::{CatalogConfig, RuleConfig},
     edge::http::Place,
-    names::Names,
+    handler_config::Actors,
     path,
     rule::Rule,
 };
 
 /// What a schema cannot say of all catalogs. The texts begin with `section.key = value`.
-pub fn check(catalogs: &[CatalogConfig], names: &Names) -> Vec<String> {
+pub fn check(catalogs: &[CatalogConfig], actors: &Actors) -> Vec<String> {
     let mut wrong = Vec::new();
     let mut ids = BTreeMap::new();
     for config in catalogs {
-        wrong.extend(of_catalog(config, names));
+        wrong.extend(of_catalog(config, actors));
         if let Some(other) = ids.insert(ChildSpec::id_of(&config.name), &config.name) {
             wrong.push(format!("catalog.{}.name: it has the same path in the tree as {other}", config.name));
         }
@@ -26,8 +26,8 @@ pub fn check(catalogs: &[CatalogConfig], names: &Names) -> Vec<String> {
     wrong
 }
 
-/// What it cannot say of one; `names` are the actors that rules can name.
-fn of_catalog(config: &CatalogConfig, names: &Names) -> Vec<String> {
+/// What it cannot say of one; `actors` are those that rows can be handed to.
+fn of_catalog(config: &CatalogConfig, actors: &Actors) -> Vec<String> {
     let mut wrong = Vec::new();
     let at = format!("catalog.{}", config.name);
     // Files are looked at when it runs.
@@ -52,13 +52,8 @@ fn of_catalog(config: &CatalogConfig, names: &Names) -> Vec<String> {
         if let Err(errors) = Rule::new(rule) {
             wrong.extend(errors.into_iter().map(|text| format!("{at}.{text}")));
         }
-        let actors = names.handlers.keys().map(String::as_str);
-        wrong.extend(rule.handler.check(actors).into_iter().map(|text| format!("{at}.{text}")));
-        if let Some(PlanConfig::Actor { name }) = &rule.plan
-            && !names.planners.contains_key(name)
-        {
-            wrong.push(format!("{at}.plan.name = {name}: there is no such actor in this program"));
-        }
+        let names = actors.keys().map(String::as_str);
+        wrong.extend(rule.handler.check(names).into_iter().map(|text| format!("{at}.{text}")));
     }
     wrong
 }

@@ -141,9 +141,6 @@ pub struct RuleConfig {
     pub backoff: BackoffConfig,
     /// Who works on rows.
     pub handler: HandlerConfig,
-    /// Who says what a row becomes when it is claimed; without it, `claim` says it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub plan: Option<PlanConfig>,
     /// How rows are claimed.
     pub claim: ClaimConfig,
     /// What is written once a row is done.
@@ -192,17 +189,6 @@ pub struct BackoffConfig {
     pub max_ms: u32,
 }
 
-/// `plan` of a rule.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, tag = "kind", rename_all = "snake_case")]
-pub enum PlanConfig {
-    /// An actor of this process is asked.
-    Actor {
-        /// The name that it is registered by.
-        name: String,
-    },
-}
-
 impl Default for CatalogConfig {
     fn default() -> Self {
         Self {
@@ -248,7 +234,6 @@ impl Default for RuleConfig {
             max_attempts: None,
             backoff: BackoffConfig::default(),
             handler: HandlerConfig::default(),
-            plan: None,
             claim: ClaimConfig::default(),
             done: BTreeMap::new(),
             fail: BTreeMap::new(),

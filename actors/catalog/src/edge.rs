@@ -2,6 +2,5 @@
 
 pub mod credentials;
 pub mod handlers;
-mod head_limit;
 pub mod http;
 pub mod notices;

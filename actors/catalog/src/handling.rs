@@ -1,6 +1,5 @@
 //! What is done with a claimed row: a trait, and how it can end.
 
-use orchestrator_supervise::Message;
 use serde_json::{Map, Value};
 
 /// A row of the catalog.
@@ -17,19 +16,6 @@ pub struct Task {
     pub token: Option<String>,
     /// Which attempt this is, from 1, if the table has a column for it.
     pub attempt: Option<u32>,
-}
-
-/// Asks what becomes of a candidate; None drops it.
-#[derive(Debug, Clone, PartialEq)]
-pub struct PlanRow {
-    /// The rule.
-    pub rule: String,
-    /// The candidate.
-    pub row: Row,
-}
-
-impl Message for PlanRow {
-    type Result = Option<Row>;
 }
 
 /// How a task ended.

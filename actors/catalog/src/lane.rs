@@ -1,10 +1,11 @@
-//! Who of several rules writes next: the server takes one write of a catalog at a time, and aborts what comes beside it.
+//! Order of the requests to a catalog: so many at a time, and the most urgent one next.
 
-use std::{cell::RefCell, cmp::Reverse, collections::BTreeMap, rc::Rc};
+use std::{cmp::Reverse, collections::BTreeMap, sync::Arc};
 
+use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-/// What a write is for; what comes first here goes first.
+/// Purpose of a write; the first one here goes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Purpose {
     /// A lease that would end.
@@ -15,51 +16,74 @@ pub enum Purpose {
     Claim,
 }
 
-/// One write at a time, by purpose, then by the rule's priority, then by who asked first.
-#[derive(Debug, Clone, Default)]
-pub struct Lane(Rc<RefCell<Queue>>);
+/// Place of a write in the order: by purpose, then by the rule's priority, then by who asked first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Turn {
+    /// Purpose of the write.
+    pub purpose: Purpose,
+    /// Priority of the rule; the highest goes first.
+    pub priority: i32,
+}
 
-type Turn = (Purpose, Reverse<i32>, u64);
+/// Limit on requests under way. Clones share it.
+#[derive(Debug, Clone)]
+pub struct Lane(Arc<Mutex<Queue>>);
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Queue {
-    taken: bool,
+    free: usize,
     asked: u64,
-    waiting: BTreeMap<Turn, oneshot::Sender<()>>,
+    waiting: BTreeMap<(Purpose, Reverse<i32>, u64), oneshot::Sender<()>>,
 }
 
 /// A place in the queue. One that is given up after it was called calls the next one.
 struct Place {
     called: Option<oneshot::Receiver<()>>,
-    lane: Rc<RefCell<Queue>>,
+    lane: Lane,
 }
 
-/// The right to write, until it is dropped.
+/// The right to one request, until it is dropped.
 #[derive(Debug)]
-pub struct Pass(Rc<RefCell<Queue>>);
+pub struct Pass(Lane);
 
 impl Lane {
+    /// A lane for `width` requests at a time.
+    pub fn new(width: usize) -> Self {
+        Self(Arc::new(Mutex::new(Queue { free: width, asked: 0, waiting: BTreeMap::new() })))
+    }
+
     /// Waits for its turn.
-    pub async fn enter(&self, purpose: Purpose, priority: i32) -> Pass {
+    pub async fn enter(&self, turn: Turn) -> Pass {
         let called = {
-            let mut queue = self.0.borrow_mut();
-            if !queue.taken {
-                queue.taken = true;
-                return Pass(self.0.clone());
+            let mut queue = self.0.lock();
+            if queue.free > 0 {
+                queue.free -= 1;
+                return Pass(self.clone());
             }
             queue.asked += 1;
-            let turn = (purpose, Reverse(priority), queue.asked);
+            let place = (turn.purpose, Reverse(turn.priority), queue.asked);
             let (caller, called) = oneshot::channel();
-            queue.waiting.insert(turn, caller);
+            queue.waiting.insert(place, caller);
             called
         };
-        let mut place = Place { called: Some(called), lane: self.0.clone() };
+        let mut place = Place { called: Some(called), lane: self.clone() };
         if let Some(called) = &mut place.called {
             // The caller is dropped with the queue alone, which this holds.
             let _ = called.await;
         }
         place.called = None;
-        Pass(self.0.clone())
+        Pass(self.clone())
+    }
+
+    /// Gives a pass on to the first in the queue that is still there.
+    fn call_next(&self) {
+        let mut queue = self.0.lock();
+        while let Some((_, next)) = queue.waiting.pop_first() {
+            if next.send(()).is_ok() {
+                return;
+            }
+        }
+        queue.free += 1;
     }
 }
 
@@ -68,26 +92,15 @@ impl Drop for Place {
         if let Some(mut called) = self.called.take()
             && called.try_recv().is_ok()
         {
-            call_next(&self.lane);
+            self.lane.call_next();
         }
     }
 }
 
 impl Drop for Pass {
     fn drop(&mut self) {
-        call_next(&self.0);
+        self.0.call_next();
     }
-}
-
-/// Calls whoever waits first and is still there.
-fn call_next(lane: &RefCell<Queue>) {
-    let mut queue = lane.borrow_mut();
-    while let Some((_, next)) = queue.waiting.pop_first() {
-        if next.send(()).is_ok() {
-            return;
-        }
-    }
-    queue.taken = false;
 }
 
 #[cfg(test)]
@@ -96,17 +109,19 @@ mod tests {
 
     use super::*;
 
+    const CLAIM: Turn = Turn { purpose: Purpose::Claim, priority: 0 };
+
     fn ask(lane: &Lane, purpose: Purpose, priority: i32) -> LocalBoxFuture<'static, Pass> {
         let lane = lane.clone();
-        let mut future = async move { lane.enter(purpose, priority).await }.boxed_local();
+        let mut future = async move { lane.enter(Turn { purpose, priority }).await }.boxed_local();
         assert!((&mut future).now_or_never().is_none(), "it is taken");
         future
     }
 
     #[test]
     fn leases_go_before_endings_before_claims_and_then_by_priority() {
-        let lane = Lane::default();
-        let first = lane.enter(Purpose::Claim, 0).now_or_never().expect("it is free");
+        let lane = Lane::new(1);
+        let first = lane.enter(CLAIM).now_or_never().expect("it is free");
         let mut claim = ask(&lane, Purpose::Claim, 0);
         let mut urgent = ask(&lane, Purpose::Claim, 5);
         let mut ending = ask(&lane, Purpose::Settlement, 0);
@@ -116,13 +131,13 @@ mod tests {
             let pass = next.now_or_never().expect("its turn");
             drop(pass);
         }
-        assert!(lane.enter(Purpose::Claim, 0).now_or_never().is_some(), "it is free again");
+        assert!(lane.enter(CLAIM).now_or_never().is_some(), "it is free again");
     }
 
     #[test]
     fn whoever_goes_away_holds_nobody_up() {
-        let lane = Lane::default();
-        let first = lane.enter(Purpose::Claim, 0).now_or_never().expect("it is free");
+        let lane = Lane::new(1);
+        let first = lane.enter(CLAIM).now_or_never().expect("it is free");
         let gone = ask(&lane, Purpose::Claim, 0);
         let called = ask(&lane, Purpose::Claim, 0);
         let mut last = ask(&lane, Purpose::Claim, 0);
@@ -131,5 +146,16 @@ mod tests {
         // It was called, and goes away without having looked.
         drop(called);
         assert!((&mut last).now_or_never().is_some());
+    }
+
+    #[test]
+    fn a_wider_lane_has_so_many_at_a_time() {
+        let lane = Lane::new(4);
+        let passes: Vec<_> = (0..4).filter_map(|_| lane.enter(CLAIM).now_or_never()).collect();
+        assert_eq!(passes.len(), 4);
+        let fifth = ask(&lane, Purpose::Claim, 0);
+        drop(passes);
+        assert!(fifth.now_or_never().is_some());
+        assert_eq!(lane.0.lock().free, 4);
     }
 }

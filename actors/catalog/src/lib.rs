@@ -21,7 +21,6 @@ pub mod handling;
 pub mod lane;
 pub mod left_alone;
 pub mod messages;
-mod names;
 pub mod path;
 pub mod poller;
 pub mod polling;
@@ -42,10 +41,9 @@ use orchestrator_edge::{amqp::Broker, secret};
 use orchestrator_supervise::{ChildSpec, Limits, Placement, Shutdown, Strategy, SupervisorSpec, mailbox};
 
 pub use check::check;
-pub use config::{BackoffConfig, CatalogConfig, ClaimConfig, Guard, PlainToken, PlanConfig, RuleConfig};
+pub use config::{BackoffConfig, CatalogConfig, ClaimConfig, Guard, PlainToken, RuleConfig};
 pub use error::CatalogError;
 pub use handler_config::{Actors, HandlerConfig, HandlerKind};
-pub use names::Names;
 pub use rulebook::Rulebook;
 pub use subsystem::Catalogs;
 pub use trial::{Trial, try_out};
@@ -59,32 +57,32 @@ use crate::{
     poller::{CatalogPoller, Desk},
 };
 
-/// Messages that may wait for a poller: questions of operators and of other actors.
+/// Messages that may wait for a poller: questions of operators.
 const QUESTIONS: usize = 64;
 /// For rows to be given back after the grace period.
 const STOP: Duration = Duration::from_secs(5);
 /// Who we are at the broker.
 const CONNECTION_NAME: &str = "orchestrator catalog";
 
-/// The tree of all catalogs: for each its connection, its notices, and its poller. `names` are the actors that rules can name;
-/// `rulebook` learns where to hand other rules.
+/// The tree of all catalogs: for each its connection, its notices, and its poller. `actors` are those that rows can be handed
+/// to; `rulebook` learns where to hand other rules.
 ///
 /// # Errors
 /// An address or a file cannot be used; the text begins with the key.
 pub fn child_spec(
     catalogs: &[CatalogConfig],
-    names: &Names,
+    actors: &Actors,
     rulebook: &Rulebook,
 ) -> Result<ChildSpec, CatalogError> {
     let mut tree = SupervisorSpec::new(Strategy::OneForOne).limits(Limits::LEAF);
     for config in catalogs {
-        tree = tree.child(catalog(config, names, rulebook).map_err(CatalogError::Config)?);
+        tree = tree.child(catalog(config, actors, rulebook).map_err(CatalogError::Config)?);
     }
     Ok(ChildSpec::supervisor("catalog", tree).placement(Placement::Dedicated))
 }
 
 /// The tree of one catalog. Its children do not depend on each other: the poller goes on while the others come back.
-fn catalog(config: &CatalogConfig, names: &Names, rulebook: &Rulebook) -> Result<ChildSpec, String> {
+fn catalog(config: &CatalogConfig, actors: &Actors, rulebook: &Rulebook) -> Result<ChildSpec, String> {
     let (service, http) = http::child_spec(place(config)?, credentials(config));
     let (heard, listening) = match broker(config)? {
         Some(broker) => {
@@ -96,7 +94,7 @@ fn catalog(config: &CatalogConfig, names: &Names, rulebook: &Rulebook) -> Result
     let (mailbox, slot) = mailbox::<CatalogPoller<HttpCatalog>>(QUESTIONS);
     rulebook.learn(&config.name, mailbox.clone());
     let desk = Desk::new(config.rule.clone());
-    let poller = poller::factory(config, slot, service, heard, names.clone(), desk);
+    let poller = poller::factory(config, slot, service, heard, actors.clone(), desk);
     // What is in hand has its grace period, and then one write.
     let stop = Duration::from_millis(config.grace_ms.into()) + STOP;
     let poller =

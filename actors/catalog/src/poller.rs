@@ -1,7 +1,6 @@
-//! The actor CatalogPoller: knows when to look, has the rules at work, and answers operators and other actors.
+//! The actor CatalogPoller: knows when to look, has the rules at work, and answers operators.
 
 mod console;
-mod idioms;
 mod running;
 mod timing;
 
@@ -11,17 +10,13 @@ use orchestrator_supervise::{Answer, Child, ChildCx, Factory, FigureKind, Handle
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use self::{
-    idioms::Idioms,
-    running::{Rules, Running},
-};
+use self::running::{Rules, Running};
 use crate::{
-    agent::{Agent, Call, House, Planner},
-    config::{CatalogConfig, PlanConfig, RuleConfig},
+    agent::{Agent, Call, House},
+    config::{CatalogConfig, RuleConfig},
     edge::{handlers::AnyHandler, notices::Notices},
-    lane::Lane,
-    messages::{BlockingPoll, SetRules, StateChangeOnce},
-    names::Names,
+    handler_config::Actors,
+    messages::SetRules,
     polling::Polling,
     rule::Rule,
     service::Service,
@@ -51,30 +46,29 @@ impl Desk {
 pub struct CatalogPoller<S> {
     config: CatalogConfig,
     notices: Notices,
-    names: Names,
+    actors: Actors,
     desk: Desk,
     cx: StartCx,
     house: House<S>,
     rules: Rules,
-    idioms: Idioms<S>,
     /// Futures that have not ended: rules, and the clock.
     under_way: usize,
 }
 
-/// The child: it looks at the catalog that `service` is the way to, whenever `notices` tell it to, or it is time.
+/// The child: it looks at the catalog that `service` is the way to, whenever `notices` tell it to, or it is time. `actors` are those that
+/// rows can be handed to.
 pub fn factory<S: Service + Clone + Unpin + Send + 'static>(
     config: &CatalogConfig,
     slot: Slot<CatalogPoller<S>>,
     service: S,
     notices: Notices,
-    names: Names,
+    actors: Actors,
     desk: Desk,
 ) -> Factory {
     let config = config.clone();
     Factory::actor(slot, move |cx| {
         let house = House {
             service: service.clone(),
-            lane: Lane::default(),
             wall: Wall::System,
             agent: config.agent().into(),
             max_batch: config.max_batch as usize,
@@ -82,10 +76,9 @@ pub fn factory<S: Service + Clone + Unpin + Send + 'static>(
             grace: Duration::from_millis(config.grace_ms.into()),
         };
         Ok(CatalogPoller {
-            idioms: Idioms::new(house.clone()),
             config: config.clone(),
             notices: notices.clone(),
-            names: names.clone(),
+            actors: actors.clone(),
             desk: desk.clone(),
             cx: cx.clone(),
             house,
@@ -102,7 +95,6 @@ impl<S: Service + Clone + Unpin + 'static> Child for CatalogPoller<S> {
             polling,
             notices: self.notices.clone(),
             rules: self.rules.clone(),
-            looks: self.idioms.looks(),
             cx: self.cx.clone(),
             looked: cx.vitals().register("looks", "", FigureKind::Counter, LOOKS_HELP),
         };
@@ -164,16 +156,9 @@ impl<S: Service + Clone + Unpin + 'static> CatalogPoller<S> {
         for warning in rule.warnings() {
             tracing::warn!(rule = rule.name, "{warning}");
         }
-        let handler = config.handler.handler(&self.names.handlers)?;
-        let planner = match &config.plan {
-            None => Planner::Rule,
-            Some(PlanConfig::Actor { name }) => match self.names.planners.get(name) {
-                Some(actor) => Planner::Actor(actor.clone()),
-                None => return Err(format!("plan.name = {name}: there is no such actor in this process")),
-            },
-        };
+        let handler = config.handler.handler(&self.actors)?;
         let board = Board::new(&config.name, &self.desk.statuses, &self.cx.vitals);
-        Ok(Agent::new(Rc::new(rule), self.house.clone(), Rc::new(handler), planner, board))
+        Ok(Agent::new(Rc::new(rule), self.house.clone(), Rc::new(handler), board))
     }
 }
 
@@ -181,22 +166,6 @@ impl<S: Service + Clone + Unpin + 'static> Handle<SetRules> for CatalogPoller<S>
     fn handle(&mut self, SetRules { rules }: SetRules, cx: &mut ChildCx<'_, Self>) -> Answer<Self, ()> {
         *self.desk.rules.lock() = rules;
         self.set_rules(cx);
-        Answer::done()
-    }
-}
-
-impl<S: Service + Clone + Unpin + 'static> Handle<StateChangeOnce> for CatalogPoller<S> {
-    fn handle(&mut self, message: StateChangeOnce, cx: &mut ChildCx<'_, Self>) -> Answer<Self, ()> {
-        let change = self.idioms.state_change(message);
-        cx.spawn(change, |_, (), _| {});
-        Answer::done()
-    }
-}
-
-impl<S: Service + Clone + Unpin + 'static> Handle<BlockingPoll> for CatalogPoller<S> {
-    fn handle(&mut self, message: BlockingPoll, cx: &mut ChildCx<'_, Self>) -> Answer<Self, ()> {
-        let poll = self.idioms.poll(message, self.cx.stop.clone());
-        self.begin(poll, cx);
         Answer::done()
     }
 }

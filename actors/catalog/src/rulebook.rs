@@ -1,16 +1,11 @@
-//! The way to the pollers of all catalogs: where rules are changed while they run, and where other actors ask.
+//! The way to the pollers of all catalogs, whose rules are changed while they run.
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use orchestrator_supervise::{Mailbox, Recipient};
+use orchestrator_supervise::Mailbox;
 use parking_lot::Mutex;
 
-use crate::{
-    CatalogConfig,
-    edge::http::HttpCatalog,
-    messages::{BlockingPoll, SetRules, StateChangeOnce},
-    poller::CatalogPoller,
-};
+use crate::{CatalogConfig, edge::http::HttpCatalog, messages::SetRules, poller::CatalogPoller};
 
 type Poller = Mailbox<CatalogPoller<HttpCatalog>>;
 
@@ -46,15 +41,5 @@ impl Rulebook {
     pub fn set(&self, config: &CatalogConfig) -> bool {
         let rules = config.rule.clone();
         self.poller(&config.name).is_some_and(|poller| poller.tell(SetRules { rules }).is_ok())
-    }
-
-    /// Where a conditional state change is asked for; None if there is no such catalog.
-    pub fn state_change_once(&self, catalog: &str) -> Option<Recipient<StateChangeOnce>> {
-        Some(self.poller(catalog)?.recipient())
-    }
-
-    /// Where an actor lets itself be asked to look for work; None if there is no such catalog.
-    pub fn blocking_poll(&self, catalog: &str) -> Option<Recipient<BlockingPoll>> {
-        Some(self.poller(catalog)?.recipient())
     }
 }

@@ -2,6 +2,8 @@
 
 use bytes::Bytes;
 
+use crate::lane::Turn;
+
 /// A question (spec §2). The path is what follows the catalog's base, e.g. `/entity/Foo/state=actionable?limit=5`, and is sent
 /// byte for byte.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -72,6 +74,6 @@ pub trait Service {
     /// Reads.
     fn get(&self, get: Get) -> impl Future<Output = Result<Reply, Trouble>>;
 
-    /// Writes.
-    fn put(&self, put: Put) -> impl Future<Output = Result<Reply, Trouble>>;
+    /// Writes, when it is its turn.
+    fn put(&self, put: Put, turn: Turn) -> impl Future<Output = Result<Reply, Trouble>>;
 }

@@ -7,7 +7,7 @@ use crate::{
     command::{self, CatalogCommand},
     config::CatalogConfig,
     error::CatalogError,
-    names::Names,
+    handler_config::Actors,
     rulebook::Rulebook,
 };
 
@@ -27,7 +27,7 @@ impl Subsystem for Catalogs {
 
     fn branch(all: &Self::Config) -> Result<Branch<Self::Config>, CatalogError> {
         let rulebook = Rulebook::default();
-        let spec = child_spec(all, &Names::default(), &rulebook)?;
+        let spec = child_spec(all, &Actors::new(), &rulebook)?;
         Ok(Branch::reloadable(spec, move |running: &mut Self::Config, fresh: &Self::Config| {
             rulebook.take_over(running, fresh)
         }))
@@ -50,7 +50,7 @@ impl Subsystem for Catalogs {
     }
 
     fn check(all: &Self::Config) -> Vec<String> {
-        check(all, &Names::default())
+        check(all, &Actors::new())
     }
 
     fn greeting(all: &Self::Config) -> String {

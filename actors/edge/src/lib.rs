@@ -7,6 +7,8 @@ mod descriptors;
 mod faults;
 mod file_identity;
 mod host_port;
+#[cfg(feature = "http")]
+pub mod http;
 mod limited_stream;
 #[cfg(feature = "mongodb")]
 pub mod mongodb;

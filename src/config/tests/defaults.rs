@@ -26,17 +26,15 @@ fn is_unset(section: &str, line: &str) -> bool {
     const RULE: [&str; 7] =
         ["table", "filter", "query", "update", "lease_secs", "attempts_column", "max_attempts"];
     const HANDLER: [&str; 8] = ["argv", "cwd", "env", "env_pass", "url", "headers", "headers_file", "actor"];
-    let Some((key, _)) = line.split_once(" = ") else { return line == "[catalog.rule.plan]" };
+    let Some((key, _)) = line.split_once(" = ") else { return false };
     let here: &[&str] = match section.trim_matches(['[', ']']) {
         "provenance.exchange_ranges" => &EXCHANGES,
         "catalog" => &CATALOG,
         "catalog.rule" => &RULE,
         "catalog.rule.handler" => &HANDLER,
-        "catalog.rule.plan"
-        | "catalog.rule.claim.set"
-        | "catalog.rule.done"
-        | "catalog.rule.fail"
-        | "catalog.rule.dead" => return true,
+        "catalog.rule.claim.set" | "catalog.rule.done" | "catalog.rule.fail" | "catalog.rule.dead" => {
+            return true;
+        }
         _ => &[],
     };
     ANYWHERE.contains(&key) || here.contains(&key)

@@ -60,12 +60,8 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
             dry: self.rule.dry_run,
             stop: self.stop.clone(),
         };
-        let house = self.house.clone();
-        let (rule, planner) = (self.rule.clone(), self.planner.clone());
-        let look = async move {
-            let looked = order.carry_out(&house.service, &house.lane, &rule, &planner, change).await;
-            Report::Looked(Box::new(looked))
-        };
+        let (service, rule) = (self.house.service.clone(), self.rule.clone());
+        let look = async move { Report::Looked(Box::new(order.carry_out(&service, &rule, change).await)) };
         Some(look.boxed_local())
     }
 

@@ -14,7 +14,7 @@ use super::{
 use crate::{
     hand::{Batch, told},
     handling::{Handler, Row, Verdict},
-    lane::Purpose,
+    lane::{Purpose, Turn},
     rule::Ending,
     service::{Put, Reply, Service, Trouble},
     state_change::keys_of,
@@ -122,11 +122,10 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
     }
 
     pub(super) fn write(&self, batch: Batch, purpose: Purpose) -> LocalBoxFuture<'static, Settled> {
-        let (house, priority) = (self.house.clone(), self.rule.priority);
+        let (service, turn) = (self.house.service.clone(), Turn { purpose, priority: self.rule.priority });
         let put = Put { path: batch.path.clone(), if_match: None, body: batch.body.clone() };
         let write = async move {
-            let _pass = house.lane.enter(purpose, priority).await;
-            let answer = house.service.put(put).await;
+            let answer = service.put(put, turn).await;
             Settled { batch, answer }
         };
         write.boxed_local()

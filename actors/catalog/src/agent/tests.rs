@@ -69,7 +69,6 @@ impl World {
         let rule = Rule::new(&rule).unwrap_or_else(|errors| panic!("{errors:?}"));
         let house = House {
             service: self.table.clone(),
-            lane: Lane::default(),
             wall: self.wall,
             agent: name.into(),
             max_batch: 1_000,
@@ -77,7 +76,7 @@ impl World {
             grace: Duration::from_secs(20),
         };
         let board = Board::new(name, &self.statuses, &testing::vitals("catalog/test"));
-        let agent = Agent::new(Rc::new(rule), house, Rc::new(hands.clone()), Planner::Rule, board);
+        let agent = Agent::new(Rc::new(rule), house, Rc::new(hands.clone()), board);
         let run = agent.run(self.calls.subscribe(), self.stop.clone(), self.retire.clone());
         #[expect(clippy::disallowed_methods, reason = "the test's own task")]
         tokio::task::spawn_local(run)

@@ -1,10 +1,7 @@
 //! The clock of a catalog: tells rules when to look.
 
 use orchestrator_supervise::{Figure, StartCx};
-use tokio::{
-    sync::watch,
-    time::{Instant, sleep_until},
-};
+use tokio::time::{Instant, sleep_until};
 
 use super::running::Rules;
 use crate::{
@@ -17,8 +14,6 @@ pub(super) struct Clock {
     pub(super) polling: Polling,
     pub(super) notices: Notices,
     pub(super) rules: Rules,
-    /// Those who poll by message.
-    pub(super) looks: watch::Sender<u64>,
     pub(super) cx: StartCx,
     pub(super) looked: Figure,
 }
@@ -60,6 +55,5 @@ impl Clock {
         for running in self.rules.borrow().values() {
             running.calls.send_modify(|call| call.looks += 1);
         }
-        self.looks.send_modify(|looks| *looks += 1);
     }
 }

@@ -113,8 +113,7 @@ fn endings_that_recur(
     if !wrong.is_empty() {
         return Vec::new();
     }
-    // Whoever plans may drop the row, or claim it otherwise.
-    let Some(filter) = filter.filter(|filter| !filter.is_empty() && config.plan.is_none()) else {
+    let Some(filter) = filter.filter(|filter| !filter.is_empty()) else {
         return Vec::new();
     };
     let handled = config.handler.kind != HandlerKind::None;

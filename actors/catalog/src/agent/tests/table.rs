@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::{
     handling::Row,
+    lane::Turn,
     path,
     service::{Get, Put, Reply, Service, Trouble},
     state_change::{body_of, keys_of, rows},
@@ -193,7 +194,7 @@ impl Service for Table {
         Ok(Reply::Rows { etag: Some(etag), body: body_of(&select(&inner.rows, &get.path)) })
     }
 
-    async fn put(&self, put: Put) -> Result<Reply, Trouble> {
+    async fn put(&self, put: Put, _: Turn) -> Result<Reply, Trouble> {
         tokio::time::sleep(self.write).await;
         self.arrive();
         let accident = self.inner.borrow_mut().accidents.pop_front();

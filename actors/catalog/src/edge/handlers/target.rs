@@ -3,14 +3,16 @@
 use std::{fmt, path::Path};
 
 use hyper::{Uri, header::HeaderValue, http::uri::PathAndQuery};
-use orchestrator_edge::tls::{self, ServerName, TlsConnector};
+use orchestrator_edge::{
+    HostPort,
+    http::Endpoint,
+    tls::{self, TlsClient},
+};
 
 /// The address of a webhook, and how its connections are secured.
 #[derive(Clone)]
 pub struct Target {
-    tls: Option<(TlsConnector, ServerName<'static>)>,
-    host: String,
-    port: u16,
+    receiver: Endpoint,
     authority: HeaderValue,
     path: PathAndQuery,
 }
@@ -50,18 +52,19 @@ impl Target {
         let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
         let path = path.parse().map_err(|error| format!("{error}: {wanted}"))?;
         let authority = HeaderValue::from_str(authority.as_str()).map_err(|error| error.to_string())?;
-        let tls = secure.then(|| secured(&host, ca_file)).transpose()?;
-        Ok(Self { tls, host, port, authority, path })
+        let receiver = if secure {
+            let client = TlsClient::new(tls::connector(ca_file)?, &host);
+            let client = client.ok_or("its host is no name that a certificate can have")?;
+            Endpoint::Tls(HostPort { host, port }, client)
+        } else {
+            Endpoint::Tcp(HostPort { host, port })
+        };
+        Ok(Self { receiver, authority, path })
     }
 
     /// What is connected to.
-    pub(super) fn endpoint(&self) -> (&str, u16) {
-        (&self.host, self.port)
-    }
-
-    /// What secures its connections, and whom the certificate must name.
-    pub(super) fn tls(&self) -> Option<(&TlsConnector, ServerName<'static>)> {
-        self.tls.as_ref().map(|(connector, name)| (connector, name.clone()))
+    pub(super) fn receiver(&self) -> &Endpoint {
+        &self.receiver
     }
 
     /// The header `Host`.
@@ -78,8 +81,8 @@ impl Target {
 /// For people to read: without the query, which may hold a secret.
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let scheme = if self.tls.is_some() { "https" } else { "http" };
-        let authority = self.authority.to_str().unwrap_or(&self.host);
+        let scheme = if matches!(self.receiver, Endpoint::Tls(..)) { "https" } else { "http" };
+        let authority = self.authority.to_str().unwrap_or_default();
         write!(f, "{scheme}://{authority}{}", self.path.path())
     }
 }
@@ -88,12 +91,6 @@ impl fmt::Debug for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Target({self})")
     }
-}
-
-fn secured(host: &str, ca_file: Option<&Path>) -> Result<(TlsConnector, ServerName<'static>), String> {
-    let name = ServerName::try_from(host.to_owned())
-        .map_err(|_| "its host is no name that a certificate can have".to_owned())?;
-    Ok((tls::connector(ca_file)?, name))
 }
 
 #[cfg(test)]
@@ -111,7 +108,8 @@ mod tests {
             ("http://a?token=b", ("a", 80), "/?token=b", "http://a/"),
         ] {
             let target = Target::new(url, None).expect(url);
-            assert_eq!((target.endpoint(), target.path().as_str()), (endpoint, path), "{url}");
+            let (Endpoint::Tcp(at) | Endpoint::Tls(at, _)) = target.receiver() else { panic!("{url}") };
+            assert_eq!(((&*at.host, at.port), target.path().as_str()), (endpoint, path), "{url}");
             assert_eq!(target.to_string(), shown);
         }
     }

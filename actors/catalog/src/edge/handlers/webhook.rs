@@ -1,23 +1,15 @@
 //! `http`: a webhook. Each row is posted to an address, on a connection of its own: one that was kept could be closed by the
 //! receiver at the moment of the request, and whether the work was begun would not be known.
 
-use std::{convert::Infallible, io, path::PathBuf, time::Duration};
+use std::{path::PathBuf, time::Duration};
 
-use bytes::Bytes;
-use http_body_util::{BodyExt, Full};
 use hyper::{
-    Method, Request, StatusCode,
-    body::Incoming,
-    client::conn::http1::handshake,
+    Method, StatusCode,
     header::{self, HeaderMap, HeaderValue},
 };
-use hyper_util::rt::TokioIo;
+use orchestrator_edge::http::{Body, Connection, HttpError, Incoming, Request};
 use serde::Serialize;
-use tokio::{
-    io::{AsyncRead, AsyncWrite},
-    net::TcpStream,
-    time::{Instant, timeout, timeout_at},
-};
+use tokio::time::{Instant, timeout_at};
 
 use super::{
     capture::Head,
@@ -26,7 +18,6 @@ use super::{
 };
 use crate::{
     answer::{fields, quoted},
-    edge::head_limit::{HeadBudget, HeadLimited},
     handling::{Handler, Row, Task, Verdict},
     verdict_kind::{VerdictKind, of_status},
 };
@@ -55,9 +46,6 @@ pub struct Webhook {
     pub answer_bytes: usize,
 }
 
-trait Transport: AsyncRead + AsyncWrite + Unpin {}
-impl<T: AsyncRead + AsyncWrite + Unpin> Transport for T {}
-
 /// The body of a request.
 #[derive(Serialize)]
 struct Order<'a> {
@@ -81,13 +69,19 @@ impl Handler for Webhook {
             Ok(request) => request,
             Err(reason) => return Verdict::Later(reason),
         };
-        let stream = match timeout(self.timeout.min(CONNECT), self.connect()).await {
-            Ok(Ok(stream)) => stream,
-            Ok(Err(error)) => return Verdict::Later(format!("cannot connect to {target}: {error}")),
-            Err(_) => return Verdict::Later(format!("cannot connect to {target}: no answer in time")),
+        let connection = match Connection::open(target.receiver(), self.timeout.min(CONNECT)).await {
+            Ok(connection) => connection,
+            Err(error) => {
+                let reason = match error {
+                    HttpError::ConnectTimeout(_) => "no answer in time".to_owned(),
+                    HttpError::Connect(error) | HttpError::Tls(error) => error.to_string(),
+                    error => error.to_string(),
+                };
+                return Verdict::Later(format!("cannot connect to {target}: {reason}"));
+            }
         };
         // From here on the work may have been done: whatever goes wrong counts as an attempt.
-        match timeout_at(deadline, self.exchange(stream, request)).await {
+        match timeout_at(deadline, self.exchange(connection, request)).await {
             Ok(Ok(answer)) => self.verdict(&answer),
             Ok(Err(error)) => {
                 Verdict::Failed(format!("no answer from {target}, which may have done it: {error}"))
@@ -101,15 +95,15 @@ impl Handler for Webhook {
 }
 
 impl Webhook {
-    fn request(&self, task: &Task) -> Result<Request<Full<Bytes>>, String> {
+    fn request(&self, task: &Task) -> Result<Request, String> {
         let Task { rule, row, token, attempt } = task;
         let order = Order { rule, token: token.as_deref(), attempt: *attempt, row };
         let odd = |error: &dyn std::error::Error| format!("the request cannot be made: {error}");
         let body = serde_json::to_vec(&order).map_err(|error| odd(&error))?;
-        let mut request = Request::builder()
+        let mut request = hyper::Request::builder()
             .method(Method::POST)
             .uri(self.target.path().as_str())
-            .body(Full::new(body.into()))
+            .body(Body::from(body))
             .map_err(|error| odd(&error))?;
         let headers = request.headers_mut();
         *headers = self.headers.clone();
@@ -127,42 +121,14 @@ impl Webhook {
         Ok(request)
     }
 
-    async fn connect(&self) -> io::Result<Box<dyn Transport>> {
-        let stream = TcpStream::connect(self.target.endpoint()).await?;
-        stream.set_nodelay(true)?;
-        Ok(match self.target.tls() {
-            None => Box::new(stream),
-            Some((connector, name)) => Box::new(connector.connect(name, stream).await?),
-        })
-    }
-
-    async fn exchange(
-        &self,
-        stream: Box<dyn Transport>,
-        request: Request<Full<Bytes>>,
-    ) -> hyper::Result<Answer> {
-        let budget = HeadBudget::default();
-        budget.begin();
-        let stream = HeadLimited::new(stream, budget.clone());
-        let (mut sender, connection) = handshake(TokioIo::new(stream)).await?;
-        let answer = async move {
-            let response = sender.send_request(request).await?;
-            budget.end();
-            let status = response.status();
-            let mut body = Head::new(if status.is_success() { self.answer_bytes } else { REASON_KEPT });
-            match keep(response.into_body(), &mut body).await {
-                // A refusal is one, whether its reason arrives or not.
-                Err(error) if status.is_success() => Err(error),
-                _ => Ok(Answer { status, body }),
-            }
-        };
-        tokio::select! {
-            answer = answer => answer,
-            // Polled for the exchange's sake, which sees its end.
-            never = async {
-                let _ = connection.await;
-                std::future::pending::<Infallible>().await
-            } => match never {},
+    async fn exchange(&self, mut connection: Connection, request: Request) -> Result<Answer, HttpError> {
+        let response = connection.send(request).await?;
+        let status = response.status();
+        let mut body = Head::new(if status.is_success() { self.answer_bytes } else { REASON_KEPT });
+        match keep(&mut connection, response.into_body(), &mut body).await {
+            // A refusal is one, whether its reason arrives or not.
+            Err(error) if status.is_success() => Err(error),
+            _ => Ok(Answer { status, body }),
         }
     }
 
@@ -199,13 +165,11 @@ impl Webhook {
 }
 
 /// Reads as much of an answer as is kept. What is more is not read: the connection ends with this request.
-async fn keep(mut body: Incoming, head: &mut Head) -> hyper::Result<()> {
+async fn keep(connection: &mut Connection, mut body: Incoming, head: &mut Head) -> Result<(), HttpError> {
     while head.whole().is_some()
-        && let Some(frame) = body.frame().await
+        && let Some(piece) = connection.next_piece(&mut body).await?
     {
-        if let Some(piece) = frame?.data_ref() {
-            head.take(piece);
-        }
+        head.take(&piece);
     }
     Ok(())
 }

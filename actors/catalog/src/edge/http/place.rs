@@ -5,7 +5,8 @@ use std::{fmt, path::Path, time::Duration};
 use hyper::{Uri, header::HeaderValue};
 use orchestrator_edge::{
     HostPort,
-    tls::{self, ServerName, TlsConnector},
+    http::{Endpoint, Limits},
+    tls::{self, TlsClient},
 };
 
 /// Largest answer that is read, unless said otherwise: far more than any server gives within its 15 s.
@@ -14,16 +15,15 @@ const BODY_LIMIT: usize = 64 * 1024 * 1024;
 /// A catalog: its address, and how its connections are secured.
 #[derive(Clone)]
 pub struct Place {
-    pub(super) host: String,
-    pub(super) port: u16,
+    pub(super) server: Endpoint,
+    host: String,
     /// What stands before each path: `/ermrest/catalog/1`.
     prefix: String,
     /// The header `Host`.
     pub(super) authority: HeaderValue,
     endpoint: String,
-    pub(super) tls: Option<(TlsConnector, ServerName<'static>)>,
     pub(super) patience: Patience,
-    pub(super) body_limit: usize,
+    body_limit: usize,
 }
 
 /// How long things may take.
@@ -78,21 +78,26 @@ impl Place {
             _ => return Err(format!("{base}: {wanted}")),
         };
         let port = if secure { 443 } else { 80 };
-        let HostPort { host, port } = HostPort::parse(authority, Some(port))
+        let at = HostPort::parse(authority, Some(port))
             .ok_or_else(|| format!("{base}: no host and port: {wanted}"))?;
         let prefix = path.trim_end_matches('/');
         if prefix.is_empty() || prefix.contains(['?', '#']) || target(prefix, "").is_none() {
             return Err(format!("{base}: its path is no catalog's: {wanted}"));
         }
         let value = HeaderValue::from_str(authority).map_err(|_| format!("{base}: {wanted}"))?;
-        let tls = secure.then(|| secured(&host, ca_file, unverified_hosts)).transpose()?;
+        let host = at.host.clone();
+        let server = if secure {
+            let client = client(&host, ca_file, unverified_hosts)?;
+            Endpoint::Tls(at, client)
+        } else {
+            Endpoint::Tcp(at)
+        };
         Ok(Self {
-            endpoint: format!("{scheme}://{authority}{prefix}"),
+            server,
             host,
-            port,
             prefix: prefix.to_owned(),
             authority: value,
-            tls,
+            endpoint: format!("{scheme}://{authority}{prefix}"),
             patience: Patience::default(),
             body_limit: BODY_LIMIT,
         })
@@ -120,6 +125,11 @@ impl Place {
         &self.host
     }
 
+    /// Limits of one answer.
+    pub(super) fn limits(&self) -> Limits {
+        Limits { body: self.body_limit, time: self.patience.read }
+    }
+
     /// The target of a request, byte for byte as `path` is written.
     pub(super) fn target(&self, path: &str) -> Option<Uri> {
         target(&self.prefix, path)
@@ -134,17 +144,11 @@ fn target(prefix: &str, path: &str) -> Option<Uri> {
         .then_some(uri)
 }
 
-fn secured(
-    host: &str,
-    ca_file: Option<&Path>,
-    unverified_hosts: &[String],
-) -> Result<(TlsConnector, ServerName<'static>), String> {
-    let name = ServerName::try_from(host.to_owned())
-        .map_err(|_| format!("{host}: no name that a certificate can have"))?;
+fn client(host: &str, ca_file: Option<&Path>, unverified_hosts: &[String]) -> Result<TlsClient, String> {
     let trusted = unverified_hosts.iter().any(|trusted| trusted.eq_ignore_ascii_case(host));
     // Whoever names authorities wants them asked.
     let connector = if trusted && ca_file.is_none() { tls::unverified() } else { tls::connector(ca_file) };
-    Ok((connector?, name))
+    TlsClient::new(connector?, host).ok_or_else(|| format!("{host}: no name that a certificate can have"))
 }
 
 impl fmt::Debug for Place {
@@ -169,7 +173,9 @@ mod tests {
             ("http://[::1]:81/e/c/1", "::1", 81, "http://[::1]:81/e/c/1"),
         ] {
             let place = place(base).expect(base);
-            assert_eq!((place.host(), place.port, place.endpoint()), (host, port, shown));
+            assert_eq!((place.host(), place.endpoint()), (host, shown));
+            let (Endpoint::Tcp(at) | Endpoint::Tls(at, _)) = place.server else { panic!("{base}") };
+            assert_eq!(at.port, port);
         }
     }
 

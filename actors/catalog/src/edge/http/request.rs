@@ -3,14 +3,14 @@
 use std::sync::LazyLock;
 
 use bytes::Bytes;
-use http_body_util::Full;
 use hyper::{
-    Method, Request,
+    Method,
     header::{self, HeaderMap, HeaderName, HeaderValue},
 };
+use orchestrator_edge::http::{Body, Request};
 use uuid::Uuid;
 
-use super::{place::Place, verdict::shown};
+use super::{meaning::shown, place::Place};
 use crate::{
     edge::credentials::Secret,
     service::{Get, Put, Trouble},
@@ -60,15 +60,15 @@ impl Ask {
         &self,
         place: &Place,
         who: Option<&(HeaderName, HeaderValue)>,
-    ) -> Result<Request<Full<Bytes>>, Trouble> {
+    ) -> Result<Request, Trouble> {
         let refused = |what: &str| {
             let percent = "percent-encode its names and values";
             Trouble::Refused(format!("{}: {what} cannot be sent as it is: {percent}", self.describe()))
         };
         let target = place.target(self.path()).ok_or_else(|| refused("the path"))?;
         let mut request = match self {
-            Self::Get(_) => Request::new(Full::default()),
-            Self::Put(put) => Request::new(Full::new(put.body.clone())),
+            Self::Get(_) => Request::new(Body::default()),
+            Self::Put(put) => Request::new(Body::new(put.body.clone())),
         };
         let (condition, etag) = match self {
             Self::Get(get) => (header::IF_NONE_MATCH, &get.if_none_match),
@@ -89,9 +89,9 @@ impl Ask {
 }
 
 /// The exchange of a user and a password for a session's cookie (spec §8).
-pub(super) fn login(place: &Place, user: &str, password: &Secret) -> Request<Full<Bytes>> {
+pub(super) fn login(place: &Place, user: &str, password: &Secret) -> Request {
     let form = format!("username={}&password={}", escaped(user), escaped(password.expose()));
-    let mut request = Request::new(Full::new(Bytes::from(form)));
+    let mut request = Request::new(Body::new(Bytes::from(form)));
     *request.method_mut() = Method::POST;
     *request.uri_mut() = hyper::Uri::from_static("/authn/session");
     let form = HeaderValue::from_static("application/x-www-form-urlencoded");

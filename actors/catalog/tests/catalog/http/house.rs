@@ -8,6 +8,7 @@ use orchestrator_catalog::{
         credentials::Source,
         http::{HttpCatalog, Patience, Place, child_spec},
     },
+    lane::{Purpose, Turn},
     service::{Get, Put, Reply, Service, Trouble},
 };
 pub(crate) use orchestrator_supervise::testing::{TestTree, eventually};
@@ -25,6 +26,9 @@ pub(crate) const IMPATIENT: Patience = Patience {
     hold_max: Duration::from_secs(60),
     away_max: Duration::from_secs(60),
 };
+
+/// Turn of all writes.
+pub(crate) const TURN: Turn = Turn { purpose: Purpose::Claim, priority: 0 };
 
 pub(crate) fn place(base: &str) -> Place {
     Place::new(base, None, &[]).unwrap()
@@ -65,7 +69,7 @@ pub(crate) async fn put_if(
     if_match: Option<String>,
 ) -> Result<Reply, Trouble> {
     let body = Bytes::from(body.borrow().to_string());
-    catalog.put(Put { path: path.to_owned(), if_match, body }).await
+    catalog.put(Put { path: path.to_owned(), if_match, body }, TURN).await
 }
 
 /// ETag and rows of an answer.

@@ -113,7 +113,7 @@ fn a_stop_lets_what_is_under_way_end() {
     actix_rt::System::new().block_on(async {
         let mut tested = TestTree::start(spec).await;
         let body = Bytes::from(r#"[{"id": 1, "state": "done"}]"#);
-        let write = catalog.put(Put { path: WRITE.to_owned(), if_match: None, body });
+        let write = catalog.put(Put { path: WRITE.to_owned(), if_match: None, body }, TURN);
         let stop = async {
             let tree = tested.root().tree().clone();
             eventually("the write is under way", || figure(&tree, "in_flight", None) == 1).await;

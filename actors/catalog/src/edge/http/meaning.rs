@@ -8,61 +8,57 @@ use hyper::{
     header::{self, HeaderName},
 };
 use jiff::Timestamp;
+use orchestrator_edge::http::Answer;
 use orchestrator_supervise::sanitize_to;
 
-use super::connection::Answer;
 use crate::service::{Reply, Trouble};
 
 /// A server's words beyond this many bytes are not repeated; likewise a path.
 const WORDS_MAX: usize = 200;
 
-/// How an answer is gone on with.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
-    /// It is what was asked for, or will not get better at once.
-    Final(Result<Reply, Trouble>),
-    /// The transaction met another one, and nothing was written: at once again.
-    Aborted,
-    /// Who we are was not believed: again with fresh credentials. The text is for when that does not help.
-    Unknown(String),
-    /// Not carried out, and nothing else is to be asked for a while.
-    Hold(StatusCode, Duration, String),
-}
-
-/// What `answer` to a question, or else to a write, means. `what` names the request for people; `now` is what a date in Retry-After
-/// is measured from.
-pub(super) fn verdict(answer: Answer, is_get: bool, what: &str, now: Timestamp) -> Verdict {
-    let Answer { status, headers, body } = answer;
-    if status.is_success() {
-        return Verdict::Final(Ok(Reply::Rows { etag: text(&headers, header::ETAG), body }));
+/// Meaning of `answer` to a question, or else to a write; `what` names the request for people. 401 and 403 are [`Trouble::Denied`] without
+/// advice.
+pub(super) fn meaning(answer: Answer, is_get: bool, what: &str) -> Result<Reply, Trouble> {
+    if answer.status.is_success() {
+        return Ok(Reply::Rows { etag: text(&answer.headers, header::ETAG), body: answer.body });
     }
-    if status == StatusCode::NOT_MODIFIED && is_get {
-        return Verdict::Final(Ok(Reply::Unchanged { etag: text(&headers, header::ETAG) }));
+    if answer.status == StatusCode::NOT_MODIFIED && is_get {
+        return Ok(Reply::Unchanged { etag: text(&answer.headers, header::ETAG) });
     }
-    let said = format!("the server answers {what} with {}{}", status.as_u16(), words(&body));
-    let trouble = match status.as_u16() {
-        503 if body.windows(ABORTED.len()).any(|window| window == ABORTED) => return Verdict::Aborted,
-        401 | 403 => return Verdict::Unknown(said),
-        429 | 503 => match retry_after(&headers, now) {
-            Some(span) => return Verdict::Hold(status, span, said),
-            None if status == StatusCode::TOO_MANY_REQUESTS || is_get => Trouble::Away(said),
-            // Whoever says so, a server or a proxy before it, does not say how far the write had come.
-            None => Trouble::Unsettled(said),
-        },
+    let said = said(&answer, what);
+    Err(match answer.status.as_u16() {
+        401 | 403 => Trouble::Denied(said),
         404 | 410 => Trouble::Missing(said),
-        // It gave up reading: nothing was carried out.
-        408 => Trouble::Away(said),
+        // It gave up reading, or did not begin: nothing was carried out.
+        408 | 429 => Trouble::Away(said),
         412 => Trouble::Concurrent,
         413 => Trouble::TooLarge,
         500..=599 if is_get => Trouble::Away(said),
+        // Whoever says so, a server or a proxy before it, does not say how far the write had come.
         500..=599 => Trouble::Unsettled(said),
         300..=399 => {
-            let to = text(&headers, header::LOCATION).unwrap_or_default();
+            let to = text(&answer.headers, header::LOCATION).unwrap_or_default();
             Trouble::Refused(format!("{said}: it sends us to {}: correct the base", shown(&to)))
         }
         _ => Trouble::Refused(format!("{said}: correct the rule")),
-    };
-    Verdict::Final(Err(trouble))
+    })
+}
+
+/// Tells whether the transaction met another one, and nothing was written.
+pub(super) fn is_aborted(answer: &Answer) -> bool {
+    answer.status == StatusCode::SERVICE_UNAVAILABLE
+        && answer.body.windows(ABORTED.len()).any(|window| window == ABORTED)
+}
+
+/// How long the server, which has not carried out the request, wants to be left alone. A date is measured from `now`.
+pub(super) fn held_for(answer: &Answer, now: Timestamp) -> Option<Duration> {
+    let asks = matches!(answer.status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE);
+    asks.then(|| retry_after(&answer.headers, now)).flatten()
+}
+
+/// Status and words of an answer, for people.
+pub(super) fn said(answer: &Answer, what: &str) -> String {
+    format!("the server answers {what} with {}{}", answer.status.as_u16(), words(&answer.body))
 }
 
 /// What a server says of a transaction that met another one.
@@ -109,15 +105,9 @@ mod tests {
         }
     }
 
-    fn judge(answer: Answer, is_get: bool) -> Verdict {
-        verdict(answer, is_get, "X /p", "2026-11-20T12:00:00Z".parse().expect("a time"))
-    }
-
     fn trouble(status: u16, is_get: bool) -> Trouble {
-        match judge(answer(status, &[], "Phrase. Detail: more\nand more"), is_get) {
-            Verdict::Final(Err(trouble)) => trouble,
-            other => panic!("{other:?}"),
-        }
+        let answer = answer(status, &[], "Phrase. Detail: more\nand more");
+        meaning(answer, is_get, "X /p").expect_err("no success")
     }
 
     #[test]
@@ -126,10 +116,10 @@ mod tests {
         for status in [200, 201] {
             let body = Bytes::from_static(b"[]\n");
             let reply = Reply::Rows { etag: Some(etag.to_owned()), body };
-            assert_eq!(judge(answer(status, &[("etag", etag)], "[]\n"), true), Verdict::Final(Ok(reply)));
+            assert_eq!(meaning(answer(status, &[("etag", etag)], "[]\n"), true, "X /p"), Ok(reply));
         }
         let reply = Reply::Unchanged { etag: Some(etag.to_owned()) };
-        assert_eq!(judge(answer(304, &[("etag", etag)], ""), true), Verdict::Final(Ok(reply)));
+        assert_eq!(meaning(answer(304, &[("etag", etag)], ""), true, "X /p"), Ok(reply));
     }
 
     #[test]
@@ -145,8 +135,7 @@ mod tests {
             assert_eq!(trouble(412, is_get), Trouble::Concurrent);
             assert_eq!(trouble(413, is_get), Trouble::TooLarge);
             for status in [401, 403] {
-                let verdict = judge(answer(status, &[], "Phrase. Detail: more"), is_get);
-                assert_eq!(verdict, Verdict::Unknown(said(status)));
+                assert_eq!(trouble(status, is_get), Trouble::Denied(said(status)));
             }
         }
         for status in [500, 502, 503, 504] {
@@ -159,13 +148,15 @@ mod tests {
     #[test]
     fn an_aborted_transaction_goes_before_all_that_503_may_mean() {
         let text = "The service is temporarily unavailable. Detail: Transaction aborted.";
+        assert!(!is_aborted(&answer(500, &[], text)) && !is_aborted(&answer(503, &[], "")));
         for headers in [&[][..], &[("retry-after", "5")]] {
-            assert_eq!(judge(answer(503, headers, text), false), Verdict::Aborted);
+            assert!(is_aborted(&answer(503, headers, text)));
         }
     }
 
     #[test]
     fn a_server_that_wants_to_be_left_alone_says_how_long() {
+        let now = "2026-11-20T12:00:00Z".parse().expect("a time");
         for (value, wanted) in [
             ("3600", Some(3600)),
             ("0", Some(0)),
@@ -175,20 +166,18 @@ mod tests {
             ("-1", None),
         ] {
             for status in [429, 503] {
-                let held = match judge(answer(status, &[("retry-after", value)], ""), false) {
-                    Verdict::Hold(_, span, _) => Some(span.as_secs()),
-                    _ => None,
-                };
-                assert_eq!(held, wanted, "{value}");
+                let held = held_for(&answer(status, &[("retry-after", value)], ""), now);
+                assert_eq!(held.map(|span| span.as_secs()), wanted, "{value}");
             }
+            assert_eq!(held_for(&answer(500, &[("retry-after", value)], ""), now), None);
         }
     }
 
     #[test]
     fn a_redirect_is_told_and_not_followed() {
-        let verdict = judge(answer(302, &[("location", "https://elsewhere/")], ""), true);
+        let told = meaning(answer(302, &[("location", "https://elsewhere/")], ""), true, "X /p");
         let said = "the server answers X /p with 302: it sends us to https://elsewhere/: correct the base";
-        assert_eq!(verdict, Verdict::Final(Err(Trouble::Refused(said.to_owned()))));
+        assert_eq!(told, Err(Trouble::Refused(said.to_owned())));
     }
 
     #[test]

@@ -9,16 +9,16 @@ use std::{
 
 use super::connection::Connection;
 
-/// Idle connections of one catalog.
+/// Idle connections to one server.
 #[derive(Default)]
-pub(super) struct Pool {
+pub struct Pool {
     idle: RefCell<Vec<Connection>>,
     attendant: RefCell<Option<Waker>>,
 }
 
 impl Pool {
     /// One that may take a request now.
-    pub(super) fn take(&self) -> Option<Connection> {
+    pub fn take(&self) -> Option<Connection> {
         let mut idle = self.idle.borrow_mut();
         while let Some(mut connection) = idle.pop() {
             if connection.is_ready() {
@@ -29,7 +29,7 @@ impl Pool {
     }
 
     /// Keeps `connection` for the next request.
-    pub(super) fn put(&self, mut connection: Connection) {
+    pub fn put(&self, mut connection: Connection) {
         connection.begin_rest();
         self.idle.borrow_mut().push(connection);
         if let Some(attendant) = self.attendant.borrow().as_ref() {
@@ -38,7 +38,7 @@ impl Pool {
     }
 
     /// Has those that the server closes, or that nobody needs, closed at once. Never ends.
-    pub(super) async fn attend(&self) -> Infallible {
+    pub async fn attend(&self) -> Infallible {
         poll_fn(|cx| self.look(cx)).await
     }
 

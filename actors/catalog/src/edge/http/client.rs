@@ -7,25 +7,25 @@ use std::{
     time::Duration,
 };
 
-use bytes::Bytes;
-use http_body_util::Full;
-use hyper::{HeaderMap, Request, StatusCode};
+use hyper::{HeaderMap, StatusCode};
 use jiff::Timestamp;
-use orchestrator_edge::{Reconnect, limited};
+use orchestrator_edge::{
+    Reconnect,
+    http::{Answer, Connection, HttpError, Pool, Request},
+    limited,
+};
 use orchestrator_supervise::{Backoff, StartCx};
 use tokio::{
     sync::Notify,
-    time::{Instant, sleep, sleep_until, timeout},
+    time::{Instant, sleep, sleep_until},
 };
 
 use super::{
-    connection::{Answer, Broken, Connection},
     figures::Figures,
     identity::{Identity, Who},
+    meaning::{held_for, is_aborted, meaning, said},
     place::{Patience, Place},
-    pool::Pool,
     request::{Ask, login},
-    verdict::{Verdict, verdict},
 };
 use crate::{
     edge::credentials::{Secret, Source},
@@ -37,8 +37,10 @@ const RETRY: Backoff = Backoff { first: Duration::from_millis(250), max: Duratio
 /// Between two tries of an aborted transaction, milliseconds: whoever it met must have ended by then, and not begin together with it.
 const ABORTED_MS: RangeInclusive<u64> = 20..=200;
 
+const RUNS: &str = "see that it runs there, and that the base is right";
+
 /// All that requests to one catalog share.
-pub(super) struct Desk {
+pub(super) struct CatalogClient {
     place: Place,
     identity: Identity,
     pool: Pool,
@@ -52,17 +54,7 @@ pub(super) struct Desk {
     cx: StartCx,
 }
 
-/// Why a request has no answer.
-enum Lost {
-    /// Nothing of it was sent.
-    Unsent(String),
-    /// It may have been carried out.
-    Unknown(String),
-    /// It was carried out, and the answer is more than is read.
-    TooLarge(String),
-}
-
-impl Desk {
+impl CatalogClient {
     pub(super) fn new(place: Place, source: Source, cx: StartCx) -> Self {
         let link = cx.vitals.link("ermrest", place.endpoint());
         Self {
@@ -95,30 +87,37 @@ impl Desk {
             self.left_alone().await?;
             let who = self.identity.who(async |user, password| self.log_in(user, password).await).await?;
             let answer = self.send(ask, &who).await?;
-            match verdict(answer, ask.is_get(), &ask.describe(), Timestamp::now()) {
-                Verdict::Final(outcome) => return outcome,
-                Verdict::Aborted => {
-                    self.figures.count_aborted();
-                    self.pause_after_abort(begun, ask).await?;
-                }
-                Verdict::Unknown(said) if doubted => {
-                    return Err(Trouble::Denied(format!("{said}: {}", self.identity.advice())));
-                }
-                Verdict::Unknown(_) => {
+            if is_aborted(&answer) {
+                self.figures.count_aborted();
+                self.pause_after_abort(begun, ask).await?;
+                continue;
+            }
+            if let Some(span) = held_for(&answer, Timestamp::now()) {
+                return Err(self.hold(&answer, span, ask));
+            }
+            match meaning(answer, ask.is_get(), &ask.describe()) {
+                Err(Trouble::Denied(_)) if !doubted => {
                     doubted = true;
                     self.identity.doubt(&who).await;
                 }
-                Verdict::Hold(status, span, said) => {
-                    let Patience { hold_max, away_max, .. } = self.place.patience;
-                    let max = if status == StatusCode::TOO_MANY_REQUESTS { hold_max } else { away_max };
-                    let span = limited(Backoff { first: span, max: span.min(max) }).max;
-                    self.held.set(Some(Instant::now() + span));
-                    let said = format!("{said}: nothing is asked for {} ms", span.as_millis());
-                    self.cx.vitals.note(said.as_str());
-                    return Err(Trouble::Away(said));
+                Err(Trouble::Denied(said)) => {
+                    return Err(Trouble::Denied(format!("{said}: {}", self.identity.advice())));
                 }
+                outcome => return outcome,
             }
         }
+    }
+
+    /// Leaves the server alone for `span`, which `answer` asks for.
+    fn hold(&self, answer: &Answer, span: Duration, ask: &Ask) -> Trouble {
+        let Patience { hold_max, away_max, .. } = self.place.patience;
+        let max = if answer.status == StatusCode::TOO_MANY_REQUESTS { hold_max } else { away_max };
+        let span = limited(Backoff { first: span, max: span.min(max) }).max;
+        self.held.set(Some(Instant::now() + span));
+        let said = said(answer, &ask.describe());
+        let said = format!("{said}: nothing is asked for {} ms", span.as_millis());
+        self.cx.vitals.note(said.as_str());
+        Trouble::Away(said)
     }
 
     /// Waits until the server may be asked.
@@ -156,69 +155,71 @@ impl Desk {
         let status = answer.as_ref().ok().map(|answer| answer.status);
         self.figures.count(status, ask.is_get(), begun.elapsed());
         let what = ask.describe();
-        answer.map_err(|lost| match lost {
-            Lost::TooLarge(reason) if ask.is_get() => Trouble::Refused(format!("{what}: {reason}")),
-            Lost::Unknown(reason) | Lost::TooLarge(reason) if !ask.is_get() => {
-                Trouble::Unsettled(format!("whether {what} was carried out is not known: {reason}"))
+        answer.map_err(|error| match &error {
+            HttpError::TooLarge(_) if ask.is_get() => {
+                Trouble::Refused(format!("{what}: {}", self.explain(&error)))
             }
-            Lost::Unsent(reason) | Lost::Unknown(reason) | Lost::TooLarge(reason) => {
-                Trouble::Away(format!("no answer to {what}: {reason}"))
+            _ if ask.is_get() || error.is_unsent() => {
+                Trouble::Away(format!("no answer to {what}: {}", self.explain(&error)))
             }
+            _ => Trouble::Unsettled(format!(
+                "whether {what} was carried out is not known: {}",
+                self.explain(&error)
+            )),
         })
     }
 
     /// One request, over a connection that is there or a new one. One that the server closed while it was idle is no reason to fail.
-    async fn exchange(&self, request: Request<Full<Bytes>>, repeatable: bool) -> Result<Answer, Lost> {
-        let patience = self.place.patience.read;
+    async fn exchange(&self, request: Request, repeatable: bool) -> Result<Answer, HttpError> {
         let mut kept = self.pool.take();
-        loop {
+        let error = loop {
             let mut connection = match kept.take() {
                 Some(connection) => connection,
-                None => self.connect().await?,
+                None => match self.connect().await {
+                    Ok(connection) => connection,
+                    Err(error) => break error,
+                },
             };
             let fresh = !connection.is_used();
-            let exchanged = connection.exchange(request.clone(), self.place.body_limit);
-            let lost = match timeout(patience, exchanged).await {
-                Ok(Ok(answer)) => {
+            match connection.exchange(request.clone(), self.place.limits()).await {
+                Ok(answer) => {
                     self.pool.put(connection);
                     self.came_back(&answer);
                     return Ok(answer);
                 }
-                Ok(Err(Broken::Unsent(_))) if !fresh => continue,
-                Ok(Err(Broken::Unanswered(_))) if !fresh && repeatable => continue,
-                Ok(Err(Broken::TooLarge)) => {
-                    let limit = self.place.body_limit;
-                    // The server is well.
-                    return Err(Lost::TooLarge(format!(
-                        "the answer is larger than {limit} bytes: ask for fewer rows at once"
-                    )));
-                }
-                Ok(Err(Broken::Unsent(reason))) => Lost::Unsent(reason),
-                Ok(Err(Broken::Unanswered(reason) | Broken::Halfway(reason))) => Lost::Unknown(reason),
-                Err(_elapsed) => Lost::Unknown(format!("none within {patience:?}")),
-            };
-            if let Lost::Unsent(reason) | Lost::Unknown(reason) = &lost {
-                self.went(reason);
+                Err(HttpError::Unsent(_)) if !fresh => {}
+                Err(HttpError::Unanswered(_)) if !fresh && repeatable => {}
+                // The server is well.
+                Err(error @ HttpError::TooLarge(_)) => return Err(error),
+                Err(error) => break error,
             }
-            return Err(lost);
-        }
+        };
+        self.went(&self.explain(&error));
+        Err(error)
     }
 
-    async fn connect(&self) -> Result<Connection, Lost> {
-        Connection::open(&self.place).await.map_err(|reason| {
-            let reason = format!("cannot connect to {}: {reason}", self.place.endpoint());
-            self.went(&reason);
-            Lost::Unsent(reason)
-        })
+    async fn connect(&self) -> Result<Connection, HttpError> {
+        let Patience { connect, idle, .. } = self.place.patience;
+        Connection::open_kept(&self.place.server, connect, idle).await
+    }
+
+    /// An error for people: which server, and what to do.
+    fn explain(&self, error: &HttpError) -> String {
+        let at = self.place.endpoint();
+        match error {
+            HttpError::Connect(_) | HttpError::ConnectTimeout(_) => {
+                format!("cannot connect to {at}: {error}: {RUNS}")
+            }
+            HttpError::Tls(_) => format!("cannot connect to {at}: {error}"),
+            HttpError::TooLarge(_) => format!("{error}: ask for fewer rows at once"),
+            _ => error.to_string(),
+        }
     }
 
     async fn log_in(&self, user: &str, password: &Secret) -> Result<HeaderMap, Trouble> {
         let answer = self.exchange(login(&self.place, user, password), false).await;
-        let answer = answer.map_err(|lost| match lost {
-            Lost::Unsent(reason) | Lost::Unknown(reason) | Lost::TooLarge(reason) => {
-                Trouble::Away(format!("no answer to the login: {reason}"))
-            }
-        })?;
+        let answer = answer
+            .map_err(|error| Trouble::Away(format!("no answer to the login: {}", self.explain(&error))))?;
         let status = answer.status.as_u16();
         if answer.status.is_success() {
             return Ok(answer.headers);
