@@ -3,6 +3,7 @@
 
 #[cfg(feature = "amqp")]
 pub mod amqp;
+mod connection_slots;
 mod descriptors;
 mod faults;
 mod file_identity;
@@ -17,6 +18,7 @@ mod secrets;
 #[cfg(feature = "tls")]
 pub mod tls;
 
+pub use connection_slots::{ChooseLeast, ConnectionSlots, Slot, SlotEvent};
 pub use descriptors::raise_descriptor_limit;
 pub use faults::Faults;
 pub use file_identity::{DatabaseFiles, DatabasePart, FileIdentity, FileReplaced};

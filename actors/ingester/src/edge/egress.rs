@@ -9,7 +9,6 @@
 
 mod connection;
 mod display;
-mod house;
 mod kernel_queue;
 mod limits;
 mod listener;
@@ -19,17 +18,18 @@ mod peers;
 #[cfg(test)]
 mod properties;
 mod queue;
-mod seats;
+mod server;
 mod spill;
 mod spill_file;
 mod staging;
+mod standing;
 
 use std::{net::SocketAddr, sync::Arc, time::Instant};
 
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 
-pub use house::factory;
+pub use server::factory;
 pub use spill::spill_factory;
 
 use self::peers::{Offer, Peers};

@@ -6,34 +6,29 @@
 
 mod connection;
 mod listener;
-mod seats;
+mod slots;
 
 use std::{
-    fmt, io,
-    panic::AssertUnwindSafe,
+    fmt,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
 };
 
-use futures_util::{FutureExt, StreamExt, stream::FuturesUnordered};
-use orchestrator_edge::Reconnect;
+use orchestrator_edge::{ConnectionSlots, Reconnect, SlotEvent};
 use orchestrator_supervise::{Backoff, Factory, Fault, Outbox, StartCx, StopToken, Vitals, metrics};
 use tokio::{
     net::{UnixStream, unix::UCred},
-    time::{Instant, MissedTickBehavior, interval, sleep, sleep_until},
+    time::{MissedTickBehavior, interval, sleep},
 };
 
 pub use listener::{WorkerListener, check};
 
 use self::{
-    connection::{Conversation, Shared},
-    seats::{Seats, connection_limit},
+    connection::{Conversation, End, Shared},
+    slots::{connection_limit, longest_idle},
 };
 use crate::{edge::error::EdgeError, messages::StoreRequest};
-
-/// How long accepting rests at the most when the system is out of descriptors or memory.
-const ACCEPT_REST: Duration = Duration::from_millis(50);
 
 /// Waits before a path that the operating system refuses is bound again.
 const RETRY: Backoff = Backoff { first: Duration::from_millis(100), max: Duration::from_secs(5) };
@@ -102,15 +97,17 @@ async fn serve(
     vitals: &Arc<Vitals>,
     stop: StopToken,
 ) {
-    let house = House {
-        listener,
-        tries,
-        connections_max: service.connections_max.unwrap_or_else(connection_limit),
-        metrics: SocketMetrics::register(vitals),
-        shared: Arc::new(Shared::new(requests, service.write_stall, vitals.clone())),
-    };
+    let metrics = SocketMetrics::register(vitals);
+    let slots = ConnectionSlots::new(
+        service.connections_max.unwrap_or_else(connection_limit),
+        longest_idle,
+        metrics.connected,
+        metrics.evicted,
+    );
+    let shared = Arc::new(Shared::new(requests, service.write_stall, vitals.clone()));
+    let server = WorkerServer { listener, tries, shared };
     // The children of this future have a fair order of their own; tokio's budget would only wake it up in vain.
-    tokio::task::unconstrained(house.run(stop)).await;
+    tokio::task::unconstrained(server.run(slots, stop)).await;
 }
 
 /// Process at the other end of a connection, as the kernel saw it when it connected.
@@ -142,54 +139,39 @@ metrics! {
     }
 }
 
-struct House {
+struct WorkerServer {
     listener: WorkerListener,
     tries: Reconnect,
-    connections_max: usize,
-    metrics: SocketMetrics,
     shared: Arc<Shared>,
 }
 
-impl House {
-    async fn run(mut self, stop: StopToken) {
-        let mut seats = Seats::default();
+impl WorkerServer {
+    async fn run(mut self, mut slots: ConnectionSlots<Peer, Result<(), End>>, stop: StopToken) {
         let mut check = interval(CHECK);
         check.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut connections = FuturesUnordered::new();
-        let mut resting = None;
         let mut stopping = false;
-        while !(stopping && connections.is_empty()) {
-            self.metrics.connected.set(seats.len() as u64);
-            // One more than the limit may come in; then one has to be gone before the next.
-            let may_accept = !stopping && resting.is_none() && seats.len() <= self.connections_max;
+        while !(stopping && slots.is_empty()) {
             tokio::select! {
                 biased;
                 () = stop.cancelled(), if !stopping => {
                     stopping = true;
-                    seats.close_all();
-                }
-                Some(id) = connections.next(), if !connections.is_empty() => {
-                    seats.leave(id);
-                    resting = None;
+                    slots.close_all();
                 }
                 _ = check.tick(), if !stopping => self.stay_reachable().await,
-                () = sleep_until(resting.unwrap_or_else(Instant::now)), if resting.is_some() => resting = None,
-                accepted = self.listener.accept(), if may_accept => match accepted {
-                    Ok(stream) => {
-                        connections.push(self.admit(stream, &mut seats));
-                        if seats.len() > self.connections_max {
-                            self.evict(&mut seats);
-                        }
+                event = slots.next(async || self.listener.accept().await, !stopping) => match event {
+                    SlotEvent::Accepted(stream) => {
+                        let shared = self.shared.clone();
+                        let peer = Peer::of(&stream);
+                        slots.serve(peer, |_, slot| Conversation::new(stream, slot, shared).run());
                     }
-                    // Its peer gave up while it waited.
-                    Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
-                    Err(error) => {
-                        tracing::warn!(%error, "cannot accept a worker: closing the connection idle longest");
-                        self.evict(&mut seats);
-                        // Until that one is gone, or something else has given back what is missing.
-                        resting = Some(Instant::now() + ACCEPT_REST);
+                    SlotEvent::Ended { end: Some(Ok(())), .. } => {}
+                    SlotEvent::Ended { id, peer, end: Some(Err(end)) } => {
+                        tracing::info!(connection = id, %peer, "worker connection closed: {end}");
                     }
-                }
+                    SlotEvent::Ended { id, peer, end: None } => {
+                        tracing::error!(connection = id, %peer, "worker connection panicked");
+                    }
+                },
             }
         }
     }
@@ -216,24 +198,5 @@ impl House {
                 self.tries.incomplete(reason, CHECK);
             }
         }
-    }
-
-    fn admit(&self, stream: UnixStream, seats: &mut Seats) -> impl Future<Output = u64> + use<> {
-        let (id, seat) = seats.take();
-        let peer = Peer::of(&stream);
-        let conversation = Conversation::new(stream, seat, self.shared.clone()).run();
-        async move {
-            // A panic ends its own connection only.
-            match AssertUnwindSafe(conversation).catch_unwind().await {
-                Ok(Ok(())) => {}
-                Ok(Err(end)) => tracing::info!(connection = id, %peer, "worker connection closed: {end}"),
-                Err(_) => tracing::error!(connection = id, %peer, "worker connection panicked"),
-            }
-            id
-        }
-    }
-
-    fn evict(&self, seats: &mut Seats) {
-        self.metrics.evicted.add(u64::from(seats.close_longest_idle()));
     }
 }

@@ -7,13 +7,14 @@ use std::{
 };
 
 use bytes::Bytes;
+use orchestrator_edge::Slot;
 use orchestrator_supervise::{Figure, Outbox};
 use tokio::{net::TcpStream, sync::Notify, task::yield_now};
 
 use super::{
     Egress, Ping,
-    seats::{Seat, Standing},
     staging::{SLICES, Staging},
+    standing::Standing,
 };
 use crate::{
     edge::zmtp_stream::{Local, StreamError, handshake},
@@ -45,7 +46,7 @@ pub(super) enum End {
     Broken(#[from] StreamError),
     #[error("closed by the worker")]
     Closed,
-    #[error("given up: its worker has dialled again, a new mapping begins, or its seat was needed")]
+    #[error("given up: its worker has dialled again, a new mapping begins, or its slot was needed")]
     GivenUp,
 }
 
@@ -70,15 +71,15 @@ pub(super) struct Shared {
 }
 
 /// Serves one connection to its end.
-pub(super) async fn serve(stream: TcpStream, seat: &Seat, shared: &Shared) -> End {
+pub(super) async fn serve(stream: TcpStream, slot: &Slot, shared: &Shared) -> End {
     tokio::select! {
         biased;
-        () = seat.end.notified() => End::GivenUp,
-        end = converse(stream, seat, shared) => end,
+        () = slot.closing() => End::GivenUp,
+        end = converse(stream, slot, shared) => end,
     }
 }
 
-async fn converse(stream: TcpStream, seat: &Seat, shared: &Shared) -> End {
+async fn converse(stream: TcpStream, slot: &Slot, shared: &Shared) -> End {
     let local = Local {
         socket_type: SocketType::Router,
         identity: Bytes::new(),
@@ -97,18 +98,18 @@ async fn converse(stream: TcpStream, seat: &Seat, shared: &Shared) -> End {
         let _ = connection.writer.try_write(&Command::error(text));
         return End::Refused(ZmtpError::Malformed("the peer has no identity that is a name").into());
     };
-    seat.promote(Standing::Guest);
+    Standing::Guest.note(slot);
     let (read, decoder) = connection.reader.into_parts();
     let stream = match read.reunite(connection.writer) {
         Ok(stream) => Arc::new(stream),
         Err(error) => return End::Refused(io::Error::other(error).into()),
     };
     let wake = Arc::new(Notify::new());
-    let id = shared.egress.lock().attach(&name, stream.clone(), wake.clone(), seat.end.clone());
+    let id = shared.egress.lock().attach(&name, stream.clone(), wake.clone(), slot.end());
     let line = Line { egress: &shared.egress, name, id, stream, wake, pongs: RefCell::default() };
     tokio::select! {
         biased;
-        end = line.listen(decoder, seat, shared) => end,
+        end = line.listen(decoder, slot, shared) => end,
         end = line.speak() => end,
     }
 }
@@ -132,11 +133,11 @@ impl Drop for Line<'_> {
 
 impl Line<'_> {
     /// Takes pings until the connection ends.
-    async fn listen(&self, mut decoder: Decoder, seat: &Seat, shared: &Shared) -> End {
+    async fn listen(&self, mut decoder: Decoder, slot: &Slot, shared: &Shared) -> End {
         let mut turn = 0_u32;
         loop {
             match decoder.next() {
-                Ok(Some(Incoming::Message(parts))) => self.take_ping(&parts, seat, shared),
+                Ok(Some(Incoming::Message(parts))) => self.take_ping(&parts, slot, shared),
                 Ok(Some(Incoming::Command(body))) => match Command::decode(body) {
                     Ok(command) => self.take_command(command),
                     Err(error) => return error.into(),
@@ -160,10 +161,10 @@ impl Line<'_> {
         }
     }
 
-    fn take_ping(&self, parts: &[Bytes], seat: &Seat, shared: &Shared) {
+    fn take_ping(&self, parts: &[Bytes], slot: &Slot, shared: &Shared) {
         let [uuid] = parts else { return shared.bad_pings.add(1) };
         let Ok(service_uuid) = <[u8; 16]>::try_from(&uuid[..]) else { return shared.bad_pings.add(1) };
-        seat.promote(Standing::Worker);
+        Standing::Worker.note(slot);
         // What is refused is counted by the inbox. The next ping comes in two seconds.
         let _ = shared.pings.tell(Ping { worker: self.name.clone(), service_uuid });
     }

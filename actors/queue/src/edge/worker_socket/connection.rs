@@ -2,6 +2,7 @@
 
 use std::{io, sync::Arc, time::Duration};
 
+use orchestrator_edge::Slot;
 use orchestrator_supervise::{Outbox, Vitals, metrics};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -10,7 +11,7 @@ use tokio::{
     time::timeout,
 };
 
-use super::seats::Seat;
+use super::slots::{BUSY, IDLE};
 use crate::{
     messages::StoreRequest,
     protocol::{ProtocolError, Request, RequestParser, encode_head, encode_reply},
@@ -68,7 +69,7 @@ impl Shared {
 /// One connection's state.
 pub(super) struct Conversation {
     stream: UnixStream,
-    seat: Arc<Seat>,
+    slot: Arc<Slot>,
     shared: Arc<Shared>,
     parser: RequestParser,
     out: Vec<u8>,
@@ -77,15 +78,15 @@ pub(super) struct Conversation {
 }
 
 impl Conversation {
-    pub(super) fn new(stream: UnixStream, seat: Arc<Seat>, shared: Arc<Shared>) -> Self {
-        Self { stream, seat, shared, parser: RequestParser::default(), out: Vec::new(), last: None }
+    pub(super) fn new(stream: UnixStream, slot: Arc<Slot>, shared: Arc<Shared>) -> Self {
+        Self { stream, slot, shared, parser: RequestParser::default(), out: Vec::new(), last: None }
     }
 
-    /// Serves until the peer closes, breaks the protocol, or the seat is to be given up.
+    /// Serves until the peer closes, breaks the protocol, or the slot is to be given up.
     pub(super) async fn run(mut self) -> Result<(), End> {
         let mut half_closed = false;
         loop {
-            if self.seat.is_closing() {
+            if self.slot.is_closing() {
                 return Ok(());
             }
             let request = match self.parser.next_request()? {
@@ -102,13 +103,13 @@ impl Conversation {
             if self.shared.vitals.is_paused() {
                 tokio::select! {
                     biased;
-                    () = self.seat.closing() => return Ok(()),
+                    () = self.slot.closing() => return Ok(()),
                     () = self.shared.vitals.intake_open() => {}
                 }
             }
-            self.seat.begin_work();
+            self.slot.set_standing(BUSY);
             self.answer(request).await?;
-            self.seat.end_work();
+            self.slot.set_standing(IDLE);
         }
     }
 
@@ -117,7 +118,7 @@ impl Conversation {
         let read = tokio::select! {
             biased;
             read = self.stream.read_buf(self.parser.space()) => read,
-            () = self.seat.closing() => return Ok(false),
+            () = self.slot.closing() => return Ok(false),
         };
         let last = self.last.take();
         match read {
@@ -141,10 +142,10 @@ impl Conversation {
         let shared = &*self.shared;
         let mut in_hand = InHand { shared, answer, handout: None };
         shared.requests.send(request).await.map_err(|_| End::StoreGone)?;
-        let seat = &self.seat;
+        let slot = &self.slot;
         let given_up = async {
-            if !seat.is_closing() {
-                seat.closing().await;
+            if !slot.is_closing() {
+                slot.closing().await;
             }
             // A store that crashed is started again only when this child has ended.
             shared.requests.unattended().await;
