@@ -1,16 +1,19 @@
 //! One call of the client: rows of one method, split by range into messages, each settled by its worker, here or behind a
 //! broker.
 
+mod error;
+
 use std::time::Duration;
 
 use futures_util::{StreamExt, stream::FuturesUnordered};
 use orchestrator_supervise::{Mailbox, Outbox};
 use tokio::sync::{Semaphore, oneshot};
 
+pub use self::error::CallError;
 use crate::{
-    edge::amqp::{self, Call, Outgoing},
+    edge::amqp::{Call, Outgoing},
     json,
-    messages::{DeadLetter, DeadLetters, Refusal, Request, Settled},
+    messages::{DeadLetter, DeadLetterRequest, Refusal, Request, Settled},
     policy::{Range, Routing, Worker, binding_key, deal, exchange, ranges},
     range_worker::RangeWorker,
     row::Rows,
@@ -30,25 +33,6 @@ pub struct Receipt {
     /// The others: positions among the call's rows. Those refused behind a broker are not known here, and no response tells
     /// of them: such a call is not answered in time.
     pub refused: Vec<Refusal>,
-}
-
-/// Why nobody can say whether a call's rows are stored. Adding them again changes nothing that is.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum CallError {
-    /// It took too long.
-    #[error(
-        "the rows were not stored in time: look at the writer in `orchestrator tree`, then add them again"
-    )]
-    TimedOut,
-    /// It took too long, and the workers are behind a broker.
-    #[error(
-        "the rows were not acknowledged in time: see that the servers run and keep up, then add them again; a row that can never be stored is never acknowledged, the queue {queue} has it with the reason",
-        queue = amqp::DEAD_LETTER
-    )]
-    Unanswered,
-    /// The broker, or those behind it.
-    #[error(transparent)]
-    Broker(#[from] amqp::CallError),
 }
 
 /// How a client's rows reach the workers.
@@ -73,13 +57,13 @@ pub(crate) enum Transport {
 #[derive(Debug)]
 pub(crate) struct Workers {
     mailboxes: Vec<Mailbox<RangeWorker>>,
-    letters: Outbox<DeadLetters>,
+    letters: Outbox<DeadLetterRequest>,
     room: Semaphore,
 }
 
 impl Workers {
     /// All eighty, in the order of the pool, and who keeps what can never be stored.
-    pub(crate) fn new(mailboxes: Vec<Mailbox<RangeWorker>>, letters: Outbox<DeadLetters>) -> Self {
+    pub(crate) fn new(mailboxes: Vec<Mailbox<RangeWorker>>, letters: Outbox<DeadLetterRequest>) -> Self {
         Self { mailboxes, letters, room: Semaphore::new(ROWS_MAX as usize) }
     }
 }
@@ -111,7 +95,7 @@ impl Route {
     }
 
     /// Who keeps what the workers of this process can never store; a broker keeps it itself.
-    pub(crate) fn letters(&self) -> Option<&Outbox<DeadLetters>> {
+    pub(crate) fn letters(&self) -> Option<&Outbox<DeadLetterRequest>> {
         match &self.transport {
             Transport::Embedded(workers) => Some(&workers.letters),
             Transport::Amqp(_) => None,
@@ -121,8 +105,8 @@ impl Route {
     /// What to say of a call that was given up.
     pub(crate) fn overdue(&self) -> CallError {
         match self.transport {
-            Transport::Embedded(_) => CallError::TimedOut,
-            Transport::Amqp(_) => CallError::Unanswered,
+            Transport::Embedded(_) => CallError::Unstored,
+            Transport::Amqp(_) => CallError::Unacknowledged,
         }
     }
 }
@@ -169,7 +153,7 @@ impl Workers {
         loop {
             let (reply, kept) = oneshot::channel();
             // The inbox closes with the process only; a keeper that is restarted drops the reply.
-            let sent = self.letters.send(DeadLetters::Keep { letters: letters.clone(), reply }).await;
+            let sent = self.letters.send(DeadLetterRequest::Keep { letters: letters.clone(), reply }).await;
             if sent.is_err() || kept.await.is_ok() {
                 return;
             }
@@ -226,8 +210,8 @@ async fn publish(calls: &Outbox<Call>, messages: Vec<Outgoing>) -> Result<Receip
     }
     let (reply, answer) = oneshot::channel();
     let sent = calls.send(Call { messages, reply }).await;
-    sent.map_err(|_closed| amqp::CallError::Stopping)?;
-    let stored = answer.await.unwrap_or(Err(amqp::CallError::Stopping))?;
+    sent.map_err(|_closed| CallError::Stopping)?;
+    let stored = answer.await.unwrap_or(Err(CallError::Stopping))?;
     Ok(Receipt { stored, refused: Vec::new() })
 }
 

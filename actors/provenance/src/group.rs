@@ -1,67 +1,133 @@
-//! Write requests that share a transaction. Pure but for the reply channels.
+//! Write requests that share a transaction, and the rows at fault among theirs. Pure but for the reply channels.
+
+use std::{collections::VecDeque, ops::Range};
 
 use tokio::sync::oneshot;
 
-use crate::{messages::WriteRequest, row::Rows, store::StoreError};
+use crate::{
+    messages::{Refusal, WriteRequest},
+    row::Rows,
+};
 
-type Reply = oneshot::Sender<Result<(), StoreError>>;
+/// How often a single row is tried before it counts as refused for good.
+const TRIES: u32 = 3;
 
-/// Requests of several workers: their rows are merged, one group for each method.
-#[derive(Debug, Default)]
+/// Requests of several workers. Their rows are written together; where the store refuses them, in halves, until the rows at fault stand
+/// alone.
+#[derive(Debug)]
 pub(crate) struct Group {
-    /// In the order of [`Method`](crate::method::Method): entities before the relations between them, which need them.
-    merged: Vec<Rows>,
-    /// The requests as they came, while there is more than one: if the store refuses the whole, each is written alone.
-    requests: Vec<(Rows, Reply)>,
-    rows: usize,
+    /// By [`Method`](crate::method::Method): entities before the relations between them, which need them.
+    requests: Vec<Pending>,
+    /// Parts that are still to be written.
+    parts: VecDeque<Part>,
+}
+
+/// A request.
+#[derive(Debug)]
+struct Pending {
+    rows: Rows,
+    /// Position of its first row in the group.
+    start: usize,
+    /// Rows that are neither stored nor refused.
+    unsettled: usize,
+    refused: Vec<Refusal>,
+    /// None: it is answered.
+    reply: Option<oneshot::Sender<Vec<Refusal>>>,
+}
+
+/// Rows in a row.
+#[derive(Debug)]
+struct Part {
+    range: Range<usize>,
+    /// How often it was refused.
+    refusals: u32,
 }
 
 impl Group {
-    /// Adds a request.
-    pub(crate) fn add(&mut self, request: WriteRequest) {
-        self.rows += request.rows.len();
-        self.requests.push((request.rows, request.reply));
+    /// Requests in the order of their arrival.
+    pub(crate) fn new(mut requests: Vec<WriteRequest>) -> Self {
+        requests.sort_by_key(|request| request.rows.method());
+        let mut end = 0;
+        let pending = requests.into_iter().map(|WriteRequest { rows, reply }| {
+            let (start, count) = (end, rows.len());
+            end += count;
+            Pending { rows, start, unsettled: count, refused: Vec::new(), reply: Some(reply) }
+        });
+        let requests: Vec<_> = pending.collect();
+        let whole = Part { range: 0..end, refusals: 0 };
+        let mut group = Self { requests, parts: VecDeque::from_iter((end > 0).then_some(whole)) };
+        // A request without rows is stored.
+        group.settle(&(0..0), None);
+        group
     }
 
-    /// How many rows wait in it.
-    pub(crate) fn len(&self) -> usize {
-        self.rows
+    /// The rows to be written next, one element for each method, conflicts resolved; None when there are no more.
+    pub(crate) fn next_part(&self) -> Option<Vec<Rows>> {
+        let range = &self.parts.front()?.range;
+        let mut merged: Vec<Rows> = Vec::new();
+        for request in &self.requests {
+            let Some(within) = request.overlap(range) else { continue };
+            let whole = within.len() == request.rows.len();
+            let rows = if whole { request.rows.clone() } else { request.rows.part(within) };
+            let rows = rows.resolve();
+            match merged.last_mut() {
+                // The methods are the same, so there is nothing to be given back.
+                Some(last) if last.method() == rows.method() => drop(last.absorb(rows)),
+                _ => merged.push(rows),
+            }
+        }
+        Some(merged)
     }
 
-    /// What to write.
-    pub(crate) fn merged(&mut self) -> &[Rows] {
-        if self.merged.is_empty() {
-            for (rows, _) in &self.requests {
-                match self.merged.iter_mut().find(|group| group.method() == rows.method()) {
-                    // The methods are the same, so there is nothing to be given back.
-                    Some(group) => drop(group.absorb(rows.clone())),
-                    None => self.merged.push(rows.clone()),
+    /// The next part is stored.
+    pub(crate) fn part_stored(&mut self) {
+        if let Some(Part { range, .. }) = self.parts.pop_front() {
+            self.settle(&range, None);
+        }
+    }
+
+    /// The store refused the next part: it is halved, or, when it is one row, tried again after the others and in the end given up.
+    pub(crate) fn part_refused(&mut self, reason: String) {
+        let Some(Part { range, refusals }) = self.parts.pop_front() else { return };
+        if range.len() > 1 {
+            let middle = range.start + range.len() / 2;
+            for half in [middle..range.end, range.start..middle] {
+                self.parts.push_front(Part { range: half, refusals: 0 });
+            }
+        } else if refusals + 1 < TRIES {
+            self.parts.push_back(Part { range, refusals: refusals + 1 });
+        } else {
+            self.settle(&range, Some(reason));
+        }
+    }
+
+    /// Rows are stored, or refused for good; requests without any others are answered.
+    fn settle(&mut self, range: &Range<usize>, refused: Option<String>) {
+        for request in &mut self.requests {
+            if let Some(within) = request.overlap(range) {
+                request.unsettled -= within.len();
+                if let Some(reason) = &refused {
+                    let refusal = |index| Refusal { index: index as u32, reason: reason.clone() };
+                    request.refused.extend(within.map(refusal));
                 }
             }
-            self.merged.sort_by_key(Rows::method);
-        }
-        &self.merged
-    }
-
-    /// It is written, or refused although it is a single request: everybody is told.
-    pub(crate) fn answer(self, outcome: &Result<(), StoreError>) {
-        for (_, reply) in self.requests {
-            // A worker that was restarted asks again.
-            let _ = reply.send(outcome.clone());
+            if request.unsettled == 0
+                && let Some(reply) = request.reply.take()
+            {
+                let mut refused = std::mem::take(&mut request.refused);
+                refused.sort_by_key(|refusal| refusal.index);
+                // A worker that was restarted asks again.
+                let _ = reply.send(refused);
+            }
         }
     }
+}
 
-    /// Its requests, each as a group of its own; none when it is only one.
-    pub(crate) fn split(self) -> Result<Vec<Self>, Self> {
-        if self.requests.len() < 2 {
-            return Err(self);
-        }
-        let alone = |(rows, reply): (Rows, Reply)| Self {
-            rows: rows.len(),
-            requests: vec![(rows, reply)],
-            ..Self::default()
-        };
-        Ok(self.requests.into_iter().map(alone).collect())
+impl Pending {
+    /// Its own rows among those at `range` of the group.
+    fn overlap(&self, range: &Range<usize>) -> Option<Range<usize>> {
+        let (first, last) = (range.start.max(self.start), range.end.min(self.start + self.rows.len()));
+        (first < last).then(|| first - self.start..last - self.start)
     }
 }
 

@@ -39,10 +39,10 @@ pub struct Refusal {
 /// From a worker to the writer.
 #[derive(Debug)]
 pub struct WriteRequest {
-    /// Rows of one method, conflicts resolved.
+    /// Rows of one method, in the order of their arrival.
     pub rows: Rows,
-    /// Ok once they are durable. Dropped = the writer was restarted: ask again.
-    pub reply: oneshot::Sender<Result<(), StoreError>>,
+    /// Told which rows can never be stored, in order, once the others are durable. Dropped = the writer was restarted: ask again.
+    pub reply: oneshot::Sender<Vec<Refusal>>,
 }
 
 /// From whoever asks to the reader.
@@ -76,7 +76,7 @@ impl DeadLetter {
 
 /// To the child that keeps dead letters. A dropped reply = it was restarted: ask again.
 #[derive(Debug)]
-pub enum DeadLetters {
+pub enum DeadLetterRequest {
     /// Keep them.
     Keep {
         /// Which.

@@ -1,8 +1,8 @@
 //! RangeWorker: one of the eighty that store what concerns one range of identifiers, each alone in its range, so that no
 //! two write the same row at once.
 //!
-//! It gathers what is there, resolves conflicts, and has the batch written; while that goes on, more gathers. A message is
-//! settled when each of its rows is stored or refused for good, never before.
+//! It gathers what is there, and has the batch written; while that goes on, more gathers. A message is settled when each of
+//! its rows is stored or refused for good, never before.
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
@@ -14,12 +14,11 @@ use tokio::sync::oneshot;
 
 use crate::{
     batch::Batch,
-    messages::{Request, WriteRequest},
+    messages::{Refusal, Request, WriteRequest},
     method::Method,
-    store::StoreError,
 };
 
-/// Waits before a write is tried again.
+/// Waits before a writer that was restarted is asked again.
 const RETRY: Backoff = Backoff { first: Duration::from_millis(50), max: Duration::from_secs(1) };
 
 impl Message for Request {
@@ -94,59 +93,51 @@ impl RangeWorker {
         })
     }
 
-    /// Has the next part written, of the batch in hand or of a new one.
+    /// Has the batch in hand written, or a new one.
     fn advance(&mut self, cx: &mut ChildCx<'_, Self>) {
         loop {
             if self.in_hand.is_none() {
                 self.in_hand = self.gather();
             }
             let Some(batch) = &self.in_hand else { return };
-            if let Some(rows) = batch.next_part() {
-                let writes = self.writes.clone();
-                let written = async move {
-                    let (reply, answer) = oneshot::channel();
-                    // The inbox closes with the process only; a writer that is restarted drops the reply.
-                    writes.send(WriteRequest { rows, reply }).await.ok()?;
-                    answer.await.ok()
-                };
-                return cx.spawn(written, Self::written);
+            if batch.rows().is_empty() {
+                self.settle(Vec::new());
+                continue;
             }
-            self.settle();
+            let (writes, rows) = (self.writes.clone(), batch.rows().clone());
+            let written = async move {
+                let (reply, answer) = oneshot::channel();
+                // The inbox closes with the process only; a writer that is restarted drops the reply.
+                writes.send(WriteRequest { rows, reply }).await.ok()?;
+                answer.await.ok()
+            };
+            return cx.spawn(written, Self::written);
         }
     }
 
-    fn settle(&mut self) {
+    fn written(&mut self, refused: Option<Vec<Refusal>>, cx: &mut ChildCx<'_, Self>) {
+        let Some(refused) = refused else {
+            let delay = limited(RETRY).delay(self.failures, fastrand::f64());
+            self.failures = self.failures.saturating_add(1);
+            return cx.after(delay, |worker, cx| worker.advance(cx));
+        };
+        self.failures = 0;
+        self.settle(refused);
+        self.advance(cx);
+    }
+
+    fn settle(&mut self, refused: Vec<Refusal>) {
         if let Some(batch) = self.in_hand.take() {
-            self.rows -= batch.len();
-            if let Some(reason) = batch.last_refusal() {
+            self.rows -= batch.rows().len();
+            if let Some(Refusal { reason, .. }) = refused.last() {
                 self.vitals.note(format!("row refused: {reason}"));
             }
-            let (stored, refused) = batch.settle();
+            let (stored, refused) = batch.settle(refused);
             self.metrics.waiting.set(self.rows as u64);
             self.metrics.stored.add(stored as u64);
             self.metrics.refused.add(refused as u64);
             self.metrics.batches.add(1);
         }
-    }
-
-    fn written(&mut self, outcome: Option<Result<(), StoreError>>, cx: &mut ChildCx<'_, Self>) {
-        let Some(batch) = &mut self.in_hand else { return };
-        let again = match outcome {
-            Some(Ok(())) => {
-                batch.part_stored();
-                false
-            }
-            Some(Err(StoreError::Refused(reason))) => batch.part_refused(reason),
-            // The writer waits for its store itself; this is its restart.
-            Some(Err(StoreError::Away(_))) | None => true,
-        };
-        if again {
-            let delay = limited(RETRY).delay(self.failures, fastrand::f64());
-            self.failures = self.failures.saturating_add(1);
-            return cx.after(delay, |worker, cx| worker.advance(cx));
-        }
-        self.failures = 0;
-        self.advance(cx);
     }
 }
 

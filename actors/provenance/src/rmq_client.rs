@@ -14,7 +14,7 @@ use crate::{
     call::{CallError, Receipt, Route},
     edge::amqp::DEAD_LETTER,
     json::show,
-    messages::{DeadLetters, ReadRequest, Refusal},
+    messages::{DeadLetterRequest, ReadRequest, Refusal},
     row::Rows,
     stopwatch::{Sample, Stopwatch},
     store::{Question, StoreError},
@@ -150,7 +150,7 @@ impl RmqClient {
             return Answer::now(Err(ConsoleError::Refused(text)));
         };
         let (reply, answer) = oneshot::channel();
-        if let Err(refused) = letters.tell(DeadLetters::List { limit, reply }) {
+        if let Err(refused) = letters.tell(DeadLetterRequest::List { limit, reply }) {
             return Answer::now(Err(ConsoleError::Refused(refused.to_string())));
         }
         cx.atomically(tokio::time::timeout(self.limit, answer), |_, answer, _| {

@@ -6,7 +6,7 @@ use orchestrator_supervise::{ChildSpec, Factory, Strategy, SupervisorSpec, inbox
 use proptest::{collection::vec, prelude::*};
 
 use super::*;
-use crate::{edge::dead_letters, messages::WriteRequest, range_workers, row::Sha1Git, store::StoreError};
+use crate::{edge::dead_letters, messages::WriteRequest, range_workers, row::Sha1Git};
 
 /// Workers over a store that refuses contents whose last byte is odd.
 fn workers(file: &Path) -> (Workers, SupervisorSpec) {
@@ -17,8 +17,9 @@ fn workers(file: &Path) -> (Workers, SupervisorSpec) {
         async move {
             while let Some(WriteRequest { rows, reply }) = requests.next(&cx).await {
                 let Rows::Contents(rows) = rows else { panic!("contents") };
-                let odd = rows.iter().any(|(id, _)| id.0[19] % 2 == 1);
-                let _ = reply.send(if odd { Err(StoreError::Refused("odd".to_owned())) } else { Ok(()) });
+                let odd = (0..).zip(rows).filter(|(_, (id, _))| id.0[19] % 2 == 1);
+                let refusal = |(index, _)| Refusal { index, reason: "odd".to_owned() };
+                let _ = reply.send(odd.map(refusal).collect());
             }
             Ok(())
         }

@@ -18,7 +18,7 @@ mod publisher;
 mod topology;
 mod worker_channel;
 
-pub use call::{Call, CallError, Outgoing, Patience};
+pub use call::{Call, Outgoing, Patience};
 pub use consumer::{Consumption, factory};
 pub use consumer_context::Sink;
 pub use dead_letter::DEAD_LETTER;

@@ -14,7 +14,7 @@ use super::{
     stores::timed,
 };
 use crate::{
-    messages::{DeadLetter, DeadLetters},
+    messages::{DeadLetter, DeadLetterRequest},
     store::StoreError,
 };
 
@@ -31,13 +31,13 @@ const LIST: &str =
     "SELECT line, reason, last_at, times FROM dead_letter ORDER BY last_at DESC, id DESC LIMIT ?1";
 
 /// The child that keeps them in the file at `path`.
-pub(crate) fn factory(path: &Path, slot: &InboxSlot<DeadLetters>) -> Factory {
+pub(crate) fn factory(path: &Path, slot: &InboxSlot<DeadLetterRequest>) -> Factory {
     let (path, requests) = (path.to_owned(), slot.clone());
     let factory = Factory::thread(move |cx| timed(run(&cx, &requests, &path)));
     factory.with_inbox("letters", slot)
 }
 
-async fn run(cx: &StartCx, slot: &InboxSlot<DeadLetters>, path: &Path) -> Result<(), Fault> {
+async fn run(cx: &StartCx, slot: &InboxSlot<DeadLetterRequest>, path: &Path) -> Result<(), Fault> {
     let mut tries = Reconnect::new(cx.vitals.link("sqlite", path.display().to_string()), RETRY);
     let kept = cx.vitals.register(
         "kept",
@@ -96,10 +96,10 @@ fn open(path: &Path) -> rusqlite::Result<Connection> {
 /// Where letters come in.
 struct Desk<'a> {
     cx: &'a StartCx,
-    inbox: Inbox<DeadLetters>,
+    inbox: Inbox<DeadLetterRequest>,
     kept: Figure,
     /// Not carried out yet: the file was away.
-    waiting: Option<DeadLetters>,
+    waiting: Option<DeadLetterRequest>,
 }
 
 impl Desk<'_> {
@@ -116,24 +116,24 @@ impl Desk<'_> {
             let _in_hand = self.cx.vitals.hold("letters");
             // Whoever asked may have given up.
             match request {
-                DeadLetters::Keep { letters, reply } => match file.keep(&letters) {
+                DeadLetterRequest::Keep { letters, reply } => match file.keep(&letters) {
                     Ok(()) => {
                         tries.succeeded();
                         self.kept.add(letters.len() as u64);
                         let _ = reply.send(());
                     }
                     Err(error) => {
-                        self.waiting = Some(DeadLetters::Keep { letters, reply });
+                        self.waiting = Some(DeadLetterRequest::Keep { letters, reply });
                         return Err(error);
                     }
                 },
-                DeadLetters::List { limit, reply } => match file.list(limit) {
+                DeadLetterRequest::List { limit, reply } => match file.list(limit) {
                     Ok(letters) => {
                         tries.succeeded();
                         drop(reply.send(Ok(letters)));
                     }
                     Err(error) => {
-                        self.waiting = Some(DeadLetters::List { limit, reply });
+                        self.waiting = Some(DeadLetterRequest::List { limit, reply });
                         return Err(error);
                     }
                 },
@@ -147,7 +147,7 @@ impl Desk<'_> {
             match timeout_at(retry_at, self.inbox.next(self.cx)).await {
                 Err(_elapsed) => return Some(()),
                 Ok(None) => return None,
-                Ok(Some(DeadLetters::List { reply, .. })) => drop(reply.send(Err(error.clone()))),
+                Ok(Some(DeadLetterRequest::List { reply, .. })) => drop(reply.send(Err(error.clone()))),
                 Ok(keep) => self.waiting = keep,
             }
         }

@@ -13,6 +13,7 @@ use crate::{
     edge::{left_out::LeftOut, pause},
     group::Group,
     messages::WriteRequest,
+    row::Rows,
     store::{Store, StoreError, Written},
 };
 
@@ -79,24 +80,19 @@ where
     C: AsyncFn() -> Result<S, StoreError>,
 {
     let Some(mut store) = shift.connect().await else { return Ok(()) };
-    while let Some(group) = shift.gather().await {
+    while let Some(mut group) = shift.gather().await {
         let _in_hand = shift.cx.vitals.hold("group");
-        let mut todo = vec![group];
-        while let Some(mut group) = todo.pop() {
+        while let Some(part) = group.next_part() {
             let begun = Instant::now();
-            let outcome = store.write(group.merged()).await;
+            let outcome = store.write(&part).await;
             shift.metrics.busy.add(begun.elapsed().as_millis() as u64);
             match outcome {
                 Ok(written) => {
-                    shift.count(&group, written);
-                    group.answer(&Ok(()));
+                    shift.count(&part, written);
+                    group.part_stored();
                 }
-                Err(StoreError::Refused(reason)) => match group.split() {
-                    Ok(parts) => todo.extend(parts.into_iter().rev()),
-                    Err(group) => group.answer(&Err(StoreError::Refused(reason))),
-                },
+                Err(StoreError::Refused(reason)) => group.part_refused(reason),
                 Err(StoreError::Away(reason)) => {
-                    todo.push(group);
                     // It may hold a lock that the next one needs.
                     drop(store);
                     if !shift.endure(reason).await {
@@ -140,14 +136,15 @@ impl<C> Shift<'_, C> {
     /// What waits, up to a bound; None when asked to stop and nothing is left.
     async fn gather(&self) -> Option<Group> {
         let mut inbox = self.inbox.lock().await;
-        let mut group = Group::default();
-        group.add(inbox.next(self.cx).await?);
-        while group.len() < GROUP_ROWS
+        let first = inbox.next(self.cx).await?;
+        let (mut rows, mut requests) = (first.rows.len(), vec![first]);
+        while rows < GROUP_ROWS
             && let Some(more) = inbox.try_recv()
         {
-            group.add(more);
+            rows += more.rows.len();
+            requests.push(more);
         }
-        Some(group)
+        Some(Group::new(requests))
     }
 
     /// Waits before the next try; false when asked to stop meanwhile.
@@ -157,11 +154,11 @@ impl<C> Shift<'_, C> {
         pause(self.cx, delay).await
     }
 
-    fn count(&self, group: &Group, written: Written) {
+    fn count(&self, part: &[Rows], written: Written) {
         self.tries.borrow_mut().succeeded();
         let Written { unregistered, url_taken, origin_unknown } = written;
         self.metrics.commits.add(1);
-        self.metrics.rows.add(group.len() as u64);
+        self.metrics.rows.add(part.iter().map(|rows| rows.len() as u64).sum());
         self.metrics.unregistered.add(unregistered);
         self.metrics.url_taken.add(url_taken);
         self.metrics.origin_unknown.add(origin_unknown);

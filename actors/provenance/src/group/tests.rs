@@ -1,9 +1,16 @@
-//! Requests that share a transaction.
+//! Requests that share a transaction, and bad rows among good ones.
+
+use proptest::prelude::*;
 
 use super::*;
-use crate::row::Sha1Git;
+use crate::{
+    batch::{Batch, tests::messages},
+    row::Sha1Git,
+};
 
-fn request(rows: Rows) -> (WriteRequest, oneshot::Receiver<Result<(), StoreError>>) {
+type Refused = oneshot::Receiver<Vec<Refusal>>;
+
+fn request(rows: Rows) -> (WriteRequest, Refused) {
     let (reply, answer) = oneshot::channel();
     (WriteRequest { rows, reply }, answer)
 }
@@ -12,38 +19,114 @@ fn id(byte: u8) -> Sha1Git {
     Sha1Git([byte; 20])
 }
 
-#[test]
-fn rows_of_a_method_become_one_and_entities_come_first() {
-    let mut group = Group::default();
-    let relation = crate::method::Relation::RevisionBeforeRevision;
-    let row = crate::row::RelationRow { src: id(1), dst: id(2), path: None };
-    for rows in [
-        Rows::Relations(relation, vec![row.clone()]),
-        Rows::Origins(vec![(id(1), "first".to_owned())]),
-        Rows::Relations(relation, vec![row.clone()]),
-        Rows::Origins(vec![(id(1), "second".to_owned()), (id(2), "other".to_owned())]),
-    ] {
-        group.add(request(rows).0);
+/// A store that refuses whatever holds one of `bad`; gives what it stored, and how many writes there were.
+fn write_all(group: &mut Group, bad: &[u32]) -> (Vec<u32>, usize) {
+    let (mut stored, mut writes) = (Vec::new(), 0);
+    while let Some(part) = group.next_part() {
+        writes += 1;
+        let [Rows::Locations(paths)] = &part[..] else { panic!("locations") };
+        let numbers: Vec<u32> =
+            paths.iter().map(|path| u32::from_be_bytes(path[..].try_into().unwrap())).collect();
+        if numbers.iter().any(|number| bad.contains(number)) {
+            group.part_refused("bad".to_owned());
+        } else {
+            stored.extend(numbers);
+            group.part_stored();
+        }
     }
-    assert_eq!(group.len(), 5);
-    let origins = Rows::Origins(vec![(id(1), "first".to_owned()), (id(2), "other".to_owned())]);
-    assert_eq!(group.merged(), [origins, Rows::Relations(relation, vec![row])]);
+    (stored, writes)
 }
 
 #[test]
-fn everybody_is_told_and_a_refused_group_falls_apart() {
-    let mut group = Group::default();
+fn rows_of_a_method_become_one_and_entities_come_first() {
+    let relation = crate::method::Relation::RevisionBeforeRevision;
+    let row = crate::row::RelationRow { src: id(1), dst: id(2), path: None };
+    let requests = [
+        Rows::Relations(relation, vec![row.clone()]),
+        Rows::Origins(vec![(id(1), "former".to_owned()), (id(1), "first".to_owned())]),
+        Rows::Relations(relation, vec![row.clone()]),
+        Rows::Origins(vec![(id(1), "second".to_owned()), (id(2), "other".to_owned())]),
+    ];
+    let group = Group::new(requests.map(|rows| request(rows).0).into());
+    let origins = Rows::Origins(vec![(id(1), "first".to_owned()), (id(2), "other".to_owned())]);
+    assert_eq!(group.next_part(), Some(vec![origins, Rows::Relations(relation, vec![row])]));
+}
+
+#[test]
+fn whoever_is_not_at_fault_is_told_before_the_bad_row_is_given_up() {
     let (requests, mut answers): (Vec<_>, Vec<_>) =
         (0..3).map(|i| request(Rows::Contents(vec![(id(i), None)]))).unzip();
-    requests.into_iter().for_each(|request| group.add(request));
-    let parts = group.split().unwrap();
-    assert_eq!(parts.iter().map(Group::len).collect::<Vec<_>>(), [1, 1, 1]);
-    let refused = Err(StoreError::Refused("no".to_owned()));
-    for (i, mut part) in parts.into_iter().enumerate() {
-        assert_eq!(part.merged(), [Rows::Contents(vec![(id(i as u8), None)])]);
-        let part = part.split().unwrap_err();
-        part.answer(if i == 1 { &refused } else { &Ok(()) });
+    let mut group = Group::new(requests);
+    let mut tries = 0;
+    while let Some(part) = group.next_part() {
+        let [Rows::Contents(rows)] = &part[..] else { panic!("contents") };
+        if rows.contains(&(id(1), None)) {
+            tries += u32::from(rows.len() == 1);
+            if tries == 2 {
+                assert!(answers[2].try_recv().unwrap().is_empty(), "the bad row is tried again after it");
+            }
+            group.part_refused("no".to_owned());
+        } else {
+            group.part_stored();
+        }
     }
-    let told: Vec<_> = answers.iter_mut().map(|answer| answer.try_recv().unwrap()).collect();
-    assert_eq!(told, [Ok(()), refused, Ok(())]);
+    assert_eq!(tries, TRIES);
+    assert!(answers[0].try_recv().unwrap().is_empty());
+    assert_eq!(answers[1].try_recv().unwrap(), [Refusal { index: 0, reason: "no".to_owned() }]);
+}
+
+#[test]
+fn a_request_without_rows_is_stored() {
+    let (request, mut answer) = request(Rows::Locations(Vec::new()));
+    assert_eq!(Group::new(vec![request]).next_part(), None);
+    assert_eq!(answer.try_recv(), Ok(Vec::new()));
+}
+
+#[test]
+fn one_bad_row_among_many_costs_few_writes() {
+    let (mut waiting, _) = messages(&[1000]);
+    let batch = Batch::gather(&mut waiting, 100).unwrap();
+    let (request, mut answer) = request(batch.rows().clone());
+    let mut group = Group::new(vec![request]);
+    let (stored, writes) = write_all(&mut group, &[700]);
+    assert_eq!(stored.len(), 999);
+    assert!(writes <= 2 * 10 + TRIES as usize, "{writes}");
+    assert_eq!(answer.try_recv().unwrap(), [Refusal { index: 699, reason: "bad".to_owned() }]);
+}
+
+proptest! {
+    #[test]
+    fn every_row_is_stored_or_refused_and_each_message_hears_of_its_own(
+        lengths in prop::collection::vec(0usize..20, 1..12),
+        bad in prop::collection::vec(1u32..120, 0..6),
+        limit in 1usize..80,
+        together in 1usize..4,
+    ) {
+        let (mut waiting, answers) = messages(&lengths);
+        let batches: Vec<_> = std::iter::from_fn(|| Batch::gather(&mut waiting, limit)).collect();
+        let (requests, told): (Vec<_>, Vec<_>) =
+            batches.iter().map(|batch| request(batch.rows().clone())).unzip();
+        let (mut requests, mut stored) = (requests.into_iter().peekable(), Vec::new());
+        while requests.peek().is_some() {
+            let mut group = Group::new(requests.by_ref().take(together).collect());
+            stored.extend(write_all(&mut group, &bad).0);
+        }
+        for (batch, mut told) in batches.into_iter().zip(told) {
+            batch.settle(told.try_recv().unwrap());
+        }
+        let total = lengths.iter().sum::<usize>() as u32;
+        let expected: Vec<u32> = (1..=total).filter(|number| !bad.contains(number)).collect();
+        stored.sort_unstable();
+        prop_assert_eq!(stored, expected);
+        let mut first = 1;
+        for (length, mut answer) in lengths.iter().zip(answers) {
+            let settled = answer.try_recv().unwrap();
+            let refused: Vec<u32> = settled.refused.iter().map(|refusal| first + refusal.index).collect();
+            let expected: Vec<u32> =
+                (first..first + *length as u32).filter(|number| bad.contains(number)).collect();
+            prop_assert_eq!(&refused, &expected);
+            prop_assert_eq!(settled.stored as usize, length - expected.len());
+            first += *length as u32;
+        }
+    }
 }

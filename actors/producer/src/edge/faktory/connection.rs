@@ -3,9 +3,10 @@
 use std::{io, time::Duration};
 
 use bytes::BytesMut;
+use orchestrator_edge::Transport;
 use rustix::net::sockopt::{set_socket_keepalive, set_tcp_keepcnt, set_tcp_keepidle, set_tcp_keepintvl};
 use tokio::{
-    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
+    io::{AsyncReadExt, AsyncWrite, AsyncWriteExt},
     net::TcpStream,
     time::timeout,
 };
@@ -26,9 +27,6 @@ const PROBES: (Duration, u32) = (Duration::from_secs(15), 4);
 const FAREWELL: Duration = Duration::from_millis(200);
 
 const RUNS: &str = "see that it runs there, and that the url is right";
-
-trait Transport: AsyncRead + AsyncWrite + Unpin {}
-impl<T: AsyncRead + AsyncWrite + Unpin> Transport for T {}
 
 /// A connection after its handshake.
 pub(super) struct Connection {
@@ -150,8 +148,8 @@ async fn dial(server: &Server) -> Result<Box<dyn Transport>, String> {
     // Else the last piece of a batch waits for the acknowledgement of the piece before, 40 ms.
     stream.set_nodelay(true).map_err(|error| format!("TCP_NODELAY cannot be set: {error}"))?;
     keep_alive(&stream).map_err(|error| format!("keep-alive cannot be set: {error}"))?;
-    let Some((tls, name)) = &server.tls else { return Ok(Box::new(stream)) };
-    let secured = tls.connect(name.clone(), stream).await;
+    let Some(tls) = &server.tls else { return Ok(Box::new(stream)) };
+    let secured = tls.connect(stream).await;
     secured.map(|stream| Box::new(stream) as Box<dyn Transport>).map_err(|error| {
         format!("TLS: {error}: see that the server speaks TLS, and that ca_file has the authority of its certificate")
     })

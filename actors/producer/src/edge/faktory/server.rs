@@ -8,7 +8,7 @@ use std::{
 
 use orchestrator_edge::{
     HostPort,
-    tls::{self, ServerName, TlsConnector},
+    tls::{self, TlsClient},
 };
 
 use super::{error::FaktoryError, handshake::Password};
@@ -22,7 +22,7 @@ pub struct Server {
     pub(super) at: HostPort,
     password: Option<Password>,
     password_file: Option<PathBuf>,
-    pub(super) tls: Option<(TlsConnector, ServerName<'static>)>,
+    pub(super) tls: Option<TlsClient>,
     pub(super) patience: Patience,
 }
 
@@ -66,12 +66,10 @@ impl Server {
         })?;
         let tls = match scheme {
             "tcp+tls" => {
-                let name = ServerName::try_from(at.host.clone()).map_err(|_| {
-                    config(format!("faktory.url = {url}: no name that a certificate can have"))
-                })?;
                 let connector =
                     tls::connector(ca_file).map_err(|reason| config(format!("faktory.{reason}")))?;
-                Some((connector, name))
+                let no_name = || config(format!("faktory.url = {url}: no name that a certificate can have"));
+                Some(TlsClient::new(connector, &at.host).ok_or_else(no_name)?)
             }
             _ => None,
         };

@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::sync::oneshot;
 
-use crate::method::Exchange;
+use crate::{call::CallError, method::Exchange};
 
 /// One call: messages that are sent together, and answered when all their items are stored.
 #[derive(Debug)]
@@ -27,43 +27,6 @@ pub struct Outgoing {
     pub body: Bytes,
     /// How many items it has.
     pub items: u32,
-}
-
-/// Why it is not known that all items of a call are stored. Some, or all, may be; calling again does no harm.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum CallError {
-    /// The broker has no queue for a message.
-    #[error("no server has declared the queue {0}: start a server that owns this range")]
-    Unroutable(String),
-    /// The broker does not take a message.
-    #[error("the broker does not take a request: see its log, and whether it has memory and disk left")]
-    Refused,
-    /// No response came in time.
-    #[error(
-        "{received} of {expected} items are stored, and no further response came within {waited:?}: see that the servers run and keep up, then try again; a row that can never be stored is never acknowledged, the queue {queue} has it with the reason",
-        queue = super::DEAD_LETTER
-    )]
-    TimedOut {
-        /// Items that responses told of.
-        received: u64,
-        /// Items that were sent.
-        expected: u64,
-        /// How long the last wait was.
-        waited: Duration,
-    },
-    /// Responses tell of more items than were sent: they count something else.
-    #[error(
-        "responses tell of {received} items where {expected} were sent: see that only one server owns each range, then try again"
-    )]
-    TooManyAcks {
-        /// Items that responses told of.
-        received: u64,
-        /// Items that were sent.
-        expected: u64,
-    },
-    /// The client ends.
-    #[error("the client is stopping: try again when it is back")]
-    Stopping,
 }
 
 /// How long a client waits for the next response of a call.

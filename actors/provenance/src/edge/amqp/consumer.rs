@@ -21,7 +21,7 @@ use tokio::{
 
 use super::{
     consumer_context::{ConsumerContext, ConsumerMetrics, PATIENCE, Sink},
-    dead_letter::DeadLetters,
+    dead_letter::DeadLetterChannel,
     presence::Presence,
     topology::Topology,
     worker_channel::WorkerChannel,
@@ -137,7 +137,7 @@ async fn open(
     cx: &StartCx,
 ) -> Result<(Session, ConsumerContext), AmqpError> {
     let session = broker.connect().await?;
-    let dead_letters = DeadLetters::open(&session).await?;
+    let dead_letters = DeadLetterChannel::open(&session).await?;
     let Consumption { topology, prefetch, sink, presence, .. } = consumption.clone();
     let (metrics, vitals) = (metrics.clone(), cx.vitals.clone());
     let (troubles, doom) = (Mutex::default(), watch::Sender::default());

@@ -14,7 +14,7 @@ use orchestrator_supervise::{Vitals, metrics};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 
-use super::{dead_letter::DeadLetters, presence::Presence, topology::Topology};
+use super::{dead_letter::DeadLetterChannel, presence::Presence, topology::Topology};
 use crate::{messages::Request, policy::Worker};
 
 /// After so long, the queues that have no consumer are named; starting goes on (contract §5: the original gives up then).
@@ -31,7 +31,7 @@ pub(super) struct ConsumerContext {
     pub(super) prefetch: u16,
     pub(super) sink: Sink,
     pub(super) presence: Arc<Presence>,
-    pub(super) dead_letters: DeadLetters,
+    pub(super) dead_letters: DeadLetterChannel,
     pub(super) metrics: ConsumerMetrics,
     pub(super) vitals: Arc<Vitals>,
     pub(super) taken: Taken,

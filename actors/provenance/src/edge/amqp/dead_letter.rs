@@ -24,7 +24,7 @@ const PERSISTENT: u8 = 2;
 
 /// Items of one request that can never be stored.
 #[derive(Debug)]
-pub(super) struct DeadLetter {
+pub(super) struct RefusedItems {
     pub(super) body: Bytes,
     pub(super) reason: String,
     pub(super) exchange: ShortString,
@@ -36,11 +36,11 @@ pub(super) struct DeadLetter {
 
 /// The channel that dead letters take; each is confirmed.
 #[derive(Debug)]
-pub(super) struct DeadLetters {
+pub(super) struct DeadLetterChannel {
     channel: Channel,
 }
 
-impl DeadLetters {
+impl DeadLetterChannel {
     /// Declares exchange and queue, and asks for confirms.
     pub(super) async fn open(session: &Session) -> Result<Self, AmqpError> {
         let channel = session.channel().await?;
@@ -63,37 +63,37 @@ impl DeadLetters {
         Ok(Self { channel })
     }
 
-    /// Publishes `letter`; returns when the broker has it on disk.
+    /// Publishes `items`; returns when the broker has it on disk.
     ///
     /// # Errors
     /// The broker does not say so: the request must not be acknowledged.
-    pub(super) async fn publish(&self, letter: DeadLetter) -> Result<(), AmqpError> {
+    pub(super) async fn publish(&self, items: RefusedItems) -> Result<(), AmqpError> {
         tracing::warn!(
-            exchange = sanitize(letter.exchange.as_str()),
-            routing_key = sanitize(letter.routing_key.as_str()),
-            sender = letter.sender,
-            reason = sanitize(&letter.reason),
+            exchange = sanitize(items.exchange.as_str()),
+            routing_key = sanitize(items.routing_key.as_str()),
+            sender = items.sender,
+            reason = sanitize(&items.reason),
             "rows that can never be stored become a dead letter"
         );
-        let mut reason = letter.reason;
+        let mut reason = items.reason;
         reason.truncate(reason.floor_char_boundary(REASON_BYTES_MAX));
         let mut headers = FieldTable::default();
         let text = |text: &str| AMQPValue::LongString(text.into());
         headers.insert("x-reason".into(), text(&reason));
-        headers.insert("x-exchange".into(), text(letter.exchange.as_str()));
-        headers.insert("x-routing-key".into(), text(letter.routing_key.as_str()));
+        headers.insert("x-exchange".into(), text(items.exchange.as_str()));
+        headers.insert("x-routing-key".into(), text(items.routing_key.as_str()));
         let mut properties = BasicProperties::default()
             .with_content_type("application/msgpack".into())
             .with_delivery_mode(PERSISTENT)
             .with_headers(headers);
-        if let Some(id) = letter.correlation_id {
+        if let Some(id) = items.correlation_id {
             properties = properties.with_correlation_id(id);
         }
         // Mandatory: an exchange whose queue somebody deleted would confirm what it throws away.
         let options = BasicPublishOptions { mandatory: true, ..BasicPublishOptions::default() };
         let publish = async {
             let publish =
-                self.channel.basic_publish(DEAD_LETTER.into(), "".into(), options, &letter.body, properties);
+                self.channel.basic_publish(DEAD_LETTER.into(), "".into(), options, &items.body, properties);
             publish.await?.await
         };
         let confirmation = answer("publish a dead letter", publish).await?;

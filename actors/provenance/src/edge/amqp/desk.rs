@@ -13,7 +13,8 @@ use orchestrator_supervise::sanitize;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use super::call::{Call, CallError, Outgoing, Patience};
+use super::call::{Call, Outgoing, Patience};
+use crate::call::CallError;
 
 /// A message that found no queue is sent again after so long, if its call was under way when the connection was lost: the
 /// queues died with the broker, and the servers may be a moment behind us.

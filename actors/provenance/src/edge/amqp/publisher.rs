@@ -12,12 +12,13 @@ use orchestrator_supervise::{Factory, Inbox, InboxSlot, Outbox, StartCx, metrics
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::{
-    call::{Call, CallError, Patience},
+    call::{Call, Patience},
     desk::Desk,
     line::{Line, Sent, publish},
     topology::Topology,
 };
 use crate::{
+    call::CallError,
     edge::RETRY,
     stopwatch::{Sample, Stopwatch},
     wire,

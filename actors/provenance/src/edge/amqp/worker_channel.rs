@@ -30,7 +30,7 @@ use orchestrator_supervise::{StopToken, sanitize};
 use tokio::{sync::oneshot, time::sleep};
 
 use super::{
-    consumer_context::ConsumerContext, dead_letter::DeadLetter, ledger::Ledger, topology::declare_worker,
+    consumer_context::ConsumerContext, dead_letter::RefusedItems, ledger::Ledger, topology::declare_worker,
 };
 use crate::{
     messages::{Request, Settled},
@@ -324,8 +324,8 @@ impl InHand {
     }
 
     /// What of the message can never be stored: a letter for each reason.
-    fn dead_letters(&self, settled: &Settled) -> Vec<DeadLetter> {
-        let letter = |body: Bytes, reason: &str| DeadLetter {
+    fn dead_letters(&self, settled: &Settled) -> Vec<RefusedItems> {
+        let letter = |body: Bytes, reason: &str| RefusedItems {
             body,
             reason: reason.to_owned(),
             exchange: self.exchange.clone(),

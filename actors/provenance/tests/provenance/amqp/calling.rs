@@ -6,7 +6,8 @@ use futures_util::future::join_all;
 use orchestrator_edge::amqp::Broker;
 use orchestrator_harness::Rabbit;
 use orchestrator_provenance::{
-    edge::amqp::{Call, CallError, Outgoing, Patience, Publication, Topology, client},
+    call::CallError,
+    edge::amqp::{Call, Outgoing, Patience, Publication, Topology, client},
     policy::{self, Worker},
 };
 use orchestrator_supervise::{ChildSpec, Outbox, Strategy, SupervisorSpec, Tree, inbox, testing::TestTree};
