@@ -1,5 +1,8 @@
-//! What all edges share: [`Reconnect`] (tries with backoff, told to the edge's link) and [`Faults`] (where tests make an
-//! edge fail). An edge starts without its peer, stays alive while it is away, and comes back by itself.
+//! What all edges share. An edge starts without its peer, stays alive while it is away, and comes back by itself.
+//!
+//! [`Reconnect`] spaces tries and tells the edge's link, [`LimitedStream`] ends a connection whose peer sends too much, [`ConnectionSlots`]
+//! accepts connections up to a limit, and [`Faults`] is where tests make an edge fail. With the features `amqp`, `http`, `mongodb` and
+//! `tls` there are the clients that more than one edge has.
 
 #[cfg(feature = "amqp")]
 pub mod amqp;
