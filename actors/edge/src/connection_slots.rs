@@ -219,7 +219,7 @@ mod tests {
     /// Connections of which the oldest goes first, each open until it is asked to end; and how many were.
     fn slots(max: usize) -> (ConnectionSlots<u64, &'static str>, Figure) {
         let vitals = testing::vitals("test/slots");
-        let figure = |name| vitals.declare(name, "", FigureKind::Counter);
+        let figure = |name| vitals.register(name, "", FigureKind::Counter, "");
         let sent_away = figure("sent_away");
         let oldest: ChooseLeast = |_, slots| slots.min_by_key(|slot| slot.since());
         (ConnectionSlots::new(max, oldest, figure("connected"), sent_away.clone()), sent_away)

@@ -1,8 +1,11 @@
 //! Write requests that share a transaction, and the rows at fault among theirs. Pure but for the reply channels.
 
-use std::{collections::VecDeque, ops::Range};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    ops::Range,
+};
 
-use tokio::sync::oneshot;
+use tokio::{sync::oneshot, time::Instant};
 
 use crate::{
     messages::{Refusal, WriteRequest},
@@ -18,8 +21,10 @@ const TRIES: u32 = 3;
 pub(crate) struct Group {
     /// By [`Method`](crate::method::Method): entities before the relations between them, which need them.
     requests: Vec<Pending>,
-    /// Parts that are still to be written.
-    parts: VecDeque<Part>,
+    /// Parts that are still to be written, but for single rows that were refused.
+    parts: VecDeque<Range<usize>>,
+    /// Such rows, each with the time of its next try, and how often it was refused.
+    retries: BTreeMap<(Instant, usize), u32>,
 }
 
 /// A request.
@@ -35,14 +40,6 @@ struct Pending {
     reply: Option<oneshot::Sender<Vec<Refusal>>>,
 }
 
-/// Rows in a row.
-#[derive(Debug)]
-struct Part {
-    range: Range<usize>,
-    /// How often it was refused.
-    refusals: u32,
-}
-
 impl Group {
     /// Requests in the order of their arrival.
     pub(crate) fn new(mut requests: Vec<WriteRequest>) -> Self {
@@ -54,8 +51,8 @@ impl Group {
             Pending { rows, start, unsettled: count, refused: Vec::new(), reply: Some(reply) }
         });
         let requests: Vec<_> = pending.collect();
-        let whole = Part { range: 0..end, refusals: 0 };
-        let mut group = Self { requests, parts: VecDeque::from_iter((end > 0).then_some(whole)) };
+        let parts = VecDeque::from_iter((end > 0).then_some(0..end));
+        let mut group = Self { requests, parts, retries: BTreeMap::new() };
         // A request without rows is stored.
         group.settle(&(0..0), None);
         group
@@ -63,7 +60,7 @@ impl Group {
 
     /// The rows to be written next, one element for each method, conflicts resolved; None when there are no more.
     pub(crate) fn next_part(&self) -> Option<Vec<Rows>> {
-        let range = &self.parts.front()?.range;
+        let range = &self.next_range()?;
         let mut merged: Vec<Rows> = Vec::new();
         for request in &self.requests {
             let Some(within) = request.overlap(range) else { continue };
@@ -79,26 +76,52 @@ impl Group {
         Some(merged)
     }
 
+    /// Time before which the next part must not be written; None: it may be at once.
+    pub(crate) fn not_before(&self) -> Option<Instant> {
+        if !self.parts.is_empty() {
+            return None;
+        }
+        self.retries.first_key_value().map(|((at, _), _)| *at)
+    }
+
+    /// Tells whether no part is left.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.next_range().is_none()
+    }
+
     /// The next part is stored.
     pub(crate) fn part_stored(&mut self) {
-        if let Some(Part { range, .. }) = self.parts.pop_front() {
+        if let Some((range, _)) = self.take_part() {
             self.settle(&range, None);
         }
     }
 
-    /// The store refused the next part: it is halved, or, when it is one row, tried again after the others and in the end given up.
-    pub(crate) fn part_refused(&mut self, reason: String) {
-        let Some(Part { range, refusals }) = self.parts.pop_front() else { return };
+    /// The store refused the next part: it is halved, or, when it is one row, tried again after the others, no earlier than `retry_at` says
+    /// of a row that was refused so often, and in the end given up.
+    pub(crate) fn part_refused(&mut self, reason: String, retry_at: impl FnOnce(u32) -> Instant) {
+        let Some((range, refusals)) = self.take_part() else { return };
         if range.len() > 1 {
             let middle = range.start + range.len() / 2;
-            for half in [middle..range.end, range.start..middle] {
-                self.parts.push_front(Part { range: half, refusals: 0 });
-            }
+            self.parts.push_front(middle..range.end);
+            self.parts.push_front(range.start..middle);
         } else if refusals + 1 < TRIES {
-            self.parts.push_back(Part { range, refusals: refusals + 1 });
+            self.retries.insert((retry_at(refusals + 1), range.start), refusals + 1);
         } else {
             self.settle(&range, Some(reason));
         }
+    }
+
+    fn next_range(&self) -> Option<Range<usize>> {
+        let retry = || self.retries.first_key_value().map(|(&(_, row), _)| row..row + 1);
+        self.parts.front().cloned().or_else(retry)
+    }
+
+    /// The next part, and how often it was refused.
+    fn take_part(&mut self) -> Option<(Range<usize>, u32)> {
+        if let Some(range) = self.parts.pop_front() {
+            return Some((range, 0));
+        }
+        self.retries.pop_first().map(|((_, row), refusals)| (row..row + 1, refusals))
     }
 
     /// Rows are stored, or refused for good; requests without any others are answered.

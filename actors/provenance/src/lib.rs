@@ -22,6 +22,7 @@ pub mod messages;
 pub mod method;
 pub mod policy;
 mod range_worker;
+mod refused_groups;
 pub mod rmq_client;
 pub mod row;
 pub mod stopwatch;

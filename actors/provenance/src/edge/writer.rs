@@ -1,24 +1,33 @@
 //! The writer: takes what the workers want written, as much as waits, and has the store commit it in one go.
 //!
-//! A store that is away is a state of the link, never a crash: requests wait, nothing is answered before it is durable.
+//! A store that is away is a state of the link, never a crash: requests wait, nothing is answered before it is durable. A group that the
+//! store refuses takes turns with what waits, part by part.
 
-use std::{cell::RefCell, rc::Rc, time::Instant};
+use std::{cell::RefCell, rc::Rc, time::Duration};
 
-use futures_util::future::try_join_all;
-use orchestrator_edge::Reconnect;
-use orchestrator_supervise::{Fault, Inbox, InboxSlot, StartCx, metrics};
-use tokio::sync::Mutex;
+use futures_util::{FutureExt, future::try_join_all};
+use orchestrator_edge::{Reconnect, limited};
+use orchestrator_supervise::{Backoff, Fault, Inbox, InboxSlot, StartCx, metrics};
+use tokio::{
+    sync::Mutex,
+    task::yield_now,
+    time::{Instant, sleep_until, timeout_at},
+};
 
 use crate::{
     edge::{left_out::LeftOut, pause},
     group::Group,
     messages::WriteRequest,
+    refused_groups::RefusedGroups,
     row::Rows,
     store::{Store, StoreError, Written},
 };
 
 /// Rows that share a transaction at the most, beside one request that is larger.
 const GROUP_ROWS: usize = 4_000;
+
+/// Waits before a row that the store refused is tried again.
+const ROW_RETRY: Backoff = Backoff { first: Duration::from_millis(50), max: Duration::from_secs(1) };
 
 /// What one incarnation works with. Several lanes, each with a store of its own, take turns at the inbox.
 struct Shift<'a, C> {
@@ -80,7 +89,8 @@ where
     C: AsyncFn() -> Result<S, StoreError>,
 {
     let Some(mut store) = shift.connect().await else { return Ok(()) };
-    while let Some(mut group) = shift.gather().await {
+    let mut refused = RefusedGroups::default();
+    while let Some(mut group) = shift.next(&mut refused).await {
         let _in_hand = shift.cx.vitals.hold("group");
         while let Some(part) = group.next_part() {
             let begun = Instant::now();
@@ -90,8 +100,12 @@ where
                 Ok(written) => {
                     shift.count(&part, written);
                     group.part_stored();
+                    break;
                 }
-                Err(StoreError::Refused(reason)) => group.part_refused(reason),
+                Err(StoreError::Refused(reason)) => {
+                    group.part_refused(reason, retry_at);
+                    break;
+                }
                 Err(StoreError::Away(reason)) => {
                     // It may hold a lock that the next one needs.
                     drop(store);
@@ -105,8 +119,14 @@ where
                 }
             }
         }
+        refused.put(group);
     }
     Ok(())
+}
+
+/// When a row that was refused so often is tried again.
+fn retry_at(refusals: u32) -> Instant {
+    Instant::now() + limited(ROW_RETRY).delay(refusals - 1, fastrand::f64())
 }
 
 impl<S, C> Shift<'_, C>
@@ -133,6 +153,30 @@ where
 }
 
 impl<C> Shift<'_, C> {
+    /// What a lane writes next: what waits, in turn with the groups that were refused. None when asked to stop and nothing is left.
+    async fn next(&self, refused: &mut RefusedGroups) -> Option<Group> {
+        let Some(due) = refused.due(Instant::now()) else { return self.gather().await };
+        if refused.is_next()
+            && let Some(group) = refused.take(Instant::now())
+        {
+            return Some(group);
+        }
+        // A store that blocks lets nobody else run.
+        yield_now().await;
+        let gathered = if due <= Instant::now() {
+            self.gather().now_or_never()
+        } else {
+            timeout_at(due, self.gather()).await.ok()
+        };
+        if let Some(group) = gathered.flatten() {
+            refused.pass_turn();
+            return Some(group);
+        }
+        // It is time, or there will be nothing else.
+        sleep_until(due).await;
+        refused.take(Instant::now())
+    }
+
     /// What waits, up to a bound; None when asked to stop and nothing is left.
     async fn gather(&self) -> Option<Group> {
         let mut inbox = self.inbox.lock().await;
@@ -162,7 +206,7 @@ impl<C> Shift<'_, C> {
         self.metrics.unregistered.add(unregistered);
         self.metrics.url_taken.add(url_taken);
         self.metrics.origin_unknown.add(origin_unknown);
-        if let Some(rows) = self.left_out.borrow_mut().add(written, Instant::now()) {
+        if let Some(rows) = self.left_out.borrow_mut().add(written, Instant::now().into_std()) {
             let Written { unregistered, url_taken, origin_unknown } = rows;
             tracing::info!(
                 unregistered,
@@ -173,3 +217,6 @@ impl<C> Shift<'_, C> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

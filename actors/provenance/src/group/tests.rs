@@ -1,5 +1,7 @@
 //! Requests that share a transaction, and bad rows among good ones.
 
+use std::time::Duration;
+
 use proptest::prelude::*;
 
 use super::*;
@@ -28,7 +30,7 @@ fn write_all(group: &mut Group, bad: &[u32]) -> (Vec<u32>, usize) {
         let numbers: Vec<u32> =
             paths.iter().map(|path| u32::from_be_bytes(path[..].try_into().unwrap())).collect();
         if numbers.iter().any(|number| bad.contains(number)) {
-            group.part_refused("bad".to_owned());
+            group.part_refused("bad".to_owned(), |_| Instant::now());
         } else {
             stored.extend(numbers);
             group.part_stored();
@@ -65,7 +67,7 @@ fn whoever_is_not_at_fault_is_told_before_the_bad_row_is_given_up() {
             if tries == 2 {
                 assert!(answers[2].try_recv().unwrap().is_empty(), "the bad row is tried again after it");
             }
-            group.part_refused("no".to_owned());
+            group.part_refused("no".to_owned(), |_| Instant::now());
         } else {
             group.part_stored();
         }
@@ -73,6 +75,29 @@ fn whoever_is_not_at_fault_is_told_before_the_bad_row_is_given_up() {
     assert_eq!(tries, TRIES);
     assert!(answers[0].try_recv().unwrap().is_empty());
     assert_eq!(answers[1].try_recv().unwrap(), [Refusal { index: 0, reason: "no".to_owned() }]);
+}
+
+#[test]
+fn a_refused_row_is_tried_again_after_a_pause_and_never_before_the_other_rows() {
+    let (request, mut answer) = request(Rows::Contents((0..4).map(|i| (id(i), None)).collect()));
+    let mut group = Group::new(vec![request]);
+    let begun = Instant::now();
+    let (mut pauses, mut stored) = (Vec::new(), 0);
+    while let Some(part) = group.next_part() {
+        let [Rows::Contents(rows)] = &part[..] else { panic!("contents") };
+        let not_before = group.not_before();
+        if rows.contains(&(id(0), None)) {
+            pauses.extend(not_before.map(|at| (at - begun, stored)));
+            group.part_refused("no".to_owned(), |refusals| begun + Duration::from_millis(refusals.into()));
+        } else {
+            assert_eq!(not_before, None);
+            stored += rows.len();
+            group.part_stored();
+        }
+    }
+    assert_eq!(pauses, [1, 2].map(|pause| (Duration::from_millis(pause), 3)));
+    assert!(group.is_settled());
+    assert_eq!(answer.try_recv().unwrap().len(), 1);
 }
 
 #[test]

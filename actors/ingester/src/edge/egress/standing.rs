@@ -82,7 +82,7 @@ mod tests {
     #[test]
     fn strangers_go_first_and_the_oldest_of_them_but_newcomers_have_a_moment() {
         let vitals = testing::vitals("test/egress");
-        let figure = |name| vitals.declare(name, "", FigureKind::Counter);
+        let figure = |name| vitals.register(name, "", FigureKind::Counter, "");
         let mut slots = ConnectionSlots::<(), ()>::new(24, least, figure("connected"), figure("sent_away"));
         let mut all = Vec::new();
         for _ in 0..24 {

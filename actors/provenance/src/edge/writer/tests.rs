@@ -1,0 +1,109 @@
+//! A writer over a store that refuses rows.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use orchestrator_supervise::{
+    ChildSpec, Factory, Outbox, Strategy, SupervisorSpec, inbox, testing::TestTree,
+};
+use tokio::sync::oneshot;
+
+use super::*;
+use crate::{
+    edge::RETRY,
+    messages::Refusal,
+    store::{Ask, Found, Question},
+};
+
+/// Locations from this number on are stored, the others refused.
+const GOOD: u32 = 1_000;
+
+/// What was written, and when.
+type Writes = Arc<parking_lot::Mutex<Vec<(Instant, Vec<u32>)>>>;
+
+/// A store that is asked for one more good row with each part that it refuses.
+struct Refusing {
+    writes: Writes,
+    inbox: Outbox<WriteRequest>,
+}
+
+impl Ask for Refusing {
+    async fn read(&mut self, _: &Question) -> Result<Found, StoreError> {
+        Err(StoreError::Refused("not asked".to_owned()))
+    }
+}
+
+impl Store for Refusing {
+    async fn write(&mut self, groups: &[Rows]) -> Result<Written, StoreError> {
+        let [Rows::Locations(paths)] = groups else { panic!("locations") };
+        let numbers: Vec<u32> =
+            paths.iter().map(|path| u32::from_be_bytes(path[..].try_into().expect("a number"))).collect();
+        let is_refused = numbers.iter().any(|number| *number < GOOD);
+        let count = {
+            let mut writes = self.writes.lock();
+            writes.push((Instant::now(), numbers));
+            writes.len() as u32
+        };
+        if is_refused {
+            let (good, _) = request([GOOD + count]);
+            self.inbox.send(good).await.expect("it is open");
+            return Err(StoreError::Refused("bad".to_owned()));
+        }
+        Ok(Written::default())
+    }
+}
+
+fn request(numbers: impl IntoIterator<Item = u32>) -> (WriteRequest, oneshot::Receiver<Vec<Refusal>>) {
+    let paths = numbers.into_iter().map(|number| Bytes::copy_from_slice(&number.to_be_bytes()));
+    let (reply, answer) = oneshot::channel();
+    (WriteRequest { rows: Rows::Locations(paths.collect()), reply }, answer)
+}
+
+/// Has `numbers` written, and returns what is told of them and what was written.
+fn write(numbers: impl IntoIterator<Item = u32>) -> (Vec<Refusal>, Vec<(Instant, Vec<u32>)>) {
+    let writes = Writes::default();
+    let (outbox, slot) = inbox(8);
+    let (store_writes, store_inbox, taken) = (writes.clone(), outbox.clone(), slot.clone());
+    let factory = Factory::task(move |cx| {
+        let (writes, inbox, slot) = (store_writes.clone(), store_inbox.clone(), taken.clone());
+        async move {
+            let tries = Reconnect::new(cx.vitals.link("store", "here"), RETRY);
+            let connect = async || Ok(Refusing { writes: writes.clone(), inbox: inbox.clone() });
+            run(&cx, &slot, tries, 1, connect).await
+        }
+    });
+    let writer = ChildSpec::worker("writer", factory.with_inbox("writes", &slot));
+    let (request, answer) = request(numbers);
+    let mut told = None;
+    TestTree::run(SupervisorSpec::new(Strategy::OneForOne).child(writer), async |_tree| {
+        outbox.send(request).await.expect("it is open");
+        told = answer.await.ok();
+    });
+    let writes = writes.lock().clone();
+    (told.expect("an answer"), writes)
+}
+
+#[test]
+fn between_two_parts_of_a_refused_group_others_are_served() {
+    let (told, writes) = write(0..64);
+    assert_eq!(told.len(), 64);
+    let is_refused = |numbers: &[u32]| numbers.iter().any(|number| *number < GOOD);
+    let refused = writes.iter().filter(|(_, numbers)| is_refused(numbers)).count();
+    assert_eq!(refused, 63 + 64 * 3, "halves, and three tries of each row");
+    for pair in writes.windows(2) {
+        assert!(!is_refused(&pair[0].1) || !is_refused(&pair[1].1), "{pair:?}");
+    }
+}
+
+#[test]
+fn a_refused_row_is_tried_three_times_with_pauses() {
+    let (told, writes) = write([1, GOOD]);
+    assert_eq!(told, [Refusal { index: 0, reason: "bad".to_owned() }]);
+    let tries: Vec<Instant> =
+        writes.iter().filter(|(_, numbers)| *numbers == [1]).map(|(at, _)| *at).collect();
+    let pauses: Vec<Duration> = tries.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    assert_eq!(pauses.len(), 2);
+    for (pause, refusals) in pauses.iter().zip(0..) {
+        assert!(*pause >= limited(ROW_RETRY).delay(refusals, 0.0), "{pauses:?}");
+    }
+}
