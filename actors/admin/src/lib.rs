@@ -4,7 +4,7 @@
 //! and tells a probe and a scraper how things stand. It is a child of the tree like any other, on an arbiter of its own, and reads
 //! [`Vitals`](orchestrator_supervise::Vitals) only, so that a stuck child cannot hide the tree. It knows no subsystem.
 //!
-//! Start at `router.rs`: it opens with the table of routes. [`wire`] and [`ascii`] are shared with the CLI.
+//! Start at `router.rs`: it opens with the table of routes. [`ascii`] is shared with the CLI, and the JSON is `orchestrator_subsystem::wire`.
 
 pub mod ascii;
 
