@@ -13,7 +13,6 @@ use orchestrator_supervise::{
     metrics, sanitize,
 };
 use serde_json::{Value, json};
-use tokio::sync::oneshot;
 use uuid::Uuid;
 
 pub(crate) use self::steps::House;
@@ -101,11 +100,8 @@ impl Ingester {
 
     /// Publishes at once. What Redis does not take now, it gets with the next heartbeat.
     fn publish(&mut self, cx: &mut ChildCx<'_, Self>) {
-        let (reply, answer) = oneshot::channel();
         let action = RedisAction::Publish(self.presence());
-        if self.house.redis.tell(RedisCommand { action, reply }).is_err() {
-            return;
-        }
+        let Ok(answer) = self.house.redis.request(|reply| RedisCommand { action, reply }) else { return };
         cx.spawn(answer, |ingester, answer, cx| {
             let Ok(Ok(before)) = answer else { return };
             let ours = format!(r#"{{"service_uuid":"{}""#, ingester.identity.service_uuid);

@@ -1,8 +1,7 @@
 //! What the children of an ingester tell each other.
 
 use bytes::Bytes;
-use orchestrator_supervise::Message;
-use tokio::sync::oneshot;
+use orchestrator_supervise::{Message, Reply};
 use uuid::Uuid;
 
 use crate::{roster::Roster, updates::ControllerUpdate};
@@ -34,7 +33,7 @@ pub struct RedisCommand {
     /// What to do.
     pub action: RedisAction,
     /// Where the answer goes.
-    pub reply: oneshot::Sender<Result<Option<Bytes>, RedisFailure>>,
+    pub reply: Reply<Result<Option<Bytes>, RedisFailure>>,
 }
 
 /// Why a command to Redis failed.

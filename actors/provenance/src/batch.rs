@@ -1,8 +1,7 @@
 //! Messages that are stored together. Pure but for the reply channels.
 
+use orchestrator_supervise::Reply;
 use std::collections::VecDeque;
-
-use tokio::sync::oneshot;
 
 use crate::{
     messages::{Refusal, Request, Settled},
@@ -14,7 +13,7 @@ use crate::{
 pub(crate) struct Batch {
     rows: Rows,
     /// Where each message's rows end, and who waits for it.
-    messages: Vec<(usize, oneshot::Sender<Settled>)>,
+    messages: Vec<(usize, Reply<Settled>)>,
 }
 
 impl Batch {

@@ -6,8 +6,8 @@ mod error;
 use std::time::Duration;
 
 use futures_util::{StreamExt, stream::FuturesUnordered};
-use orchestrator_supervise::{Mailbox, Outbox};
-use tokio::sync::{Semaphore, oneshot};
+use orchestrator_supervise::{Mailbox, Outbox, reply};
+use tokio::sync::Semaphore;
 
 pub use self::error::CallError;
 use crate::{
@@ -151,7 +151,7 @@ impl Workers {
         };
         let letters: Vec<_> = refused.iter().filter_map(letter).collect();
         loop {
-            let (reply, kept) = oneshot::channel();
+            let (reply, kept) = reply();
             // The inbox closes with the process only; a keeper that is restarted drops the reply.
             let sent = self.letters.send(DeadLetterRequest::Keep { letters: letters.clone(), reply }).await;
             if sent.is_err() || kept.await.is_ok() {
@@ -181,7 +181,7 @@ fn pieces(range: Range, rows: Rows, batch: usize) -> impl Iterator<Item = Piece>
 /// Has one message settled, however often its worker is restarted.
 async fn deliver(worker: &Mailbox<RangeWorker>, rows: &Rows) -> Settled {
     loop {
-        let (reply, answer) = oneshot::channel();
+        let (reply, answer) = reply();
         let request = Request { rows: rows.clone(), reply };
         if worker.tell(request).is_ok() {
             if let Ok(settled) = answer.await {
@@ -208,7 +208,7 @@ async fn publish(calls: &Outbox<Call>, messages: Vec<Outgoing>) -> Result<Receip
     if messages.is_empty() {
         return Ok(Receipt::default());
     }
-    let (reply, answer) = oneshot::channel();
+    let (reply, answer) = reply();
     let sent = calls.send(Call { messages, reply }).await;
     sent.map_err(|_closed| CallError::Stopping)?;
     let stored = answer.await.unwrap_or(Err(CallError::Stopping))?;

@@ -5,7 +5,8 @@ use std::{
     ops::Range,
 };
 
-use tokio::{sync::oneshot, time::Instant};
+use orchestrator_supervise::Reply;
+use tokio::time::Instant;
 
 use crate::{
     messages::{Refusal, WriteRequest},
@@ -37,7 +38,7 @@ struct Pending {
     unsettled: usize,
     refused: Vec<Refusal>,
     /// None: it is answered.
-    reply: Option<oneshot::Sender<Vec<Refusal>>>,
+    reply: Option<Reply<Vec<Refusal>>>,
 }
 
 impl Group {

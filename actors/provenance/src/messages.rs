@@ -1,8 +1,8 @@
 //! What the parts of the subsystem tell each other.
 
+use orchestrator_supervise::Reply;
 use serde::Serialize;
 use serde_json::Value;
-use tokio::sync::oneshot;
 
 use crate::{
     row::Rows,
@@ -15,7 +15,7 @@ pub struct Request {
     /// Its rows, as sent: in order, possibly repeating keys.
     pub rows: Rows,
     /// Where what became of it is told. Dropped = the worker ended before it was done: deliver the message again.
-    pub reply: oneshot::Sender<Settled>,
+    pub reply: Reply<Settled>,
 }
 
 /// What became of a message: each of its rows is stored or refused for good.
@@ -42,7 +42,7 @@ pub struct WriteRequest {
     /// Rows of one method, in the order of their arrival.
     pub rows: Rows,
     /// Told which rows can never be stored, in order, once the others are durable. Dropped = the writer was restarted: ask again.
-    pub reply: oneshot::Sender<Vec<Refusal>>,
+    pub reply: Reply<Vec<Refusal>>,
 }
 
 /// From whoever asks to the reader.
@@ -51,7 +51,7 @@ pub struct ReadRequest {
     /// What is asked.
     pub question: Question,
     /// The answer. Dropped = the reader was restarted: ask again.
-    pub reply: oneshot::Sender<Result<Found, StoreError>>,
+    pub reply: Reply<Result<Found, StoreError>>,
 }
 
 /// A row that can never be stored, as it is kept where there is no broker.
@@ -82,13 +82,13 @@ pub enum DeadLetterRequest {
         /// Which.
         letters: Vec<DeadLetter>,
         /// Told once they are durable.
-        reply: oneshot::Sender<()>,
+        reply: Reply<()>,
     },
     /// Show them.
     List {
         /// At most so many, the latest first.
         limit: u32,
         /// The answer.
-        reply: oneshot::Sender<Result<Vec<DeadLetter>, StoreError>>,
+        reply: Reply<Result<Vec<DeadLetter>, StoreError>>,
     },
 }

@@ -8,9 +8,8 @@ use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use orchestrator_edge::limited;
 use orchestrator_supervise::{
-    Answer, Backoff, Child, ChildCx, Handle, Message, Outbox, StartCx, Vitals, metrics,
+    Answer, Backoff, Child, ChildCx, Handle, Message, Outbox, StartCx, Vitals, metrics, reply,
 };
-use tokio::sync::oneshot;
 
 use crate::{
     batch::Batch,
@@ -106,7 +105,7 @@ impl RangeWorker {
             }
             let (writes, rows) = (self.writes.clone(), batch.rows().clone());
             let written = async move {
-                let (reply, answer) = oneshot::channel();
+                let (reply, answer) = reply();
                 // The inbox closes with the process only; a writer that is restarted drops the reply.
                 writes.send(WriteRequest { rows, reply }).await.ok()?;
                 answer.await.ok()

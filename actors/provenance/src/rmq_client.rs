@@ -4,11 +4,10 @@
 use std::{sync::Arc, time::Duration};
 
 use orchestrator_supervise::{
-    Answer, Child, ChildCx, ConsoleError, ConsoleReply, ConsoleRequest, Handle, Message, Outbox, StartCx,
-    metrics,
+    Answer, AskError, Child, ChildCx, ConsoleError, ConsoleReply, ConsoleRequest, Handle, Message, Outbox,
+    Reply, StartCx, metrics,
 };
 use serde_json::json;
-use tokio::sync::oneshot;
 
 use crate::{
     call::{CallError, Receipt, Route},
@@ -47,7 +46,7 @@ pub struct AddRows {
     /// In order; repeated keys are resolved where they meet.
     pub rows: Rows,
     /// What became of them. Dropped = the client ended: add them again, which changes nothing that is stored.
-    pub reply: oneshot::Sender<Result<Receipt, CallError>>,
+    pub reply: Reply<Result<Receipt, CallError>>,
 }
 
 impl Message for AddRows {
@@ -149,11 +148,10 @@ impl RmqClient {
             let text = format!("the broker keeps them: see its queue {DEAD_LETTER}");
             return Answer::now(Err(ConsoleError::Refused(text)));
         };
-        let (reply, answer) = oneshot::channel();
-        if let Err(refused) = letters.tell(DeadLetterRequest::List { limit, reply }) {
-            return Answer::now(Err(ConsoleError::Refused(refused.to_string())));
-        }
-        cx.atomically(tokio::time::timeout(self.limit, answer), |_, answer, _| {
+        let (letters, timeout) = (letters.clone(), self.limit);
+        let asked =
+            async move { letters.ask(|reply| DeadLetterRequest::List { limit, reply }, timeout).await };
+        cx.atomically(asked, |_, answer, _| {
             answered(answer, "the file of dead letters", "keeper of dead letters")
                 .map(|letters| json!(letters))
         })
@@ -161,28 +159,27 @@ impl RmqClient {
 
     fn ask(&self, cx: &mut ChildCx<'_, Self>, question: Question) -> Answer<Self, ConsoleReply> {
         let lap = self.stopwatch.start(question.method());
-        let (reply, answer) = oneshot::channel();
-        if let Err(refused) = self.reads.tell(ReadRequest { question, reply }) {
-            return Answer::now(Err(ConsoleError::Refused(refused.to_string())));
-        }
-        cx.atomically(tokio::time::timeout(self.limit, answer), |_, answer, _| {
+        let (reads, timeout) = (self.reads.clone(), self.limit);
+        let asked = async move { reads.ask(|reply| ReadRequest { question, reply }, timeout).await };
+        cx.atomically(asked, |_, answer, _| {
             drop(lap);
             answered(answer, "the store", "reader").map(show)
         })
     }
 }
 
-type Asked<T> = Result<Result<Result<T, StoreError>, oneshot::error::RecvError>, tokio::time::error::Elapsed>;
-
 /// What `child` answered about `what`, or why it did not.
-fn answered<T>(answer: Asked<T>, what: &str, child: &str) -> Result<T, ConsoleError> {
-    answer
-        .map_err(|_| format!("{what} did not answer in time: ask again, or for less"))
-        .and_then(|answer| {
-            answer.map_err(|_| format!("the {child} was restarted before it answered: ask again"))
-        })
-        .and_then(|answer| answer.map_err(|error| error.to_string()))
-        .map_err(ConsoleError::Refused)
+fn answered<T>(
+    answer: Result<Result<T, StoreError>, AskError>,
+    what: &str,
+    child: &str,
+) -> Result<T, ConsoleError> {
+    let answer = answer.map_err(|error| match error {
+        AskError::TimedOut(_) => format!("{what} did not answer in time: ask again, or for less"),
+        AskError::Lost => format!("the {child} was restarted before it answered: ask again"),
+        AskError::Full(_) => error.to_string(),
+    });
+    answer.and_then(|answer| answer.map_err(|error| error.to_string())).map_err(ConsoleError::Refused)
 }
 
 impl Handle<AddRows> for RmqClient {

@@ -4,7 +4,7 @@
 
 use std::ffi::OsString;
 
-use tokio::sync::oneshot;
+use orchestrator_supervise::Reply;
 
 use crate::{
     file_name::FetcherFile,
@@ -17,7 +17,7 @@ pub enum StoreRequest {
     /// A worker asks for a job (contract: dequeue).
     Ready {
         /// The job, or None for `NOJOBS`. Dropped = the store gave up: the connection is closed without a reply.
-        reply: oneshot::Sender<Option<Job>>,
+        reply: Reply<Option<Job>>,
     },
     /// A worker ended a job and asks for the next (contract: finish, then dequeue, with the same time).
     Done {
@@ -26,7 +26,7 @@ pub enum StoreRequest {
         /// How it ended.
         exit_code: i64,
         /// As in [`Self::Ready`].
-        reply: oneshot::Sender<Option<Job>>,
+        reply: Reply<Option<Job>>,
     },
     /// The reply with this hand-out was written to the socket as a whole. Sent before the connection's next request.
     Delivered(HandoutId),
@@ -38,7 +38,7 @@ pub enum StoreRequest {
         /// Which.
         attr_path: String,
         /// What was done.
-        reply: oneshot::Sender<Requeued>,
+        reply: Reply<Requeued>,
     },
 }
 
@@ -50,11 +50,11 @@ pub enum Chore {
     /// Nothing happened for a while: leave a file that a plain copy finds whole.
     Idle,
     /// An operator's question about the runs.
-    Runs(oneshot::Sender<Answer<Vec<RunCount>>>),
+    Runs(Reply<Answer<Vec<RunCount>>>),
     /// An operator's question about the next jobs, at most so many.
-    Peek(usize, oneshot::Sender<Answer<Vec<Peeked>>>),
+    Peek(usize, Reply<Answer<Vec<Peeked>>>),
     /// An operator's question about everything.
-    Counts(oneshot::Sender<Answer<Counts>>),
+    Counts(Reply<Answer<Counts>>),
 }
 
 /// An answer to an operator, or why there is none.
@@ -89,7 +89,7 @@ pub enum IngestOp {
     /// Asks for the runs as they are after all operations sent before.
     KnownRuns {
         /// All runs of the database.
-        reply: oneshot::Sender<Vec<RunState>>,
+        reply: Reply<Vec<RunState>>,
     },
 }
 

@@ -7,11 +7,10 @@ use std::sync::{
 };
 
 use orchestrator_supervise::{
-    Answer, Child, ChildCx, ConsoleError, ConsoleReply, ConsoleRequest, Handle, Outbox,
+    Answer, Child, ChildCx, ConsoleError, ConsoleReply, ConsoleRequest, Handle, Outbox, Reply,
 };
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
-use tokio::sync::oneshot;
 
 use crate::messages::{self, Chore, StoreRequest};
 
@@ -97,10 +96,10 @@ impl QueueStore {
     }
 
     fn requeue(&self, cx: &mut ChildCx<'_, Self>, attr_path: String) -> Answer<Self, ConsoleReply> {
-        let (reply, answer) = oneshot::channel();
-        if let Err(refused) = self.requests.tell(StoreRequest::Requeue { attr_path, reply }) {
-            return Answer::now(Err(ConsoleError::Refused(refused.to_string())));
-        }
+        let answer = match self.requests.request(|reply| StoreRequest::Requeue { attr_path, reply }) {
+            Ok(answer) => answer,
+            Err(refused) => return Answer::now(Err(ConsoleError::Refused(refused.to_string()))),
+        };
         cx.atomically(answer, |_, done, _| {
             let done = done.map_err(|_| gone())?;
             Ok(json!({ "requeued": done.rows, "was_in_flight": done.was_in_flight }))
@@ -111,13 +110,13 @@ impl QueueStore {
     fn ask<T: 'static>(
         &self,
         cx: &mut ChildCx<'_, Self>,
-        chore: impl FnOnce(oneshot::Sender<messages::Answer<T>>) -> Chore,
+        chore: impl FnOnce(Reply<messages::Answer<T>>) -> Chore,
         show: impl FnOnce(T) -> Value + 'static,
     ) -> Answer<Self, ConsoleReply> {
-        let (reply, answer) = oneshot::channel();
-        if let Err(refused) = self.chores.tell(chore(reply)) {
-            return Answer::now(Err(ConsoleError::Refused(refused.to_string())));
-        }
+        let answer = match self.chores.request(chore) {
+            Ok(answer) => answer,
+            Err(refused) => return Answer::now(Err(ConsoleError::Refused(refused.to_string()))),
+        };
         cx.atomically(answer, |_, answer, _| {
             let found = answer.map_err(|_| gone())?;
             found.map(show).map_err(|error| ConsoleError::Refused(error.to_string()))

@@ -44,6 +44,11 @@ impl<R> Reply<R> {
 }
 
 impl<R> Pending<R> {
+    /// Refuses the answer from now on; one that was sent before is still there for [`Pending::try_recv`].
+    pub fn close(&mut self) {
+        self.0.close();
+    }
+
     /// Returns the answer if it is there.
     ///
     /// # Errors
@@ -54,14 +59,6 @@ impl<R> Pending<R> {
             Err(oneshot::error::TryRecvError::Empty) => Ok(None),
             Err(oneshot::error::TryRecvError::Closed) => Err(AskError::Lost),
         }
-    }
-
-    /// Blocks until the answer is there. For threads only.
-    ///
-    /// # Errors
-    /// [`AskError::Lost`]: there will be none.
-    pub fn recv_blocking(self) -> Result<R, AskError> {
-        self.0.blocking_recv().map_err(|_| AskError::Lost)
     }
 }
 
@@ -122,6 +119,7 @@ mod tests {
 
         let mut pending = outbox.request(|reply| Request::Double(1, reply)).expect("a free place");
         assert_eq!(pending.try_recv(), Ok(None));
+        pending.close();
         let refused = outbox.ask(|reply| Request::Double(2, reply), TIMEOUT).await;
         assert_eq!(refused, Err(AskError::Full(1)));
         drop(inbox.recv().await);

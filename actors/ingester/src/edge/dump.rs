@@ -11,8 +11,7 @@ use std::{
 };
 
 use jiff::Timestamp;
-use orchestrator_supervise::{Factory, Fault, InboxSlot, Outbox, StartCx, metrics, sanitize_to};
-use tokio::sync::oneshot;
+use orchestrator_supervise::{Factory, Fault, InboxSlot, Outbox, Reply, StartCx, metrics, sanitize_to};
 
 use crate::{item::Item, protocol::cbors};
 
@@ -31,7 +30,7 @@ pub enum DumpCommand {
     /// An event.
     Event(DumpEvent),
     /// The mapping is finished; answered when its file is closed.
-    Close(oneshot::Sender<()>),
+    Close(Reply<()>),
 }
 
 /// All that one event has of this ingester's streams.

@@ -3,9 +3,9 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use orchestrator_supervise::{Fault, Origin, Outbox, Tree, Verb, sanitize};
+use orchestrator_supervise::{AskError, Fault, Origin, Outbox, Tree, Verb, reply, sanitize};
 use serde_json::{Map, Value, json};
-use tokio::{sync::oneshot, time::timeout};
+use tokio::time::timeout;
 use uuid::Uuid;
 
 use crate::{
@@ -47,13 +47,11 @@ pub(crate) struct House {
 
 impl House {
     async fn redis(&self, action: RedisAction) -> Result<Option<Bytes>, RedisFailure> {
-        let failure = |text: &str| RedisFailure { text: text.to_owned(), refused: false };
-        let (reply, answer) = oneshot::channel();
-        let command = RedisCommand { action, reply };
-        self.redis.tell(command).map_err(|_| failure("too many commands wait for redis"))?;
-        match timeout(REDIS, answer).await {
-            Ok(Ok(outcome)) => outcome,
-            _ => Err(failure("redis did not answer in time")),
+        let failure = |text: &str| Err(RedisFailure { text: text.to_owned(), refused: false });
+        match self.redis.ask(|reply| RedisCommand { action, reply }, REDIS).await {
+            Ok(outcome) => outcome,
+            Err(AskError::Full(_)) => failure("too many commands wait for redis"),
+            Err(_) => failure("redis did not answer in time"),
         }
     }
 
@@ -214,7 +212,7 @@ impl Ledger {
     async fn finish(&mut self, uuid: Uuid, house: &House) {
         if self.following.mapping() == Some(uuid) {
             house.scan.finish();
-            let (closed, answer) = oneshot::channel();
+            let (closed, answer) = reply();
             // A dump that is behind does not hold up the scan; it goes on writing.
             if timeout(DUMP, house.dump.send(DumpCommand::Close(closed))).await.is_ok() {
                 let _ = timeout(DUMP, answer).await;

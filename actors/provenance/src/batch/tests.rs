@@ -1,10 +1,11 @@
 //! Messages in batches.
 
 use bytes::Bytes;
+use orchestrator_supervise::{Pending, reply};
 
 use super::*;
 
-pub(crate) type Answers = Vec<oneshot::Receiver<Settled>>;
+pub(crate) type Answers = Vec<Pending<Settled>>;
 
 /// Messages of locations; each path is its own number.
 pub(crate) fn messages(lengths: &[usize]) -> (VecDeque<Request>, Answers) {
@@ -16,7 +17,7 @@ pub(crate) fn messages(lengths: &[usize]) -> (VecDeque<Request>, Answers) {
                 number += 1;
                 Bytes::copy_from_slice(&number.to_be_bytes())
             });
-            let (reply, answer) = oneshot::channel();
+            let (reply, answer) = reply();
             (Request { rows: Rows::Locations(paths.collect()), reply }, answer)
         })
         .unzip()
@@ -35,7 +36,7 @@ fn whole_messages_up_to_the_limit_and_one_at_least() {
 #[test]
 fn methods_are_not_mixed() {
     let (mut waiting, _answers) = messages(&[2]);
-    let (reply, _answer) = oneshot::channel();
+    let (reply, _answer) = reply();
     waiting.push_back(Request { rows: Rows::Origins(Vec::new()), reply });
     assert_eq!(Batch::gather(&mut waiting, 100).map(|batch| batch.rows().len()), Some(2));
     assert_eq!(waiting.len(), 1);
@@ -54,7 +55,8 @@ fn each_message_hears_of_its_own_rows() {
     let batch = Batch::gather(&mut waiting, 100).unwrap();
     let refusal = |index| Refusal { index, reason: format!("{index}") };
     assert_eq!(batch.settle(vec![refusal(1), refusal(2), refusal(4)]), (2, 3));
-    let told: Vec<_> = answers.into_iter().map(|mut answer| answer.try_recv().unwrap()).collect();
+    let told: Vec<_> =
+        answers.into_iter().map(|mut answer| answer.try_recv().unwrap().expect("an answer")).collect();
     let told: Vec<_> = told
         .iter()
         .map(|settled| {

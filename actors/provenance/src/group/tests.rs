@@ -1,5 +1,6 @@
 //! Requests that share a transaction, and bad rows among good ones.
 
+use orchestrator_supervise::{Pending, reply};
 use std::time::Duration;
 
 use proptest::prelude::*;
@@ -10,10 +11,10 @@ use crate::{
     row::Sha1Git,
 };
 
-type Refused = oneshot::Receiver<Vec<Refusal>>;
+type Refused = Pending<Vec<Refusal>>;
 
 fn request(rows: Rows) -> (WriteRequest, Refused) {
-    let (reply, answer) = oneshot::channel();
+    let (reply, answer) = reply();
     (WriteRequest { rows, reply }, answer)
 }
 
@@ -65,7 +66,10 @@ fn whoever_is_not_at_fault_is_told_before_the_bad_row_is_given_up() {
         if rows.contains(&(id(1), None)) {
             tries += u32::from(rows.len() == 1);
             if tries == 2 {
-                assert!(answers[2].try_recv().unwrap().is_empty(), "the bad row is tried again after it");
+                assert!(
+                    answers[2].try_recv().unwrap().expect("an answer").is_empty(),
+                    "the bad row is tried again after it"
+                );
             }
             group.part_refused("no".to_owned(), |_| Instant::now());
         } else {
@@ -73,8 +77,11 @@ fn whoever_is_not_at_fault_is_told_before_the_bad_row_is_given_up() {
         }
     }
     assert_eq!(tries, TRIES);
-    assert!(answers[0].try_recv().unwrap().is_empty());
-    assert_eq!(answers[1].try_recv().unwrap(), [Refusal { index: 0, reason: "no".to_owned() }]);
+    assert!(answers[0].try_recv().unwrap().expect("an answer").is_empty());
+    assert_eq!(
+        answers[1].try_recv().unwrap().expect("an answer"),
+        [Refusal { index: 0, reason: "no".to_owned() }]
+    );
 }
 
 #[test]
@@ -97,14 +104,14 @@ fn a_refused_row_is_tried_again_after_a_pause_and_never_before_the_other_rows() 
     }
     assert_eq!(pauses, [1, 2].map(|pause| (Duration::from_millis(pause), 3)));
     assert!(group.is_settled());
-    assert_eq!(answer.try_recv().unwrap().len(), 1);
+    assert_eq!(answer.try_recv().unwrap().expect("an answer").len(), 1);
 }
 
 #[test]
 fn a_request_without_rows_is_stored() {
     let (request, mut answer) = request(Rows::Locations(Vec::new()));
     assert_eq!(Group::new(vec![request]).next_part(), None);
-    assert_eq!(answer.try_recv(), Ok(Vec::new()));
+    assert_eq!(answer.try_recv(), Ok(Some(Vec::new())));
 }
 
 #[test]
@@ -116,7 +123,10 @@ fn one_bad_row_among_many_costs_few_writes() {
     let (stored, writes) = write_all(&mut group, &[700]);
     assert_eq!(stored.len(), 999);
     assert!(writes <= 2 * 10 + TRIES as usize, "{writes}");
-    assert_eq!(answer.try_recv().unwrap(), [Refusal { index: 699, reason: "bad".to_owned() }]);
+    assert_eq!(
+        answer.try_recv().unwrap().expect("an answer"),
+        [Refusal { index: 699, reason: "bad".to_owned() }]
+    );
 }
 
 proptest! {
@@ -137,7 +147,7 @@ proptest! {
             stored.extend(write_all(&mut group, &bad).0);
         }
         for (batch, mut told) in batches.into_iter().zip(told) {
-            batch.settle(told.try_recv().unwrap());
+            batch.settle(told.try_recv().unwrap().expect("an answer"));
         }
         let total = lengths.iter().sum::<usize>() as u32;
         let expected: Vec<u32> = (1..=total).filter(|number| !bad.contains(number)).collect();
@@ -145,7 +155,7 @@ proptest! {
         prop_assert_eq!(stored, expected);
         let mut first = 1;
         for (length, mut answer) in lengths.iter().zip(answers) {
-            let settled = answer.try_recv().unwrap();
+            let settled = answer.try_recv().unwrap().expect("an answer");
             let refused: Vec<u32> = settled.refused.iter().map(|refusal| first + refusal.index).collect();
             let expected: Vec<u32> =
                 (first..first + *length as u32).filter(|number| bad.contains(number)).collect();

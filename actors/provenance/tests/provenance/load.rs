@@ -21,10 +21,9 @@ use orchestrator_provenance::{
     with_entrance,
 };
 use orchestrator_supervise::{
-    Strategy, SupervisorSpec, Tree,
+    Strategy, SupervisorSpec, Tree, reply,
     testing::{TestTree, eventually},
 };
-use tokio::sync::oneshot;
 
 use expected::{Held, Model};
 use rows::Load;
@@ -104,7 +103,7 @@ fn stores_every_row(name: &str, config: &ProvenanceConfig, kind: Kind, dump: imp
 async fn add_all(entrance: &Entrance, name: &str, calls: Vec<Rows>) {
     let ended = stream::iter(calls).map(async |rows| {
         let sent = rows.len() as u64;
-        let (reply, receipt) = oneshot::channel();
+        let (reply, receipt) = reply();
         entrance.add.tell(AddRows { rows, reply }).expect("room in the mailbox");
         let receipt = receipt.await.expect("a client").unwrap_or_else(|error| panic!("{name}: {error}"));
         assert_eq!((receipt.stored, receipt.refused), (sent, Vec::new()), "{name}");

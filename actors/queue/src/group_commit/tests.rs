@@ -3,8 +3,8 @@
 use std::{path::Path, time::Instant};
 
 use orchestrator_edge::Faults;
+use orchestrator_supervise::{Pending, reply};
 use orchestrator_supervise::{Root, Strategy, SupervisorSpec};
-use tokio::sync::oneshot::{self, error::TryRecvError};
 
 use super::*;
 use crate::{
@@ -131,8 +131,8 @@ impl Bench {
         self.group.turn(&mut self.store, false, &self.metrics, || 100)
     }
 
-    fn ready(&mut self) -> oneshot::Receiver<Option<Job>> {
-        let (reply, answer) = oneshot::channel();
+    fn ready(&mut self) -> Pending<Option<Job>> {
+        let (reply, answer) = reply();
         self.group.add_request(StoreRequest::Ready { reply });
         answer
     }
@@ -154,10 +154,10 @@ fn no_answer_leaves_before_its_commit() {
     for point in ["begin", "commit"] {
         bench.store.faults.arm(point, 1);
         assert!(bench.turn().is_err());
-        assert_eq!(answer.try_recv(), Err(TryRecvError::Empty), "answered although {point} failed");
+        assert_eq!(answer.try_recv(), Ok(None), "answered although {point} failed");
     }
     bench.turn().unwrap();
-    assert_eq!(answer.try_recv().unwrap().unwrap().attr_path, "a");
+    assert_eq!(answer.try_recv().unwrap().expect("an answer").unwrap().attr_path, "a");
 }
 
 #[test]
@@ -165,8 +165,8 @@ fn one_job_goes_to_one_of_a_group() {
     let mut bench = Bench::with_rows(&["a"]);
     let (mut one, mut two) = (bench.ready(), bench.ready());
     bench.turn().unwrap();
-    assert!(one.try_recv().unwrap().is_some());
-    assert_eq!(two.try_recv().unwrap(), None);
+    assert!(one.try_recv().unwrap().expect("an answer").is_some());
+    assert_eq!(two.try_recv().unwrap().expect("an answer"), None);
 }
 
 #[test]
@@ -174,16 +174,16 @@ fn an_asker_that_went_away_gets_no_job_but_its_done_counts() {
     let mut bench = Bench::with_rows(&["a", "b"]);
     let mut first = bench.ready();
     bench.turn().unwrap();
-    let job = first.try_recv().unwrap().unwrap();
+    let job = first.try_recv().unwrap().expect("an answer").unwrap();
     bench.group.add_request(StoreRequest::Delivered(job.handout));
-    let (reply, gone) = oneshot::channel();
+    let (reply, gone) = reply();
     drop(gone);
     bench.group.add_request(StoreRequest::Done { attr_path: job.attr_path.clone(), exit_code: 3, reply });
     bench.turn().unwrap();
     assert_eq!((bench.metrics.finished.get(), bench.metrics.jobs.get()), (1, 1));
     let mut next = bench.ready();
     bench.turn().unwrap();
-    assert_ne!(next.try_recv().unwrap().unwrap().attr_path, job.attr_path);
+    assert_ne!(next.try_recv().unwrap().expect("an answer").unwrap().attr_path, job.attr_path);
 }
 
 #[test]
@@ -191,14 +191,14 @@ fn an_unread_reply_is_taken_back_while_its_notice_waits() {
     let mut bench = Bench::with_rows(&["a"]);
     let mut answer = bench.ready();
     bench.turn().unwrap();
-    let handout = answer.try_recv().unwrap().unwrap().handout;
+    let handout = answer.try_recv().unwrap().expect("an answer").unwrap().handout;
     bench.group.add_request(StoreRequest::Delivered(handout));
     bench.group.add_request(StoreRequest::Undo(handout));
     bench.turn().unwrap();
     assert_eq!(bench.metrics.undone.get(), 1);
     let mut again = bench.ready();
     bench.turn().unwrap();
-    assert_eq!(again.try_recv().unwrap().unwrap().attr_path, "a");
+    assert_eq!(again.try_recv().unwrap().expect("an answer").unwrap().attr_path, "a");
 }
 
 #[test]
@@ -206,8 +206,8 @@ fn a_new_incarnation_takes_back_what_nobody_received() {
     let mut bench = Bench::with_rows(&["a", "b"]);
     let (mut one, mut two) = (bench.ready(), bench.ready());
     bench.turn().unwrap();
-    let received = one.try_recv().unwrap().unwrap();
-    let lost = two.try_recv().unwrap().unwrap();
+    let received = one.try_recv().unwrap().expect("an answer").unwrap();
+    let lost = two.try_recv().unwrap().expect("an answer").unwrap();
     let mut next = GroupCommit::new();
     // The notice of the first was still on its way when the store died.
     next.add_request(StoreRequest::Delivered(received.handout));
@@ -218,7 +218,7 @@ fn a_new_incarnation_takes_back_what_nobody_received() {
     bench.ingest(IngestOp::Reconciled);
     let mut again = bench.ready();
     bench.turn().unwrap();
-    assert_eq!(again.try_recv().unwrap().unwrap().attr_path, lost.attr_path);
+    assert_eq!(again.try_recv().unwrap().expect("an answer").unwrap().attr_path, lost.attr_path);
 }
 
 #[test]
@@ -227,10 +227,10 @@ fn nobody_is_answered_before_the_directory_was_worked_in() {
     let mut answer = bench.ready();
     bench.ingest(IngestOp::UpsertRun { run: run(), complete: false });
     bench.ingest(rows(&["a"]));
-    assert_eq!(answer.try_recv(), Err(TryRecvError::Empty));
+    assert_eq!(answer.try_recv(), Ok(None));
     bench.ingest(IngestOp::Reconciled);
     bench.turn().unwrap();
-    assert!(answer.try_recv().unwrap().is_some());
+    assert!(answer.try_recv().unwrap().expect("an answer").is_some());
 }
 
 #[test]
@@ -243,7 +243,7 @@ fn workers_are_served_while_ingest_has_no_space() {
         // One of two turns is the ingest's, and fails; the other one is the worker's.
         let turns = [bench.turn().is_ok(), bench.turn().is_ok()];
         assert_eq!(turns.iter().filter(|ok| **ok).count(), 1, "{turns:?}");
-        assert_eq!(answer.try_recv().unwrap().map(|job| job.attr_path).as_deref(), job);
+        assert_eq!(answer.try_recv().unwrap().expect("an answer").map(|job| job.attr_path).as_deref(), job);
     }
     while !bench.group.takes_ingest() {
         bench.turn().unwrap();
@@ -280,11 +280,11 @@ fn while_paused_every_worker_hears_nojobs_and_done_counts() {
     let mut bench = Bench::with_rows(&["a", "b"]);
     let mut first = bench.ready();
     bench.turn().unwrap();
-    let job = first.try_recv().unwrap().unwrap();
-    let (reply, mut answer) = oneshot::channel();
+    let job = first.try_recv().unwrap().expect("an answer").unwrap();
+    let (reply, mut answer) = reply();
     bench.group.add_request(StoreRequest::Done { attr_path: job.attr_path, exit_code: 0, reply });
     bench.group.turn(&mut bench.store, true, &bench.metrics, || 100).unwrap();
-    assert_eq!(answer.try_recv().unwrap(), None);
+    assert_eq!(answer.try_recv().unwrap().expect("an answer"), None);
     assert_eq!(bench.metrics.finished.get(), 1);
 }
 

@@ -10,11 +10,8 @@ use std::{
     time::Duration,
 };
 
-use orchestrator_supervise::{ChildSpec, Outbox, Shutdown, inbox};
-use tokio::{
-    sync::{Semaphore, oneshot},
-    time::timeout,
-};
+use orchestrator_supervise::{AskError, ChildSpec, Outbox, Shutdown, inbox, reply};
+use tokio::sync::Semaphore;
 
 use super::{
     error::{FaktoryError, PushError, Pushed},
@@ -63,7 +60,7 @@ struct Way {
 /// The outcome of a batch, once it is known.
 #[derive(Debug)]
 pub struct Pending {
-    outcome: Option<oneshot::Receiver<Result<Pushed, PushError>>>,
+    outcome: Option<orchestrator_supervise::Pending<Result<Pushed, PushError>>>,
     claimed: Arc<AtomicBool>,
 }
 
@@ -107,7 +104,7 @@ impl Faktory {
     /// batch whose [`Pending`] is dropped before its turn is not sent.
     pub async fn submit(&self, connection: usize, batch: Batch) -> Pending {
         let way = &self.lanes[connection % self.lanes.len()];
-        let (tell, outcome) = oneshot::channel();
+        let (tell, outcome) = reply();
         let claimed = Arc::new(AtomicBool::new(false));
         let pending = Pending { outcome: Some(outcome), claimed: claimed.clone() };
         let size = u32::try_from(batch.bytes()).unwrap_or(u32::MAX).min(way.bytes);
@@ -139,16 +136,12 @@ impl Faktory {
     /// # Errors
     /// [`FaktoryError`]; also at once while the server is away.
     pub async fn info(&self) -> Result<Reading, FaktoryError> {
-        let (tell, answer) = oneshot::channel();
-        if self.lanes[0].questions.tell(tell).is_err() {
-            return Err(FaktoryError::Lost("too many questions wait for an answer".to_owned()));
-        }
-        match timeout(self.patience, answer).await {
-            Ok(Ok(info)) => info,
-            Ok(Err(_gone)) => {
-                Err(FaktoryError::Lost("the connection's child ended before the answer".to_owned()))
-            }
-            Err(_elapsed) => Err(FaktoryError::Lost(format!("no answer within {:?}", self.patience))),
+        let lost = |text: String| Err(FaktoryError::Lost(text));
+        match self.lanes[0].questions.ask(|reply| reply, self.patience).await {
+            Ok(info) => info,
+            Err(AskError::Full(_)) => lost("too many questions wait for an answer".to_owned()),
+            Err(AskError::Lost) => lost("the connection's child ended before the answer".to_owned()),
+            Err(AskError::TimedOut(patience)) => lost(format!("no answer within {patience:?}")),
         }
     }
 }

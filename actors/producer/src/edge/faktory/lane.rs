@@ -11,9 +11,9 @@ use std::{
 };
 
 use orchestrator_edge::Reconnect;
-use orchestrator_supervise::{Backoff, Factory, Inbox, InboxSlot, StartCx, metrics};
+use orchestrator_supervise::{Backoff, Factory, Inbox, InboxSlot, Reply, StartCx, metrics};
 use tokio::{
-    sync::{OwnedSemaphorePermit, oneshot},
+    sync::OwnedSemaphorePermit,
     time::{Instant, sleep},
 };
 
@@ -32,14 +32,14 @@ const RETRY: Backoff = Backoff { first: Duration::from_millis(50), max: Duration
 #[derive(Debug)]
 pub(super) struct Parcel {
     pub(super) command: Command,
-    pub(super) outcome: oneshot::Sender<Result<Pushed, PushError>>,
+    pub(super) outcome: Reply<Result<Pushed, PushError>>,
     /// Taken by who comes first: the connection that sends it, or the sender that does not want that any more.
     pub(super) claimed: Arc<AtomicBool>,
     pub(super) _room: OwnedSemaphorePermit,
 }
 
 /// Somebody who wants to know queues and sets.
-pub(super) type Question = oneshot::Sender<Result<Reading, FaktoryError>>;
+pub(super) type Question = Reply<Result<Reading, FaktoryError>>;
 
 /// What a lane is fed through.
 #[derive(Debug, Clone)]

@@ -1,9 +1,9 @@
 //! Calls of clients: what is sent, what comes back, how long it may take (contract §7).
 
+use orchestrator_supervise::Reply;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::sync::oneshot;
 
 use crate::{call::CallError, method::Exchange};
 
@@ -13,7 +13,7 @@ pub struct Call {
     /// What is sent; each message's items belong to one method and range.
     pub messages: Vec<Outgoing>,
     /// Where the end is told: how many items are stored, which is all of them, or why it is not known that they are.
-    pub reply: oneshot::Sender<Result<u64, CallError>>,
+    pub reply: Reply<Result<u64, CallError>>,
 }
 
 /// One message of a call.

@@ -175,15 +175,16 @@ impl Desk {
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
-    use tokio::sync::oneshot;
+
+    use orchestrator_supervise::{Pending, reply};
 
     use super::*;
     use crate::method::Exchange;
 
-    type Told = oneshot::Receiver<Result<u64, CallError>>;
+    type Told = Pending<Result<u64, CallError>>;
 
     fn admit(desk: &mut Desk, items: &[u32], now: Instant) -> Told {
-        let (reply, told) = oneshot::channel();
+        let (reply, told) = reply();
         let message = |&items: &u32| Outgoing {
             exchange: Exchange::Origin,
             routing_key: "origin_add.unknown.0".to_owned(),
@@ -203,17 +204,17 @@ mod tests {
         let (mut desk, now) = (Desk::new(Patience::default()), Instant::now());
         let (mut exact, mut over, mut empty) =
             (admit(&mut desk, &[3, 2], now), admit(&mut desk, &[1], now), admit(&mut desk, &[], now));
-        assert_eq!(empty.try_recv(), Ok(Ok(0)));
+        assert_eq!(empty.try_recv(), Ok(Some(Ok(0))));
         assert_eq!((desk.calls(), desk.bytes()), (2, 15));
         let ids = sent(&mut desk);
         assert!(ids[0] == ids[1] && ids[1] != ids[2] && ids[0].len() == 36 && &ids[0][14..15] == "4");
         desk.respond(&ids[0], 4, now);
         desk.respond("another's", 4, now);
-        assert!(exact.try_recv().is_err());
+        assert_eq!(exact.try_recv(), Ok(None));
         desk.respond(&ids[0], 1, now);
         desk.respond(&ids[2], 2, now);
-        assert_eq!(exact.try_recv(), Ok(Ok(5)));
-        assert_eq!(over.try_recv(), Ok(Err(CallError::TooManyAcks { received: 2, expected: 1 })));
+        assert_eq!(exact.try_recv(), Ok(Some(Ok(5))));
+        assert_eq!(over.try_recv(), Ok(Some(Err(CallError::TooManyAcks { received: 2, expected: 1 }))));
         assert_eq!((desk.calls(), desk.bytes()), (0, 0));
     }
 
@@ -228,9 +229,9 @@ mod tests {
         assert!(new.len() == 2 && new[0] != old[0]);
         desk.respond(&old[0], 2, now);
         desk.respond(&new[0], 2, now);
-        assert!(told.try_recv().is_err(), "3 of before and 2 of now are not all");
+        assert_eq!(told.try_recv(), Ok(None), "3 of before and 2 of now are not all");
         desk.respond(&new[0], 3, now);
-        assert_eq!(told.try_recv(), Ok(Ok(5)));
+        assert_eq!(told.try_recv(), Ok(Some(Ok(5))));
     }
 
     #[test]
@@ -240,7 +241,7 @@ mod tests {
         let mut new = admit(&mut desk, &[1], now);
         let ids = sent(&mut desk);
         desk.unroutable(&ids[0], key, b"12345", now);
-        assert_eq!(new.try_recv(), Ok(Err(CallError::Unroutable(key.to_owned()))));
+        assert_eq!(new.try_recv(), Ok(Some(Err(CallError::Unroutable(key.to_owned())))));
         let mut shaken = admit(&mut desk, &[1], now);
         desk.start_again();
         let ids = sent(&mut desk);
@@ -250,7 +251,7 @@ mod tests {
         assert_eq!(desk.expire(now + SEND_AGAIN), 0);
         assert_eq!(sent(&mut desk), ids);
         desk.respond(&ids[0], 1, now);
-        assert_eq!(shaken.try_recv(), Ok(Ok(1)));
+        assert_eq!(shaken.try_recv(), Ok(Some(Ok(1))));
     }
 
     #[test]
@@ -261,7 +262,7 @@ mod tests {
         let ids = sent(&mut desk);
         assert_eq!((ids.len(), desk.calls(), desk.bytes()), (1, 1, 5));
         desk.respond(&ids[0], 1, now);
-        assert_eq!(held.try_recv(), Ok(Ok(1)));
+        assert_eq!(held.try_recv(), Ok(Some(Ok(1))));
     }
 
     #[test]
@@ -275,7 +276,7 @@ mod tests {
         assert_eq!((desk.expire(after(109)), desk.start_again()), (0, 1));
         assert_eq!(desk.expire(after(110)), 1);
         let waited = std::time::Duration::from_secs(60);
-        assert_eq!(told.try_recv(), Ok(Err(CallError::TimedOut { received: 0, expected: 2, waited })));
+        assert_eq!(told.try_recv(), Ok(Some(Err(CallError::TimedOut { received: 0, expected: 2, waited }))));
         assert_eq!(desk.next_deadline(), None);
         assert!(sent(&mut desk).is_empty(), "a call that ended sends nothing more");
     }

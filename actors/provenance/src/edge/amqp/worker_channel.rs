@@ -26,8 +26,8 @@ use lapin::{
     types::{FieldTable, ShortString},
 };
 use orchestrator_edge::amqp::{AmqpError, Session, answer};
-use orchestrator_supervise::{StopToken, sanitize};
-use tokio::{sync::oneshot, time::sleep};
+use orchestrator_supervise::{Pending, StopToken, reply, sanitize};
+use tokio::time::sleep;
 
 use super::{
     consumer_context::ConsumerContext, dead_letter::RefusedItems, ledger::Ledger, topology::declare_worker,
@@ -80,7 +80,7 @@ struct InHand {
 /// Gives the delivery back with what became of it; without, when its worker ended before it was done.
 struct Waiting {
     in_hand: Option<InHand>,
-    reply: oneshot::Receiver<Settled>,
+    reply: Pending<Settled>,
 }
 
 impl Future for Waiting {
@@ -196,7 +196,7 @@ impl WorkerChannel {
             routing_key: delivery.routing_key,
             properties: delivery.properties,
         };
-        let (reply, settled) = oneshot::channel();
+        let (reply, settled) = reply();
         self.in_hand.push(Waiting { in_hand: Some(in_hand), reply: settled });
         if decoded.rows.is_empty() {
             // Nothing to store: the worker has no part in it. The receiver is in hand, so it is heard.

@@ -4,9 +4,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use orchestrator_supervise::{
-    ChildSpec, Factory, Outbox, Strategy, SupervisorSpec, inbox, testing::TestTree,
+    ChildSpec, Factory, Outbox, Pending, Strategy, SupervisorSpec, inbox, reply, testing::TestTree,
 };
-use tokio::sync::oneshot;
 
 use super::*;
 use crate::{
@@ -53,9 +52,9 @@ impl Store for Refusing {
     }
 }
 
-fn request(numbers: impl IntoIterator<Item = u32>) -> (WriteRequest, oneshot::Receiver<Vec<Refusal>>) {
+fn request(numbers: impl IntoIterator<Item = u32>) -> (WriteRequest, Pending<Vec<Refusal>>) {
     let paths = numbers.into_iter().map(|number| Bytes::copy_from_slice(&number.to_be_bytes()));
-    let (reply, answer) = oneshot::channel();
+    let (reply, answer) = reply();
     (WriteRequest { rows: Rows::Locations(paths.collect()), reply }, answer)
 }
 

@@ -10,12 +10,13 @@ use orchestrator_provenance::{
     edge::amqp::{Call, Outgoing, Patience, Publication, Topology, client},
     policy::{self, Worker},
 };
-use orchestrator_supervise::{ChildSpec, Outbox, Strategy, SupervisorSpec, Tree, inbox, testing::TestTree};
-use tokio::sync::oneshot;
+use orchestrator_supervise::{
+    ChildSpec, Outbox, Pending, Strategy, SupervisorSpec, Tree, inbox, reply, testing::TestTree,
+};
 
 use super::house::*;
 
-type Told = oneshot::Receiver<Result<u64, CallError>>;
+type Told = Pending<Result<u64, CallError>>;
 
 /// `spec` with a child `client`.
 pub(crate) fn with_client(
@@ -34,7 +35,7 @@ fn nobody() -> SupervisorSpec {
 
 /// A call with a message of `rows` contents to each of `ranges`.
 pub(crate) fn call(ranges: &[u8], rows: u8) -> (Call, Told) {
-    let (reply, told) = oneshot::channel();
+    let (reply, told) = reply();
     let message = |&range: &u8| Outgoing {
         exchange: worker(range).exchange,
         routing_key: format!("content_add.unknown.{range:x}"),
@@ -167,7 +168,7 @@ fn a_stop_fails_what_is_not_answered_in_time() {
         calls.tell(open).unwrap();
         end = Some((house.request().await, open_told));
     });
-    assert_eq!(end.unwrap().1.try_recv(), Ok(Err(CallError::Stopping)));
+    assert_eq!(end.unwrap().1.try_recv(), Ok(Some(Err(CallError::Stopping))));
 }
 
 /// All workers, many calls at a time. The rate is printed, not judged.

@@ -1,5 +1,6 @@
 //! What a store holds, as its reader tells it.
 
+use orchestrator_supervise::reply;
 use std::{collections::BTreeMap, time::Duration};
 
 use orchestrator_provenance::{
@@ -9,7 +10,6 @@ use orchestrator_provenance::{
     row::Sha1Git,
     store::{Found, Question},
 };
-use tokio::sync::oneshot;
 
 use super::expected::{Held, Id};
 
@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 const ASKED: usize = 10_000;
 
 async fn ask(entrance: &Entrance, question: Question) -> Found {
-    let (reply, answer) = oneshot::channel();
+    let (reply, answer) = reply();
     entrance.ask.tell(ReadRequest { question, reply }).expect("room for a question");
     let answer = tokio::time::timeout(PATIENCE, answer).await.expect("an answer in time");
     answer.expect("a reader").expect("an answer")

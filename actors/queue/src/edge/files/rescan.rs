@@ -6,7 +6,7 @@ use std::{
     time::Instant,
 };
 
-use tokio::sync::oneshot;
+use orchestrator_supervise::reply;
 
 use super::{
     agenda::Timer,
@@ -74,7 +74,7 @@ impl Reader {
     }
 
     fn known_runs(&mut self) -> Result<Option<HashMap<RunId, bool>>, Stopped> {
-        let (reply, answer) = oneshot::channel();
+        let (reply, answer) = reply();
         self.send(IngestOp::KnownRuns { reply })?;
         let wait = async {
             tokio::select! {

@@ -3,11 +3,10 @@
 use std::{io, sync::Arc, time::Duration};
 
 use orchestrator_edge::Slot;
-use orchestrator_supervise::{Outbox, Vitals, metrics};
+use orchestrator_supervise::{Outbox, Pending, Vitals, metrics, reply};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::UnixStream,
-    sync::oneshot,
     time::timeout,
 };
 
@@ -134,7 +133,7 @@ impl Conversation {
     }
 
     async fn answer(&mut self, request: Request) -> Result<(), End> {
-        let (reply, answer) = oneshot::channel();
+        let (reply, answer) = reply();
         let request = match request {
             Request::Ready => StoreRequest::Ready { reply },
             Request::Done { attr_path, exit_code } => StoreRequest::Done { attr_path, exit_code, reply },
@@ -183,14 +182,14 @@ impl Conversation {
 /// A request in work. If its connection is dropped meanwhile, a job that was handed out for it goes back.
 struct InHand<'a> {
     shared: &'a Shared,
-    answer: oneshot::Receiver<Option<Job>>,
+    answer: Pending<Option<Job>>,
     handout: Option<HandoutId>,
 }
 
 impl Drop for InHand<'_> {
     fn drop(&mut self) {
         self.answer.close();
-        let unread = self.answer.try_recv().ok().flatten().map(|job| job.handout);
+        let unread = self.answer.try_recv().ok().flatten().flatten().map(|job| job.handout);
         if let Some(handout) = self.handout.or(unread) {
             // Full or gone: then the hand-out is undone at the next start, like after a crash.
             self.shared.metrics.undelivered.add(1);

@@ -7,12 +7,12 @@ use orchestrator_queue::{
     messages::StoreRequest,
     storage::{HandoutId, Job},
 };
+use orchestrator_supervise::Reply;
 use orchestrator_supervise::{Inbox, Origin, Received, StopToken, Verb};
-use tokio::sync::oneshot;
 
 use super::house::{DEADLINE, House, Store, eventually, service};
 
-type Reply = oneshot::Sender<Option<Job>>;
+type JobReply = Reply<Option<Job>>;
 
 fn next(requests: &mut Inbox<StoreRequest>) -> StoreRequest {
     match requests.recv_blocking(&StopToken::new(), Some(Instant::now() + DEADLINE)) {
@@ -21,7 +21,7 @@ fn next(requests: &mut Inbox<StoreRequest>) -> StoreRequest {
     }
 }
 
-fn next_reply(requests: &mut Inbox<StoreRequest>) -> Reply {
+fn next_reply(requests: &mut Inbox<StoreRequest>) -> JobReply {
     match next(requests) {
         StoreRequest::Ready { reply } | StoreRequest::Done { reply, .. } => reply,
         other => panic!("not a request of a worker: {other:?}"),

@@ -9,9 +9,9 @@ use std::{
 };
 
 use orchestrator_queue::{edge::worker_socket::Service, messages::StoreRequest, storage::Job};
+use orchestrator_supervise::reply;
 use orchestrator_supervise::{Received, StopToken};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use tokio::sync::oneshot;
 
 use super::house::{Client, DEADLINE, House, Store, eventually, service};
 
@@ -116,7 +116,7 @@ fn each_connection_has_one_request_in_work() {
     assert_eq!(of_other, "DONE", "the flood had its turn and waits for its answer");
     for _ in 1..REQUESTS {
         for (who, waits) in [("READY", &mut flood_waits), ("DONE", &mut other_waits)] {
-            let (nobody, _) = oneshot::channel::<Option<Job>>();
+            let (nobody, _) = reply::<Option<Job>>();
             std::mem::replace(waits, nobody).send(None).expect("its connection waits");
             let (asks, reply) = next();
             assert_eq!(asks, who, "only who was answered asks again");
