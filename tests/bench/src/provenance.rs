@@ -26,7 +26,6 @@ use orchestrator_provenance::{
 };
 use orchestrator_supervise::{ChildSpec, Outbox, Root, Strategy, SupervisorSpec, inbox};
 use serde_json::{Value, json};
-use tokio::sync::oneshot;
 
 /// Rows of a statement of the calibration.
 const STATEMENT: usize = 1_000;
@@ -195,7 +194,7 @@ async fn call(calls: &Outbox<Call>, rows: Rows) -> Result<()> {
             })
             .collect::<Vec<_>>()
     });
-    let (reply, answer) = oneshot::channel();
+    let (reply, answer) = orchestrator_supervise::reply();
     calls.send(Call { messages: messages.collect(), reply }).await.map_err(|error| anyhow!("{error}"))?;
     let stored = answer.await??;
     if stored != expected {
