@@ -215,5 +215,5 @@ async fn publish(calls: &Outbox<Call>, messages: Vec<Outgoing>) -> Result<Receip
     Ok(Receipt { stored, refused: Vec::new() })
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "sqlite"))]
 mod tests;

@@ -17,6 +17,7 @@ use crate::{
         statsd::Statsd,
         stores,
     },
+    error::ProvenanceError,
     messages::ReadRequest,
     rmq_client::RmqClient,
     stopwatch::Sample,
@@ -36,9 +37,9 @@ const UNLIMITED: Duration = Duration::from_secs(365 * 24 * 3_600);
 /// The broker's url cannot be used, or a variable of statsd.
 pub(crate) fn client_spec(
     config: &ProvenanceConfig,
-) -> Result<(Recipient<ConsoleRequest>, ChildSpec), String> {
+) -> Result<(Recipient<ConsoleRequest>, ChildSpec), ProvenanceError> {
     let (reads, reads_slot) = inbox(READS);
-    let reader = ChildSpec::worker("reader", stores::reader(config, &reads_slot));
+    let reader = ChildSpec::worker("reader", stores::reader(config, &reads_slot)?);
     let tree = SupervisorSpec::new(Strategy::RestForOne).limits(Limits::LEAF).child(reader);
     let (client, tree) = attach(tree, config, None, reads, UNLIMITED)?;
     Ok((client.recipient(), ChildSpec::supervisor("provenance", tree).placement(Placement::Dedicated)))
@@ -51,9 +52,11 @@ pub(crate) fn attach(
     workers: Option<Workers>,
     reads: Outbox<ReadRequest>,
     limit: Duration,
-) -> Result<(Mailbox<RmqClient>, SupervisorSpec), String> {
+) -> Result<(Mailbox<RmqClient>, SupervisorSpec), ProvenanceError> {
     let mut statsd = None;
-    if let Some(target) = Statsd::from_variables(|name| std::env::var(name).ok())? {
+    if let Some(target) =
+        Statsd::from_variables(|name| std::env::var(name).ok()).map_err(ProvenanceError::Config)?
+    {
         let (samples, child) = target.child_spec();
         statsd = Some(samples);
         tree = tree.child(child);
@@ -78,10 +81,11 @@ pub(crate) fn attach(
 }
 
 /// The broker, as it lists this connection.
-pub(crate) fn broker(config: &ProvenanceConfig, name: &str) -> Result<Broker, String> {
+pub(crate) fn broker(config: &ProvenanceConfig, name: &str) -> Result<Broker, ProvenanceError> {
     let config = &config.amqp;
-    let broker = Broker::with_authorities(&config.target()?, name, config.ca_file.as_deref());
-    broker.map_err(|error| format!("provenance.amqp: {error}"))
+    let url = config.target().map_err(ProvenanceError::Config)?;
+    let broker = Broker::with_authorities(&url, name, config.ca_file.as_deref());
+    broker.map_err(|error| ProvenanceError::Config(format!("provenance.amqp: {error}")))
 }
 
 fn publication(config: &ProvenanceConfig, statsd: Option<Outbox<Sample>>) -> Publication {

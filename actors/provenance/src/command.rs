@@ -11,7 +11,8 @@ use self::{
     import::ImportArguments,
     storage::{Storage, SwhConfig, Wishes},
 };
-use crate::edge::postgres::{self, Flavor};
+#[cfg(feature = "postgres")]
+use crate::{edge::postgres, flavor::Flavor};
 
 /// Add provenance rows and ask for them.
 #[derive(Debug, Clone, Subcommand)]
@@ -22,6 +23,7 @@ pub enum ProvenanceCommand {
     ///
     /// Example: orchestrator provenance import rows.jsonl
     Import(ImportArguments),
+    #[cfg(feature = "postgres")]
     /// Make the tables in an empty PostgreSQL database, as the original's schema version 1 has them
     ///
     /// What is there already is left as it is; a database of another flavor or version is refused.
@@ -95,6 +97,7 @@ pub enum ProvenanceCommand {
 }
 
 /// A database to be made ready.
+#[cfg(feature = "postgres")]
 #[derive(Debug, Clone, clap::Args)]
 #[group(skip)]
 pub struct InitArguments {
@@ -109,6 +112,7 @@ pub struct InitArguments {
     flavor: Flavor,
 }
 
+#[cfg(feature = "postgres")]
 /// Makes the tables. Talks to the database, not to a running instance.
 async fn init(arguments: &InitArguments) -> Result<String, CommandError> {
     let InitArguments { dsn, dsn_file, flavor } = arguments;
@@ -129,6 +133,7 @@ async fn init(arguments: &InitArguments) -> Result<String, CommandError> {
 pub(crate) async fn run(command: &ProvenanceCommand, context: &mut Context<'_>) -> Result<(), CommandError> {
     let (verb, args, form, swh) = match command {
         ProvenanceCommand::Import(arguments) => return import::run(arguments, context).await,
+        #[cfg(feature = "postgres")]
         ProvenanceCommand::Init(arguments) => {
             let text = init(arguments).await?;
             return context.print(&text);

@@ -2,14 +2,14 @@
 
 mod stores;
 
-use std::path::PathBuf;
+use std::{fmt, path::PathBuf};
 
 use orchestrator_edge::{amqp::Broker, secret};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    edge::{self, amqp::Topology},
+    edge::amqp::Topology,
     method::Exchange,
     policy::{RangeSet, Ranges, Routing, Worker},
 };
@@ -137,6 +137,27 @@ pub enum WriterKind {
     Mongodb,
 }
 
+impl WriterKind {
+    /// Tells whether this build has the store.
+    pub fn is_built(self) -> bool {
+        match self {
+            Self::Sqlite => cfg!(feature = "sqlite"),
+            Self::Postgres => cfg!(feature = "postgres"),
+            Self::Mongodb => cfg!(feature = "mongodb"),
+        }
+    }
+}
+
+impl fmt::Display for WriterKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Sqlite => "sqlite",
+            Self::Postgres => "postgres",
+            Self::Mongodb => "mongodb",
+        })
+    }
+}
+
 impl ProvenanceConfig {
     /// What a schema cannot say: everything that the operator has to change. The texts begin with `section.key = value`.
     pub fn check(&self) -> Vec<String> {
@@ -159,50 +180,51 @@ impl ProvenanceConfig {
                 self.ranges
             ));
         }
-        wrong.extend(self.check_addresses());
+        wrong.extend(self.check_edges());
         if self.amqp.url.contains('@') && !self.amqp.url.contains("//guest:guest@") {
             wrong.push(format!("provenance.amqp.url = ..: {}", stores::hide("url_file")));
         }
-        wrong.extend(self.postgres.check().map(|reason| format!("provenance.postgres.dsn = ..: {reason}")));
-        wrong.extend(self.mongodb.check().map(|reason| format!("provenance.mongodb.uri = ..: {reason}")));
+        if self.postgres.names_password() {
+            wrong.push(format!("provenance.postgres.dsn = ..: {}", stores::hide("dsn_file")));
+        }
+        if self.mongodb.names_password() {
+            wrong.push(format!("provenance.mongodb.uri = ..: {}", stores::hide("uri_file")));
+        }
         wrong
     }
 
-    /// Addresses that are none. Files that hold one are read when it runs. The texts begin with `section.key = ..` and do not repeat
-    /// an address, which may hold a password.
-    pub fn check_addresses(&self) -> Vec<String> {
-        let Self { amqp, postgres, mongodb, .. } = self;
-        let checks = [
-            (
-                amqp.url_file.is_some() || Broker::new(&amqp.url, "").is_ok(),
-                "amqp.url = ..: this is no address of a broker: write amqp://HOST:PORT/VHOST, or amqps:// for TLS",
-            ),
-            (
-                postgres.dsn_file.is_some() || edge::postgres::is_address(&postgres.dsn),
-                "postgres.dsn = ..: this is no address of a database: write postgresql://USER@HOST:PORT/NAME, or host=HOST dbname=NAME",
-            ),
-            (
-                mongodb.uri_file.is_some() || orchestrator_edge::mongodb::check_address(&mongodb.uri).is_ok(),
-                "mongodb.uri = ..: this is no address of a database: write mongodb://HOST:PORT",
-            ),
-        ];
-        checks.iter().filter(|(fits, _)| !fits).map(|(_, text)| format!("provenance.{text}")).collect()
+    /// Checks that this build has the store and the transport, and that each address can be read. Files that hold an address are
+    /// read when it is used. The texts begin with `section.key = ..` and do not repeat an address, which may hold a password.
+    pub fn check_edges(&self) -> Vec<String> {
+        let Self { amqp, .. } = self;
+        let mut wrong = Vec::new();
+        if !self.writer.kind.is_built() {
+            let kind = self.writer.kind;
+            wrong.push(format!(
+                "provenance.writer.kind = {kind}: this build has no such store: build with the feature provenance-{kind}, or choose another"
+            ));
+        }
+        if self.transport == Transport::Embedded && !WriterKind::Sqlite.is_built() {
+            let advice = "build with the feature provenance-sqlite, or set transport = \"amqp\"";
+            wrong.push(format!(
+                "provenance.transport = embedded: this build has no SQLite, which keeps the rows that cannot be stored: {advice}"
+            ));
+        }
+        if amqp.url_file.is_none() && Broker::new(&amqp.url, "").is_err() {
+            let advice = "write amqp://HOST:PORT/VHOST, or amqps:// for TLS";
+            wrong.push(format!("provenance.amqp.url = ..: this is no address of a broker: {advice}"));
+        }
+        #[cfg(feature = "postgres")]
+        wrong.extend(self.postgres.check().map(|reason| format!("provenance.postgres.dsn = ..: {reason}")));
+        #[cfg(feature = "mongodb")]
+        wrong.extend(self.mongodb.check().map(|reason| format!("provenance.mongodb.uri = ..: {reason}")));
+        wrong
     }
 
     /// The workers of this process, in the order of the pool.
     pub fn workers(&self) -> impl Iterator<Item = Worker> {
         let ranges = Ranges::new(self.ranges);
         self.exchange_ranges.set().fold(ranges, |all, (exchange, own)| all.with(exchange, own)).workers()
-    }
-
-    /// For a person at a terminal: how to add first rows.
-    pub fn greeting(&self) -> String {
-        let store = match self.writer.kind {
-            WriterKind::Sqlite => self.sqlite.path.display().to_string(),
-            WriterKind::Postgres => self.postgres.endpoint(),
-            WriterKind::Mongodb => self.mongodb.endpoint(),
-        };
-        format!("  provenance  {store}\n          first rows:   orchestrator provenance import FILE.jsonl\n")
     }
 }
 
@@ -266,7 +288,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_address_is_told_and_not_repeated() {
+    fn a_store_that_the_build_lacks_is_refused() {
+        for kind in [WriterKind::Sqlite, WriterKind::Postgres, WriterKind::Mongodb] {
+            let mut config = ProvenanceConfig { transport: Transport::Amqp, ..ProvenanceConfig::default() };
+            config.writer.kind = kind;
+            let refused = config.check();
+            if kind.is_built() {
+                assert_eq!(refused, Vec::<String>::new(), "{kind}");
+            } else {
+                assert!(refused.concat().contains(&format!("the feature provenance-{kind}")), "{refused:?}");
+            }
+        }
+        let embedded = ProvenanceConfig::default().check().concat();
+        assert_eq!(embedded.contains("provenance.transport"), !WriterKind::Sqlite.is_built(), "{embedded}");
+    }
+
+    #[cfg(all(feature = "mongodb", feature = "postgres"))]
+    #[test]
+    fn an_unreadable_address_is_refused_and_not_repeated() {
         let config = |address: &str| {
             let mut config = ProvenanceConfig::default();
             config.amqp.url = address.to_owned();
@@ -276,15 +315,15 @@ mod tests {
         };
         for address in ["nonsense", "S3CR3T://u:S3CR3T@h", "mongodb:/S3CR3T", "amqp://S3CR3T:x:y"] {
             let mut config = config(address);
-            let told = config.check_addresses();
+            let told = config.check_edges();
             assert_eq!(told.len(), 3, "{address}: {told:?}");
             assert!(!told.concat().contains("S3CR3T"), "{told:?}");
             config.amqp.url_file = Some("/run/url".into());
             config.postgres.dsn_file = Some("/run/dsn".into());
             config.mongodb.uri_file = Some("/run/uri".into());
-            assert_eq!(config.check_addresses(), Vec::<String>::new(), "the files count");
+            assert_eq!(config.check_edges(), Vec::<String>::new(), "the files count");
         }
-        assert_eq!(ProvenanceConfig::default().check_addresses(), Vec::<String>::new());
+        assert_eq!(ProvenanceConfig::default().check_edges(), Vec::<String>::new());
     }
 
     #[test]

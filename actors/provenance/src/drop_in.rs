@@ -159,9 +159,10 @@ fn translate(text: &str) -> Result<ProvenanceConfig> {
     addressed(config)
 }
 
-/// `config`, if its addresses are some: a driver would quote one that is none, and the password in it.
+/// Returns `config` if this build can reach its store and its addresses can be read: a driver would quote one that cannot, and the
+/// password in it.
 fn addressed(config: ProvenanceConfig) -> Result<ProvenanceConfig> {
-    match config.check_addresses().first() {
+    match config.check_edges().first() {
         Some(wrong) => Err(refused(wrong)),
         None => Ok(config),
     }

@@ -7,6 +7,11 @@
 //! (what is written together), [`json`], `verbs` (what operators ask). Actors: `range_worker`, [`rmq_client`]. Everything that talks to the outside is
 //! under [`edge`].
 
+#[cfg(not(any(feature = "mongodb", feature = "postgres", feature = "sqlite")))]
+compile_error!(
+    "provenance has no store: choose the feature provenance-sqlite, provenance-postgres or provenance-mongodb"
+);
+
 mod batch;
 pub mod call;
 mod client_side;
@@ -16,6 +21,7 @@ pub mod conflicts;
 mod drop_in;
 pub mod edge;
 mod error;
+mod flavor;
 mod group;
 pub mod json;
 pub mod messages;
@@ -51,7 +57,6 @@ use crate::{
     client_side::READS,
     edge::{
         amqp::{self, Consumption, Presence, Sink},
-        sqlite::SqliteStore,
         stores,
     },
     messages::{ReadRequest, WriteRequest},
@@ -97,30 +102,27 @@ pub fn with_entrance(config: &ProvenanceConfig) -> Result<(ChildSpec, Entrance),
     let (writes, writes_slot) = inbox(WRITES);
     let (reads, reads_slot) = inbox(READS);
     let (mailboxes, workers) = range_workers(config.batch as usize, &writes);
-    let writer = stores::writer(config, &writes_slot);
+    let writer = stores::writer(config, &writes_slot)?;
     let mut tree = SupervisorSpec::new(Strategy::RestForOne)
         .limits(Limits::LEAF)
         .child(ChildSpec::worker("writer", writer).shutdown(Shutdown::After(DRAIN)))
-        .child(ChildSpec::worker("reader", stores::reader(config, &reads_slot)))
+        .child(ChildSpec::worker("reader", stores::reader(config, &reads_slot)?))
         .child(workers);
     let workers = match config.transport {
         Transport::Embedded => {
             let (letters, slot) = inbox(LETTERS);
-            let keeper = edge::dead_letters::factory(&config.dead_letters, &slot);
-            tree = tree.child(ChildSpec::worker("dead_letters", keeper));
+            tree = tree.child(ChildSpec::worker("dead_letters", stores::dead_letters(config, &slot)?));
             Some(Workers::new(mailboxes, letters))
         }
         Transport::Amqp => {
-            let broker = client_side::broker(config, "orchestrator provenance server")
-                .map_err(ProvenanceError::Config)?;
+            let broker = client_side::broker(config, "orchestrator provenance server")?;
             let consumer = amqp::factory(broker, consumption(config, mailboxes));
             tree =
                 tree.child(ChildSpec::worker("amqp", consumer).pausable().shutdown(Shutdown::After(DRAIN)));
             None
         }
     };
-    let (client, tree) = client_side::attach(tree, config, workers, reads.clone(), CONSOLE_LIMIT)
-        .map_err(ProvenanceError::Config)?;
+    let (client, tree) = client_side::attach(tree, config, workers, reads.clone(), CONSOLE_LIMIT)?;
     let entrance = Entrance { add: client.recipient(), ask: reads };
     Ok((ChildSpec::supervisor("provenance", tree).placement(Placement::Dedicated), entrance))
 }
@@ -170,9 +172,10 @@ pub fn preflight(config: &ProvenanceConfig) -> Result<(), ProvenanceError> {
     if config.transport == Transport::Embedded {
         create_parent(&config.dead_letters, "provenance.dead_letters")?;
     }
+    #[cfg(feature = "sqlite")]
     if config.writer.kind == WriterKind::Sqlite {
         create_parent(&config.sqlite.path, "provenance.sqlite.path")?;
-        SqliteStore::open(&config.sqlite.path)?;
+        edge::sqlite::SqliteStore::open(&config.sqlite.path)?;
     }
     Ok(())
 }

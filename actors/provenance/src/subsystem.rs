@@ -7,6 +7,7 @@ use crate::{
     command::{self, ProvenanceCommand},
     config::ProvenanceConfig,
     drop_in::DropIn,
+    edge::stores,
     error::ProvenanceError,
     preflight,
 };
@@ -51,6 +52,7 @@ impl Subsystem for Provenance {
     }
 
     fn greeting(config: &ProvenanceConfig) -> String {
-        config.greeting()
+        let store = stores::endpoint(config);
+        format!("  provenance  {store}\n          first rows:   orchestrator provenance import FILE.jsonl\n")
     }
 }

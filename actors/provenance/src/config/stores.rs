@@ -2,14 +2,19 @@
 
 use std::path::PathBuf;
 
-use orchestrator_edge::{has_password, mongodb, secret};
+use orchestrator_edge::has_password;
+#[cfg(feature = "mongodb")]
+use orchestrator_edge::mongodb;
+#[cfg(any(feature = "mongodb", feature = "postgres"))]
+use orchestrator_edge::secret;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    edge::postgres::{Address, Flavor},
-    store::StoreError,
-};
+#[cfg(feature = "postgres")]
+use crate::edge::postgres::Address;
+use crate::flavor::Flavor;
+#[cfg(any(feature = "mongodb", feature = "postgres"))]
+use crate::store::StoreError;
 
 /// Section `[provenance.postgres]`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -53,6 +58,14 @@ pub struct SqliteConfig {
 }
 
 impl PostgresConfig {
+    /// Tells whether the DSN holds a password, which belongs into a file.
+    pub(super) fn names_password(&self) -> bool {
+        self.dsn.contains("password") || has_password(&self.dsn)
+    }
+}
+
+#[cfg(feature = "postgres")]
+impl PostgresConfig {
     /// Where the database is, without any password.
     pub fn endpoint(&self) -> String {
         if let Some(file) = &self.dsn_file {
@@ -63,9 +76,6 @@ impl PostgresConfig {
 
     /// Error in the DSN that the operator has to correct. A file may be corrected at any time.
     pub(super) fn check(&self) -> Option<String> {
-        if self.dsn.contains("password") || has_password(&self.dsn) {
-            return Some(hide("dsn_file"));
-        }
         Address::parse(&self.dsn).err().filter(|_| self.dsn_file.is_none()).map(|error| error.to_string())
     }
 
@@ -79,6 +89,14 @@ impl PostgresConfig {
 }
 
 impl MongoConfig {
+    /// Tells whether the URI holds a password, also in an option such as `tlsCertificateKeyFilePassword`.
+    pub(super) fn names_password(&self) -> bool {
+        self.uri.contains("assword") || has_password(&self.uri)
+    }
+}
+
+#[cfg(feature = "mongodb")]
+impl MongoConfig {
     /// Where the database is, without any password.
     pub fn endpoint(&self) -> String {
         if let Some(file) = &self.uri_file {
@@ -89,9 +107,6 @@ impl MongoConfig {
 
     /// Error in the URI that the operator has to correct. A file may be corrected at any time.
     pub(super) fn check(&self) -> Option<String> {
-        if mongodb::names_password(&self.uri) {
-            return Some(hide("uri_file"));
-        }
         mongodb::check_address(&self.uri).err().filter(|_| self.uri_file.is_none())
     }
 
@@ -136,7 +151,7 @@ pub(super) fn hide(file_key: &str) -> String {
     format!("it may hold a password: put it into a file and name that in {file_key}")
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "mongodb"))]
 mod tests {
     use super::*;
 

@@ -11,7 +11,7 @@ use tokio::time::{Instant, timeout_at};
 use super::{
     RETRY,
     sqlite::{explain, unobserved},
-    stores::timed,
+    timed,
 };
 use crate::{
     messages::{DeadLetter, DeadLetterRequest},

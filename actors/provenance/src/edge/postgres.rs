@@ -6,7 +6,6 @@
 mod address;
 mod dial;
 mod error;
-mod flavor;
 mod layout;
 mod limits;
 mod read;
@@ -18,19 +17,15 @@ mod write;
 use std::fmt;
 
 pub(crate) use address::Address;
-pub use flavor::{Flavor, NotFlavor};
 pub use schema::init;
+
+pub use crate::flavor::Flavor;
 
 use crate::{
     row::Rows,
     store::{Ask, Found, Question, Store, StoreError, Written},
 };
 use session::Session;
-
-/// Tells whether `dsn` is an address, as far as that can be told without asking anybody.
-pub fn is_address(dsn: &str) -> bool {
-    dsn.parse::<tokio_postgres::Config>().is_ok()
-}
 
 /// A connection to a provenance database. It works while a call waits for it and not in between; dropping it ends it.
 ///

@@ -3,17 +3,23 @@
 use orchestrator_edge::Reconnect;
 use orchestrator_supervise::{Factory, Fault, InboxSlot, StartCx};
 
-use super::{
-    RETRY,
-    mongodb::MongoStore,
-    postgres::PostgresStore,
-    reader,
-    sqlite::{SqliteReader, SqliteStore},
-    writer,
-};
+#[cfg(feature = "mongodb")]
+use super::mongodb::MongoStore;
+#[cfg(feature = "postgres")]
+use super::postgres::PostgresStore;
+#[cfg(feature = "sqlite")]
+use super::sqlite::{SqliteReader, SqliteStore};
+use super::{RETRY, reader, timed, writer};
+#[cfg(feature = "mongodb")]
+use crate::config::MongoConfig;
+#[cfg(feature = "postgres")]
+use crate::config::PostgresConfig;
+#[cfg(feature = "sqlite")]
+use crate::config::SqliteConfig;
 use crate::{
-    config::{MongoConfig, PostgresConfig, ProvenanceConfig, SqliteConfig, WriterKind},
-    messages::{ReadRequest, WriteRequest},
+    config::{ProvenanceConfig, WriterKind},
+    error::ProvenanceError,
+    messages::{DeadLetterRequest, ReadRequest, WriteRequest},
     store::{Ask, Store, StoreError},
 };
 
@@ -34,6 +40,7 @@ trait Kind: Clone + Send + Sync + 'static {
     async fn reader(&self) -> Result<Self::Reader, StoreError>;
 }
 
+#[cfg(feature = "sqlite")]
 impl Kind for SqliteConfig {
     const NAME: &'static str = "sqlite";
     const BLOCKS: bool = true;
@@ -58,6 +65,7 @@ impl Kind for SqliteConfig {
     }
 }
 
+#[cfg(feature = "postgres")]
 impl Kind for PostgresConfig {
     const NAME: &'static str = "postgres";
     const BLOCKS: bool = false;
@@ -81,6 +89,7 @@ impl Kind for PostgresConfig {
     }
 }
 
+#[cfg(feature = "mongodb")]
 impl Kind for MongoConfig {
     const NAME: &'static str = "mongodb";
     const BLOCKS: bool = false;
@@ -105,22 +114,74 @@ impl Kind for MongoConfig {
     }
 }
 
-/// The child that writes.
-pub(crate) fn writer(config: &ProvenanceConfig, slot: &InboxSlot<WriteRequest>) -> Factory {
-    match config.writer.kind {
-        WriterKind::Sqlite => writer_of(&config.sqlite, slot),
-        WriterKind::Postgres => writer_of(&config.postgres, slot),
-        WriterKind::Mongodb => writer_of(&config.mongodb, slot),
-    }
+/// Evaluates `$body` with the section of the configured store; an error in a build without that store.
+macro_rules! with_store {
+    ($config:expr, $section:ident => $body:expr) => {
+        match $config.writer.kind {
+            #[cfg(feature = "sqlite")]
+            WriterKind::Sqlite => {
+                let $section = &$config.sqlite;
+                Ok($body)
+            }
+            #[cfg(feature = "postgres")]
+            WriterKind::Postgres => {
+                let $section = &$config.postgres;
+                Ok($body)
+            }
+            #[cfg(feature = "mongodb")]
+            WriterKind::Mongodb => {
+                let $section = &$config.mongodb;
+                Ok($body)
+            }
+            #[allow(unreachable_patterns, reason = "a build with every store")]
+            kind => Err(ProvenanceError::Config(format!("this build has no store of kind {kind}"))),
+        }
+    };
 }
 
-/// The child that answers questions.
-pub(crate) fn reader(config: &ProvenanceConfig, slot: &InboxSlot<ReadRequest>) -> Factory {
-    match config.writer.kind {
-        WriterKind::Sqlite => reader_of(&config.sqlite, slot),
-        WriterKind::Postgres => reader_of(&config.postgres, slot),
-        WriterKind::Mongodb => reader_of(&config.mongodb, slot),
-    }
+/// Makes the child that writes.
+///
+/// # Errors
+/// This build lacks the store.
+pub(crate) fn writer(
+    config: &ProvenanceConfig,
+    slot: &InboxSlot<WriteRequest>,
+) -> Result<Factory, ProvenanceError> {
+    with_store!(config, section => writer_of(section, slot))
+}
+
+/// Makes the child that answers questions.
+///
+/// # Errors
+/// This build lacks the store.
+pub(crate) fn reader(
+    config: &ProvenanceConfig,
+    slot: &InboxSlot<ReadRequest>,
+) -> Result<Factory, ProvenanceError> {
+    with_store!(config, section => reader_of(section, slot))
+}
+
+/// Makes the child that keeps the rows that can never be stored.
+///
+/// # Errors
+/// This build has no SQLite.
+pub(crate) fn dead_letters(
+    config: &ProvenanceConfig,
+    slot: &InboxSlot<DeadLetterRequest>,
+) -> Result<Factory, ProvenanceError> {
+    #[cfg(feature = "sqlite")]
+    let factory = Ok(super::dead_letters::factory(&config.dead_letters, slot));
+    #[cfg(not(feature = "sqlite"))]
+    let factory = {
+        let (_, path) = (slot, config.dead_letters.display());
+        Err(ProvenanceError::Config(format!("this build has no SQLite for {path}: set transport = \"amqp\"")))
+    };
+    factory
+}
+
+/// Where the configured store is, without any password.
+pub(crate) fn endpoint(config: &ProvenanceConfig) -> String {
+    with_store!(config, section => section.endpoint()).unwrap_or_else(|error| error.to_string())
 }
 
 fn writer_of<K: Kind>(kind: &K, slot: &InboxSlot<WriteRequest>) -> Factory {
@@ -157,12 +218,4 @@ where
 
 fn tries<K: Kind>(kind: &K, cx: &StartCx) -> Reconnect {
     Reconnect::new(cx.vitals.link(K::NAME, kind.endpoint()), RETRY)
-}
-
-/// Runs a future on this thread, with timers.
-pub(super) fn timed(future: impl Future<Output = Result<(), Fault>>) -> Result<(), Fault> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
-    runtime
-        .map_err(|error| Fault::new(format!("cannot start the thread's timers: {error}")))?
-        .block_on(future)
 }

@@ -37,7 +37,7 @@ pub(super) async fn open(file: &Path, wishes: &Wishes) -> Result<(Own, Waits), C
         per_batch: Duration::from_secs(client.wait_per_batch_secs.into()),
     };
     config.routing = wishes.routing.unwrap_or(config.routing);
-    let (console, spec) = client_spec(&config).map_err(CommandError::Config)?;
+    let (console, spec) = client_spec(&config).map_err(|error| CommandError::Config(error.to_string()))?;
     let spec = SupervisorSpec::new(Strategy::OneForOne).limits(Limits::ROOT).child(spec);
     let root = Root::start("client", spec).await.map_err(|error| CommandError::Local(error.to_string()))?;
     Ok((Own { root, console }, waits))

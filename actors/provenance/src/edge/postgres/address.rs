@@ -11,6 +11,8 @@ use crate::store::StoreError;
 
 /// Name that the server shows, unless the address gives another.
 const APPLICATION: &str = "orchestrator provenance";
+/// Directory of the server's unix socket where the address names no host: libpq's default as Debian and Fedora build it.
+const SOCKET_DIRECTORY: &str = "/var/run/postgresql";
 /// Advice for every address that cannot be used.
 const FORM: &str = "write postgresql://USER@HOST:PORT/DATABASE, or host=.. port=.. user=.. dbname=.., special characters of a user or a password in a URL as %XX";
 
@@ -36,7 +38,10 @@ impl Address {
         }
         let (hosts, addresses) = (config.get_hosts().len(), config.get_hostaddrs().len());
         if hosts.max(addresses) == 0 {
-            return Err(refused("names no host"));
+            if config.get_dbname().is_none() {
+                return Err(refused("names neither a host nor a database"));
+            }
+            config.host_path(SOCKET_DIRECTORY);
         }
         let ports = config.get_ports().len();
         if (hosts > 0 && addresses > 0 && hosts != addresses) || (ports > 1 && ports != hosts.max(addresses))
@@ -110,6 +115,8 @@ mod tests {
             ("host=/run/pg dbname=d passfile=x", ""),
             ("host=/run/pg dbname=d", "postgresql:///run/pg/d"),
             ("hostaddr=127.0.0.1", "postgresql://127.0.0.1/"),
+            ("dbname=d", "postgresql:///var/run/postgresql/d"),
+            ("postgresql:///d", "postgresql:///var/run/postgresql/d"),
             ("postgresql://me:S3CR3T@[::1]:1/d", "postgresql://[::1]:1/d"),
         ] {
             let read = Address::parse(dsn).map(|address| format!("{address}")).unwrap_or_default();

@@ -1,6 +1,6 @@
 //! What the texts of reads, writes and the schema have in common: how each flavor keeps its relations.
 
-use super::flavor::Flavor;
+use crate::flavor::Flavor;
 use crate::method::Relation;
 
 /// Columns of a relation's table: of the source and of the destination.

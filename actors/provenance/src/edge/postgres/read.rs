@@ -9,11 +9,11 @@ use tokio_postgres::{
 };
 
 use super::{
-    flavor::Flavor,
     layout::{find_all, find_first, pairs},
     session::{Params, Session},
 };
 use crate::{
+    flavor::Flavor,
     method::{Entity, Relation},
     row::{Date, RelationRow, RevisionData, Sha1Git},
     store::{Found, Occurrence, Question, StoreError},

@@ -1,12 +1,11 @@
 //! Making a database of schema version 1, and recognising one (contract §8.2).
 
 use super::{
-    flavor::Flavor,
     layout::{columns, find_all, find_first, is_denormalized, pairs},
     session::Session,
     write::insert_found,
 };
-use crate::{method::Relation, store::StoreError};
+use crate::{flavor::Flavor, method::Relation, store::StoreError};
 
 /// The version that is made and accepted.
 const VERSION: i32 = 1;

@@ -3,11 +3,11 @@
 use std::collections::HashSet;
 
 use super::{
-    flavor::Flavor,
     layout::{columns, is_denormalized},
     session::Params,
 };
 use crate::{
+    flavor::Flavor,
     method::Relation,
     row::{Date, RelationRow, RevisionData, Rows, Sha1Git},
     store::{StoreError, Written, check},
