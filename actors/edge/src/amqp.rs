@@ -8,7 +8,7 @@ mod socket;
 
 use std::{fmt, path::Path, sync::Arc, time::Duration};
 
-use futures_util::StreamExt;
+use futures_util::{StreamExt, future::BoxFuture};
 use lapin::{Channel, Connection, ConnectionProperties, Event, uri::AMQPScheme, uri::AMQPUri};
 use orchestrator_supervise::sanitize;
 use tokio::{net::TcpStream, time::timeout};
@@ -149,11 +149,15 @@ impl Broker {
         &self.endpoint
     }
 
-    /// Connects.
+    /// Connects. The future is boxed so that the driver's connection is compiled in this crate once, not in each crate that awaits it.
     ///
     /// # Errors
     /// [`AmqpError::Connect`].
-    pub async fn connect(&self) -> Result<Session, AmqpError> {
+    pub fn connect(&self) -> BoxFuture<'_, Result<Session, AmqpError>> {
+        Box::pin(self.open())
+    }
+
+    async fn open(&self) -> Result<Session, AmqpError> {
         let failed = |reason| AmqpError::Connect { endpoint: self.endpoint.clone(), reason };
         let properties = ConnectionProperties::default().with_connection_name(self.name.as_str().into());
         let mut uri = self.uri.clone();
@@ -223,8 +227,8 @@ impl Session {
     ///
     /// # Errors
     /// [`AmqpError::Request`].
-    pub async fn channel(&self) -> Result<Channel, AmqpError> {
-        answer("open a channel", self.connection.create_channel()).await
+    pub fn channel(&self) -> BoxFuture<'_, Result<Channel, AmqpError>> {
+        Box::pin(answer("open a channel", self.connection.create_channel()))
     }
 
     /// Waits until the connection is lost, and tells why. May be dropped and called again.
