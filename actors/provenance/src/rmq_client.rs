@@ -4,8 +4,8 @@
 use std::{sync::Arc, time::Duration};
 
 use orchestrator_supervise::{
-    Answer, AskError, Child, ChildCx, ConsoleError, ConsoleReply, ConsoleRequest, Handle, Message, Outbox,
-    Reply, StartCx, metrics,
+    Answer, AskError, Child, ChildCx, ConsoleError, ConsoleReply, ConsoleRequest, Exit, Handle, Message,
+    Outbox, Reply, StartCx, metrics,
 };
 use serde_json::json;
 
@@ -81,7 +81,7 @@ impl Child for RmqClient {
         self.time_here("open");
     }
 
-    fn stopped(&mut self) {
+    fn stopped(&mut self, _exit: &Exit) {
         self.time_here("close");
     }
 }

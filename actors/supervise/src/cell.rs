@@ -40,9 +40,9 @@ impl<A: Child> Cell<A> {
     }
 
     /// The last call of an incarnation. It may come while a panic unwinds, where another would end the process.
-    fn bury(&mut self) {
+    fn bury(&mut self, exit: &Exit) {
         if let Some(child) = self.child.as_mut()
-            && let Err(panicked) = guard(|| child.stopped())
+            && let Err(panicked) = guard(|| child.stopped(exit))
         {
             self.shared.set_exit(panicked);
         }
@@ -64,7 +64,8 @@ impl<A: Child> Actor for Cell<A> {
     }
 
     fn stopped(&mut self, _ctx: &mut Self::Context) {
-        self.bury();
+        let exit = self.shared.exit();
+        self.bury(&exit);
     }
 }
 
@@ -72,8 +73,8 @@ impl<A: Child> Supervised for Cell<A> {
     fn restarting(&mut self, _ctx: &mut Self::Context) {
         self.breath = 0;
         let next = std::mem::replace(&mut *self.next.borrow_mut(), Next::Vacate);
-        if matches!(next, Next::Bury) {
-            self.bury();
+        if let Next::Bury(exit) = &next {
+            self.bury(exit);
         }
         self.child = if let Next::Occupy(child) = next { Some(child) } else { None };
     }

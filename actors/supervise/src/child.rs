@@ -21,8 +21,9 @@ pub trait Child: Sized + Unpin + 'static {
         true
     }
 
-    /// Called after the last message of a graceful stop or a failure, and while a panic unwinds.
-    fn stopped(&mut self) {}
+    /// Called after the last message of a graceful stop or a failure, and after a panic; `exit` says which. Not called when the
+    /// incarnation is killed.
+    fn stopped(&mut self, _exit: &Exit) {}
 }
 
 /// Handles messages of type `M`.
@@ -79,6 +80,12 @@ impl<A: Child> Shared<A> {
         }
     }
 
+    /// The exit as the runner will report it, as far as it is known.
+    pub(crate) fn exit(&self) -> Exit {
+        let exit = self.exit.lock().clone().unwrap_or(Exit::Normal);
+        if exit == Exit::Normal && self.vitals.is_draining() { Exit::Shutdown } else { exit }
+    }
+
     pub(crate) fn take_exit(&self) -> Option<Exit> {
         self.exit.lock().take()
     }
@@ -88,8 +95,8 @@ impl<A: Child> Shared<A> {
 pub(crate) enum Next<A> {
     /// Nothing follows: the cell is vacated.
     Vacate,
-    /// Nothing follows, and the old incarnation panicked: it still gets its `stopped`.
-    Bury,
+    /// Nothing follows, and the old incarnation panicked: it still gets its `stopped`, with this exit.
+    Bury(Exit),
     /// A fresh incarnation.
     Occupy(A),
 }

@@ -77,7 +77,7 @@ where
         let (exit, next) = match polled {
             Ok(Poll::Pending) => return Poll::Pending,
             Ok(Poll::Ready(())) => (self.shared.take_exit().unwrap_or(Exit::Normal), Next::Vacate),
-            Err(panicked) => (panicked, Next::Bury),
+            Err(panicked) => (panicked.clone(), Next::Bury(panicked)),
         };
         self.shared.vitals.hand().lose();
         match self.clear(next) {

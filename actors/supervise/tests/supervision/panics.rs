@@ -207,3 +207,23 @@ fn in_a_thread() {
         assert_eq!((exit.reason.as_str(), exit.in_hand.as_deref()), ("panicked: boom", Some("commit")));
     });
 }
+
+#[test]
+fn stopped_is_told_the_exit() {
+    let exits = Journal::default();
+    let (mailbox, child) = probe("a", &Habits { exits: exits.clone(), ..Habits::default() });
+    TestTree::run(tree(child), async |tree| {
+        let ends = [boom(), act(|_, cx| cx.fail(Fault::new("tired"))), act(|_, cx| cx.stop())];
+        for (count, end) in (2..).zip(ends) {
+            mailbox.tell(end).unwrap();
+            until_incarnation(&tree, "test/a", count).await;
+        }
+        command(&tree, "test/a", Verb::Restart).await;
+        // An injected panic drops the incarnation from outside, as a kill does.
+        command(&tree, "test/a", Verb::Panic).await;
+        until_incarnation(&tree, "test/a", 6).await;
+        assert_eq!(exits.lines(), ["panicked: boom", "failed: tired", "normal", "shutdown"]);
+    });
+    assert_eq!(exits.lines().last().map(String::as_str), Some("shutdown"), "at the end, too");
+    assert_eq!(exits.lines().len(), 5);
+}

@@ -9,8 +9,8 @@ use std::{
 };
 
 use orchestrator_supervise::{
-    Answer, AskError, Backoff, Child, ChildCx, ChildSpec, EventKind, Factory, Fault, Handle, Limits, Mailbox,
-    Message, Origin, Shutdown, Slot, StartCx, Tree, Verb, mailbox, testing::eventually,
+    Answer, AskError, Backoff, Child, ChildCx, ChildSpec, EventKind, Exit, Factory, Fault, Handle, Limits,
+    Mailbox, Message, Origin, Shutdown, Slot, StartCx, Tree, Verb, mailbox, testing::eventually,
 };
 
 /// Longest wait for an answer that must come.
@@ -39,6 +39,8 @@ impl Journal {
 #[derive(Clone, Default)]
 pub(crate) struct Habits {
     pub journal: Journal,
+    /// The exits that `stopped` was told.
+    pub exits: Journal,
     pub on_start: Option<fn(&mut ChildCx<'_, Probe>)>,
     pub on_stop: Option<fn()>,
     pub on_drop: Option<fn()>,
@@ -67,8 +69,9 @@ impl Child for Probe {
     fn drained(&self) -> bool {
         !self.habits.busy.load(SeqCst)
     }
-    fn stopped(&mut self) {
+    fn stopped(&mut self, exit: &Exit) {
         self.note("stopped");
+        self.habits.exits.add(exit.to_string());
         if let Some(habit) = self.habits.on_stop {
             habit();
         }
