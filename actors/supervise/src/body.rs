@@ -38,6 +38,9 @@ pub(crate) trait Body {
     /// Drives the incarnation. After `Ready` it is gone.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Exit>;
 
+    /// Polled while there is no incarnation.
+    fn poll_vacant(&mut self, _cx: &mut Context<'_>) {}
+
     /// Is the incarnation up? Asked after the start and after each poll until it says yes. A thread is up at once;
     /// an actor or task after its first poll, so that what it says until its first wait counts as a failed start.
     fn is_up(&self) -> bool {

@@ -78,6 +78,10 @@ pub enum EventKind {
         /// Why.
         reason: String,
     },
+    /// The child was declared at run time.
+    Added,
+    /// The child left the tree; what is added under its path later is another one.
+    Removed,
     /// An operator asked for something.
     Commanded {
         /// restart, stop, start, pause or resume.
@@ -93,7 +97,7 @@ pub enum EventKind {
 
 impl EventKind {
     /// The names of all kinds, as they go over the wire.
-    pub const NAMES: [&str; 11] = [
+    pub const NAMES: [&str; 13] = [
         "started",
         "exited",
         "restart_scheduled",
@@ -105,6 +109,8 @@ impl EventKind {
         "link_up",
         "link_down",
         "commanded",
+        "added",
+        "removed",
     ];
 
     /// Its name, as it goes over the wire.
@@ -121,6 +127,8 @@ impl EventKind {
             EventKind::LinkUp => 8,
             EventKind::LinkDown { .. } => 9,
             EventKind::Commanded { .. } => 10,
+            EventKind::Added => 11,
+            EventKind::Removed => 12,
         };
         Self::NAMES[at]
     }

@@ -10,9 +10,12 @@
 
 mod arbiter;
 mod body;
+mod build;
 mod cell;
 mod child;
 mod console;
+mod dynamic;
+mod error;
 mod event;
 mod exit;
 mod figure;
@@ -50,6 +53,8 @@ mod vitals;
 pub use actix::Message;
 pub use child::{Answer, Child, ChildCx, Handle};
 pub use console::{ConsoleError, ConsoleReply, ConsoleRequest};
+pub use dynamic::{Children, ChildrenSlot, children};
+pub use error::{ChildrenError, SpecError};
 pub use event::{Event, EventKind, EventLog, RING_CAPACITY};
 pub use exit::{Exit, Fault};
 pub use figure::{Figure, FigureKind};
@@ -74,7 +79,6 @@ pub use text::{TEXT_MAX, escape_json, is_escaped, sanitize, sanitize_to};
 pub use timing::Timing;
 pub use tokio_util::sync::CancellationToken as StopToken;
 pub use tree::{CONSOLE_TIMEOUT, CommandError, ConsoleCallError, Origin, Outcome, Tree};
-pub use validate::SpecError;
 pub use vitals::{LABELS_MAX, LastExit, Note, OTHERS, Vitals};
 
 /// The example of the contract is compiled and run with the tests.

@@ -5,6 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
 use crate::{
@@ -27,7 +28,7 @@ pub(crate) struct Node {
     /// The supervisor above and the position below it; None for the root.
     pub(crate) parent: Option<(mpsc::UnboundedSender<Order>, usize)>,
     /// Paths, in start order.
-    pub(crate) children: Vec<String>,
+    pub(crate) children: Mutex<Vec<String>>,
 }
 
 impl Node {

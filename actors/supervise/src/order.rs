@@ -67,6 +67,8 @@ pub(crate) enum OrderError {
     Ended,
     /// A later order wants the opposite.
     Superseded,
+    /// The child leaves the tree, or has left it.
+    Removed,
 }
 
 /// An order on its way to a supervisor, which hands pause, resume and chaos on to the child's runner.

@@ -23,7 +23,7 @@ impl SupervisorSpec {
             let (branch, below) = if i == last { ("└─ ", "   ") } else { ("├─ ", "│  ") };
             // Writing into a string cannot fail.
             let _ = writeln!(text, "{indent}{branch}{}", child.describe());
-            if let Start::Supervisor(spec) = &child.start {
+            if let Start::Supervisor(spec) | Start::Dynamic { spec, .. } = &child.start {
                 spec.outline_children(text, &format!("{indent}{below}"));
             }
         }
@@ -36,6 +36,9 @@ impl ChildSpec {
             Start::Worker(factory) => factory.kind.to_owned(),
             Start::Pool { count, .. } => format!("pool of {count}"),
             Start::Supervisor(spec) => format!("supervisor {}", spec.describe()),
+            Start::Dynamic { spec, slot } => {
+                format!("dynamic {}, at most {} children", spec.describe(), slot.max)
+            }
         };
         let label = self.label.as_ref().map(|label| format!(" ({label})")).unwrap_or_default();
         format!("{}{label}  {what}, {}", self.id, self.restart.name())

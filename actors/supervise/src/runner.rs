@@ -39,6 +39,8 @@ pub(crate) enum News {
     Up,
     /// It ended.
     Exited(Exit),
+    /// The thread that was left behind has ended.
+    Vanished,
 }
 
 /// The fixed facts of one child.
@@ -86,7 +88,7 @@ impl Runner {
         loop {
             let incarnation = match next {
                 Next::Start(incarnation) => incarnation,
-                Next::Idle => match control.recv().await {
+                Next::Idle => match idle(body.as_mut(), &mut control).await {
                     Some(Control::Start { incarnation }) => incarnation,
                     Some(order) => {
                         self.obey_idle(order);
@@ -167,6 +169,7 @@ impl Runner {
                 self.finish(incarnation, Exit::Killed, State::Stuck);
                 let next = self.outlive(body, control).await;
                 self.vitals.set_state(State::Stopped);
+                self.tell(incarnation, News::Vanished);
                 next
             }
             Driven::Abandoned => Next::End,
@@ -326,6 +329,15 @@ impl Runner {
         self.vitals.set_state(State::Stopping);
         stop.cancel();
     }
+}
+
+/// Waits for the next control while nothing runs.
+async fn idle(body: &mut dyn Body, control: &mut mpsc::UnboundedReceiver<Control>) -> Option<Control> {
+    poll_fn(|cx| {
+        body.poll_vacant(cx);
+        control.poll_recv(cx)
+    })
+    .await
 }
 
 async fn sleep_until(deadline: Option<Instant>) {

@@ -26,7 +26,7 @@ pub struct NodeSnapshot {
     pub id: String,
     /// A name that people know it by.
     pub label: Option<String>,
-    /// actor, task, thread, supervisor or pool.
+    /// actor, task, thread, supervisor, pool or dynamic: a supervisor whose children come and go.
     pub kind: String,
     /// stopped, starting, running, paused, stopping, backing_off or stuck.
     pub state: String,

@@ -2,8 +2,10 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
+use tokio::sync::{mpsc, oneshot};
+
 use crate::{
-    Fault, Limits, Restart, StartCx, Strategy,
+    ChildrenError, Fault, Limits, Restart, StartCx, Strategy,
     body::{Body, BodyCx, actor::ActorBody, task::TaskBody, thread::ThreadBody},
     child::Child,
     console::ConsoleRequest,
@@ -39,6 +41,37 @@ pub enum Start {
     },
     /// A supervisor with children of its own.
     Supervisor(SupervisorSpec),
+    /// A one_for_one supervisor whose children are added and removed while it exists (OTP: simple_one_for_one); they stop all at once.
+    Dynamic {
+        /// Limits, and the children that are there from the beginning.
+        spec: SupervisorSpec,
+        /// The receiving end of [`Children`].
+        slot: ChildrenSlot,
+    },
+}
+
+/// Adds and removes children of a dynamic supervisor. Cheap to clone; made by [`children`](crate::children).
+#[derive(Clone)]
+pub struct Children {
+    pub(crate) changes: mpsc::Sender<Change>,
+}
+
+/// The receiving end of [`Children`], to be put into one [`ChildSpec::dynamic`].
+pub struct ChildrenSlot {
+    pub(crate) changes: mpsc::Receiver<Change>,
+    pub(crate) max: usize,
+}
+
+/// A change of a dynamic supervisor's children.
+pub(crate) struct Change {
+    pub(crate) what: Edit,
+    pub(crate) reply: oneshot::Sender<Result<(), ChildrenError>>,
+}
+
+pub(crate) enum Edit {
+    Add(Box<ChildSpec>),
+    Replace(Box<ChildSpec>),
+    Remove(String),
 }
 
 /// How long a child may take to stop.
@@ -158,6 +191,12 @@ impl ChildSpec {
         Self::new(id, Start::Supervisor(spec), Shutdown::Infinity)
     }
 
+    /// A permanent one_for_one supervisor with the limits and first children of `spec`; further ones come and go through the
+    /// [`Children`] that `slot` belongs to.
+    pub fn dynamic(id: impl Into<String>, spec: SupervisorSpec, slot: ChildrenSlot) -> Self {
+        Self::new(id, Start::Dynamic { spec, slot }, Shutdown::Infinity)
+    }
+
     fn new(id: impl Into<String>, start: Start, shutdown: Shutdown) -> Self {
         Self {
             id: id.into(),
@@ -210,13 +249,16 @@ impl ChildSpec {
 }
 
 impl ChildSpec {
-    fn arbiters(&self) -> usize {
+    pub(crate) fn arbiters(&self) -> usize {
         let own = match self.placement {
             Placement::Inherit => 0,
             Placement::Dedicated => 1,
             Placement::Spread(threads) => threads.max(1),
         };
-        let below = if let Start::Supervisor(spec) = &self.start { spec.arbiters() } else { 0 };
+        let below = match &self.start {
+            Start::Supervisor(spec) | Start::Dynamic { spec, .. } => spec.arbiters(),
+            Start::Worker(_) | Start::Pool { .. } => 0,
+        };
         own + below
     }
 }
@@ -256,6 +298,7 @@ impl fmt::Debug for Start {
             Start::Worker(factory) => f.write_str(factory.kind),
             Start::Pool { count, .. } => write!(f, "pool of {count}"),
             Start::Supervisor(spec) => spec.fmt(f),
+            Start::Dynamic { spec, slot } => write!(f, "dynamic, at most {}, {spec:?}", slot.max),
         }
     }
 }

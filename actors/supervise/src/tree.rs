@@ -3,13 +3,14 @@
 use std::{
     collections::BTreeMap,
     sync::{
-        Arc, OnceLock,
+        Arc,
         atomic::{AtomicBool, Ordering::Relaxed},
     },
     time::{Duration, Instant},
 };
 
 use futures_util::future::join_all;
+use parking_lot::RwLock;
 
 use crate::{
     State, Vitals,
@@ -34,9 +35,12 @@ pub struct Tree {
     inner: Arc<Inner>,
 }
 
+/// Every child, by path.
+pub(crate) type Nodes = BTreeMap<String, Arc<Node>>;
+
 struct Inner {
     root: String,
-    nodes: OnceLock<BTreeMap<String, Node>>,
+    nodes: RwLock<Nodes>,
     events: EventLog,
     since: Instant,
     arbiters: Arbiters,
@@ -97,7 +101,7 @@ impl Tree {
         Self {
             inner: Arc::new(Inner {
                 root: root.to_owned(),
-                nodes: OnceLock::new(),
+                nodes: RwLock::default(),
                 events: EventLog::default(),
                 since: Instant::now(),
                 arbiters: Arbiters::default(),
@@ -110,12 +114,33 @@ impl Tree {
         &self.inner.arbiters
     }
 
-    pub(crate) fn populate(&self, nodes: BTreeMap<String, Node>) {
-        assert!(self.inner.nodes.set(nodes).is_ok(), "a tree is built once");
+    pub(crate) fn populate(&self, nodes: Nodes) {
+        *self.inner.nodes.write() = nodes;
     }
 
-    fn nodes(&self) -> &BTreeMap<String, Node> {
-        self.inner.nodes.get().expect("a tree is handed out after it was built")
+    /// Puts the child at `path`, and what is below it, under the child at `above`.
+    pub(crate) fn adopt(&self, above: &str, path: &str, nodes: Nodes) {
+        let mut known = self.inner.nodes.write();
+        known.extend(nodes);
+        if let Some(above) = known.get(above) {
+            above.children.lock().push(path.to_owned());
+        }
+    }
+
+    /// Takes the child at `path`, and what is below it, out of the tree.
+    pub(crate) fn disown(&self, path: &str) {
+        let below = format!("{path}/");
+        let mut known = self.inner.nodes.write();
+        known.retain(|other, _| other != path && !other.starts_with(&below));
+        if let Some((above, _)) = path.rsplit_once('/')
+            && let Some(above) = known.get(above)
+        {
+            above.children.lock().retain(|child| child != path);
+        }
+    }
+
+    fn find(&self, path: &str) -> Option<Arc<Node>> {
+        self.inner.nodes.read().get(path).cloned()
     }
 
     /// The history.
@@ -130,7 +155,7 @@ impl Tree {
 
     /// All paths, in alphabetical order.
     pub fn paths(&self) -> Vec<String> {
-        self.nodes().keys().cloned().collect()
+        self.inner.nodes.read().keys().cloned().collect()
     }
 
     /// Lets [`Verb::Panic`] and [`Verb::Freeze`] through from now on. Off by default: only tests and drills want it.
@@ -143,12 +168,13 @@ impl Tree {
         let path = path.trim_matches('/');
         let full = if path.is_empty() { self.inner.root.clone() } else { path.to_owned() };
         let below = format!("{}/{path}", self.inner.root);
-        [full, below].into_iter().find(|candidate| self.nodes().contains_key(candidate))
+        let known = self.inner.nodes.read();
+        [full, below].into_iter().find(|candidate| known.contains_key(candidate))
     }
 
     /// The vitals of the child at `path`.
     pub fn vitals(&self, path: &str) -> Option<Arc<Vitals>> {
-        Some(self.nodes().get(&self.resolve(path)?)?.vitals.clone())
+        Some(self.find(&self.resolve(path)?)?.vitals.clone())
     }
 
     /// The tree as it stands. Reads vitals only: a stuck child cannot hide it.
@@ -164,9 +190,7 @@ impl Tree {
     /// One subtree as it stands.
     pub fn node(&self, path: &str) -> Option<NodeSnapshot> {
         let path = self.resolve(path)?;
-        let node = self.nodes().get(&path)?;
-        let children = node.children.iter().filter_map(|child| self.node(child)).collect();
-        Some(node.snapshot(path, children))
+        snapshot(&self.inner.nodes.read(), path)
     }
 
     /// Carries out an operator's, or a sibling's, wish, waits for its effect and records it.
@@ -177,10 +201,10 @@ impl Tree {
         let Some(path) = self.resolve(path) else {
             return Err(CommandError::NotFound(path.to_owned()));
         };
-        let node = &self.nodes()[&path];
+        let Some(node) = self.find(&path) else { return Err(CommandError::NotFound(path)) };
         let before = node.vitals.state();
         let mut record = Record { vitals: &node.vitals, verb, origin, outcome: UNSEEN.to_owned() };
-        let result = self.order(&path, node, verb).await;
+        let result = self.order(&path, &node, verb).await;
         record.outcome = result.as_ref().map_or_else(ToString::to_string, |()| "ok".to_owned());
         drop(record);
         result.map(|()| Outcome { before, after: node.vitals.state() })
@@ -203,7 +227,13 @@ impl Tree {
             });
         }
         if wants_pause && node.kind == "pool" {
-            let members = node.children.iter().map(|child| self.give(child, &self.nodes()[child], verb));
+            let members: Vec<_> = node
+                .children
+                .lock()
+                .iter()
+                .filter_map(|path| Some((path.clone(), self.find(path)?)))
+                .collect();
+            let members = members.iter().map(|(path, node)| self.give(path, node, verb));
             // All of them are told, whatever one answers.
             join_all(members).await.into_iter().collect::<Result<(), _>>()?;
             let states = [State::Running, State::Paused];
@@ -222,7 +252,8 @@ impl Tree {
         };
         let illegal = |text: String| Err(CommandError::Illegal(text));
         let above = path.rsplit_once('/').map_or(path, |(above, _)| above);
-        if matches!(self.nodes()[above].vitals.state(), State::Stopped | State::BackingOff) {
+        let above_state = self.find(above).map(|above| above.vitals.state());
+        if matches!(above_state, Some(State::Stopped | State::BackingOff)) {
             return illegal(format!("the supervisor of `{path}` does not run: start `{above}` first"));
         }
         let (order, answer) = Order::new(*index, verb);
@@ -240,6 +271,9 @@ impl Tree {
             Ok(Ok(Err(OrderError::Superseded))) => illegal(format!(
                 "another command for `{path}` came in between: look at its state in the tree"
             )),
+            Ok(Ok(Err(OrderError::Removed))) => {
+                illegal(format!("`{path}` leaves the tree: it is no child any more"))
+            }
             Ok(Ok(Err(OrderError::Stopping)) | Err(_)) => {
                 illegal(format!("the supervisor of `{path}` is stopping"))
             }
@@ -249,7 +283,8 @@ impl Tree {
 
     fn pausable_below(&self, path: &str) -> Vec<String> {
         let prefix = format!("{path}/");
-        let below = self.nodes().iter().filter(|(other, node)| node.pausable && other.starts_with(&prefix));
+        let known = self.inner.nodes.read();
+        let below = known.iter().filter(|(other, node)| node.pausable && other.starts_with(&prefix));
         below.map(|(other, _)| other.clone()).collect()
     }
 
@@ -262,15 +297,24 @@ impl Tree {
         path: &str,
         request: ConsoleRequest,
     ) -> Result<ConsoleReply, ConsoleCallError> {
-        let node = self.resolve(path).and_then(|full| self.nodes().get(&full));
+        let node = self.resolve(path).and_then(|full| self.find(&full));
         let console = node.and_then(|node| node.console.clone());
         let console = console.ok_or_else(|| {
+            let known = self.inner.nodes.read();
             let with: Vec<_> =
-                self.nodes().iter().filter(|(_, n)| n.console.is_some()).map(|(p, _)| p.as_str()).collect();
+                known.iter().filter(|(_, n)| n.console.is_some()).map(|(p, _)| p.as_str()).collect();
             ConsoleCallError::NoConsole(format!("`{path}` has no console; these have: {}", with.join(", ")))
         })?;
         Ok(console.ask(request, CONSOLE_TIMEOUT).await?)
     }
+}
+
+/// The child at `path` and all below it, read under one lock.
+fn snapshot(nodes: &Nodes, path: String) -> Option<NodeSnapshot> {
+    let node = nodes.get(&path)?;
+    let children = node.children.lock().clone();
+    let children = children.into_iter().filter_map(|child| snapshot(nodes, child)).collect();
+    Some(node.snapshot(path, children))
 }
 
 /// Outcome of a command whose asker did not stay until its effect showed: an endpoint that restarts itself.

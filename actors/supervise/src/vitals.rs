@@ -137,6 +137,11 @@ impl Vitals {
         !self.intake.borrow().is_open()
     }
 
+    /// Has an operator paused it, whether it drains or not?
+    pub(crate) fn is_held(&self) -> bool {
+        self.intake.borrow().paused
+    }
+
     /// The work in hand and since when; of several, the one that lasts longest.
     pub fn in_hand(&self) -> Option<(&'static str, Instant)> {
         self.hand.oldest()

@@ -2,9 +2,12 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tokio::{sync::mpsc, time::Instant};
+use tokio::{
+    sync::{mpsc, oneshot},
+    time::Instant,
+};
 
-use crate::{Restart, Shutdown, State, Vitals, runner::Control};
+use crate::{ChildSpec, ChildrenError, Restart, Shutdown, State, Vitals, runner::Control};
 
 /// A runner kills its child at the deadline. One that has not even reported that, so long after, sits on an arbiter
 /// that is blocked, and is waited for no longer.
@@ -12,6 +15,8 @@ const GRACE: Duration = Duration::from_secs(1);
 
 /// What a supervisor knows and wishes of one child.
 pub(crate) struct Entry {
+    /// Its number in reports and orders: its position, or, below a dynamic supervisor, one that grows with each child.
+    pub(crate) number: usize,
     pub(crate) vitals: Arc<Vitals>,
     pub(crate) control: mpsc::UnboundedSender<Control>,
     pub(crate) restart: Restart,
@@ -26,6 +31,22 @@ pub(crate) struct Entry {
     pub(crate) attempt: u32,
     pub(crate) up_since: Option<Instant>,
     pub(crate) incarnation: u64,
+    /// Dynamic: who waits until it is up for the first time.
+    pub(crate) arrival: Option<Answer>,
+    /// Dynamic: it leaves the tree once it has ended.
+    pub(crate) departure: Option<Departure>,
+}
+
+/// Tells whoever asked for a change of a dynamic supervisor's children.
+pub(crate) type Answer = oneshot::Sender<Result<(), ChildrenError>>;
+
+/// The end of a child of a dynamic supervisor.
+#[derive(Default)]
+pub(crate) struct Departure {
+    /// Who waits for it.
+    pub(crate) asked: Option<Answer>,
+    /// What comes in its place, and who waits for that.
+    pub(crate) successor: Option<(Box<ChildSpec>, Answer)>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,12 +59,14 @@ pub(crate) enum Status {
 
 impl Entry {
     pub(crate) fn new(
+        number: usize,
         vitals: Arc<Vitals>,
         control: mpsc::UnboundedSender<Control>,
         restart: Restart,
         shutdown: Shutdown,
     ) -> Self {
         Self {
+            number,
             vitals,
             control,
             restart,
@@ -56,6 +79,8 @@ impl Entry {
             attempt: 0,
             up_since: None,
             incarnation: 0,
+            arrival: None,
+            departure: None,
         }
     }
 
@@ -121,5 +146,24 @@ impl Entry {
         self.status = Status::Idle;
         self.stop_by = None;
         std::mem::take(&mut self.must_stop)
+    }
+
+    /// Its id.
+    pub(crate) fn id(&self) -> &str {
+        self.vitals.path().rsplit('/').next().unwrap_or_default()
+    }
+
+    /// It has ended for good: nothing of it is left that could be doubled.
+    pub(crate) fn has_left(&self) -> bool {
+        self.departure.is_some() && self.is_down() && self.vitals.state() != State::Stuck
+    }
+
+    /// It was given up, but has not ended.
+    pub(crate) fn is_left_behind(&self) -> bool {
+        self.is_down() && self.vitals.state() == State::Stuck
+    }
+
+    fn is_down(&self) -> bool {
+        self.status == Status::Idle && !self.must_stop && !self.must_start
     }
 }

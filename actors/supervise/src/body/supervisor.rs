@@ -4,6 +4,8 @@
 //! then starts from the first to the last. Exits, orders and timers only change wishes, so that an exit in the middle
 //! of a round simply widens the round, and a supervisor never blocks.
 
+mod changes;
+
 use std::{
     pin::Pin,
     sync::Arc,
@@ -18,7 +20,7 @@ use tokio::{
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use crate::{
-    Exit, Fault, Limits, Restart, StartCx, State, Strategy, Vitals,
+    ChildSpec, Exit, Fault, Limits, Restart, StartCx, State, Strategy, Tree, Vitals,
     body::{
         Body, Kill,
         entry::{Entry, Status},
@@ -27,6 +29,7 @@ use crate::{
     limits::RestartWindow,
     order::{Order, OrderError, Verb, Waiter},
     runner::{Control, News, Report},
+    spec::Change,
 };
 
 enum Mode {
@@ -41,6 +44,7 @@ pub(crate) struct SupervisorBody {
     strategy: Strategy,
     limits: Limits,
     at_once: bool,
+    dynamic: Option<Dynamic>,
     children: Vec<Entry>,
     reports: mpsc::UnboundedReceiver<Report>,
     orders: mpsc::UnboundedReceiver<Order>,
@@ -59,9 +63,21 @@ pub(crate) struct Parts {
     pub(crate) limits: Limits,
     /// A pool: its children stop and start at once instead of one after the other.
     pub(crate) at_once: bool,
+    pub(crate) dynamic: Option<Dynamic>,
     pub(crate) children: Vec<Entry>,
     pub(crate) reports: mpsc::UnboundedReceiver<Report>,
     pub(crate) orders: mpsc::UnboundedReceiver<Order>,
+}
+
+/// What a supervisor needs whose children come and go.
+pub(crate) struct Dynamic {
+    pub(crate) changes: mpsc::Receiver<Change>,
+    pub(crate) max: usize,
+    pub(crate) tree: Tree,
+    /// Builds a child with this number, and puts it into the tree.
+    pub(crate) build: Box<dyn Fn(usize, ChildSpec) -> Entry + Send>,
+    /// The number of the next child.
+    pub(crate) next: usize,
 }
 
 impl SupervisorBody {
@@ -71,6 +87,7 @@ impl SupervisorBody {
             strategy: parts.strategy,
             limits: parts.limits,
             at_once: parts.at_once,
+            dynamic: parts.dynamic,
             children: parts.children,
             reports: parts.reports,
             orders: parts.orders,
@@ -84,7 +101,7 @@ impl SupervisorBody {
     }
 
     fn on_report(&mut self, report: Report) {
-        let index = report.index;
+        let Some(index) = self.position(report.index) else { return };
         let entry = &mut self.children[index];
         // Late news of an incarnation that was replaced, or that is waited for no longer.
         if entry.incarnation != report.incarnation || entry.status == Status::Idle {
@@ -97,10 +114,19 @@ impl SupervisorBody {
                 }
                 entry.up_since = Some(Instant::now());
                 let up = entry.incarnation;
+                if let Some(arrival) = entry.arrival.take() {
+                    let _ = arrival.send(Ok(()));
+                }
                 self.answer(index, Ok(()), |w| w.order.verb != Verb::Stop && w.incarnation < up);
             }
             News::Exited(exit) => self.on_exit(index, &exit),
+            News::Vanished => {}
         }
+    }
+
+    /// Where the child with this number is; None: it has left.
+    fn position(&self, number: usize) -> Option<usize> {
+        self.children.binary_search_by_key(&number, |entry| entry.number).ok()
     }
 
     /// Answers the orders about child `index` that `which` picks.
@@ -110,7 +136,8 @@ impl SupervisorBody {
         result: Result<(), OrderError>,
         mut which: impl FnMut(&Waiter) -> bool,
     ) {
-        let done = self.waiters.extract_if(.., |waiter| waiter.order.index == index && which(waiter));
+        let number = self.children[index].number;
+        let done = self.waiters.extract_if(.., |waiter| waiter.order.index == number && which(waiter));
         done.for_each(|waiter| waiter.order.answer(result));
     }
 
@@ -136,14 +163,24 @@ impl SupervisorBody {
         }
         self.answer(index, Ok(()), |waiter| waiter.order.verb == Verb::Stop);
         if wanted || matches!(self.mode, Mode::Ending(_)) {
+            // Stopped before it was up: it is declared all the same.
+            if let Some(arrival) = self.children[index].arrival.take() {
+                let _ = arrival.send(Ok(()));
+            }
+            return;
+        }
+        if was_up.is_none() && self.refuse_arrival(index, exit) {
             return;
         }
         let entry = &mut self.children[index];
-        if booting && was_up.is_none() {
+        if booting && was_up.is_none() && self.dynamic.is_none() {
             let id = entry.vitals.path().to_owned();
             return self.end(Exit::Failed(Fault::new(format!("{id} did not start: {exit}"))));
         }
         if !entry.restart.applies_to(exit) {
+            if self.dynamic.is_some() {
+                entry.departure.get_or_insert_default();
+            }
             return;
         }
         let delay = self.limits.backoff.delay(entry.attempt, fastrand::f64());
@@ -190,6 +227,9 @@ impl SupervisorBody {
 
     fn dismiss_waiters(&mut self) {
         self.waiters.drain(..).for_each(|waiter| waiter.order.answer(Err(OrderError::Stopping)));
+        // They are declared, and start when their supervisor does.
+        let arrivals = self.children.iter_mut().filter_map(|entry| entry.arrival.take());
+        arrivals.for_each(|arrival| drop(arrival.send(Ok(()))));
     }
 
     fn on_order(&mut self, order: Order) {
@@ -199,7 +239,9 @@ impl SupervisorBody {
         if !matches!(self.mode, Mode::Steady | Mode::Booting) {
             return order.answer(Err(OrderError::Stopping));
         }
-        let (now, index, verb) = (Instant::now(), order.index, order.verb);
+        let (now, verb) = (Instant::now(), order.verb);
+        let there = self.position(order.index).filter(|index| self.children[*index].departure.is_none());
+        let Some(index) = there else { return order.answer(Err(OrderError::Removed)) };
         let entry = &mut self.children[index];
         match verb {
             Verb::Pause | Verb::Resume | Verb::Panic | Verb::Freeze => {
@@ -225,14 +267,20 @@ impl SupervisorBody {
 
     /// Works off the wishes as far as possible; the exit once everything is down at the end.
     fn advance(&mut self) -> Option<Exit> {
-        if self.stop_next() {
+        let stopping = self.stop_next();
+        let independent = self.dynamic.is_some() && !matches!(self.mode, Mode::Ending(_));
+        if stopping && !independent {
             return None;
         }
         if let Mode::Ending(exit) = &self.mode {
             return Some(exit.clone());
         }
         self.start_next();
-        let settled = self.children.iter().all(|e| !e.must_start && e.status != Status::Starting);
+        let now = Instant::now();
+        // Children that come and go are not waited for while they back off.
+        let later = |e: &Entry| self.dynamic.is_some() && e.start_at > now;
+        let settled =
+            self.children.iter().all(|e| (!e.must_start || later(e)) && e.status != Status::Starting);
         if matches!(self.mode, Mode::Booting) && settled {
             self.mode = Mode::Steady;
         }
@@ -261,7 +309,7 @@ impl SupervisorBody {
         let in_order = !self.at_once && (booting || self.strategy != Strategy::OneForOne);
         let now = Instant::now();
         for entry in &mut self.children {
-            if entry.must_start && entry.start_at <= now {
+            if entry.must_start && entry.start_at <= now && entry.status == Status::Idle {
                 entry.start();
             }
             if in_order && (entry.must_start || entry.status == Status::Starting) {
@@ -314,7 +362,7 @@ impl Body for SupervisorBody {
         self.mode = Mode::Booting;
         self.window = RestartWindow::new(self.limits);
         let now = Instant::now();
-        for entry in &mut self.children {
+        for entry in self.children.iter_mut().filter(|entry| entry.departure.is_none()) {
             entry.attempt = 0;
             entry.want_start(now);
         }
@@ -329,11 +377,13 @@ impl Body for SupervisorBody {
             while let Poll::Ready(Some(order)) = self.orders.poll_recv(cx) {
                 self.on_order(order);
             }
+            self.poll_changes(cx);
             let ending = matches!(self.mode, Mode::Ending(_));
             if !ending && self.stop.as_mut().poll(cx).is_ready() {
                 self.end(Exit::Shutdown);
             }
             self.give_up_overdue();
+            self.see_off();
             if let Some(exit) = self.advance() {
                 self.mode = Mode::Vacant;
                 return Poll::Ready(exit);
@@ -343,6 +393,17 @@ impl Body for SupervisorBody {
                 return Poll::Pending;
             }
         }
+    }
+
+    fn poll_vacant(&mut self, cx: &mut Context<'_>) {
+        if self.dynamic.is_none() {
+            return;
+        }
+        while let Poll::Ready(Some(report)) = self.reports.poll_recv(cx) {
+            self.on_report(report);
+        }
+        self.poll_changes(cx);
+        self.see_off();
     }
 
     fn is_up(&self) -> bool {

@@ -4,6 +4,7 @@
 
 mod arbiters;
 mod consoles;
+mod dynamic;
 mod hangs;
 mod inboxes;
 mod incarnations;

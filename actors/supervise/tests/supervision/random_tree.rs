@@ -14,8 +14,8 @@ use std::{
 use crate::probe::*;
 use futures_util::future::{LocalBoxFuture, join_all};
 use orchestrator_supervise::{
-    ChildSpec, Exit, Factory, Fault, Limits, Mailbox, Placement, Restart, StartCx, Strategy, SupervisorSpec,
-    Tree, Verb, mailbox,
+    ChildSpec, Children, Exit, Factory, Fault, Limits, Mailbox, Placement, Restart, StartCx, Strategy,
+    SupervisorSpec, Tree, Verb, children, mailbox,
     testing::{TestTree, eventually},
 };
 
@@ -25,12 +25,13 @@ struct House {
     mailboxes: Vec<Mailbox<Probe>>,
     handled: Arc<AtomicU64>,
     sent: u64,
+    dynamic: Vec<Children>,
 }
 
 impl House {
     fn new(seed: u64) -> Self {
         let random = fastrand::Rng::with_seed(seed);
-        Self { random, mailboxes: Vec::new(), handled: Arc::default(), sent: 0 }
+        Self { random, mailboxes: Vec::new(), handled: Arc::default(), sent: 0, dynamic: Vec::new() }
     }
 
     fn supervisor(&mut self, depth: usize) -> SupervisorSpec {
@@ -59,6 +60,14 @@ impl House {
                 ChildSpec::pool(id, 3, move |i| slots.lock().unwrap()[i].take().unwrap())
                     .placement(Placement::Spread(2))
             }
+            // Its first child is permanent: messages to it are counted, and would leave the tree with one that ends for good.
+            9 => {
+                let (handle, slot) = children(8);
+                self.dynamic.push(handle);
+                let first = ChildSpec::worker("first", self.actor()).shutdown(deadline(20));
+                let spec = SupervisorSpec::new(Strategy::OneForOne).limits(lenient()).child(first);
+                return ChildSpec::dynamic(id, spec, slot).placement(placement);
+            }
             3 => ChildSpec::worker(id, idle_task()).placement(placement),
             4 => ChildSpec::worker(id, thread()).placement(placement),
             _ => ChildSpec::worker(id, self.actor()).placement(placement),
@@ -74,8 +83,36 @@ impl House {
         factory("actor", slot, &Habits::default())
     }
 
+    /// A child of a dynamic supervisor comes, goes or is replaced.
+    fn change(&mut self) -> LocalBoxFuture<'static, ()> {
+        let handle = self.dynamic[self.random.usize(..self.dynamic.len())].clone();
+        let id = format!("late{}", self.random.u8(..4));
+        let restarts = [Restart::Permanent, Restart::Transient, Restart::Temporary];
+        let factory = match self.random.u8(..3) {
+            0 => thread(),
+            1 => idle_task(),
+            _ => factory("late", mailbox::<Probe>(4).1, &Habits::default()),
+        };
+        let child = ChildSpec::worker(id.clone(), factory)
+            .restart(restarts[self.random.usize(..3)])
+            .shutdown(deadline(20))
+            .pausable();
+        let what = self.random.u8(..3);
+        Box::pin(async move {
+            // Refusals are part of the game.
+            let _ = match what {
+                0 => handle.remove(id).await,
+                1 => handle.replace(child).await,
+                _ => handle.add(child).await,
+            };
+        })
+    }
+
     /// One random thing done to the tree.
     fn deed<'a>(&mut self, tree: &'a Tree, paths: &[String]) -> LocalBoxFuture<'a, ()> {
+        if !self.dynamic.is_empty() && self.random.u8(..4) == 0 {
+            return self.change();
+        }
         let path = paths[self.random.usize(..paths.len())].clone();
         // A frozen arbiter is a matter of four seconds each time, and has a test of its own.
         let verbs = Verb::ALL.map(|verb| if verb == Verb::Freeze { Verb::Restart } else { verb });
@@ -116,22 +153,23 @@ fn thread() -> Factory {
 
 /// Commands everything until it runs and all messages are handled; hung answers are cut short by a restart.
 async fn recover(tree: &Tree, house: &House) {
-    let paths: Vec<_> = tree.paths().into_iter().filter(|path| path != "test").collect();
+    let paths = || tree.paths().into_iter().filter(|path| path != "test");
     let wrong = || {
-        let mut states: Vec<_> = paths.iter().map(|path| (path, state(tree, path))).collect();
-        states.retain(|(_, state)| state != "running");
+        // A child that left meanwhile is none.
+        let mut states: Vec<_> = paths().filter_map(|path| Some((tree.node(&path)?.state, path))).collect();
+        states.retain(|(state, _)| state != "running");
         states
     };
-    let stuck_in_hand = || paths.iter().find(|path| tree.node(path).unwrap().in_hand.is_some());
+    let stuck_in_hand = || paths().find(|path| tree.node(path).is_some_and(|node| node.in_hand.is_some()));
     let begun = Instant::now();
     while begun.elapsed() < LONG {
-        for path in &paths {
+        for path in paths() {
             for verb in [Verb::Start, Verb::Resume] {
-                let _ = tree.command(path, verb, &origin()).await;
+                let _ = tree.command(&path, verb, &origin()).await;
             }
         }
         if let Some(path) = stuck_in_hand() {
-            let _ = tree.command(path, Verb::Restart, &origin()).await;
+            let _ = tree.command(&path, Verb::Restart, &origin()).await;
         } else if wrong().is_empty() && house.mailboxes.iter().all(|mailbox| mailbox.depth() == 0) {
             return;
         }
@@ -146,8 +184,8 @@ async fn live(seed: u64) {
     let spec = house.supervisor(0);
     let mut tested = TestTree::start(spec).await;
     let tree = tested.root().tree().clone();
-    let paths = tree.paths();
     for _ in 0..40 {
+        let paths = tree.paths();
         let width = house.random.usize(1..6);
         let deeds: Vec<_> = (0..width).map(|_| house.deed(&tree, &paths)).collect();
         join_all(deeds).await;
@@ -173,8 +211,8 @@ async fn live(seed: u64) {
         Some(exit) => panic!("the root ended without a reason: {exit}"),
     }
     tested.stop().await;
-    let gone = |path: &String| state(&tree, path) == "stopped";
-    eventually("nothing runs", || paths.iter().all(gone)).await;
+    let gone = |path: &String| tree.node(path).is_none_or(|node| node.state == "stopped");
+    eventually("nothing runs", || tree.paths().iter().all(gone)).await;
 }
 
 #[test]
