@@ -4,3 +4,4 @@ mod accidents;
 mod agents;
 mod migration;
 mod polling;
+mod rules;

@@ -17,6 +17,7 @@ mod tests;
 use std::{
     collections::{HashMap, VecDeque},
     rc::Rc,
+    sync::Arc,
     time::Duration,
 };
 
@@ -46,7 +47,7 @@ pub struct House<S> {
     /// The clock of leases.
     pub wall: Wall,
     /// What tokens begin with.
-    pub agent: Rc<str>,
+    pub agent: Arc<str>,
     /// Rows that are written at once.
     pub max_batch: usize,
     /// Whether answers are kept.

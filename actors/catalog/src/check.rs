@@ -6,6 +6,7 @@ use orchestrator_edge::amqp::Broker;
 use orchestrator_supervise::ChildSpec;
 
 use crate::{
+    MAX_RULES,
     config::{CatalogConfig, RuleConfig},
     edge::http::Place,
     handler_config::Actors,
@@ -46,7 +47,16 @@ fn of_catalog(config: &CatalogConfig, actors: &Actors) -> Vec<String> {
         // The text does not repeat it: it may hold a password.
         wrong.push(format!("{at}.amqp = ..: this is no address of a broker: write amqp://HOST:PORT/VHOST, or amqps:// for TLS"));
     }
+    if config.rule.len() > MAX_RULES {
+        let count = config.rule.len();
+        wrong.push(format!("{at}.rule: there are {count} rules, and at most {MAX_RULES} are allowed"));
+    }
+    let mut ids = BTreeMap::new();
     for rule in &config.rule {
+        if let Some(other) = ids.insert(ChildSpec::id_of(&rule.name), &rule.name) {
+            let text = "it has the same path in the tree as";
+            wrong.push(format!("{at}.rule.{}.name: {text} {other}", rule.name));
+        }
         let at = format!("{at}.rule.{}", rule.name);
         wrong.extend(paths(rule).map(|text| format!("{at}.{text}")));
         if let Err(errors) = Rule::new(rule) {

@@ -5,11 +5,12 @@
 //!
 //! Pure rules: [`path`] and [`template`] (what is asked and written), [`rule`] (a rule, read once), [`state_change`] (look, plan,
 //! write unless somebody was faster), [`polling`] (when to look), [`hand`] (what is claimed and not settled), [`left_alone`] (what is not claimed for a while), [`answer`] and
-//! [`verdict_kind`] (what handlers say). [`agent`] has one rule at work over a [`service`], taking turns in the [`lane`];
-//! [`poller`] is the actor. Everything that talks to the outside is under [`edge`].
+//! [`verdict_kind`] (what handlers say). [`agent`] has one rule at work over a [`service`], taking turns in the [`lane`], in a child
+//! of its own; [`poller`] is the actor that tells them when to look. Everything that talks to the outside is under [`edge`].
 
 pub mod agent;
 pub mod answer;
+mod assignment;
 mod check;
 mod command;
 mod config;
@@ -25,7 +26,9 @@ pub mod path;
 pub mod poller;
 pub mod polling;
 pub mod rule;
+mod rule_child;
 mod rulebook;
+mod rules;
 pub mod service;
 pub mod state_change;
 pub mod status;
@@ -38,7 +41,7 @@ pub mod wall;
 use std::time::Duration;
 
 use orchestrator_edge::{amqp::Broker, secret};
-use orchestrator_supervise::{ChildSpec, Limits, Placement, Shutdown, Strategy, SupervisorSpec, mailbox};
+use orchestrator_supervise::{ChildSpec, Limits, Placement, Strategy, SupervisorSpec, children, mailbox};
 
 pub use check::check;
 pub use config::{BackoffConfig, CatalogConfig, ClaimConfig, Guard, PlainToken, RuleConfig};
@@ -49,22 +52,28 @@ pub use subsystem::Catalogs;
 pub use trial::{Trial, try_out};
 
 use crate::{
+    agent::House,
     edge::{
         credentials::{Secret, Source},
         http::{self, HttpCatalog, Patience, Place},
         notices::{self, Notices},
     },
-    poller::{CatalogPoller, Desk},
+    poller::CatalogPoller,
+    rule_child::RuleMaker,
+    rules::Rules,
+    wall::Wall,
 };
 
 /// Messages that may wait for a poller: questions of operators.
 const QUESTIONS: usize = 64;
-/// For rows to be given back after the grace period.
-const STOP: Duration = Duration::from_secs(5);
+/// Most rules of a catalog.
+pub(crate) const MAX_RULES: usize = 1_024;
+/// A rule that fails alone backs off up to 30 s and never takes others along; some eight that fail without end do.
+const RULE_LIMITS: Limits = Limits { intensity: 64, ..Limits::LEAF };
 /// Who we are at the broker.
 const CONNECTION_NAME: &str = "orchestrator catalog";
 
-/// The tree of all catalogs: for each its connection, its notices, and its poller. `actors` are those that rows can be handed
+/// The tree of all catalogs: for each its connection, its notices, its rules, and its poller. `actors` are those that rows can be handed
 /// to; `rulebook` learns where to hand other rules.
 ///
 /// # Errors
@@ -72,7 +81,7 @@ const CONNECTION_NAME: &str = "orchestrator catalog";
 pub fn child_spec(
     catalogs: &[CatalogConfig],
     actors: &Actors,
-    rulebook: &Rulebook,
+    rulebook: &mut Rulebook,
 ) -> Result<ChildSpec, CatalogError> {
     let mut tree = SupervisorSpec::new(Strategy::OneForOne).limits(Limits::LEAF);
     for config in catalogs {
@@ -82,7 +91,7 @@ pub fn child_spec(
 }
 
 /// The tree of one catalog. Its children do not depend on each other: the poller goes on while the others come back.
-fn catalog(config: &CatalogConfig, actors: &Actors, rulebook: &Rulebook) -> Result<ChildSpec, String> {
+fn catalog(config: &CatalogConfig, actors: &Actors, rulebook: &mut Rulebook) -> Result<ChildSpec, String> {
     let (service, http) = http::child_spec(place(config)?, credentials(config));
     let (heard, listening) = match broker(config)? {
         Some(broker) => {
@@ -93,14 +102,24 @@ fn catalog(config: &CatalogConfig, actors: &Actors, rulebook: &Rulebook) -> Resu
     };
     let (mailbox, slot) = mailbox::<CatalogPoller<HttpCatalog>>(QUESTIONS);
     rulebook.learn(&config.name, mailbox.clone());
-    let desk = Desk::new(config.rule.clone());
-    let poller = poller::factory(config, slot, service, heard, actors.clone(), desk);
-    // What is in hand has its grace period, and then one write.
-    let stop = Duration::from_millis(config.grace_ms.into()) + STOP;
-    let poller =
-        ChildSpec::worker("poller", poller).shutdown(Shutdown::After(stop)).console(mailbox.recipient());
+    let house = House {
+        service,
+        wall: Wall::System,
+        agent: config.agent().into(),
+        max_batch: config.max_batch as usize,
+        cache: config.cache,
+        grace: Duration::from_millis(config.grace_ms.into()),
+    };
+    let (children, vacancies) = children(MAX_RULES);
+    let maker = RuleMaker { house, actors: actors.clone() };
+    let (rules, first) = Rules::new(&config.rule, children, maker);
+    let at_work = SupervisorSpec::new(Strategy::OneForOne).limits(RULE_LIMITS);
+    let at_work = first.into_iter().fold(at_work, SupervisorSpec::child);
+    let poller = poller::factory(config, slot, heard, rules);
+    let poller = ChildSpec::worker("poller", poller).console(mailbox.recipient());
     let tree = SupervisorSpec::new(Strategy::OneForOne).limits(Limits::LEAF).child(http);
-    let tree = listening.into_iter().fold(tree, SupervisorSpec::child).child(poller);
+    let tree = listening.into_iter().fold(tree, SupervisorSpec::child);
+    let tree = tree.child(ChildSpec::dynamic("rules", at_work, vacancies)).child(poller);
     Ok(ChildSpec::supervisor(ChildSpec::id_of(&config.name), tree).label(config.name.clone()))
 }
 
@@ -147,4 +166,31 @@ fn broker(config: &CatalogConfig) -> Result<Option<Broker>, String> {
     }
     let broker = Broker::with_authorities(&url, CONNECTION_NAME, config.ca_file.as_deref());
     broker.map(Some).map_err(|error| format!("catalog.{}.amqp: {error}", config.name))
+}
+
+#[cfg(test)]
+mod tests {
+    use orchestrator_supervise::RestartWindow;
+
+    use super::*;
+
+    /// Whether `rules` rules that panic at every start take the others along within an hour.
+    fn escalates(rules: u32) -> bool {
+        let mut window = RestartWindow::new(RULE_LIMITS);
+        let (mut now, mut attempt) = (Duration::ZERO, 0);
+        while now < Duration::from_secs(3_600) {
+            if (0..rules).any(|_| window.record(now)) {
+                return true;
+            }
+            now += RULE_LIMITS.backoff.delay(attempt, 0.0);
+            attempt += 1;
+        }
+        false
+    }
+
+    #[test]
+    fn a_rule_that_always_fails_takes_no_other_along_but_many_do() {
+        assert!(!escalates(1) && !escalates(6));
+        assert!(escalates(9));
+    }
 }

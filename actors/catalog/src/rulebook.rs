@@ -1,25 +1,20 @@
 //! The way to the pollers of all catalogs, whose rules are changed while they run.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
 
 use orchestrator_supervise::Mailbox;
-use parking_lot::Mutex;
 
 use crate::{CatalogConfig, edge::http::HttpCatalog, messages::SetRules, poller::CatalogPoller};
 
 type Poller = Mailbox<CatalogPoller<HttpCatalog>>;
 
-/// The poller of each catalog, by the catalog's name. Clones share it.
+/// The poller of each catalog, by the catalog's name.
 #[derive(Debug, Clone, Default)]
-pub struct Rulebook(Arc<Mutex<BTreeMap<String, Poller>>>);
+pub struct Rulebook(BTreeMap<String, Poller>);
 
 impl Rulebook {
-    pub(crate) fn learn(&self, catalog: &str, poller: Poller) {
-        self.0.lock().insert(catalog.to_owned(), poller);
-    }
-
-    fn poller(&self, catalog: &str) -> Option<Poller> {
-        self.0.lock().get(catalog).cloned()
+    pub(crate) fn learn(&mut self, catalog: &str, poller: Poller) {
+        self.0.insert(catalog.to_owned(), poller);
     }
 
     /// Hands other rules to catalogs that are as they were in all else, and returns the keys. `running` then has them.
@@ -40,6 +35,6 @@ impl Rulebook {
     /// false if there is no such catalog, or it has more to do than it can be told.
     pub fn set(&self, config: &CatalogConfig) -> bool {
         let rules = config.rule.clone();
-        self.poller(&config.name).is_some_and(|poller| poller.tell(SetRules { rules }).is_ok())
+        self.0.get(&config.name).is_some_and(|poller| poller.tell(SetRules { rules }).is_ok())
     }
 }

@@ -1,6 +1,6 @@
-//! What people see of rules: a status that outlives restarts, and figures.
+//! What people see of a rule: a status that outlives restarts, and metrics.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use orchestrator_supervise::{Timing, Vitals, metrics, sanitize};
@@ -60,19 +60,14 @@ pub struct RuleStatus {
     pub would_claim: Vec<String>,
 }
 
-/// The status of all rules of a catalog. Clones share it.
+/// The status of a rule, which outlives its incarnations. Clones share it.
 #[derive(Debug, Clone, Default)]
-pub struct Statuses(Arc<Mutex<BTreeMap<String, RuleStatus>>>);
+pub struct Status(Arc<Mutex<RuleStatus>>);
 
-impl Statuses {
-    /// All of them.
-    pub fn all(&self) -> BTreeMap<String, RuleStatus> {
+impl Status {
+    /// As it is now.
+    pub fn get(&self) -> RuleStatus {
         self.0.lock().clone()
-    }
-
-    /// Leaves out those that are no rules any more.
-    pub fn retain(&self, is: impl Fn(&str) -> bool) {
-        self.0.lock().retain(|name, _| is(name));
     }
 }
 
@@ -105,9 +100,9 @@ pub enum Count {
 #[derive(Debug, Clone)]
 pub struct Board {
     rule: String,
-    statuses: Statuses,
+    status: Status,
     metrics: Arc<RuleMetrics>,
-    /// How long handlers take, those of all rules.
+    /// How long handlers take.
     handling: Timing,
 }
 
@@ -147,18 +142,17 @@ metrics! {
 
 impl Board {
     /// The board of `rule`, with its figures at `vitals`.
-    pub fn new(rule: &str, statuses: &Statuses, vitals: &Vitals) -> Self {
-        statuses.0.lock().entry(rule.to_owned()).or_default();
+    pub fn new(rule: &str, status: &Status, vitals: &Vitals) -> Self {
         Self {
             rule: rule.to_owned(),
-            statuses: statuses.clone(),
+            status: status.clone(),
             metrics: Arc::new(RuleMetrics::register(vitals, rule)),
             handling: vitals.declare_timing("handling", ("kind", "row")),
         }
     }
 
     fn change(&self, change: impl FnOnce(&mut RuleStatus)) {
-        change(self.statuses.0.lock().entry(self.rule.clone()).or_default());
+        change(&mut self.status.0.lock());
     }
 
     /// Counts.

@@ -26,8 +26,8 @@ impl Subsystem for Catalogs {
     const COMMANDS: &'static str = "Look into the catalogs and their rules, and try rules out";
 
     fn branch(all: &Self::Config) -> Result<Branch<Self::Config>, CatalogError> {
-        let rulebook = Rulebook::default();
-        let spec = child_spec(all, &Actors::new(), &rulebook)?;
+        let mut rulebook = Rulebook::default();
+        let spec = child_spec(all, &Actors::new(), &mut rulebook)?;
         Ok(Branch::reloadable(spec, move |running: &mut Self::Config, fresh: &Self::Config| {
             rulebook.take_over(running, fresh)
         }))

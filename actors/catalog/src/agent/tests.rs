@@ -5,7 +5,7 @@ mod claims;
 mod endings;
 mod table;
 
-use std::{cell::RefCell, rc::Rc, time::Duration};
+use std::{cell::RefCell, collections::BTreeMap, rc::Rc, time::Duration};
 
 use orchestrator_supervise::{StopToken, testing};
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ use super::*;
 use crate::{
     config::RuleConfig,
     handling::{Row, Task, Verdict},
-    status::{RuleStatus, Statuses},
+    status::{RuleStatus, Status},
 };
 
 /// What a test's handler does.
@@ -48,7 +48,7 @@ struct World {
     calls: watch::Sender<Call>,
     stop: StopToken,
     retire: StopToken,
-    statuses: Statuses,
+    statuses: RefCell<BTreeMap<String, Status>>,
 }
 
 impl World {
@@ -59,7 +59,7 @@ impl World {
         table.insert(rows);
         let (calls, _) = watch::channel(Call::default());
         let (stop, retire) = (StopToken::new(), StopToken::new());
-        Self { table, wall, calls, stop, retire, statuses: Statuses::default() }
+        Self { table, wall, calls, stop, retire, statuses: RefCell::default() }
     }
 
     /// An agent at work, as a task of the local set.
@@ -75,7 +75,8 @@ impl World {
             cache: true,
             grace: Duration::from_secs(20),
         };
-        let board = Board::new(name, &self.statuses, &testing::vitals("catalog/test"));
+        let status = self.statuses.borrow_mut().entry(name.to_owned()).or_default().clone();
+        let board = Board::new(name, &status, &testing::vitals("catalog/test"));
         let agent = Agent::new(Rc::new(rule), house, Rc::new(hands.clone()), board);
         let run = agent.run(self.calls.subscribe(), self.stop.clone(), self.retire.clone());
         #[expect(clippy::disallowed_methods, reason = "the test's own task")]
@@ -83,7 +84,7 @@ impl World {
     }
 
     fn status(&self, name: &str) -> RuleStatus {
-        self.statuses.all().remove(name).expect("a rule")
+        self.statuses.borrow().get(name).expect("a rule").get()
     }
 
     fn look(&self) {
@@ -94,7 +95,7 @@ impl World {
     async fn until(&self, within: Duration, what: &str, is: impl Fn(&Self) -> bool) -> Duration {
         let begun = Instant::now();
         while !is(self) {
-            assert!(begun.elapsed() < within, "not within {within:?}: {what}: {:#?}", self.statuses.all());
+            assert!(begun.elapsed() < within, "not within {within:?}: {what}: {:#?}", self.statuses.borrow());
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         begun.elapsed()

@@ -1,6 +1,10 @@
 //! What operators ask of a poller.
 
-use orchestrator_supervise::{Answer, ChildCx, ConsoleError, ConsoleReply, ConsoleRequest, Handle};
+use futures_util::future::join_all;
+use orchestrator_supervise::{
+    Answer, ChildCx, ChildSpec, ConsoleError, ConsoleReply, ConsoleRequest, Handle, Origin, State, Verb,
+    Vitals,
+};
 use serde_json::{Value, json};
 
 use super::CatalogPoller;
@@ -8,75 +12,90 @@ use crate::service::Service;
 
 const VERBS: &str = "status, run-once, pause, resume";
 
-impl<S: Service + Clone + Unpin + 'static> CatalogPoller<S> {
+impl<S: Service + Clone + Unpin + Send + 'static> CatalogPoller<S> {
     fn status(&self) -> Value {
         let notices = self.notices.heard();
         json!({
             "catalog": self.config.name,
             "base": self.config.base,
-            "agent": &*self.house.agent,
+            "agent": self.config.agent(),
             "notices": { "there": notices.is_up, "count": notices.count, "since_secs": notices.since.elapsed().as_secs() },
-            "paused": &*self.desk.paused.lock(),
-            "rules": self.desk.statuses.all(),
+            "paused": self.paused(),
+            "rules": self.rules.statuses(),
         })
+    }
+
+    fn is(&self, rule: &str, what: impl Fn(&Vitals) -> bool) -> bool {
+        self.cx.tree.vitals(&self.path(&ChildSpec::id_of(rule))).is_some_and(|vitals| what(&vitals))
+    }
+
+    /// The rules that an operator has paused.
+    fn paused(&self) -> Vec<String> {
+        self.rules.names().into_iter().filter(|rule| self.is(rule, Vitals::is_paused)).collect()
     }
 
     /// The rule that is meant.
     fn meant(&self, args: &Value) -> Result<Option<String>, ConsoleError> {
-        let rules = self.rules.borrow();
         let Some(name) = args.get("rule").and_then(Value::as_str) else { return Ok(None) };
-        if rules.contains_key(name) {
+        let rules = self.rules.names();
+        if rules.iter().any(|rule| rule == name) {
             return Ok(Some(name.to_owned()));
         }
-        let known = rules.keys().cloned().collect::<Vec<_>>().join(", ");
+        let known = rules.join(", ");
         Err(ConsoleError::BadArguments(format!("there is no rule {name}; there is {known}")))
     }
 
-    /// A rule, or all of them, claims nothing until it is resumed; what it has claimed is finished.
-    fn pause(&self, args: &Value, pause: bool) -> ConsoleReply {
-        let meant = self.meant(args)?;
-        let mut paused = self.desk.paused.lock();
-        for (name, running) in &*self.rules.borrow() {
-            if meant.as_ref().is_some_and(|meant| meant != name) {
-                continue;
-            }
-            if pause {
-                paused.insert(name.clone());
-            } else {
-                paused.remove(name);
-            }
-            running.calls.send_modify(|call| call.paused = pause);
-            tracing::info!(rule = name, pause, "claims switched");
-        }
-        Ok(json!({ "paused": &*paused }))
+    /// A rule, or all of them, claims nothing until it is resumed; what it has claimed is finished. The same as the verb at the path
+    /// of each child.
+    fn switch(
+        &self,
+        args: &Value,
+        verb: Verb,
+        cx: &mut ChildCx<'_, Self>,
+    ) -> Result<Answer<Self, ConsoleReply>, ConsoleError> {
+        let rules = self.meant(args)?.map_or_else(|| self.rules.names(), |rule| vec![rule]);
+        let paths: Vec<_> = rules.iter().map(|rule| self.path(&ChildSpec::id_of(rule))).collect();
+        let tree = self.cx.tree.clone();
+        let origin =
+            Origin { by: self.cx.vitals.path().to_owned(), reason: "asked at the console".to_owned() };
+        let commands = async move {
+            let commands = paths.iter().map(|path| tree.command(path, verb, &origin));
+            join_all(commands).await.into_iter().find_map(Result::err)
+        };
+        Ok(cx.atomically(commands, |poller, error, _| match error {
+            None => Ok(json!({ "paused": poller.paused() })),
+            Some(error) => Err(ConsoleError::Refused(error.to_string())),
+        }))
     }
 
     fn run_once(&self, args: &Value) -> ConsoleReply {
         let Some(name) = self.meant(args)? else {
             return Err(ConsoleError::BadArguments("give the rule's name".to_owned()));
         };
-        if self.desk.paused.lock().contains(&name) {
+        if self.is(&name, Vitals::is_paused) {
             return Err(ConsoleError::Refused(format!("{name} is paused: resume it first")));
         }
-        let rules = self.rules.borrow();
-        let Some(running) = rules.get(&name) else {
+        if self.is(&name, |vitals| vitals.state() == State::Stopped) {
+            return Err(ConsoleError::Refused(format!("{name} does not run: start it first")));
+        }
+        let before = self.rules.statuses().remove(&name).unwrap_or_default();
+        if !self.rules.demand_look(&name) {
             return Err(ConsoleError::Refused(format!("{name} has retired meanwhile")));
-        };
-        let before = self.desk.statuses.all().remove(&name).unwrap_or_default();
-        running.calls.send_modify(|call| call.orders += 1);
+        }
         tracing::info!(rule = name, "an operator wants it to look");
         Ok(json!({ "rule": name, "before": before }))
     }
 }
 
-impl<S: Service + Clone + Unpin + 'static> Handle<ConsoleRequest> for CatalogPoller<S> {
-    fn handle(&mut self, request: ConsoleRequest, _: &mut ChildCx<'_, Self>) -> Answer<Self, ConsoleReply> {
-        Answer::now(match request.verb.as_str() {
-            "status" => Ok(self.status()),
-            "run-once" => self.run_once(&request.args),
-            "pause" => self.pause(&request.args, true),
-            "resume" => self.pause(&request.args, false),
+impl<S: Service + Clone + Unpin + Send + 'static> Handle<ConsoleRequest> for CatalogPoller<S> {
+    fn handle(&mut self, request: ConsoleRequest, cx: &mut ChildCx<'_, Self>) -> Answer<Self, ConsoleReply> {
+        let switched = match request.verb.as_str() {
+            "status" => return Answer::now(Ok(self.status())),
+            "run-once" => return Answer::now(self.run_once(&request.args)),
+            "pause" => self.switch(&request.args, Verb::Pause, cx),
+            "resume" => self.switch(&request.args, Verb::Resume, cx),
             _ => Err(ConsoleError::UnknownVerb(VERBS.to_owned())),
-        })
+        };
+        switched.unwrap_or_else(|error| Answer::now(Err(error)))
     }
 }

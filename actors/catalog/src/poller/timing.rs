@@ -3,22 +3,23 @@
 use orchestrator_supervise::{Figure, StartCx};
 use tokio::time::{Instant, sleep_until};
 
-use super::running::Rules;
 use crate::{
     edge::notices::{Heard, Notices},
     polling::Polling,
+    rules::Rules,
+    service::Service,
 };
 
 /// What it needs.
-pub(super) struct Clock {
+pub(super) struct Clock<S> {
     pub(super) polling: Polling,
     pub(super) notices: Notices,
-    pub(super) rules: Rules,
+    pub(super) rules: Rules<S>,
     pub(super) cx: StartCx,
     pub(super) looked: Figure,
 }
 
-impl Clock {
+impl<S: Service + Clone + Send + 'static> Clock<S> {
     /// Goes until the child is asked to stop.
     pub(super) async fn run(mut self) {
         let mut count = 0;
@@ -52,8 +53,6 @@ impl Clock {
     fn look(&mut self, now: Instant) {
         self.polling.looks(now);
         self.looked.add(1);
-        for running in self.rules.borrow().values() {
-            running.calls.send_modify(|call| call.looks += 1);
-        }
+        self.rules.look();
     }
 }

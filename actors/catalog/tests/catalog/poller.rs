@@ -16,6 +16,7 @@ use orchestrator_supervise::{
     mailbox,
     testing::{TestTree, eventually},
 };
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 fn config(server: &Ermrest, rules: &Value) -> CatalogConfig {
@@ -44,9 +45,24 @@ impl Handle<HandleRow> for Other {
     }
 }
 
+/// Rows that are neither done nor failed.
+type Held = Arc<Mutex<Vec<HandleRow>>>;
+
+/// An actor that keeps what it is handed.
+struct Holding(Held);
+
+impl Child for Holding {}
+
+impl Handle<HandleRow> for Holding {
+    fn handle(&mut self, row: HandleRow, _: &mut ChildCx<'_, Self>) -> Answer<Self, ()> {
+        self.0.lock().push(row);
+        Answer::done()
+    }
+}
+
 /// The tree of one catalog.
 fn tree(config: &CatalogConfig, actors: &Actors) -> SupervisorSpec {
-    let catalogs = child_spec(std::slice::from_ref(config), actors, &Rulebook::default());
+    let catalogs = child_spec(std::slice::from_ref(config), actors, &mut Rulebook::default());
     SupervisorSpec::new(Strategy::OneForOne).child(catalogs.expect("a catalog"))
 }
 
@@ -100,5 +116,62 @@ fn a_poller_that_panics_comes_back_with_its_rules() {
             server.insert("Foo", &json!([{ "id": id, "state": "actionable" }]), "");
             eventually("the row is complete", || complete(&server) == id).await;
         }
+    });
+}
+
+#[test]
+fn rules_that_would_share_a_path_are_refused() {
+    let rule = |name: &str| {
+        json!({
+            "name": name, "table": "Foo", "filter": "state=actionable",
+            "claim": { "set": { "state": "claimed" } }, "done": { "state": "complete" },
+        })
+    };
+    let check = |rules: Vec<Value>| {
+        let config = json!({ "name": "lab", "base": "http://localhost/ermrest/catalog/1", "rule": rules });
+        check(&[serde_json::from_value(config).expect("a configuration")], &Actors::new())
+    };
+    assert_eq!(check(vec![rule("a b"), rule("a-b")]), Vec::<String>::new());
+    let wrong = check(vec![rule("a b"), rule("a_b")]);
+    assert_eq!(wrong, ["catalog.lab.rule.a_b.name: it has the same path in the tree as a b"]);
+    let many = check((0..1_025).map(|n| rule(&n.to_string())).collect());
+    assert_eq!(many, ["catalog.lab.rule: there are 1025 rules, and at most 1024 are allowed"]);
+}
+
+#[test]
+fn rows_at_work_outlive_the_poller_and_are_lost_to_none_but_their_rule() {
+    let server = Ermrest::start(&[]);
+    let (mailbox, slot) = mailbox::<Holding>(64);
+    let actors = Actors::from([("other".to_owned(), mailbox.recipient())]);
+    let rule = |name: &str, from: &str| {
+        json!({
+            "name": name, "table": "Foo", "filter": format!("state={from}"), "lease_secs": 60,
+            "handler": { "kind": "actor", "actor": "other" },
+            "claim": { "set": { "state": "claimed", "claimed_by": "$token", "lease_until": "$now+60s" } },
+            "done": { "state": "complete" },
+        })
+    };
+    let config = config(&server, &json!([rule("one", "first"), rule("two", "second")]));
+    let held = Held::default();
+    let rows = held.clone();
+    let other = Factory::actor(slot, move |_: &_| Ok(Holding(rows.clone())));
+    let spec = tree(&config, &actors).child(ChildSpec::worker("other", other));
+    TestTree::run(spec, async |tree| {
+        for (id, state) in [(1, "first"), (2, "second")] {
+            server.insert("Foo", &json!([{ "id": id, "state": state }]), "");
+        }
+        eventually("both to be held", || held.lock().len() == 2).await;
+        for child in ["poller", "rules/one"] {
+            let path = format!("test/catalog/lab/{child}");
+            tree.command(&path, Verb::Panic, &Origin::default()).await.expect("it panics");
+            let back =
+                || tree.node(&path).is_some_and(|node| node.incarnation == 2 && node.state == "running");
+            eventually("it to come back", back).await;
+        }
+        held.lock().drain(..).for_each(|row| row.answer(Verdict::Done(Row::new())));
+        eventually("the row of the other rule to be complete", || complete(&server) == 1).await;
+        let rows = server.rows("Foo");
+        let state = |id: u32| rows.iter().find(|row| row["id"] == id).map(|row| row["state"].clone());
+        assert_eq!((state(1), state(2)), (Some(json!("claimed")), Some(json!("complete"))));
     });
 }
