@@ -5,6 +5,7 @@
 //! of a round simply widens the round, and a supervisor never blocks.
 
 mod changes;
+mod timing;
 
 use std::{
     pin::Pin,
@@ -316,43 +317,6 @@ impl SupervisorBody {
                 break;
             }
         }
-    }
-
-    /// Waits no longer for children whose arbiter is blocked. They are dropped, or drained, when it runs again, and
-    /// nothing is started beside them before.
-    fn give_up_overdue(&mut self) {
-        let now = Instant::now();
-        for index in 0..self.children.len() {
-            let entry = &self.children[index];
-            if entry.stop_by.is_some_and(|at| at <= now) {
-                entry.tell(Control::Kill);
-                entry.vitals.report_orphan();
-                entry.vitals.shift_state(State::Stopping, State::Stuck);
-                for state in [State::Starting, State::Running, State::Paused] {
-                    entry.vitals.shift_state(state, State::Stuck);
-                }
-                self.on_exit(index, &Exit::Killed);
-            }
-        }
-    }
-
-    fn publish_budget(&mut self) {
-        let left = self.window.left(Instant::now() - self.epoch);
-        self.children.iter().for_each(|entry| entry.vitals.set_budget_left(left));
-    }
-
-    /// Arms the timer for the next start, the next overdue stop or the next restart that leaves the window, so that the
-    /// tree shows the budget growing again; true when it has already rung.
-    fn poll_timer(&mut self, cx: &mut Context<'_>) -> bool {
-        let now = Instant::now();
-        let starts = self.children.iter().filter(|e| e.must_start && e.start_at > now).map(|e| e.start_at);
-        let stops = self.children.iter().filter_map(|e| e.stop_by);
-        let grows = self.window.next_expiry().map(|span| self.epoch + span);
-        let Some(at) = starts.chain(stops).chain(grows).min() else {
-            return false;
-        };
-        self.timer.as_mut().reset(at);
-        self.timer.as_mut().poll(cx).is_ready()
     }
 }
 
