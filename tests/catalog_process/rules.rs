@@ -163,6 +163,8 @@ fn a_rule_is_steered_by_its_path() {
     assert_eq!(row(&server, 3)["attempts"], 1);
 
     steer("stop", "held");
+    let status = site.rule_status("held");
+    assert_eq!((&status["phase"], &status["reason"]), (&json!("stopped"), &json!("shutdown")));
     insert(&server, 4, "hold");
     let (code, _, refused) = site.site().cli(&["catalog", "run-once", "held"]);
     assert!(code != 0 && refused.contains("start it first"), "{refused}");

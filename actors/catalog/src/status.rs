@@ -13,7 +13,8 @@ const TEXTS: usize = 20;
 /// How a rule is.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct RuleStatus {
-    /// `idle`, `working`, `waiting` (for what `reason` says), `parked`, `paused` or `stopping`.
+    /// `idle`, `working`, `waiting` (for what `reason` says), `parked`, `paused` or `stopping`; of a child that does not run `stopped` or
+    /// `backing_off`.
     pub phase: &'static str,
     /// Why it waits, or is parked.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -1,5 +1,7 @@
 //! What operators ask of a poller.
 
+use std::collections::BTreeMap;
+
 use futures_util::future::join_all;
 use orchestrator_supervise::{
     Answer, ChildCx, ChildSpec, ConsoleError, ConsoleReply, ConsoleRequest, Handle, Origin, State, Verb,
@@ -8,7 +10,7 @@ use orchestrator_supervise::{
 use serde_json::{Value, json};
 
 use super::CatalogPoller;
-use crate::service::Service;
+use crate::{service::Service, status::RuleStatus};
 
 const VERBS: &str = "status, run-once, pause, resume";
 
@@ -21,8 +23,22 @@ impl<S: Service + Clone + Unpin + Send + 'static> CatalogPoller<S> {
             "agent": self.config.agent(),
             "notices": { "there": notices.is_up, "count": notices.count, "since_secs": notices.since.elapsed().as_secs() },
             "paused": self.paused(),
-            "rules": self.rules.statuses(),
+            "rules": self.statuses(),
         })
+    }
+
+    /// The status of each rule; a child that does not run cannot tell so itself.
+    fn statuses(&self) -> BTreeMap<String, RuleStatus> {
+        let mut statuses = self.rules.statuses();
+        for (name, status) in &mut statuses {
+            let Some(vitals) = self.cx.tree.vitals(&self.path(&ChildSpec::id_of(name))) else { continue };
+            if matches!(vitals.state(), State::Stopped | State::BackingOff) {
+                let reason = vitals.last_exit().map(|last| last.exit.to_string());
+                *status = RuleStatus { phase: vitals.state().name(), reason, ..std::mem::take(status) };
+                (status.in_hand, status.working) = (0, 0);
+            }
+        }
+        statuses
     }
 
     fn is(&self, rule: &str, what: impl Fn(&Vitals) -> bool) -> bool {
