@@ -1,6 +1,7 @@
 //! The repository: its pages, its rules, its packaging.
 
 mod deploy;
+mod promises;
 mod reference;
 mod tidy;
 mod tutorial;

@@ -8,9 +8,7 @@ use std::{
 
 use orchestrator_harness::{Reply, Site, eventually, wait_for};
 
-fn site() -> Site {
-    Site::new(env!("CARGO_BIN_EXE_orchestrator"))
-}
+use crate::site;
 
 fn lines(n: u32) -> String {
     (0..n).map(|i| format!("package{i} 1.0 1.1\n")).collect()
@@ -84,6 +82,21 @@ fn r27_a_reply_that_was_read_in_part() {
     site.database().expect("SELECT is_dequeued FROM queue", &["0"]);
     site.database().expect("SELECT count(*) FROM log", &["0"]);
     assert_eq!(site.worker().ready(), Reply::Job { attr_path: "alpha".into(), payload });
+}
+
+/// R27: the reply is written, and the client closes without reading it.
+#[test]
+fn r27_a_reply_that_was_never_read() {
+    let site = site();
+    site.write("f.1.txt", "alpha 0 1\n");
+    let _instance = site.start();
+    site.database().expect("SELECT count(*) FROM queue", &["1"]);
+    let mut client = site.worker();
+    client.send(b"READY\n").unwrap();
+    eventually("the reply to be written", || site.figure("queue/worker_socket", "requests_answered") == 1);
+    drop(client);
+    site.database().expect("SELECT is_dequeued FROM queue", &["0"]);
+    site.database().expect("SELECT count(*) FROM log", &["0"]);
 }
 
 /// R28: a worker takes a job and dies. As the original does it, the job does not come back from the same run.

@@ -1,10 +1,8 @@
 //! What workers get and in which order [C10-C16], with another process writing the log meanwhile.
 
-use orchestrator_harness::{Database, Reply, Site, Worker};
+use orchestrator_harness::{Database, Reply, Worker};
 
-fn site() -> Site {
-    Site::new(env!("CARGO_BIN_EXE_orchestrator"))
-}
+use crate::site;
 
 /// Seconds that a path is held; the default of the queue.
 const HOLD: i64 = 43_200;
@@ -103,30 +101,6 @@ fn c13_c14_the_hold_ends_after_twelve_hours() {
     assert_eq!(worker.ready(), Reply::NoJobs);
 }
 
-/// C14: the boundary itself; at exactly `started + 43200` it is still held, one second later it is not.
-#[test]
-fn c14_strictly_less_at_the_boundary() {
-    let site = site();
-    site.write("f1.1.txt", "alpha 0 1\n");
-    let _instance = site.start();
-    let foreign = site.database();
-    let mut worker = site.worker();
-    foreign.expect("SELECT count(*) FROM queue", &["1"]);
-    let ends_at = now(&foreign) + 2;
-    foreign.execute(&format!("INSERT INTO log VALUES ('alpha', {}, NULL, NULL)", ends_at - HOLD));
-    loop {
-        let asked_at = now(&foreign);
-        let reply = worker.ready();
-        let answered_at = now(&foreign);
-        if reply == Reply::NoJobs {
-            assert!(asked_at <= ends_at, "held beyond its hold");
-        } else {
-            assert!(answered_at > ends_at, "handed out in the last second of its hold");
-            break;
-        }
-    }
-}
-
 #[test]
 fn c15_the_newest_listing_of_a_path_counts_and_older_runs_go_on() {
     let site = site();
@@ -174,48 +148,6 @@ fn c16_a_hand_out_marks_every_run_and_shadows_what_comes_late() {
     site.remove("f1.1.txt");
     foreign.expect("SELECT count(*) FROM fetcher_runs", &["1"]);
     assert_eq!(worker.ready(), Reply::Job { attr_path: "alpha".into(), payload: "0 0".into() });
-}
-
-/// D07 and the order: never started first, then by the start of the last try; equal ones by signed jitter.
-#[test]
-fn d07_order_by_last_start_then_jitter() {
-    // From the contract's table of hashes.
-    let mut expected = [
-        (-1_183_465_204_i64, "a"),
-        (-1_555_884_244, "alpha"),
-        (515_152_637, "bravo"),
-        (161_380_287, "charlie"),
-        (-122_962_845, "delta"),
-        (-669_077_045, "echo"),
-        (1_422_501_334, "firefox"),
-        (708_854_109, "hello"),
-        (-1_993_033_843, "python3Packages.requests"),
-        (-79_293_764, "haskellPackages.aeson"),
-        (1_675_436_737, "ünïcödé"),
-        (-133_558_016, "日本語"),
-        (-1_006_179_892, "🦀"),
-    ];
-    expected.sort_unstable();
-    let site = site();
-    let text: String = expected.iter().map(|(_, attr)| format!("{attr} 1\n")).collect();
-    site.write("f1.1.txt.part", text);
-    let _instance = site.start();
-    let foreign = site.database();
-    let stored: Vec<_> = expected.iter().map(|(hash, attr)| format!("{hash}|{attr}")).collect();
-    let stored: Vec<&str> = stored.iter().map(String::as_str).collect();
-    foreign.expect("SELECT order_jitter, attr_path FROM queue ORDER BY 1", &stored);
-    let order: Vec<_> = expected.iter().map(|(_, attr)| (*attr).to_owned()).collect();
-    let mut worker = site.worker();
-    assert_eq!(drain(&mut worker), order, "none was ever started: by jitter");
-    // Now all were, at times that another process rewrites: the earliest comes first, against the jitter.
-    for (at, attr) in order.iter().rev().enumerate() {
-        foreign.execute(&format!("UPDATE log SET started = {} WHERE attr_path = '{attr}'", 1000 + at));
-    }
-    site.write("f1.2.txt", order.iter().map(|attr| format!("{attr} 2\n")).collect::<String>() + "new 2\n");
-    foreign.expect("SELECT count(*) FROM queue WHERE fetcher_run_started = 2", &["14"]);
-    let mut second: Vec<String> = order.into_iter().rev().collect();
-    second.insert(0, "new".to_owned());
-    assert_eq!(drain(&mut worker), second);
 }
 
 /// The system's clock is set by hours and days, both ways, while workers work: no job is lost, none hangs, nothing falls over. Set

@@ -10,9 +10,7 @@ use std::{
 
 use orchestrator_harness::{DEADLINE, Instance, Reply, Site, eventually, load::Dice};
 
-fn site() -> Site {
-    Site::new(env!("CARGO_BIN_EXE_orchestrator"))
-}
+use crate::site;
 
 const ATTRS: &str = "SELECT attr_path FROM queue ORDER BY 1";
 

@@ -5,9 +5,7 @@ use std::{fs, os::unix::fs::symlink};
 
 use orchestrator_harness::{Database, Reply, Site};
 
-fn site() -> Site {
-    Site::new(env!("CARGO_BIN_EXE_orchestrator"))
-}
+use crate::site;
 
 const ATTRS: &str = "SELECT attr_path FROM queue ORDER BY 1";
 const RUNS: &str =
@@ -43,6 +41,17 @@ fn c02_c03_cases_11_and_12_a_file_that_is_there_and_goes() {
     site.remove("f1.100.txt");
     site.database().expect_queue(&[]);
     site.database().expect("SELECT name FROM fetchers", &[]);
+}
+
+/// Workers are answered once every file had its turn, not once all is read.
+#[test]
+fn c02_a_start_with_much_to_read_answers_before_all_is_read() {
+    let site = site();
+    site.write("f1.1.txt", (0..300_000).map(|n| format!("a{n} 1\n")).collect::<String>());
+    site.write("f2.2.txt", "alpha 0 1\n");
+    let _instance = site.start();
+    assert_ne!(site.worker().ready(), Reply::NoJobs);
+    assert_eq!(site.database().rows(RUNS), ["f1|1|0", "f2|2|1"]);
 }
 
 #[test]

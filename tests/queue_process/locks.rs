@@ -10,9 +10,7 @@ use std::{
 
 use orchestrator_harness::{Database, Reply, Site, eventually, original, wait_for};
 
-fn site() -> Site {
-    Site::new(env!("CARGO_BIN_EXE_orchestrator"))
-}
+use crate::site;
 
 const EX_CONFIG: i32 = 78;
 

@@ -12,3 +12,10 @@ mod memory;
 mod names_and_bytes;
 mod protocol;
 mod replaced;
+
+use orchestrator_harness::Site;
+
+/// A fresh site of the real binary.
+fn site() -> Site {
+    Site::new(env!("CARGO_BIN_EXE_orchestrator"))
+}

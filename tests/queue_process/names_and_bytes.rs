@@ -10,11 +10,11 @@ use std::{
     time::{Duration, Instant},
 };
 
+use rustix::process::{Resource, Rlimit, getrlimit, prlimit};
+
 use orchestrator_harness::{Instance, Reply, Site, assert_valid, eventually, original, wait_for};
 
-fn site() -> Site {
-    Site::new(env!("CARGO_BIN_EXE_orchestrator"))
-}
+use crate::site;
 
 /// How long the writer of a complete file may rest before it is taken for gone.
 const QUIET: Duration = Duration::from_secs(1);
@@ -35,45 +35,28 @@ fn lives(site: &Site, instance: &mut Instance) {
 
 #[test]
 fn r01_r02_r03_numbers_that_are_none() {
-    let names = [
-        "a.abc.txt",
-        "b..txt",
-        "c.1e3.txt",
-        "d.٣.txt",
-        "e.+1.txt",
-        "f.1_0.txt",
-        "g. 1.txt",
-        "h.-.txt.part",
-        "i.9223372036854775808.txt",
-        "j.-9223372036854775809.txt.part",
-        "k.99999999999999999999999999999999.txt",
-    ];
-    // A site for each few: of more than ten lines of one kind at once the log has the number only.
-    for names in names.chunks(4) {
-        let site = site();
-        for name in names {
-            site.write(name, "no 1\n");
-        }
-        let mut instance = site.start();
-        lives(&site, &mut instance);
-        for name in names {
-            let moved = format!("x{name}");
-            site.rename(name, &moved);
-            site.append(&moved, "no 2\n");
-            site.remove(&moved);
-        }
-        site.remove("alive.9.txt");
-        site.database().expect(ATTRS, &[]);
-        lives(&site, &mut instance);
-        site.database().expect(ATTRS, &["alive"]);
-        for name in names {
-            let warnings = site
-                .log()
-                .lines()
-                .filter(|line| line.contains("WARN") && line.contains(&format!("name=\"{name}\"")))
-                .count();
-            assert_eq!(warnings, 1, "{name}: one warning and no more; {}", site.log());
-        }
+    let names = ["a.abc.txt", "h.-.txt.part", "i.9223372036854775808.txt"];
+    let site = site();
+    for name in names {
+        site.write(name, "no 1\n");
+    }
+    let mut instance = site.start();
+    lives(&site, &mut instance);
+    for name in names {
+        let moved = format!("x{name}");
+        site.rename(name, &moved);
+        site.append(&moved, "no 2\n");
+        site.remove(&moved);
+    }
+    site.remove("alive.9.txt");
+    site.database().expect(ATTRS, &[]);
+    for name in names {
+        let warnings = site
+            .log()
+            .lines()
+            .filter(|line| line.contains("WARN") && line.contains(&format!("name=\"{name}\"")))
+            .count();
+        assert_eq!(warnings, 1, "{name}: one warning and no more; {}", site.log());
     }
 }
 
@@ -98,34 +81,6 @@ fn r04_r06_bytes_that_are_no_utf_8_cost_their_own_line() {
     site.append("live.2.txt.part", b"charlie 0 1\n");
     site.database().expect(ATTRS, &["alpha", "bravo", "charlie", "zulu"]);
     assert!(site.log().contains("it is not utf-8"), "{}", site.log());
-    lives(&site, &mut instance);
-}
-
-/// R05, R06: at every cut of a multi-byte text, also where a reader saw the first half before the second was written.
-#[test]
-fn r05_r06_a_character_cut_between_two_writes() {
-    let site = site();
-    let mut instance = site.start();
-    let text = "ü日🦀 日🦀ü\n";
-    let mut rows = Vec::new();
-    for cut in 1..text.len() {
-        let name = format!("f.{cut}.txt.part");
-        let (first, second) = text.as_bytes().split_at(cut);
-        site.append(&name, format!("mark{cut} 1\n"));
-        site.append(&name, first);
-        // The first half has been seen once the reader has been further than the mark.
-        let read = site.figure("queue/reader", "rows_read");
-        site.write("pulse.1.txt", "pulse 1\n");
-        eventually("the first half to be read", || site.figure("queue/reader", "rows_read") > read);
-        site.remove("pulse.1.txt");
-        site.append(&name, second);
-        rows.push(format!("{cut}|mark{cut}|1"));
-        rows.push(format!("{cut}|ü日🦀|日🦀ü"));
-    }
-    let rows: Vec<&str> = rows.iter().map(String::as_str).collect();
-    let query =
-        "SELECT fetcher_run_started, attr_path, payload FROM queue WHERE attr_path <> 'pulse' ORDER BY 1, 2";
-    site.database().expect(query, &rows);
     lives(&site, &mut instance);
 }
 
@@ -156,6 +111,39 @@ fn r07_r08_r09_a_directory_a_loop_and_a_fifo_with_our_names() {
     site.write("directory.2.txt", "bravo 0 1\n");
     site.database().expect(ATTRS, &["alive", "alpha", "bravo"]);
     assert_eq!(site.worker().ready().attr_path().len(), 5);
+}
+
+/// A link is followed to the file that it names, wherever that is.
+#[test]
+fn a_link_to_a_growing_file_elsewhere_is_followed() {
+    let site = site();
+    let _instance = site.start();
+    let target = site.path().join("outside");
+    fs::write(&target, "alpha 0 1\n").unwrap();
+    symlink(&target, site.file("f.1.txt.part")).unwrap();
+    site.database().expect(ATTRS, &["alpha"]);
+    fs::write(&target, "alpha 0 1\nbravo 0 1\n").unwrap();
+    site.database().expect(ATTRS, &["alpha", "bravo"]);
+}
+
+/// Files that find no free descriptor are read once there is one.
+#[test]
+fn files_without_a_free_descriptor_are_read_later() {
+    let site = site();
+    let instance = site.start();
+    assert_eq!(site.worker().ready(), Reply::NoJobs);
+    let pid = rustix::process::Pid::from_raw(instance.pid().cast_signed());
+    let open = fs::read_dir(format!("/proc/{}/fd", instance.pid())).expect("its descriptors").count() as u64;
+    let little = Rlimit { current: Some(open + 8), maximum: getrlimit(Resource::Nofile).maximum };
+    let limit = prlimit(pid, Resource::Nofile, little).expect("lowered");
+    for run in 0..40 {
+        site.write(&format!("f.{run}.txt.part"), "alpha 0 1\n");
+    }
+    let database = site.database();
+    eventually("some to wait", || site.log().contains("cannot open"));
+    prlimit(pid, Resource::Nofile, limit).expect("raised");
+    database.expect("SELECT count(*) FROM queue", &["40"]);
+    assert_eq!(site.node("queue/reader")["restarts"], 0, "{}", site.log());
 }
 
 /// R10: written and renamed before anybody looks: here while the intake of events is closed.

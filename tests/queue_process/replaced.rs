@@ -12,9 +12,7 @@ use std::{
 
 use orchestrator_harness::{Database, Reply, Site, Worker, assert_valid, eventually, original, wait_for};
 
-fn site() -> Site {
-    Site::new(env!("CARGO_BIN_EXE_orchestrator"))
-}
+use crate::site;
 
 fn lines(n: u32) -> String {
     (0..n).map(|i| format!("a{i} 1\n")).collect()

@@ -7,23 +7,20 @@ mod model;
 
 use fastrand::Rng;
 use model::{Model, Picked};
-use orchestrator_queue::edge::sqlite::{Options, SqliteStore, Synchronous};
-use orchestrator_queue::storage::{Batch, Deletion, HandoutId, RunId, Storage, Upsert};
-use rusqlite::Connection;
-use std::path::PathBuf;
+use orchestrator_queue::edge::sqlite::{Options, Synchronous};
+use orchestrator_queue::storage::{Batch, Deletion, HandoutId, RunId, RunState, Storage, Upsert};
 use std::time::{Duration, Instant};
+
+use crate::store::{TestStore, group};
 
 const FETCHERS: [&str; 3] = ["github", "repology", "upd"];
 const HOLD: i64 = 50;
 
 struct World {
-    dir: tempfile::TempDir,
-    store: Option<SqliteStore>,
-    foreign: Connection,
+    store: TestStore,
     model: Model,
     rng: Rng,
     now: i64,
-    options: Options,
     attrs: u32,
     handouts: Vec<HandoutId>,
 }
@@ -31,40 +28,19 @@ struct World {
 impl World {
     fn new(seed: u64) -> Self {
         let mut rng = Rng::with_seed(seed);
-        let dir = tempfile::tempdir().unwrap();
         let options = Options {
             hold_secs: HOLD,
             redeliver_after_lease: rng.bool(),
             synchronous: Synchronous::Normal,
             ..Options::default()
         };
-        let store = SqliteStore::open(&dir.path().join("q.db"), options.clone()).unwrap();
-        let foreign = Connection::open(dir.path().join("q.db")).unwrap();
-        foreign.pragma_update(None, "foreign_keys", true).unwrap();
-        if rng.bool() {
-            foreign::recreate_triggers(&foreign);
-        }
         let model = Model::new(HOLD, options.redeliver_after_lease);
-        let attrs = if rng.u8(..4) == 0 { 80 } else { 6 };
-        Self {
-            dir,
-            store: Some(store),
-            foreign,
-            model,
-            rng,
-            now: 1_000,
-            options,
-            attrs,
-            handouts: Vec::new(),
+        let store = TestStore::with(options);
+        if rng.bool() {
+            foreign::recreate_triggers(&store.foreign);
         }
-    }
-
-    fn path(&self) -> PathBuf {
-        self.dir.path().join("q.db")
-    }
-
-    fn store(&mut self) -> &mut SqliteStore {
-        self.store.as_mut().expect("open between steps")
+        let attrs = if rng.u8(..4) == 0 { 80 } else { 6 };
+        Self { store, model, rng, now: 1_000, attrs, handouts: Vec::new() }
     }
 
     fn attr(&mut self) -> String {
@@ -104,20 +80,20 @@ impl World {
 
     fn group(&mut self) {
         let before = self.model.clone();
-        self.store().begin().unwrap();
+        self.store.begin().unwrap();
         for _ in 0..self.rng.usize(1..8) {
             self.operation();
         }
         match self.rng.u8(..12) {
             0 => {
-                self.store().rollback().unwrap();
+                self.store.rollback().unwrap();
                 self.model = before;
             }
             1 => {
                 self.model = before;
                 self.crash();
             }
-            _ => self.store().commit().unwrap(),
+            _ => self.store.commit().unwrap(),
         }
     }
 
@@ -137,7 +113,7 @@ impl World {
 
     fn upsert(&mut self) {
         let (run, complete) = (self.run(), self.rng.bool());
-        let done = self.store().upsert_run(&run, complete).unwrap();
+        let done = self.store.upsert_run(&run, complete).unwrap();
         if self.model.must_wait(&run.fetcher, run.started) {
             assert_eq!(done, Upsert::Pending, "upsert of {run:?} beside its deleted rows");
         } else {
@@ -156,7 +132,7 @@ impl World {
         let known = self.model.enqueue(&run.fetcher, run.started, &lines);
         loop {
             let deadline = self.rng.bool().then(Instant::now);
-            match self.store().enqueue(&run, &batch, at, deadline) {
+            match self.store.enqueue(&run, &batch, at, deadline) {
                 Ok(reached) => {
                     assert!(known, "an unknown run was taken");
                     assert!(reached > at || batch.len() == at, "no progress");
@@ -175,7 +151,7 @@ impl World {
 
     fn dequeue(&mut self) {
         let now = self.tick();
-        let job = self.store().dequeue(now).unwrap();
+        let job = self.store.dequeue(now).unwrap();
         let got = job.as_ref().map(|job| (job.attr_path.as_str(), job.payload.as_str()));
         let id = job.as_ref().map(|job| job.handout.0).unwrap_or_default();
         match self.model.dequeue(now, got, id) {
@@ -187,7 +163,7 @@ impl World {
 
     fn finish(&mut self) {
         let (attr, code, now) = (self.attr(), self.rng.i64(..256), self.tick());
-        let found = self.store().finish(&attr, code, now).unwrap();
+        let found = self.store.finish(&attr, code, now).unwrap();
         assert_eq!(found, self.model.finish(&attr, code, now), "finish of {attr}");
     }
 
@@ -201,26 +177,26 @@ impl World {
 
     fn delivered(&mut self) {
         let id = self.handout();
-        let found = self.store().delivered(id).unwrap();
+        let found = self.store.delivered(id).unwrap();
         assert_eq!(found, self.model.delivered(id.0), "delivery of {id:?}");
     }
 
     fn undo(&mut self) {
         let id = self.handout();
-        let undone = self.store().undo(id).unwrap();
+        let undone = self.store.undo(id).unwrap();
         assert_eq!(undone, self.model.undo(id.0), "undo of {id:?}");
     }
 
     fn mark_deleted(&mut self) {
         let run = self.run();
-        let found = self.store().mark_deleted(&run).unwrap();
+        let found = self.store.mark_deleted(&run).unwrap();
         assert_eq!(found, self.model.mark_deleted(&run.fetcher, run.started), "deleting {run:?}");
     }
 
     fn delete(&mut self) {
         let to_the_end = self.rng.bool();
         loop {
-            match self.store().delete_slice(Duration::ZERO).unwrap() {
+            match self.store.delete_slice(Duration::ZERO).unwrap() {
                 Deletion::Idle => return assert_eq!(self.model.marked(), 0, "deleted runs were forgotten"),
                 Deletion::More if to_the_end => {}
                 Deletion::More => return,
@@ -231,7 +207,7 @@ impl World {
 
     fn requeue(&mut self) {
         let (attr, now) = (self.attr(), self.tick());
-        let done = self.store().requeue(&attr, now).unwrap();
+        let done = self.store.requeue(&attr, now).unwrap();
         assert_eq!((done.rows, done.was_in_flight), self.model.requeue(&attr, now), "requeue of {attr}");
     }
 
@@ -248,19 +224,18 @@ impl World {
     }
 
     fn crash(&mut self) {
-        self.store = None;
-        let path = self.path();
-        let mut store = SqliteStore::open(&path, self.options.clone()).unwrap();
-        store.begin().unwrap();
-        let undone = store.undo_undelivered().unwrap();
-        store.commit().unwrap();
-        self.store = Some(store);
+        let undone = self.store.crash();
         assert_eq!(undone, self.model.undo_undelivered(), "undone after a crash");
     }
 
     fn compare_tables(&mut self) {
+        let text = |state: RunState| {
+            format!("{} {} {}", state.run.fetcher, state.run.started, i64::from(state.complete))
+        };
+        let mut known: Vec<_> = group(&mut self.store, |s| s.known_runs()).into_iter().map(text).collect();
+        known.sort();
         let read = |sql: &str| -> Vec<String> {
-            let mut statement = self.foreign.prepare(sql).unwrap();
+            let mut statement = self.store.foreign.prepare(sql).unwrap();
             let rows = statement.query_map([], |row| row.get(0)).unwrap();
             let mut rows: Vec<String> = rows.map(Result::unwrap).collect();
             rows.sort();
@@ -273,6 +248,7 @@ impl World {
              FROM fetcher_runs AS r JOIN fetchers USING (fetcher_id) WHERE {live}"
         );
         assert_eq!(read(&runs), self.model.runs_as_text(), "runs");
+        assert_eq!(known, self.model.runs_as_text(), "known runs");
         let queue = format!(
             "SELECT format('%s %d %s|%s|%d|%s|%s', name, run_started, attr_path, payload, is_dequeued,
                            ifnull(last_started, '-'), ifnull(order_jitter, '-'))

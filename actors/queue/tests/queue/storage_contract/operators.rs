@@ -1,6 +1,6 @@
 //! What operators see and do, and checkpoints.
 
-use super::bench::*;
+use crate::store::*;
 use orchestrator_queue::edge::sqlite::{CheckpointMode, Checkpointer, Counts, Inspector};
 use orchestrator_queue::storage::{RunId, Storage};
 use std::sync::atomic::Ordering;
@@ -9,8 +9,8 @@ use std::time::Duration;
 /// More time than any question takes, however busy the machine is.
 const PLENTY: Duration = Duration::from_secs(60);
 
-fn stocked() -> Sqlite {
-    let mut s = Sqlite::new();
+fn stocked() -> TestStore {
+    let mut s = TestStore::new();
     feed(&mut s, "f1", 1, &["alpha", "bravo", "charlie"].map(|attr| (attr, "0 1")));
     feed(&mut s, "f1", 2, &[("delta", "0 2")]);
     feed(&mut s, "f2", 1, &[("alpha", "other"), ("echo", "0 3")]);
@@ -53,10 +53,8 @@ fn counting() {
 
 #[test]
 fn a_question_gives_up_at_its_deadline() {
-    let mut s = Sqlite::new();
-    let names: Vec<String> = (0..5_000).map(|n| format!("pkg{n}")).collect();
-    let rows: Vec<_> = names.iter().map(|name| (name.as_str(), "0 1")).collect();
-    feed(&mut s, "f1", 1, &rows);
+    let mut s = TestStore::new();
+    feed_batch(&mut s, "f1", 1, &packages(5_000));
     let mut inspector = Inspector::open(&s.path(), 43_200).unwrap();
     let error = inspector.peek(0, 5_000, Duration::ZERO).unwrap_err();
     assert!(
@@ -82,7 +80,7 @@ fn requeuing_lifts_the_hold_and_the_marks() {
 #[test]
 fn after_a_truncating_checkpoint_a_plain_copy_is_whole() {
     let mut s = stocked();
-    let pages = s.store().wal_pages();
+    let pages = s.wal_pages();
     feed(&mut s, "f3", 1, &[("foxtrot", "0 1")]);
     assert!(pages.load(Ordering::Relaxed) > 0);
     let checkpointer = Checkpointer::open(&s.path()).unwrap();
@@ -114,9 +112,9 @@ fn a_checkpoint_beside_a_running_group_is_busy_and_no_error() {
 #[test]
 fn the_log_starts_anew_after_the_rest_was_moved() {
     let mut s = stocked();
-    let pages = s.store().wal_pages();
+    let pages = s.wal_pages();
     let before = pages.load(Ordering::Relaxed);
-    let done = s.store().checkpoint_rest().unwrap();
+    let done = s.checkpoint_rest().unwrap();
     assert_eq!(done.log_pages, done.checkpointed_pages);
     assert!(next_attr(&mut s, 1_001).is_some());
     assert!(pages.load(Ordering::Relaxed) < before, "{} pages after {before}", pages.load(Ordering::Relaxed));
@@ -128,7 +126,7 @@ fn the_table_of_groups_can_be_made_anew() {
     s.foreign.execute_batch("DELETE FROM orchestrator_group").unwrap();
     assert_eq!(next(&mut s, 1_001), None);
     s.begin().unwrap();
-    s.store().rebuild_groups().unwrap();
+    s.rebuild_groups().unwrap();
     s.commit().unwrap();
     assert_eq!((0..9).filter(|_| next(&mut s, 1_001).is_some()).count(), 4);
 }
