@@ -1,8 +1,38 @@
-//! Provenance before servers that break their protocols: memory stays bounded, the link says why, and the work goes on with the next
-//! server that is sane. Addresses that are none are refused without a word of what stands there.
+//! Addresses that are none, and a server that says nothing. What else a hostile peer does is in `tests/hostile`.
 
 mod addresses;
-mod amqp;
-mod mongodb;
-mod peer;
-mod postgres;
+
+use std::{
+    io::{Read, Write},
+    net::{TcpListener, TcpStream},
+    thread,
+};
+
+use orchestrator_harness::{ProvenanceSite, eventually};
+
+/// Lets a client of PostgreSQL in, and reads all that it asks.
+fn greet(mut stream: TcpStream) -> std::io::Result<()> {
+    let mut length = [0; 4];
+    stream.read_exact(&mut length)?;
+    stream.read_exact(&mut vec![0; u32::from_be_bytes(length) as usize - 4])?;
+    stream.write_all(b"R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I")?;
+    std::io::copy(&mut stream, &mut std::io::sink()).map(drop)
+}
+
+#[test]
+fn a_database_that_never_answers_is_left_after_ten_seconds() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            thread::spawn(|| greet(stream));
+        }
+    });
+    let site = ProvenanceSite::new(env!("CARGO_BIN_EXE_orchestrator"))
+        .set("provenance.writer.kind=postgres")
+        .set(&format!("provenance.postgres.dsn=host=127.0.0.1 port={port} user=me dbname=d"));
+    let instance = site.start();
+    let reason = || site.site().link("provenance/writer").reason;
+    eventually("the writer to give it up", || reason().contains("did not answer within 10 s"));
+    assert!(instance.terminate().success(), "{}", site.site().log());
+}

@@ -1,4 +1,4 @@
-//! What every store must do, whatever holds its rows: cases by name, and random sequences against the [`Model`].
+//! Promises of every store, whatever holds its rows: random sequences against the [`Model`], and many rows at once.
 //!
 //! `ORCHESTRATOR_STORE_SEEDS` sets how many sequences run, `ORCHESTRATOR_TEST_SEED` repeats one of them.
 
@@ -7,8 +7,6 @@ use orchestrator_provenance::method::{Entity, Relation};
 use orchestrator_provenance::row::{Date, RelationRow, RevisionData, Rows, Sha1Git};
 use orchestrator_provenance::store::{Found, Question, Store, StoreError, Written};
 
-mod cases;
-mod flavors;
 mod model;
 mod random;
 
@@ -16,35 +14,9 @@ pub(crate) use model::{Flavor, Model};
 
 /// Runs everything. `open` gives an empty store each time.
 pub(crate) async fn run<S: Store>(flavor: Flavor, open: impl AsyncFn() -> S) {
-    run_cases(flavor, &open).await;
     run_random(flavor, &open).await;
-}
-
-/// The cases by name.
-pub(crate) async fn run_cases<S: Store>(flavor: Flavor, open: &impl AsyncFn() -> S) {
-    let fresh = async |case: &'static str| Pair {
-        case,
-        flavor,
-        store: open().await,
-        model: Model::new(flavor),
-        known: Known::default(),
-    };
-    cases::dates::earliest_date_wins(fresh("earliest_date_wins").await).await;
-    cases::dates::revision_date_and_origin_are_apart(fresh("revision_date_and_origin_are_apart").await).await;
-    cases::dates::extremes(fresh("extremes").await).await;
-    cases::entities::empty_store(fresh("empty_store").await).await;
-    cases::entities::first_url_stays(fresh("first_url_stays").await).await;
-    cases::entities::taken_url_drops_the_origin(fresh("taken_url_drops_the_origin").await).await;
-    cases::entities::unknown_origin_is_none(fresh("unknown_origin_is_none").await).await;
-    cases::entities::odd_paths(fresh("odd_paths").await).await;
-    cases::entities::refused_rows_leave_nothing(fresh("refused_rows_leave_nothing").await).await;
-    cases::relations::sets(fresh("sets").await).await;
-    cases::relations::unregistered_ends(fresh("unregistered_ends").await).await;
-    cases::relations::paths_where_none_belong(fresh("paths_where_none_belong").await).await;
-    cases::relations::later_groups_see_earlier_ones(fresh("later_groups_see_earlier_ones").await).await;
-    cases::occurrences::order(fresh("order").await).await;
-    cases::occurrences::through_directories(fresh("through_directories").await).await;
-    cases::occurrences::many(fresh("many").await).await;
+    let store = open().await;
+    many(Pair { case: "many", flavor, store, model: Model::new(flavor), known: Known::default() }).await;
 }
 
 /// Random sequences.
@@ -66,6 +38,41 @@ pub(crate) async fn run_random<S: Store>(flavor: Flavor, open: &impl AsyncFn() -
         eprintln!("ORCHESTRATOR_TEST_SEED={seed}");
         random::sequence(pair, seed).await;
     }
+}
+
+/// More identifiers in one question and one batch than a statement has parameters.
+async fn many<S: Store>(mut pair: Pair<S>) {
+    let id = |kind: u8, number: u32| {
+        let mut id = sha1(kind, 0);
+        id.0[4..8].copy_from_slice(&number.to_be_bytes());
+        id
+    };
+    let many = pair.flavor.many;
+    let ids = |kind: u8| (0..many).map(move |number| id(kind, number));
+    pair.write_only(&[
+        Rows::Contents(ids(0xc0).zip((0..).map(at)).collect()),
+        bare_revisions(0..1),
+        paths(&[b"p"]),
+        Rows::Relations(
+            Relation::ContentInRevision,
+            ids(0xc0).map(|content| placed(content, revision(0), b"p")).collect(),
+        ),
+    ])
+    .await;
+    let Found::Dates(dates) = pair.ask(Question::Contents(ids(0xc0).collect())).await else {
+        panic!("dates were asked for");
+    };
+    assert_eq!(dates.len(), many as usize);
+    let question = Question::Relations {
+        relation: Relation::ContentInRevision,
+        ids: ids(0xc0).collect(),
+        reverse: false,
+    };
+    let Found::Relations(rows) = pair.ask(question).await else {
+        panic!("rows were asked for");
+    };
+    assert_eq!(rows.len(), many as usize);
+    pair.ask(Question::Counts).await;
 }
 
 /// A store, and what it should hold.

@@ -3,7 +3,6 @@
 
 mod documents;
 mod limits;
-mod outage;
 mod writers;
 
 use std::cell::Cell;

@@ -1,6 +1,5 @@
 //! The store in PostgreSQL, on a real server: its schema, its rules in all flavors, other connections, a server that dies.
 
-mod outage;
 mod schema;
 
 use std::cell::Cell;
@@ -71,26 +70,6 @@ fn site() -> Vec<Rows> {
         Rows::Relations(Relation::RevisionInOrigin, vec![row(21, 31, None), row(22, 32, None)]),
         Rows::Relations(Relation::RevisionBeforeRevision, vec![row(22, 21, None)]),
     ]
-}
-
-/// All that a store answers, to be compared.
-async fn everything(store: &mut PostgresStore) -> Vec<Found> {
-    let mut questions = vec![Question::AllLocations, Question::Counts];
-    questions.extend(Entity::ALL.map(Question::AllEntities));
-    questions.extend(Relation::ALL.map(Question::AllRelations));
-    let ids: Vec<Sha1Git> = (1..40).map(id).collect();
-    questions.extend([
-        Question::Contents(ids.clone()),
-        Question::Directories(ids.clone()),
-        Question::Revisions(ids.clone()),
-        Question::Origins(ids),
-        Question::FindAll { id: id(1), limit: None },
-    ]);
-    let mut answers = Vec::new();
-    for question in questions {
-        answers.push(store.read(&question).await.expect("an answer"));
-    }
-    answers
 }
 
 #[tokio::test]

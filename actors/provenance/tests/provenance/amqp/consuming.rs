@@ -2,10 +2,9 @@
 
 use orchestrator_provenance::{
     edge::amqp::DEAD_LETTER,
-    messages::{Refusal, Settled},
     policy::{self, Worker},
 };
-use orchestrator_supervise::{Origin, Verb, testing::TestTree};
+use orchestrator_supervise::testing::TestTree;
 
 use super::house::*;
 
@@ -86,77 +85,6 @@ fn a_client_of_the_original_gets_its_count_after_the_message_was_acknowledged() 
 }
 
 #[test]
-fn a_message_whose_worker_ended_is_delivered_again() {
-    let url = rabbit().vhost("again");
-    let (house, spec) = by_hand(&url, vec![worker(0)]);
-    TestTree::run(spec, async |tree| {
-        all_consumed(&house.presence).await;
-        let mut client = Client::connect(&url).await;
-        client.send("content_add.unknown.0", "one", &contents(2)).await;
-        drop(house.request().await);
-        let (_, request) = house.request().await;
-        eventually("it is counted", || figure(&tree, "redelivered") == 1).await;
-        request.reply.send(settled(2)).unwrap();
-        assert_eq!(client.response().await, ("one".to_owned(), 2));
-        // One response only: what comes next is another call's.
-        client.send("content_add.unknown.0", "two", &contents(1)).await;
-        house.request().await.1.reply.send(settled(1)).unwrap();
-        assert_eq!(client.response().await, ("two".to_owned(), 1));
-    });
-}
-
-#[test]
-fn what_can_never_be_stored_becomes_a_dead_letter_and_the_range_lives_on() {
-    let url = rabbit().vhost("dead");
-    let (house, spec) = by_hand(&url, vec![worker(1)]);
-    TestTree::run(spec, async |tree| {
-        all_consumed(&house.presence).await;
-        let mut client = Client::connect(&url).await;
-        let key = "content_add.unknown.1";
-        client.send(key, "rubbish", b"no msgpack").await;
-        // Three items: the second is no row, the last is refused by the store.
-        let items = [
-            &[0x92, 0xc4, 20][..],
-            &[0; 20],
-            &[0xc0],       // a row
-            &[0xa1, b'?'], // none
-            &[0x92, 0xc4, 20],
-            &[2; 20],
-            &[0xc0], // a row
-        ];
-        let mixed = [&[0x81, 0xa4][..], b"data", &[0x93], &items.concat()].concat();
-        client.send(key, "mixed", &mixed).await;
-        let (_, request) = house.request().await;
-        let refused = vec![Refusal { index: 1, reason: "too long for an index".to_owned() }];
-        assert_eq!(request.rows.len(), 2);
-        request.reply.send(Settled { stored: 1, refused }).unwrap();
-        assert_eq!(client.response().await, ("mixed".to_owned(), 1));
-        assert_eq!((figure(&tree, "dead_lettered"), figure(&tree, "acked")), (3, 2));
-        let mut letters = Vec::new();
-        while let Some(letter) = client.get(DEAD_LETTER).await {
-            let headers = letter.properties.headers().as_ref().unwrap().inner();
-            let header = |name: &str| headers[name].as_long_string().unwrap().to_string();
-            assert_eq!((header("x-exchange").as_str(), header("x-routing-key").as_str()), ("content", key));
-            assert_eq!(letter.properties.delivery_mode(), &Some(2));
-            let id = letter.properties.correlation_id().as_ref().unwrap().to_string();
-            letters.push((id, header("x-reason"), letter.data));
-        }
-        letters.sort();
-        let body = |item: &[&[u8]]| [&[0x81, 0xa4][..], b"data", &[0x91], &item.concat()].concat();
-        let bodies: Vec<_> = letters.iter().map(|(id, _, body)| (id.as_str(), body.clone())).collect();
-        assert!(letters[2].0 == "rubbish" && letters[2].1.contains("send a map"), "{letters:?}");
-        assert_eq!(bodies[2], ("rubbish", b"no msgpack".to_vec()));
-        assert!(bodies.contains(&("mixed", body(&items[3..4]))), "{letters:?}");
-        assert!(bodies.contains(&("mixed", body(&items[4..]))), "{letters:?}");
-        assert!(letters[..2].iter().any(|(_, reason, _)| reason == "too long for an index"));
-        // The range lives on.
-        client.send(key, "next", &contents(1)).await;
-        house.request().await.1.reply.send(settled(1)).unwrap();
-        assert_eq!(client.response().await, ("next".to_owned(), 1));
-    });
-}
-
-#[test]
 fn a_full_worker_is_offered_the_same_message_again_and_the_others_wait_in_order() {
     use std::sync::{
         Arc, Mutex,
@@ -189,52 +117,5 @@ fn a_full_worker_is_offered_the_same_message_again_and_the_others_wait_in_order(
         }
         assert_eq!(sum, 210);
         assert_eq!(*taken.lock().unwrap(), (1..=20).collect::<Vec<_>>());
-    });
-}
-
-#[test]
-fn a_stop_settles_what_is_in_hand() {
-    let url = rabbit().vhost("stop");
-    let (house, spec) = by_hand(&url, vec![worker(3)]);
-    actix_rt::System::new().block_on(async {
-        let mut tested = TestTree::start(spec).await;
-        all_consumed(&house.presence).await;
-        let mut client = Client::connect(&url).await;
-        client.send("content_add.unknown.3", "one", &contents(2)).await;
-        let (_, request) = house.request().await;
-        tested.root().request_stop();
-        // Asked over the wire: the broker's own command may take longer than the stop has.
-        client.await_no_consumer("content_add.unknown.3").await;
-        request.reply.send(settled(2)).unwrap();
-        assert_eq!(client.response().await, ("one".to_owned(), 2));
-        tested.stop().await;
-    });
-}
-
-#[test]
-fn a_paused_consumer_hands_on_nothing_until_it_is_resumed() {
-    let url = rabbit().vhost("paused");
-    let (house, spec) = by_hand(&url, vec![worker(4)]);
-    TestTree::run(spec, async |tree| {
-        all_consumed(&house.presence).await;
-        let command = async |verb| tree.command("amqp", verb, &Origin::default()).await.unwrap();
-        command(Verb::Pause).await;
-        let mut client = Client::connect(&url).await;
-        client.send("content_add.unknown.4", "one", &contents(1)).await;
-        let ready = || {
-            rabbit().ctl(&[
-                "list_queues",
-                "-p",
-                "paused",
-                "--no-table-headers",
-                "messages_unacknowledged",
-                "name",
-            ])
-        };
-        eventually("the broker has delivered it", || ready().contains("1\tcontent_add.unknown.4")).await;
-        assert!(house.requests.try_recv().is_err());
-        command(Verb::Resume).await;
-        house.request().await.1.reply.send(settled(1)).unwrap();
-        assert_eq!(client.response().await, ("one".to_owned(), 1));
     });
 }

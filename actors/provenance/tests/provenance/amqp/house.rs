@@ -159,18 +159,6 @@ impl Client {
         (id, wire::decode_ack(&delivery.data).unwrap())
     }
 
-    /// Waits until a queue has no consumer.
-    pub(crate) async fn await_no_consumer(&self, queue: &str) {
-        let passive = QueueDeclareOptions { passive: true, ..QueueDeclareOptions::default() };
-        let gone = async {
-            let ask = || self.channel.queue_declare(queue.into(), passive, FieldTable::default());
-            while ask().await.unwrap().consumer_count() > 0 {
-                tokio::time::sleep(Duration::from_millis(2)).await;
-            }
-        };
-        tokio::time::timeout(DEADLINE, gone).await.expect("the consumer is cancelled");
-    }
-
     /// Takes a message from a queue, if there is one.
     pub(crate) async fn get(&self, queue: &str) -> Option<Delivery> {
         let got = self.channel.basic_get(queue.into(), BasicGetOptions { no_ack: true }).await.unwrap();

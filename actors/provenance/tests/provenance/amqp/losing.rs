@@ -7,7 +7,6 @@ use lapin::{
     options::{QueueDeclareOptions, QueueDeleteOptions},
     types::FieldTable,
 };
-use orchestrator_harness::Rabbit;
 use orchestrator_provenance::edge::amqp::{Publication, Sink};
 use orchestrator_supervise::testing::TestTree;
 
@@ -15,47 +14,6 @@ use super::{
     calling::{call, client_figure, told, with_client},
     house::*,
 };
-
-#[test]
-fn a_broker_that_was_killed_is_come_back_to_and_everything_is_declared_again() {
-    let mut rabbit = Rabbit::start();
-    let url = rabbit.url();
-    let (house, spec) = by_hand(&url, (0..16).map(worker).collect());
-    TestTree::run(spec, async |tree| {
-        all_consumed(&house.presence).await;
-        let client = Client::connect(&url).await;
-        client.send("content_add.unknown.0", "old", &contents(2)).await;
-        let (_, old) = house.request().await;
-        rabbit.kill_nine();
-        eventually("the link is down", || link(&tree).contains("down")).await;
-        assert_eq!((house.presence.missing().len(), figure(&tree, "consumed")), (48, 0));
-        assert!(old.reply.is_closed(), "the tag of the lost channel is forgotten");
-        rabbit.start_again();
-        all_consumed(&house.presence).await;
-        let mut client = Client::connect(&url).await;
-        client.send("content_add.unknown.0", "new", &contents(3)).await;
-        let (_, new) = house.request().await;
-        // Too late: its channel is gone, and nothing must be acknowledged on the new one.
-        let _ = old.reply.send(settled(2));
-        assert_eq!(figure(&tree, "acked"), 0);
-        new.reply.send(settled(3)).unwrap();
-        assert_eq!(client.response().await, ("new".to_owned(), 3));
-        let node = tree.node("amqp").unwrap();
-        assert_eq!(node.incarnation, 1, "a broker that is away is no crash");
-    });
-}
-
-#[test]
-fn it_starts_without_a_broker_and_says_what_to_do() {
-    let (presence, spec) = with_sink("amqp://ada:secret@127.0.0.1:1/%2f", vec![worker(0)], store_all());
-    TestTree::run(spec, async |tree| {
-        eventually("the link is down", || link(&tree).contains("down")).await;
-        let link = link(&tree);
-        assert!(link.contains("127.0.0.1:1") && link.contains("see that it runs"), "{link}");
-        assert!(!link.contains("secret"), "{link}");
-        assert_eq!(presence.missing().len(), 3);
-    });
-}
 
 #[test]
 fn a_queue_that_cannot_be_declared_keeps_no_other_worker_and_is_named() {

@@ -44,12 +44,14 @@ type Triple = (Sha1Git, Sha1Git, Option<Vec<u8>>);
 #[derive(Clone)]
 pub(crate) struct Model {
     flavor: Flavor,
-    contents: BTreeMap<Sha1Git, Option<Date>>,
-    directories: BTreeMap<Sha1Git, Option<Date>>,
-    revisions: BTreeMap<Sha1Git, RevisionData>,
-    origins: BTreeMap<Sha1Git, String>,
-    locations: BTreeSet<Vec<u8>>,
-    relations: BTreeMap<Relation, BTreeSet<Triple>>,
+    pub(crate) contents: BTreeMap<Sha1Git, Option<Date>>,
+    pub(crate) directories: BTreeMap<Sha1Git, Option<Date>>,
+    pub(crate) revisions: BTreeMap<Sha1Git, RevisionData>,
+    pub(crate) origins: BTreeMap<Sha1Git, String>,
+    pub(crate) locations: BTreeSet<Vec<u8>>,
+    pub(crate) relations: BTreeMap<Relation, BTreeSet<Triple>>,
+    /// First origin of each url.
+    urls: BTreeMap<String, Sha1Git>,
 }
 
 impl Model {
@@ -62,6 +64,7 @@ impl Model {
             origins: BTreeMap::new(),
             locations: BTreeSet::new(),
             relations: Relation::ALL.into_iter().map(|relation| (relation, BTreeSet::new())).collect(),
+            urls: BTreeMap::new(),
         }
     }
 
@@ -76,7 +79,7 @@ impl Model {
         Some(written)
     }
 
-    fn group(&mut self, rows: &Rows, written: &mut Written) -> Option<()> {
+    pub(crate) fn group(&mut self, rows: &Rows, written: &mut Written) -> Option<()> {
         match rows {
             Rows::Contents(rows) => rows.iter().for_each(|row| earliest(&mut self.contents, *row)),
             Rows::Directories(rows) => rows.iter().for_each(|row| earliest(&mut self.directories, *row)),
@@ -86,12 +89,13 @@ impl Model {
                     if url.contains('\0') || url.len() > 2704 {
                         return None;
                     }
-                    let taken = self.origins.iter().any(|(other, known)| other != id && known == url);
+                    let taken = self.urls.get(url).is_some_and(|owner| owner != id);
                     if self.origins.contains_key(id) {
                         continue;
                     } else if taken && self.flavor.urls_unique {
                         written.url_taken += 1;
                     } else {
+                        self.urls.entry(url.clone()).or_insert(*id);
                         self.origins.insert(*id, url.clone());
                     }
                 }

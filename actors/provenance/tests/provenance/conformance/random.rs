@@ -11,7 +11,7 @@ use orchestrator_provenance::store::Store;
 use super::{Pair, at, content, directory, origin, revision};
 
 const WRITES: usize = 25;
-const PATHS: [&[u8]; 8] = [b"", b".", b"a", b"a/b", b"b", b"\0", b"\xff/\xc3", b"a\0b"];
+const PATHS: [&[u8]; 9] = [b"", b".", b"..", b"a", b"a/b", b"b", b"\0", b"\xff/\xc3", b"a\0b"];
 const URLS: [&str; 4] = ["https://a", "https://b", "https://c", ""];
 
 /// One sequence of writes, each followed by all questions.

@@ -1,13 +1,13 @@
-//! What a store holds after a load: an independent model, for final states only and therefore fast. Plain values, maps and
-//! loops, written from the contract (§6, §8) and sharing no code with the product.
+//! Rows that a store holds after a load, as plain values, and those that it should hold by the model of all stores.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 
 use orchestrator_provenance::method::Relation;
-use orchestrator_provenance::row::{RevisionData, Rows};
+use orchestrator_provenance::row::{Date, RevisionData, Rows, Sha1Git};
+use orchestrator_provenance::store::Written;
 
-use super::Kind;
+use crate::conformance::Model;
 
 pub(crate) type Id = [u8; 20];
 pub(crate) type Triple = (Id, Id, Option<Vec<u8>>);
@@ -23,103 +23,36 @@ pub(crate) struct Held {
     pub(crate) relations: BTreeMap<Relation, BTreeSet<Triple>>,
 }
 
-/// The model.
-pub(crate) struct Model {
-    kind: Kind,
-    pub(crate) held: Held,
-    urls: HashSet<String>,
-}
-
-impl Model {
-    pub(crate) fn new(kind: Kind) -> Self {
-        let relations = Relation::ALL.into_iter().map(|relation| (relation, BTreeSet::new())).collect();
-        Self { kind, held: Held { relations, ..Held::default() }, urls: HashSet::new() }
-    }
-
-    /// One call.
-    pub(crate) fn take(&mut self, rows: &Rows) {
-        match rows {
-            Rows::Contents(rows) => rows.iter().for_each(|(id, date)| {
-                earliest(self.held.contents.entry(id.0).or_default(), date.map(|date| date.micros()));
-            }),
-            Rows::Directories(rows) => rows.iter().for_each(|(id, date)| {
-                earliest(self.held.directories.entry(id.0).or_default(), date.map(|date| date.micros()));
-            }),
-            Rows::Revisions(rows) => rows.iter().for_each(|(id, data)| self.revision(id.0, *data)),
-            Rows::Origins(rows) => {
-                // The last url of a message; then the first one that is stored.
-                let last: BTreeMap<Id, &String> = rows.iter().map(|(id, url)| (id.0, url)).collect();
-                last.into_iter().for_each(|(id, url)| self.origin(id, url));
-            }
-            Rows::Locations(paths) if self.kind.locations => {
-                self.held.locations.extend(paths.iter().map(|path| path.to_vec()));
-            }
-            Rows::Locations(_) => {}
-            Rows::Relations(relation, rows) => {
-                for row in rows {
-                    self.relation(
-                        *relation,
-                        row.src.0,
-                        row.dst.0,
-                        row.path.as_ref().map(|path| path.to_vec()),
-                    );
-                }
-            }
+/// Takes one call. Of the urls that a message gives an origin the last one counts.
+pub(crate) fn take(model: &mut Model, rows: &Rows) {
+    let last = match rows {
+        Rows::Origins(rows) => {
+            let last: BTreeMap<Sha1Git, String> = rows.iter().cloned().collect();
+            Some(Rows::Origins(last.into_iter().collect()))
         }
-    }
-
-    fn origin(&mut self, id: Id, url: &str) {
-        if self.held.origins.contains_key(&id) || (self.kind.urls_unique && self.urls.contains(url)) {
-            return;
-        }
-        self.urls.insert(url.to_owned());
-        self.held.origins.insert(id, url.to_owned());
-    }
-
-    fn revision(&mut self, id: Id, data: RevisionData) {
-        let (date, origin) = self.held.revisions.entry(id).or_default();
-        earliest(date, data.date.map(|date| date.micros()));
-        if let Some(named) = data.origin.filter(|named| self.held.origins.contains_key(&named.0)) {
-            *origin = Some(named.0);
-        }
-    }
-
-    fn relation(&mut self, relation: Relation, src: Id, dst: Id, path: Option<Vec<u8>>) {
-        let held = &self.held;
-        let (src_known, dst_known, has_path) = match relation {
-            Relation::ContentInRevision => {
-                (held.contents.contains_key(&src), held.revisions.contains_key(&dst), true)
-            }
-            Relation::ContentInDirectory => {
-                (held.contents.contains_key(&src), held.directories.contains_key(&dst), true)
-            }
-            Relation::DirectoryInRevision => {
-                (held.directories.contains_key(&src), held.revisions.contains_key(&dst), true)
-            }
-            Relation::RevisionInOrigin => {
-                (held.revisions.contains_key(&src), held.origins.contains_key(&dst), false)
-            }
-            Relation::RevisionBeforeRevision => {
-                (held.revisions.contains_key(&src), held.revisions.contains_key(&dst), false)
-            }
-        };
-        let path = path.filter(|_| has_path && self.kind.with_path);
-        let path_known = match &path {
-            Some(path) => !self.kind.locations || held.locations.contains(path),
-            None => !(has_path && self.kind.with_path),
-        };
-        if src_known && dst_known && path_known {
-            self.held.relations.entry(relation).or_default().insert((src, dst, path));
-        }
-    }
-}
-
-fn earliest(known: &mut Option<i64>, date: Option<i64>) {
-    *known = match (*known, date) {
-        (Some(known), Some(date)) if known <= date => Some(known),
-        (known, None) => known,
-        (_, date) => date,
+        _ => None,
     };
+    model.group(last.as_ref().unwrap_or(rows), &mut Written::default()).expect("no row that is refused");
+}
+
+impl From<Model> for Held {
+    fn from(model: Model) -> Self {
+        let dated = |dates: BTreeMap<Sha1Git, Option<Date>>| {
+            dates.into_iter().map(|(id, date)| (id.0, date.map(Date::micros))).collect()
+        };
+        let revision = |data: RevisionData| (data.date.map(Date::micros), data.origin.map(|id| id.0));
+        let bare = |rows: BTreeSet<(Sha1Git, Sha1Git, Option<Vec<u8>>)>| {
+            rows.into_iter().map(|(src, dst, path)| (src.0, dst.0, path)).collect()
+        };
+        Self {
+            contents: dated(model.contents),
+            directories: dated(model.directories),
+            revisions: model.revisions.into_iter().map(|(id, data)| (id.0, revision(data))).collect(),
+            origins: model.origins.into_iter().map(|(id, url)| (id.0, url)).collect(),
+            locations: model.locations,
+            relations: model.relations.into_iter().map(|(name, rows)| (name, bare(rows))).collect(),
+        }
+    }
 }
 
 impl Held {
@@ -139,14 +72,14 @@ impl Held {
     }
 
     /// Every row of both, with the first ones that differ.
-    pub(crate) fn assert_equals(&self, expected: &Self, by: &str) {
-        same(&self.contents, &expected.contents, by, "content");
-        same(&self.directories, &expected.directories, by, "directory");
-        same(&self.revisions, &expected.revisions, by, "revision");
-        same(&self.origins, &expected.origins, by, "origin");
-        same(&self.locations, &expected.locations, by, "location");
+    pub(crate) fn assert_equals(&self, expected: &Self) {
+        same(&self.contents, &expected.contents, "content");
+        same(&self.directories, &expected.directories, "directory");
+        same(&self.revisions, &expected.revisions, "revision");
+        same(&self.origins, &expected.origins, "origin");
+        same(&self.locations, &expected.locations, "location");
         for relation in Relation::ALL {
-            same(&self.relations[&relation], &expected.relations[&relation], by, relation.value());
+            same(&self.relations[&relation], &expected.relations[&relation], relation.value());
         }
     }
 
@@ -160,7 +93,7 @@ impl Held {
 }
 
 /// Both are ordered, so the first difference is found by walking side by side.
-fn same<'a, C, T>(got: &'a C, expected: &'a C, by: &str, table: &str)
+fn same<'a, C, T>(got: &'a C, expected: &'a C, table: &str)
 where
     &'a C: IntoIterator<Item = T>,
     T: PartialEq + Debug,
@@ -170,7 +103,7 @@ where
         match (got.next(), expected.next()) {
             (None, None) => return,
             (one, other) => {
-                assert!(one == other, "{table} by {by}, row {row}: {one:02x?} in place of {other:02x?}")
+                assert!(one == other, "{table}, row {row}: {one:02x?} in place of {other:02x?}")
             }
         }
     }

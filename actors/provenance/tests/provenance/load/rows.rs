@@ -6,7 +6,7 @@ use fastrand::Rng;
 use orchestrator_provenance::method::{Entity, Relation};
 use orchestrator_provenance::row::{Date, RelationRow, RevisionData, Rows, Sha1Git};
 
-use super::Kind;
+use crate::conformance::Flavor;
 
 /// Calls that run at once.
 pub(crate) type Phase = Vec<Rows>;
@@ -45,12 +45,12 @@ struct Maker {
     rng: Rng,
     /// Rows of each method.
     count: usize,
-    kind: Kind,
+    flavor: Flavor,
 }
 
 /// The load of `count` rows a method.
-pub(crate) fn load(seed: u64, count: usize, kind: Kind) -> Load {
-    let mut maker = Maker { rng: Rng::with_seed(seed), count, kind };
+pub(crate) fn load(seed: u64, count: usize, flavor: Flavor) -> Load {
+    let mut maker = Maker { rng: Rng::with_seed(seed), count, flavor };
     let contested = (0..CONTESTED).map(|n| {
         let claimants = [n, n + CONTESTED].map(|n| id(9, n));
         (format!("https://contested/{n}"), claimants)
@@ -109,7 +109,7 @@ impl Maker {
         match self.rng.u8(..8) {
             0 | 1 => None,
             2 => Date::from_micros(EDGES[self.rng.usize(..EDGES.len())] * 1_000_000 + self.rng.i64(-1..=1)),
-            3 if self.kind.exact_dates => Some([Date::MIN, Date::MAX][self.rng.usize(..2)]),
+            3 if self.flavor.exact_dates => Some([Date::MIN, Date::MAX][self.rng.usize(..2)]),
             _ => {
                 let seconds = self.rng.i64(-(1 << 32)..1 << 33);
                 Date::from_micros(seconds * 1_000_000 + self.rng.i64(0..1_000_000))

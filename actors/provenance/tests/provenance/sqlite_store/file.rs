@@ -54,24 +54,6 @@ fn away(opened: Result<SqliteStore, StoreError>) -> String {
 }
 
 #[tokio::test]
-async fn written_rows_outlive_a_kill() {
-    if let Some(path) = file_of_parent() {
-        let mut store = SqliteStore::open(&path).unwrap();
-        let before = stored(store.read(&Question::AllEntities(Entity::Content)).await);
-        store.write(&rows(u8::try_from(before).unwrap())).await.unwrap();
-        std::process::abort();
-    }
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("p.db");
-    for round in 1..=3 {
-        let output = in_another_process("sqlite_store::file::written_rows_outlive_a_kill", &path);
-        assert!(!output.status.success(), "it was to abort");
-        let mut store = SqliteStore::open(&path).unwrap();
-        assert_eq!(stored(store.read(&Question::AllEntities(Entity::Content)).await), round);
-    }
-}
-
-#[tokio::test]
 async fn a_file_has_one_owner() {
     if let Some(path) = file_of_parent() {
         assert!(away(SqliteStore::open(&path)).contains("open in another store"));
