@@ -2,11 +2,8 @@
 //! wants, and with workers of other people.
 
 mod handshake;
-mod hostile;
 mod house;
 mod impostor;
 mod losing;
 mod outage;
 mod pushing;
-mod queue;
-mod workers;

@@ -2,7 +2,6 @@
 
 #![allow(clippy::unwrap_used, reason = "what a test cannot go on without fails it")]
 
-mod actor;
 mod faktory;
 mod mongodb_store;
 mod original;

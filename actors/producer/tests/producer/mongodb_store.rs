@@ -3,9 +3,7 @@
 
 mod documents;
 mod leases;
-mod outage;
 mod pages;
-mod whole;
 
 use mongodb::{
     Client, Collection,

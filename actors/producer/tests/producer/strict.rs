@@ -2,7 +2,6 @@
 
 use std::{
     cell::{Cell, RefCell},
-    collections::BTreeSet,
     rc::Rc,
 };
 
@@ -197,38 +196,6 @@ async fn valid_stencil() {
     assert_eq!(pushed, wanted.map(|(root, scion)| (page(root), 2, page(scion), 3, 2)));
     assert!(world.pushed.iter().all(|(_, stamp)| stamp.is_none()), "jids are random");
     assert_eq!((world.stencils[&id(7)].state, deaths), (State::Complete, Vec::new()));
-}
-
-/// The second: an empty collection is an error that names the stencil, which stays started, without any job.
-#[tokio::test(start_paused = true)]
-async fn empty_collection() {
-    for (roots, scions, lacks) in [
-        (0, 0, "there are no tangles with TCN 2"),
-        (0, 4, "no tangles with TCN 2"),
-        (4, 0, "no good tangles with TCN 3"),
-    ] {
-        let (world, deaths) = strictly(world_of(&one_stencil(roots, scions)), 2, 1_000, 1, &[]).await;
-        assert_eq!(deaths.len(), 1);
-        assert!(deaths[0].contains(lacks) && deaths[0].contains(&id(7).to_string()), "{}", deaths[0]);
-        assert_eq!((world.stencils[&id(7)].state, world.pushed.len()), (State::Started, 0));
-    }
-}
-
-/// More than a page of tangles comes between two TCNs, before, among and behind those that are there: all are grafted.
-#[tokio::test(start_paused = true)]
-async fn what_comes_between_two_tcns_is_grafted() {
-    let mut original = one_stencil(5, 3);
-    original.stencils.push(original::Stencil { id: id(8).to_string(), tcn: 6, root: 2, scion: 4, state: 0 });
-    original.tangles.push((id(500).to_string(), 4, true));
-    let inserted = (20..27).map(|number| (id(number).to_string(), 2, true)).collect();
-    let intervals = [Interval { inserted, jobs: 0 }, Interval::default()];
-    let before = world_of(&original);
-    original.live(1, &intervals);
-    let (world, _) = strictly(before, 2, 1_000, 1, &intervals).await;
-    assert_same(&original, &world, 0);
-    let roots: BTreeSet<Id> =
-        world.pushed.iter().filter(|(pair, _)| pair.scion_tcn == 4).map(|(pair, _)| pair.root_id).collect();
-    assert_eq!(roots, [0, 2, 4, 21, 23, 25].map(id).into());
 }
 
 /// A halt is what the binary shows and ends with: it must say what to do.

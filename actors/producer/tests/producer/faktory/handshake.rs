@@ -3,10 +3,7 @@
 use orchestrator_harness::Faktory as Peer;
 use orchestrator_producer::edge::faktory::{Flow, Password, Pushed, Server};
 
-use super::{
-    house::*,
-    impostor::{Impostor, honest},
-};
+use super::house::*;
 
 #[test]
 fn servers_with_and_without_password_in_pieces_and_secured_take_jobs() {
@@ -69,25 +66,6 @@ fn a_server_that_we_cannot_be_sure_of_is_not_spoken_to() {
         TestTree::run(spec, async |tree| drop(down(&tree, said).await));
     }
     assert!(peer.accepted().is_empty());
-}
-
-#[test]
-fn whoever_is_no_faktory_server_of_version_2_is_named_so() {
-    for (greeting, said) in [
-        ("+HI {\"v\":3}\r\n", "it speaks version 3 of the protocol, and we version 2"),
-        ("220 mail.example.org ESMTP\r\n", "a reply begins with '2': is this a Faktory server?"),
-        ("-ERR too many connections\r\n", "ERR too many connections"),
-        ("$-1\r\n", "its greeting is nothing"),
-        ("", "no handshake within 300ms"),
-    ] {
-        let impostor = Impostor::start(move |line| match line {
-            "" => Some(greeting.as_bytes().to_vec()),
-            line => honest(line),
-        });
-        let server = Server::new(&impostor.url(), None, None).unwrap().patience(SHORT);
-        let (_faktory, spec) = with(server, Flow::default());
-        TestTree::run(spec, async |tree| drop(down(&tree, said).await));
-    }
 }
 
 #[test]

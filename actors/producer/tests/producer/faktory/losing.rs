@@ -3,10 +3,9 @@
 use orchestrator_harness::Faktory as Peer;
 use orchestrator_producer::{
     batch::Batch,
-    edge::faktory::{Flow, PushError, Pushed, Server, child_spec},
+    edge::faktory::{Flow, PushError, Pushed, Server},
     job::{JobWriter, Terms},
 };
-use orchestrator_supervise::{Origin, Shutdown, Strategy, SupervisorSpec, Verb};
 
 use super::house::*;
 
@@ -83,22 +82,5 @@ fn a_stop_says_of_what_still_waits_that_it_was_not_sent() {
         for outcome in waiting {
             assert_eq!(outcome.await, Err(PushError::NotSent("the process stops".to_owned())));
         }
-    });
-}
-
-#[test]
-fn a_connection_that_is_killed_under_a_batch_leaves_it_open() {
-    let peer = Peer::start(&[]);
-    let server = Server::new(&peer.url(), None, None).unwrap();
-    let (faktory, connections) = child_spec(server, Flow::default());
-    let spec = SupervisorSpec::new(Strategy::OneForOne).child(connections.shutdown(Shutdown::Kill));
-    TestTree::run(spec, async |tree| {
-        up(&tree).await;
-        peer.freeze();
-        let pushed = faktory.submit(0, batch(0..10)).await;
-        eventually("the batch is on its way", || node(&tree, 0).in_hand.is_some()).await;
-        tree.command("faktory/0", Verb::Restart, &Origin::default()).await.unwrap();
-        let outcome = pushed.await;
-        assert!(matches!(&outcome, Err(PushError::Ambiguous(_))), "{outcome:?}");
     });
 }
