@@ -10,4 +10,3 @@ mod log;
 mod panics;
 mod port;
 mod slow_worker;
-mod streams;

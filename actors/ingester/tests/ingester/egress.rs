@@ -1,7 +1,7 @@
 //! The workers' port: order for each worker, hostile peers, purges, and what is over the budget.
 
 mod delivery;
-mod hostile;
 mod peer;
+mod pings;
 mod purge;
 mod spill;

@@ -3,15 +3,9 @@
 use std::sync::atomic::Ordering::SeqCst;
 
 use crate::toy::{Playground, Script};
-use bytes::Bytes;
-use orchestrator_harness::Controller;
-use orchestrator_ingester::{
-    OnGap,
-    protocol::cbors::{Entry, Reader},
-};
+use orchestrator_ingester::OnGap;
 use orchestrator_supervise::{Origin, Verb, testing::eventually};
 use serde_json::json;
-use uuid::Uuid;
 
 fn frames(numbers: impl IntoIterator<Item = u64>) -> Script {
     Script::Waits(std::iter::once(None).chain(numbers.into_iter().map(Some)).collect())
@@ -76,67 +70,6 @@ fn each_run_is_stopped_exactly_once_on_every_way_out() {
         eventually("the last run", || play.runs.begun.load(SeqCst) == 6).await;
     });
     assert_eq!((runs.begun.load(SeqCst), runs.stopped.load(SeqCst)), (6, 6));
-}
-
-#[test]
-fn without_active_streams_all_are_active() {
-    Playground::run(&["a", "b"], vec![frames(0..3)], kept, async |play| {
-        let mut worker = play.worker("w").await;
-        let mapping = Uuid::new_v4();
-        // The form of 0.0.4.
-        play.controller().update(
-            &json!({"mapping_uuid": mapping, "parameters_version": {}, "target_parameters_hash": null}),
-        );
-        play.taken(mapping).await;
-        play.assign(mapping, &[(0, json!({"a": ["w"], "b": ["w"]}))]);
-        assert_eq!(worker.event().await.1.len(), 2);
-    });
-}
-
-#[test]
-fn a_nudge_in_the_same_transaction_takes_no_stream_away() {
-    Playground::run(&["a"], vec![frames(0..3)], kept, async |play| {
-        let mut worker = play.worker("w").await;
-        let mapping = Uuid::new_v4();
-        let update =
-            |streams: &[&str]| Controller::update_of(&mapping.to_string(), streams, false).to_string();
-        let add = |text| ["XADD", "dranspose:controller:updates", "*", "data", text];
-        let [begin, nudge] = [update(&["a"]), update(&[])];
-        play.redis.transaction(&[&add(&begin), &add(&nudge)]);
-        play.taken(mapping).await;
-        play.assign(mapping, &[(0, json!({"a": ["w"]}))]);
-        assert_eq!(worker.single().await, (0, "a start".to_owned()));
-    });
-}
-
-#[test]
-fn parameters_of_an_update_hold_for_the_mapping_that_it_begins() {
-    let directory = tempfile::tempdir().expect("a directory");
-    Playground::run(&["a"], vec![frames(0..3)], kept, async |play| {
-        let (mapping, version) = (Uuid::new_v4(), Uuid::new_v4());
-        let prefix = directory.path().join("run7-").display().to_string();
-        play.redis.command(&["SET", &format!("dranspose:parameters:dump_prefix:{version}"), &prefix]);
-        play.controller()
-            .update(&json!({"mapping_uuid": mapping, "parameters_version": {"dump_prefix": version},
-            "target_parameters_hash": null, "active_streams": ["a"], "finished": false}));
-        play.taken(mapping).await;
-        play.assign(mapping, &[(0, json!({"a": []})), (1, json!({"a": ["nobody"]}))]);
-        eventually("both are dumped", || {
-            play.tree.node("ingester/toys/dump").is_some_and(|node| {
-                node.figures.iter().any(|figure| figure.name == "dumped_events" && figure.value == 2)
-            })
-        })
-        .await;
-        play.finish(mapping).await;
-        let file = std::fs::File::open(format!("{prefix}toys-{mapping}.cbors")).expect("the dump");
-        let mut reader = Reader::new(file);
-        for (number, text) in [(0, "a start"), (1, "a 0")] {
-            let Ok(Some(Entry::Event(event))) = reader.next() else { panic!("an event") };
-            assert_eq!((event.number, event.streams.len()), (number, 1));
-            assert_eq!(event.streams[0].frames[..], [Bytes::from(text)]);
-        }
-        assert!(reader.next().expect("whole").is_none());
-    });
 }
 
 #[test]

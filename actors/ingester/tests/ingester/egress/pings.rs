@@ -1,0 +1,33 @@
+//! What workers send: pings, and what are none. Whoever attacks the port is in `tests/hostile`.
+
+use super::peer::{House, PATIENCE, Worker, message, parts};
+use orchestrator_ingester::edge::egress::EgressLimits;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    time::timeout,
+};
+
+#[test]
+fn bad_pings_are_counted_and_change_nothing() {
+    House::run(EgressLimits::default(), |house| async move {
+        let mut worker = Worker::dial(house.port, "w").await;
+        let mut pings = house.pings.open();
+        worker.stream.write_all(b"\0\x05short\x01\x10aaaaaaaaaaaaaaaa\0\x01b").await.expect("room");
+        worker
+            .stream
+            .write_all(&[&b"\x02\0\0\0\0\0\x01\0\0"[..], &[0; 65_536]].concat())
+            .await
+            .expect("room");
+        // A PING of ZMTP is answered, between messages.
+        worker.stream.write_all(b"\x04\x09\x04PING\0\x0ahi").await.expect("room");
+        worker.ping([9; 16]).await;
+        let ping = timeout(PATIENCE, pings.recv()).await.expect("in time").expect("a ping");
+        assert_eq!((&*ping.worker, ping.service_uuid), ("w", [9; 16]));
+        assert_eq!(house.figure("egress", "bad_pings"), 3);
+        let mut answer = vec![0; 30 + 9];
+        worker.stream.read_exact(&mut answer).await.expect("READY and PONG");
+        assert!(answer.ends_with(b"\x04\x07\x04PONGhi"), "{}", answer.escape_ascii());
+        house.send("w", &message(1, 100)).await;
+        assert_eq!(worker.next().await, Some(parts(&message(1, 100))));
+    });
+}
