@@ -1,8 +1,6 @@
 //! Requests that are wrong or mean harm. Each is answered in the one form of errors, and the endpoint lives on.
 
-use tokio::{io::AsyncWriteExt, net::TcpStream};
-
-use crate::site::{self, post};
+use crate::site::{self};
 
 #[test]
 fn unknown_routes_name_those_that_exist() {
@@ -82,22 +80,5 @@ fn pages_of_other_sites_and_rebound_names_are_403() {
             assert_eq!(reply.header("cache-control"), Some("no-store"));
         }
         assert_eq!(site.tree.vitals("demo/source").unwrap().state().name(), "running");
-    });
-}
-
-#[test]
-fn garbage_and_idle_connections_do_not_hurt() {
-    site::run(|site| async move {
-        let mut idle = Vec::new();
-        for _ in 0..20 {
-            idle.push(TcpStream::connect(site.tcp).await.unwrap());
-        }
-        let mut garbage = TcpStream::connect(site.tcp).await.unwrap();
-        garbage.write_all(b"\x16\x03\x01\0\xff\r\n\r\n").await.unwrap();
-        assert_eq!(site.get("/livez").await.status, 200);
-        let huge = format!("GET /v1/tree/{} HTTP/1.1\r\nHost: localhost\r\n\r\n", "a".repeat(20_000));
-        assert_eq!(site.send(&huge).await.error().0, 404);
-        assert_eq!(site.send(&post("/v1/actors/demo/source/pause", "")).await.status, 200);
-        drop(idle);
     });
 }

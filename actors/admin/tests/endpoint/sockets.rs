@@ -1,10 +1,6 @@
 //! Where the endpoint listens, and what happens when somebody else is there already.
 
-use std::{
-    net::TcpListener,
-    os::unix::fs::PermissionsExt,
-    time::{Duration, Instant},
-};
+use std::{net::TcpListener, time::Duration};
 
 use orchestrator_admin::{About, AdminConfig, Binding, child_spec};
 use orchestrator_supervise::{
@@ -35,45 +31,11 @@ fn refusal(config: &AdminConfig) -> String {
 }
 
 #[test]
-fn the_socket_is_private_and_goes_with_the_endpoint() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("admin.sock");
-    // A stale one, as SIGKILL leaves it.
-    drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
-    TestTree::run(root(&site::config(&directory), Binding::Required), |_tree| {
-        let path = path.clone();
-        async move {
-            assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
-            let reply = talk(UnixStream::connect(&path).await.unwrap(), LIVEZ).await;
-            assert_eq!(reply.status, 200);
-        }
-    });
-    assert!(!path.exists());
-}
-
-#[test]
 fn a_busy_port_ends_a_required_endpoint_with_what_to_do() {
     let other = TcpListener::bind("127.0.0.1:0").unwrap();
     let listen = other.local_addr().unwrap().to_string();
     let text = refusal(&AdminConfig { listen: listen.clone(), ..AdminConfig::default() });
     assert!(text.contains(&listen) && text.contains("free the port"), "{text}");
-}
-
-#[test]
-fn a_served_socket_ends_a_required_endpoint_and_is_left_alone() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("admin.sock");
-    let _other = std::os::unix::net::UnixListener::bind(&path).unwrap();
-    let text = refusal(&site::config(&directory));
-    assert!(text.contains("another process listens on"), "{text}");
-    assert!(path.exists());
-}
-
-#[test]
-fn an_address_that_others_reach_is_refused() {
-    let config = AdminConfig { listen: "0.0.0.0:0".to_owned(), ..AdminConfig::default() };
-    assert!(config.check().is_err());
-    assert!(refusal(&config).contains("not a loopback address"));
 }
 
 #[test]
@@ -106,23 +68,4 @@ fn nothing_to_listen_on_is_a_child_that_idles() {
     TestTree::run(root(&config, Binding::Required), |tree| async move {
         assert_eq!(tree.vitals("admin").unwrap().state().name(), "running");
     });
-}
-
-#[test]
-fn idle_connections_do_not_hold_up_the_stop() {
-    let directory = tempfile::tempdir().unwrap();
-    let config = site::config(&directory);
-    let stopped = std::cell::Cell::new(None);
-    TestTree::run(root(&config, Binding::Required), |tree| {
-        let stopped = &stopped;
-        async move {
-            let address = site::tcp_address(&tree);
-            for _ in 0..3 {
-                std::mem::forget(tokio::net::TcpStream::connect(address).await.unwrap());
-            }
-            stopped.set(Some(Instant::now()));
-        }
-    });
-    let took = stopped.get().unwrap().elapsed();
-    assert!(took < Duration::from_secs(3), "{took:?}");
 }
