@@ -2,5 +2,6 @@
 
 mod dropin;
 mod rejected;
+mod secrets;
 mod shipped;
 mod sources;

@@ -1,4 +1,6 @@
-//! The commented configuration and the defaults of the code say the same.
+//! The commented configuration has every key, and the defaults of the code.
+
+use std::collections::BTreeSet;
 
 use orchestrator_catalog::Catalogs;
 use orchestrator_ingester::Ingesters;
@@ -7,7 +9,10 @@ use orchestrator_provenance::Provenance;
 use orchestrator_queue::Queue;
 use orchestrator_subsystem::Section;
 
-use super::super::{Config, ProgramConfig};
+use super::{
+    super::{Config, ProgramConfig, schema::Schema},
+    gather,
+};
 
 /// Is `line`, below the heading `section`, a key whose default cannot be written, or an example that has none?
 fn is_unset(section: &str, line: &str) -> bool {
@@ -40,13 +45,48 @@ fn is_unset(section: &str, line: &str) -> bool {
     ANYWHERE.contains(&key) || here.contains(&key)
 }
 
-/// `tests/configuration/sources.rs` checks that the file has every key; here, that it has their defaults.
+/// Lines of the commented configuration, with each key uncommented: a key has no space after `#`.
+fn uncommented() -> impl Iterator<Item = &'static str> {
+    let lines = include_str!("../../../config/orchestrator.toml").lines();
+    lines.map(|line| line.strip_prefix('#').filter(|rest| !rest.starts_with(' ')).unwrap_or(line))
+}
+
+#[test]
+fn the_commented_configuration_has_every_key() {
+    let columns = |key: &str| {
+        let tables = ["claim.set", "done", "fail", "dead"];
+        tables.iter().any(|table| key.starts_with(&format!("catalog.rule.{table}.")))
+    };
+    let (mut section, mut written) = (String::new(), BTreeSet::new());
+    for line in uncommented().filter(|line| !line.starts_with('#')) {
+        if line.starts_with('[') {
+            section = line.trim_matches(['[', ']']).to_owned();
+            written.insert(section.clone());
+        } else if let Some((key, _)) = line.split_once(" = ") {
+            written.insert(format!("{section}.{key}"));
+        }
+    }
+    let schema = Schema::whole();
+    let mut all = Vec::new();
+    gather("", schema.root(), &mut all);
+    let known: BTreeSet<_> = all.into_iter().map(|(key, _)| key).collect();
+    let missing: Vec<_> = known.difference(&written).filter(|key| !is_outer(key, &written)).collect();
+    assert!(missing.is_empty(), "not in config/orchestrator.toml: {missing:?}");
+    let unknown: Vec<_> =
+        written.difference(&known).filter(|key| key.contains('.') && !columns(key)).collect();
+    assert!(unknown.is_empty(), "in config/orchestrator.toml, and no keys: {unknown:?}");
+}
+
+/// Is `key` a table that is written by tables or keys below it?
+fn is_outer(key: &str, written: &BTreeSet<String>) -> bool {
+    written.iter().any(|line| line.strip_prefix(key).is_some_and(|rest| rest.starts_with('.')))
+}
+
 #[test]
 fn the_commented_configuration_shows_the_defaults() {
     let mut section = "";
     let mut text = String::new();
-    for line in include_str!("../../../config/orchestrator.toml").lines() {
-        let plain = line.strip_prefix('#').filter(|rest| !rest.starts_with(' ')).unwrap_or(line);
+    for plain in uncommented() {
         section = if plain.starts_with('[') { plain } else { section };
         if !is_unset(section, plain) {
             text.push_str(&format!("{plain}\n"));
