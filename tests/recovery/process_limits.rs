@@ -1,12 +1,8 @@
-//! What the surroundings can do to the process: signals of all kinds, few file descriptors, little memory, many malformed requests.
+//! What the surroundings can do to the process: signals of all kinds, few file descriptors, little memory, many commands.
 
-use std::{
-    os::unix::process::ExitStatusExt,
-    thread,
-    time::{Duration, Instant},
-};
+use std::{os::unix::process::ExitStatusExt, thread, time::Duration};
 
-use orchestrator_harness::{Instance, Reply, Site, eventually, http_tcp, try_raw, wait_for};
+use orchestrator_harness::{Instance, Reply, Site, eventually, wait_for};
 use rustix::process::Signal;
 
 /// The exit codes of an end by a second signal, and of a refused start.
@@ -15,36 +11,6 @@ const EX_CONFIG: i32 = 78;
 
 fn site() -> Site {
     Site::new(env!("CARGO_BIN_EXE_orchestrator"))
-}
-
-/// An instance that drains after the first SIGTERM until `Worker` reads its long reply, and when the signal was sent.
-fn draining(site: &Site) -> (Instance, orchestrator_harness::Worker, Instant) {
-    site.write("f.1.txt", format!("alpha {}\n", "x".repeat(4 << 20)));
-    let instance = site.start();
-    let mut worker = site.worker();
-    worker.send(b"READY\n").expect("sent");
-    eventually("the reply to be stuck", || site.figure("queue/sqlite", "handed_out") == 1);
-    let sent = Instant::now();
-    instance.signal(Signal::TERM);
-    eventually("the drain to begin", || site.log().contains("draining"));
-    (instance, worker, sent)
-}
-
-#[test]
-fn the_same_signal_twice_at_once_is_counted_once() {
-    // On a loaded machine half a second may pass between the two: then it is tried again.
-    let ended = wait_for("two signals within half a second", || {
-        let site = site();
-        let (mut instance, mut worker, sent) = draining(&site);
-        instance.signal(Signal::TERM);
-        if sent.elapsed() >= Duration::from_millis(500) {
-            return None;
-        }
-        eventually("the second one to be seen", || site.log().contains("counted once"));
-        assert_eq!(worker.reply().attr_path(), "alpha", "it drains on");
-        Some(instance.wait())
-    });
-    assert_eq!(ended.code(), Some(0));
 }
 
 #[test]
@@ -119,39 +85,6 @@ fn too_few_descriptors_are_refused_with_the_number_that_is_needed() {
     assert_eq!(job.attr_path(), "alpha", "as many as asked for are enough");
     assert_eq!(site.cli(&["tree"]).0, 0);
     assert!(instance.terminate().success(), "{}", site.log());
-}
-
-/// Sends what is not HTTP, until the log says that lines were left out.
-fn flood(site: &Site) -> usize {
-    let address = site.admin_tcp();
-    let mut sent = 0;
-    wait_for("a number of lines left out", || {
-        for junk in [&b"\x16\x03\x01\0\xff\r\n\r\n"[..], b"GET /\x1b[2J HTTP/1.1\r\n\r\n", b"\0\r\n\r\n"] {
-            // A reset says no as well.
-            let _ = try_raw(address, junk);
-            sent += 1;
-        }
-        site.log().contains("log lines left out").then_some(sent)
-    })
-}
-
-#[test]
-fn malformed_requests_do_not_fill_the_log_and_name_their_sender() {
-    let site = site().set("admin.listen=127.0.0.1:0");
-    let instance = site.start();
-    let sent = flood(&site);
-    let log = site.log();
-    let lines: Vec<_> =
-        log.lines().filter(|line| line.contains("_admin::peer") || line.contains("actix")).collect();
-    assert!(sent > 100 && lines.len() <= 12, "{} lines after {sent} requests:\n{log}", lines.len());
-    assert!(
-        lines.iter().any(|line| line.contains("without a request") && line.contains("127.0.0.1:")),
-        "{log}"
-    );
-    assert!(!log.contains('\u{1b}'), "{log}");
-    assert!(site.figure("admin", "refused_malformed") as usize >= sent / 2, "all are counted");
-    assert_eq!(http_tcp(site.admin_tcp(), "GET", "/livez", &[], "").status, 200);
-    assert!(instance.terminate().success());
 }
 
 #[test]
@@ -252,25 +185,6 @@ fn freeze_all(site: &Site) {
         let reply = orchestrator_harness::http(&site.admin_socket(), "POST", &url, &[], "");
         assert!([200, 202, 409, 504].contains(&reply.status), "{path}: {reply:?}");
     }
-}
-
-#[test]
-fn frozen_children_thaw_and_the_work_goes_on() {
-    let site = site();
-    site.write("f.1.txt", "alpha 0 1\nbravo 0 1\n");
-    let instance = site.start();
-    let mut worker = site.worker();
-    let job = wait_for("a job", || Some(worker.ready()).filter(|reply| *reply != Reply::NoJobs));
-    freeze_all(&site);
-    let next = worker.done(job.attr_path(), 0);
-    assert_ne!(next, Reply::NoJobs, "an answer, late");
-    assert_eq!(worker.done(next.attr_path(), 0), Reply::NoJobs);
-    site.write("g.2.txt", "charlie 0 1\n");
-    wait_for("the new file's job", || Some(worker.ready()).filter(|reply| *reply != Reply::NoJobs));
-    for child in ["queue", "queue/sqlite", "queue/worker_socket", "queue/watcher", "admin"] {
-        assert_eq!(site.node(child)["restarts"], 0, "{child}");
-    }
-    assert!(instance.terminate().success());
 }
 
 #[test]
