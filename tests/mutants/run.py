@@ -1,0 +1,95 @@
+#!/usr/bin/env python3
+"""Applies the mutants of list.tsv one by one and runs the tests of the crate that each is in.
+
+    tests/mutants/run.py            all that have no result yet
+    tests/mutants/run.py 50 100     those from number 50 up to number 99
+    tests/mutants/run.py --summary  counts of the results so far
+
+Run it in a clean tree that nobody works in: it changes sources, one line at a time, and puts them back. Results are appended
+to target/mutants.tsv: number, result, file, function, line. A result is caught, missed, unviable (it does not compile) or gone
+(the line is no longer in that function). The list holds lines that stand in the same function at commit 1fa5564, so that both
+trees can be compared.
+"""
+
+import re
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+RESULTS = ROOT / "target" / "mutants.tsv"
+# A mutant that loops for ever counts as caught.
+SECONDS = 900
+
+
+def mutants():
+    lines = (ROOT / "tests/mutants/list.tsv").read_text().splitlines()[1:]
+    return [line.split("\t") for line in lines]
+
+
+def done():
+    lines = RESULTS.read_text().splitlines() if RESULTS.exists() else []
+    return {int(line.split("\t")[0]): line.split("\t")[1] for line in lines}
+
+
+def mutated(text, function, line, replacement):
+    """The text with `line` of `function` replaced, or None."""
+    lines = text.split("\n")
+    head = re.compile(rf"(\s*)(pub(\([\w:]+\))? )?(const )?(async )?fn {function}\b")
+    for start, first in enumerate(lines):
+        found = head.match(first)
+        if not found:
+            continue
+        for at in range(start, len(lines)):
+            if lines[at].strip() == line:
+                lines[at] = lines[at].replace(line, replacement)
+                return "\n".join(lines)
+            if lines[at] == found.group(1) + "}":
+                break
+    return None
+
+
+def verdict(file, function, line, replacement):
+    before = file.read_text() if file.exists() else ""
+    after = mutated(before, function, line, replacement)
+    if after is None:
+        return "gone"
+    crate = f"orchestrator-{file.relative_to(ROOT).parts[1]}"
+    cargo = ["cargo", "test", "--quiet", "--all-features", "-p", crate]
+    file.write_text(after)
+    try:
+        if subprocess.run([*cargo, "--lib", "--no-run"], cwd=ROOT, capture_output=True).returncode:
+            return "unviable"
+        # Unit tests are fast and catch most.
+        for tests in ["--lib"], ["--test", "*"]:
+            if subprocess.run([*cargo, *tests], cwd=ROOT, capture_output=True, timeout=SECONDS).returncode:
+                return "caught"
+        return "missed"
+    except subprocess.TimeoutExpired:
+        return "caught"
+    finally:
+        file.write_text(before)
+
+
+def main(arguments):
+    if arguments == ["--summary"]:
+        for result, count in sorted(Counter(done().values()).items()):
+            print(result, count)
+        return
+    begin, end = (int(number) for number in arguments) if arguments else (0, len(mutants()))
+    finished = done()
+    RESULTS.parent.mkdir(exist_ok=True)
+    for number, (path, former, function, line, replacement) in enumerate(mutants()):
+        if number in finished or not begin <= number < end:
+            continue
+        file = ROOT / path
+        if not file.exists() and former:
+            file = ROOT / former
+        result = verdict(file, function, line, replacement)
+        with RESULTS.open("a") as results:
+            results.write(f"{number}\t{result}\t{path}\t{function}\t{line}\n")
+        print(number, result, path, function, flush=True)
+
+
+main(sys.argv[1:])
