@@ -2,7 +2,7 @@
 
 use std::{os::unix::process::ExitStatusExt, thread, time::Duration};
 
-use orchestrator_harness::{Instance, Reply, Site, eventually, wait_for};
+use orchestrator_harness::{Reply, Site, eventually, wait_for};
 use rustix::process::Signal;
 
 /// The exit codes of an end by a second signal, and of a refused start.

@@ -39,14 +39,6 @@ impl Dice {
     pub fn chance(&mut self, percent: usize) -> bool {
         self.below(100) < percent
     }
-
-    /// One of `items`.
-    ///
-    /// # Panics
-    /// If there is none.
-    pub fn pick<'a, T>(&mut self, items: &'a [T]) -> &'a T {
-        &items[self.below(items.len())]
-    }
 }
 
 /// Runs `test` for the seeds 1, 2, .. (as many as `variable` says, or `default`), or only for `ORCHESTRATOR_SEED`. A
