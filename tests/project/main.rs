@@ -1,5 +1,6 @@
 //! The repository: its pages, its rules, its packaging.
 
+mod contracts;
 mod deploy;
 mod promises;
 mod reference;

@@ -1,6 +1,6 @@
 //! The pages for operators and the program say the same: metrics, events, exit codes, alerts.
 
-use std::{collections::BTreeSet, fs, path::Path};
+use std::{collections::BTreeSet, fs};
 
 use orchestrator_harness::{CatalogSite, IngesterSite, Site, ZmtpPeer, eventually, http};
 
