@@ -170,10 +170,10 @@ pub struct ClaimConfig {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Guard {
-    /// Each row is written only if it is as it was read (spec §9 c): of many agents each gets some.
+    /// Each row is written only if it is as it was read (CONTRACT CP08): of many agents each gets some.
     #[default]
     RowCas,
-    /// Nothing is written if anything in the catalog has changed, as with the original (spec §9 a).
+    /// Nothing is written if anything in the catalog has changed, as with the original (CONTRACT CP09).
     IfMatch,
 }
 

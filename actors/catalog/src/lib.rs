@@ -1,7 +1,7 @@
 //! The catalog subsystem: condition-action agents on an ERMrest catalog.
 //!
 //! It takes the place of agents that are built on the Python library deriva: the same requests, the same claims, the same
-//! notices. [`child_spec`] gives its tree; `README.md` beside this crate is its contract in short.
+//! notices. [`child_spec`] gives its tree; `CONTRACT.md` beside this crate has its rules by number.
 //!
 //! Pure rules: [`path`] and [`template`] (what is asked and written), [`rule`] (a rule, read once), [`state_change`] (look, plan,
 //! write unless somebody was faster), [`polling`] (when to look), [`hand`] (what is claimed and not settled), [`left_alone`] (what is not claimed for a while), [`answer`] and

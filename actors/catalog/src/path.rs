@@ -1,4 +1,4 @@
-//! Paths of the catalog's API (spec §1): what is syntax stays as it is, what is a name or a value is percent-encoded.
+//! Paths of the catalog's API (CONTRACT CP01, CP02): what is syntax stays as it is, what is a name or a value is percent-encoded.
 
 use std::time::Duration;
 

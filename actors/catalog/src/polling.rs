@@ -1,4 +1,4 @@
-//! When to look for work (spec §5, with its flaws mended): at once after a notice that comes out of the quiet; soon after a look, once
+//! When to look for work (CONTRACT CO05 to CO07): at once after a notice that comes out of the quiet; soon after a look, once
 //! no other notice follows for a moment, but not later than a ceiling; and without any notice, when it is time. Pure: whoever asks
 //! says what time it is.
 

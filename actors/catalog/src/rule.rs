@@ -19,7 +19,7 @@ use crate::{
     template::{Meaning, Template},
 };
 
-/// The column by which the server tells when a row was written last (spec §3).
+/// The column by which the server tells when a row was written last (CONTRACT CD01).
 const WRITTEN: &str = "RMT";
 /// What stands for the time in a filter.
 const NOW: &str = "$now";
@@ -243,7 +243,7 @@ fn equals(column: &str, value: &Value) -> String {
     }
 }
 
-/// A value as filters have it (spec §1): text as it is, all else as JSON.
+/// A value as filters have it (CONTRACT CP02): text as it is, all else as JSON.
 fn plain_text(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }

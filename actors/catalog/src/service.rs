@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use crate::lane::Turn;
 
-/// A question (spec §2). The path is what follows the catalog's base, e.g. `/entity/Foo/state=actionable?limit=5`, and is sent
+/// A question (CONTRACT CP01, CP05). The path is what follows the catalog's base, e.g. `/entity/Foo/state=actionable?limit=5`, and is sent
 /// byte for byte.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Get {
@@ -14,7 +14,7 @@ pub struct Get {
     pub if_none_match: Option<String>,
 }
 
-/// A write (spec §2): rows as a JSON array.
+/// A write (CONTRACT CP04): rows as a JSON array.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Put {
     /// The path.

@@ -1,4 +1,4 @@
-//! The conditional state change (spec §4): look for candidates, plan, write the plan unless somebody was faster. A pure machine:
+//! The conditional state change (CONTRACT CO01 to CO03): look for candidates, plan, write the plan unless somebody was faster. A pure machine:
 //! it says what to ask, and is told the answer.
 
 use bytes::Bytes;

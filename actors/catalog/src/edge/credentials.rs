@@ -1,4 +1,4 @@
-//! Who we are to a catalog's server (spec §8): read from where the original's tools keep it, and read again when that changes.
+//! Who we are to a catalog's server (CONTRACT CF08 to CF12): read from where the original's tools keep it, and read again when that changes.
 //!
 //! Nothing here is ever shown: secrets have no text for logs, and errors name files, never what is in them.
 

@@ -1,4 +1,4 @@
-//! Notices of change (spec §6): after each write, to whichever of its catalogs, a server of ERMrest says so to a broker. They carry
+//! Notices of change (CONTRACT CP13, CP14): after each write, to whichever of its catalogs, a server of ERMrest says so to a broker. They carry
 //! nothing, and may be lost; so they mean "look now", and whoever looks goes on looking without them.
 
 use std::{

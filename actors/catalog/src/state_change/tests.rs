@@ -1,4 +1,4 @@
-//! Every branch of spec §4.
+//! Every branch of CONTRACT CO01 to CO03.
 
 use serde_json::json;
 

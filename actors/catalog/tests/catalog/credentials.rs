@@ -1,4 +1,4 @@
-//! Credentials in files that change, are locked, or are wrong (spec §8).
+//! Credentials in files that change, are locked, or are wrong (CONTRACT CF08 to CF12).
 
 use std::{
     fs::{self, File},

@@ -54,7 +54,7 @@ fn more_candidates_than_the_limit_are_all_found_without_another_word() {
     on_a_turned_clock(async || {
         let world = World::new(47);
         let mut rule = whole();
-        // A pure change of state: nothing else is ever written (spec §4, the trap).
+        // A pure change of state: nothing else is ever written (CONTRACT CX01).
         rule["limit"] = json!(5);
         rule["claim"] = json!({ "guard": "if-match", "set": { "state": "complete" } });
         for key in ["done", "fail", "dead", "attempts_column", "max_attempts"] {

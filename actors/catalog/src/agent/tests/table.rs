@@ -1,4 +1,4 @@
-//! A table of a catalog in memory, by the rules of spec §3, with accidents on order.
+//! A table of a catalog in memory, by CONTRACT CP05, CP08 and CP09, with accidents on order.
 
 use std::{cell::RefCell, collections::VecDeque, rc::Rc, time::Duration};
 

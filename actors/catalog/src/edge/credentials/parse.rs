@@ -1,4 +1,4 @@
-//! What files of credentials say (spec §8): plain functions over their texts.
+//! What files of credentials say (CONTRACT CF09 to CF11): plain functions over their texts.
 
 use jiff::Timestamp;
 use serde_json::{Map, Value};

@@ -1,4 +1,4 @@
-//! What an answer means (spec §3, §7): pure rules over status, headers and body.
+//! What an answer means (CONTRACT CE01 to CE09): pure rules over status, headers and body.
 
 use std::time::Duration;
 

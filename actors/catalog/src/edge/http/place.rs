@@ -44,7 +44,7 @@ pub struct Patience {
 }
 
 impl Default for Patience {
-    /// The original's time-outs (spec §7) where it has some.
+    /// The original's time-outs (CONTRACT CF03) where it has some.
     fn default() -> Self {
         let secs = Duration::from_secs;
         Self {

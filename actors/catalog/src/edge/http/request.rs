@@ -1,4 +1,4 @@
-//! The bytes of a request (spec §2).
+//! The bytes of a request (CONTRACT CP01 to CP05).
 
 use std::sync::LazyLock;
 
@@ -16,7 +16,7 @@ use crate::{
     service::{Get, Put, Trouble},
 };
 
-/// Part of every ETag: a write that rests on a question must have the same one (spec §3).
+/// Part of every ETag: a write that rests on a question must have the same one (CONTRACT CP03).
 const ACCEPT: HeaderValue = HeaderValue::from_static("*/*");
 const USER_AGENT: HeaderValue = HeaderValue::from_static(concat!("orchestrator/", env!("CARGO_PKG_VERSION")));
 const CONTEXT: HeaderName = HeaderName::from_static("deriva-client-context");
@@ -88,7 +88,7 @@ impl Ask {
     }
 }
 
-/// The exchange of a user and a password for a session's cookie (spec §8).
+/// The exchange of a user and a password for a session's cookie (CONTRACT CP06).
 pub(super) fn login(place: &Place, user: &str, password: &Secret) -> Request {
     let form = format!("username={}&password={}", escaped(user), escaped(password.expose()));
     let mut request = Request::new(Body::new(Bytes::from(form)));

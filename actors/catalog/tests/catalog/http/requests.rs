@@ -9,7 +9,7 @@ use super::{
     scripted::{Scripted, reply},
 };
 
-/// Every byte that spec §1 gives a meaning, and some that a library likes to correct.
+/// Every byte that CONTRACT CP01 keeps as it is, and some that a library likes to correct.
 const PATHS: [&str; 8] = [
     "/entity/S:T/a=1;b=2&!(c::null::)",
     "/attribute/A:=S:T/x::geq::2026-11-20T12%3A42%3A13.9%2B00%3A00/$A/RID,out:=col,A:*@sort(RCT,RID::desc::)@after(1,::null::)?limit=5",
