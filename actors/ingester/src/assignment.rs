@@ -1,4 +1,4 @@
-//! Which workers each event goes to (spec §7). Pure: entries of the `assigned` stream in, my part of them out.
+//! Which workers each event goes to (CONTRACT IO08, IO09). Pure: entries of the `assigned` stream in, my part of them out.
 
 mod event;
 mod plain;

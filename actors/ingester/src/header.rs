@@ -1,4 +1,4 @@
-//! The JSON header of a message to a worker (spec §4). Pure.
+//! The JSON header of a message to a worker (CONTRACT IP04). Pure.
 
 use std::fmt::Write;
 

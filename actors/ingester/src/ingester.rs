@@ -1,5 +1,5 @@
 //! The actor Ingester: follows the controller, holds parameters, orders the planned restart at a new mapping, answers `finished`,
-//! and lets itself be known (spec §3, §5-§8).
+//! and lets itself be known (CONTRACT ID01, IO01 to IO07, IO12).
 
 mod steps;
 
@@ -23,7 +23,7 @@ use crate::{
     roster::Roster,
 };
 
-/// How often it publishes itself: at least every 1.3 s (spec §3).
+/// How often it publishes itself: at least every 1.3 s (CONTRACT ID01).
 const HEARTBEAT: Duration = Duration::from_secs(1);
 
 /// Who this ingester is.

@@ -12,7 +12,7 @@ pub type Parts = SmallVec<[Bytes; 2]>;
 /// One item of a stream: the parts of one message, unchanged. Cloning it copies no frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Item {
-    /// The type that workers choose their parser by, e.g. `STINS` (spec §9).
+    /// The type that workers choose their parser by, e.g. `STINS` (CONTRACT IP04).
     pub typ: Cow<'static, str>,
     /// The parts, in order.
     pub frames: Parts,

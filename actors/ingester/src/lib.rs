@@ -2,7 +2,7 @@
 //!
 //! It takes the place of dranspose's Python ingesters: the same Redis keys, worker sockets, source protocols and dump files.
 //! [`child_spec`] gives its tree; a protocol of your own is a [`source::Source`] in the [`source::Registry`] that
-//! [`child_spec_with`] takes. `README.md` beside this crate is its contract in short.
+//! [`child_spec_with`] takes. `CONTRACT.md` beside this crate has its rules by number.
 //!
 //! Pure rules: [`updates`], [`parameters`], [`assignment`], [`alignment`], [`header`], [`roster`], [`presence`], [`protocol`],
 //! [`trouble`], [`zmtp`]. Actors: `ingester`, `accept`, `assign`, `work`. Everything that talks to the outside is under [`edge`].

@@ -1,4 +1,4 @@
-//! The controller's parameters as far as an ingester holds them (spec §6). Pure.
+//! The controller's parameters as far as an ingester holds them (CONTRACT ID09, ID11, IO07). Pure.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! The configuration key: what an ingester tells of itself (spec §3). Pure. A key that does not validate ends the tasks of every
+//! The configuration key: what an ingester tells of itself (CONTRACT ID01 to ID04). Pure. A key that does not validate ends the tasks of every
 //! worker, so that its types are those of the original.
 
 use std::{
@@ -58,7 +58,7 @@ pub struct BuildMeta {
     pub repository_url: String,
 }
 
-/// The name's and the process's part of spec §3's rules: what cannot be an ingester's name.
+/// Checks an ingester's name (CONTRACT IF02).
 ///
 /// # Errors
 /// The text says what to change.

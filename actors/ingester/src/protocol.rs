@@ -1,4 +1,4 @@
-//! The source protocols as pure rules (spec §9): which message starts a series, is an item, ends it, or is none.
+//! The source protocols as pure rules (CONTRACT IP10 to IP27): which message starts a series, is an item, ends it, or is none.
 //! Each file classifies; the machine is written once. Sources feed what they receive.
 
 pub mod albaem;

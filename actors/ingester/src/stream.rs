@@ -145,7 +145,7 @@ struct Run<'a> {
     /// Bytes taken in this turn.
     turn_bytes: usize,
     source: Stopped,
-    /// What comes from now on is thrown away (spec §8).
+    /// What comes from now on is thrown away (CONTRACT IO13).
     finished: bool,
     cx: &'a StartCx,
 }

@@ -1,4 +1,4 @@
-//! What the controller tells, and what of it has to be done (spec §5). Pure.
+//! What the controller tells, and what of it has to be done (CONTRACT IO01 to IO03). Pure.
 
 use std::collections::{BTreeMap, VecDeque};
 

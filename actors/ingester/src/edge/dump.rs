@@ -1,4 +1,4 @@
-//! Dump files (spec §10), on a thread of their own. A disk that is slow or full never holds up a scan: events that the dump has no
+//! Dump files (CONTRACT IF09 to IF11), on a thread of their own. A disk that is slow or full never holds up a scan: events that the dump has no
 //! room for are left out of it, which is counted and noted.
 
 use std::{

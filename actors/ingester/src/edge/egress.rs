@@ -35,7 +35,7 @@ pub use spill::spill_factory;
 use self::peers::{Offer, Peers};
 pub use self::{limits::EgressLimits, message::Message, peer_state::PeerState};
 
-/// A sign of life (spec §4).
+/// A sign of life (CONTRACT IP02).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ping {
     /// The worker's name: the identity of its connection.

@@ -1,4 +1,4 @@
-//! Redis, the control plane: keys and streams of spec §2. A Redis that is away is waited for; data in flight goes on meanwhile.
+//! Redis, the control plane: keys and streams of CONTRACT ID01 to ID10. A Redis that is away is waited for; data in flight goes on meanwhile.
 //!
 //! One child owns two connections: one for commands, one that waits for updates. Assignments have a third, of the child that
 //! wants them: what blocks on a stream must not hold up anything else.

@@ -22,7 +22,7 @@ use crate::{
 /// How long a command to Redis may take.
 const REDIS: Duration = Duration::from_secs(3);
 /// How long a mapping waits for sources that would miss what is sent before they are connected. The controller gives up after
-/// 10 s (spec §7).
+/// 10 s (CONTRACT IO06).
 const SOURCES: Duration = Duration::from_secs(3);
 /// How long an answer to `finished` waits for the dump file.
 const DUMP: Duration = Duration::from_secs(2);

@@ -1,4 +1,4 @@
-//! Alba electrometers (spec §9). `ZmqSubAlbaemIngester`.
+//! Alba electrometers (CONTRACT IP19). `ZmqSubAlbaemIngester`.
 
 use bytes::Bytes;
 

@@ -1,4 +1,4 @@
-//! Dump files (`.cbors`, spec §10) and raw captures: written and read. Both are CBOR items one behind the other, with nothing around them.
+//! Dump files (`.cbors`, CONTRACT IF11, IF12) and raw captures: written and read. Both are CBOR items one behind the other, with nothing around them.
 //!
 //! A dump has one item an event, with all streams of the ingester; a raw capture has one array of byte strings a ZeroMQ message.
 

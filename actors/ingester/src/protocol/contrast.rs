@@ -1,4 +1,4 @@
-//! Contrast, a beamline's orchestration in Python (spec §9). `ZmqSubContrastIngester`. The original unpickles what it receives, which
+//! Contrast, a beamline's orchestration in Python (CONTRACT IP21). `ZmqSubContrastIngester`. The original unpickles what it receives, which
 //! runs whatever the sender likes; here only opcodes are looked at.
 
 use bytes::Bytes;

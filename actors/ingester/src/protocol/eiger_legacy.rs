@@ -1,4 +1,4 @@
-//! DECTRIS stream v1 with appendix (spec §9). `ZmqPullEigerLegacyIngester`. How many parts there are is the workers' affair.
+//! DECTRIS stream v1 with appendix (CONTRACT IP17). `ZmqPullEigerLegacyIngester`. How many parts there are is the workers' affair.
 
 use bytes::Bytes;
 

@@ -1,4 +1,4 @@
-//! The header that STINS and Xspress3 share (spec §9): `htype` says what a message is. It is read for every frame, so that it is
+//! The header that STINS and Xspress3 share (CONTRACT IP14): `htype` says what a message is. It is read for every frame, so that it is
 //! looked through once, and nothing is kept but where the fields are.
 
 use crate::protocol::{

@@ -1,4 +1,4 @@
-//! Field types as the original's validation takes them ("lax", spec §9; the details were found by running it, and
+//! Field types as the original's validation takes them ("lax", CONTRACT IP13; the details were found by running it, and
 //! `tests/golden/vectors.json` holds them): numbers in strings, integral floats and booleans are integers, too.
 
 use std::borrow::Cow;

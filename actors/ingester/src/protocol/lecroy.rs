@@ -1,4 +1,4 @@
-//! LeCroy oscilloscopes (spec §9). `ZmqSubLecroyIngester`. Traces are gathered until their sequence ends: that is one item.
+//! LeCroy oscilloscopes (CONTRACT IP22, IP23). `ZmqSubLecroyIngester`. Traces are gathered until their sequence ends: that is one item.
 
 use std::collections::VecDeque;
 

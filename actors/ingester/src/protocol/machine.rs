@@ -1,4 +1,4 @@
-//! The state machine that most protocols share: wait for a start, pass items, stop at the end (spec §9).
+//! The state machine that most protocols share: wait for a start, pass items, stop at the end (CONTRACT IP11, IP12).
 
 use std::{collections::VecDeque, fmt};
 

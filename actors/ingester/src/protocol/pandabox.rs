@@ -1,4 +1,4 @@
-//! PandABox's own TCP protocol, port 8889 (spec §9). `TcpPcapIngester`. Bytes in, lines out: every line of an arm is an item.
+//! PandABox's own TCP protocol, port 8889 (CONTRACT IP24). `TcpPcapIngester`. Bytes in, lines out: every line of an arm is an item.
 
 use std::collections::VecDeque;
 

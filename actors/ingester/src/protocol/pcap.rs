@@ -1,4 +1,4 @@
-//! PandABox data over ZeroMQ (spec §9). `ZmqSubPCAPIngester`. One message carries lists, one element for each trigger, and is
+//! PandABox data over ZeroMQ (CONTRACT IP20). `ZmqSubPCAPIngester`. One message carries lists, one element for each trigger, and is
 //! split into as many items.
 
 use std::collections::VecDeque;

@@ -1,4 +1,4 @@
-//! STINS: what MAX IV's streaming receiver and area detector plug-ins push (spec §9). `ZmqPullSingleIngester`.
+//! STINS: what MAX IV's streaming receiver and area detector plug-ins push (CONTRACT IP16). `ZmqPullSingleIngester`.
 
 use bytes::Bytes;
 

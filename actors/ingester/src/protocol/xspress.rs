@@ -1,4 +1,4 @@
-//! Xspress3 (spec §9). `ZmqSubXspressIngester`. An image is one message of three parts, or, in the old form, three messages in
+//! Xspress3 (CONTRACT IP18). `ZmqSubXspressIngester`. An image is one message of three parts, or, in the old form, three messages in
 //! a row, whose parts become one item.
 
 use std::collections::VecDeque;

@@ -7,7 +7,7 @@ use crate::{item::Parts, zmtp::FrameHeader};
 /// One message to workers. Shared by the queues of all that get it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message {
-    /// Its first part, the JSON header (spec §4).
+    /// Its first part, the JSON header (CONTRACT IP04).
     pub header: Bytes,
     /// The other parts: the frames of all streams, in the header's order.
     pub frames: Parts,

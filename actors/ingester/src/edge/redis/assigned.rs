@@ -1,4 +1,4 @@
-//! The `assigned` stream of one mapping, from its beginning (spec §7).
+//! The `assigned` stream of one mapping, from its beginning (CONTRACT ID07).
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
@@ -13,7 +13,7 @@ use super::{
     reader::StreamReader,
 };
 
-/// How long a read waits (spec §11).
+/// How long a read waits (CONTRACT ID07).
 const BLOCK: Duration = Duration::from_secs(1);
 /// Entries read at once: one may have ten thousand events.
 const COUNT: usize = 16;

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::messages::{RedisAction, RedisCommand, RedisFailure};
 
-/// How long the configuration key lives (spec §3).
+/// How long the configuration key lives (CONTRACT ID01).
 const TTL_SECS: u64 = 10;
 /// How long a stop may take to delete the key.
 const FAREWELL: Duration = Duration::from_secs(1);
@@ -125,7 +125,7 @@ fn ready(mapping: Uuid) -> String {
     format!("dranspose:ready:{mapping}")
 }
 
-/// As captured (spec §8).
+/// As captured (CONTRACT ID08).
 fn finished(name: &str) -> String {
     let name = json!(name);
     format!(r#"{{"state":"finished","source":"ingester","ingester":{name}}}"#)

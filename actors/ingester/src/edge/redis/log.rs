@@ -1,5 +1,5 @@
 //! What goes wrong in this ingester, told where dranspose's parts tell it: the stream `dranspose_logs`, which its controller shows
-//! (spec §2). Nobody waits for it, and what Redis does not take in time is left out.
+//! (CONTRACT ID10). Nobody waits for it, and what Redis does not take in time is left out.
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 

@@ -1,4 +1,4 @@
-//! The `updates` stream: every entry, in order, none twice (spec §5).
+//! The `updates` stream: every entry, in order, none twice (CONTRACT ID06, IO01).
 
 use std::{convert::Infallible, time::Duration};
 
@@ -15,7 +15,7 @@ use super::{
 use crate::{messages::UpdatesArrived, updates::ControllerUpdate};
 
 const KEY: &str = "dranspose:controller:updates";
-/// How long a read waits (spec §11).
+/// How long a read waits (CONTRACT ID06).
 const BLOCK: Duration = Duration::from_millis(1_300);
 /// Entries read at once.
 const COUNT: usize = 256;

@@ -1,4 +1,4 @@
-//! PandABox over TCP (spec §9): a connection for each run. One that is lost is made anew; an arm that was under way is not to be had again.
+//! PandABox over TCP (CONTRACT IP24): a connection for each run. One that is lost is made anew; an arm that was under way is not to be had again.
 
 use std::collections::VecDeque;
 

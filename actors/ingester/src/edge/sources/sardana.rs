@@ -1,4 +1,4 @@
-//! Sardana over HTTP (spec §9): it dials us. The server stays from the first run on, since posts outside a mapping are answered, too:
+//! Sardana over HTTP (CONTRACT IP25, IP28): it dials us. The server stays from the first run on, since posts outside a mapping are answered, too:
 //! the next source at the address goes on with it.
 
 mod body;

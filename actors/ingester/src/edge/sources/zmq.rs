@@ -1,4 +1,4 @@
-//! Sources over ZeroMQ: a PULL or SUB socket that connects (spec §9). A PULL is slowed by not being read; what a SUB's peer
+//! Sources over ZeroMQ: a PULL or SUB socket that connects (CONTRACT IP10). A PULL is slowed by not being read; what a SUB's peer
 //! drops, it drops.
 
 use std::collections::VecDeque;
