@@ -1,6 +1,6 @@
 //! The producer's rules as a state machine: each event has one action for an answer. No clock, no database, no queue.
 //!
-//! [`Strict`] is the original to the letter, with its flaws (contract A6, A7); [`Mended`] is the default.
+//! [`Strict`] is the original to the letter, with its flaws (CONTRACT SO13, SX01 to SX14); [`Mended`] is the default.
 
 mod mended;
 mod report;

@@ -1,4 +1,4 @@
-//! The producer of a tanglenomicon: `runner client CONFIG.yaml` (contract A3), with the original's YAML file.
+//! The producer of a tanglenomicon: `runner client CONFIG.yaml` (CONTRACT SF05), with the original's YAML file.
 
 use std::path::{Path, PathBuf};
 

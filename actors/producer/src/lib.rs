@@ -1,7 +1,7 @@
 //! The producer subsystem: turns stencils in MongoDB into jobs in Faktory, each once.
 //!
 //! It takes the place of the Python producer of a tanglenomicon: the same documents, the same jobs, in the same order.
-//! [`child_spec`] gives its tree; `README.md` beside this crate is its contract in short.
+//! [`child_spec`] gives its tree; `CONTRACT.md` beside this crate has its rules by number.
 //!
 //! Pure rules: [`advance`] (when a TCN is complete, what becomes of stencils), [`pages`] and [`pair`] (which jobs, in which
 //! order), [`cursor`] (how far a stencil came), [`job`] and [`batch`] (what a job is on the wire), [`reading`] (what the

@@ -1,4 +1,4 @@
-//! Pages of sets and their pairs, in order: rootstocks outside, scions inside (contract A4, A5).
+//! Pages of sets and their pairs, in order: rootstocks outside, scions inside (CONTRACT SO01, SO03).
 
 use std::{collections::HashMap, sync::Arc};
 

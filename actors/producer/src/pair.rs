@@ -22,7 +22,7 @@ pub struct Pair {
 }
 
 impl Pair {
-    /// A job's arguments (contract A5): an array of five. Workers that are out there take no sixth.
+    /// A job's arguments (CONTRACT SP02): an array of five. Workers that are out there take no sixth.
     pub fn args(&self) -> impl Serialize + use<> {
         (self.root_id, self.root_tcn, self.scion_id, self.scion_tcn, self.page_size)
     }

@@ -1,4 +1,4 @@
-//! Stencils: which tangles are grafted onto which (contract A2), their states, and which of them a question is about.
+//! Stencils: which tangles are grafted onto which (CONTRACT SD02), their states, and which of them a question is about.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! The pages of a set, one by one: from a kept list, or by seeks (contract A4).
+//! The pages of a set, one by one: from a kept list, or by seeks (CONTRACT SO01, SO02).
 
 use std::sync::Arc;
 

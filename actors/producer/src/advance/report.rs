@@ -90,7 +90,7 @@ pub enum Phase {
         jobs: Vec<Blocker>,
         /// Documents.
         documents: Vec<Misread>,
-        /// Stencils that are open although nobody will push them (the original's flaw 7).
+        /// Stencils that are open although nobody will push them (CONTRACT SX05).
         stencils: u64,
     },
     /// `max_tcn` is complete.

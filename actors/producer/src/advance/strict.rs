@@ -1,4 +1,4 @@
-//! The original's rules to the letter (contract A6), flaws included.
+//! The original's rules to the letter (CONTRACT SO13), flaws included.
 
 use std::collections::VecDeque;
 

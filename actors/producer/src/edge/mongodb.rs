@@ -1,4 +1,4 @@
-//! Stencils, tangles and the lease in MongoDB (contract A2, A8).
+//! Stencils, tangles and the lease in MongoDB (CONTRACT SD01 to SD10).
 //!
 //! Strict leaves documents exactly as the original does. Else the key `orchestrator`, of which the original takes no notice,
 //! holds the cursor of a stencil, and in the configuration document the lease.

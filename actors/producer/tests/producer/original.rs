@@ -1,4 +1,4 @@
-//! The original as its contract describes it (A4 to A6), told plainly and slowly, in another shape than the product: lists
+//! The original as CONTRACT SO01, SO03 and SO13 describe it, told plainly and slowly, in another shape than the product: lists
 //! that are filtered and sorted again each time. It shares nothing with the code that it judges.
 
 /// An identifier as 24 digits: their order is the database's.

@@ -207,7 +207,7 @@ fn a_halt_says_what_to_do() {
 }
 
 /// Both lists of pages are complete before the first job leaves: what comes after that is in none. And they are made anew for
-/// each stencil (flaw 12).
+/// each stencil (CONTRACT SX10).
 #[tokio::test(start_paused = true)]
 async fn flaw_10_and_12_pages_are_walked_before_the_first_job_and_for_each_stencil() {
     let mut original = one_stencil(5, 3);

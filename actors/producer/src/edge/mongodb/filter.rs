@@ -1,4 +1,4 @@
-//! Selections and sets as queries (contract A4, A6).
+//! Selections and sets as queries (CONTRACT SD04, SO06).
 
 use mongodb::bson::{Document, doc};
 

@@ -1,4 +1,4 @@
-//! The indexes that pages need. Sorted by `_id` within a TCN, the shipped ones serve scions only (contract A7, flaw 13).
+//! The indexes that pages need. Sorted by `_id` within a TCN, the shipped ones serve scions only (CONTRACT SD12, SX11).
 
 use mongodb::bson::{Bson, Document, doc};
 
