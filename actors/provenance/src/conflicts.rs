@@ -1,4 +1,4 @@
-//! How rows that meet in a batch, or in the writer, become one (contract §6). Pure.
+//! How rows that meet in a batch, or in the writer, become one (CONTRACT PO01 to PO05). Pure.
 //!
 //! Two sets of rules, which differ in one place. Inside a batch the messages' order decides: the last url of an origin wins.
 //! Between batches the store decides: the first url stays. Everything else is the same for both: the earliest date, the
@@ -17,7 +17,7 @@ enum Url {
 }
 
 impl Rows {
-    /// One row for each key, sorted by key, from the rows of a batch in the order of their arrival (contract §6).
+    /// One row for each key, sorted by key, from the rows of a batch in the order of their arrival (CONTRACT PO01 to PO04).
     ///
     /// A key without any data stays, without data.
     #[must_use]

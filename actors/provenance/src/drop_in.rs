@@ -1,4 +1,4 @@
-//! Software Heritage's provenance storage by the original's YAML files (contract §5, §7): the server, which has no arguments
+//! Software Heritage's provenance storage by the original's YAML files (CONTRACT PF07 to PF10): the server, which has no arguments
 //! and the file that `SWH_CONFIG_FILENAME` names, and the client, which a command of ours acts as.
 
 mod mongo_address;

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use orchestrator_supervise::{Backoff, Fault, StartCx};
 
-/// Waits before a store or a broker that is away is tried again (contract §5: the original's wait is five seconds).
+/// Waits before a store or a broker that is away is tried again (CONTRACT PE11, PX06: the original's wait is five seconds).
 const RETRY: Backoff = Backoff { first: Duration::from_millis(50), max: Duration::from_secs(5) };
 
 /// Waits; false when asked to stop meanwhile.

@@ -1,4 +1,4 @@
-//! The four flavors of the schema (contract §8.2).
+//! The four flavors of the schema (CONTRACT PD06, PD09).
 
 use std::{fmt, str::FromStr};
 

@@ -1,7 +1,7 @@
 //! The provenance subsystem: stores where contents, directories and revisions were found first.
 //!
 //! It takes the place of the Python server of Software Heritage's provenance storage: the same ranges, rows and rules.
-//! [`child_spec`] gives its tree; `README.md` beside this crate is its contract in short.
+//! [`child_spec`] gives its tree; `CONTRACT.md` beside this crate has its rules by number.
 //!
 //! Pure rules: [`policy`] (who owns a row), [`wire`] (message bodies), [`conflicts`] (rows that meet), `batch` and `group`
 //! (what is written together), [`json`], `verbs` (what operators ask). Actors: `range_worker`, [`rmq_client`]. Everything that talks to the outside is

@@ -1,4 +1,4 @@
-//! The methods of the interface that write, and the exchanges that own them (contract §1, §4).
+//! The methods of the interface that write, and the exchanges that own them (CONTRACT PP01, PP10).
 
 use std::fmt;
 

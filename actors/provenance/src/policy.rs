@@ -1,4 +1,4 @@
-//! The splitting policy: which queue a row goes through (contract §1, §2). Pure.
+//! The splitting policy: which queue a row goes through (CONTRACT PP01, PP05 to PP07). Pure.
 //!
 //! A row has one of sixteen ranges, by its key; a method belongs to one exchange; an exchange and a range make a worker,
 //! which has one queue for each of the exchange's methods. A server never derives a range from a row: clients disagree on

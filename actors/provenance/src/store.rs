@@ -1,4 +1,4 @@
-//! What a provenance store does, whatever holds its rows (contract §8.1): the trait, its questions and its errors.
+//! What a provenance store does, whatever holds its rows (CONTRACT PD01 to PD03): the trait, its questions and its errors.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -153,7 +153,7 @@ pub struct Occurrence {
 }
 
 /// Longest path of [`Rows::Locations`], and longest url of [`Rows::Origins`], in bytes. It is what a btree of PostgreSQL
-/// takes (contract §8.2); every store keeps to it, so that what is stored does not depend on where.
+/// takes (CONTRACT PE01); every store keeps to it, so that what is stored does not depend on where.
 pub const INDEXED_MAX_BYTES: usize = 2_704;
 
 /// Can every one of `rows` be stored? All stores ask this before they write; what it lets through, only a store's own limits

@@ -1,4 +1,4 @@
-//! The msgpack bodies of requests and responses (contract §3, §4). Pure.
+//! The msgpack bodies of requests and responses (CONTRACT PP09 to PP18). Pure.
 //!
 //! The format is msgpack with a dialect of its own on top (dates in ext types, dataclasses in tagged maps), so it is read
 //! and written here by hand over `rmp`'s markers. Bodies come from strangers: every length is checked against what is left

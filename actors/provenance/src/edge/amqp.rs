@@ -1,7 +1,7 @@
-//! RabbitMQ: the exchanges and queues of the contract (§1), the child that consumes them for the workers, and the child
+//! RabbitMQ: the exchanges and queues (CONTRACT PP01), the child that consumes them for the workers, and the child
 //! that publishes to them for callers.
 //!
-//! Order is what this edge is about (contract §7): a message is acknowledged to the broker once all its rows are stored,
+//! Order is what this edge is about (CONTRACT PO08): a message is acknowledged to the broker once all its rows are stored,
 //! or safe among the dead letters, on the channel that delivered it; only then its client is told. Whatever breaks in
 //! between, the broker delivers the message again, its rows are stored again, which changes nothing, and the client gets
 //! one answer or none, never two.

@@ -1,4 +1,4 @@
-//! The store in MongoDB (contract §8.3): the original's documents, changed by operators that are atomic in each of them.
+//! The store in MongoDB (CONTRACT PD10 to PD14): the original's documents, changed by operators that are atomic in each of them.
 //!
 //! There are no transactions over documents here (a single server has none): a write that is cut short may have been done in
 //! part. Every operator of it says the same again when it is repeated, entities are written before the relations that

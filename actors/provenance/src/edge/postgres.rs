@@ -1,4 +1,4 @@
-//! The store in PostgreSQL (contract §8.2): the original's tables in all its flavors, written by one statement a group.
+//! The store in PostgreSQL (CONTRACT PD06 to PD09): the original's tables in all its flavors, written by one statement a group.
 //!
 //! Each group of rows travels as arrays in one statement; all groups share a transaction and, once their statements are
 //! prepared, one round trip.

@@ -1,4 +1,4 @@
-//! The policy as a table, and the examples of the contract.
+//! The policy as a table, and the examples of CONTRACT PP05, PP06.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! The items of each method (contract §3).
+//! The items of each method (CONTRACT PP10 to PP14).
 
 use bytes::Bytes;
 

@@ -1,4 +1,4 @@
-//! Calls of clients: what is sent, what comes back, how long it may take (contract §7).
+//! Calls of clients: what is sent, what comes back, how long it may take (CONTRACT PE08 to PE10).
 
 use orchestrator_supervise::Reply;
 use std::time::Duration;

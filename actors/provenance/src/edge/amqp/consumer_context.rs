@@ -17,7 +17,7 @@ use tokio::sync::{Notify, watch};
 use super::{dead_letter::DeadLetterChannel, presence::Presence, topology::Topology};
 use crate::{messages::Request, policy::Worker};
 
-/// After so long, the queues that have no consumer are named; starting goes on (contract §5: the original gives up then).
+/// After so long, the queues that have no consumer are named; starting goes on (CONTRACT PE12, PX05: the original gives up then).
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 /// A worker that lost its channel and is back after so long is no news.
 const GRACE: Duration = Duration::from_secs(1);

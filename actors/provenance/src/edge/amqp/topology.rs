@@ -1,4 +1,4 @@
-//! Exchanges, queues and bindings (contract §1): tables, and the calls that declare them.
+//! Exchanges, queues and bindings (CONTRACT PP01 to PP04): tables, and the calls that declare them.
 
 use lapin::{
     Channel, ExchangeKind,

@@ -1,4 +1,4 @@
-//! The documents (contract §8.3): their fields, and what stands in them.
+//! The documents (CONTRACT PD10 to PD12): their fields, and what stands in them.
 
 use bytes::Bytes;
 use mongodb::bson::{

@@ -1,4 +1,4 @@
-//! Writing the rows of one method into documents that hold others (contract §6).
+//! Writing the rows of one method into documents that hold others (CONTRACT PO01 to PO05, PS04).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 

@@ -1,4 +1,4 @@
-//! Questions as queries, and rows as answers (contract §8.1).
+//! Questions as queries, and rows as answers (CONTRACT PD01 to PD03).
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Making a database of schema version 1, and recognising one (contract §8.2).
+//! Making a database of schema version 1, and recognising one (CONTRACT PD06 to PD08).
 
 use super::{
     layout::{columns, find_all, find_first, is_denormalized, pairs},

@@ -1,4 +1,4 @@
--- Version 1 of the schema (contract §8.2): what all flavors share.
+-- Version 1 of the schema (CONTRACT PD06 to PD08): what all flavors share.
 CREATE DOMAIN sha1_git AS bytea CHECK (octet_length(VALUE) = 20);
 CREATE DOMAIN unix_path AS bytea;
 CREATE TYPE rel_flt AS ENUM ('filter-src', 'filter-dst', 'no-filter');

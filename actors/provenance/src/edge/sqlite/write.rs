@@ -1,4 +1,4 @@
-//! Writing the rows of one method into tables that hold others (contract §6).
+//! Writing the rows of one method into tables that hold others (CONTRACT PO01 to PO05).
 
 use std::collections::HashMap;
 

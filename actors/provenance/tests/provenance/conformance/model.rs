@@ -1,4 +1,4 @@
-//! A naive store, written from the contract (§6, §8) and sharing no code with the product: sets, maps and loops.
+//! A naive store, written from CONTRACT PO01 to PO05, PD01 to PD03, and sharing no code with the product: sets, maps and loops.
 
 use std::collections::{BTreeMap, BTreeSet};
 
