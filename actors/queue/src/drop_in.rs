@@ -21,7 +21,7 @@ pub enum DropIn {
 }
 
 impl From<DropIn> for QueueConfig {
-    /// `supervisor.py DB INPUT_DIR SOCKET` (contract: invocation): exactly three positional paths.
+    /// `supervisor.py DB INPUT_DIR SOCKET` (CONTRACT QF02): exactly three positional paths.
     fn from(original: DropIn) -> Self {
         let DropIn::NixpkgsUpdateSupervisor { database_file, input_dir, worker_socket } = original;
         Self { database: database_file, input_dir, socket: worker_socket, ..Self::default() }

@@ -1,4 +1,4 @@
-//! The names of fetcher files (contract: fetcher file names).
+//! The names of fetcher files (CONTRACT QF03 to QF05).
 //!
 //! A pure rule: a name is a complete file, a growing one, nothing of ours, or something that looks like ours and is not.
 //! Whether there is such a file, and what it is, is not asked here.
@@ -47,10 +47,10 @@ pub enum NameClass {
 /// What is wrong with an odd name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum OddName {
-    /// [R01, R02]
+    /// (CONTRACT QR01, QR02)
     #[error("the part before .txt is not a decimal number: name the file STEM.NUMBER.txt")]
     NotANumber,
-    /// (R03)
+    /// (CONTRACT QR03)
     #[error("the number before .txt does not fit 64 bits: use a smaller one")]
     NumberTooLarge,
     /// A name that SQLite could not store as text.

@@ -2,7 +2,7 @@
 
 use md5::{Digest, Md5};
 
-/// The signed 32-bit number that orders jobs of equal age (contract: jitter hash).
+/// The signed 32-bit number that orders jobs of equal age (CONTRACT QD07).
 ///
 /// It is the first four bytes, little endian, of the MD5 digest of the UTF-8 bytes of `attr_path`. Stored databases
 /// hold it in `order_jitter`, so it can never change.

@@ -1,8 +1,8 @@
 //! The queue subsystem: hands out the lines of fetcher files as jobs, one at a time, over a unix socket.
 //!
 //! It takes the place of nixpkgs-update's supervisor.py: the same file names and lines, the same database, the same
-//! worker protocol. [`child_spec`] gives its tree; `README.md` beside this crate is its contract in short,
-//! `RULES.md` has the rules by the numbers that comments cite.
+//! worker protocol. [`child_spec`] gives its tree; `CONTRACT.md` beside this crate has its rules by
+//! the numbers that comments cite.
 //!
 //! Pure rules: [`file_name`], [`lines`], [`tracking`], [`protocol`], [`jitter`], [`storage`]. Actors: [`fetcher_watcher`] and
 //! the queue store. Everything that talks to the outside is under [`edge`].

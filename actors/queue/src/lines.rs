@@ -1,4 +1,4 @@
-//! The lines of fetcher files (contract: lines).
+//! The lines of fetcher files (CONTRACT QC18, QC19).
 //!
 //! [`LineSplitter`] is fed with whatever pieces a file is read in and gives back rows, so that no cut (inside a line, a
 //! multi-byte character, or between `\r` and `\n`) shows. It does no I/O and does not know where the bytes come from. It
@@ -84,7 +84,7 @@ impl LineSplitter {
     }
 
     /// How many bytes are kept back because their line has no end yet. A reader that will never feed the rest gives
-    /// them up (contract: a tail without line end is dropped when the file completes) and may later go on before them.
+    /// them up (CONTRACT QC22) and may later go on before them.
     pub fn give_up_tail(&mut self) -> u64 {
         let tail = std::mem::take(&mut self.tail).len() as u64;
         let given_up = self.measured.take().map_or(tail, |line| line.bytes());
@@ -126,7 +126,7 @@ impl LineSplitter {
 }
 
 impl Fed {
-    /// The text of [`Fed::long`] was read again: it becomes the first batch itself, never copied (R16).
+    /// The text of [`Fed::long`] was read again: it becomes the first batch itself, never copied (CONTRACT QR16).
     pub fn add_long(&mut self, line: &LongLine, text: Vec<u8>) {
         let row = String::from_utf8(text).map_err(|_| SkipReason::NotUtf8).and_then(|text| {
             let (attr_path, payload) = split(&text)?;

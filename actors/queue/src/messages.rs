@@ -14,12 +14,12 @@ use crate::{
 /// From the worker socket to the store. One connection has at most one [`Self::Ready`] or [`Self::Done`] in work.
 #[derive(Debug)]
 pub enum StoreRequest {
-    /// A worker asks for a job (contract: dequeue).
+    /// A worker asks for a job (CONTRACT QO03).
     Ready {
         /// The job, or None for `NOJOBS`. Dropped = the store gave up: the connection is closed without a reply.
         reply: Reply<Option<Job>>,
     },
-    /// A worker ended a job and asks for the next (contract: finish, then dequeue, with the same time).
+    /// A worker ended a job and asks for the next (CONTRACT QO06).
     Done {
         /// What was worked on.
         attr_path: String,
@@ -63,7 +63,7 @@ pub type Answer<T> = Result<T, StorageError>;
 /// From the file reader to the store, to be applied in order.
 #[derive(Debug)]
 pub enum IngestOp {
-    /// Adds the run, or sets its `complete` (contract: upsert_run).
+    /// Adds the run, or sets its `complete` (CONTRACT QC05, QC08).
     UpsertRun {
         /// Which run.
         run: RunId,

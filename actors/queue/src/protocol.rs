@@ -1,4 +1,4 @@
-//! What workers say and hear (contract: worker socket).
+//! What workers say and hear (CONTRACT QP01 to QP14).
 //!
 //! | request | meaning |
 //! | --- | --- |
@@ -14,10 +14,10 @@
 
 use crate::storage::Job;
 
-/// The longest request, in bytes without its newline (contract: 65536 is accepted) (P09).
+/// The longest request, in bytes without its newline (CONTRACT QP09).
 pub const REQUEST_BYTES_MAX: usize = 65_536;
 
-/// Longest attribute path that every `DONE` line can carry, in bytes: the exit code may have a sign and 19 digits (P13).
+/// Longest attribute path that every `DONE` line can carry, in bytes: the exit code may have a sign and 19 digits (CONTRACT QP13).
 pub const ATTR_PATH_BYTES_MAX: usize = REQUEST_BYTES_MAX - "DONE ".len() - " -9223372036854775808".len();
 
 /// What a fresh parser makes room for, in bytes: nearly every request fits.
@@ -43,16 +43,16 @@ pub enum Request {
 /// Why a connection is closed without a reply. Nothing after such a line is looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ProtocolError {
-    /// [P03, P04]
+    /// (CONTRACT QP03, QP04)
     #[error("not a request: send READY or DONE ATTR_PATH EXIT_CODE, ended by a newline")]
     NotARequest,
-    /// (P05)
+    /// (CONTRACT QP05)
     #[error("the attribute path is not utf-8: send utf-8")]
     AttrNotUtf8,
-    /// (P05)
+    /// (CONTRACT QP05)
     #[error("the exit code is no 64 bit number: send DONE ATTR_PATH EXIT_CODE")]
     BadExitCode,
-    /// (P09)
+    /// (CONTRACT QP09)
     #[error("the line is longer than 65536 bytes: send shorter lines")]
     TooLong,
 }
@@ -107,7 +107,7 @@ impl RequestParser {
         request.map(Some)
     }
 
-    /// What the peer's last bytes mean when no more will come: a last DONE counts without its newline (P06).
+    /// What the peer's last bytes mean when no more will come: a last DONE counts without its newline (CONTRACT QP06).
     ///
     /// # Errors
     /// [`ProtocolError`]: close the connection.

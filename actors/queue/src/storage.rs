@@ -17,7 +17,7 @@ pub use order::GroupKey;
 
 use std::time::{Duration, Instant};
 
-/// One fetcher file: its stem and its number (contract: identity of a run).
+/// One fetcher file: its stem and its number (CONTRACT QF04).
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RunId {
     /// The stem of the file name, any text without `.` and `/`.
@@ -34,7 +34,7 @@ impl RunId {
     }
 }
 
-/// A run that the storage knows (contract: known_runs).
+/// A run that the storage knows (CONTRACT QF06).
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RunState {
     /// Which run.
@@ -48,7 +48,7 @@ pub struct RunState {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct HandoutId(pub i64);
 
-/// What a worker gets (contract: dequeue step 5).
+/// What a worker gets (CONTRACT QO05).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Job {
     /// The attribute path, the first field of the line.
@@ -91,7 +91,7 @@ pub struct Requeued {
     pub was_in_flight: bool,
 }
 
-/// The queue's storage (contract: queue operations).
+/// The queue's storage (CONTRACT QO01 to QO07).
 ///
 /// All operations but [`Storage::begin`] need an open group transaction. After an error other than
 /// [`StorageError::UnknownRun`] the transaction must be rolled back, and the operations of its group may be tried again.
@@ -115,19 +115,19 @@ pub trait Storage {
     /// If the backend cannot roll back; open the store anew.
     fn rollback(&mut self) -> Result<(), StorageError>;
 
-    /// The runs known now, without those marked as deleted, in no order (contract: known_runs).
+    /// The runs known now, without those marked as deleted, in no order (CONTRACT QF06).
     ///
     /// # Errors
     /// Of the backend.
     fn known_runs(&mut self) -> Result<Vec<RunState>, StorageError>;
 
-    /// Adds the fetcher if it is new, and the run, or sets the run's `complete` (contract: upsert_run).
+    /// Adds the fetcher if it is new, and the run, or sets the run's `complete` (CONTRACT QC05, QC08).
     ///
     /// # Errors
     /// Of the backend.
     fn upsert_run(&mut self, run: &RunId, complete: bool) -> Result<Upsert, StorageError>;
 
-    /// Takes over payloads so large that holding them beside the storage's own copies would be too much (contract: R16).
+    /// Takes over payloads so large that holding them beside the storage's own copies would be too much (CONTRACT QR16).
     /// Called outside of any group; what is staged is valid until the next call that stages something.
     ///
     /// # Errors
@@ -137,7 +137,7 @@ pub trait Storage {
     }
 
     /// Takes entries of `batch` from position `from` on, until its end or until `deadline`, and returns the position
-    /// reached: at least one entry further (contract: enqueue). An unknown fetcher takes everything and keeps nothing.
+    /// reached: at least one entry further (CONTRACT QC17, QD14). An unknown fetcher takes everything and keeps nothing.
     ///
     /// # Errors
     /// [`StorageError::UnknownRun`] if the fetcher is known and the run is not; nothing was changed.
@@ -163,13 +163,13 @@ pub trait Storage {
     /// Of the backend.
     fn delete_slice(&mut self, budget: Duration) -> Result<Deletion, StorageError>;
 
-    /// Hands out the first eligible job, if there is one (contract: dequeue steps 1 to 5), and records the hand-out.
+    /// Hands out the first eligible job, if there is one (CONTRACT QO01 to QO05), and records the hand-out.
     ///
     /// # Errors
     /// Of the backend.
     fn dequeue(&mut self, now: i64) -> Result<Option<Job>, StorageError>;
 
-    /// Notes the end of a job. Returns false for an attribute path never handed out (contract: finish).
+    /// Notes the end of a job. Returns false for an attribute path never handed out (CONTRACT QO06).
     ///
     /// # Errors
     /// Of the backend.

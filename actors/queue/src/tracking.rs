@@ -1,4 +1,4 @@
-//! What is done about a fetcher file when something happens to its name (contract: directory events).
+//! What is done about a fetcher file when something happens to its name (CONTRACT QF07).
 //!
 //! [`Tracking`] remembers which file each run's lines come from. Told of a change and of what the run's names stand for
 //! *now* ([`Facts`]), it decides what the reader does ([`Action`]). An event only says where to look: it may be older
@@ -7,13 +7,13 @@
 //!
 //! | change | followed | the names now | action |
 //! | --- | --- | --- | --- |
-//! | part appears | no | part there | follow it [C01, C09] |
-//! | whole appears | no | whole there | read it [C02, R10, R11] |
-//! | whole appears | its part | whole is that file, part is not | finish (C05) |
-//! | either is written | yes | | read further [C04, C06, R12] |
-//! | part leaves or is replaced | yes | whole is the same file | finish [C05, C22] |
-//! | part leaves or is replaced | yes | otherwise | delete the run, and do not look at whole [C23, C24] |
-//! | whole leaves | yes | | delete the run (C03); a part that is still there starts anew |
+//! | part appears | no | part there | follow it (CONTRACT QC01, QC09) |
+//! | whole appears | no | whole there | read it (CONTRACT QC02, QR10, QR11) |
+//! | whole appears | its part | whole is that file, part is not | finish (CONTRACT QC05) |
+//! | either is written | yes | | read further (CONTRACT QC04, QC06, QR12) |
+//! | part leaves or is replaced | yes | whole is the same file | finish (CONTRACT QC05, QC22) |
+//! | part leaves or is replaced | yes | otherwise | delete the run, and do not look at whole (CONTRACT QC23, QC24) |
+//! | whole leaves | yes | | delete the run (CONTRACT QC03); a part that is still there starts anew |
 //! | whole is replaced | yes | whole is another file | read that one, keeping the rows |
 //! | anything else | | | nothing |
 
@@ -68,7 +68,7 @@ pub enum Action {
     Begin {
         /// The file.
         file: FetcherFile,
-        /// A writer may still be at it: `complete` waits for a sign that it is not (R12).
+        /// A writer may still be at it: `complete` waits for a sign that it is not (CONTRACT QR12).
         settle: bool,
     },
     /// Read further in this kind of file.

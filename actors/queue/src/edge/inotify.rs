@@ -1,5 +1,5 @@
-//! The input directory's events: a watch on the directory, and its end when the directory goes (contract: directory
-//! events).
+//! The input directory's events: a watch on the directory, and its end when the directory goes (CONTRACT QF07,
+//! QR10 to QR15).
 //!
 //! The watch is set first and a rescan asked for second, so that nothing falls between the two; likewise when the
 //! kernel's queue overflowed. The directory's events carry the names of its files, so no file needs a watch of its own.
@@ -39,7 +39,7 @@ const BUFFER_BYTES: usize = 16 * 1024;
 /// The most events passed on at a time.
 const EVENTS_MAX: usize = 256;
 
-/// Creates the input directory and its parents if they are missing (D05). For the start of the process only: an input
+/// Creates the input directory and its parents if they are missing (CONTRACT QD05). For the start of the process only: an input
 /// directory that goes later is waited for, never created.
 ///
 /// # Errors

@@ -1,6 +1,6 @@
 //! The queue's storage in a SQLite file that the Python original and other processes can read and write meanwhile.
 //!
-//! Beside the contract's tables it keeps its own, all named `orchestrator_*`. The first of them lists the groups that can
+//! Beside the original's tables it keeps its own, all named `orchestrator_*` (CONTRACT QD11). The first of them lists the groups that can
 //! be handed out, in order, so that a dequeue never walks over others; triggers keep it right when foreign programs write.
 
 mod abandoned;

@@ -2,7 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Wall clock in whole seconds since 1970 (contract: `now` of a request).
+/// Wall clock in whole seconds since 1970 (CONTRACT QO07).
 pub(crate) fn unix_time() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_secs()).unwrap_or(i64::MAX)

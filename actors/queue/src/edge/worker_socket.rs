@@ -1,4 +1,4 @@
-//! The unix socket that workers talk to (contract: worker socket).
+//! The unix socket that workers talk to (CONTRACT QP01 to QP14).
 //!
 //! One future owns the listener and every connection, so that dropping it ends them all. A connection has one request
 //! in work at a time, and requests queue in one inbox, first come first served: a flooding client waits its turn.
@@ -39,7 +39,7 @@ const CHECK: Duration = Duration::from_secs(1);
 /// How the socket is served.
 #[derive(Debug, Clone, Copy)]
 pub struct Service {
-    /// The most connections at a time. When one more comes, the one that has been idle longest is closed (R29).
+    /// The most connections at a time. When one more comes, the one that has been idle longest is closed (CONTRACT QR29).
     /// None: as many as the limit on open files allows, which is raised as far as it goes.
     pub connections_max: Option<usize>,
     /// A peer that reads nothing for so long loses its reply and its connection.

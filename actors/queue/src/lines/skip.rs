@@ -14,7 +14,7 @@ pub enum SkipReason {
     /// Nothing to tell an attribute path from its payload.
     #[error("there is no space: write ATTR_PATH PAYLOAD")]
     NoSpace,
-    /// [R04-R06]
+    /// (CONTRACT QR04 to QR06)
     #[error("it is not utf-8: write utf-8")]
     NotUtf8,
     /// Over [`ATTR_PATH_BYTES_MAX`].
@@ -33,7 +33,7 @@ pub enum SkipReason {
     },
 }
 
-/// White space as Python's `str.isspace` has it: Rust's lacks the four separators U+001C to U+001F (C19).
+/// White space as Python's `str.isspace` has it: Rust's lacks the four separators U+001C to U+001F (CONTRACT QC19).
 pub(super) fn is_space(c: char) -> bool {
     c.is_whitespace() || matches!(c, '\u{1c}'..='\u{1f}')
 }

@@ -115,7 +115,7 @@ fn r16_a_huge_line_is_alone_and_batches_are_bounded() {
     assert_eq!(found.into_pairs(), vec![("huge".to_owned(), huge)]);
 }
 
-/// P13: the longest attribute path that DONE can carry is the longest one read, however the line is cut.
+/// CONTRACT QP13: the longest attribute path that DONE can carry is the longest one read, however the line is cut.
 #[test]
 fn p13_a_path_that_no_done_line_can_carry_is_skipped_with_its_length() {
     let done = |path: usize| format!("DONE {} {}", "p".repeat(path), i64::MIN).len();

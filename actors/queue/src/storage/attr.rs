@@ -14,7 +14,7 @@ pub struct LogRow {
 }
 
 /// Whether a job of this attribute path must not be handed out at `now`: one is in flight and its hold of `hold` seconds
-/// is not over. At exactly `started + hold` it still holds (contract: dequeue step 2).
+/// is not over. At exactly `started + hold` it still holds (CONTRACT QO02).
 #[must_use]
 pub fn is_held(log: Option<&LogRow>, now: i64, hold: i64) -> bool {
     log.is_some_and(|log| log.finished.is_none() && !is_expired(log.started, now, hold))
@@ -114,7 +114,7 @@ pub enum Undo {
 }
 
 impl AttrState {
-    /// The row that stands for the group of `fetcher_id`: the one of the newest run (contract: dequeue step 1).
+    /// The row that stands for the group of `fetcher_id`: the one of the newest run (CONTRACT QO01).
     #[must_use]
     pub fn representative(&self, fetcher_id: i64) -> Option<&Row> {
         self.rows.iter().filter(|row| row.fetcher_id == fetcher_id).max_by_key(|row| row.run_started)
@@ -142,7 +142,7 @@ impl AttrState {
         places
     }
 
-    /// Hands out the group of `fetcher_id` at `now` (contract: dequeue step 4).
+    /// Hands out the group of `fetcher_id` at `now` (CONTRACT QO04).
     pub fn dispatch(&mut self, fetcher_id: i64, now: i64) -> Dispatch {
         let mut runs = Vec::with_capacity(1);
         for row in &mut self.rows {
@@ -156,7 +156,7 @@ impl AttrState {
         Dispatch { fetcher_id, started: now, runs, previous }
     }
 
-    /// Notes the end of a job; whether there was a log row to note it in (contract: finish).
+    /// Notes the end of a job; whether there was a log row to note it in (CONTRACT QO06).
     pub fn finish(&mut self, exit_code: i64, now: i64) -> bool {
         match &mut self.log {
             Some(log) => {

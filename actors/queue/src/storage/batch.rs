@@ -15,7 +15,7 @@ pub struct Entry {
     pub order_jitter: i32,
 }
 
-/// Entries of one run, ready to be stored: each attribute path once, with its last payload (contract: duplicate attr).
+/// Entries of one run, ready to be stored: each attribute path once, with its last payload (CONTRACT QC17).
 ///
 /// The order is the one the storage's indexes like best. Two of them go by attribute path and two by the hash of it, so
 /// entries that are near each other in both are stored together: in tiles, the tiles in the order in which new jobs are

@@ -13,7 +13,7 @@ pub enum StorageError {
         /// The database file.
         path: PathBuf,
     },
-    /// Another instance of this program has the database (contract: two instances).
+    /// Another instance of this program has the database (CONTRACT QR41).
     #[error("database {path} belongs to a running instance: stop that one, or give this one a database of its own", path = .path.display())]
     Locked {
         /// The database file.

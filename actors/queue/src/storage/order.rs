@@ -1,6 +1,6 @@
 //! The order in which jobs are handed out.
 
-/// The place of a group in the queue; the smallest eligible one is next (contract: dequeue step 3).
+/// The place of a group in the queue; the smallest eligible one is next (CONTRACT QO03).
 ///
 /// The derived order is the contract's: never started before started, then oldest start, then jitter as a signed number,
 /// then attribute path byte by byte, then the older fetcher. A missing jitter, which only foreign writers leave, sorts first.

@@ -132,7 +132,7 @@ impl Reader {
         }
     }
 
-    /// Starts to follow a file; false if it vanished meanwhile (contract: then there is no run).
+    /// Starts to follow a file; false if it vanished meanwhile (CONTRACT QF07: then there is no run).
     fn begin(&mut self, file: &FetcherFile, settle: bool, facts: &Facts) -> io::Result<bool> {
         let now = Instant::now();
         let reading = match file.kind {
@@ -164,7 +164,7 @@ impl Reader {
 
     fn check(&mut self, key: &Key, cause: Cause) {
         let Some(reading) = self.readings.get(key) else { return };
-        // A run that the database has complete stays unread until its file really changes [D06].
+        // A run that the database has complete stays unread until its file really changes (CONTRACT QD06).
         if !reading.unread || cause == Cause::Changed(Change::Modified) {
             self.enqueue(key);
         }

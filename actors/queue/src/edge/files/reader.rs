@@ -20,7 +20,7 @@ use crate::{
     tracking::{Cause, Tracking},
 };
 
-/// A created file without a sign of its writer is complete after so long without growth (R12).
+/// A created file without a sign of its writer is complete after so long without growth (CONTRACT QR12).
 const QUIET: Duration = Duration::from_secs(1);
 
 /// How often a file is looked at whose changes inotify may not tell under its name.
@@ -237,7 +237,7 @@ impl Reader {
         self.hand_over(&key, fed.batches, ends)
     }
 
-    /// Sends the rows; `complete` goes with the last of them (R42).
+    /// Sends the rows; `complete` goes with the last of them (CONTRACT QR42).
     fn hand_over(&mut self, key: &Key, batches: Vec<RowBatch>, complete: bool) -> Result<(), Stopped> {
         let run: &RunId = &key.0;
         let mut left = batches.len();

@@ -29,7 +29,7 @@ pub(super) const BUFFER_BYTES: usize = SLICE_BYTES + PRINT_BYTES;
 pub(super) enum Phase {
     /// Nothing: lines are still being added.
     Growing,
-    /// Nothing yet: a writer may still be at work (R12).
+    /// Nothing yet: a writer may still be at work (CONTRACT QR12).
     Settling,
     /// The run is complete.
     Ending,
@@ -47,7 +47,7 @@ pub(super) struct Reading {
     pub(super) queued: bool,
     /// A timer will ask whether it has been quiet for long enough.
     pub(super) timed: bool,
-    /// Complete in the database, and not read by us: where it was read to is not known (D06).
+    /// Complete in the database, and not read by us: where it was read to is not known (CONTRACT QD06).
     pub(super) unread: bool,
     /// Lines that gave no row.
     pub(super) skipped: u64,
@@ -70,7 +70,7 @@ pub(super) enum Slice {
         /// The end of the file was reached.
         end: bool,
     },
-    /// What was read before is not there any more: the next read starts at the beginning (R13).
+    /// What was read before is not there any more: the next read starts at the beginning (CONTRACT QR13).
     Rewritten,
     /// The name stands for another file, or for none.
     Gone,

@@ -1,5 +1,5 @@
 //! The comparison of the directory with what is known: at the start, and whenever events may have been lost
-//! (contract: start reconciliation).
+//! (CONTRACT QF06).
 
 use std::{
     collections::{HashMap, HashSet},
@@ -29,7 +29,7 @@ const FIRST_ROUND_BYTES: usize = 512 * 1024;
 
 impl Reader {
     /// Works in a listing: new runs first, then the end of those without a file, so that a fetcher keeps its place
-    /// when an old run goes and a new one comes (C08).
+    /// when an old run goes and a new one comes (CONTRACT QC08).
     pub(super) fn rescan(&mut self) -> Result<(), Stopped> {
         let Some(known) = self.known_runs()? else {
             self.agenda.at(Instant::now() + RETRY, Timer::Rescan);
@@ -38,7 +38,7 @@ impl Reader {
         let files = match listing::list(&self.input_dir, &self.warned) {
             Ok(files) => files,
             Err(error) => {
-                // A directory that is away has no files to miss: all runs stay [R15].
+                // A directory that is away has no files to miss: all runs stay (CONTRACT QR15).
                 tracing::debug!(%error, "cannot list the input directory: trying again");
                 self.agenda.at(Instant::now() + RETRY, Timer::Rescan);
                 return Ok(());
@@ -101,7 +101,7 @@ impl Reader {
         Ok(())
     }
 
-    /// The database has the run complete: its file is known, and not read (D06).
+    /// The database has the run complete: its file is known, and not read (CONTRACT QD06).
     fn skip(&mut self, file: &FetcherFile) {
         if file.kind == FileKind::Complete
             && let Ok(Seen::Regular(id)) = probe::look(&self.input_dir.join(file.name()))

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 const SUFFIXES: [&str; 4] = ["-wal", "-shm", "-journal", ""];
 
 /// Renames a database that is open nowhere, with its companions, to `DB.corrupt-<unix_time>` and returns the new path
-/// (contract: R48). If that name is taken, `-2`, `-3`, .. is added. `unix_time` is in seconds.
+/// (CONTRACT QR48). If that name is taken, `-2`, `-3`, .. is added. `unix_time` is in seconds.
 ///
 /// # Errors
 /// [`StorageError::Backend`] if a rename fails; what was renamed stays so, and the call may be repeated.

@@ -124,7 +124,7 @@ pub(super) fn undo_undelivered(conn: &Connection, view: &mut View) -> rusqlite::
     Ok(undone)
 }
 
-/// Makes delivered jobs that nobody reported done within the hold ready again (contract: R28), oldest first and not more
+/// Makes delivered jobs that nobody reported done within the hold ready again (CONTRACT QR28), oldest first and not more
 /// than a dequeue can use, so that a dequeue costs the same however many there are.
 pub(super) fn release_expired(
     conn: &Connection,

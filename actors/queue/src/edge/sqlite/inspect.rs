@@ -69,7 +69,7 @@ impl Inspector {
             let mut at = None;
             while let Some((section, _)) = groups::next_section(conn, at)? {
                 at = Some(section);
-                // A hold that ends now is not over yet (contract: dequeue step 2).
+                // A hold that ends now is not over yet (CONTRACT QO02).
                 let before = if section.held { now.saturating_sub(hold_secs) } else { i64::MAX };
                 next.extend(
                     section_start(conn, section, before, limit)?.into_iter().map(|key| (key, section)),

@@ -112,7 +112,7 @@ impl Runs {
         Ok(())
     }
 
-    /// Removes a run without rows, its mark, and its fetcher if it was the last one (contract: deleting the last run).
+    /// Removes a run without rows, its mark, and its fetcher if it was the last one (CONTRACT QC03).
     pub(super) fn remove(
         &mut self,
         conn: &Connection,

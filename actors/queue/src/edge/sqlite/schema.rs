@@ -1,4 +1,4 @@
-//! The contract's tables, their versions, and how a file gets to version 2.
+//! The tables of the original (CONTRACT QD08 to QD10), their versions, and how a file gets to version 2.
 
 use super::error::explain;
 use crate::storage::StorageError;
@@ -67,7 +67,7 @@ const ORDER_INDEX_2: &str = "
 CREATE INDEX IF NOT EXISTS queue_order_index
     ON queue (last_started, order_jitter, attr_path, fetcher_id, fetcher_run_started DESC);";
 
-/// The rows of version 1 have no jitter and are dropped: the fetcher files still hold them (contract: upgrade).
+/// The rows of version 1 have no jitter and are dropped: the fetcher files still hold them (CONTRACT QD02).
 const FROM_1_TO_2: &str = "
 DELETE FROM queue;
 DELETE FROM fetcher_runs;
@@ -84,7 +84,7 @@ pub(super) fn version(conn: &Connection) -> rusqlite::Result<i64> {
 /// Brings the contract's tables to [`VERSION`]; the caller holds a write transaction and commits it.
 ///
 /// What to do follows from the tables that are there and not from the number: the original writes the number after its
-/// tables, so a crash between leaves tables that are newer than their number says (contract: R46).
+/// tables, so a crash between leaves tables that are newer than their number says (CONTRACT QR46).
 pub(super) fn migrate(conn: &Connection) -> rusqlite::Result<()> {
     if !has_queue(conn)? {
         conn.execute_batch(TABLES)?;
@@ -115,7 +115,7 @@ fn has_jitter(conn: &Connection) -> rusqlite::Result<bool> {
 }
 
 /// Creates an empty database with the contract's tables of `version` (1 or 2) and none of our own, as the original makes
-/// it. For tests of upgrades and of foreign files (contract: upgrade to a version).
+/// it. For tests of upgrades and of foreign files (CONTRACT QD02).
 ///
 /// # Errors
 /// [`StorageError::Backend`] or a more special one if the file cannot be written or holds such tables already.

@@ -1,7 +1,7 @@
 //! Very long payloads on their way into the queue, in a temporary file of SQLite's.
 //!
 //! To store a text SQLite needs it twice in memory, bound and as a record. A third copy on our side, kept should the
-//! group have to be tried again, would be too much (contract: R16): so the text is written piece by piece into a temporary
+//! group have to be tried again, would be too much (CONTRACT QR16): so the text is written piece by piece into a temporary
 //! table first, which outlives a rollback of the group and ends with the connection, and our copy is given back.
 
 use crate::storage::{Entry, Place};

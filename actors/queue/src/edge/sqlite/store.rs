@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 /// Repairs of single groups in one dequeue before the whole table of groups is made anew.
 const MAX_REPAIRS: usize = 1_000;
 
-/// Attribute paths that no `DONE` can report and that one dequeue takes out at most (P13): others wait for its commit. Beyond that it
+/// Attribute paths that no `DONE` can report and that one dequeue takes out at most (CONTRACT QP13): others wait for its commit. Beyond that it
 /// finds no job, and the next one goes on.
 const MAX_WITHDRAWN: usize = 32;
 
@@ -46,7 +46,7 @@ pub struct SqliteStore {
 
 impl SqliteStore {
     /// Opens or creates the database at `path`, brings it to schema version 2, and makes our own tables in it. Opening a
-    /// file made by the original, or by us, keeps its rows; one of version 1 comes up empty (contract: D01 to D04, R46).
+    /// file made by the original, or by us, keeps its rows; one of version 1 comes up empty (CONTRACT QD01 to QD04, QR46).
     /// Never blocks for longer than about 50 ms on another process.
     ///
     /// # Errors

@@ -123,7 +123,7 @@ impl Conversation {
         match read {
             Ok(read) => Ok(read == 0),
             Err(error) => {
-                // A reset right after a reply: the peer closed without reading it [R27].
+                // A reset right after a reply: the peer closed without reading it (CONTRACT QR27).
                 if let (Some(handout), io::ErrorKind::ConnectionReset) = (last, error.kind()) {
                     self.shared.undo(handout).await;
                 }

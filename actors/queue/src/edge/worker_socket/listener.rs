@@ -33,7 +33,7 @@ pub struct WorkerListener {
 }
 
 impl WorkerListener {
-    /// Binds `path`; its mode is 0777 without the bits of the umask. A socket that nobody listens on is replaced (P12).
+    /// Binds `path`; its mode is 0777 without the bits of the umask. A socket that nobody listens on is replaced (CONTRACT QP12).
     /// Must be called on a tokio runtime.
     ///
     /// # Errors
@@ -77,7 +77,7 @@ impl Drop for WorkerListener {
     }
 }
 
-/// Finds what no restart would heal: another kind of file at `path`, or somebody who listens there (P12). Never blocks.
+/// Finds what no restart would heal: another kind of file at `path`, or somebody who listens there (CONTRACT QP12). Never blocks.
 ///
 /// # Errors
 /// Which of the two.

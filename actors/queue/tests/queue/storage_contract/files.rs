@@ -39,6 +39,7 @@ fn our_own_newer_tables_are_not_touched() {
     assert!(matches!(open(&path), Err(StorageError::NewerSchema { found: 99, .. })));
 }
 
+/// CONTRACT QD11.
 #[test]
 fn what_was_lost_of_our_own_is_made_again() {
     let dir = tempfile::tempdir().unwrap();
@@ -76,7 +77,7 @@ fn a_database_with_a_broken_schema_is_damaged() {
     bytes[100..4_096].fill(0xEE);
     std::fs::write(&path, bytes).unwrap();
     let error = open(&path).unwrap_err();
-    assert!(matches!(error, StorageError::Corrupt { .. }), "R48: {error}");
+    assert!(matches!(error, StorageError::Corrupt { .. }), "CONTRACT QR48: {error}");
 }
 
 #[test]
@@ -89,10 +90,10 @@ fn the_log_is_switched_on_when_nobody_is_in_the_way() {
     let asked = Instant::now();
     let error = open(&path).unwrap_err();
     assert!(asked.elapsed() < Duration::from_secs(1), "waited {:?}", asked.elapsed());
-    assert!(matches!(error, StorageError::Busy { .. }) && error.is_retryable(), "R43: {error}");
+    assert!(matches!(error, StorageError::Busy { .. }) && error.is_retryable(), "CONTRACT QR43: {error}");
     assert!(error.to_string().contains("waiting for exclusive access"), "{error}");
     reader.execute_batch("COMMIT; BEGIN EXCLUSIVE").unwrap();
-    assert!(matches!(open(&path), Err(StorageError::Busy { .. })), "R44");
+    assert!(matches!(open(&path), Err(StorageError::Busy { .. })), "CONTRACT QR44");
     drop(reader);
     works(&path);
     assert_eq!(text(&path, "SELECT journal_mode FROM pragma_journal_mode"), "wal");

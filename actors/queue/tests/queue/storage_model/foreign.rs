@@ -1,4 +1,4 @@
-//! What other processes do to the file meanwhile, with triggers on.
+//! What other processes do to the file meanwhile, with triggers on (CONTRACT QD13).
 
 use super::World;
 use super::model::Picked;

@@ -113,7 +113,7 @@ impl Model {
         self.runs.push((id, run, complete));
     }
 
-    /// False for an unknown run of a known fetcher.
+    /// False for an unknown run of a known fetcher (CONTRACT QD14).
     pub(crate) fn enqueue(&mut self, fetcher: &str, run: i64, lines: &[(String, String)]) -> bool {
         let Some(id) = self.fetcher(fetcher) else { return true };
         if !self.runs.iter().any(|known| known.0 == id) {
