@@ -1,5 +1,5 @@
 //! In the place of the original: `orchestrator as nixpkgs-update-supervisor DB DIR SOCKET`, with the databases that the
-//! original leaves [D01-D07].
+//! original leaves (CONTRACT QD01 to QD07).
 
 use std::{
     collections::HashSet,
@@ -160,7 +160,7 @@ fn schema(path: &Path) -> Vec<String> {
     rows
 }
 
-/// The original's version 2, made from the contract's text.
+/// The original's version 2, made from the text of CONTRACT QD08 to QD10.
 fn reference(site: &Site) -> Vec<String> {
     let path = site.path().join("reference.db");
     original::create(&path, 2, 2, "");
@@ -178,7 +178,7 @@ fn serves_alpha(site: &Site) {
     assert_eq!(schema(&site.database_path()), reference(site));
 }
 
-/// D01, D04, D05: nothing is there, or an empty file.
+/// CONTRACT QD01, QD04, QD05: nothing is there, or an empty file.
 #[test]
 fn d01_d04_d05_a_missing_and_an_empty_database() {
     serves_alpha(&site());
@@ -203,7 +203,7 @@ INSERT INTO fetcher_runs VALUES (4, 1, 1);
 INSERT INTO log VALUES ('alpha', 100, 101, 0);
 ";
 
-/// D02: version 1 comes up empty, log included, and is filled again from the files.
+/// CONTRACT QD02: version 1 comes up empty, log included, and is filled again from the files.
 #[test]
 fn d02_version_1_is_emptied_and_refilled() {
     let site = site();
@@ -221,7 +221,7 @@ fn d02_version_1_is_emptied_and_refilled() {
     assert!(instance.terminate().success());
 }
 
-/// D03, D06: version 2 is opened as it is; a run that it has complete is not read again, even if its file changed.
+/// CONTRACT QD03, QD06: version 2 is opened as it is; a run that it has complete is not read again, even if its file changed.
 #[test]
 fn d03_d06_version_2_goes_on() {
     let site = site();
@@ -238,7 +238,7 @@ fn d03_d06_version_2_goes_on() {
     assert!(instance.terminate().success());
 }
 
-/// D07: the hash that orders equal ones, for every vector of the contract that can be an attribute path.
+/// CONTRACT QD07: the hash that orders equal ones, for every vector of the contract that can be an attribute path.
 #[test]
 fn d07_jitter_hash() {
     let vectors = [

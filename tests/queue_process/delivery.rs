@@ -1,4 +1,4 @@
-//! No job is lost and none handed out twice without need [R27, R28, R42], and no client starves another.
+//! No job is lost and none handed out twice without need (CONTRACT QR27, QR28, QR42), and no client starves another.
 
 use std::{
     io::{Read, Write},
@@ -16,7 +16,7 @@ fn lines(n: u32) -> String {
 
 const ALPHA: &str = "SELECT is_dequeued, started, finished, exit_code FROM queue JOIN log USING (attr_path)";
 
-/// R27: the client goes before its reply is written, at any moment: the hand-out is as if it had never been.
+/// CONTRACT QR27: the client goes before its reply is written, at any moment: the hand-out is as if it had never been.
 #[test]
 fn r27_a_reply_that_cannot_be_delivered_is_undone() {
     let site = site();
@@ -47,7 +47,7 @@ fn r27_a_reply_that_cannot_be_delivered_is_undone() {
     assert_eq!(worker.ready(), Reply::NoJobs);
 }
 
-/// R27: a DONE whose client goes counts all the same; only the next job is not lost with it.
+/// CONTRACT QR27: a DONE whose client goes counts all the same; only the next job is not lost with it.
 #[test]
 fn r27_what_a_lost_client_reported_counts() {
     let site = site();
@@ -67,7 +67,7 @@ fn r27_what_a_lost_client_reported_counts() {
     assert_ne!(second.attr_path(), first.attr_path());
 }
 
-/// R27 with a reply too long for the socket's buffer: the peer reads a part of it and goes.
+/// CONTRACT QR27 with a reply too long for the socket's buffer: the peer reads a part of it and goes.
 #[test]
 fn r27_a_reply_that_was_read_in_part() {
     let site = site();
@@ -140,7 +140,7 @@ fn r28_redeliver_after_lease_hands_it_out_again() {
     assert_eq!(worker.done(lost, 0), Reply::NoJobs);
 }
 
-/// R42: `complete` is committed with the last rows, so a kill before leaves a run that is read again.
+/// CONTRACT QR42: `complete` is committed with the last rows, so a kill before leaves a run that is read again.
 #[test]
 fn r42_killed_in_the_middle_of_a_complete_file() {
     const ROWS: u32 = 80_000;

@@ -1,4 +1,4 @@
-//! More clients than file descriptors [R29]: a fresh worker is answered, the files are still read, the process lives.
+//! More clients than file descriptors (CONTRACT QR29): a fresh worker is answered, the files are still read, the process lives.
 
 use std::fs;
 

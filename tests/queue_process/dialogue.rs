@@ -1,4 +1,4 @@
-//! What workers get and in which order [C10-C16], with another process writing the log meanwhile.
+//! What workers get and in which order (CONTRACT QC10 to QC16), with another process writing the log meanwhile.
 
 use orchestrator_harness::{Database, Reply, Worker};
 
@@ -29,7 +29,7 @@ fn c10_case_19_nothing_to_do() {
     assert_eq!(site.worker().ready(), Reply::NoJobs);
 }
 
-/// C11, case 20: the original's own dialogue; log rows come in from a second connection while the process serves.
+/// CONTRACT QC11, case 20: the original's own dialogue; log rows come in from a second connection while the process serves.
 #[test]
 fn c11_case_20_the_dialogue_with_a_foreign_log() {
     let site = site();
@@ -79,7 +79,7 @@ fn c12_two_fetchers_list_the_same_path() {
     assert_eq!(worker.done("alpha", 0), Reply::NoJobs);
 }
 
-/// C13, C14: held for twelve hours and no second less; the log is moved by another process, the clock is real.
+/// CONTRACT QC13, QC14: held for twelve hours and no second less; the log is moved by another process, the clock is real.
 #[test]
 fn c13_c14_the_hold_ends_after_twelve_hours() {
     let site = site();

@@ -1,4 +1,4 @@
-//! The input directory itself: events that were lost [R14], a directory that goes and comes back [R15], and more renames than
+//! The input directory itself: events that were lost (CONTRACT QR14), a directory that goes and comes back (CONTRACT QR15), and more renames than
 //! anybody can follow.
 
 use std::{
@@ -35,7 +35,7 @@ fn lives(site: &Site, instance: &mut Instance) {
     site.database().expect("SELECT payload FROM queue WHERE attr_path = 'alive'", &[]);
 }
 
-/// R14: more events than the kernel keeps while nobody takes them. What came, grew, ended and went meanwhile is found.
+/// CONTRACT QR14: more events than the kernel keeps while nobody takes them. What came, grew, ended and went meanwhile is found.
 #[test]
 fn r14_an_overflow_of_the_event_queue_is_made_up_for() {
     let limit = fs::read_to_string("/proc/sys/fs/inotify/max_queued_events").expect("a kernel with inotify");
@@ -70,7 +70,7 @@ fn r14_an_overflow_of_the_event_queue_is_made_up_for() {
     lives(&site, &mut instance);
 }
 
-/// R15: the directory itself is removed and made again.
+/// CONTRACT QR15: the directory itself is removed and made again.
 #[test]
 fn r15_deleted_and_made_again() {
     let site = site();
@@ -96,7 +96,7 @@ fn r15_deleted_and_made_again() {
     lives(&site, &mut instance);
 }
 
-/// R15: moved away, it takes its events along; what happens there is no matter of ours. Moved back, nothing is lost.
+/// CONTRACT QR15: moved away, it takes its events along; what happens there is no matter of ours. Moved back, nothing is lost.
 #[test]
 fn r15_moved_away_and_back() {
     let site = site();
@@ -119,7 +119,7 @@ fn r15_moved_away_and_back() {
     lives(&site, &mut instance);
 }
 
-/// R15: another directory is put in its place while the old one lives on elsewhere.
+/// CONTRACT QR15: another directory is put in its place while the old one lives on elsewhere.
 #[test]
 fn r15_replaced_by_another_one() {
     let site = site();
@@ -201,7 +201,7 @@ fn a_storm_of_renames_ends_with_the_rows_of_the_last_names() {
         eventually("workers to be answered", || answers.load(SeqCst) > meanwhile + 100);
     });
     assert!(answers.load(SeqCst) > 100);
-    // A growing file that leaves takes its run with it [C23], also while another file has the complete name: so each one ends
+    // A growing file that leaves takes its run with it (CONTRACT QC23), also while another file has the complete name: so each one ends
     // under a name of its own.
     for (file, name) in at.iter().enumerate() {
         site.rename(&names[*name], &format!("f.{}.txt", 11 + file));

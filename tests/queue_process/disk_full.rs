@@ -1,4 +1,4 @@
-//! A full disk under the database [R45]: an outage with a reason, not a crash; what was acknowledged stays, and the work
+//! A full disk under the database (CONTRACT QR45): an outage with a reason, not a crash; what was acknowledged stays, and the work
 //! goes on once there is space. Likewise a directory that cannot be written: it is waited for.
 
 use std::{collections::BTreeMap, thread, time::Duration};
@@ -77,7 +77,7 @@ fn r45_a_disk_that_fills_up_while_workers_work() {
     });
 }
 
-/// R45 and a kill on top: what was acknowledged before is there after a restart with space.
+/// CONTRACT QR45 and a kill on top: what was acknowledged before is there after a restart with space.
 #[test]
 fn r45_killed_while_the_disk_is_full() {
     SmallDisk::with(8, "disk_full::r45_killed_while_the_disk_is_full", |disk| {
@@ -118,7 +118,7 @@ fn r45_killed_while_the_disk_is_full() {
     });
 }
 
-/// R45: the rows themselves do not fit. Workers get what is there already; with a larger disk the file is read to its end.
+/// CONTRACT QR45: the rows themselves do not fit. Workers get what is there already; with a larger disk the file is read to its end.
 #[test]
 fn r45_a_file_that_does_not_fit() {
     SmallDisk::with(6, "disk_full::r45_a_file_that_does_not_fit", |disk| {
@@ -169,7 +169,7 @@ fn a_database_directory_that_is_read_only() {
     });
 }
 
-/// P14: read-only directories of the socket and of the fetcher files: the one is waited for, the other is only read.
+/// CONTRACT QP14: read-only directories of the socket and of the fetcher files: the one is waited for, the other is only read.
 #[test]
 fn directories_of_socket_and_files_that_are_read_only() {
     SmallDisk::with(16, "disk_full::directories_of_socket_and_files_that_are_read_only", |disk| {
@@ -194,7 +194,7 @@ fn directories_of_socket_and_files_that_are_read_only() {
         for child in ["worker_socket", "sqlite", "reader", "inotify"] {
             assert_eq!(site.node(&format!("queue/{child}"))["restarts"], 0, "{child}: {}", site.log());
         }
-        // P14: the socket file is deleted: connections stand, and the path is bound anew.
+        // CONTRACT QP14: the socket file is deleted: connections stand, and the path is bound anew.
         std::fs::remove_file(&socket).unwrap();
         let mut other = wait_for("the socket again", || Worker::connect(&socket).ok());
         assert_eq!(other.ready(), Reply::NoJobs);

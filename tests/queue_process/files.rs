@@ -1,5 +1,5 @@
-//! Fetcher files become rows: what the original's own test does with files [C01-C09], and what its contract says of
-//! lines [C17-C19, C21, C22], of files that leave [C23-C25] and of names [C26, C27]. Looked at from another process.
+//! Fetcher files become rows: the cases of the original's own test (CONTRACT QC01 to QC09), lines (CONTRACT QC17 to QC19, QC21,
+//! QC22), files that leave (CONTRACT QC23 to QC25) and names (CONTRACT QC26, QC27). Looked at from another process.
 
 use std::{fs, os::unix::fs::symlink};
 

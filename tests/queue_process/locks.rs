@@ -1,4 +1,4 @@
-//! Other processes on the database [R41, R43, R44], and databases that are not as we left them [R46-R48].
+//! Other processes on the database (CONTRACT QR41, QR43, QR44), and databases that are not as we left them (CONTRACT QR46 to QR48).
 
 use std::{
     fs,
@@ -63,7 +63,7 @@ fn r43_a_reader_in_another_process_delays_nobody() {
     assert!(instance.terminate().success());
 }
 
-/// R44: a file made by the original is in a rollback journal, and a reader keeps us from changing that.
+/// CONTRACT QR44: a file made by the original is in a rollback journal, and a reader keeps us from changing that.
 #[test]
 fn r44_a_rollback_journal_file_with_a_reader_is_waited_for() {
     let site = site();
@@ -89,7 +89,7 @@ fn r44_a_rollback_journal_file_with_a_reader_is_waited_for() {
     assert_eq!(site.database().rows("PRAGMA journal_mode"), ["wal"]);
 }
 
-/// R44: while another process writes, requests wait; nothing is answered before it is committed.
+/// CONTRACT QR44: while another process writes, requests wait; nothing is answered before it is committed.
 #[test]
 fn r44_a_foreign_writer_makes_requests_wait() {
     let site = site();
@@ -158,7 +158,7 @@ fn r47_a_newer_schema_is_refused_and_not_touched() {
     assert!(!site.path().join("queue.db-wal").exists());
 }
 
-/// R46: the original stamps the version after its tables, so a kill between leaves tables ahead of their number.
+/// CONTRACT QR46: the original stamps the version after its tables, so a kill between leaves tables ahead of their number.
 #[test]
 fn r46_tables_that_are_ahead_of_their_version() {
     let rows = "INSERT INTO fetchers VALUES (3, 'f1'); INSERT INTO fetcher_runs VALUES (3, 1, 0);
@@ -224,7 +224,7 @@ fn r48_on_corrupt_refuse_touches_nothing() {
     assert!(kept_aside(&site).is_empty());
 }
 
-/// R48: damage in the middle of a real database is found when it is read, not at the start.
+/// CONTRACT QR48: damage in the middle of a real database is found when it is read, not at the start.
 #[test]
 fn r48_damaged_pages_are_rebuilt_from_the_files_while_running() {
     let site = site();

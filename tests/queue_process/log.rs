@@ -30,7 +30,7 @@ fn workers_that_never_rest_do_not_let_the_log_grow() {
     // Counting rows all the time would keep the log from beginning anew.
     site.database().expect("SELECT is_complete FROM fetcher_runs", &["1"]);
     let log = site.path().join("queue.db-wal");
-    // Idle for a moment it is cut to nothing, and counts from its start.
+    // Idle for a moment it is cut to nothing (CONTRACT QD15), and counts from its start.
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
         for _ in 0..16 {

@@ -12,7 +12,7 @@ use crate::site;
 const MIB: u64 = 1 << 20;
 const LONG: usize = 64 << 20;
 
-/// R16: read, stored and handed out, at less than three times its size at any time, and nothing of it is kept.
+/// CONTRACT QR16: read, stored and handed out, at less than three times its size at any time, and nothing of it is kept.
 #[test]
 fn r16_a_line_of_64_mib() {
     let site = site();
@@ -44,7 +44,7 @@ fn r16_a_line_of_64_mib() {
     assert!(instance.terminate().success());
 }
 
-/// R16: a long line in small pieces costs no more than in one.
+/// CONTRACT QR16: a long line in small pieces costs no more than in one.
 #[test]
 fn r16_a_long_line_that_grows() {
     let site = site();
@@ -83,7 +83,7 @@ fn write_with_a_hole(site: &Site, name: &str, before: &str, hole: u64, after: &s
     fs::rename(&hidden, site.file(name)).expect("move it into place");
 }
 
-/// R16, P13: whichever field is long, little is kept of a line, it is told once, and the next one counts.
+/// CONTRACT QR16, QP13: whichever field is long, little is kept of a line, it is told once, and the next one counts.
 #[test]
 fn r16_a_line_of_160_mib_is_skipped_in_slices() {
     const HOLE: u64 = 160 << 20;

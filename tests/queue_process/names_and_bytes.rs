@@ -1,5 +1,5 @@
-//! What ends or robs the original and must not touch ours: odd names [R01-R03], odd bytes [R04-R06], odd kinds of files
-//! [R07-R09], and files whose way into place the original does not see [R10-R13].
+//! What ends or robs the original and must not touch ours: odd names (CONTRACT QR01 to QR03), odd bytes (CONTRACT QR04 to QR06), odd kinds of files
+//! (CONTRACT QR07 to QR09), and files whose way into place the original does not see (CONTRACT QR10 to QR13).
 
 use std::{
     ffi::OsString,
@@ -210,7 +210,7 @@ fn r12_a_complete_file_that_is_written_in_steps() {
     database.expect(COMPLETE, &["1"]);
     assert!(instance.terminate().success());
     let _instance = site.start();
-    // What changed before the first listing is left unread [D06]; workers are answered after it.
+    // What changed before the first listing is left unread (CONTRACT QD06); workers are answered after it.
     assert_ne!(site.worker().ready(), Reply::Closed);
     site.append("f.1.txt", "echo 0 1\n");
     database.expect(ATTRS, &["alpha", "bravo", "charlie", "delta", "echo"]);
@@ -223,7 +223,7 @@ fn r12_a_complete_file_that_is_written_in_steps() {
     assert_eq!(site.figure("queue/reader", "lines_skipped"), 0);
 }
 
-/// R12: a run that is complete is left unread by the next start [D06], so it must not be while somebody writes its file.
+/// CONTRACT QR12: a run that is complete is left unread by the next start (CONTRACT QD06), so it must not be while somebody writes its file.
 #[test]
 fn r12_a_file_in_the_hands_of_its_writer_is_not_complete() {
     let site = site();
@@ -268,7 +268,7 @@ fn r13_a_growing_file_that_is_truncated_and_rewritten() {
     lives(&site, &mut instance);
 }
 
-/// P13: the longest path that DONE can carry is served and reported; a longer one is told once and skipped.
+/// CONTRACT QP13: the longest path that DONE can carry is served and reported; a longer one is told once and skipped.
 #[test]
 fn p13_a_path_that_could_never_be_reported() {
     let site = site();
@@ -287,7 +287,7 @@ fn p13_a_path_that_could_never_be_reported() {
     lives(&site, &mut instance);
 }
 
-/// P13: rows that are in the database already, or that another program writes.
+/// CONTRACT QP13: rows that are in the database already, or that another program writes.
 #[test]
 fn p13_a_row_of_the_database_that_could_never_be_reported() {
     const LONG: u32 = 40;

@@ -1,4 +1,4 @@
-//! The worker protocol on the real socket [P01-P12]: what is answered, what is not, and what happens to the socket file.
+//! The worker protocol on the real socket (CONTRACT QP01 to QP12): what is answered, what is not, and what happens to the socket file.
 
 use std::{
     fs,
@@ -113,7 +113,7 @@ fn p09_a_line_of_65536_bytes_and_no_longer() {
     assert_eq!(site.worker().ready(), Reply::NoJobs);
 }
 
-/// P10 as worker.bash does it: one line through socat, write side shut, read to the end.
+/// CONTRACT QP10 as worker.bash does it: one line through socat, write side shut, read to the end.
 #[test]
 fn p10_half_close_through_the_real_socat() {
     let site = site();
@@ -137,7 +137,7 @@ fn p10_half_close_through_the_real_socat() {
     assert_eq!(site.database().rows(LOG), ["alpha|1|1|4"]);
 }
 
-/// P10, P11: an early end of input has its answers all the same, and the end of one connection is no matter for others.
+/// CONTRACT QP10, QP11: an early end of input has its answers all the same, and the end of one connection is no matter for others.
 #[test]
 fn p10_p11_pipelined_then_shut_and_others_live_on() {
     let site = site();

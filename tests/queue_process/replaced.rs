@@ -1,4 +1,4 @@
-//! Files of an open database that are deleted, moved or replaced [R51]: nothing is answered that is in no file at the path, and the
+//! Files of an open database that are deleted, moved or replaced (CONTRACT QR51): nothing is answered that is in no file at the path, and the
 //! work goes on with what is there.
 
 use std::{
@@ -39,7 +39,7 @@ impl Drop for StopAtEnd<'_> {
     }
 }
 
-/// Works until told to stop; as the contract has it, a DONE is repeated until it is answered.
+/// Works until told to stop; as the original's workers do, a DONE is repeated until it is answered.
 fn work(site: &Site, load: &Load) -> Vec<Done> {
     let mut done = Vec::new();
     let mut request = "READY\n".to_owned();
@@ -158,7 +158,7 @@ fn r51_the_log_or_its_index_is_deleted_under_load() {
     });
 }
 
-/// R51: also while nobody works, and an operator's question never opens a file that took the place of the database.
+/// CONTRACT QR51: also while nobody works, and an operator's question never opens a file that took the place of the database.
 #[test]
 fn r51_noticed_at_rest_and_by_nobody_else() {
     let site = site();
@@ -184,7 +184,7 @@ fn r51_noticed_at_rest_and_by_nobody_else() {
     assert_eq!(site.database().rows("SELECT attr_path FROM log"), ["alpha"]);
 }
 
-/// R41: a lock file that is deleted is made and locked anew, so that a second instance is refused as before. Where another one has taken
+/// CONTRACT QR41: a lock file that is deleted is made and locked anew, so that a second instance is refused as before. Where another one has taken
 /// the lock meanwhile, nothing is written until it is gone.
 #[test]
 fn r41_the_lock_is_kept_when_its_file_is_deleted() {

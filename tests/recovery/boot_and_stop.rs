@@ -1,4 +1,4 @@
-//! How the process begins and ends: boot and stop order, signals and what they leave [R50], a run without arguments, and
+//! How the process begins and ends: boot and stop order, signals and what they leave (CONTRACT QR50), a run without arguments, and
 //! errors that keep it from starting.
 
 use std::{
@@ -66,7 +66,7 @@ fn r50_a_signal_drains_and_leaves_a_whole_database_and_no_socket() {
     }
 }
 
-/// R50: a request that is in work when the signal comes has its answer, and what was answered is durable.
+/// CONTRACT QR50: a request that is in work when the signal comes has its answer, and what was answered is durable.
 #[test]
 fn r50_a_request_in_work_is_answered() {
     let site = site();
@@ -90,7 +90,7 @@ fn r50_a_request_in_work_is_answered() {
     );
 }
 
-/// R50 under load: whoever read a job has it, whatever was reported is there, and all the rest is still to be done.
+/// CONTRACT QR50 under load: whoever read a job has it, whatever was reported is there, and all the rest is still to be done.
 #[test]
 fn r50_a_stop_in_full_flight_loses_nothing() {
     const JOBS: usize = 3_000;

@@ -19,7 +19,7 @@
 //!   that path was not over before it began. (One that had been lost on the way would have left its path held for twelve
 //!   hours.) A DONE for a job that was taken back and is to be handed out again is a plain finish: it may find no log row.
 //! - *Valid for the original*: after every kill a copy of database and write-ahead log opens with user_version 2, intact,
-//!   foreign keys whole, the contract's objects there by name, `last_started` = `log.started`, and our own table of
+//!   foreign keys whole, the objects of CONTRACT QD08 to QD10 there by name, `last_started` = `log.started` (QD12), and our own table of
 //!   groups equal to what the contract's tables say.
 //!
 //! Not provable here: what a power cut does (the page cache survives SIGKILL), and that nothing but the choices is random;

@@ -1,5 +1,5 @@
 //! Databases as the original makes them: its tables, indexes and triggers by name, none of ours, no write-ahead log.
-//! Written from the contract and not from our own schema, so that the two check each other.
+//! Written from CONTRACT QD08 to QD10 and not from our own schema, so that the two check each other.
 
 use std::path::Path;
 

@@ -8,7 +8,7 @@ use std::{
 
 use crate::Database;
 
-/// The contract's objects, by name.
+/// The objects of CONTRACT QD08 to QD10, by name.
 const OBJECTS: [&str; 11] = [
     "index fetcher_run_started_index",
     "index queue_attr_path_index",
@@ -23,7 +23,7 @@ const OBJECTS: [&str; 11] = [
     "trigger queue_insert_started",
 ];
 
-/// Rows whose `last_started` is not what the log says (contract: the invariant). Rows of a deleted run that are still on
+/// Rows whose `last_started` is not what the log says (CONTRACT QD12). Rows of a deleted run that are still on
 /// their way out are not kept up to date: their file is gone, so the original deletes them before it answers anybody.
 const WRONG_STARTS: &str = "SELECT q.* FROM queue AS q LEFT JOIN log ON log.attr_path = q.attr_path
     WHERE q.last_started IS NOT log.started AND (q.fetcher_id, q.fetcher_run_started) NOT IN

@@ -107,7 +107,7 @@ impl Ledger {
 
     /// Every DONE was answered in the end, so each is in the log: finished, with the exit code of a DONE after which no
     /// other one of that path began. A DONE for a hand-out that a disruption may have taken back is a plain finish
-    /// (contract: of a path without a log row it does nothing), so it may stand in the log and need not.
+    /// (CONTRACT QP07), so it may stand in the log and need not.
     fn acknowledged_dones_stand(&self, site: &Site) {
         let mut dones: BTreeMap<&str, Vec<&Done>> = BTreeMap::new();
         for done in &self.seen.dones {
