@@ -1,9 +1,9 @@
-//! The contracts of the subsystems, `actors/*/CONTRACT.md`.
+//! The contracts of the subsystems, `actors/*/CONTRACT.md`, and the citations of their rules in code and tests.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 /// First letter of a page's numbers, and the crate that the page belongs to.
@@ -26,6 +26,17 @@ const SECTIONS: [&str; 8] = [
     "Not supported",
 ];
 
+/// Groups of the queue whose rules each have a test that names them.
+const TESTED: &str = "CDPR";
+
+/// Folders with the queue's tests.
+const TESTS_OF_THE_QUEUE: [&str; 5] =
+    ["actors/queue/tests", "tests/queue_process", "tests/configuration", "tests/recovery", "tests/interop"];
+
+/// Forms of citations that were used before.
+const OLD_FORMS: [&str; 7] =
+    ["// contract:", "(contract:", "contract §", "contract (§", "spec §", "// spec:", "RULES.md"];
+
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
@@ -43,6 +54,11 @@ fn is_number(word: &str) -> bool {
     known && groups.contains(char::from(*group)) && tens.is_ascii_digit() && ones.is_ascii_digit()
 }
 
+/// Words of letters, digits and underscores.
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter(|word| !word.is_empty())
+}
+
 /// Numbers that a line of a page defines: the bold ones at the beginning of an item or of a row.
 fn defined(line: &str) -> Vec<String> {
     let Some(mut rest) = line.strip_prefix("- ").or_else(|| line.strip_prefix("| ")) else {
@@ -54,6 +70,40 @@ fn defined(line: &str) -> Vec<String> {
         rest = behind.trim_start_matches([',', ' ']);
     }
     numbers
+}
+
+/// All numbers that are defined.
+fn rules() -> BTreeSet<String> {
+    PAGES.iter().flat_map(|(_, name)| page(name).lines().flat_map(defined).collect::<Vec<_>>()).collect()
+}
+
+/// Source files below `folder`, this one excepted: it names the old forms.
+fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).expect("a folder of ours") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            if path.file_name().is_some_and(|name| name != "target") {
+                sources(&path, found);
+            }
+        } else if path.extension().and_then(|extension| extension.to_str()).is_some_and(|extension| {
+            ["rs", "py", "sh", "toml", "yml", "sql", "md", "json"].contains(&extension)
+        }) && !path.ends_with(file!())
+        {
+            found.push(path);
+        }
+    }
+}
+
+/// Every source file of the repository with its text.
+fn texts() -> BTreeMap<PathBuf, String> {
+    let mut found = Vec::new();
+    for folder in ["actors", "config", "deploy", "src", "tests"] {
+        sources(&root().join(folder), &mut found);
+    }
+    let pages = ["ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "README.md"];
+    found.extend(pages.map(|name| root().join(name)));
+    let text = |path: PathBuf| Some((path.clone(), fs::read_to_string(path).ok()?));
+    found.into_iter().filter_map(text).collect()
 }
 
 #[test]
@@ -77,4 +127,92 @@ fn numbers_are_unique_and_ascend_and_sections_have_one_order() {
             assert!(!last.is_empty(), "{name}: a section without a rule: {section}");
         }
     }
+}
+
+/// Rules that `text` cites, with those in between for `QC01 to QC09`, and those in names of tests such as `c05_c22_..`.
+fn cited(text: &str, rules: &BTreeSet<String>) -> BTreeSet<String> {
+    let mut found: BTreeSet<String> = words(text).filter(|word| is_number(word)).map(str::to_owned).collect();
+    let all: Vec<&str> = words(text).collect();
+    for range in all.windows(3) {
+        if let [first, "to", last] = *range
+            && is_number(first)
+            && is_number(last)
+        {
+            found.extend(rules.iter().filter(|rule| (first..=last).contains(&rule.as_str())).cloned());
+        }
+    }
+    found.extend(text.split("fn ").skip(1).flat_map(numbers_of_a_test));
+    found
+}
+
+/// Numbers at the beginning of a test's name.
+fn numbers_of_a_test(name: &str) -> impl Iterator<Item = String> {
+    let numbers = name.split('_').map(|part| format!("Q{}", part.to_ascii_uppercase()));
+    // Percentiles have names of that form.
+    numbers.take_while(|number| is_number(number) && !number.ends_with("99"))
+}
+
+fn is_of_the_queue(path: &Path) -> bool {
+    let folders = TESTS_OF_THE_QUEUE.iter().chain(&["actors/queue", "tests/harness"]);
+    folders.into_iter().any(|folder| path.starts_with(root().join(folder)))
+}
+
+#[test]
+fn every_citation_resolves() {
+    let rules = rules();
+    let mut wrong = Vec::new();
+    for (path, text) in texts() {
+        let mut numbers = cited(&text, &rules);
+        if !is_of_the_queue(&path) {
+            // Names of tests are numbers of the queue's rules in its folders only.
+            numbers = words(&text).filter(|word| is_number(word)).map(str::to_owned).collect();
+        }
+        wrong.extend(numbers.difference(&rules).map(|number| format!("{}: {number}", path.display())));
+        for behind in text.split("CONTRACT").skip(1).filter(|behind| !behind.starts_with(".md")) {
+            let next = words(behind).next().unwrap_or_default();
+            if !is_number(next) {
+                wrong.push(format!("{}: CONTRACT {next}", path.display()));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "citations without a rule:\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn no_citation_is_in_an_old_form() {
+    let is_old_number = |word: &str| {
+        let digits = word.strip_prefix(['C', 'D', 'P', 'R']).unwrap_or_default();
+        digits.len() == 2 && digits.bytes().all(|digit| digit.is_ascii_digit()) && digits != "99"
+    };
+    let mut wrong = Vec::new();
+    for (path, text) in texts() {
+        for (number, line) in text.lines().enumerate() {
+            let lower = line.to_lowercase();
+            let form = OLD_FORMS.iter().any(|form| lower.contains(&form.to_lowercase()));
+            // Sections of RFCs are cited so.
+            let section = line.contains('§') && !line.contains("RFC ");
+            let old_number = is_of_the_queue(&path) && words(line).any(is_old_number);
+            if form || section || old_number {
+                wrong.push(format!("{}:{}: {}", path.display(), number + 1, line.trim()));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "cite as CONTRACT QP09:\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn each_rule_of_the_queue_has_a_test_that_names_it() {
+    let rules = rules();
+    let mut named = BTreeSet::new();
+    for (path, text) in texts() {
+        if TESTS_OF_THE_QUEUE.iter().any(|folder| path.starts_with(root().join(folder))) {
+            named.extend(cited(&text, &rules));
+        }
+    }
+    let tested = |rule: &&String| {
+        let mut letters = rule.chars();
+        letters.next() == Some('Q') && letters.next().is_some_and(|group| TESTED.contains(group))
+    };
+    let missing: Vec<&String> = rules.iter().filter(tested).filter(|rule| !named.contains(*rule)).collect();
+    assert!(missing.is_empty(), "no test names {missing:?}");
 }
