@@ -84,7 +84,7 @@ fn r27_a_reply_that_was_read_in_part() {
     assert_eq!(site.worker().ready(), Reply::Job { attr_path: "alpha".into(), payload });
 }
 
-/// R27: the reply is written, and the client closes without reading it.
+/// CONTRACT QR27: the reply is written, and the client closes without reading it.
 #[test]
 fn r27_a_reply_that_was_never_read() {
     let site = site();
@@ -99,7 +99,7 @@ fn r27_a_reply_that_was_never_read() {
     site.database().expect("SELECT count(*) FROM log", &["0"]);
 }
 
-/// R28: a worker takes a job and dies. As the original does it, the job does not come back from the same run.
+/// CONTRACT QR28: a worker takes a job and dies. As the original does it, the job does not come back from the same run.
 #[test]
 fn r28_by_default_a_dead_workers_job_does_not_come_back() {
     let site = site().set("queue.hold_secs=1");

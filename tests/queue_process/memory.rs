@@ -1,4 +1,4 @@
-//! Memory is bounded whatever comes in [R16]: a very long line, very many files. Clients that never read are in `tests/hostile`.
+//! Memory is bounded whatever comes in (CONTRACT QR16): a very long line, very many files. Clients that never read are in `tests/hostile`.
 
 use std::{
     fs::{self, File},

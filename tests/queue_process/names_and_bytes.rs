@@ -146,7 +146,7 @@ fn files_without_a_free_descriptor_are_read_later() {
     assert_eq!(site.node("queue/reader")["restarts"], 0, "{}", site.log());
 }
 
-/// R10: written and renamed before anybody looks: here while the intake of events is closed.
+/// CONTRACT QR10: written and renamed before anybody looks: here while the intake of events is closed.
 #[test]
 fn r10_a_growing_file_that_was_finished_before_it_was_seen() {
     let site = site();
