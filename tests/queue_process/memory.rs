@@ -1,11 +1,13 @@
-//! Memory is bounded whatever comes in (CONTRACT QR16): a very long line, very many files. Clients that never read are in `tests/hostile`.
+//! Memory is bounded whatever comes in (CONTRACT QR16): a very long line, very many files, clients that never read.
 
 use std::{
     fs::{self, File},
-    io::{Seek, SeekFrom, Write},
+    io::{ErrorKind, Seek, SeekFrom, Write},
+    os::unix::net::UnixStream,
 };
 
 use orchestrator_harness::{Reply, Site, eventually};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::site;
 
@@ -173,4 +175,52 @@ fn r16_many_growing_files() {
         site.rename(&format!("f.{number}.txt.part"), &format!("f.{number}.txt"));
     }
     database.expect("SELECT count(*) FROM fetcher_runs WHERE is_complete", &[&FILES.to_string()]);
+}
+
+/// Clients that send as fast as they can and never read an answer: what they send waits in their own socket.
+#[test]
+fn r16_flooding_clients_that_never_read() {
+    const CLIENTS: usize = 64;
+    let limit = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum })
+        .expect("our own limit");
+    let site = site();
+    site.write("f.1.txt", (0..2_000).map(|i| format!("a{i} 1\n")).collect::<String>());
+    let instance = site.start();
+    site.database().expect("SELECT count(*) FROM queue", &["2000"]);
+    let mut worker = site.worker();
+    let mut reply = worker.ready();
+    let before = instance.memory("VmRSS");
+    let mut floods: Vec<UnixStream> =
+        (0..CLIENTS).map(|_| UnixStream::connect(site.socket()).unwrap()).collect();
+    let mut sent = 0;
+    for _ in 0..40 {
+        for flood in &mut floods {
+            flood.set_nonblocking(true).unwrap();
+            for _ in 0..64 {
+                match flood.write(&b"READY\n".repeat(1_000)) {
+                    Ok(written) => sent += written,
+                    Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                    Err(error)
+                        if matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset) =>
+                    {
+                        break;
+                    }
+                    Err(error) => panic!("{error}"),
+                }
+            }
+        }
+        // One who reads is answered all the while, whether or not there is work left.
+        reply = match &reply {
+            Reply::Job { attr_path, .. } => worker.done(attr_path, 0),
+            _ => worker.ready(),
+        };
+        assert_ne!(reply, Reply::Closed);
+    }
+    assert!(sent > CLIENTS * 100_000, "only {sent} bytes were sent");
+    let growth = instance.memory("VmRSS").saturating_sub(before);
+    assert!(growth < 48 * MIB, "{} MiB for {CLIENTS} floods", growth / MIB);
+    drop(floods);
+    assert_ne!(site.worker().ready(), Reply::Closed);
+    assert!(instance.terminate().success());
 }
