@@ -13,6 +13,7 @@ use crate::{
     access::Access,
     connection_limit::connections_max,
     listeners::{Listeners, Opened},
+    sampler::sample,
     seats::Seats,
     server::Servers,
     setup::Setup,
@@ -42,7 +43,17 @@ pub fn child_spec(config: &AdminConfig, binding: Binding, about: About) -> Child
     let factory = Factory::task(move |cx: StartCx| {
         let setup = setup.clone();
         let binding = if cx.incarnation > 1 { Binding::Optional } else { binding };
-        async move { serve(&setup?, binding, &cx).await }
+        async move {
+            let setup = setup?;
+            if setup.places.is_empty() {
+                cx.stop.cancelled().await;
+                return Ok(());
+            }
+            tokio::select! {
+                ended = serve(&setup, binding, &cx) => ended,
+                never = sample(&cx.tree, &setup.history) => match never {},
+            }
+        }
     });
     ChildSpec::worker("admin", factory)
         .placement(Placement::Dedicated)
@@ -51,10 +62,6 @@ pub fn child_spec(config: &AdminConfig, binding: Binding, about: About) -> Child
 
 async fn serve(setup: &Arc<Setup>, binding: Binding, cx: &StartCx) -> Result<(), Fault> {
     let places = &setup.places;
-    if places.is_empty() {
-        cx.stop.cancelled().await;
-        return Ok(());
-    }
     give_way();
     let mut listeners = Listeners::default();
     let mut opened = listeners.open_missing(places);

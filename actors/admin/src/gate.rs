@@ -15,7 +15,7 @@ use actix_web::{
 use crate::{
     access::Access,
     api_error::ApiError,
-    health, host_check,
+    health, host_check, page,
     peer::{Peer, Visit},
     role::{Caller, Role},
 };
@@ -53,9 +53,12 @@ pub(crate) async fn check(
     Ok(next.call(request).await?.map_into_boxed_body())
 }
 
-/// A probe has no token, and may know who keeps the process from being ready, but not who is there besides.
+/// A probe has no token, and may know who keeps the process from being ready, but not who is there besides. The files of
+/// the console are the same everywhere.
 fn is_open(request: &ServiceRequest) -> bool {
-    request.path() == "/livez" || (request.path() == "/readyz" && !health::is_verbose(request.query_string()))
+    page::is_public(request.path())
+        || request.path() == "/livez"
+        || (request.path() == "/readyz" && !health::is_verbose(request.query_string()))
 }
 
 fn caller(request: &ServiceRequest, access: &Access) -> Result<Caller, &'static str> {

@@ -1,15 +1,20 @@
 //! `GET /v1/info` and `/v1/config`: what runs here, and with what.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
-use actix_web::{HttpResponse, web::Data};
+use actix_web::{
+    HttpResponse,
+    web::{Data, ReqData},
+};
 use rustix::process::{Resource, getrlimit};
 use serde_json::{Value, json};
 
-use crate::{access::Access, connection_limit::connections_max, process::Process, timestamp};
+use crate::{
+    access::Access, connection_limit::connections_max, history, process::Process, role::Caller, timestamp,
+};
 use orchestrator_subsystem::wire::BODY_LIMIT;
 
-pub(crate) async fn info(access: Data<Access>) -> HttpResponse {
+pub(crate) async fn info(access: Data<Access>, caller: ReqData<Arc<Caller>>) -> HttpResponse {
     let (about, process) = (&access.setup.about, Process::read());
     let uptime_ms = access.tree.snapshot().uptime_ms;
     let (oldest, _) = access.tree.event_log().page(0, 0);
@@ -34,6 +39,8 @@ pub(crate) async fn info(access: Data<Access>) -> HttpResponse {
             "body_bytes": BODY_LIMIT,
         },
         "events": { "oldest": oldest, "newest": access.tree.event_log().newest() },
+        "history": history_of(&access),
+        "caller": { "who": caller.who, "role": caller.role },
         "arbiters": arbiters(&access),
         "admin": {
             "listens_on": access.setup.places.names(),
@@ -45,6 +52,20 @@ pub(crate) async fn info(access: Data<Access>) -> HttpResponse {
 
 pub(crate) async fn config(access: Data<Access>) -> HttpResponse {
     HttpResponse::Ok().json(&access.setup.about.config)
+}
+
+fn history_of(access: &Access) -> Value {
+    let usage = access.setup.history.lock().usage();
+    json!({
+        "limit_bytes": history::LIMIT_BYTES,
+        "used_bytes": usage.bytes,
+        "kept_ms": history::KEPT_MS,
+        "step_ms": usage.step_ms,
+        "oldest_ms": usage.oldest_ms,
+        "samples": usage.samples,
+        "series": usage.series,
+        "left_out_values": usage.left_out,
+    })
 }
 
 /// None where there is no limit.

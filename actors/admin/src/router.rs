@@ -2,9 +2,12 @@
 //!
 //! | Route | Answer |
 //! |---|---|
-//! | `GET /v1/tree` | the tree as JSON, or as text for `Accept: text/plain` |
+//! | `GET /` | the console, a web page |
+//! | `GET /ui/{file}` | its files |
+//! | `GET /v1/tree` | the tree as JSON, or as text for `Accept: text/plain`; with `?at=MS` as it was then, 404 before the history begins |
 //! | `GET /v1/tree/{path}` | one subtree likewise; 404 |
 //! | `GET /v1/events` | server-sent events, from `Last-Event-ID` on; `?path=..&kind=..,..`; 503 when too many listen |
+//! | `GET /v1/history` | metrics of the last hour as columns; `?path=..&metric=..,..&since=MS`, `below=true` with all below it, `sum=true` added up; 400, 404 |
 //! | `POST /v1/actors/{path}/{verb}` | restart, stop, start, pause, resume, and panic and freeze where chaos is allowed; `{"reason": ".."}` -> `{path, verb, before, after}`; 202 when it takes the endpoint along; 400, 404, 409, 504 |
 //! | `POST /v1/consoles/{path}/{verb}` | a child's own verb; JSON arguments -> the child's answer; 400, 404, 409, 504 |
 //! | `GET /v1/info` | version, process, limits, arbiters |
@@ -30,8 +33,8 @@ use actix_web::{
 use orchestrator_supervise::sanitize;
 
 use crate::{
-    api_error::ApiError, command::command, console::console, events::events, gate, health, info,
-    metrics::metrics, openapi, tree_view,
+    api_error::ApiError, command::command, console::console, events::events, gate, health, history_view,
+    info, metrics::metrics, openapi, page, tree_view,
 };
 use orchestrator_subsystem::wire::ErrorKind;
 
@@ -51,9 +54,12 @@ const PROBED: &str = "GET, HEAD";
 
 /// All routes.
 pub(crate) const TABLE: &[Row] = &[
+    Row { pattern: "/", methods: GET, handler: || web::to(page::index) },
+    Row { pattern: "/ui/{file}", methods: GET, handler: || web::to(page::file) },
     Row { pattern: "/v1/tree", methods: GET, handler: || web::to(tree_view::whole) },
     Row { pattern: "/v1/tree/{path:.*}", methods: GET, handler: || web::to(tree_view::part) },
     Row { pattern: "/v1/events", methods: GET, handler: || web::to(events) },
+    Row { pattern: "/v1/history", methods: GET, handler: || web::to(history_view::history) },
     Row { pattern: "/v1/actors/{path:.+}/{verb}", methods: POST, handler: || web::to(command) },
     Row { pattern: "/v1/consoles/{path:.+}/{verb}", methods: POST, handler: || web::to(console) },
     Row { pattern: "/v1/info", methods: GET, handler: || web::to(info::info) },
@@ -84,8 +90,12 @@ impl Row {
 
 /// Puts the routes into an application.
 pub(crate) fn routes(app: &mut ServiceConfig) {
-    let headers =
-        DefaultHeaders::new().add(("Cache-Control", "no-store")).add(("X-Content-Type-Options", "nosniff"));
+    let headers = DefaultHeaders::new()
+        .add(("Cache-Control", "no-store"))
+        .add(("Content-Security-Policy", page::SECURITY_POLICY))
+        .add(("Cross-Origin-Resource-Policy", "same-origin"))
+        .add(("Referrer-Policy", "no-referrer"))
+        .add(("X-Content-Type-Options", "nosniff"));
     let scope = TABLE.iter().fold(web::scope(""), |scope, row| scope.service(row.resource()));
     app.service(scope.default_service(web::to(unknown)).wrap(from_fn(gate::check)).wrap(headers));
 }

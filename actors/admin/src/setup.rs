@@ -2,7 +2,15 @@
 
 use std::sync::OnceLock;
 
-use crate::{About, AdminConfig, AdminError, audit::Audit, listeners::Places, tokens::Tokens};
+use parking_lot::Mutex;
+
+use crate::{
+    About, AdminConfig, AdminError,
+    audit::Audit,
+    history::{History, LIMIT_BYTES},
+    listeners::Places,
+    tokens::Tokens,
+};
 
 /// Everything that outlives an incarnation.
 #[derive(Debug)]
@@ -17,6 +25,7 @@ pub(crate) struct Setup {
     pub(crate) about: About,
     /// When the tree was built, milliseconds since 1970.
     pub(crate) started_ms: OnceLock<u64>,
+    pub(crate) history: Mutex<History>,
 }
 
 impl Setup {
@@ -32,6 +41,7 @@ impl Setup {
             event_clients_max: config.max_event_clients,
             about,
             started_ms: OnceLock::new(),
+            history: Mutex::new(History::new(LIMIT_BYTES)),
         })
     }
 }

@@ -12,7 +12,7 @@ use crate::site::{self, Reply, Site, post};
 const EVE: &str = "eve-may-only-look-0001";
 const BOB: &str = "bob-may-command-too-01";
 
-fn write_tokens(path: &Path, text: &str) {
+pub(crate) fn write_tokens(path: &Path, text: &str) {
     let fresh = path.with_extension("new");
     fs::write(&fresh, text).unwrap();
     fs::set_permissions(&fresh, fs::Permissions::from_mode(0o600)).unwrap();

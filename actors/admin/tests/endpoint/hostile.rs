@@ -6,7 +6,7 @@ use crate::site::{self};
 fn unknown_routes_name_those_that_exist() {
     site::run(|site| async move {
         for path in
-            ["/", "/v1", "/v1/tre", "/v2/tree", "/v1/actors", "/v1/actors/stop", "/../etc/passwd", "/%00"]
+            ["/ui", "/v1", "/v1/tre", "/v2/tree", "/v1/actors", "/v1/actors/stop", "/../etc/passwd", "/%00"]
         {
             let reply = site.get(path).await;
             let (status, message) = reply.error();

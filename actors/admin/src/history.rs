@@ -1,0 +1,262 @@
+//! The last hour of the tree: every sample's changed values, in memory, within a limit. Pure: the caller has the clock.
+//!
+//! A sample has a value for each series, which is a child's path and the name of a metric. Samples are kept in segments of
+//! [`TICKS_MAX`]; a segment has a [`Column`] for each series. Where the limit is near, every second sample is dropped and
+//! only every second one is taken from then on.
+
+mod column;
+mod past;
+mod sample;
+mod segment;
+
+pub(crate) use column::ABSENT;
+pub(crate) use past::rewind;
+pub(crate) use sample::{LINK_STATES, STATES};
+
+use std::collections::{BTreeMap, VecDeque};
+
+use orchestrator_supervise::TreeSnapshot;
+
+use crate::history::{
+    sample::Values,
+    segment::{Segment, TICKS_MAX},
+};
+
+/// Limit of the memory that the history takes, in bytes.
+pub(crate) const LIMIT_BYTES: usize = 32 * 1024 * 1024;
+/// Time between two samples while there is room, milliseconds.
+pub(crate) const STEP_MS: u64 = 5_000;
+/// Age of the oldest sample that is kept, milliseconds.
+pub(crate) const KEPT_MS: u64 = 3_600_000;
+/// Most series; further ones are not recorded.
+const SERIES_MAX: usize = 50_000;
+/// Memory of a series' entry in the table of names, besides its name, in bytes; an estimate.
+const NAME_BYTES: usize = 96;
+
+/// Values of one series, in the order of [`Columns::at_ms`]; [`ABSENT`] where there was none.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Series {
+    pub(crate) path: String,
+    pub(crate) metric: String,
+    pub(crate) values: Vec<i64>,
+}
+
+/// An answer: times of samples, and the values of some series.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Columns {
+    pub(crate) at_ms: Vec<u64>,
+    pub(crate) series: Vec<Series>,
+}
+
+/// Amounts for `/v1/info`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Usage {
+    pub(crate) bytes: usize,
+    pub(crate) series: usize,
+    pub(crate) left_out: u64,
+    pub(crate) samples: usize,
+    pub(crate) step_ms: u64,
+    pub(crate) oldest_ms: Option<u64>,
+}
+
+#[derive(Debug)]
+struct Name {
+    id: u32,
+    /// Number of the last segment that has the series.
+    segment: u64,
+}
+
+/// The recorder.
+#[derive(Debug)]
+pub(crate) struct History {
+    limit: usize,
+    step_ms: u64,
+    segments: VecDeque<Segment>,
+    /// Path -> metric -> series.
+    names: BTreeMap<String, BTreeMap<String, Name>>,
+    series: usize,
+    name_bytes: usize,
+    next_id: u32,
+    last_ms: Option<u64>,
+    left_out: u64,
+}
+
+impl History {
+    /// An empty history that takes at most `limit` bytes.
+    pub(crate) fn new(limit: usize) -> Self {
+        Self {
+            limit,
+            step_ms: STEP_MS,
+            segments: VecDeque::new(),
+            names: BTreeMap::new(),
+            series: 0,
+            name_bytes: 0,
+            next_id: 0,
+            last_ms: None,
+            left_out: 0,
+        }
+    }
+
+    /// Tells whether a sample is to be taken at this time. The clock may have been set.
+    pub(crate) fn is_due(&self, at_ms: u64) -> bool {
+        self.last_ms.is_none_or(|last| at_ms.abs_diff(last) + STEP_MS / 10 >= self.step_ms)
+    }
+
+    /// Takes a sample.
+    pub(crate) fn record(&mut self, snapshot: &TreeSnapshot) {
+        let at_ms = self.last_ms.map_or(0, |last| last + 1).max(snapshot.captured_at_ms);
+        self.last_ms = Some(at_ms);
+        if self.segments.back().is_none_or(|segment| segment.ticks() == TICKS_MAX) {
+            if let Some(full) = self.segments.back_mut() {
+                full.close();
+            }
+            self.forget_before(at_ms.saturating_sub(KEPT_MS));
+            let number = self.segments.back().map_or(0, |segment| segment.number + 1);
+            self.segments.push_back(Segment::new(number));
+        }
+        self.add(at_ms, snapshot);
+        // What one more sample may add is left free, so that the limit holds at any time.
+        while self.bytes() > self.limit - self.limit / 8 && self.samples() > 2 {
+            self.coarsen();
+        }
+    }
+
+    fn add(&mut self, at_ms: u64, snapshot: &TreeSnapshot) {
+        let Self { segments, names, series, name_bytes, next_id, left_out, .. } = self;
+        let Some(segment) = segments.back_mut() else { return };
+        segment.begin(at_ms);
+        snapshot.root.walk(&mut |node| {
+            if !names.contains_key(&node.path) {
+                names.insert(node.path.clone(), BTreeMap::new());
+                *name_bytes += node.path.len() + NAME_BYTES;
+            }
+            let Some(metrics) = names.get_mut(&node.path) else { return };
+            sample::each(node, &mut |metric, value| {
+                if let Some(name) = metrics.get_mut(metric) {
+                    name.segment = segment.number;
+                    segment.push(name.id, value);
+                } else if *series < SERIES_MAX {
+                    metrics.insert(metric.to_owned(), Name { id: *next_id, segment: segment.number });
+                    *series += 1;
+                    *name_bytes += metric.len() + NAME_BYTES;
+                    segment.push(*next_id, value);
+                    *next_id = next_id.wrapping_add(1);
+                } else {
+                    *left_out += 1;
+                }
+            });
+        });
+        segment.end();
+    }
+
+    /// Halves the resolution of what is there and of what comes.
+    fn coarsen(&mut self) {
+        self.step_ms *= 2;
+        let mut merged: VecDeque<Segment> = VecDeque::new();
+        for segment in std::mem::take(&mut self.segments) {
+            let halved = segment.halved();
+            match merged.back_mut().filter(|last| last.ticks() + halved.ticks() <= TICKS_MAX) {
+                Some(last) => last.append(&halved),
+                None => merged.push_back(halved),
+            }
+        }
+        self.segments = merged;
+    }
+
+    fn forget_before(&mut self, at_ms: u64) {
+        while self.segments.front().is_some_and(|segment| segment.last_ms() < at_ms) {
+            self.segments.pop_front();
+        }
+        let oldest = self.segments.front().map_or(u64::MAX, |segment| segment.number);
+        let Self { names, series, name_bytes, .. } = self;
+        for metrics in names.values_mut() {
+            metrics.retain(|metric, name| {
+                let kept = name.segment >= oldest;
+                if !kept {
+                    *series -= 1;
+                    *name_bytes -= metric.len() + NAME_BYTES;
+                }
+                kept
+            });
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        self.name_bytes + self.segments.iter().map(Segment::bytes).sum::<usize>()
+    }
+
+    fn samples(&self) -> usize {
+        self.segments.iter().map(Segment::ticks).sum()
+    }
+
+    /// Amounts for `/v1/info`.
+    pub(crate) fn usage(&self) -> Usage {
+        Usage {
+            bytes: self.bytes(),
+            series: self.series,
+            left_out: self.left_out,
+            samples: self.samples(),
+            step_ms: self.step_ms,
+            oldest_ms: self.segments.front().and_then(|segment| segment.times().next()),
+        }
+    }
+
+    /// Returns series of the child at `path`, and with `below` of all children below it, since a time. Without `metrics` all
+    /// of them; a metric's name stands for all its labels.
+    pub(crate) fn columns(&self, path: &str, below: bool, metrics: &[String], since_ms: u64) -> Columns {
+        let all: Vec<u64> = self.segments.iter().flat_map(Segment::times).collect();
+        let from = all.partition_point(|at| *at < since_ms);
+        let is_part = |other: &str| {
+            other.strip_prefix(path).is_some_and(|rest| rest.is_empty() || (below && rest.starts_with('/')))
+        };
+        let is_wanted = |metric: &str| {
+            let name = metric.split('{').next().unwrap_or(metric);
+            metrics.is_empty() || metrics.iter().any(|one| one == metric || one == name)
+        };
+        let mut series = Vec::new();
+        for (path, names) in self.names.iter().filter(|(other, _)| is_part(other)) {
+            for (metric, name) in names.iter().filter(|(metric, _)| is_wanted(metric)) {
+                let mut values = Vec::with_capacity(all.len());
+                self.segments.iter().for_each(|segment| segment.values(name.id, &mut values));
+                let values = values.split_off(from);
+                series.push(Series { path: path.clone(), metric: metric.clone(), values });
+            }
+        }
+        Columns { at_ms: all[from..].to_vec(), series }
+    }
+
+    /// Returns the last sample that is not later than `at_ms`, and its time.
+    pub(crate) fn at(&self, at_ms: u64) -> Option<(u64, Values<'_>)> {
+        let segment = self.segments.iter().rev().find(|segment| segment.times().any(|time| time <= at_ms))?;
+        let tick = segment.times().take_while(|time| *time <= at_ms).count() - 1;
+        let time = segment.times().nth(tick)?;
+        let mut values = Values::new();
+        for (path, names) in &self.names {
+            let metrics = names
+                .iter()
+                .filter_map(|(metric, name)| Some((metric.as_str(), segment.value(name.id, tick)?)));
+            values.insert(path, metrics.collect());
+        }
+        Some((time, values))
+    }
+}
+
+impl Columns {
+    /// Adds up the series of each metric.
+    pub(crate) fn summed(self, path: &str) -> Self {
+        let mut sums: BTreeMap<String, Vec<i64>> = BTreeMap::new();
+        for series in self.series {
+            let name = series.metric.split('{').next().unwrap_or_default().to_owned();
+            let sum = sums.entry(name).or_insert_with(|| vec![ABSENT; self.at_ms.len()]);
+            for (sum, value) in sum.iter_mut().zip(series.values).filter(|(_, value)| *value != ABSENT) {
+                *sum = if *sum == ABSENT { value } else { sum.saturating_add(value) };
+            }
+        }
+        let series =
+            sums.into_iter().map(|(metric, values)| Series { path: path.to_owned(), metric, values });
+        Self { at_ms: self.at_ms, series: series.collect() }
+    }
+}
+
+#[cfg(test)]
+mod tests;

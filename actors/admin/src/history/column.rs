@@ -1,0 +1,122 @@
+//! One series within a segment: the first value, then each change as two variable-length numbers. Pure.
+
+/// Stands for "no value": the series was not in the sample.
+pub(crate) const ABSENT: i64 = i64::MIN;
+
+/// Values of one series. Ticks are positions of samples in the segment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Column {
+    first: i64,
+    last: i64,
+    first_tick: u16,
+    /// Tick of the last change.
+    last_tick: u16,
+    /// Tick of the last sample that had a value.
+    seen: u16,
+    /// Ticks since the last change, and the difference, for each change.
+    changes: Vec<u8>,
+}
+
+impl Column {
+    /// A series that begins at `tick`.
+    pub(super) fn new(tick: u16, value: i64) -> Self {
+        Self { first: value, last: value, first_tick: tick, last_tick: tick, seen: tick, changes: Vec::new() }
+    }
+
+    /// Adds the value of a later tick.
+    pub(super) fn push(&mut self, tick: u16, value: i64) {
+        self.seen = tick;
+        if value == self.last {
+            return;
+        }
+        write(&mut self.changes, u64::from(tick - self.last_tick));
+        let difference = value.wrapping_sub(self.last);
+        write(&mut self.changes, ((difference << 1) ^ (difference >> 63)).cast_unsigned());
+        (self.last, self.last_tick) = (value, tick);
+    }
+
+    /// Notes that the sample of this tick has no value, unless it was pushed.
+    pub(super) fn end(&mut self, tick: u16) {
+        if self.seen != tick {
+            self.push(tick, ABSENT);
+        }
+    }
+
+    /// Returns the values of the first `ticks` ticks.
+    pub(super) fn values(&self, ticks: usize) -> Vec<i64> {
+        let mut values = vec![ABSENT; usize::from(self.first_tick).min(ticks)];
+        let (mut value, mut rest) = (self.first, self.changes.as_slice());
+        let mut tick = u64::from(self.first_tick);
+        while let Some((skipped, after)) = read(rest) {
+            let Some((coded, after)) = read(after) else { break };
+            tick += skipped;
+            let end = usize::try_from(tick).unwrap_or(usize::MAX).min(ticks);
+            values.resize(end.max(values.len()), value);
+            value = value.wrapping_add((coded >> 1).cast_signed() ^ -(coded & 1).cast_signed());
+            rest = after;
+        }
+        values.resize(ticks, value);
+        values
+    }
+
+    /// Bytes of the changes.
+    pub(super) fn heap_bytes(&self) -> usize {
+        self.changes.capacity()
+    }
+
+    /// Gives back what is not used.
+    pub(super) fn shrink(&mut self) {
+        self.changes.shrink_to_fit();
+    }
+}
+
+/// Seven bits a byte, the lowest first; the top bit says that there is more.
+fn write(bytes: &mut Vec<u8>, mut number: u64) {
+    while number >= 0x80 {
+        bytes.push((number as u8) | 0x80);
+        number >>= 7;
+    }
+    bytes.push(number as u8);
+}
+
+fn read(bytes: &[u8]) -> Option<(u64, &[u8])> {
+    let mut number = 0;
+    for (i, byte) in bytes.iter().enumerate() {
+        number |= u64::from(byte & 0x7f) << (7 * i);
+        if byte & 0x80 == 0 {
+            return Some((number, &bytes[i + 1..]));
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_come_back_as_they_were() {
+        let values = [3, 3, -7, ABSENT, ABSENT, i64::MAX, 0, 0, i64::MIN + 1, 1];
+        let mut column = Column::new(2, values[0]);
+        for (tick, value) in (3u16..).zip(&values[1..]) {
+            if *value != ABSENT {
+                column.push(tick, *value);
+            }
+            column.end(tick);
+        }
+        let mut expected = vec![ABSENT; 2];
+        expected.extend(values);
+        assert_eq!(column.values(12), expected);
+        assert_eq!(column.values(4), expected[..4]);
+        assert_eq!(column.values(1), expected[..1]);
+        expected.extend([1, 1]);
+        assert_eq!(column.values(14), expected, "the last value holds");
+    }
+
+    #[test]
+    fn what_does_not_change_takes_nothing() {
+        let mut column = Column::new(0, 5);
+        (1..60).for_each(|tick| column.push(tick, 5));
+        assert_eq!(column.heap_bytes(), 0);
+    }
+}

@@ -1,0 +1,60 @@
+//! The tree as it was: the shape of today's tree, which never changes, with the values of a sample. Pure.
+
+use std::collections::HashMap;
+
+use orchestrator_supervise::{MailboxSnapshot, NodeSnapshot, TreeSnapshot};
+
+use super::sample::{LINK_STATES, STATES, Values};
+
+/// Puts the values of a sample into a snapshot of the tree. What a sample does not have is left out: reasons, work in hand,
+/// exits, notes, histograms, and the division of a child's messages into mailboxes.
+pub(crate) fn rewind(snapshot: &mut TreeSnapshot, at_ms: u64, values: &Values<'_>) {
+    let passed = snapshot.captured_at_ms.saturating_sub(at_ms);
+    snapshot.captured_at_ms = at_ms;
+    snapshot.uptime_ms = snapshot.uptime_ms.saturating_sub(passed);
+    let none = HashMap::new();
+    visit(&mut snapshot.root, values, &none);
+}
+
+fn visit(node: &mut NodeSnapshot, values: &Values<'_>, none: &HashMap<&str, i64>) {
+    let of = values.get(node.path.as_str()).unwrap_or(none);
+    let number = |metric: &str| of.get(metric).copied().unwrap_or(0).max(0).cast_unsigned();
+    let named = |names: &[&str], metric: &str| {
+        let at = usize::try_from(*of.get(metric)?).ok()?;
+        names.get(at).map(|name| (*name).to_owned())
+    };
+    node.state = named(&STATES, "child_state").unwrap_or_else(|| STATES[0].to_owned());
+    node.stuck = number("child_stuck") > 0;
+    node.incarnation = number("child_incarnation");
+    node.restarts = number("child_restarts");
+    node.started_ms = 0;
+    (node.in_hand, node.last_exit, node.note) = (None, None, None);
+    node.timings.clear();
+    node.link = node.link.take().and_then(|mut link| {
+        link.state = named(&LINK_STATES, "link_state")?;
+        (link.reason, link.retry_in_ms, link.since_ms, link.attempts) = (None, None, None, None);
+        Some(link)
+    });
+    if !node.mailboxes.is_empty() {
+        node.mailboxes = vec![MailboxSnapshot {
+            name: "all".to_owned(),
+            depth: usize::try_from(number("mailbox_depth")).unwrap_or(usize::MAX),
+            capacity: node.mailboxes.iter().map(|mailbox| mailbox.capacity).sum(),
+            high_water: 0,
+            refused: number("mailbox_refused"),
+            handled: number("mailbox_handled"),
+            purged: 0,
+            messages: Vec::new(),
+        }];
+    }
+    node.figures.retain_mut(|figure| {
+        let name = match &figure.label {
+            None => figure.name.clone(),
+            Some(label) => format!("{}{{{}={}}}", figure.name, label.name, label.value),
+        };
+        let value = of.get(name.as_str());
+        figure.value = value.copied().unwrap_or(0);
+        value.is_some()
+    });
+    node.children.iter_mut().for_each(|child| visit(child, values, none));
+}

@@ -1,0 +1,63 @@
+//! Values of one child that a sample has. Pure.
+
+use std::{collections::HashMap, fmt::Write};
+
+use orchestrator_supervise::NodeSnapshot;
+
+/// Names of the states of a child, in the order of their numbers in `child_state`.
+pub(crate) const STATES: [&str; 7] =
+    ["stopped", "starting", "running", "paused", "stopping", "backing_off", "stuck"];
+/// Names of the states of a link, in the order of their numbers in `link_state`.
+pub(crate) const LINK_STATES: [&str; 4] = ["idle", "connecting", "up", "down"];
+
+/// Values by path and metric at one time.
+pub(crate) type Values<'a> = HashMap<&'a str, HashMap<&'a str, i64>>;
+
+/// Calls `put` with the name and value of each metric of a child.
+pub(super) fn each(node: &NodeSnapshot, put: &mut dyn FnMut(&str, i64)) {
+    let number = |names: &[&str], name: &str| names.iter().position(|one| *one == name).map(|at| at as i64);
+    if let Some(state) = number(&STATES, &node.state) {
+        put("child_state", state);
+    }
+    put("child_stuck", node.stuck.into());
+    put("child_incarnation", signed(node.incarnation));
+    put("child_restarts", signed(node.restarts));
+    put("in_hand_ms", node.in_hand.as_ref().map_or(0, |work| signed(work.for_ms)));
+    if let Some(state) = node.link.as_ref().and_then(|link| number(&LINK_STATES, &link.state)) {
+        put("link_state", state);
+    }
+    if !node.mailboxes.is_empty() {
+        let sum = |value: fn(&orchestrator_supervise::MailboxSnapshot) -> u64| {
+            signed(node.mailboxes.iter().map(value).fold(0, u64::saturating_add))
+        };
+        put("mailbox_depth", sum(|mailbox| mailbox.depth as u64));
+        put("mailbox_handled", sum(|mailbox| mailbox.handled));
+        put("mailbox_refused", sum(|mailbox| mailbox.refused));
+        let messages = node.mailboxes.iter().flat_map(|mailbox| &mailbox.messages);
+        let slowest = messages.map(|message| message.handling_us[2]).max().unwrap_or(0);
+        put("handling_p99_us", signed(slowest));
+    }
+    let mut name = String::new();
+    for figure in &node.figures {
+        match &figure.label {
+            None => put(&figure.name, figure.value),
+            Some(label) => {
+                name.clear();
+                // Writing to a String cannot fail.
+                let _ = write!(name, "{}{{{}={}}}", figure.name, label.name, label.value);
+                put(&name, figure.value);
+            }
+        }
+    }
+    for timing in &node.timings {
+        for (ending, value) in [("count", timing.count), ("p99_us", timing.us[2])] {
+            name.clear();
+            let _ = write!(name, "{}_{ending}{{{}={}}}", timing.name, timing.label, timing.value);
+            put(&name, signed(value));
+        }
+    }
+}
+
+fn signed(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,144 @@
+//! Some samples in a row, and a column for each series in them. Pure.
+
+use std::{collections::HashMap, mem::size_of};
+
+use super::column::{ABSENT, Column};
+
+/// Samples in a segment.
+pub(super) const TICKS_MAX: usize = 60;
+/// Memory of a column besides its changes, in bytes: its place in the map, which is at least half full.
+const COLUMN_BYTES: usize = 2 * (size_of::<Column>() + size_of::<u32>());
+
+/// Samples in a row.
+#[derive(Debug)]
+pub(super) struct Segment {
+    /// Position in the history, growing.
+    pub(super) number: u64,
+    times: Vec<u64>,
+    columns: HashMap<u32, Column>,
+    /// Size once it is full.
+    closed_bytes: Option<usize>,
+}
+
+impl Segment {
+    pub(super) fn new(number: u64) -> Self {
+        Self { number, times: Vec::with_capacity(TICKS_MAX), columns: HashMap::new(), closed_bytes: None }
+    }
+
+    /// Opens a sample.
+    pub(super) fn begin(&mut self, at_ms: u64) {
+        self.times.push(at_ms);
+    }
+
+    /// Adds a value to the open sample.
+    pub(super) fn push(&mut self, id: u32, value: i64) {
+        let tick = self.last_tick();
+        match self.columns.get_mut(&id) {
+            Some(column) => column.push(tick, value),
+            None => {
+                self.columns.insert(id, Column::new(tick, value));
+            }
+        }
+    }
+
+    /// Ends the open sample: series without a value are absent from it on.
+    pub(super) fn end(&mut self) {
+        let tick = self.last_tick();
+        self.columns.values_mut().for_each(|column| column.end(tick));
+    }
+
+    /// Gives back what is not used; nothing is added any more.
+    pub(super) fn close(&mut self) {
+        self.columns.values_mut().for_each(Column::shrink);
+        self.columns.shrink_to_fit();
+        self.closed_bytes = Some(self.counted());
+    }
+
+    /// Returns a segment with every second sample of this one: the last one, and those at an even distance from it.
+    pub(super) fn halved(self) -> Self {
+        let ticks = self.ticks();
+        let is_kept = |tick: &usize| (ticks - 1 - tick).is_multiple_of(2);
+        let kept: Vec<usize> = (0..ticks).filter(is_kept).collect();
+        let times = kept.iter().map(|tick| self.times[*tick]).collect();
+        let columns = self.columns.into_iter().filter_map(|(id, column)| {
+            let values = column.values(ticks);
+            Some((id, column_of(0, kept.iter().map(|tick| values[*tick]))?))
+        });
+        Self { number: self.number, times, columns: columns.collect(), closed_bytes: None }
+    }
+
+    /// Adds the samples of the next segment.
+    pub(super) fn append(&mut self, next: &Segment) {
+        let start = self.ticks();
+        self.number = next.number;
+        self.times.extend(&next.times);
+        let last = self.last_tick();
+        for (id, column) in &next.columns {
+            let values = column.values(next.ticks());
+            match self.columns.get_mut(id) {
+                Some(known) => {
+                    for (value, tick) in values.into_iter().zip(start as u16..) {
+                        known.push(tick, value);
+                    }
+                }
+                None => self.columns.extend(column_of(start, values.into_iter()).map(|column| (*id, column))),
+            }
+        }
+        for (id, column) in &mut self.columns {
+            if !next.columns.contains_key(id) {
+                column.push(start as u16, ABSENT);
+            }
+            column.end(last);
+        }
+    }
+
+    pub(super) fn ticks(&self) -> usize {
+        self.times.len()
+    }
+
+    pub(super) fn times(&self) -> impl Iterator<Item = u64> {
+        self.times.iter().copied()
+    }
+
+    pub(super) fn last_ms(&self) -> u64 {
+        self.times.last().copied().unwrap_or(0)
+    }
+
+    /// Appends the values of a series, one for each sample.
+    pub(super) fn values(&self, id: u32, to: &mut Vec<i64>) {
+        match self.columns.get(&id) {
+            Some(column) => to.extend(column.values(self.ticks())),
+            None => to.extend(std::iter::repeat_n(ABSENT, self.ticks())),
+        }
+    }
+
+    /// The value of a series at a sample.
+    pub(super) fn value(&self, id: u32, tick: usize) -> Option<i64> {
+        let value = self.columns.get(&id)?.values(tick + 1).pop()?;
+        (value != ABSENT).then_some(value)
+    }
+
+    /// Memory that it takes, in bytes.
+    pub(super) fn bytes(&self) -> usize {
+        self.closed_bytes.unwrap_or_else(|| self.counted())
+    }
+
+    fn counted(&self) -> usize {
+        let changes: usize = self.columns.values().map(Column::heap_bytes).sum();
+        size_of::<Self>() + TICKS_MAX * size_of::<u64>() + self.columns.len() * COLUMN_BYTES + changes
+    }
+
+    fn last_tick(&self) -> u16 {
+        self.ticks().saturating_sub(1) as u16
+    }
+}
+
+/// A column of these values, the first of them at `tick`; none if all are absent.
+fn column_of(tick: usize, values: impl Iterator<Item = i64>) -> Option<Column> {
+    let mut values = (tick as u16..).zip(values).skip_while(|(_, value)| *value == ABSENT);
+    let (first, value) = values.next()?;
+    let mut column = Column::new(first, value);
+    values.for_each(|(tick, value)| column.push(tick, value));
+    column.shrink();
+    Some(column)
+}

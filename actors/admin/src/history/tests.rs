@@ -1,0 +1,165 @@
+use orchestrator_supervise::{FigureKind, FigureSnapshot, LabelSnapshot, MailboxSnapshot, NodeSnapshot};
+
+use super::*;
+
+/// A random-looking number that is always the same for the same arguments.
+fn noise(a: u64, b: u64) -> u64 {
+    let mixed = (a.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ b).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed ^ (mixed >> 31)
+}
+
+fn node(path: &str, tick: u64, seed: u64) -> NodeSnapshot {
+    let figure = |name: &str, kind, value: u64| FigureSnapshot {
+        name: name.to_owned(),
+        unit: String::new(),
+        kind,
+        help: "",
+        label: None,
+        value: value as i64,
+    };
+    let mut figures: Vec<_> = (0..12)
+        .map(|i| figure(&format!("rows_{i}"), FigureKind::Counter, tick * 900 + noise(seed + i, tick) % 900))
+        .collect();
+    figures.push(figure("depth_in_bytes", FigureKind::Gauge, noise(seed, tick) % 1_000_000));
+    NodeSnapshot {
+        path: path.to_owned(),
+        id: path.rsplit('/').next().unwrap().to_owned(),
+        label: None,
+        kind: "actor".to_owned(),
+        state: STATES[(noise(seed, tick / 10) % 7) as usize].to_owned(),
+        stuck: false,
+        restart: "permanent".to_owned(),
+        strategy: None,
+        intensity: None,
+        period_ms: None,
+        pausable: false,
+        console: false,
+        arbiter: None,
+        incarnation: 1 + tick / 10,
+        started_ms: 1,
+        restarts: tick / 10,
+        budget_left: 1,
+        last_exit: None,
+        mailboxes: vec![MailboxSnapshot {
+            name: "mailbox".to_owned(),
+            depth: (noise(seed, tick) % 100) as usize,
+            capacity: 100,
+            high_water: 100,
+            refused: tick / 7,
+            handled: tick * 5_000 + noise(seed, tick) % 5_000,
+            purged: 0,
+            messages: Vec::new(),
+        }],
+        in_hand: None,
+        stale: 0,
+        link: None,
+        note: None,
+        figures,
+        timings: Vec::new(),
+        children: Vec::new(),
+    }
+}
+
+fn tree(children: u64, tick: u64, at_ms: u64) -> TreeSnapshot {
+    let mut root = node("o", 0, 0);
+    root.children = (0..children).map(|i| node(&format!("o/c{i}"), tick, i * 100)).collect();
+    TreeSnapshot { seq: 0, captured_at_ms: at_ms, uptime_ms: at_ms, root }
+}
+
+#[test]
+fn five_hundred_children_stay_within_the_limit_for_an_hour() {
+    let limit = 8 * 1024 * 1024;
+    let mut history = History::new(limit);
+    for tick in 0..720 {
+        let at_ms = 1_000_000 + tick * STEP_MS;
+        if history.is_due(at_ms) {
+            history.record(&tree(500, tick, at_ms));
+            assert!(history.usage().bytes <= limit, "{:?}", history.usage());
+        }
+    }
+    let usage = history.usage();
+    assert!(usage.step_ms > STEP_MS, "the resolution fell: {usage:?}");
+    let columns = history.columns("o/c7", false, &["rows_3".to_owned()], 0);
+    assert!(columns.at_ms[0] < 1_000_000 + 4 * usage.step_ms, "the hour is whole: {:?}", columns.at_ms);
+    for (at, value) in columns.at_ms.iter().zip(&columns.series[0].values) {
+        let tick = (at - 1_000_000) / STEP_MS;
+        assert_eq!(*value as u64, tick * 900 + noise(703, tick) % 900, "at {at}");
+    }
+}
+
+#[test]
+fn with_the_limit_of_the_program_the_resolution_of_eighty_children_stays() {
+    let mut history = History::new(LIMIT_BYTES);
+    for tick in 0..720 {
+        history.record(&tree(80, tick, tick * STEP_MS));
+    }
+    let usage = history.usage();
+    assert_eq!((usage.step_ms, usage.samples), (STEP_MS, 720), "{usage:?}");
+}
+
+#[test]
+fn what_is_older_than_an_hour_goes_and_its_names_with_it() {
+    let mut history = History::new(LIMIT_BYTES);
+    let mut first = tree(2, 0, 0);
+    first.root.figures[0].label =
+        Some(LabelSnapshot { name: "worker".to_owned(), value: "<img src=x onerror=..>".to_owned() });
+    history.record(&first);
+    let series = history.usage().series;
+    let labelled = history.columns("o", false, &["rows_0".to_owned()], 0);
+    assert_eq!(labelled.series[0].metric, "rows_0{worker=<img src=x onerror=..>}");
+    for tick in 1..2_000 {
+        history.record(&tree(2, tick, tick * STEP_MS));
+    }
+    assert_eq!(history.usage().series, series, "the label is forgotten, its metric without one is new");
+    let columns = history.columns("o", true, &["rows_0".to_owned()], 0);
+    assert_eq!(columns.series.len(), 3);
+    let kept = columns.at_ms.last().unwrap() - columns.at_ms[0];
+    assert!((KEPT_MS..KEPT_MS + 61 * STEP_MS).contains(&kept), "{kept}");
+}
+
+#[test]
+fn a_missing_value_is_absent_and_sums_skip_it() {
+    let mut history = History::new(LIMIT_BYTES);
+    history.record(&tree(2, 0, 0));
+    history.record(&tree(1, 1, STEP_MS));
+    history.record(&tree(2, 2, 2 * STEP_MS));
+    let metric = ["mailbox_handled".to_owned()];
+    let second = history.columns("o/c1", false, &metric, 0);
+    assert_eq!(second.series[0].values[1], ABSENT);
+    let sum = history.columns("o", true, &metric, 0).summed("o");
+    let one = |path: &str| history.columns(path, false, &metric, 0).series[0].values.clone();
+    let (root, first) = (one("o"), one("o/c0"));
+    assert_eq!(sum.series[0].values[1], root[1] + first[1]);
+    assert_eq!(sum.series[0].values[2], root[2] + first[2] + one("o/c1")[2]);
+    assert_eq!(history.columns("o", true, &metric, STEP_MS + 1).at_ms, [2 * STEP_MS]);
+}
+
+#[test]
+fn the_tree_is_shown_as_it_was() {
+    let mut history = History::new(LIMIT_BYTES);
+    for tick in 0..200 {
+        history.record(&tree(3, tick, 1_000 + tick * STEP_MS));
+    }
+    assert!(history.at(999).is_none(), "before the first sample");
+    for tick in [0u64, 1, 59, 60, 61, 199] {
+        let at_ms = 1_000 + tick * STEP_MS;
+        let (found, values) = history.at(at_ms + STEP_MS / 2).unwrap();
+        assert_eq!(found, at_ms);
+        let mut shown = tree(3, 500, 10_000_000);
+        rewind(&mut shown, found, &values);
+        let expected = tree(3, tick, at_ms);
+        let (shown, expected) = (&shown.root.children[2], &expected.root.children[2]);
+        assert_eq!((&shown.state, shown.restarts), (&expected.state, expected.restarts));
+        assert_eq!(shown.figures, expected.figures);
+        assert_eq!(shown.mailboxes[0].handled, expected.mailboxes[0].handled);
+    }
+}
+
+#[test]
+fn a_clock_that_is_set_back_stops_nothing() {
+    let mut history = History::new(LIMIT_BYTES);
+    history.record(&tree(1, 0, 1_000_000));
+    assert!(!history.is_due(1_001_000) && history.is_due(1_005_000) && history.is_due(500_000));
+    history.record(&tree(1, 1, 500_000));
+    assert_eq!(history.columns("o", false, &["child_state".to_owned()], 0).at_ms, [1_000_000, 1_000_001]);
+}

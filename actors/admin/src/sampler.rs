@@ -1,0 +1,23 @@
+//! Takes the samples of the history while the endpoint runs.
+
+use std::{convert::Infallible, time::Duration};
+
+use orchestrator_supervise::Tree;
+use parking_lot::Mutex;
+use tokio::time::{MissedTickBehavior, interval};
+
+use crate::history::{History, STEP_MS};
+
+/// Takes a sample whenever one is due. It reads vitals only, as all of the endpoint does.
+pub(crate) async fn sample(tree: &Tree, history: &Mutex<History>) -> Infallible {
+    let mut clock = interval(Duration::from_millis(STEP_MS));
+    clock.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    loop {
+        clock.tick().await;
+        let snapshot = tree.snapshot();
+        let mut history = history.lock();
+        if history.is_due(snapshot.captured_at_ms) {
+            history.record(&snapshot);
+        }
+    }
+}

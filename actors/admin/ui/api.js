@@ -1,0 +1,93 @@
+// The public JSON API and the stream of events. The token stays in session storage.
+
+const KEY = "orchestrator-token";
+
+/** An answer that is no success. */
+export class ApiError extends Error {
+  constructor(status, kind, message) {
+    super(message);
+    this.status = status;
+    this.kind = kind;
+  }
+}
+
+export function hasToken() {
+  return sessionStorage.getItem(KEY) !== null;
+}
+
+/** Keeps a token until the tab is closed; null forgets it. */
+export function setToken(token) {
+  if (token === null) sessionStorage.removeItem(KEY);
+  else sessionStorage.setItem(KEY, token);
+}
+
+function headers(more = {}) {
+  const token = sessionStorage.getItem(KEY);
+  return token === null ? more : { ...more, Authorization: `Bearer ${token}` };
+}
+
+async function failed(response) {
+  const body = await response.json().catch(() => ({}));
+  return new ApiError(response.status, body.error ?? "unknown", body.message ?? `HTTP ${response.status}`);
+}
+
+/** A path of the tree as part of a URL. */
+export function encode(path) {
+  return path.split("/").map(encodeURIComponent).join("/");
+}
+
+export async function get(url, signal) {
+  const response = await fetch(url, { headers: headers({ Accept: "application/json" }), cache: "no-store", signal });
+  if (!response.ok) throw await failed(response);
+  return response.json();
+}
+
+export async function post(url, body) {
+  const response = await fetch(url, {
+    method: "POST",
+    headers: headers({ "Content-Type": "application/json" }),
+    body: JSON.stringify(body),
+  });
+  if (!response.ok) throw await failed(response);
+  return response.json();
+}
+
+export function commandUrl(path, verb) {
+  return `/v1/actors/${encode(path)}/${encodeURIComponent(verb)}`;
+}
+
+export function consoleUrl(path, verb) {
+  return `/v1/consoles/${encode(path)}/${encodeURIComponent(verb)}`;
+}
+
+/** Samples of metrics since a time, milliseconds since 1970. */
+export function history(path, metrics, since, options = {}) {
+  const query = new URLSearchParams({ path, metric: metrics.join(","), since: String(Math.floor(since)), ...options });
+  return get(`/v1/history?${query}`);
+}
+
+/** Reads events after number `after` until the stream ends; `each(kind, data)` is called for every one. */
+export async function events(after, each, signal) {
+  const response = await fetch(`/v1/events?after=${after}`, { headers: headers(), cache: "no-store", signal });
+  if (!response.ok) throw await failed(response);
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  let text = "";
+  for (;;) {
+    const { value, done } = await reader.read();
+    if (done) return;
+    text += value;
+    const blocks = text.split("\n\n");
+    text = blocks.pop();
+    for (const block of blocks) deliver(block, each);
+  }
+}
+
+function deliver(block, each) {
+  let kind = "message";
+  let data = "";
+  for (const line of block.split("\n")) {
+    if (line.startsWith("event: ")) kind = line.slice(7);
+    if (line.startsWith("data: ")) data += line.slice(6);
+  }
+  if (data !== "") each(kind, JSON.parse(data));
+}

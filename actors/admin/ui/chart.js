@@ -1,0 +1,110 @@
+// Line charts of the last hour, as SVG. Their texts are HTML, so that they do not stretch.
+
+import { el, setText, svg } from "./dom.js";
+import { clock } from "./format.js";
+
+const WIDE = 600;
+const HIGH = 100;
+
+/** Differences for each second of a counter; a counter that begins anew counts from 0. */
+export function perSecond(at, values) {
+  return values.map((value, i) => {
+    if (i === 0 || value === null || values[i - 1] === null) return null;
+    const more = value >= values[i - 1] ? value - values[i - 1] : value;
+    return (more * 1000) / Math.max(1, at[i] - at[i - 1]);
+  });
+}
+
+/** Adds up series of the same times; null where all are. */
+export function total(many) {
+  if (many.length === 0) return [];
+  return many[0].map((_, i) => many.reduce((sum, values) => (values[i] === null ? sum : (sum ?? 0) + values[i]), null));
+}
+
+function top(values) {
+  const most = values.reduce((max, value) => Math.max(max, value ?? 0), 0);
+  if (most === 0) return 1;
+  const power = 10 ** Math.floor(Math.log10(most));
+  return [1, 2, 5, 10].map((step) => step * power).find((bound) => bound >= most) ?? most;
+}
+
+function paths(at, values, from, until, max) {
+  const x = (ms) => (((ms - from) / Math.max(1, until - from)) * WIDE).toFixed(1);
+  const y = (value) => (HIGH - (Math.max(0, value) / max) * (HIGH - 4)).toFixed(1);
+  let line = "";
+  let area = "";
+  let begun = null;
+  const end = (ms) => {
+    if (begun !== null) area += `L${x(ms)} ${HIGH}L${x(begun)} ${HIGH}Z`;
+    begun = null;
+  };
+  values.forEach((value, i) => {
+    if (value === null || value === undefined) return end(at[Math.max(0, i - 1)]);
+    line += `${begun === null ? "M" : "L"}${x(at[i])} ${y(value)}`;
+    area += `${begun === null ? "M" : "L"}${x(at[i])} ${y(value)}`;
+    if (begun === null) begun = at[i];
+  });
+  end(at.at(-1));
+  return { line, area };
+}
+
+/** A chart; `show` tells how a value is written. `update({at, values, from, until})` draws it. */
+export function chart(title, show, options = {}) {
+  const now = el("span", { class: "chart-now" });
+  const high = el("span", { class: "chart-top" });
+  const left = el("span");
+  const right = el("span");
+  const area = svg("path", { class: "chart-area" });
+  const line = svg("path", { class: "chart-line" });
+  const cursor = svg("line", { class: "chart-cursor", y1: 0, y2: HIGH, visibility: "hidden" });
+  const grid = [0.25, 0.5, 0.75].map((part) => svg("line", { class: "chart-grid", x1: 0, x2: WIDE, y1: HIGH * part, y2: HIGH * part }));
+  const picture = svg("svg", { viewBox: `0 0 ${WIDE} ${HIGH}`, preserveAspectRatio: "none", role: "img" }, grid, area, line, cursor);
+  const node = el("figure", { class: `chart ${options.small ? "chart-small" : ""}` },
+    el("figcaption", {}, el("span", { class: "chart-title", text: title }), now),
+    el("div", { class: "chart-field" }, picture, high),
+    el("div", { class: "chart-times" }, left, right));
+  let data = null;
+  const nowText = () => {
+    const last = data?.values.findLast((value) => value !== null && value !== undefined);
+    return last === undefined ? "–" : show(last);
+  };
+  picture.addEventListener("pointermove", (event) => {
+    if (!data || data.at.length === 0) return;
+    const box = picture.getBoundingClientRect();
+    const ms = data.from + ((event.clientX - box.left) / box.width) * (data.until - data.from);
+    const i = nearest(data.at, ms);
+    const value = data.values[i];
+    const x = ((data.at[i] - data.from) / Math.max(1, data.until - data.from)) * WIDE;
+    cursor.setAttribute("x1", x);
+    cursor.setAttribute("x2", x);
+    cursor.setAttribute("visibility", "visible");
+    setText(now, `${clock(data.at[i])}  ${value === null ? "–" : show(value)}`);
+  });
+  picture.addEventListener("pointerleave", () => {
+    cursor.setAttribute("visibility", "hidden");
+    setText(now, nowText());
+  });
+  return {
+    node,
+    update(next) {
+      data = next;
+      const max = top(next.values);
+      const drawn = next.at.length ? paths(next.at, next.values, next.from, next.until, max) : { line: "", area: "" };
+      line.setAttribute("d", drawn.line);
+      area.setAttribute("d", drawn.area);
+      setText(high, show(max));
+      setText(left, clock(next.from));
+      setText(right, clock(next.until));
+      setText(now, nowText());
+      picture.setAttribute("aria-label", `${title}, now ${nowText()}, scale up to ${show(max)}`);
+    },
+  };
+}
+
+function nearest(at, ms) {
+  let best = 0;
+  at.forEach((time, i) => {
+    if (Math.abs(time - ms) < Math.abs(at[best] - ms)) best = i;
+  });
+  return best;
+}

@@ -1,0 +1,95 @@
+// The drawer of one child: what it is, actions, and tabs.
+
+import { actionButtons } from "./actions.js";
+import { el, setAttr, setText } from "./dom.js";
+import { span, words } from "./format.js";
+import { panelFor, TABS } from "./panels.js";
+import { linkBadge, liveGlyph, stateOf } from "./states.js";
+
+export function drawer({ close }) {
+  const sign = liveGlyph();
+  const title = el("h2", { id: "drawer-title" });
+  const where = el("p", { class: "path" });
+  const facts = el("p", { class: "facts" });
+  const note = el("p", { class: "note", hidden: true });
+  const actions = el("div", { class: "actions" });
+  const tabs = el("div", { class: "tabs", role: "tablist", "aria-label": "About the child" });
+  const panel = el("div", { class: "panel", role: "tabpanel", tabindex: "0", id: "panel" });
+  const shut = el("button", { class: "close", "aria-label": "Close", text: "×", on: { click: close } });
+  const missing = el("p", { class: "quiet", hidden: true });
+  const content = el("div", {}, where, facts, note, actions, tabs, panel);
+  const node = el("aside", { class: "drawer", "aria-labelledby": "drawer-title", hidden: true },
+    el("header", {}, sign.node, title, shut), missing, content);
+  node.addEventListener("keydown", (event) => {
+    if (event.key === "Escape") close();
+  });
+  const buttons = new Map();
+  let shown = { path: "", tab: "", actions: "" };
+  let current = null;
+
+  for (const tab of TABS) {
+    const button = el("button", { role: "tab", id: `tab-${tab.id}`, "aria-controls": "panel", text: tab.title, on: {
+      click: () => select(tab.id),
+      keydown: (event) => {
+        const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+        const open = [...buttons.values()].filter((one) => !one.hidden);
+        if (step) open.at((open.indexOf(button) + step) % open.length).focus();
+      },
+    } });
+    buttons.set(tab.id, button);
+    tabs.append(button);
+  }
+  let select = () => {};
+
+  function facts_(child) {
+    const parts = [
+      child.kind,
+      child.strategy ? words(child.strategy) : null,
+      child.restart,
+      `incarnation ${child.incarnation}`,
+      child.started_ms && child.state === "running" ? `for ${span(Date.now() - child.started_ms)}` : null,
+      child.arbiter ? `arbiter ${child.arbiter}` : null,
+      child.restarts ? `${child.restarts} restarts, ${child.budget_left} left` : null,
+    ];
+    return parts.filter(Boolean).join(" · ");
+  }
+
+  return {
+    node,
+    update(now) {
+      node.hidden = now.path === "";
+      if (node.hidden) return;
+      select = now.select;
+      const child = now.node;
+      content.hidden = !child;
+      missing.hidden = Boolean(child);
+      setText(missing, `There is no child ${now.path}.`);
+      setText(title, child ? child.label ?? child.id : now.path);
+      if (!child) return;
+      sign.update(stateOf(child));
+      setText(where, child.path);
+      const link = child.link ? [linkBadge(child.link)] : [];
+      facts.replaceChildren(el("span", { class: "word", text: words(stateOf(child)) }), ` ${facts_(child)} `, ...link);
+      const reason = child.link?.state === "down" && child.link.reason ? `${child.link.kind} to ${child.link.endpoint}: ${child.link.reason}` : child.note?.text;
+      note.hidden = !reason;
+      setText(note, reason ?? "");
+      const actionKey = `${child.path} ${child.state} ${now.commands}`;
+      if (actionKey !== shown.actions) actions.replaceChildren(...(now.commands ? actionButtons(child) : []));
+      const open = TABS.filter((tab) => !tab.when || tab.when(child, now));
+      const tab = open.find((one) => one.id === now.tab) ?? open[0];
+      for (const one of TABS) {
+        const button = buttons.get(one.id);
+        button.hidden = !open.includes(one);
+        setAttr(button, "aria-selected", String(one === tab));
+        setAttr(button, "tabindex", one === tab ? "0" : "-1");
+      }
+      if (shown.path !== child.path || shown.tab !== tab.id) {
+        current = panelFor(tab.id, child);
+        panel.replaceChildren(current.node);
+        setAttr(panel, "aria-labelledby", `tab-${tab.id}`);
+      }
+      shown = { path: child.path, tab: tab.id, actions: actionKey };
+      current.update(child, now);
+    },
+  };
+}

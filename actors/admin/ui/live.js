@@ -1,0 +1,178 @@
+// What the page knows of the program, kept up to date while somebody looks.
+
+import * as api from "./api.js";
+
+const POLL_MS = 2000;
+const RETRY_MS = 1500;
+const EVENTS_MAX = 4096;
+/** Between two readings of the tree that events cause. */
+const HURRY_MS = 200;
+
+const listeners = new Set();
+
+export const state = {
+  tree: null,
+  /** Path -> node. */
+  nodes: new Map(),
+  /** Path -> messages a second, of the child and all below it. */
+  rates: new Map(),
+  events: [],
+  info: null,
+  /** connecting, live, hidden, lost or denied. */
+  status: "connecting",
+  message: "",
+  restartedAt: null,
+};
+
+let base = null;
+let lastSeq = 0;
+let stream = null;
+let timer = null;
+let reading = false;
+let lastRead = 0;
+
+export function subscribe(listener) {
+  listeners.add(listener);
+  return () => listeners.delete(listener);
+}
+
+function tell() {
+  for (const listener of listeners) listener(state);
+}
+
+function setStatus(status, message = "") {
+  state.status = status;
+  state.message = message;
+}
+
+/** Begins, or begins anew, for example with another token. */
+export async function start() {
+  setStatus("connecting");
+  stopStream();
+  state.info = null;
+  await read();
+}
+
+export function canCommand() {
+  return state.info?.caller?.role === "operator";
+}
+
+function index(tree) {
+  const nodes = new Map();
+  const visit = (node) => {
+    nodes.set(node.path, node);
+    node.children.forEach(visit);
+  };
+  visit(tree.root);
+  return nodes;
+}
+
+/** Messages that a child and all below it have handled. */
+function handled(node) {
+  const own = node.mailboxes.reduce((sum, mailbox) => sum + mailbox.handled, 0);
+  return node.children.reduce((sum, child) => sum + handled(child), own);
+}
+
+function measure(tree, nodes) {
+  const now = tree.captured_at_ms;
+  if (base && now - base.at < POLL_MS - 200) return;
+  const counts = new Map();
+  for (const [path, node] of nodes) counts.set(path, handled(node));
+  if (base) {
+    const seconds = (now - base.at) / 1000;
+    for (const [path, value] of counts) {
+      const before = base.counts.get(path);
+      if (before !== undefined) state.rates.set(path, Math.max(0, (value - before) / seconds));
+    }
+  }
+  base = { at: now, counts };
+}
+
+function take(tree) {
+  const began = tree.captured_at_ms - tree.uptime_ms;
+  if (state.tree && Math.abs(began - (state.tree.captured_at_ms - state.tree.uptime_ms)) > 1500) {
+    forget();
+    state.restartedAt = began;
+  }
+  state.tree = tree;
+  state.nodes = index(tree);
+  measure(tree, state.nodes);
+}
+
+/** Another process answers: nothing that was counted before holds. */
+function forget() {
+  base = null;
+  lastSeq = 0;
+  state.events = [];
+  state.rates.clear();
+  state.info = null;
+  stopStream();
+}
+
+async function read() {
+  clearTimeout(timer);
+  if (reading) return;
+  if (document.hidden) {
+    setStatus("hidden");
+    return tell();
+  }
+  reading = true;
+  lastRead = performance.now();
+  let wait = POLL_MS;
+  try {
+    take(await api.get("/v1/tree"));
+    if (!state.info) state.info = await api.get("/v1/info");
+    setStatus("live");
+    listen();
+  } catch (error) {
+    wait = RETRY_MS;
+    if (error.status === 401) setStatus("denied", error.message);
+    else setStatus("lost", error.status ? error.message : "the program does not answer");
+  }
+  reading = false;
+  tell();
+  if (state.status !== "denied") timer = setTimeout(read, wait);
+}
+
+/** Reads the tree soon: something happened. */
+export function refresh() {
+  clearTimeout(timer);
+  timer = setTimeout(read, Math.max(0, HURRY_MS - (performance.now() - lastRead)));
+}
+
+function listen() {
+  if (stream) return;
+  const own = new AbortController();
+  stream = own;
+  const again = () => {
+    if (stream === own) stream = null;
+    if (!document.hidden && !own.signal.aborted) refresh();
+  };
+  api.events(lastSeq, happened, own.signal).then(again, () => setTimeout(again, RETRY_MS));
+}
+
+function stopStream() {
+  stream?.abort();
+  stream = null;
+}
+
+function happened(kind, data) {
+  if (kind === "resync") {
+    if (data.newest < lastSeq) state.events = [];
+    lastSeq = data.oldest - 1;
+  } else {
+    lastSeq = data.seq;
+    state.events.push(data);
+    if (state.events.length > EVENTS_MAX) state.events.splice(0, state.events.length - EVENTS_MAX);
+  }
+  if (state.status === "live" && !timerIsSoon()) refresh();
+}
+
+function timerIsSoon() {
+  return reading || performance.now() - lastRead < HURRY_MS;
+}
+
+document.addEventListener("visibilitychange", () => {
+  if (document.hidden) stopStream();
+  refresh();
+});

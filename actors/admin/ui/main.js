@@ -1,0 +1,126 @@
+// The frame around the pages: navigation, banner, token, and which page is shown.
+
+import { hasToken, setToken } from "./api.js";
+import { el, keyed, setAttr, setText } from "./dom.js";
+import { clock, span } from "./format.js";
+import { canCommand, start, state, subscribe } from "./live.js";
+import { overviewPage } from "./overview.js";
+import { link, route } from "./router.js";
+import { liveGlyph, worstOf } from "./states.js";
+import { subsystemPage } from "./subsystem.js";
+import { treePage } from "./tree_page.js";
+
+const main = document.getElementById("main");
+const banner = document.getElementById("banner");
+const connection = document.getElementById("connection");
+const links = new Map();
+let page = null;
+let shown = "";
+let askedFor = null;
+
+function pageFor(name) {
+  if (name === "tree") return treePage();
+  if (name === "" || name === "overview") return overviewPage();
+  return subsystemPage(name);
+}
+
+function navigate() {
+  const at = route();
+  if (!page || shown !== at.page) {
+    page?.close?.();
+    shown = at.page;
+    page = pageFor(at.page);
+    main.replaceChildren(page.node);
+    scrollTo(0, 0);
+  }
+  render();
+}
+
+function subsystems() {
+  return state.tree?.root.children.filter((child) => child.children.length > 0) ?? [];
+}
+
+function navigation() {
+  const items = [
+    { name: "", title: "Overview" },
+    { name: "tree", title: "Tree" },
+    ...subsystems().map((node) => ({ name: node.id, title: node.id, node })),
+  ];
+  keyed(document.getElementById("nav"), links, items, (item) => item.name, (item) => {
+    const sign = item.node ? liveGlyph() : null;
+    const node = el("a", { href: link(item.name) }, sign?.node, el("span", { text: item.title }));
+    return {
+      node,
+      update(now) {
+        sign?.update(worstOf(now.node));
+        setAttr(node, "aria-current", shown === now.name ? "page" : null);
+      },
+    };
+  });
+}
+
+function frame() {
+  const names = { connecting: "connecting", live: "live", hidden: "paused", lost: "no answer", denied: "token needed" };
+  const role = state.info?.caller?.role;
+  const age = state.tree ? `, up ${span(state.tree.uptime_ms)}` : "";
+  setText(connection, `${names[state.status]}${state.status === "live" ? age : ""}${role ? ` · ${role}` : ""}`);
+  setAttr(connection, "data-status", state.status);
+  setAttr(document.body, "data-role", role ?? "none");
+  const root = state.tree?.root.id ?? "orchestrator";
+  setText(document.getElementById("program"), root);
+  const here = shown === "" ? "overview" : shown;
+  document.title = `${here} – ${root}`;
+  let text = "";
+  if (state.status === "lost") text = `Connection lost: ${state.message}. Trying again; what is shown is old.`;
+  else if (state.restartedAt && Date.now() - state.restartedAt < 20000) text = `The program was started again at ${clock(state.restartedAt)}.`;
+  setText(banner, text);
+  setAttr(banner, "data-kind", state.status === "lost" ? "bad" : "info");
+  banner.hidden = text === "";
+}
+
+function askForToken() {
+  if (askedFor) return;
+  const field = el("input", { id: "token", type: "password", autocomplete: "off", required: true, "aria-describedby": "token-why" });
+  const enter = (event) => {
+    event.preventDefault();
+    setToken(field.value.trim());
+    askedFor.close();
+    askedFor.remove();
+    askedFor = null;
+    start();
+  };
+  const why = hasToken() ? "This token is not known. Enter another one." : "The endpoint lets in only who has a token from the file that admin.tokens_file names.";
+  askedFor = el("dialog", { "aria-labelledby": "token-title" },
+    el("form", { on: { submit: enter } },
+      el("h2", { id: "token-title", text: "Token" }),
+      el("p", { id: "token-why", text: `${why} It is kept until this tab is closed.` }),
+      el("label", { for: "token", text: "Token" }), field,
+      el("p", { class: "buttons" }, el("button", { class: "main", text: "Enter" }))));
+  askedFor.addEventListener("cancel", (event) => event.preventDefault());
+  document.getElementById("dialogs").append(askedFor);
+  askedFor.showModal();
+}
+
+function render() {
+  navigation();
+  frame();
+  if (state.status === "denied") askForToken();
+  if (state.tree) page?.update(state, { ...route(), commands: canCommand() });
+}
+
+document.addEventListener("keydown", (event) => {
+  const typing = event.target.closest?.("input, textarea, select, dialog");
+  if (event.key === "/" && !typing && !event.ctrlKey && !event.metaKey) {
+    const field = document.getElementById("filter");
+    if (field) {
+      event.preventDefault();
+      field.focus();
+      field.select();
+    }
+  }
+});
+
+addEventListener("hashchange", navigate);
+subscribe(render);
+navigate();
+start();

@@ -1,0 +1,72 @@
+// The first page: a card for each subsystem, and the timeline.
+
+import { chart } from "./chart.js";
+import { el, keyed, setAttr, setText } from "./dom.js";
+import { bytes, count } from "./format.js";
+import { feed } from "./feed.js";
+import { state } from "./live.js";
+import { link } from "./router.js";
+import { liveGlyph, worstOf } from "./states.js";
+import { chartsOf } from "./subsystems.js";
+import { timeline } from "./timeline.js";
+import { troubles } from "./troubles.js";
+
+function card(first) {
+  const id = first.id;
+  const sign = liveGlyph();
+  const told = el("p", { class: "told" });
+  const list = el("ul", { class: "troubles" });
+  const [flow, backlog] = chartsOf(id).filter((one) => one.card);
+  const charts = [flow, backlog].map((one) => ({ ...one, graph: chart(one.title, one.show, { small: true }) }));
+  const live = feed(first.path, charts.flatMap((one) => one.metrics), { sum: "true" }, (column) => {
+    for (const one of charts) one.graph.update(one.draw(column));
+  });
+  const node = el("article", { class: "card", "aria-label": id },
+    el("header", {}, sign.node, el("h2", {}, el("a", { href: link(id), text: id }))),
+    told, list,
+    el("div", { class: "charts" }, charts.map((one) => one.graph.node)),
+    el("p", { class: "card-links" }, el("a", { href: link(id), text: "Details" }), el("a", { href: link("tree", first.path), text: "In the tree" })));
+  return {
+    node,
+    update(branch) {
+      const worst = worstOf(branch);
+      sign.update(worst);
+      setAttr(node, "data-state", worst);
+      const found = troubles(branch);
+      let many = 0;
+      const visit = (one) => {
+        if (one.children.length === 0) many += 1;
+        one.children.forEach(visit);
+      };
+      visit(branch);
+      setText(told, found.length === 0 ? `All of ${many} children run` : `${found.length} of ${many} ${found.length === 1 ? "needs" : "need"} a look`);
+      const key = JSON.stringify(found.slice(0, 4));
+      if (list.dataset.key !== key) {
+        list.dataset.key = key;
+        const shown = found.slice(0, 4).map((one) => el("li", {}, el("a", { href: link("tree", one.path), text: one.name }), ` ${one.text}`));
+        list.replaceChildren(...shown, ...(found.length > 4 ? [el("li", { class: "quiet", text: `and ${found.length - 4} more` })] : []));
+      }
+      live.tick();
+    },
+  };
+}
+
+export function overviewPage() {
+  const cards = el("div", { class: "cards" });
+  const known = new Map();
+  const times = timeline();
+  const facts = el("p", { class: "facts process" });
+  const node = el("section", { "aria-label": "Overview" }, el("div", { class: "tools" }, el("h1", { text: "Overview" }), facts), cards, times.node);
+  return {
+    node,
+    update(now) {
+      const info = now.info;
+      if (info) {
+        setText(facts, `version ${info.version} · pid ${info.pid} · ${bytes(info.process.resident_bytes)} · ${count(info.process.threads)} threads · history ${bytes(info.history.used_bytes)} of ${bytes(info.history.limit_bytes)}`);
+      }
+      const branches = now.tree.root.children.filter((child) => child.children.length > 0);
+      keyed(cards, known, branches, (one) => one.path, card);
+      times.update(state);
+    },
+  };
+}

@@ -1,0 +1,177 @@
+// The tabs of the drawer. A panel has `node` and `update(child, now)`.
+
+import { chart, perSecond } from "./chart.js";
+import { consolePanel } from "./console_panel.js";
+import { el, keyed, setText, table } from "./dom.js";
+import { count, exactly, inUnit, micros, span, words } from "./format.js";
+import { feed } from "./feed.js";
+
+export const TABS = [
+  { id: "mailbox", title: "Mailbox" },
+  { id: "events", title: "Events" },
+  { id: "metrics", title: "Metrics", when: (child) => child.figures.length + child.timings.length > 0 },
+  { id: "exits", title: "Last exit" },
+  { id: "console", title: "Console", when: (child, now) => child.console && now.commands },
+];
+
+const PANELS = { mailbox, events, metrics, exits, console: consolePanel };
+
+export function panelFor(tab, child) {
+  return PANELS[tab](child);
+}
+
+const number = (name) => ({ name, number: true });
+
+/** Replaces the content of a panel only when what it says has changed. */
+function replacing(build) {
+  const node = el("div");
+  let key = "";
+  return (child) => {
+    const next = JSON.stringify(build.key(child));
+    if (next !== key) node.replaceChildren(...build.make(child));
+    key = next;
+    return node;
+  };
+}
+
+function times3(us) {
+  return [micros(us[0]), micros(us[1]), bar(us[2])];
+}
+
+function bar(p) {
+  const wide = 2 + Math.min(36, Math.log2(Math.max(1, p)) * 1.6);
+  const meter = el("span", { class: "log-bar", "aria-hidden": "true" });
+  meter.style.width = `${wide}px`;
+  return el("span", {}, meter, micros(p));
+}
+
+function mailbox(first) {
+  const charts = [chart("Waiting", count), chart("Handled", (value) => `${count(value)}/s`)];
+  const live = feed(first.path, ["mailbox_depth", "mailbox_handled"], {}, (column) => {
+    charts[0].update(column("mailbox_depth"));
+    charts[1].update(column("mailbox_handled", "rate"));
+  });
+  const rows = replacing({
+    key: (child) => [child.mailboxes, child.in_hand],
+    make(child) {
+      const hand = child.in_hand ? `In hand: ${child.in_hand.name} for ${span(child.in_hand.for_ms)}.` : "Nothing in hand.";
+      const boxes = child.mailboxes.map((box) => [box.name, `${count(box.depth)} of ${count(box.capacity)}`, count(box.high_water), count(box.handled), count(box.refused), count(box.purged)]);
+      const times = child.mailboxes.flatMap((box) => box.messages.map((one) => [one.name, count(one.count), ...times3(one.wait_us), ...times3(one.handling_us)]));
+      return [
+        el("p", { class: "quiet", text: hand }),
+        table("Mailboxes", ["Mailbox", number("Waiting"), number("Most"), number("Handled"), number("Refused"), number("Purged")], boxes, "It has no mailbox."),
+        el("h3", { text: "Times of messages" }),
+        table("Times of messages", ["Message", number("Count"), number("Wait p50"), number("p95"), number("p99"), number("Handling p50"), number("p95"), number("p99")], times, "No message has been handled."),
+      ];
+    },
+  });
+  const node = el("div");
+  const graphs = first.mailboxes.length ? el("div", { class: "charts" }, charts.map((one) => one.node)) : null;
+  return {
+    node,
+    update(child) {
+      if (!node.firstChild) node.append(...[graphs, rows(child)].filter(Boolean));
+      rows(child);
+      if (graphs) live.tick();
+    },
+  };
+}
+
+function told(event) {
+  const { seq, at_ms, path, event: kind, ...rest } = event;
+  return Object.entries(rest).filter(([, value]) => value !== null && value !== "").map(([key, value]) => `${words(key)} ${value}`).join(", ");
+}
+
+/** Events of a list, the newest first. */
+export function eventList(withPath) {
+  const list = el("ol", { class: "events" });
+  const known = new Map();
+  return {
+    node: el("div", {}, list),
+    update(events, empty = "No event is kept.") {
+      keyed(list, known, events, (one) => one.seq, (one) => ({
+        node: el("li", { class: `event event-${one.event}` },
+          el("time", { datetime: new Date(one.at_ms).toISOString(), text: exactly(one.at_ms) }),
+          el("span", { class: "event-kind", text: words(one.event) }),
+          withPath ? el("a", { class: "event-path", href: `#/tree/${one.path.split("/").map(encodeURIComponent).join("/")}?tab=events`, text: one.path }) : null,
+          el("span", { class: "event-text", text: told(one) })),
+        update() {},
+      }));
+      list.dataset.empty = events.length ? "" : empty;
+    },
+  };
+}
+
+function events(first) {
+  const list = eventList(false);
+  return {
+    node: list.node,
+    update(child, now) {
+      const below = now.events.filter((one) => one.path === first.path || (child.children.length && one.path.startsWith(`${first.path}/`)));
+      list.update(below.slice(-200).reverse());
+    },
+  };
+}
+
+function exits() {
+  const node = el("div");
+  return {
+    node,
+    update(child) {
+      const exit = child.last_exit;
+      const text = exit ? `${exit.kind} at ${exactly(exit.at_ms)}` : "It has not ended since the program began.";
+      if (!node.firstChild) node.append(el("p", { class: "quiet" }), el("pre", { class: "reason" }), el("p", { class: "quiet" }));
+      setText(node.childNodes[0], text);
+      node.childNodes[1].hidden = !exit;
+      setText(node.childNodes[1], exit?.reason ?? "");
+      setText(node.childNodes[2], exit?.in_hand ? `The message in hand, ${exit.in_hand}, was lost.` : "");
+    },
+  };
+}
+
+function named(figure) {
+  return figure.label ? `${words(figure.name)} · ${figure.label.value}` : words(figure.name);
+}
+
+function metrics(first) {
+  const parts = new Map();
+  const grid = el("div", { class: "charts" });
+  const times = replacing({
+    key: (child) => child.timings,
+    make: (child) => (child.timings.length === 0 ? [] : [
+      el("h3", { text: "Durations" }),
+      table("Durations", ["Name", ...["Count", "p50", "p95", "p99"].map(number)],
+        child.timings.map((one) => [`${words(one.name)} · ${one.value}`, count(one.count), ...times3(one.us)])),
+    ]),
+  });
+  const node = el("div", {}, grid);
+  const live = feed(first.path, [], {}, (column) => {
+    for (const [key, part] of parts) {
+      const found = column(key);
+      const values = part.counter ? perSecond(found.at, found.values) : found.values;
+      part.graph.update({ ...found, values });
+    }
+  });
+  return {
+    node,
+    update(child) {
+      const shown = child.figures.slice(0, 60);
+      keyed(grid, parts, shown, (one) => (one.label ? `${one.name}{${one.label.name}=${one.label.value}}` : one.name), (one) => {
+        const counter = one.kind === "counter";
+        const graph = chart(`${named(one)}${counter ? " /s" : ""}`, (value) => (counter ? `${inUnit(value, one.unit)}/s` : inUnit(value, one.unit)), { small: true });
+        const sum = el("p", { class: "metric-sum" });
+        return {
+          counter,
+          graph,
+          node: el("div", { class: "metric" }, graph.node, sum),
+          update(now) {
+            setText(sum, counter ? `${inUnit(now.value, now.unit)} in all` : inUnit(now.value, now.unit));
+          },
+        };
+      });
+      const table_ = times(child);
+      if (!table_.parentNode) node.append(table_);
+      live.tick();
+    },
+  };
+}

@@ -1,0 +1,73 @@
+// States by colour and shape, so that neither is needed alone.
+
+import { el, setAttr, svg } from "./dom.js";
+
+const SHAPES = {
+  running: ["circle", { cx: 8, cy: 8, r: 5 }],
+  paused: ["path", { d: "M4 3h3v10H4zM9 3h3v10H9z" }],
+  starting: ["path", { d: "M8 2l6 6-6 6-6-6z" }],
+  stopping: ["path", { d: "M2 5h12l-6 8z" }],
+  stopped: ["path", { d: "M3 3h10v10H3zM5 5v6h6V5z", "fill-rule": "evenodd" }],
+  attention: ["path", { d: "M8 2l7 12H1zM7 6v4h2V6zM7 11v2h2v-2z", "fill-rule": "evenodd" }],
+  backing_off: ["path", { d: "M8 2l7 12H1z" }],
+  stuck: ["path", { d: "M3 5l2-2 3 3 3-3 2 2-3 3 3 3-2 2-3-3-3 3-2-2 3-3z" }],
+};
+
+/** Worst first: the order in which states are shown for many children. */
+export const ORDER = ["stuck", "backing_off", "stopped", "stopping", "starting", "attention", "paused", "running"];
+
+/** The state to show: a child whose work hangs counts as stuck. */
+export function stateOf(node) {
+  return node.stuck ? "stuck" : node.state;
+}
+
+/** The worst state of a child and of all below it that should run; a link that is down asks for attention. */
+export function worstOf(node) {
+  const own = stateOf(node);
+  if (own === "stopped" && node.restart !== "permanent") return "running";
+  let worst = own === "running" && node.link?.state === "down" ? "attention" : own;
+  for (const child of node.children) {
+    const below = worstOf(child);
+    if (ORDER.indexOf(below) < ORDER.indexOf(worst)) worst = below;
+  }
+  return worst;
+}
+
+/** The sign of a state. */
+export function glyph(state) {
+  const [tag, shape] = SHAPES[state] ?? SHAPES.stopped;
+  return svg("svg", { class: `glyph state-${state}`, viewBox: "0 0 16 16", "aria-hidden": "true" }, svg(tag, shape));
+}
+
+/** A sign that follows the state it is given. */
+export function liveGlyph() {
+  const node = el("span", { class: "glyphs" });
+  let shown = "";
+  return {
+    node,
+    update(state) {
+      if (state === shown) return;
+      shown = state;
+      node.replaceChildren(glyph(state));
+    },
+  };
+}
+
+/** A strip with one sign for each of many children. */
+export function strip(children) {
+  const counts = ORDER.map((state) => [state, children.filter((one) => stateOf(one) === state).length]);
+  const told = counts.filter(([, many]) => many > 0).map(([state, many]) => `${many} ${state.replaceAll("_", " ")}`);
+  const cells = children.map((one, i) =>
+    svg("rect", { class: `state-${stateOf(one)}`, x: (i % 40) * 6, y: Math.floor(i / 40) * 8, width: 5, height: 7 }));
+  const wide = Math.min(40, children.length) * 6;
+  const high = Math.ceil(children.length / 40) * 8;
+  const node = svg("svg", { class: "strip", viewBox: `0 0 ${wide} ${high}`, width: wide, height: high, role: "img" }, cells);
+  setAttr(node, "aria-label", told.join(", "));
+  return node;
+}
+
+/** The state of a link, by colour, shape and word. */
+export function linkBadge(link) {
+  const text = link.state === "down" && link.reason ? `down: ${link.reason}` : link.state;
+  return el("span", { class: `link link-${link.state}`, title: `${link.kind} ${link.endpoint}: ${text}` }, `${link.kind} ${link.state}`);
+}

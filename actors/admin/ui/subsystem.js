@@ -1,0 +1,73 @@
+// The page of one subsystem: what it does now, its charts, a picture of its own work, and its part of the tree.
+
+import { actionButtons } from "./actions.js";
+import { chart } from "./chart.js";
+import { el, setAttr, setText } from "./dom.js";
+import { words } from "./format.js";
+import { feed } from "./feed.js";
+import { picturesOf } from "./pictures.js";
+import { link, route } from "./router.js";
+import { liveGlyph, stateOf } from "./states.js";
+import { chartsOf } from "./subsystems.js";
+import { treeTable } from "./tree_page.js";
+import { troubles } from "./troubles.js";
+
+export function subsystemPage(name) {
+  const sign = liveGlyph();
+  const told = el("span", { class: "facts" });
+  const actions = el("div", { class: "actions" });
+  const list = el("ul", { class: "troubles" });
+  const missing = el("p", { class: "quiet", hidden: true });
+  const rows = treeTable({ filterId: "filter" });
+  const pictures = picturesOf(name);
+  const charts = chartsOf(name).map((one) => ({ ...one, graph: chart(one.title, one.show) }));
+  const grid = el("div", { class: "charts wide" }, charts.map((one) => one.graph.node));
+  const content = el("div", {},
+    list,
+    el("h2", { text: "Last hour" }), grid,
+    pictures.map((one) => one.node),
+    el("div", { class: "tools" }, el("h2", { text: "Children" }), rows.field),
+    rows.node);
+  const node = el("section", { class: "subsystem", "aria-label": name },
+    el("div", { class: "tools" }, el("h1", {}, sign.node, el("span", { text: name })), told, actions),
+    missing, content);
+  let live = null;
+  let actionKey = "";
+
+  function drawCharts(column) {
+    for (const one of charts) {
+      const drawn = one.draw(column);
+      one.graph.node.hidden = !drawn.found;
+      if (drawn.found) one.graph.update(drawn);
+    }
+  }
+
+  return {
+    node,
+    update(now, { commands }) {
+      const branch = now.tree.root.children.find((child) => child.id === name);
+      missing.hidden = Boolean(branch);
+      content.hidden = !branch;
+      setText(missing, `No subsystem ${name} is configured here.`);
+      if (!branch) return;
+      sign.update(stateOf(branch));
+      const found = troubles(branch);
+      setText(told, `${words(stateOf(branch))} · ${found.length === 0 ? "nothing needs a look" : `${found.length} to look at`}`);
+      const key = JSON.stringify(found);
+      if (list.dataset.key !== key) {
+        list.dataset.key = key;
+        list.replaceChildren(...found.slice(0, 12).map((one) => el("li", {}, el("a", { href: link("tree", one.path), text: one.name }), ` ${one.text}`)));
+      }
+      const buttons = `${branch.state} ${commands}`;
+      if (buttons !== actionKey) actions.replaceChildren(...(commands ? actionButtons(branch) : []));
+      actionKey = buttons;
+      live ??= feed(branch.path, charts.flatMap((one) => one.metrics), { sum: "true" }, drawCharts);
+      live.tick();
+      for (const picture of pictures) {
+        const shown = picture.update(branch, now, { commands });
+        setAttr(picture.node, "hidden", !shown);
+      }
+      rows.update({ root: branch, nodes: now.nodes, rates: now.rates, selected: route().path });
+    },
+  };
+}

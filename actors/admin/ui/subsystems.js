@@ -1,0 +1,79 @@
+// Charts of each subsystem, by names of metrics. Where a child has them in the tree does not matter: they are added up.
+
+import { bytes, count, inUnit } from "./format.js";
+
+function flow(title, metric, unit = "") {
+  const show = unit === "bytes" ? (value) => `${bytes(value)}/s` : (value) => `${count(value)}/s`;
+  return { title, metrics: [metric], show, draw: (column) => column(metric, "rate") };
+}
+
+function level(title, metric, unit = "") {
+  return { title, metrics: [metric], show: (value) => inUnit(Math.round(value), unit), draw: (column) => column(metric) };
+}
+
+const card = (one) => ({ ...one, card: true });
+const WAITING = level("Messages waiting", "mailbox_depth");
+
+const CHARTS = {
+  queue: [
+    card(flow("Jobs handed out", "handed_out")),
+    card(level("Messages waiting", "mailbox_depth")),
+    flow("Jobs finished", "finished"),
+    flow("Rows stored", "ingested"),
+    level("Workers connected", "connections"),
+    level("Files followed", "files_known"),
+    flow("Transactions", "groups"),
+    level("Write-ahead log, pages", "write_ahead_log"),
+  ],
+  provenance: [
+    card(flow("Rows written", "written")),
+    card(level("Rows waiting", "waiting")),
+    flow("Rows stored or repeated", "stored"),
+    flow("Commits", "commits"),
+    flow("Calls", "calls"),
+    flow("Messages delivered", "deliveries"),
+    flow("Dead letters", "dead_lettered"),
+    flow("Rows refused", "refused"),
+  ],
+  ingester: [
+    card(flow("Events", "events")),
+    card(level("Waiting for workers", "egress_queued_bytes", "bytes")),
+    flow("Data from sources", "received", "bytes"),
+    flow("Data to workers", "event", "bytes"),
+    level("On disk for workers", "spilled_bytes", "bytes"),
+    level("Workers connected", "connected_workers"),
+    flow("Gaps", "gaps"),
+  ],
+  producer: [
+    card(flow("Jobs pushed", "pushed")),
+    card(level("Jobs of the stencil left", "stencil_total")),
+    flow("Jobs accepted by Faktory", "accepted"),
+    level("TCN", "tcn"),
+    flow("Retries", "retries"),
+  ],
+  catalog: [
+    card(flow("Rows done", "done")),
+    card(level("Rows in hand", "in_hand")),
+    flow("Rows claimed", "claimed"),
+    flow("Attempts failed", "failed"),
+    level("Lag", "lag", "milliseconds"),
+    flow("Requests", "requests"),
+  ],
+};
+
+// The backlog of the producer is what its stencil still has.
+CHARTS.producer[1] = card({
+  title: "Jobs of the stencil left",
+  metrics: ["stencil_total", "stencil_pushed"],
+  show: count,
+  draw(column) {
+    const total = column("stencil_total");
+    const pushed = column("stencil_pushed");
+    return { ...total, values: total.values.map((value, i) => (value === null ? null : value - (pushed.values[i] ?? 0))) };
+  },
+});
+
+/** Charts of a subsystem; those of one that this page does not know are about its messages. */
+export function chartsOf(name) {
+  return CHARTS[name] ?? [card(flow("Messages handled", "mailbox_handled")), card(WAITING), flow("Refused", "mailbox_refused")];
+}
