@@ -69,7 +69,7 @@ export function table(caption, heads, rows, empty = "Nothing yet.") {
   if (rows.length === 0) return el("p", { class: "quiet", text: empty });
   const cell = (value, i) => el("td", { class: heads[i]?.number ? "number" : null }, value instanceof Node ? value : String(value ?? ""));
   const head = heads.map((one) => el("th", { scope: "col", class: one.number ? "number" : null, text: one.name ?? one }));
-  return el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
+  return el("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": caption },
     el("table", {},
       el("caption", { class: "unseen", text: caption }),
       el("thead", {}, el("tr", {}, head)),

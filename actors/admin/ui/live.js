@@ -29,6 +29,7 @@ let lastSeq = 0;
 let stream = null;
 let timer = null;
 let reading = false;
+let again = false;
 let lastRead = 0;
 
 export function subscribe(listener) {
@@ -111,7 +112,10 @@ function forget() {
 
 async function read() {
   clearTimeout(timer);
-  if (reading) return;
+  if (reading) {
+    again = true;
+    return;
+  }
   if (document.hidden) {
     setStatus("hidden");
     return tell();
@@ -131,6 +135,8 @@ async function read() {
   }
   reading = false;
   tell();
+  if (again && state.status === "live") wait = HURRY_MS;
+  again = false;
   if (state.status !== "denied") timer = setTimeout(read, wait);
 }
 
@@ -144,11 +150,11 @@ function listen() {
   if (stream) return;
   const own = new AbortController();
   stream = own;
-  const again = () => {
+  const ended = () => {
     if (stream === own) stream = null;
     if (!document.hidden && !own.signal.aborted) refresh();
   };
-  api.events(lastSeq, happened, own.signal).then(again, () => setTimeout(again, RETRY_MS));
+  api.events(lastSeq, happened, own.signal).then(ended, () => setTimeout(ended, RETRY_MS));
 }
 
 function stopStream() {
@@ -165,11 +171,7 @@ function happened(kind, data) {
     state.events.push(data);
     if (state.events.length > EVENTS_MAX) state.events.splice(0, state.events.length - EVENTS_MAX);
   }
-  if (state.status === "live" && !timerIsSoon()) refresh();
-}
-
-function timerIsSoon() {
-  return reading || performance.now() - lastRead < HURRY_MS;
+  if (state.status === "live") refresh();
 }
 
 document.addEventListener("visibilitychange", () => {

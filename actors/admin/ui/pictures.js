@@ -87,7 +87,7 @@ function heatMap() {
               const cell = cells.find((one) => one.row === row && one.column === column);
               return cell ? cellOf(cell) : el("td");
             })))));
-        return [el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Workers" }, grid), el("p", { class: "quiet", text: `Number: messages and rows that wait. Shade: rows a second over the last half minute, up to ${rate(most)}.` })];
+        return [el("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "Workers" }, grid), el("p", { class: "quiet", text: `Number: messages and rows that wait. Shade: rows a second over the last half minute, up to ${rate(most)}.` })];
       });
       return true;
     },

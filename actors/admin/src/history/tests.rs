@@ -1,3 +1,5 @@
+//! The history as a whole: its limit, its reach, and what comes back out of it.
+
 use orchestrator_supervise::{FigureKind, FigureSnapshot, LabelSnapshot, MailboxSnapshot, NodeSnapshot};
 
 use super::*;

@@ -1,0 +1,212 @@
+//! A browser of its own for each test: chromium without a window, and chromium-driver in front of it.
+
+use std::{
+    fs,
+    io::{BufRead, BufReader},
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use fantoccini::{Client, ClientBuilder, Locator, key::Key, wd::Capabilities};
+use hyper_util::client::legacy::connect::HttpConnector;
+use orchestrator_harness::{Site, http_tcp};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+
+/// A page that does not get there in this time is broken.
+const DEADLINE: Duration = Duration::from_secs(40);
+const DRIVER: &str = "/usr/bin/chromedriver";
+
+/// The driver's process. It ends its browser when it is told to end.
+#[derive(Debug)]
+struct Driver {
+    process: Child,
+    address: SocketAddr,
+}
+
+impl Driver {
+    fn start() -> Self {
+        let mut process = Command::new(DRIVER)
+            .args(["--port=0", "--log-level=SEVERE"])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap_or_else(|error| panic!("{DRIVER}: {error}: ./tests/run installs chromium-driver"));
+        let told = BufReader::new(process.stdout.take().expect("its output"));
+        let port = told
+            .lines()
+            .map_while(Result::ok)
+            .find_map(|line| line.split_once("successfully on port ")?.1.trim_end_matches('.').parse().ok());
+        let address = SocketAddr::from(([127, 0, 0, 1], port.expect("a port")));
+        Self { process, address }
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        let _ = kill_process(Pid::from_child(&self.process), Signal::TERM);
+        let _ = self.process.wait();
+    }
+}
+
+/// A browser that shows the console of one instance.
+#[derive(Debug)]
+pub(crate) struct Browser {
+    client: Client,
+    driver: Driver,
+    session: String,
+    origin: String,
+    _profile: tempfile::TempDir,
+}
+
+impl Browser {
+    /// Opens a browser for the console of the instance that runs on `site`; no page is open yet.
+    pub(crate) async fn open(site: &Site) -> Self {
+        let driver = Driver::start();
+        let profile = tempfile::tempdir().expect("a directory for the browser");
+        let options = json!({
+            "binary": "/usr/bin/chromium",
+            "args": [
+                "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+                "--disable-background-networking", "--disable-component-update", "--disable-sync",
+                "--disable-dev-shm-usage", "--window-size=1440,900",
+                format!("--user-data-dir={}", profile.path().display()),
+            ],
+        });
+        let mut capabilities = Capabilities::new();
+        capabilities.insert("goog:chromeOptions".to_owned(), options);
+        capabilities.insert("goog:loggingPrefs".to_owned(), json!({ "browser": "ALL" }));
+        let client = ClientBuilder::new(HttpConnector::new())
+            .capabilities(capabilities)
+            .connect(&format!("http://{}", driver.address))
+            .await
+            .expect("a session");
+        let session = client.session_id().await.expect("a session").expect("an id");
+        let origin = format!("http://{}", site.admin_tcp());
+        Self { client, driver, session, origin, _profile: profile }
+    }
+
+    /// Opens a page of the console, for example `#/tree`.
+    pub(crate) async fn go(&self, hash: &str) {
+        self.visit(&format!("{}/{hash}", self.origin)).await;
+    }
+
+    /// Opens any page.
+    pub(crate) async fn visit(&self, url: &str) {
+        self.client.goto(url).await.unwrap_or_else(|error| panic!("{url}: {error}"));
+    }
+
+    /// Runs a function's body in the page and returns its value.
+    pub(crate) async fn run(&self, body: &str) -> Value {
+        self.client.execute(body, vec![]).await.unwrap_or_else(|error| panic!("{body}: {error}"))
+    }
+
+    /// The same for a body that passes its result to `arguments[0]`.
+    pub(crate) async fn run_async(&self, body: &str) -> Value {
+        self.client.execute_async(body, vec![]).await.unwrap_or_else(|error| panic!("{body}: {error}"))
+    }
+
+    /// Waits until an expression is true in the page, and returns its value.
+    pub(crate) async fn until(&self, what: &str, expression: &str) -> Value {
+        let give_up = Instant::now() + DEADLINE;
+        loop {
+            let value = self.run(&format!("return ({expression});")).await;
+            let is_true = !matches!(&value, Value::Null | Value::Bool(false)) && value != json!("");
+            if is_true && value != json!(0) {
+                return value;
+            }
+            if Instant::now() > give_up {
+                let text = self.run("return document.body.innerText;").await;
+                panic!(
+                    "gave up waiting for {what} ({expression}); the page says:\n{}",
+                    text.as_str().unwrap_or("?")
+                );
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    /// Waits for an element and clicks it.
+    pub(crate) async fn click(&self, css: &str) {
+        let element = self.client.wait().at_most(DEADLINE).for_element(Locator::Css(css)).await;
+        let element = element.unwrap_or_else(|error| panic!("{css}: {error}"));
+        element.click().await.unwrap_or_else(|error| panic!("{css}: {error}"));
+    }
+
+    /// Types into the element that has the focus.
+    pub(crate) async fn type_text(&self, text: &str) {
+        let element = self.client.active_element().await.expect("an element has the focus");
+        element.send_keys(text).await.expect("it takes keys");
+    }
+
+    /// Presses one key in the element that has the focus.
+    pub(crate) async fn press(&self, key: Key) {
+        self.type_text(&char::from(key).to_string()).await;
+    }
+
+    /// Asks the driver for something that is chromium's own.
+    fn extension(&self, path: &str, body: &Value) -> Value {
+        let url = format!("/session/{}/{path}", self.session);
+        let reply = http_tcp(
+            self.driver.address,
+            "POST",
+            &url,
+            &["Content-Type: application/json"],
+            &body.to_string(),
+        );
+        assert_eq!(reply.status, 200, "{}", reply.body);
+        reply.json()["value"].take()
+    }
+
+    fn devtools(&self, command: &str, parameters: &Value) -> Value {
+        self.extension("goog/cdp/execute", &json!({ "cmd": command, "params": parameters }))
+    }
+
+    /// Sets the size of the page, in CSS pixels, and the system's scheme of colours.
+    pub(crate) fn emulate(&self, width: u32, height: u32, scheme: &str) {
+        let size = json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false });
+        self.devtools("Emulation.setDeviceMetricsOverride", &size);
+        let scheme = json!([{ "name": "prefers-color-scheme", "value": scheme }]);
+        self.devtools("Emulation.setEmulatedMedia", &json!({ "features": scheme }));
+    }
+
+    /// Returns what the page wrote to the browser's console since the last call: errors, warnings, reports of the policy.
+    pub(crate) fn complaints(&self) -> Vec<String> {
+        let entries = self.extension("se/log", &json!({ "type": "browser" }));
+        let entries = entries.as_array().expect("a list").iter();
+        let bad = entries.filter(|entry| matches!(entry["level"].as_str(), Some("SEVERE" | "WARNING")));
+        bad.map(|entry| entry["message"].as_str().unwrap_or_default().to_owned()).collect()
+    }
+
+    /// Keeps a picture of the page below `target/screenshots/`.
+    pub(crate) async fn picture(&self, name: &str) {
+        let folder = screenshots();
+        fs::create_dir_all(&folder).expect("a directory below target/");
+        let png = self.client.screenshot().await.expect("a picture");
+        fs::write(folder.join(format!("{name}.png")), png).expect("write the picture");
+    }
+
+    /// Ends the browser.
+    pub(crate) async fn close(self) {
+        self.client.close().await.expect("the session ends");
+    }
+}
+
+fn screenshots() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("target/screenshots")
+}
+
+/// A site whose endpoint is at a TCP port.
+pub(crate) fn site() -> Site {
+    Site::new(env!("CARGO_BIN_EXE_orchestrator")).set("admin.listen=127.0.0.1:0")
+}
+
+/// A child of the tree that an operator may pause, and its parts.
+pub(crate) fn pausable(site: &Site) -> String {
+    let tree = site.snapshot().expect("a tree");
+    let found = tree.all().into_iter().find(|node| node["pausable"] == true);
+    found.expect("a child that can be paused")["path"].as_str().expect("a path").to_owned()
+}

@@ -1,0 +1,72 @@
+//! Pages in all sizes and colours: nothing is wider than the screen, and pictures are kept for people to look at.
+
+use orchestrator_harness::Site;
+use serde_json::json;
+
+use crate::browser::{Browser, pausable, site};
+
+/// A site with several subsystems, some of them without their servers.
+pub(crate) fn busy() -> Site {
+    let site = site();
+    let [rows, letters] = ["provenance.db", "dead-letters.db"].map(|name| site.path().join(name));
+    site.set("provenance.transport=embedded")
+        .set(&format!("provenance.sqlite.path={}", rows.display()))
+        .set(&format!("provenance.dead_letters={}", letters.display()))
+        .set("producer.mongodb.uri=mongodb://127.0.0.1:1")
+        .set("producer.mongodb.database=knots")
+        .set("producer.mongodb.stencils=stencils")
+        .set("producer.mongodb.tangles=tangles")
+}
+
+#[tokio::test]
+async fn every_page_fits_every_screen() {
+    let site = busy();
+    site.write("f.1.txt", (0..500).map(|i| format!("pkgs.a{i} 0 1\n")).collect::<String>());
+    let _instance = site.start();
+    let mut worker = site.worker();
+    for _ in 0..100 {
+        worker.ready();
+    }
+    let path = pausable(&site);
+    let browser = Browser::open(&site).await;
+    let pages = [
+        ("overview", "#/".to_owned(), "document.querySelectorAll('.card').length > 2"),
+        ("tree", "#/tree".to_owned(), "document.querySelectorAll('table.tree tbody tr').length > 12"),
+        ("drawer", format!("#/tree/{path}?tab=mailbox"), "document.querySelector('.drawer .chart')"),
+        (
+            "queue",
+            "#/queue".to_owned(),
+            "document.querySelectorAll('.subsystem .chart:not([hidden])').length > 3",
+        ),
+        ("provenance", "#/provenance".to_owned(), "document.querySelectorAll('.heat').length === 80"),
+        (
+            "producer",
+            "#/producer".to_owned(),
+            "document.querySelectorAll('.subsystem .chart:not([hidden])').length > 2",
+        ),
+    ];
+    let sizes = [("wide", 1440, 900), ("narrow", 320, 720), ("large", 3840, 2160)];
+    for scheme in ["light", "dark"] {
+        for (size, width, height) in sizes {
+            browser.emulate(width, height, scheme);
+            for (name, hash, shown) in &pages {
+                browser.go(hash).await;
+                browser.until(name, shown).await;
+                let over =
+                    browser.run("return document.documentElement.scrollWidth - window.innerWidth;").await;
+                assert!(over.as_i64() <= Some(0), "{name} is {over} pixels wider than a {size} screen");
+                let ground = browser.run("return getComputedStyle(document.body).backgroundColor;").await;
+                assert_eq!(ground == json!("rgb(15, 20, 24)"), scheme == "dark", "{name}: {ground}");
+                if size != "large" {
+                    let whole = browser.run("return document.documentElement.scrollHeight;").await;
+                    let whole = whole.as_u64().and_then(|high| u32::try_from(high).ok()).unwrap_or(height);
+                    browser.emulate(width, whole.clamp(height, 4_000), scheme);
+                    browser.picture(&format!("{name}-{size}-{scheme}")).await;
+                    browser.emulate(width, height, scheme);
+                }
+            }
+        }
+    }
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+    browser.close().await;
+}

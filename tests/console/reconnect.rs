@@ -1,0 +1,40 @@
+//! The page survives the program: it says that nobody answers, and goes on by itself.
+
+use serde_json::json;
+
+use crate::browser::{Browser, site};
+
+#[tokio::test]
+async fn the_page_comes_back_after_a_kill() {
+    // The same port for both, so that the page finds the second one.
+    let port =
+        std::net::TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr()).expect("a port").port();
+    let site = site().set(&format!("admin.listen=127.0.0.1:{port}"));
+    let first = site.start();
+    let browser = Browser::open(&site).await;
+    browser.go("#/tree").await;
+    browser.until("the page", "document.querySelector('#connection').dataset.status === 'live'").await;
+    first.kill_nine();
+    browser
+        .until(
+            "the banner",
+            "document.querySelector('#banner:not([hidden])')?.textContent.includes('Connection lost')",
+        )
+        .await;
+    browser.picture("lost-wide-light").await;
+    let _second = site.start();
+    browser
+        .until("the page to go on", "document.querySelector('#connection').dataset.status === 'live'")
+        .await;
+    browser
+        .until("the news", "document.querySelector('#banner').textContent.includes('started again')")
+        .await;
+    browser
+        .until("events of the new program", "document.querySelectorAll('table.tree tbody tr').length > 8")
+        .await;
+    assert_eq!(
+        browser.run("return document.querySelectorAll('tr[data-state=running]').length > 8;").await,
+        json!(true)
+    );
+    browser.close().await;
+}

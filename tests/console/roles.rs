@@ -1,0 +1,137 @@
+//! Tokens, viewers, and pages of other sites.
+
+use std::{
+    fs,
+    io::{BufRead, BufReader, Write},
+    net::TcpListener,
+    os::unix::fs::PermissionsExt,
+    thread,
+};
+
+use fantoccini::key::Key;
+use orchestrator_harness::Site;
+use serde_json::json;
+
+use crate::browser::{Browser, pausable, site};
+
+const VIEWER: &str = "viewer-0123456789abcdef";
+const OPERATOR: &str = "operator-0123456789abcdef";
+
+fn guarded() -> Site {
+    let site = site();
+    let tokens = site.path().join("tokens");
+    fs::write(&tokens, format!("viewer eve {VIEWER}\noperator bob {OPERATOR}\n")).expect("write a file");
+    fs::set_permissions(&tokens, fs::Permissions::from_mode(0o600)).expect("chmod a file of ours");
+    site.set(&format!("admin.tokens_file={}", tokens.display()))
+}
+
+async fn enter(browser: &Browser, token: &str) {
+    browser.until("the question for a token", "document.querySelector('dialog[open] #token')").await;
+    browser.run("document.querySelector('#token').focus();").await;
+    browser.type_text(token).await;
+    browser.press(Key::Enter).await;
+}
+
+#[tokio::test]
+async fn a_viewer_sees_no_action_and_is_refused() {
+    let site = guarded();
+    let _instance = site.start();
+    let path = pausable(&site);
+    let browser = Browser::open(&site).await;
+    browser.go(&format!("#/tree/{path}")).await;
+    enter(&browser, "not-a-token-at-all-00000").await;
+    browser
+        .until("it to be refused", "document.querySelector('#token-why')?.textContent.includes('not known')")
+        .await;
+    enter(&browser, VIEWER).await;
+    browser
+        .until(
+            "the tree",
+            "document.body.dataset.role === 'viewer' && document.querySelector('.drawer .facts')",
+        )
+        .await;
+    let actions = "return document.querySelectorAll('button[data-verb], .console').length;";
+    assert_eq!(browser.run(actions).await, json!(0));
+    browser.go("#/queue").await;
+    browser
+        .until("the page", "document.querySelectorAll('.subsystem .chart:not([hidden])').length > 0")
+        .await;
+    assert_eq!(
+        browser.run("return document.querySelectorAll('.subsystem button[data-verb]').length;").await,
+        json!(0)
+    );
+    let refused = format!(
+        "const done = arguments[0]; const token = sessionStorage.getItem('orchestrator-token');
+         fetch('/v1/actors/{path}/restart', {{ method: 'POST', headers: {{ Authorization: `Bearer ${{token}}` }} }})
+             .then(r => done(r.status));"
+    );
+    assert_eq!(browser.run_async(&refused).await, json!(403));
+    assert_eq!(site.node(path.trim_start_matches("orchestrator/"))["restarts"], json!(0));
+    browser.close().await;
+}
+
+#[tokio::test]
+async fn an_operator_enters_a_token_once() {
+    let site = guarded();
+    let _instance = site.start();
+    let path = pausable(&site);
+    let browser = Browser::open(&site).await;
+    browser.go("#/").await;
+    enter(&browser, OPERATOR).await;
+    browser.until("the role", "document.body.dataset.role === 'operator'").await;
+    browser.go(&format!("#/tree/{path}")).await;
+    browser.until("the actions", "document.querySelector('.drawer button[data-verb=restart]')").await;
+    browser.run("document.querySelector('.drawer button[data-verb=restart]').click();").await;
+    let line = browser.run("return document.querySelector('dialog[open] .lines').textContent;").await;
+    let line = line.as_str().expect("lines");
+    assert!(line.contains("Bearer $TOKEN") && !line.contains(OPERATOR), "{line}");
+    browser.close().await;
+}
+
+#[tokio::test]
+async fn a_page_of_another_site_can_neither_look_nor_command() {
+    let site = site();
+    let _instance = site.start();
+    let path = pausable(&site);
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let other = listener.local_addr().expect("its address");
+    let server = thread::spawn(move || {
+        // The page, and perhaps the icon that a browser asks for.
+        for stream in listener.incoming().take(1) {
+            let mut stream = stream.expect("a connection");
+            let mut line = String::new();
+            BufReader::new(&stream).read_line(&mut line).expect("a request");
+            let page = "<!doctype html><title>other</title><p>another site";
+            let head = format!(
+                "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+                page.len()
+            );
+            stream.write_all(format!("{head}{page}").as_bytes()).expect("it takes the page");
+        }
+    });
+    let browser = Browser::open(&site).await;
+    browser.visit(&format!("http://{other}/")).await;
+    server.join().expect("the other site");
+    let ours = site.admin_tcp();
+    let attack = format!(
+        "const done = arguments[0];
+         const ask = (url, options) => fetch(`http://{ours}${{url}}`, options).then(r => `${{r.type}} ${{r.status}}`, () => 'failed');
+         Promise.all([
+             ask('/v1/tree', {{}}),
+             ask('/v1/actors/{path}/restart', {{ method: 'POST', mode: 'no-cors', body: '{{}}' }}),
+             ask('/v1/actors/{path}/restart', {{ method: 'POST', headers: {{ 'Content-Type': 'application/json' }}, body: '{{}}' }}),
+         ]).then(done);"
+    );
+    assert_eq!(browser.run_async(&attack).await, json!(["failed", "failed", "failed"]));
+    let short = path.trim_start_matches("orchestrator/");
+    assert_eq!(site.node(short)["restarts"], json!(0));
+    assert!(site.figure("admin", "refused_foreign") >= 2);
+    let framed = format!(
+        "const frame = document.createElement('iframe'); frame.src = 'http://{ours}/';
+         frame.onload = () => arguments[0](frame.contentDocument === null); document.body.append(frame);"
+    );
+    assert_eq!(browser.run_async(&framed).await, json!(true));
+    let complaints = browser.complaints().join("\n");
+    assert!(complaints.contains("frame-ancestors"), "{complaints}");
+    browser.close().await;
+}

@@ -1,0 +1,147 @@
+//! Commands from the page, and what the timeline tells of a crash.
+
+use fantoccini::key::Key;
+use orchestrator_harness::eventually;
+use serde_json::json;
+
+use crate::browser::{Browser, pausable, site};
+
+/// Opens the dialog of a verb, gives a reason, and confirms.
+async fn command(browser: &Browser, verb: &str, reason: &str) {
+    browser.click(&format!(".drawer .actions button[data-verb={verb}]")).await;
+    browser.until("the dialog", "document.querySelector('dialog[open] #reason')").await;
+    browser.type_text(reason).await;
+    let lines = browser
+        .run(
+            "return [...document.querySelectorAll('dialog[open] code')].map(c => c.textContent).join('\\n');",
+        )
+        .await;
+    let lines = lines.as_str().expect("lines");
+    assert!(lines.contains(&format!("orchestrator {verb} ")), "{lines}");
+    assert!(lines.contains(&format!("--reason '{reason}'")) && lines.contains("curl -X POST"), "{lines}");
+    browser.press(Key::Enter).await;
+    browser.until("the dialog to close", "!document.querySelector('dialog[open]')").await;
+}
+
+#[tokio::test]
+async fn a_child_is_restarted_and_heals() {
+    let site = site();
+    let _instance = site.start();
+    let path = pausable(&site);
+    let browser = Browser::open(&site).await;
+    browser.go(&format!("#/tree/{path}?tab=events")).await;
+    command(&browser, "restart", "its disk was full").await;
+    let row = format!("document.querySelector('tr[data-path=\"{path}\"]')");
+    browser
+        .until(
+            "a restart to be counted",
+            &format!("{row}.querySelector('.col-restarts').textContent === '1'"),
+        )
+        .await;
+    browser.until("it to run again", &format!("{row}.dataset.state === 'running'")).await;
+    browser
+        .until(
+            "the reason",
+            "document.querySelector('.drawer .event-commanded')?.textContent.includes('its disk was full')",
+        )
+        .await;
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+    browser.close().await;
+}
+
+#[tokio::test]
+async fn a_child_is_paused_and_resumed() {
+    let site = site();
+    let _instance = site.start();
+    let path = pausable(&site);
+    let short = path.trim_start_matches("orchestrator/").to_owned();
+    let browser = Browser::open(&site).await;
+    browser.go(&format!("#/tree/{path}?tab=events")).await;
+    command(&browser, "pause", "maintenance").await;
+    let row = format!("document.querySelector('tr[data-path=\"{path}\"]')");
+    browser
+        .until(
+            "the badge",
+            &format!("{row}.dataset.state === 'paused' && {row}.querySelector('.state-paused')"),
+        )
+        .await;
+    assert_eq!(site.node(&short)["state"], json!("paused"));
+    browser
+        .until("the button that resumes", "document.querySelector('.drawer button[data-verb=resume]')")
+        .await;
+    command(&browser, "resume", "done").await;
+    browser.until("it to run", &format!("{row}.dataset.state === 'running'")).await;
+    browser.close().await;
+}
+
+#[tokio::test]
+async fn the_console_of_a_child_answers() {
+    let site = site();
+    let _instance = site.start();
+    let browser = Browser::open(&site).await;
+    browser.go("#/queue").await;
+    browser
+        .until(
+            "the questions",
+            "[...document.querySelectorAll('.picture button')].some(b => b.textContent === 'stats')",
+        )
+        .await;
+    browser
+        .run(
+            "[...document.querySelectorAll('.picture button')].find(b => b.textContent === 'stats').click();",
+        )
+        .await;
+    browser
+        .until("the counts", "document.querySelector('.picture .pairs')?.textContent.includes('ready')")
+        .await;
+    browser.click(".picture button[data-verb=pause]").await;
+    browser.until("the dialog", "document.querySelector('dialog[open] #reason')").await;
+    browser.type_text("no workers today").await;
+    browser.press(Key::Enter).await;
+    browser
+        .until("the answer", "document.querySelector('.picture .pairs')?.textContent.includes('pausedtrue')")
+        .await;
+    browser.close().await;
+}
+
+#[tokio::test]
+async fn the_timeline_shows_a_crash_and_the_tree_before_it() {
+    let site = site();
+    let _instance = site.start();
+    let path = pausable(&site);
+    let short = path.trim_start_matches("orchestrator/").to_owned();
+    let browser = Browser::open(&site).await;
+    browser.go("#/").await;
+    // A sample of the time before the crash.
+    browser.until("the history", "document.querySelector('.timeline .time')?.max > 0").await;
+    let before = browser.run_async("const done = arguments[0]; fetch('/v1/history?metric=child_state').then(r => r.json()).then(h => done(h.at_ms[0] ?? 0));").await;
+    let before = before.as_u64().filter(|at| *at > 0).expect("a sample");
+    site.inject_panic(&short);
+    eventually("it to be restarted", || {
+        site.node(&short)["restarts"] == 1 && site.node(&short)["state"] == "running"
+    });
+    browser.until("the mark", "document.querySelector('.timeline .mark-bad')").await;
+    browser
+        .until(
+            "the exit",
+            "document.querySelector('.timeline .event-exited')?.textContent.includes('panicked')",
+        )
+        .await;
+    let select = format!(
+        "const time = document.querySelector('.timeline .time'); time.min = {before}; time.value = {before};
+         time.dispatchEvent(new Event('input'));"
+    );
+    browser.run(&select).await;
+    browser.click(".timeline a.button").await;
+    browser
+        .until(
+            "the tree of that time",
+            "document.querySelector('.past:not([hidden])')?.textContent.includes('as it was at')",
+        )
+        .await;
+    let row = format!("document.querySelector('tr[data-path=\"{path}\"] .col-restarts').textContent");
+    browser.until("no restart yet", &format!("{row} === '0'")).await;
+    browser.click(".past a").await;
+    browser.until("the restart", &format!("{row} === '1'")).await;
+    browser.close().await;
+}
