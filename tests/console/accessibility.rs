@@ -22,7 +22,7 @@ async fn no_page_breaks_a_rule_of_axe() {
     let pages = ["#/", "#/tree", "#/queue", "#/provenance", "#/producer"].map(str::to_owned);
     let mut broken = Vec::new();
     for scheme in ["light", "dark"] {
-        browser.emulate(1440, 900, scheme);
+        browser.emulate(1440, 900, scheme).await;
         for page in pages.iter().chain(&tabs) {
             browser.go(page).await;
             browser.until(page, "document.querySelector('#connection').dataset.status === 'live'").await;
@@ -38,6 +38,7 @@ async fn no_page_breaks_a_rule_of_axe() {
                      axe.run().then(r => done(r.violations.map(v => `${v.id} (${v.impact}): ${v.nodes.map(n => n.html.slice(0, 160) + ' ' + n.any.map(c => c.message).join('; ')).slice(0, 4).join(' | ')}`)));",
                 )
                 .await;
+            browser.run("document.querySelector('dialog[open]')?.close();").await;
             for rule in found.as_array().expect("a list") {
                 broken.push(format!("{page} {scheme}: {}", rule.as_str().unwrap_or("?")));
             }

@@ -9,11 +9,17 @@ use std::{
     time::{Duration, Instant},
 };
 
-use fantoccini::{Client, ClientBuilder, Locator, key::Key, wd::Capabilities};
+use fantoccini::{
+    Client, ClientBuilder, Locator,
+    key::Key,
+    wd::{Capabilities, WebDriverCompatibleCommand},
+};
+use hyper::Method;
 use hyper_util::client::legacy::connect::HttpConnector;
-use orchestrator_harness::{Site, http_tcp};
+use orchestrator_harness::Site;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
+use url::{ParseError, Url};
 
 /// A page that does not get there in this time is broken.
 const DEADLINE: Duration = Duration::from_secs(40);
@@ -56,8 +62,7 @@ impl Drop for Driver {
 #[derive(Debug)]
 pub(crate) struct Browser {
     client: Client,
-    driver: Driver,
-    session: String,
+    _driver: Driver,
     origin: String,
     _profile: tempfile::TempDir,
 }
@@ -84,9 +89,8 @@ impl Browser {
             .connect(&format!("http://{}", driver.address))
             .await
             .expect("a session");
-        let session = client.session_id().await.expect("a session").expect("an id");
         let origin = format!("http://{}", site.admin_tcp());
-        Self { client, driver, session, origin, _profile: profile }
+        Self { client, _driver: driver, origin, _profile: profile }
     }
 
     /// Opens a page of the console, for example `#/tree`.
@@ -148,34 +152,26 @@ impl Browser {
     }
 
     /// Asks the driver for something that is chromium's own.
-    fn extension(&self, path: &str, body: &Value) -> Value {
-        let url = format!("/session/{}/{path}", self.session);
-        let reply = http_tcp(
-            self.driver.address,
-            "POST",
-            &url,
-            &["Content-Type: application/json"],
-            &body.to_string(),
-        );
-        assert_eq!(reply.status, 200, "{}", reply.body);
-        reply.json()["value"].take()
+    async fn extension(&self, path: &'static str, body: Value) -> Value {
+        let answer = self.client.issue_cmd(Extension { path, body }).await;
+        answer.unwrap_or_else(|error| panic!("{path}: {error}"))
     }
 
-    fn devtools(&self, command: &str, parameters: &Value) -> Value {
-        self.extension("goog/cdp/execute", &json!({ "cmd": command, "params": parameters }))
+    async fn devtools(&self, command: &str, parameters: Value) {
+        self.extension("goog/cdp/execute", json!({ "cmd": command, "params": parameters })).await;
     }
 
     /// Sets the size of the page, in CSS pixels, and the system's scheme of colours.
-    pub(crate) fn emulate(&self, width: u32, height: u32, scheme: &str) {
+    pub(crate) async fn emulate(&self, width: u32, height: u32, scheme: &str) {
         let size = json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false });
-        self.devtools("Emulation.setDeviceMetricsOverride", &size);
+        self.devtools("Emulation.setDeviceMetricsOverride", size).await;
         let scheme = json!([{ "name": "prefers-color-scheme", "value": scheme }]);
-        self.devtools("Emulation.setEmulatedMedia", &json!({ "features": scheme }));
+        self.devtools("Emulation.setEmulatedMedia", json!({ "features": scheme })).await;
     }
 
     /// Returns what the page wrote to the browser's console since the last call: errors, warnings, reports of the policy.
-    pub(crate) fn complaints(&self) -> Vec<String> {
-        let entries = self.extension("se/log", &json!({ "type": "browser" }));
+    pub(crate) async fn complaints(&self) -> Vec<String> {
+        let entries = self.extension("se/log", json!({ "type": "browser" })).await;
         let entries = entries.as_array().expect("a list").iter();
         let bad = entries.filter(|entry| matches!(entry["level"].as_str(), Some("SEVERE" | "WARNING")));
         bad.map(|entry| entry["message"].as_str().unwrap_or_default().to_owned()).collect()
@@ -195,6 +191,23 @@ impl Browser {
     }
 }
 
+/// A command that WebDriver itself does not have.
+#[derive(Debug)]
+struct Extension {
+    path: &'static str,
+    body: Value,
+}
+
+impl WebDriverCompatibleCommand for Extension {
+    fn endpoint(&self, base: &Url, session: Option<&str>) -> Result<Url, ParseError> {
+        base.join(&format!("session/{}/{}", session.unwrap_or_default(), self.path))
+    }
+
+    fn method_and_body(&self, _: &Url) -> (Method, Option<String>) {
+        (Method::POST, Some(self.body.to_string()))
+    }
+}
+
 fn screenshots() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("target/screenshots")
 }
@@ -204,7 +217,15 @@ pub(crate) fn site() -> Site {
     Site::new(env!("CARGO_BIN_EXE_orchestrator")).set("admin.listen=127.0.0.1:0")
 }
 
-/// A child of the tree that an operator may pause, and its parts.
+/// A child of the tree that has mailboxes and metrics.
+pub(crate) fn child_with_work(site: &Site) -> String {
+    let tree = site.snapshot().expect("a tree");
+    let has = |node: &Value, list: &str| node[list].as_array().is_some_and(|list| !list.is_empty());
+    let found = tree.all().into_iter().find(|node| has(node, "mailboxes") && has(node, "figures"));
+    found.expect("a child with mailboxes")["path"].as_str().expect("a path").to_owned()
+}
+
+/// A child of the tree that an operator may pause.
 pub(crate) fn pausable(site: &Site) -> String {
     let tree = site.snapshot().expect("a tree");
     let found = tree.all().into_iter().find(|node| node["pausable"] == true);

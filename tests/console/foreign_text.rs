@@ -56,6 +56,6 @@ async fn a_hostile_name_is_shown_as_it_is() {
         assert_eq!(browser.run("return window.hacked ?? null;").await, json!(null), "{page}");
     }
     browser.picture("ingester-wide-light").await;
-    assert_eq!(browser.complaints(), Vec::<String>::new());
+    assert_eq!(browser.complaints().await, Vec::<String>::new());
     browser.close().await;
 }

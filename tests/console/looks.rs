@@ -3,7 +3,7 @@
 use orchestrator_harness::Site;
 use serde_json::json;
 
-use crate::browser::{Browser, pausable, site};
+use crate::browser::{Browser, child_with_work, site};
 
 /// A site with several subsystems, some of them without their servers.
 pub(crate) fn busy() -> Site {
@@ -27,7 +27,7 @@ async fn every_page_fits_every_screen() {
     for _ in 0..100 {
         worker.ready();
     }
-    let path = pausable(&site);
+    let path = child_with_work(&site);
     let browser = Browser::open(&site).await;
     let pages = [
         ("overview", "#/".to_owned(), "document.querySelectorAll('.card').length > 2"),
@@ -48,7 +48,7 @@ async fn every_page_fits_every_screen() {
     let sizes = [("wide", 1440, 900), ("narrow", 320, 720), ("large", 3840, 2160)];
     for scheme in ["light", "dark"] {
         for (size, width, height) in sizes {
-            browser.emulate(width, height, scheme);
+            browser.emulate(width, height, scheme).await;
             for (name, hash, shown) in &pages {
                 browser.go(hash).await;
                 browser.until(name, shown).await;
@@ -60,13 +60,13 @@ async fn every_page_fits_every_screen() {
                 if size != "large" {
                     let whole = browser.run("return document.documentElement.scrollHeight;").await;
                     let whole = whole.as_u64().and_then(|high| u32::try_from(high).ok()).unwrap_or(height);
-                    browser.emulate(width, whole.clamp(height, 4_000), scheme);
+                    browser.emulate(width, whole.clamp(height, 4_000), scheme).await;
                     browser.picture(&format!("{name}-{size}-{scheme}")).await;
-                    browser.emulate(width, height, scheme);
+                    browser.emulate(width, height, scheme).await;
                 }
             }
         }
     }
-    assert_eq!(browser.complaints(), Vec::<String>::new());
+    assert_eq!(browser.complaints().await, Vec::<String>::new());
     browser.close().await;
 }

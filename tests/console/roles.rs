@@ -50,8 +50,9 @@ async fn a_viewer_sees_no_action_and_is_refused() {
             "document.body.dataset.role === 'viewer' && document.querySelector('.drawer .facts')",
         )
         .await;
-    let actions = "return document.querySelectorAll('button[data-verb], .console').length;";
-    assert_eq!(browser.run(actions).await, json!(0));
+    let actions =
+        "return [...document.querySelectorAll('button[data-verb], .console')].map(e => e.outerHTML);";
+    assert_eq!(browser.run(actions).await, json!([]));
     browser.go("#/queue").await;
     browser
         .until("the page", "document.querySelectorAll('.subsystem .chart:not([hidden])').length > 0")
@@ -131,7 +132,7 @@ async fn a_page_of_another_site_can_neither_look_nor_command() {
          frame.onload = () => arguments[0](frame.contentDocument === null); document.body.append(frame);"
     );
     assert_eq!(browser.run_async(&framed).await, json!(true));
-    let complaints = browser.complaints().join("\n");
+    let complaints = browser.complaints().await.join("\n");
     assert!(complaints.contains("frame-ancestors"), "{complaints}");
     browser.close().await;
 }

@@ -45,7 +45,7 @@ async fn a_child_is_restarted_and_heals() {
             "document.querySelector('.drawer .event-commanded')?.textContent.includes('its disk was full')",
         )
         .await;
-    assert_eq!(browser.complaints(), Vec::<String>::new());
+    assert_eq!(browser.complaints().await, Vec::<String>::new());
     browser.close().await;
 }
 

@@ -30,7 +30,7 @@ async fn all_pages_load_without_errors_and_reports() {
             )
             .await;
     }
-    assert_eq!(browser.complaints(), Vec::<String>::new());
+    assert_eq!(browser.complaints().await, Vec::<String>::new());
     let weight = browser.run_async(
         "const done = arguments[0]; const names = performance.getEntriesByType('resource').map(e => e.name).filter(n => n.includes('/ui/'));
          Promise.all(names.map(n => fetch(n).then(r => r.text()).then(t => t.length))).then(all => done([all.length, all.reduce((a, b) => a + b, 0)]));",

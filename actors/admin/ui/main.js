@@ -33,6 +33,7 @@ function navigate() {
     main.replaceChildren(page.node);
     scrollTo(0, 0);
   }
+  for (const dialog of document.querySelectorAll("#dialogs dialog[open]")) if (dialog !== askedFor) dialog.close();
   render();
 }
 

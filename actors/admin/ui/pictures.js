@@ -203,7 +203,7 @@ function consoles(verbs) {
   return {
     node,
     update(branch, now, { commands }) {
-      const found = all(branch).filter((one) => one.console);
+      const found = commands ? all(branch).filter((one) => one.console) : [];
       const next = found.map((one) => one.path).join();
       if (next !== key) {
         buttons.replaceChildren(...found.flatMap((one) => [
@@ -214,7 +214,7 @@ function consoles(verbs) {
       }
       key = next;
       if (!commands) setText(answer, "");
-      return commands && found.length > 0;
+      return found.length > 0;
     },
   };
 }
