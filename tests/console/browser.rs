@@ -25,11 +25,12 @@ use url::{ParseError, Url};
 const DEADLINE: Duration = Duration::from_secs(40);
 const DRIVER: &str = "/usr/bin/chromedriver";
 
-/// The driver's process. It ends its browser when it is told to end.
+/// The driver's process, and its browser's, which outlives the driver unless its session was closed.
 #[derive(Debug)]
 struct Driver {
     process: Child,
     address: SocketAddr,
+    browser: Option<Pid>,
 }
 
 impl Driver {
@@ -47,12 +48,16 @@ impl Driver {
             .map_while(Result::ok)
             .find_map(|line| line.split_once("successfully on port ")?.1.trim_end_matches('.').parse().ok());
         let address = SocketAddr::from(([127, 0, 0, 1], port.expect("a port")));
-        Self { process, address }
+        Self { process, address, browser: None }
     }
 }
 
 impl Drop for Driver {
     fn drop(&mut self) {
+        // A session that was closed has ended its browser already.
+        if let Some(browser) = self.browser {
+            let _ = kill_process(browser, Signal::TERM);
+        }
         let _ = kill_process(Pid::from_child(&self.process), Signal::TERM);
         let _ = self.process.wait();
     }
@@ -62,7 +67,7 @@ impl Drop for Driver {
 #[derive(Debug)]
 pub(crate) struct Browser {
     client: Client,
-    _driver: Driver,
+    driver: Driver,
     origin: String,
     _profile: tempfile::TempDir,
 }
@@ -70,14 +75,15 @@ pub(crate) struct Browser {
 impl Browser {
     /// Opens a browser for the console of the instance that runs on `site`; no page is open yet.
     pub(crate) async fn open(site: &Site) -> Self {
-        let driver = Driver::start();
+        let mut driver = Driver::start();
         let profile = tempfile::tempdir().expect("a directory for the browser");
         let options = json!({
             "binary": "/usr/bin/chromium",
             "args": [
                 "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
                 "--disable-background-networking", "--disable-component-update", "--disable-sync",
-                "--disable-dev-shm-usage", "--window-size=1440,900",
+                "--disable-dev-shm-usage",
+                "--disable-crash-reporter", "--window-size=1440,900",
                 format!("--user-data-dir={}", profile.path().display()),
             ],
         });
@@ -89,8 +95,11 @@ impl Browser {
             .connect(&format!("http://{}", driver.address))
             .await
             .expect("a session");
+        let told = client.capabilities().and_then(|all| all.get("goog:processID")).and_then(Value::as_i64);
+        driver.browser = told.and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?));
+        assert!(driver.browser.is_some(), "the driver tells which process is the browser");
         let origin = format!("http://{}", site.admin_tcp());
-        Self { client, _driver: driver, origin, _profile: profile }
+        Self { client, driver, origin, _profile: profile }
     }
 
     /// Opens a page of the console, for example `#/tree`.
@@ -186,8 +195,9 @@ impl Browser {
     }
 
     /// Ends the browser.
-    pub(crate) async fn close(self) {
+    pub(crate) async fn close(mut self) {
         self.client.close().await.expect("the session ends");
+        self.driver.browser = None;
     }
 }
 

@@ -124,7 +124,7 @@ async fn the_timeline_shows_a_crash_and_the_tree_before_it() {
     browser
         .until(
             "the exit",
-            "document.querySelector('.timeline .event-exited')?.textContent.includes('panicked')",
+            "[...document.querySelectorAll('.timeline .event-exited.bad')].some(e => e.textContent.includes('panicked'))",
         )
         .await;
     let select = format!(

@@ -49,7 +49,7 @@ export function drawer({ close }) {
       `incarnation ${child.incarnation}`,
       child.started_ms && child.state === "running" ? `for ${span(Date.now() - child.started_ms)}` : null,
       child.arbiter ? `arbiter ${child.arbiter}` : null,
-      child.restarts ? `${child.restarts} restarts, ${child.budget_left} left` : null,
+      child.restarts ? `restarts ${child.restarts}, ${child.budget_left} left` : null,
     ];
     return parts.filter(Boolean).join(" · ");
   }

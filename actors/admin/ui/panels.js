@@ -79,7 +79,13 @@ function mailbox(first) {
 
 function told(event) {
   const { seq, at_ms, path, event: kind, ...rest } = event;
-  return Object.entries(rest).filter(([, value]) => value !== null && value !== "").map(([key, value]) => `${words(key)} ${value}`).join(", ");
+  return Object.entries(rest).filter(([, value]) => value !== null && value !== "").map(([key, value]) => (key === "reason" ? value : `${words(key)} ${value}`)).join(", ");
+}
+
+/** Tells whether an event is bad news; an end by order is none. */
+export function isBad(event) {
+  if (event.event === "exited") return !/^(normal|shutdown)/.test(event.reason);
+  return event.event === "escalated" || event.event === "orphaned" || event.event === "link_down";
 }
 
 /** Events of a list, the newest first. */
@@ -90,7 +96,7 @@ export function eventList(withPath) {
     node: el("div", {}, list),
     update(events, empty = "No event is kept.") {
       keyed(list, known, events, (one) => one.seq, (one) => ({
-        node: el("li", { class: `event event-${one.event}` },
+        node: el("li", { class: `event event-${one.event} ${isBad(one) ? "bad" : ""}` },
           el("time", { datetime: new Date(one.at_ms).toISOString(), text: exactly(one.at_ms) }),
           el("span", { class: "event-kind", text: words(one.event) }),
           withPath ? el("a", { class: "event-path", href: `#/tree/${one.path.split("/").map(encodeURIComponent).join("/")}?tab=events`, text: one.path }) : null,

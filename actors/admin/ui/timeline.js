@@ -2,15 +2,15 @@
 
 import { el, setText, svg } from "./dom.js";
 import { clock } from "./format.js";
-import { eventList } from "./panels.js";
+import { eventList, isBad } from "./panels.js";
 import { link } from "./router.js";
 
 const HOUR_MS = 3600000;
 const WIDE = 1000;
 
 const LANES = [
-  { title: "Restarts", kinds: { exited: "bad", escalated: "bad", orphaned: "bad", started: "good" } },
-  { title: "Links", kinds: { link_down: "bad", link_up: "good" } },
+  { title: "Restarts", kinds: { exited: "mark", escalated: "mark", orphaned: "mark", started: "good" } },
+  { title: "Links", kinds: { link_down: "mark", link_up: "good" } },
   { title: "Commands", kinds: { commanded: "mark" } },
 ];
 
@@ -63,7 +63,7 @@ export function timeline() {
     if (next !== key) {
       marks.replaceChildren(...chosen.filter((event) => event.at_ms >= now.from).map((event) => {
         const lane = laneOf(event);
-        return svg("rect", { class: `mark mark-${LANES[lane].kinds[event.event]}`, x: (x(event.at_ms) - 1.5).toFixed(1), y: lane * 24 + 4, width: 3, height: 16 });
+        return svg("rect", { class: `mark mark-${isBad(event) ? "bad" : LANES[lane].kinds[event.event]}`, x: (x(event.at_ms) - 1.5).toFixed(1), y: lane * 24 + 4, width: 3, height: 16 });
       }));
       slider.min = now.from;
       slider.max = now.until;
