@@ -109,7 +109,7 @@ export function eventList(withPath) {
 }
 
 function events(first) {
-  const list = eventList(false);
+  const list = eventList(first.children.length > 0);
   return {
     node: list.node,
     update(child, now) {
