@@ -13,7 +13,7 @@ pub(crate) use column::ABSENT;
 pub(crate) use past::rewind;
 pub(crate) use sample::{LINK_STATES, STATES};
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use orchestrator_supervise::TreeSnapshot;
 
@@ -169,7 +169,8 @@ impl History {
         }
         let oldest = self.segments.front().map_or(u64::MAX, |segment| segment.number);
         let Self { names, series, name_bytes, .. } = self;
-        for metrics in names.values_mut() {
+        // Children come and go while the program runs.
+        names.retain(|path, metrics| {
             metrics.retain(|metric, name| {
                 let kept = name.segment >= oldest;
                 if !kept {
@@ -178,7 +179,11 @@ impl History {
                 }
                 kept
             });
-        }
+            if metrics.is_empty() {
+                *name_bytes -= path.len() + NAME_BYTES;
+            }
+            !metrics.is_empty()
+        });
     }
 
     fn bytes(&self) -> usize {
@@ -235,7 +240,10 @@ impl History {
             let metrics = names
                 .iter()
                 .filter_map(|(metric, name)| Some((metric.as_str(), segment.value(name.id, tick)?)));
-            values.insert(path, metrics.collect());
+            let metrics: HashMap<_, _> = metrics.collect();
+            if !metrics.is_empty() {
+                values.insert(path, metrics);
+            }
         }
         Some((time, values))
     }

@@ -1,4 +1,4 @@
-//! The tree as it was: the shape of today's tree, which never changes, with the values of a sample. Pure.
+//! The tree as it was: today's tree with the values of a sample. Children that have gone since are missing. Pure.
 
 use std::collections::HashMap;
 
@@ -56,5 +56,6 @@ fn visit(node: &mut NodeSnapshot, values: &Values<'_>, none: &HashMap<&str, i64>
         figure.value = value.copied().unwrap_or(0);
         value.is_some()
     });
+    node.children.retain(|child| values.contains_key(child.path.as_str()));
     node.children.iter_mut().for_each(|child| visit(child, values, none));
 }

@@ -158,6 +158,26 @@ fn the_tree_is_shown_as_it_was() {
 }
 
 #[test]
+fn a_child_is_shown_only_while_it_was_there() {
+    let mut history = History::new(LIMIT_BYTES);
+    history.record(&tree(1, 0, 0));
+    history.record(&tree(3, 1, STEP_MS));
+    let children = |at_ms| {
+        let (found, values) = history.at(at_ms).unwrap();
+        let mut shown = tree(3, 5, 10 * STEP_MS);
+        rewind(&mut shown, found, &values);
+        shown.root.children.len()
+    };
+    assert_eq!([children(0), children(STEP_MS)], [1, 3]);
+    let before = history.usage();
+    for tick in 2..2_000 {
+        history.record(&tree(1, tick, tick * STEP_MS));
+    }
+    assert!(history.usage().series < before.series, "what is gone for an hour is forgotten");
+    assert_eq!(history.names.len(), 2, "and so is its path");
+}
+
+#[test]
 fn a_clock_that_is_set_back_stops_nothing() {
     let mut history = History::new(LIMIT_BYTES);
     history.record(&tree(1, 0, 1_000_000));
