@@ -25,8 +25,6 @@ async fn a_hostile_name_is_shown_as_it_is() {
     command.args(["run", "--config"]).arg(&config);
     let _instance = Instance::spawn(command);
     eventually("the endpoint to answer", || site.cli(&["tree"]).0 == 0);
-    let mut worker = wait_for("the workers' port", || ZmtpPeer::dial(port, "DEALER", NAME).ok());
-    worker.send(&[&[7; 16]]).expect("a ping");
     let reason = json!({ "reason": NAME }).to_string();
     http(
         &site.admin_socket(),
@@ -35,11 +33,16 @@ async fn a_hostile_name_is_shown_as_it_is() {
         &["Content-Type: application/json"],
         &reason,
     );
+    let mut worker = wait_for("the workers' port", || ZmtpPeer::dial(port, "DEALER", NAME).ok());
+    worker.send(&[&[7; 16]]).expect("a ping");
     let browser = Browser::open(&site).await;
     for (page, shown) in [
         ("#/", "[...document.querySelectorAll('.event-text')].some(e => e.textContent.includes(NAME))"),
         ("#/tree", "[...document.querySelectorAll('.label')].some(e => e.textContent === NAME)"),
-        ("#/ingester", "[...document.querySelectorAll('.picture td')].some(e => e.textContent === NAME)"),
+        (
+            "#/ingester",
+            "[...document.querySelectorAll('.picture[aria-label=Workers] td')].some(e => e.textContent === NAME)",
+        ),
         (
             "#/tree/orchestrator/ingester?tab=events",
             "[...document.querySelectorAll('.event-text')].some(e => e.textContent.includes(NAME))",
