@@ -70,7 +70,7 @@ impl Painter {
         }
     }
 
-    /// What an operator should see first: trouble, then the link.
+    /// Trouble, the link, and the names of the state that outlives restarts.
     fn note(&self, node: &NodeSnapshot) -> String {
         let mut notes = Vec::new();
         if node.stuck {
@@ -83,6 +83,9 @@ impl Painter {
         }
         notes.extend(node.last_exit.as_ref().and_then(|exit| self.last_exit(exit)));
         notes.extend(node.note.as_ref().map(|note| self.set_aside(note)));
+        if !node.durable.is_empty() {
+            notes.push(format!("durable: {}", node.durable.join(", ")));
+        }
         notes.join("; ")
     }
 

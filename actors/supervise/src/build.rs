@@ -65,6 +65,7 @@ impl Builder {
             supervisor: supervisor.map(|(strategy, limits)| (strategy.name(), limits)),
             pausable: spec.pausable,
             console: spec.console,
+            durable: spec.durable,
             parent: above.orders.clone().map(|orders| (orders, above.index)),
             children: Mutex::default(),
         };

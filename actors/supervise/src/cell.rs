@@ -10,7 +10,7 @@ use std::{
 use actix::{
     Actor, ActorContext, ActorFuture, AsyncContext, Context, Handler, Message, Supervised,
     dev::{MessageResponse, OneshotSender},
-    fut::ActorFutureExt,
+    fut::{ActorFutureExt, wrap_future},
 };
 
 use crate::{
@@ -19,6 +19,7 @@ use crate::{
     gauge::{MessageStats, Seat},
     guard::guard,
     hand::InHand,
+    refusal::AskError,
 };
 
 /// Messages handled in one go before the arbiter, and with it pause and kill, gets its turn.
@@ -206,6 +207,13 @@ where
                 drop(ticket);
                 answer(value, sender);
             })),
+            Form::Later(pending) => {
+                let forward = move |value: Result<M::Result, AskError>, _: &mut Cell<A>, _: &mut _| {
+                    // Without a value the sender is dropped, by which the asker hears that its message is lost.
+                    let _ = value.map(|value| answer(value, sender));
+                };
+                ctx.spawn(wrap_future::<_, Cell<A>>(pending).map(forward));
+            }
         }
     }
 }

@@ -8,7 +8,11 @@ use actix::{
 };
 use parking_lot::Mutex;
 
-use crate::{Exit, Fault, Vitals, gauge::Gauge};
+use crate::{
+    Exit, Fault, Vitals,
+    gauge::Gauge,
+    reply::{Pending, Reply, reply},
+};
 
 /// An actor of the tree. A restart drops it and makes a fresh one; its mailbox stays.
 pub trait Child: Sized + Unpin + 'static {
@@ -32,18 +36,26 @@ pub trait Handle<M: Message>: Child {
     fn handle(&mut self, message: M, cx: &mut ChildCx<'_, Self>) -> Answer<Self, M::Result>;
 }
 
-/// The answer to a message: now, or after a future during which no other message is handled.
+/// The answer to a message: now, after a future during which no other message is handled, or later.
 pub struct Answer<A: Child, R>(pub(crate) Form<A, R>);
 
 pub(crate) enum Form<A: Child, R> {
     Now(R),
     Atomic(LocalBoxActorFuture<Cell<A>, R>),
+    Later(Pending<R>),
 }
 
 impl<A: Child, R> Answer<A, R> {
     /// Answers at once.
     pub fn now(value: R) -> Self {
         Self(Form::Now(value))
+    }
+
+    /// Answers by the reply, whenever that is; other messages are handled meanwhile. The asker's message is lost if the reply is dropped or the
+    /// incarnation ends before. A graceful stop waits for it only as far as [`Child::drained`] does.
+    pub fn later() -> (Reply<R>, Self) {
+        let (reply, answer) = reply();
+        (reply, Self(Form::Later(answer)))
     }
 }
 

@@ -20,7 +20,7 @@ pub struct Event {
     pub seq: u64,
     /// Wall clock, milliseconds since 1970.
     pub at_ms: u64,
-    /// Tree path of the child, e.g. `orchestrator/queue/watcher`.
+    /// Tree path of the child, e.g. `orchestrator/queue/fetcher_watcher`.
     pub path: String,
     /// What happened.
     #[serde(flatten)]

@@ -10,8 +10,8 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     StartCx,
     gauge::{Gauge, MessageStats, Seat},
-    mailbox::Refused,
     park::block_on,
+    refusal::Refused,
 };
 
 struct Parcel<T> {

@@ -25,6 +25,8 @@ pub(crate) struct Node {
     pub(crate) supervisor: Option<(&'static str, crate::Limits)>,
     pub(crate) pausable: bool,
     pub(crate) console: Option<Recipient<ConsoleRequest>>,
+    /// Names of the state that outlives its restarts.
+    pub(crate) durable: Box<[&'static str]>,
     /// The supervisor above and the position below it; None for the root.
     pub(crate) parent: Option<(mpsc::UnboundedSender<Order>, usize)>,
     /// Paths, in start order.
@@ -50,6 +52,7 @@ impl Node {
             period_ms: self.supervisor.map(|(_, limits)| millis(limits.period)),
             pausable: self.pausable,
             console: self.console.is_some(),
+            durable: self.durable.iter().map(|name| (*name).to_owned()).collect(),
             arbiter: vitals.arbiter_name().map(str::to_owned),
             incarnation: vitals.incarnation(),
             started_ms: vitals.started_ms(),

@@ -76,23 +76,29 @@ pub(crate) enum OrderError {
 pub(crate) struct Order {
     pub(crate) index: usize,
     pub(crate) verb: Verb,
-    reply: oneshot::Sender<Result<(), OrderError>>,
+    /// None: nobody waits for its effect.
+    reply: Option<oneshot::Sender<Result<(), OrderError>>>,
 }
 
 impl Order {
     pub(crate) fn new(index: usize, verb: Verb) -> (Self, oneshot::Receiver<Result<(), OrderError>>) {
         let (reply, answer) = oneshot::channel();
-        (Self { index, verb, reply }, answer)
+        (Self { index, verb, reply: Some(reply) }, answer)
     }
 
-    /// Nobody waits for it any more: it is too late to carry it out.
+    /// An order whose effect nobody waits for.
+    pub(crate) fn unanswered(index: usize, verb: Verb) -> Self {
+        Self { index, verb, reply: None }
+    }
+
+    /// Whoever waited for it does so no more: it is too late to carry it out.
     pub(crate) fn is_stale(&self) -> bool {
-        self.reply.is_closed()
+        self.reply.as_ref().is_some_and(oneshot::Sender::is_closed)
     }
 
     pub(crate) fn answer(self, result: Result<(), OrderError>) {
         // An operator who no longer waits does not need the answer.
-        let _ = self.reply.send(result);
+        let _ = self.reply.map(|reply| reply.send(result));
     }
 }
 

@@ -41,6 +41,10 @@ impl ChildSpec {
             }
         };
         let label = self.label.as_ref().map(|label| format!(" ({label})")).unwrap_or_default();
-        format!("{}{label}  {what}, {}", self.id, self.restart.name())
+        let durable = match &*self.durable {
+            [] => String::new(),
+            names => format!(", durable: {}", names.join(", ")),
+        };
+        format!("{}{label}  {what}, {}{durable}", self.id, self.restart.name())
     }
 }

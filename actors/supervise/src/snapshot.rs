@@ -20,7 +20,7 @@ pub struct TreeSnapshot {
 /// One child.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct NodeSnapshot {
-    /// e.g. `orchestrator/queue/watcher`: the same string in logs, metrics, URLs and the CLI.
+    /// e.g. `orchestrator/queue/fetcher_watcher`: the same string in logs, metrics, URLs and the CLI.
     pub path: String,
     /// Last segment of the path.
     pub id: String,
@@ -44,6 +44,9 @@ pub struct NodeSnapshot {
     pub pausable: bool,
     /// Does it answer operator verbs?
     pub console: bool,
+    /// Names of its state that outlives restarts.
+    #[serde(default)]
+    pub durable: Vec<String>,
     /// Arbiter thread that it runs on.
     pub arbiter: Option<String>,
     /// Number of the incarnation, from 1.

@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc, time::Duration};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::{
-    ChildrenError, Fault, Limits, Restart, StartCx, Strategy,
+    ChildrenError, Durable, Fault, Limits, Restart, StartCx, Strategy,
     body::{Body, BodyCx, actor::ActorBody, task::TaskBody, thread::ThreadBody},
     child::Child,
     console::ConsoleRequest,
@@ -24,6 +24,7 @@ pub struct ChildSpec {
     pub(crate) on_restart: OnRestart,
     pub(crate) pausable: bool,
     pub(crate) console: Option<Recipient<ConsoleRequest>>,
+    pub(crate) durable: Box<[&'static str]>,
 }
 
 /// What a child is.
@@ -208,6 +209,7 @@ impl ChildSpec {
             on_restart: OnRestart::Keep,
             pausable: false,
             console: None,
+            durable: Box::default(),
         }
     }
 
@@ -245,6 +247,12 @@ impl ChildSpec {
     #[must_use]
     pub fn console(self, console: Recipient<ConsoleRequest>) -> Self {
         Self { console: Some(console), ..self }
+    }
+    /// Declares state of the child that outlives its restarts: the tree names it.
+    #[must_use]
+    pub fn durable<T>(self, state: &Durable<T>) -> Self {
+        let durable = self.durable.iter().copied().chain([state.name()]).collect();
+        Self { durable, ..self }
     }
 }
 

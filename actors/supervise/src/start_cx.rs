@@ -17,7 +17,7 @@ pub struct StartCx {
     pub stop: CancellationToken,
     /// Number of this incarnation, from 1.
     pub incarnation: u64,
-    /// The tree, for planned restarts of siblings.
+    /// The tree: [`Tree::request_restart`] has a sibling, or this child, started anew.
     pub tree: Tree,
 }
 

@@ -11,15 +11,16 @@ use std::{
 
 use futures_util::future::join_all;
 use parking_lot::RwLock;
+use tokio::sync::mpsc;
 
 use crate::{
     State, Vitals,
     arbiter::Arbiters,
     console::{ConsoleReply, ConsoleRequest},
     event::{Event, EventKind, EventLog, now_ms},
-    mailbox::AskError,
     node::{Node, millis},
     order::{Order, OrderError, Verb},
+    refusal::AskError,
     snapshot::*,
     text::sanitize,
 };
@@ -210,6 +211,29 @@ impl Tree {
         result.map(|()| Outcome { before, after: node.vitals.state() })
     }
 
+    /// Asks the supervisor above `path` to restart that child, with those that its strategy takes along, and returns at once: a child's
+    /// way to have a sibling, or itself, started anew. It costs no restart budget. What has to follow the restart is up to a message
+    /// from the new incarnation.
+    ///
+    /// # Errors
+    /// The path is unknown, or its supervisor does not run.
+    pub fn request_restart(&self, path: &str, origin: &Origin) -> Result<(), CommandError> {
+        let Some(path) = self.resolve(path) else {
+            return Err(CommandError::NotFound(path.to_owned()));
+        };
+        let Some(node) = self.find(&path) else { return Err(CommandError::NotFound(path)) };
+        let mut record =
+            Record { vitals: &node.vitals, verb: Verb::Restart, origin, outcome: GIVEN.to_owned() };
+        let given = self.supervisor_of(&path, &node).and_then(|(supervisor, index)| {
+            let stopping = |_| CommandError::Illegal(format!("the supervisor of `{path}` is stopping"));
+            supervisor.send(Order::unanswered(index, Verb::Restart)).map_err(stopping)
+        });
+        if let Err(error) = &given {
+            record.outcome = error.to_string();
+        }
+        given
+    }
+
     async fn order(&self, path: &str, node: &Node, verb: Verb) -> Result<(), CommandError> {
         let illegal = |text: String| Err(CommandError::Illegal(text));
         let wants_pause = matches!(verb, Verb::Pause | Verb::Resume);
@@ -246,17 +270,9 @@ impl Tree {
     }
 
     async fn give(&self, path: &str, node: &Node, verb: Verb) -> Result<(), CommandError> {
-        let Some((supervisor, index)) = &node.parent else {
-            let text = "the root cannot be commanded: stop the process, or name a child";
-            return Err(CommandError::Illegal(text.to_owned()));
-        };
+        let (supervisor, index) = self.supervisor_of(path, node)?;
         let illegal = |text: String| Err(CommandError::Illegal(text));
-        let above = path.rsplit_once('/').map_or(path, |(above, _)| above);
-        let above_state = self.find(above).map(|above| above.vitals.state());
-        if matches!(above_state, Some(State::Stopped | State::BackingOff)) {
-            return illegal(format!("the supervisor of `{path}` does not run: start `{above}` first"));
-        }
-        let (order, answer) = Order::new(*index, verb);
+        let (order, answer) = Order::new(index, verb);
         // A send error means that the supervisor is gone for good; the answer's error says so below.
         let _ = supervisor.send(order);
         match tokio::time::timeout(COMMAND_TIMEOUT, answer).await {
@@ -279,6 +295,25 @@ impl Tree {
             }
             Err(_elapsed) => Err(CommandError::TimedOut(path.to_owned())),
         }
+    }
+
+    /// The supervisor of the child at `path`, and the child's position below it.
+    fn supervisor_of<'a>(
+        &self,
+        path: &str,
+        node: &'a Node,
+    ) -> Result<(&'a mpsc::UnboundedSender<Order>, usize), CommandError> {
+        let Some((supervisor, index)) = &node.parent else {
+            let text = "the root cannot be commanded: stop the process, or name a child";
+            return Err(CommandError::Illegal(text.to_owned()));
+        };
+        let above = path.rsplit_once('/').map_or(path, |(above, _)| above);
+        let above_state = self.find(above).map(|above| above.vitals.state());
+        if matches!(above_state, Some(State::Stopped | State::BackingOff)) {
+            let text = format!("the supervisor of `{path}` does not run: start `{above}` first");
+            return Err(CommandError::Illegal(text));
+        }
+        Ok((supervisor, *index))
     }
 
     fn pausable_below(&self, path: &str) -> Vec<String> {
@@ -319,6 +354,8 @@ fn snapshot(nodes: &Nodes, path: String) -> Option<NodeSnapshot> {
 
 /// Outcome of a command whose asker did not stay until its effect showed: an endpoint that restarts itself.
 const UNSEEN: &str = "given, effect not seen";
+/// Outcome of a request whose effect nobody waits for.
+const GIVEN: &str = "given";
 
 /// Puts a command into log and events when it is over, also where its asker is dropped before that.
 struct Record<'a> {

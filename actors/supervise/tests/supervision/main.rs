@@ -13,6 +13,7 @@ mod panics;
 mod pausing;
 mod probe;
 mod random_tree;
+mod requests;
 mod steering;
 mod stopping;
 mod storms;

@@ -192,7 +192,7 @@ fn a_sibling_restarts_a_group() {
         async move {
             while asked.lock().await.recv().await.is_some() {
                 let origin = Origin { by: cx.vitals.path().to_owned(), reason: "new mapping".to_owned() };
-                cx.tree.command("group", Verb::Restart, &origin).await.unwrap();
+                cx.tree.request_restart("group", &origin).unwrap();
             }
             Ok(())
         }

@@ -1,0 +1,144 @@
+//! What a child asks of its supervisor, answers later, and keeps over its restarts.
+
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use crate::probe::*;
+use orchestrator_supervise::{
+    Answer, AskError, ChildSpec, Durable, EventKind, Factory, Reply, Strategy, SupervisorSpec, Tree, Verb,
+    mailbox,
+    testing::{TestTree, eventually},
+};
+
+fn spec() -> SupervisorSpec {
+    // A restart that counted would end the tree.
+    SupervisorSpec::new(Strategy::RestForOne).limits(limits(0, Duration::from_secs(60)))
+}
+
+/// Has the probe ask for the restart of `path` from its handler, and note that it has gone on.
+fn asks_for(path: &'static str, tree: &Tree) -> Do {
+    let tree = tree.clone();
+    Do(Box::new(move |probe, _| {
+        tree.request_restart(path, &origin()).unwrap();
+        probe.note("goes on");
+        Answer::done()
+    }))
+}
+
+#[test]
+fn a_request_for_a_siblings_restart_returns_at_once_and_costs_nothing() {
+    let journal = Journal::default();
+    let (asker, asking) = noting("asker", &journal);
+    let group = SupervisorSpec::new(Strategy::OneForAll)
+        .limits(limits(0, Duration::from_secs(60)))
+        .child(noting("work", &journal).1)
+        .child(noting("assign", &journal).1);
+    TestTree::run(spec().child(asking).child(ChildSpec::supervisor("group", group)), async |tree| {
+        journal.clear();
+        asker.ask(asks_for("group", &tree), LONG).await.unwrap();
+        until_incarnation(&tree, "group/assign", 2).await;
+        let mut lines = journal.lines();
+        lines.retain(|line| !line.ends_with("dropped"));
+        let expected = ["asker goes on", "assign stopped", "work stopped", "work started", "assign started"];
+        assert_eq!(lines, expected);
+        assert_eq!(tree.node("asker").unwrap().incarnation, 1);
+        let noted = events(&tree, "test/group").into_iter().find_map(|event| match event {
+            EventKind::Commanded { verb, outcome, .. } => Some((verb, outcome)),
+            _ => None,
+        });
+        assert_eq!(noted, Some(("restart".to_owned(), "given".to_owned())));
+    });
+}
+
+#[test]
+fn a_child_that_asks_for_its_own_restart_ends_its_handler_first() {
+    let journal = Journal::default();
+    let (asker, asking) = noting("asker", &journal);
+    TestTree::run(spec().child(asking).child(noting("behind", &journal).1), async |tree| {
+        asker.ask(asks_for("asker", &tree), LONG).await.unwrap();
+        until_incarnation(&tree, "behind", 2).await;
+        assert_eq!(tree.node("asker").unwrap().incarnation, 2);
+    });
+}
+
+#[test]
+fn a_request_that_cannot_be_given_is_refused() {
+    let group = SupervisorSpec::new(Strategy::OneForAll).child(noting("work", &Journal::default()).1);
+    TestTree::run(spec().child(ChildSpec::supervisor("group", group)), async |tree| {
+        let refusal = |path: &str| tree.request_restart(path, &origin()).unwrap_err().to_string();
+        assert!(refusal("nobody").contains("there is no child `nobody`"));
+        assert!(refusal("test").contains("the root cannot be commanded"));
+        command(&tree, "group", Verb::Stop).await;
+        assert!(refusal("group/work").contains("start `test/group` first"));
+        tree.request_restart("group", &origin()).unwrap();
+        until_incarnation(&tree, "group", 2).await;
+    });
+}
+
+type Kept = Arc<Mutex<Vec<Reply<()>>>>;
+
+/// A message that is answered when the reply in `kept` is.
+fn answered_later(kept: &Kept) -> Do {
+    let kept = kept.clone();
+    Do(Box::new(move |_, _| {
+        let (reply, answer) = Answer::later();
+        kept.lock().unwrap().push(reply);
+        answer
+    }))
+}
+
+#[test]
+fn an_answer_that_comes_later_keeps_no_other_message_waiting() {
+    let (mailbox, child) = noting("a", &Journal::default());
+    TestTree::run(SupervisorSpec::new(Strategy::OneForOne).child(child), async |tree| {
+        let kept = Kept::default();
+        let others = async {
+            eventually("it is in hand", || kept.lock().unwrap().len() == 1).await;
+            assert_eq!(ping(&mailbox, 1).await, Ok(1));
+            assert!(tree.node("a").unwrap().in_hand.is_none());
+            kept.lock().unwrap().remove(0).send(()).unwrap();
+        };
+        assert_eq!(tokio::join!(mailbox.ask(answered_later(&kept), LONG), others).0, Ok(()));
+
+        let dropped = async {
+            eventually("it is in hand", || kept.lock().unwrap().len() == 1).await;
+            kept.lock().unwrap().clear();
+        };
+        let lost = tokio::join!(mailbox.ask(answered_later(&kept), LONG), dropped).0;
+        assert_eq!(lost, Err(AskError::Lost), "nobody can answer any more");
+
+        let restarted = async {
+            eventually("it is in hand", || kept.lock().unwrap().len() == 1).await;
+            command(&tree, "a", Verb::Restart).await;
+        };
+        let lost = tokio::join!(mailbox.ask(answered_later(&kept), LONG), restarted).0;
+        assert_eq!(lost, Err(AskError::Lost), "the incarnation that would answer is gone");
+        assert!(kept.lock().unwrap().remove(0).send(()).is_err());
+    });
+}
+
+#[test]
+fn durable_state_outlives_panics_and_restarts_and_is_named_in_the_tree() {
+    let count = Durable::new("count", 0);
+    let view = count.view();
+    let (mailbox, slot) = mailbox::<Probe>(4);
+    let habits = Habits::default();
+    let counted = count.clone();
+    let make = Factory::actor(slot, move |_| {
+        counted.update(|count| *count += 1);
+        Ok(Probe { name: "a".to_owned(), habits: habits.clone() })
+    });
+    let spec = SupervisorSpec::new(Strategy::OneForOne)
+        .limits(lenient())
+        .child(ChildSpec::worker("a", make).durable(&count));
+    assert!(spec.outline("test").contains("a  actor, permanent, durable: count"));
+    TestTree::run(spec, async |tree| {
+        assert_eq!(mailbox.ask(boom(), LONG).await, Err(AskError::Lost));
+        until_incarnation(&tree, "a", 2).await;
+        command(&tree, "a", Verb::Restart).await;
+        assert_eq!((view.get(), count.get()), (3, 3));
+        assert_eq!(tree.node("a").unwrap().durable, ["count"]);
+    });
+}
