@@ -81,7 +81,7 @@ const OUR_EDGE_CALLS: &[&str] = &[
     "mongodb::endpoint",
     "mongodb::names_password",
     "redis::factory",
-    "redis::log_factory",
+    "redis::log_child",
     "redis::{self, Place, Position}",
 ];
 

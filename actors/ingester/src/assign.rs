@@ -1,18 +1,24 @@
-//! The actor Assign: reads which workers the events of a mapping go to, and hands my part of it on. A new mapping is a new
-//! incarnation.
+//! The actor Assign: finds in the entries of a mapping's `assigned` stream which workers the events go to, and hands the part of this ingester
+//! on to Work. A new mapping is a new incarnation.
 
-use std::sync::Arc;
+use std::time::Duration;
 
-use orchestrator_supervise::{Child, ChildCx, Outbox, Vitals, metrics};
+use orchestrator_supervise::{
+    Answer, AskError, Child, ChildCx, DurableView, Fault, Handle, Recipient, Vitals, metrics,
+};
 
 use crate::{
     assignment::{Assignment, Reader},
     edge::redis::{Place, follow_assigned},
-    scan::Scan,
+    mapping::Mappings,
+    messages::{EntriesRead, EventsAssigned, InvalidEntry},
+    stream_queue::StreamQueues,
 };
 
 /// Events handed on at once.
 const CHUNK: usize = 1_024;
+/// How long Work may take to have room for more events: as long as their frames take to come.
+const ROOM: Duration = Duration::MAX;
 
 metrics! {
     /// Metrics of the assignments.
@@ -26,46 +32,72 @@ metrics! {
 
 /// Reads assignments.
 pub(crate) struct Assign {
-    scan: Arc<Scan>,
+    streams: StreamQueues,
+    mappings: DurableView<Mappings>,
     redis: Place,
-    work: Outbox<Vec<Assignment>>,
+    work: Recipient<EventsAssigned>,
+    /// None: nothing of the mapping is assigned to this ingester.
+    reader: Option<Reader>,
     metrics: AssignMetrics,
 }
 
 impl Assign {
-    pub(crate) fn new(scan: Arc<Scan>, redis: Place, work: Outbox<Vec<Assignment>>, vitals: &Vitals) -> Self {
-        Self { scan, redis, work, metrics: AssignMetrics::register(vitals) }
+    pub(crate) fn new(
+        streams: StreamQueues,
+        mappings: DurableView<Mappings>,
+        redis: Place,
+        work: Recipient<EventsAssigned>,
+        vitals: &Vitals,
+    ) -> Self {
+        Self { streams, mappings, redis, work, reader: None, metrics: AssignMetrics::register(vitals) }
     }
 }
 
 impl Child for Assign {
     fn started(&mut self, cx: &mut ChildCx<'_, Self>) {
-        let mapping = self.scan.mapping();
+        let mapping = self.mappings.get().current;
         let link = cx.vitals().link("redis", self.redis.endpoint());
         let Some(uuid) = mapping.uuid.filter(|_| !mapping.active.is_empty()) else { return link.idle() };
-        let streams = mapping.active.iter().map(|stream| self.scan.streams[*stream].name.clone()).collect();
-        let mut reader = Reader::new(streams);
-        let (redis, work) = (self.redis.clone(), self.work.clone());
-        let (assigned, invalid, vitals) =
-            (self.metrics.assigned.clone(), self.metrics.invalid.clone(), cx.vitals().clone());
-        let reading = async move {
-            let take = async |entry: &[u8]| {
-                let events = reader.read(entry)?;
-                assigned.add(events.len() as u64);
-                hand_on(events, &work).await;
-                Ok::<_, serde_json::Error>(())
-            };
-            follow_assigned(&redis, uuid, link, (vitals, invalid), take).await;
-        };
-        cx.spawn(reading, |_, (), _| {});
+        let streams = mapping.active.iter().map(|stream| self.streams[*stream].name.clone()).collect();
+        self.reader = Some(Reader::new(streams));
+        let (redis, myself) = (self.redis.clone(), cx.mailbox().recipient());
+        let skipped = (cx.vitals().clone(), self.metrics.invalid.clone());
+        cx.spawn(async move { follow_assigned(&redis, uuid, link, skipped, &myself).await }, |_, (), _| {});
     }
 }
 
-/// Waits where the one who takes them is behind: so what waits is bounded.
-async fn hand_on(events: Vec<Assignment>, work: &Outbox<Vec<Assignment>>) {
+impl Handle<EntriesRead> for Assign {
+    fn handle(
+        &mut self,
+        EntriesRead(entries): EntriesRead,
+        cx: &mut ChildCx<'_, Self>,
+    ) -> Answer<Self, Vec<InvalidEntry>> {
+        let Some(reader) = &mut self.reader else { return Answer::now(Vec::new()) };
+        let (mut events, mut invalid) = (Vec::new(), Vec::new());
+        for (at, entry) in entries.into_iter().enumerate() {
+            match reader.read(&entry) {
+                Ok(read) if events.is_empty() => events = read,
+                Ok(read) => events.extend(read),
+                Err(error) => invalid.push(InvalidEntry { at, entry, error }),
+            }
+        }
+        self.metrics.assigned.add(events.len() as u64);
+        let (reply, answer) = Answer::later();
+        cx.spawn(hand_on(events, self.work.clone()), |_, handed_on, cx| match handed_on {
+            Ok(()) => _ = reply.send(invalid),
+            // Work has ended, and Assign is started again with it.
+            Err(AskError::Lost) => {}
+            Err(error) => cx.fail(Fault::from_error(&error)),
+        });
+        answer
+    }
+}
+
+/// Waits where Work is behind: so what waits is bounded.
+async fn hand_on(events: Vec<Assignment>, work: Recipient<EventsAssigned>) -> Result<(), AskError> {
     let mut events = events.into_iter();
     while events.len() > 0 {
-        // Refused only when the process ends.
-        let _ = work.send(events.by_ref().take(CHUNK).collect()).await;
+        work.ask(EventsAssigned(events.by_ref().take(CHUNK).collect()), ROOM).await?;
     }
+    Ok(())
 }

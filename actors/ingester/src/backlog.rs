@@ -18,9 +18,8 @@ const ITEM_BYTES: usize = 128;
 #[derive(Debug)]
 pub struct Backlog {
     bytes_max: usize,
+    /// A lock, not a message for each batch: see [`ItemsIngested`](crate::messages::ItemsIngested) for what that would cost.
     waiting: Mutex<Waiting>,
-    /// An item came where none was.
-    filled: Notify,
     /// Items were taken.
     taken: Notify,
 }
@@ -29,19 +28,22 @@ pub struct Backlog {
 struct Waiting {
     items: VecDeque<(Item, Instant)>,
     bytes: usize,
+    /// Somebody found nothing to take, and waits.
+    wanted: bool,
 }
 
 impl Backlog {
     /// Holds `bytes_max`; a single larger item is held alone.
     pub fn new(bytes_max: usize) -> Self {
-        Self { bytes_max, waiting: Mutex::default(), filled: Notify::new(), taken: Notify::new() }
+        Self { bytes_max, waiting: Mutex::default(), taken: Notify::new() }
     }
 
-    /// Adds the first of `items`, as many as there is room for; the others are left there.
-    pub fn offer(&self, items: &mut VecDeque<Item>) {
+    /// Adds the first of `items`, as many as there is room for; the others are left there. True if the one who takes them waits, and is to be
+    /// told.
+    #[must_use = "the one who takes them waits for ever if it is not told"]
+    pub fn offer(&self, items: &mut VecDeque<Item>) -> bool {
         let now = Instant::now();
         let mut waiting = self.waiting.lock();
-        let none = waiting.items.is_empty();
         while let Some(item) = items.front() {
             let cost = cost(item);
             if !waiting.items.is_empty() && waiting.bytes + cost > self.bytes_max {
@@ -52,18 +54,16 @@ impl Backlog {
                 waiting.items.push_back((item, now));
             }
         }
-        let filled = none && !waiting.items.is_empty();
-        drop(waiting);
-        if filled {
-            self.filled.notify_one();
-        }
+        !waiting.items.is_empty() && std::mem::take(&mut waiting.wanted)
     }
 
-    /// Adds all `items`, each once there is room for it.
-    pub async fn push(&self, items: &mut VecDeque<Item>) {
+    /// Adds all `items`, each once there is room for it; `tell` tells the one who takes them and waits.
+    pub async fn push(&self, items: &mut VecDeque<Item>, tell: impl Fn()) {
         loop {
             let taken = self.taken.notified();
-            self.offer(items);
+            if self.offer(items) {
+                tell();
+            }
             if items.is_empty() {
                 return;
             }
@@ -71,7 +71,8 @@ impl Backlog {
         }
     }
 
-    /// Moves items to the end of `into`: up to `many`, and no more once they have `bytes`. Without waiting.
+    /// Moves items to the end of `into`: up to `many`, and no more once they have `bytes`. Without waiting: where there is none, the next one that
+    /// comes is told of.
     pub fn take(&self, into: &mut VecDeque<Item>, many: usize, bytes: usize) {
         let mut waiting = self.waiting.lock();
         let mut moved = 0;
@@ -84,20 +85,10 @@ impl Backlog {
             }
         }
         waiting.bytes -= moved;
+        waiting.wanted = moved == 0;
         drop(waiting);
         if moved > 0 {
             self.taken.notify_one();
-        }
-    }
-
-    /// Waits until an item waits. For one that takes.
-    pub async fn filled(&self) {
-        loop {
-            let filled = self.filled.notified();
-            if self.items() > 0 {
-                return;
-            }
-            filled.await;
         }
     }
 
@@ -139,11 +130,11 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_pushed_is_taken_in_order_and_never_more_than_the_bound_waits() {
-        let backlog = Backlog::new(4_096);
+        let (backlog, told) = (Backlog::new(4_096), Notify::new());
         let push = async {
             for n in 0..200 {
                 let mut batch = (0..n % 9 + 1).map(|at| item(n * 10 + at, 500)).collect();
-                backlog.push(&mut batch).await;
+                backlog.push(&mut batch, || told.notify_one()).await;
                 assert!(backlog.bytes() <= 4_096);
             }
         };
@@ -152,8 +143,10 @@ mod tests {
             for n in 0..200 {
                 for at in 0..n % 9 + 1 {
                     while taken.is_empty() {
-                        backlog.filled().await;
                         backlog.take(&mut taken, 3, 1_000);
+                        if taken.is_empty() {
+                            told.notified().await;
+                        }
                         assert!(taken.len() <= 2, "two have reached the bytes");
                     }
                     assert_eq!(taken.pop_front().and_then(|item| item.number), Some(n * 10 + at));
@@ -168,12 +161,13 @@ mod tests {
     async fn a_large_item_is_held_alone() {
         let backlog = Backlog::new(10);
         let mut items = VecDeque::from([item(1, 1_000), item(2, 1)]);
-        backlog.offer(&mut items);
+        assert!(!backlog.offer(&mut items), "nobody waits");
         assert_eq!(items.len(), 1);
         assert!(backlog.oldest().is_some());
         backlog.clear();
         assert_eq!((backlog.bytes(), backlog.oldest()), (0, None));
-        backlog.offer(&mut items);
+        backlog.take(&mut VecDeque::new(), 1, 1);
+        assert!(backlog.offer(&mut items), "somebody waits");
         assert!(items.is_empty());
     }
 }

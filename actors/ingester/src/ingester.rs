@@ -1,24 +1,30 @@
-//! The actor Ingester: follows the controller, holds parameters, orders the planned restart at a new mapping, answers `finished`,
+//! The actor Ingester: follows the controller, holds parameters, asks for the planned restart at a new mapping, answers `finished`,
 //! and lets itself be known (CONTRACT ID01, IO01 to IO07, IO12).
 
+mod handles;
+mod handling;
+mod stage;
 mod steps;
 
 use std::{
+    collections::VecDeque,
     sync::Arc,
     time::{Duration, Instant},
 };
 
 use orchestrator_supervise::{
-    Answer, Child, ChildCx, ConsoleError, ConsoleReply, ConsoleRequest, Fault, Handle, StartCx, StopToken,
-    metrics, sanitize,
+    Answer, Child, ChildCx, ConsoleError, ConsoleReply, ConsoleRequest, Handle, StartCx, metrics, sanitize,
 };
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-pub(crate) use self::steps::House;
-use self::steps::Ledger;
+pub(crate) use self::handles::Handles;
+use self::{
+    stage::{Batch, Stage},
+    steps::ControllerState,
+};
 use crate::{
-    messages::{RedisAction, RedisCommand, UpdatesArrived, WorkersSeen},
+    messages::{RedisAction, RedisCommand, ScanStarted, SourceReady, UpdatesArrived, WorkersSeen},
     presence::{BuildMeta, DRANSPOSE_VERSION, Presence, Rate},
     roster::Roster,
 };
@@ -49,50 +55,53 @@ metrics! {
 /// The actor.
 pub(crate) struct Ingester {
     identity: Arc<Identity>,
-    house: House,
-    stop: StopToken,
-    /// Taken while updates are handled.
-    ledger: Ledger,
+    handles: Handles,
+    /// As of the last request to Redis that was answered.
+    controller: ControllerState,
+    /// The mapping that everything is ready for.
+    mapping: Option<Uuid>,
+    /// Updates that are not handled yet.
+    batches: VecDeque<Batch>,
+    stage: Stage,
     workers: Roster,
     rate: Rate,
     /// The key has been written by this process.
     published: bool,
-    fetching: bool,
     metrics: IngesterMetrics,
 }
 
 impl Ingester {
-    pub(crate) fn new(identity: Arc<Identity>, house: House, cx: &StartCx) -> Self {
-        let ledger = Ledger::resumed(&house.scan);
+    pub(crate) fn new(identity: Arc<Identity>, handles: Handles, cx: &StartCx) -> Self {
+        let controller = ControllerState::resumed(handles.mappings.get());
         Self {
             identity,
-            house,
-            stop: cx.stop.clone(),
-            ledger,
+            handles,
+            mapping: controller.mapping(),
+            controller,
+            batches: VecDeque::new(),
+            stage: Stage::Idle,
             workers: Roster::default(),
             rate: Rate::default(),
             published: false,
-            fetching: false,
             metrics: IngesterMetrics::register(&cx.vitals),
         }
     }
 
     fn presence(&mut self) -> Vec<u8> {
-        let scan = &self.house.scan;
-        let events = scan.events();
+        let (events, figures) = self.handles.figures();
         let presence = Presence {
             service_uuid: self.identity.service_uuid,
-            mapping_uuid: self.ledger.published_mapping(),
+            mapping_uuid: self.mapping,
             dranspose_version: DRANSPOSE_VERSION,
             mapreduce_version: self.identity.build.as_ref(),
-            parameters_hash: self.ledger.parameters.hash(),
+            parameters_hash: self.controller.parameters.hash(),
             processed_events: events,
             event_rate: self.rate.update(Instant::now(), events),
             name: &self.identity.name,
             url: &self.identity.url,
             connected_workers: self.workers.workers(),
-            streams: scan.streams.iter().map(|stream| stream.name.clone()).collect(),
-            orchestrator: self.house.figures(),
+            streams: self.handles.streams.iter().map(|stream| stream.name.clone()).collect(),
+            orchestrator: figures,
         };
         // Strings, numbers and uuids cannot fail to be written.
         serde_json::to_vec(&presence).unwrap_or_default()
@@ -101,7 +110,7 @@ impl Ingester {
     /// Publishes at once. What Redis does not take now, it gets with the next heartbeat.
     fn publish(&mut self, cx: &mut ChildCx<'_, Self>) {
         let action = RedisAction::Publish(self.presence());
-        let Ok(answer) = self.house.redis.request(|reply| RedisCommand { action, reply }) else { return };
+        let Ok(answer) = self.handles.redis.request(|reply| RedisCommand { action, reply }) else { return };
         cx.spawn(answer, |ingester, answer, cx| {
             let Ok(Ok(before)) = answer else { return };
             let ours = format!(r#"{{"service_uuid":"{}""#, ingester.identity.service_uuid);
@@ -119,18 +128,16 @@ impl Ingester {
 
     /// Parameters that were not there when they were asked for are asked for again.
     fn fetch_missing(&mut self, cx: &mut ChildCx<'_, Self>) {
-        if self.fetching || !self.ledger.is_behind() {
+        if self.stage != Stage::Idle || !self.controller.is_behind() {
             return;
         }
-        self.fetching = true;
-        let (house, ledger) = (self.house.clone(), self.ledger.clone());
-        cx.spawn(async move { ledger.caught_up(&house).await }, |ingester, ledger, cx| {
-            ingester.fetching = false;
-            // Updates that came meanwhile know better.
-            if ingester.ledger.wants_the_same_as(&ledger) {
-                ingester.ledger.adopt(ledger);
-                ingester.publish(cx);
-            }
+        self.stage = Stage::Redis;
+        let (handles, controller) = (self.handles.clone(), self.controller.clone());
+        cx.spawn(async move { controller.caught_up(&handles).await }, |ingester, controller, cx| {
+            ingester.controller = controller;
+            ingester.stage = Stage::Idle;
+            ingester.publish(cx);
+            ingester.proceed(cx);
         });
     }
 
@@ -140,7 +147,7 @@ impl Ingester {
         for worker in presence["connected_workers"].as_object_mut().into_iter().flatten() {
             worker.1["name"] = worker.1["name"].as_str().map(sanitize).into();
         }
-        json!({ "presence": presence, "behind": self.ledger.is_behind(), "workers": self.house.peers() })
+        json!({ "presence": presence, "behind": self.controller.is_behind(), "workers": self.handles.peers() })
     }
 }
 
@@ -155,30 +162,29 @@ impl Child for Ingester {
 }
 
 impl Handle<UpdatesArrived> for Ingester {
-    fn handle(&mut self, updates: UpdatesArrived, cx: &mut ChildCx<'_, Self>) -> Answer<Self, bool> {
-        let (house, ledger, stop) = (self.house.clone(), self.ledger.clone(), self.stop.clone());
-        let handling = async move {
-            let mut ledger = ledger;
-            for update in &updates.0 {
-                ledger.take(update, &house).await?;
-            }
-            Ok::<Ledger, Fault>(ledger)
-        };
-        // Who is stopped while the scan is, too, would wait for it in vain.
-        let handling = async move { stop.run_until_cancelled(handling).await };
-        cx.atomically(handling, |ingester, outcome, cx| match outcome {
-            Some(Ok(ledger)) => {
-                ingester.metrics.mappings.add(ledger.mappings_begun() - ingester.ledger.mappings_begun());
-                ingester.ledger = ledger;
-                ingester.publish(cx);
-                true
-            }
-            Some(Err(fault)) => {
-                cx.fail(fault);
-                false
-            }
-            None => false,
-        })
+    fn handle(
+        &mut self,
+        UpdatesArrived(updates): UpdatesArrived,
+        cx: &mut ChildCx<'_, Self>,
+    ) -> Answer<Self, bool> {
+        let (reply, answer) = Answer::later();
+        self.batches.push_back(Batch::new(updates, reply));
+        self.proceed(cx);
+        answer
+    }
+}
+
+impl Handle<ScanStarted> for Ingester {
+    fn handle(&mut self, started: ScanStarted, cx: &mut ChildCx<'_, Self>) -> Answer<Self, ()> {
+        self.scan_started(started, cx);
+        Answer::done()
+    }
+}
+
+impl Handle<SourceReady> for Ingester {
+    fn handle(&mut self, ready: SourceReady, cx: &mut ChildCx<'_, Self>) -> Answer<Self, ()> {
+        self.source_ready(ready, cx);
+        Answer::done()
     }
 }
 

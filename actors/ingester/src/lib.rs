@@ -4,7 +4,7 @@
 //! [`child_spec`] gives its tree; a protocol of your own is a [`source::Source`] in the [`source::Registry`] that
 //! [`child_spec_with`] takes. `CONTRACT.md` beside this crate has its rules by number.
 //!
-//! Pure rules: [`updates`], [`parameters`], [`assignment`], [`alignment`], [`header`], [`roster`], [`presence`], [`protocol`],
+//! Pure rules: [`updates`], [`parameters`], [`mapping`], [`assignment`], [`alignment`], [`header`], [`roster`], [`presence`], [`protocol`],
 //! [`trouble`], [`zmtp`]. Actors: `ingester`, `accept`, `assign`, `work`. Everything that talks to the outside is under [`edge`].
 
 mod accept;
@@ -20,14 +20,15 @@ mod error;
 pub mod header;
 mod ingester;
 pub mod item;
+pub mod mapping;
 pub mod messages;
 pub mod parameters;
 pub mod presence;
 pub mod protocol;
 pub mod roster;
-pub mod scan;
 pub mod source;
 mod stream;
+pub mod stream_queue;
 mod subsystem;
 pub mod trouble;
 pub mod updates;
@@ -37,8 +38,8 @@ pub mod zmtp;
 use std::{path::Path, sync::Arc, time::Duration};
 
 use orchestrator_supervise::{
-    ChildSpec, Factory, Limits, OnRestart, Placement, Shutdown, StartCx, Strategy, SupervisorSpec, inbox,
-    mailbox,
+    ChildSpec, Durable, Factory, InboxSlot, Limits, Mailbox, OnRestart, Outbox, Placement, Shutdown, Slot,
+    StartCx, Strategy, SupervisorSpec, inbox, mailbox,
 };
 use uuid::Uuid;
 
@@ -54,20 +55,22 @@ use crate::{
         egress::{self, Egress, EgressLimits},
         redis::{self, Place, Position},
     },
-    ingester::{House, Identity, Ingester},
+    ingester::{Handles, Identity, Ingester},
+    mapping::Mappings,
+    messages::{MappingFinished, RedisCommand},
     presence::BuildMeta,
-    scan::Scan,
-    source::{Registry, Supply},
+    source::{MakeSource, Registry, Supply},
     stream::StreamSpec,
+    stream_queue::{StreamQueue, StreamQueues},
     work::{Tools, Work},
 };
 
-/// Pings and looks that may wait for the actors.
+/// Messages that may wait for an actor: more than there are workers' pings, or streams.
 const NOTICES: usize = 1_024;
 /// Commands that may wait for Redis.
 const COMMANDS: usize = 256;
-/// Chunks of assignments that may wait.
-const CHUNKS: usize = 64;
+/// Ends of mappings that may wait for a stream's child, which takes them at once.
+const ENDS: usize = 4;
 /// Events that may wait for the dump; their bytes are bounded besides.
 const DUMPED: usize = 65_536;
 /// How long a part of a scan may take to stop: nothing in it is worth waiting for.
@@ -121,7 +124,7 @@ fn branch(config: &IngesterConfig, registry: &Registry) -> Result<SupervisorSpec
     let name: Arc<str> = config.name().into();
     let service_uuid = Uuid::new_v4();
     let place = Place::new(&config.redis()?, &name, service_uuid)?;
-    let Streams { scan, specs: streams, companions } = streams(config, registry)?;
+    let Streams { queues, makes, companions } = streams(config, registry)?;
     let egress = Egress::new(EgressLimits {
         bytes_per_peer: usize::try_from(config.egress_bytes_per_peer).unwrap_or(usize::MAX),
         spill_bytes: config.spill_bytes,
@@ -132,110 +135,174 @@ fn branch(config: &IngesterConfig, registry: &Registry) -> Result<SupervisorSpec
     let dump = Dump::new(dump_outbox);
     let (commands, commands_slot) = inbox(COMMANDS);
     let (ingester, ingester_slot) = mailbox::<Ingester>(NOTICES);
-    let (_, accept_slot) = mailbox::<Accept>(1);
-    let (pings, pings_slot) = inbox(NOTICES);
-    let identity = Arc::new(Identity {
-        name: name.clone(),
-        url: config.url(),
-        service_uuid,
-        build: build_meta(&config.build_meta_file),
-    });
-    let redis =
-        redis::factory(place.clone(), commands_slot, ingester.recipient(), Arc::new(Position::default()));
-    let workers = egress::factory(config.address()?, egress.clone(), pings);
-    let (shared, dump_path) = (scan.clone(), config.dump_path.clone());
-    let (dump_outbox, sending) = (dump.outbox().clone(), egress.clone());
-    let following = Factory::actor(ingester_slot, move |cx: &StartCx| {
-        let house = House {
-            scan: shared.clone(),
-            redis: commands.clone(),
-            dump: dump_outbox.clone(),
-            egress: sending.clone(),
-            dump_path: dump_path.clone(),
-            name: name.clone(),
-            tree: cx.tree.clone(),
-            scan_path: sibling(cx.vitals.path(), "scan"),
-        };
-        Ok(Ingester::new(identity.clone(), house, cx))
-    });
+    let (accept, accept_slot) = mailbox::<Accept>(NOTICES);
+    let (work, work_slot) = mailbox::<Work>(NOTICES);
+    let (ends, ends_slots): (Vec<_>, Vec<_>) = queues.iter().map(|_| inbox(ENDS)).unzip();
+    let mappings = Durable::new("mappings", Mappings::default());
+    let position = Position::default();
+    let redis = redis::factory(place.clone(), commands_slot, ingester.recipient(), position.clone());
+    let workers = egress::factory(config.address()?, egress.clone(), accept.recipient());
+    let following = Following {
+        config: config.clone(),
+        identity: Arc::new(Identity {
+            name,
+            url: config.url(),
+            service_uuid,
+            build: build_meta(&config.build_meta_file),
+        }),
+        queues: queues.clone(),
+        mappings: mappings.clone(),
+        work: work.clone(),
+        ends: ends.into(),
+        commands,
+        dump: dump.clone(),
+        egress: egress.clone(),
+    };
     let seen = ingester.recipient();
-    let pings = pings_slot.clone();
-    let accepting =
-        Factory::actor(accept_slot, move |cx| Ok(Accept::new(pings.clone(), seen.clone(), &cx.vitals)))
-            .with_inbox("pings", &pings_slot);
-    let tools = Tools { scan, egress: egress.clone(), dump: dump.clone(), on_gap: config.on_gap };
+    let accepting = Factory::actor(accept_slot, move |cx| Ok(Accept::new(seen.clone(), &cx.vitals)));
+    let scan = ScanBranch {
+        place: place.clone(),
+        tools: Tools {
+            streams: queues,
+            mappings: mappings.view(),
+            begun: Durable::new("begun_mapping", 0),
+            ingester: ingester.recipient(),
+            egress: egress.clone(),
+            dump: dump.clone(),
+            on_gap: config.on_gap,
+        },
+        ingester: ingester.clone(),
+        work,
+        work_slot,
+        makes,
+        ends: ends_slots,
+    };
+    let workers = egress.declare(ChildSpec::worker("egress", workers));
     let before_scan = SupervisorSpec::new(Strategy::RestForOne)
         .child(ChildSpec::worker("spill", egress::spill_factory(egress)))
         .child(ChildSpec::worker("dump", dump.factory(&dump_slot)).shutdown(Shutdown::After(DUMP_STOP)))
-        .child(ChildSpec::worker("redis", redis))
-        .child(ChildSpec::worker("egress", workers))
-        .child(ChildSpec::worker("ingester", following).console(ingester.recipient()))
+        .child(position.declare(ChildSpec::worker("redis", redis)))
+        .child(workers)
+        .child(
+            ChildSpec::worker("ingester", following.factory(ingester_slot))
+                .console(ingester.recipient())
+                .durable(&mappings),
+        )
         .child(ChildSpec::worker("accept", accepting));
     let all = companions.into_iter().fold(before_scan, SupervisorSpec::child);
-    let log = redis::log_factory(place.clone());
     Ok(all
-        .child(ChildSpec::supervisor("scan", scan_branch(place, tools, streams)))
+        .child(ChildSpec::supervisor("scan", scan.spec()))
         // The last one: nobody is started again for its sake.
-        .child(ChildSpec::worker("log", log)))
+        .child(redis::log_child(place)))
 }
 
-/// What begins anew with each mapping.
-fn scan_branch(place: Place, tools: Tools, streams: Vec<StreamSpec>) -> SupervisorSpec {
-    let (assignments, slot) = inbox(CHUNKS);
-    let (_, work_slot) = mailbox::<Work>(1);
-    let (_, assign_slot) = mailbox::<Assign>(1);
-    let scan = tools.scan.clone();
-    let inbox = slot.clone();
-    let work = Factory::actor(work_slot, move |cx| Ok(Work::new(tools.clone(), inbox.clone(), cx)));
-    let assign = Factory::actor(assign_slot, move |cx| {
-        Ok(Assign::new(scan.clone(), place.clone(), assignments.clone(), &cx.vitals))
-    });
-    let work = ChildSpec::worker("work", work.with_inbox("assignments", &slot));
-    let mut tree = SupervisorSpec::new(Strategy::OneForAll)
-        .child(work.on_restart(OnRestart::Purge).shutdown(Shutdown::After(STOP)))
-        .child(ChildSpec::worker("assign", assign).shutdown(Shutdown::After(STOP)));
-    for stream in streams {
-        let id = format!("stream_{}", stream.position);
-        let label = stream.scan.streams[stream.position].name.to_string();
-        tree = tree.child(
-            ChildSpec::worker(id, stream.factory())
-                .label(label)
-                .placement(Placement::Dedicated)
-                .shutdown(Shutdown::After(STOP)),
-        );
+/// The parts of the actor Ingester.
+struct Following {
+    config: IngesterConfig,
+    identity: Arc<Identity>,
+    queues: StreamQueues,
+    mappings: Durable<Mappings>,
+    work: Mailbox<Work>,
+    ends: Arc<[Outbox<MappingFinished>]>,
+    commands: Outbox<RedisCommand>,
+    dump: Dump,
+    egress: Egress,
+}
+
+impl Following {
+    fn factory(self, slot: Slot<Ingester>) -> Factory {
+        Factory::actor(slot, move |cx: &StartCx| {
+            let handles = Handles {
+                streams: self.queues.clone(),
+                mappings: self.mappings.clone(),
+                work: self.work.recipient(),
+                ends: self.ends.clone(),
+                redis: self.commands.clone(),
+                dump: self.dump.outbox().clone(),
+                egress: self.egress.clone(),
+                dump_path: self.config.dump_path.clone(),
+                name: self.identity.name.clone(),
+                tree: cx.tree.clone(),
+                scan_path: sibling(cx.vitals.path(), "scan"),
+            };
+            Ok(Ingester::new(self.identity.clone(), handles, cx))
+        })
     }
-    tree
+}
+
+/// The parts of what begins anew with each mapping.
+struct ScanBranch {
+    place: Place,
+    tools: Tools,
+    ingester: Mailbox<Ingester>,
+    work: Mailbox<Work>,
+    work_slot: Slot<Work>,
+    makes: Vec<(StreamConfig, MakeSource)>,
+    ends: Vec<InboxSlot<MappingFinished>>,
+}
+
+impl ScanBranch {
+    fn spec(self) -> SupervisorSpec {
+        let Self { place, tools, ingester, work, work_slot, makes, ends } = self;
+        let (_, assign_slot) = mailbox::<Assign>(1);
+        let (streams, mappings, begun) = (tools.streams.clone(), tools.mappings.clone(), tools.begun.clone());
+        let (queues, followed, assigned) = (streams.clone(), mappings.clone(), work.recipient());
+        let assign = Factory::actor(assign_slot, move |cx| {
+            let (place, assigned) = (place.clone(), assigned.clone());
+            Ok(Assign::new(queues.clone(), followed.clone(), place, assigned, &cx.vitals))
+        });
+        let sending = Factory::actor(work_slot, move |cx| Ok(Work::new(tools.clone(), cx)));
+        let mut tree = SupervisorSpec::new(Strategy::OneForAll)
+            .child(scan_child("work", sending).durable(&begun))
+            .child(scan_child("assign", assign));
+        for (position, ((config, make), ends)) in makes.into_iter().zip(ends).enumerate() {
+            let spec = StreamSpec {
+                streams: streams.clone(),
+                position,
+                mappings: mappings.clone(),
+                ends,
+                work: work.recipient(),
+                ingester: ingester.recipient(),
+                make,
+                place: config.place(),
+                endpoint: config.endpoint(),
+            };
+            let child = scan_child(format!("stream_{position}"), spec.factory());
+            tree = tree.child(child.label(config.name).placement(Placement::Dedicated));
+        }
+        tree
+    }
+}
+
+/// A part of a scan: what is sent to one is not for the next.
+fn scan_child(id: impl Into<String>, factory: Factory) -> ChildSpec {
+    ChildSpec::worker(id, factory).on_restart(OnRestart::Purge).shutdown(Shutdown::After(STOP))
 }
 
 /// The streams of one ingester.
 struct Streams {
-    /// What they share with the rest.
-    scan: Arc<Scan>,
-    specs: Vec<StreamSpec>,
+    queues: StreamQueues,
+    makes: Vec<(StreamConfig, MakeSource)>,
     /// The children that run beside their sources.
     companions: Vec<ChildSpec>,
 }
 
 fn streams(config: &IngesterConfig, registry: &Registry) -> Result<Streams, String> {
-    let (mut makes, mut companions) = (Vec::new(), Vec::new());
+    let (mut queues, mut makes, mut companions) = (Vec::new(), Vec::new(), Vec::new());
     for (position, stream) in config.stream.iter().enumerate() {
         let place = stream.place();
         let supply = registry.supply(&stream.source, &place);
         let supply = supply.ok_or_else(|| format!("no such source: {}", stream.source))?;
         let Supply { make, companion } = supply.map_err(|error| error.to_string())?;
         let source = make(&place).map_err(|error| error.to_string())?;
-        makes.push((stream, make, !source.can_wait()));
+        queues.push(StreamQueue::new(&stream.name, !source.can_wait()));
+        makes.push((stream.clone(), make));
         let child = |factory| ChildSpec::worker(format!("source_{position}"), factory);
         companions.extend(
             companion.map(|one| child(one).label(stream.name.clone()).shutdown(Shutdown::After(STOP))),
         );
     }
-    let scan = Arc::new(Scan::new(makes.iter().map(|(stream, _, misses)| (stream.name.as_str(), *misses))));
-    let spec = |(position, (stream, make, _)): (usize, (&StreamConfig, source::MakeSource, bool))| {
-        StreamSpec { scan: scan.clone(), position, make, place: stream.place(), endpoint: stream.endpoint() }
-    };
-    let specs = makes.into_iter().enumerate().map(spec).collect();
-    Ok(Streams { scan, specs, companions })
+    Ok(Streams { queues: queues.into(), makes, companions })
 }
 
 /// The path of a child of the same supervisor.

@@ -1,12 +1,27 @@
-//! What the children of an ingester tell each other.
+//! The messages of an ingester's children.
+
+use std::sync::Arc;
 
 use bytes::Bytes;
 use orchestrator_supervise::{Message, Reply};
 use uuid::Uuid;
 
-use crate::{roster::Roster, updates::ControllerUpdate};
+use crate::{assignment::Assignment, roster::Roster, updates::ControllerUpdate};
 
-/// Who is connected has changed, or was heard of again.
+/// A sign of life of a worker (CONTRACT IP02), from its connection to Accept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WorkerPinged {
+    /// The worker's name: the identity of its connection.
+    pub worker: Arc<str>,
+    /// Of this run of the worker.
+    pub service_uuid: [u8; 16],
+}
+
+impl Message for WorkerPinged {
+    type Result = ();
+}
+
+/// The connected workers have changed, or were heard of again: from Accept to Ingester.
 #[derive(Debug)]
 pub struct WorkersSeen {
     /// All that are connected.
@@ -25,6 +40,84 @@ pub struct UpdatesArrived(pub Vec<ControllerUpdate>);
 
 impl Message for UpdatesArrived {
     type Result = bool;
+}
+
+/// A scan has started anew, and nothing of a former mapping is left: from Work to Ingester.
+#[derive(Debug, Clone, Copy)]
+pub struct ScanStarted {
+    /// Number of the mapping that it is for.
+    pub mapping: u64,
+}
+
+impl Message for ScanStarted {
+    type Result = ();
+}
+
+/// A stream's source misses nothing that is sent from now on: from the stream's child to Ingester.
+#[derive(Debug, Clone, Copy)]
+pub struct SourceReady {
+    /// Number of the mapping that it runs for.
+    pub mapping: u64,
+    /// Position of the stream.
+    pub stream: usize,
+}
+
+impl Message for SourceReady {
+    type Result = ();
+}
+
+/// The controller has said that a mapping is finished: from Ingester to Work, which sends none of its events after the answer, and to the
+/// children of the streams.
+#[derive(Debug, Clone, Copy)]
+pub struct MappingFinished {
+    /// Its number.
+    pub mapping: u64,
+}
+
+impl Message for MappingFinished {
+    type Result = ();
+}
+
+/// Entries of a mapping's `assigned` stream, in order: from their reader to Assign. The answer comes when Work has taken their events; it has
+/// the entries that could not be read.
+#[derive(Debug)]
+pub struct EntriesRead(pub Vec<Vec<u8>>);
+
+impl Message for EntriesRead {
+    type Result = Vec<InvalidEntry>;
+}
+
+/// An entry that is not what a controller writes.
+#[derive(Debug)]
+pub struct InvalidEntry {
+    /// Its position in the message.
+    pub at: usize,
+    /// Its content.
+    pub entry: Vec<u8>,
+    /// The fault that was found.
+    pub error: serde_json::Error,
+}
+
+/// Events and their workers, in order: from Assign to Work. The answer comes when there is room for more.
+#[derive(Debug)]
+pub struct EventsAssigned(pub Vec<Assignment>);
+
+impl Message for EventsAssigned {
+    type Result = ();
+}
+
+/// Items that Work waits for are in their stream's queue: from the stream's child to Work.
+///
+/// The items themselves travel as batches in the queue, which is bounded in bytes. An item is one event of up to 100,000 in a second, that is
+/// 10 us for everything; a message from one arbiter to another costs as much, so that it is sent only when Work has found the queue empty.
+#[derive(Debug, Clone, Copy)]
+pub struct ItemsIngested {
+    /// Position of the stream.
+    pub stream: usize,
+}
+
+impl Message for ItemsIngested {
+    type Result = ();
 }
 
 /// A command to Redis; the answer says why it failed.

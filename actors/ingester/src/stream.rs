@@ -1,22 +1,26 @@
 //! A stream's child: runs its source while a mapping uses it, and keeps what came until its event takes it. A new mapping is a
 //! new incarnation, and a run of its own.
 
-use std::{collections::VecDeque, sync::Arc, time::Duration};
+use std::{collections::VecDeque, time::Duration};
 
 use futures_util::{FutureExt, StreamExt};
-use orchestrator_supervise::{Factory, Fault, Figure, StartCx, metrics};
+use orchestrator_supervise::{
+    DurableView, Factory, Fault, Figure, Inbox, InboxSlot, Recipient, StartCx, metrics,
+};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use crate::{
     item::Item,
+    mapping::{Mapping, Mappings},
+    messages::{ItemsIngested, MappingFinished, SourceReady},
     protocol::gaps::{Gaps, Step},
-    scan::{Scan, Stream},
     source::{MakeSource, Place, Source, SourceCounts, SourceCx, SourceError},
+    stream_queue::{StreamQueue, StreamQueues},
 };
 
 /// How often the gauges are set.
 const GAUGES: Duration = Duration::from_millis(500);
-/// How often it is looked whether a source that others wait for is connected.
+/// How often it is looked whether a source that the ingester waits for is connected.
 const CONNECTED: Duration = Duration::from_millis(10);
 /// Items after which others of the arbiter have their turn: as many small ones as come with one read.
 const TURN: usize = 256;
@@ -28,8 +32,12 @@ const GAP_LOG: Duration = Duration::from_secs(10);
 /// One stream as configured.
 #[derive(Clone)]
 pub(crate) struct StreamSpec {
-    pub(crate) scan: Arc<Scan>,
+    pub(crate) streams: StreamQueues,
     pub(crate) position: usize,
+    pub(crate) mappings: DurableView<Mappings>,
+    pub(crate) ends: InboxSlot<MappingFinished>,
+    pub(crate) work: Recipient<ItemsIngested>,
+    pub(crate) ingester: Recipient<SourceReady>,
     pub(crate) make: MakeSource,
     pub(crate) place: Place,
     /// Address or file, for the tree.
@@ -39,17 +47,18 @@ pub(crate) struct StreamSpec {
 impl StreamSpec {
     /// The child.
     pub(crate) fn factory(self) -> Factory {
-        Factory::task(move |cx: StartCx| {
+        let ends = self.ends.clone();
+        let factory = Factory::task(move |cx: StartCx| {
             let spec = self.clone();
             async move { spec.run(&cx).await }
-        })
+        });
+        factory.with_inbox("ends", &ends)
     }
 
     async fn run(&self, cx: &StartCx) -> Result<(), Fault> {
-        let mapping = self.scan.mapping();
+        let mapping = self.mappings.get().current;
         let link = cx.vitals.link("source", self.endpoint.clone());
         link.idle();
-        self.scan.set_connected(self.position, false);
         // Also where this mapping does without the stream: what it counts is shown from the start.
         let (counts, source_counts) =
             (StreamMetrics::register(&cx.vitals), SourceCounts::register(&cx.vitals));
@@ -65,28 +74,30 @@ impl StreamSpec {
                 turn_bytes: 0,
                 source: Stopped(source),
                 finished: false,
+                work: &self.work,
+                position: self.position,
                 cx,
             };
             let source =
                 SourceCx { stream: self.stream().name.clone(), link: link.clone(), counts: source_counts };
-            self.follow(run, source, mapping.number).await;
+            self.follow(run, source, &mapping).await;
         }
         link.idle();
-        self.scan.set_connected(self.position, false);
         cx.stop.cancelled().await;
         Ok(())
     }
 
     /// Takes items until the stop.
-    async fn follow(&self, mut run: Run<'_>, source: SourceCx, mapping: u64) {
+    async fn follow(&self, mut run: Run<'_>, source: SourceCx, mapping: &Mapping) {
         let (cx, stream, link) = (run.cx, run.stream, source.link.clone());
         let mut items = run.source.0.run(source);
         let (mut gauges, mut look) = (interval(GAUGES), interval(CONNECTED));
         gauges.set_missed_tick_behavior(MissedTickBehavior::Delay);
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut finished = std::pin::pin!(self.scan.finished(self.position, mapping).fuse());
+        let mut finished = std::pin::pin!(end_of(mapping, self.ends.open()).fuse());
         let mut stop = std::pin::pin!(cx.stop.cancelled());
-        let (mut connected, mut ended) = (false, false);
+        let ready = SourceReady { mapping: mapping.number, stream: self.position };
+        let (mut told, mut ended) = (false, false);
         loop {
             tokio::select! {
                 biased;
@@ -95,9 +106,9 @@ impl StreamSpec {
                     run.finished = true;
                     run.source.0.finish();
                 }
-                _ = look.tick(), if !connected && stream.misses => {
-                    connected = link.is_up();
-                    self.scan.set_connected(self.position, connected);
+                _ = look.tick(), if !told => {
+                    // A source that can be slowed misses nothing.
+                    told = (!stream.misses || link.is_up()) && self.ingester.tell(ready).is_ok();
                 }
                 _ = gauges.tick() => run.gauges(),
                 mut item = items.next(), if !ended => {
@@ -119,9 +130,23 @@ impl StreamSpec {
         drop(items);
     }
 
-    fn stream(&self) -> &Stream {
-        &self.scan.streams[self.position]
+    fn stream(&self) -> &StreamQueue {
+        &self.streams[self.position]
     }
+}
+
+/// Waits until all events of `mapping` were ingested.
+async fn end_of(mapping: &Mapping, mut ends: Inbox<MappingFinished>) {
+    if mapping.finished {
+        return;
+    }
+    while ends.recv().await.is_some_and(|finished| finished.mapping != mapping.number) {}
+}
+
+/// Tells Work, which waits for it, that items have come.
+fn tell_work(work: &Recipient<ItemsIngested>, stream: usize) {
+    // Each stream has one such message on its way at the most, and Work's mailbox room for all of them.
+    let _ = work.tell(ItemsIngested { stream });
 }
 
 /// Tells the source that its run is over, exactly once, however that came.
@@ -135,7 +160,7 @@ impl Drop for Stopped {
 
 /// One run.
 struct Run<'a> {
-    stream: &'a Stream,
+    stream: &'a StreamQueue,
     counts: StreamMetrics,
     lost: Figure,
     gaps: Gaps,
@@ -147,6 +172,8 @@ struct Run<'a> {
     source: Stopped,
     /// What comes from now on is thrown away (CONTRACT IO13).
     finished: bool,
+    work: &'a Recipient<ItemsIngested>,
+    position: usize,
     cx: &'a StartCx,
 }
 
@@ -180,13 +207,16 @@ impl Run<'_> {
         let backlog = &self.stream.backlog;
         if self.stream.misses {
             // It cannot be slowed: who sends waits for nobody.
-            backlog.offer(&mut self.batch);
+            if backlog.offer(&mut self.batch) {
+                tell_work(self.work, self.position);
+            }
             self.lost.add(self.batch.len() as u64);
             self.batch.clear();
             return;
         }
+        let (work, stream) = (self.work, self.position);
         tokio::select! {
-            () = backlog.push(&mut self.batch) => {}
+            () = backlog.push(&mut self.batch, || tell_work(work, stream)) => {}
             () = self.cx.stop.cancelled() => {}
         }
     }

@@ -26,7 +26,7 @@ mod standing;
 
 use std::{net::SocketAddr, sync::Arc, time::Instant};
 
-use parking_lot::{Mutex, MutexGuard};
+use orchestrator_supervise::{ChildSpec, Durable, DurableGuard};
 use tokio::sync::Notify;
 
 pub use server::factory;
@@ -34,15 +34,6 @@ pub use spill::spill_factory;
 
 use self::peers::{Offer, Peers};
 pub use self::{limits::EgressLimits, message::Message, peer_state::PeerState};
-
-/// A sign of life (CONTRACT IP02).
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ping {
-    /// The worker's name: the identity of its connection.
-    pub worker: Arc<str>,
-    /// Of this run of the worker.
-    pub service_uuid: [u8; 16],
-}
 
 /// Neither memory nor disk may take more for this worker now: wait for [`Egress::room`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -67,7 +58,9 @@ pub fn probe(address: SocketAddr) -> Result<(), String> {
 struct Inner {
     limits: EgressLimits,
     made: Instant,
-    peers: Mutex<Peers>,
+    /// A lock, not messages: one is taken for a burst of up to 256 events, where a message for each event and worker would cost 0.2 us of the 10 us
+    /// that 100,000 events in a second leave for everything.
+    peers: Durable<Peers>,
     /// Somebody who was refused may find room now.
     room: Notify,
     /// There is work for the disk.
@@ -77,9 +70,14 @@ struct Inner {
 impl Egress {
     /// No queues yet.
     pub fn new(limits: EgressLimits) -> Self {
-        let peers = Mutex::new(Peers::new(&limits));
+        let peers = Durable::new("worker_queues", Peers::new(&limits));
         let inner = Inner { limits, made: Instant::now(), peers, room: Notify::new(), disk: Notify::new() };
         Self { inner: Arc::new(inner) }
+    }
+
+    /// Declares the queues as state of `child`, which outlives its restarts.
+    pub fn declare(&self, child: ChildSpec) -> ChildSpec {
+        child.durable(&self.inner.peers)
     }
 
     /// Queues `message` for `worker`, behind all that is queued for it. A worker that is not connected is waited for.
@@ -136,7 +134,7 @@ impl Egress {
         u64::try_from(self.inner.made.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Peers> {
+    fn lock(&self) -> DurableGuard<'_, Peers> {
         // What runs under the lock leaves whole data behind, a panic too.
         self.inner.peers.lock()
     }
@@ -157,7 +155,7 @@ impl Egress {
 pub struct Burst<'a> {
     egress: &'a Egress,
     at_ms: u64,
-    peers: MutexGuard<'a, Peers>,
+    peers: DurableGuard<'a, Peers>,
     /// There is work for the disk.
     disk: bool,
 }

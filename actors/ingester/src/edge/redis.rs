@@ -13,11 +13,9 @@ mod reader;
 mod reply_limit;
 mod updates;
 
-use std::sync::Arc;
-
 use orchestrator_supervise::{Factory, Fault, InboxSlot, Recipient, StartCx};
 
-pub(crate) use self::{assigned::follow as follow_assigned, log::factory as log_factory};
+pub(crate) use self::{assigned::follow as follow_assigned, log::child as log_child};
 pub use self::{place::Place, updates::Position};
 use crate::messages::{RedisCommand, UpdatesArrived};
 
@@ -27,7 +25,7 @@ pub(crate) fn factory(
     place: Place,
     commands: InboxSlot<RedisCommand>,
     ingester: Recipient<UpdatesArrived>,
-    position: Arc<Position>,
+    position: Position,
 ) -> Factory {
     let slot = commands.clone();
     let factory = Factory::task(move |cx: StartCx| {

@@ -3,7 +3,7 @@
 use std::{collections::VecDeque, sync::Arc, time::Instant, vec};
 
 use jiff::Timestamp;
-use orchestrator_supervise::{Figure, Inbox};
+use orchestrator_supervise::Reply;
 
 use super::tools::{Tools, WorkMetrics};
 use crate::{
@@ -16,7 +16,7 @@ use crate::{
     },
     header::{Part, Writer},
     item::Item,
-    scan::Mapping,
+    mapping::Mapping,
 };
 
 /// Events after which others of the arbiter have their turn: as many small ones as come with one read, so that each worker's go out
@@ -24,6 +24,9 @@ use crate::{
 const TURN: u64 = 256;
 /// Bytes after which they have it, too: a large frame goes out while it is still in the processor's cache.
 const TURN_BYTES: usize = 512 << 10;
+
+/// Chunks of assigned events that wait.
+const CHUNKS: usize = 64;
 
 /// Sends the events of one mapping.
 pub(super) struct Pump {
@@ -33,8 +36,17 @@ pub(super) struct Pump {
     headers: Writer,
     /// The active streams.
     lanes: Vec<Lane>,
-    /// What is known of the next events.
+    /// The next events.
     assignments: vec::IntoIter<Assignment>,
+    /// The events behind them.
+    ahead: VecDeque<Vec<Assignment>>,
+    /// Replies to those who wait until there is room for more.
+    full: Vec<Reply<()>>,
+    /// An event has left.
+    begun: bool,
+    /// No event is sent any more.
+    finished: bool,
+    waits: (Waits, Instant),
     /// Items of the next event, as far as they have come.
     gathered: Vec<Item>,
     /// What its workers have no room for yet.
@@ -52,13 +64,26 @@ struct Lane {
     taken: VecDeque<Item>,
 }
 
-/// What a burst has come to an end for.
-enum Pause {
+/// The condition on which the next burst waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Waits {
+    /// The dump to be told of the mapping, or other children of the arbiter to have their turn.
+    Turn,
+    /// Events to be assigned.
+    Events,
+    /// Items of the stream at this position.
+    Items(usize),
+    /// Room in a worker's queue.
+    Room,
+}
+
+/// The reason why a burst has come to an end.
+pub(super) enum Pause {
     /// Others of the arbiter have their turn.
     Turn,
     /// No event is known that is next.
     Assignment,
-    /// The next event's item of this lane has not come.
+    /// The next event's item of the stream at this position has not come.
     Item(usize),
     /// This worker has no room.
     Room(WorkerName),
@@ -77,12 +102,13 @@ struct Sent {
 impl Pump {
     pub(super) fn new(tools: Tools, mapping: Mapping, counts: WorkMetrics) -> Self {
         let lane = |position: &usize| Lane {
-            name: tools.scan.streams[*position].name.clone(),
+            name: tools.streams[*position].name.clone(),
             position: *position,
             alignment: Alignment::default(),
             taken: VecDeque::new(),
         };
         let lanes = mapping.active.iter().map(lane).collect();
+        let finished = mapping.finished;
         Self {
             tools,
             mapping,
@@ -90,47 +116,68 @@ impl Pump {
             headers: Writer::default(),
             lanes,
             assignments: Vec::new().into_iter(),
+            ahead: VecDeque::new(),
+            full: Vec::new(),
+            begun: false,
+            finished,
+            waits: (Waits::Turn, Instant::now()),
             gathered: Vec::new(),
             held: VecDeque::new(),
             sent: Sent::default(),
         }
     }
 
-    /// Runs as long as the mapping.
-    pub(super) async fn run(mut self, mut assignments: Inbox<Vec<Assignment>>) {
-        loop {
-            match self.burst() {
-                Pause::Turn => {
-                    self.sent = Sent::default();
-                    tokio::task::yield_now().await;
-                }
-                Pause::Assignment => {
-                    let batch = match assignments.try_recv() {
-                        Some(batch) => Some(batch),
-                        None => {
-                            let _waited = Waited::since(&self.counts.wait_assignment);
-                            assignments.recv().await
-                        }
-                    };
-                    let Some(batch) = batch else { return };
-                    self.assignments = batch.into_iter();
-                }
-                Pause::Item(lane) => {
-                    let _waited = Waited::since(&self.counts.wait_source);
-                    self.tools.scan.streams[self.lanes[lane].position].backlog.filled().await;
-                }
-                Pause::Room(worker) => {
-                    let _waited = Waited::since(&self.counts.wait_egress);
-                    self.counts.held_up.set(1);
-                    self.tools.egress.room(&worker).await;
-                    self.counts.held_up.set(0);
-                }
-            }
-        }
+    /// Takes the next events; false if no more are to come before a reply to [`Pump::tells_of_room`].
+    pub(super) fn takes(&mut self, events: Vec<Assignment>) -> bool {
+        self.ahead.push_back(events);
+        self.ahead.len() < CHUNKS
+    }
+
+    /// Answers `reply` when there is room for more events.
+    pub(super) fn tells_of_room(&mut self, reply: Reply<()>) {
+        self.full.push(reply);
+    }
+
+    /// Begins with the next chunk of events, if one is there.
+    pub(super) fn next_chunk(&mut self) -> bool {
+        let Some(events) = self.ahead.pop_front() else { return false };
+        self.assignments = events.into_iter();
+        // Whoever does not wait any more is about to be restarted.
+        self.full.drain(..).for_each(|reply| _ = reply.send(()));
+        true
+    }
+
+    /// Sends no further event of mapping `number`: it would be taken for one of the next mapping.
+    pub(super) fn finishes(&mut self, number: u64) {
+        self.finished |= number == self.mapping.number;
+    }
+
+    /// The condition on which the next burst waits.
+    pub(super) fn waits(&self) -> Waits {
+        self.waits.0
+    }
+
+    /// Notes on which condition the next burst waits.
+    pub(super) fn waits_for(&mut self, condition: Waits) {
+        self.counts.held_up.set(u64::from(condition == Waits::Room));
+        self.waits = (condition, Instant::now());
+    }
+
+    /// Ends a wait, whose time is counted.
+    pub(super) fn goes_on(&mut self) {
+        let (condition, since) = self.waits;
+        let figure = match condition {
+            Waits::Turn => return self.sent = Sent::default(),
+            Waits::Events => &self.counts.wait_assignment,
+            Waits::Items(_) => &self.counts.wait_source,
+            Waits::Room => &self.counts.wait_egress,
+        };
+        self.counts.held_up.set(0);
+        figure.add(u64::try_from(since.elapsed().as_micros()).unwrap_or(u64::MAX));
     }
 
     /// Sends events until something is missing.
-    fn burst(&mut self) -> Pause {
+    pub(super) fn burst(&mut self) -> Pause {
         let egress = self.tools.egress.clone();
         let mut egress = egress.burst();
         // Microseconds between the events of a burst are nobody's concern.
@@ -149,20 +196,22 @@ impl Pump {
                 self.gathered.push(item);
             }
             if let Some((lane, _)) = assignment.streams.get(self.gathered.len()) {
-                break Pause::Item(*lane);
+                break Pause::Item(self.lanes[*lane].position);
             }
             let Some(assignment) = self.assignments.next() else { break Pause::Assignment };
-            if self.tools.scan.has_ended(self.mapping.number) {
+            if self.finished {
                 self.gathered.clear();
                 continue;
             }
-            self.tools.scan.begin(self.mapping.number);
+            if !self.begun {
+                self.begun = true;
+                self.tools.begun.update(|begun| *begun = self.mapping.number);
+            }
             self.dump(&assignment, created_at);
             self.send(&assignment, created_at, &mut egress);
             self.sent.events += 1;
         };
         let events = self.sent.events - before.events;
-        self.tools.scan.count_events(events);
         self.counts.events.add(events);
         self.counts.bytes.add((self.sent.bytes_out - before.bytes_out) as u64);
         pause
@@ -252,7 +301,7 @@ impl Lane {
 
     fn next(&mut self, tools: &Tools) -> Option<Item> {
         if self.taken.is_empty() {
-            tools.scan.streams[self.position].backlog.take(&mut self.taken, TURN as usize, TURN_BYTES);
+            tools.streams[self.position].backlog.take(&mut self.taken, TURN as usize, TURN_BYTES);
         }
         self.taken.pop_front()
     }
@@ -277,24 +326,6 @@ fn groups(assignment: &Assignment) -> Vec<(Vec<usize>, Vec<&WorkerName>)> {
         }
     }
     groups
-}
-
-/// Adds the time that something was waited for, whether it came or not.
-struct Waited<'a> {
-    figure: &'a Figure,
-    since: Instant,
-}
-
-impl<'a> Waited<'a> {
-    fn since(figure: &'a Figure) -> Self {
-        Self { figure, since: Instant::now() }
-    }
-}
-
-impl Drop for Waited<'_> {
-    fn drop(&mut self) {
-        self.figure.add(u64::try_from(self.since.elapsed().as_micros()).unwrap_or(u64::MAX));
-    }
 }
 
 #[cfg(test)]

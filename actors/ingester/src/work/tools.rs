@@ -1,19 +1,23 @@
 //! Handles and counters of Work.
 
-use std::sync::Arc;
-
-use orchestrator_supervise::metrics;
+use orchestrator_supervise::{Durable, DurableView, Recipient, metrics};
 
 use crate::{
     config::OnGap,
     edge::{dump::Dump, egress::Egress},
-    scan::Scan,
+    mapping::Mappings,
+    messages::ScanStarted,
+    stream_queue::StreamQueues,
 };
 
 /// What Work works with.
 #[derive(Clone)]
 pub(crate) struct Tools {
-    pub(crate) scan: Arc<Scan>,
+    pub(crate) streams: StreamQueues,
+    pub(crate) mappings: DurableView<Mappings>,
+    /// Number of the mapping whose events have begun to leave.
+    pub(crate) begun: Durable<u64>,
+    pub(crate) ingester: Recipient<ScanStarted>,
     pub(crate) egress: Egress,
     pub(crate) dump: Dump,
     pub(crate) on_gap: OnGap,

@@ -8,16 +8,17 @@ use std::{
 
 use bytes::Bytes;
 use orchestrator_edge::Slot;
-use orchestrator_supervise::{Figure, Outbox};
+use orchestrator_supervise::{Figure, Recipient};
 use tokio::{net::TcpStream, sync::Notify, task::yield_now};
 
 use super::{
-    Egress, Ping,
+    Egress,
     staging::{SLICES, Staging},
     standing::Standing,
 };
 use crate::{
     edge::zmtp_stream::{Local, StreamError, handshake},
+    messages::WorkerPinged,
     zmtp::{Command, Decoder, FrameLimits, Incoming, SocketType, ZmtpError},
 };
 
@@ -66,7 +67,7 @@ impl From<ZmtpError> for End {
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) egress: Egress,
-    pub(super) pings: Outbox<Ping>,
+    pub(super) pings: Recipient<WorkerPinged>,
     pub(super) bad_pings: Figure,
 }
 
@@ -165,8 +166,8 @@ impl Line<'_> {
         let [uuid] = parts else { return shared.bad_pings.add(1) };
         let Ok(service_uuid) = <[u8; 16]>::try_from(&uuid[..]) else { return shared.bad_pings.add(1) };
         Standing::Worker.note(slot);
-        // What is refused is counted by the inbox. The next ping comes in two seconds.
-        let _ = shared.pings.tell(Ping { worker: self.name.clone(), service_uuid });
+        // What is refused is counted by the mailbox. The next ping comes in two seconds.
+        let _ = shared.pings.tell(WorkerPinged { worker: self.name.clone(), service_uuid });
     }
 
     fn take_command(&self, command: Command) {

@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use orchestrator_edge::{ConnectionSlots, SlotEvent};
-use orchestrator_supervise::{Factory, Fault, Figure, Outbox, StartCx, Vitals, metrics};
+use orchestrator_supervise::{Factory, Fault, Figure, Recipient, StartCx, Vitals, metrics};
 use tokio::{
     net::TcpListener,
     task::yield_now,
@@ -11,19 +11,20 @@ use tokio::{
 };
 
 use super::{
-    Egress, Ping,
+    Egress,
     connection::{End, Shared, serve},
     display::Display,
     listener::listen,
     standing::{connection_limit, least},
 };
+use crate::messages::WorkerPinged;
 
 /// How often sums over all peers are shown anew.
 const SHOW_EVERY: Duration = Duration::from_millis(500);
 
 /// The child that listens for workers at `listen_at` and serves them from `egress`. Good pings go to `pings`; where that is full they are
 /// dropped. It fails if the port is taken. Stopped, it ends at once, as the original does: queues stay for the next start.
-pub fn factory(listen_at: SocketAddr, egress: Egress, pings: Outbox<Ping>) -> Factory {
+pub fn factory(listen_at: SocketAddr, egress: Egress, pings: Recipient<WorkerPinged>) -> Factory {
     Factory::task(move |cx: StartCx| {
         let (egress, pings) = (egress.clone(), pings.clone());
         async move {
@@ -66,7 +67,12 @@ struct WorkerServer {
 }
 
 impl WorkerServer {
-    fn new(listener: TcpListener, egress: Egress, pings: Outbox<Ping>, vitals: &Arc<Vitals>) -> Self {
+    fn new(
+        listener: TcpListener,
+        egress: Egress,
+        pings: Recipient<WorkerPinged>,
+        vitals: &Arc<Vitals>,
+    ) -> Self {
         let connections_max = egress.inner.limits.connections_max.unwrap_or_else(connection_limit);
         let PortMetrics { connections, sent_away, refused, bad_pings } = PortMetrics::register(vitals);
         let slots = ConnectionSlots::new(connections_max, least, connections, sent_away);

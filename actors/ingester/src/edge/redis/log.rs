@@ -1,10 +1,9 @@
 //! What goes wrong in this ingester, told where dranspose's parts tell it: the stream `dranspose_logs`, which its controller shows
 //! (CONTRACT ID10). Nobody waits for it, and what Redis does not take in time is left out.
 
-use std::{collections::VecDeque, sync::Arc, time::Duration};
+use std::{collections::VecDeque, time::Duration};
 
-use orchestrator_supervise::{Factory, Fault, FigureKind, StartCx};
-use parking_lot::Mutex;
+use orchestrator_supervise::{ChildSpec, Durable, Factory, Fault, FigureKind, StartCx};
 use redis::pipe;
 use tokio::time::{MissedTickBehavior, interval};
 
@@ -24,26 +23,28 @@ const REPLY_MAX: usize = 1 << 20;
 /// How often it is looked for something new.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// What outlives the child, which is started again with each mapping.
+/// The state of the child that outlives its restarts.
 #[derive(Debug, Default)]
-struct Desk {
+struct Lines {
     watch: Watch,
     waiting: VecDeque<Line>,
 }
 
 /// The child that tells of its siblings and all below them.
-pub(crate) fn factory(place: Place) -> Factory {
-    let desk = Arc::<Mutex<Desk>>::default();
-    Factory::task(move |cx: StartCx| {
-        let (place, desk) = (place.clone(), desk.clone());
+pub(crate) fn child(place: Place) -> ChildSpec {
+    let lines = Durable::new("waiting_lines", Lines::default());
+    let shared = lines.clone();
+    let factory = Factory::task(move |cx: StartCx| {
+        let (place, lines) = (place.clone(), shared.clone());
         async move {
-            cx.stop.run_until_cancelled(tell(&place, &desk, &cx)).await;
+            cx.stop.run_until_cancelled(tell(&place, &lines, &cx)).await;
             Ok::<(), Fault>(())
         }
-    })
+    });
+    ChildSpec::worker("log", factory).durable(&lines)
 }
 
-async fn tell(place: &Place, desk: &Mutex<Desk>, cx: &StartCx) {
+async fn tell(place: &Place, lines: &Durable<Lines>, cx: &StartCx) {
     let branch = cx.vitals.path().rsplit_once('/').map_or("", |(branch, _)| branch);
     let lost = cx.vitals.register(
         "lost_log_lines",
@@ -57,18 +58,16 @@ async fn tell(place: &Place, desk: &Mutex<Desk>, cx: &StartCx) {
     loop {
         look.tick().await;
         let Some(node) = cx.tree.node(branch) else { continue };
-        let lines = {
-            let mut desk = desk.lock();
-            let news = cx.tree.events(desk.watch.seen());
-            let news = desk.watch.lines(&news, &node);
-            desk.waiting.extend(news);
-            let over = desk.waiting.len().saturating_sub(WAITING);
-            lost.add(desk.waiting.drain(..over).count() as u64);
-            desk.waiting.clone()
-        };
+        let waiting = lines.update(|lines| {
+            let news = cx.tree.events(lines.watch.seen());
+            lines.waiting.extend(lines.watch.lines(&news, &node));
+            let over = lines.waiting.len().saturating_sub(WAITING);
+            lost.add(lines.waiting.drain(..over).count() as u64);
+            lines.waiting.clone()
+        });
         // That Redis is away is told by the link of its own child.
-        if !lines.is_empty() && send(place, &mut connection, &lines).await.is_ok() {
-            desk.lock().waiting.clear();
+        if !waiting.is_empty() && send(place, &mut connection, &waiting).await.is_ok() {
+            lines.update(|lines| lines.waiting.clear());
         }
     }
 }

@@ -3,8 +3,7 @@
 use std::{convert::Infallible, time::Duration};
 
 use orchestrator_edge::Reconnect;
-use orchestrator_supervise::{FigureKind, Recipient, StartCx};
-use parking_lot::Mutex;
+use orchestrator_supervise::{ChildSpec, Durable, FigureKind, Recipient, StartCx};
 
 use super::{
     connection::{Connection, RequestError, shortened},
@@ -26,11 +25,22 @@ const UPDATE_MAX: usize = 1 << 20;
 /// How long the ingester may take over a batch: parameters to be fetched, a mapping to be begun.
 const HANDLING: Duration = Duration::from_secs(60);
 
-/// How far the updates were handled. None before the first look: what is older than that is not replayed.
-#[derive(Debug, Default)]
-pub struct Position(Mutex<Option<Id>>);
+/// The last entry of the updates that was handled. None before the first look: what is older than that is not replayed.
+#[derive(Debug, Clone)]
+pub struct Position(Durable<Option<Id>>);
 
-impl Position {}
+impl Default for Position {
+    fn default() -> Self {
+        Self(Durable::new("updates_position", None))
+    }
+}
+
+impl Position {
+    /// Declares it as state of `child`.
+    pub fn declare(&self, child: ChildSpec) -> ChildSpec {
+        child.durable(&self.0)
+    }
+}
 
 /// Follows until the stop.
 pub(super) async fn follow(
@@ -81,7 +91,7 @@ async fn connection(
         let newest = *newest;
         let updates = entries.into_iter().filter_map(|(id, data)| parsed(reader, id, &data?)).collect();
         hand_over(updates, ingester).await;
-        *position.0.lock() = Some(newest);
+        position.0.update(|position| *position = Some(newest));
         last = newest;
         reconnect.succeeded();
     }
@@ -95,14 +105,15 @@ async fn begin(
     position: &Position,
 ) -> Result<Id, RequestError> {
     let top = reader.top(redis).await?.unwrap_or_default();
-    let mut last = position.0.lock();
-    let begin = match *last {
-        None => top,
-        Some(seen) if seen <= top => seen,
-        Some(_) => Id::default(),
-    };
-    *last = Some(begin);
-    Ok(begin)
+    Ok(position.0.update(|position| {
+        let begin = match *position {
+            None => top,
+            Some(seen) if seen <= top => seen,
+            Some(_) => Id::default(),
+        };
+        *position = Some(begin);
+        begin
+    }))
 }
 
 /// Until the ingester has handled them: it may be restarted in between.

@@ -4,11 +4,13 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use orchestrator_ingester::{
-    edge::egress::{Egress, EgressLimits, Message, PeerState, Ping, factory, spill_factory},
+    edge::egress::{Egress, EgressLimits, Message, PeerState, factory, spill_factory},
+    messages::WorkerPinged,
     zmtp::{Decoder, FrameLimits, Incoming},
 };
 use orchestrator_supervise::{
-    ChildSpec, InboxSlot, Placement, Strategy, SupervisorSpec, Tree, inbox,
+    Answer, Child, ChildCx, ChildSpec, Factory, Handle, InboxSlot, Outbox, Placement, Strategy,
+    SupervisorSpec, Tree, inbox, mailbox,
     testing::{TestTree, eventually},
 };
 use tokio::{
@@ -95,23 +97,38 @@ pub(crate) fn parts(message: &Message) -> Vec<Bytes> {
     std::iter::once(&message.header).chain(&message.frames).cloned().collect()
 }
 
+/// Keeps the pings for the test.
+struct Collector(Outbox<WorkerPinged>);
+
+impl Child for Collector {}
+
+impl Handle<WorkerPinged> for Collector {
+    fn handle(&mut self, ping: WorkerPinged, _cx: &mut ChildCx<'_, Self>) -> Answer<Self, ()> {
+        self.0.tell(ping).expect("room for it");
+        Answer::done()
+    }
+}
+
 /// An egress in a tree of its own; its children run on another thread than the test.
 pub(crate) struct House {
     pub(crate) egress: Egress,
     pub(crate) tree: Tree,
-    pub(crate) pings: InboxSlot<Ping>,
+    pub(crate) pings: InboxSlot<WorkerPinged>,
     pub(crate) port: SocketAddr,
 }
 
 impl House {
     pub(crate) fn run<Fut: Future<Output = ()>>(limits: EgressLimits, test: impl FnOnce(House) -> Fut) {
         let egress = Egress::new(limits);
-        let (outbox, pings) = inbox::<Ping>(1024);
+        let (outbox, pings) = inbox::<WorkerPinged>(1024);
+        let (mailbox, slot) = mailbox::<Collector>(1024);
+        let collector = Factory::actor(slot, move |_| Ok(Collector(outbox.clone())));
         let listen = "127.0.0.1:0".parse().expect("an address");
         let spec = SupervisorSpec::new(Strategy::OneForOne)
             .child(ChildSpec::worker("spill", spill_factory(egress.clone())))
+            .child(ChildSpec::worker("collector", collector))
             .child(
-                ChildSpec::worker("egress", factory(listen, egress.clone(), outbox))
+                ChildSpec::worker("egress", factory(listen, egress.clone(), mailbox.recipient()))
                     .placement(Placement::Dedicated),
             );
         TestTree::run(spec, |tree| async move {
