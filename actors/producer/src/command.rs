@@ -11,7 +11,7 @@ mod plan;
 /// The branch that it is in.
 const BRANCH: &str = "producer";
 /// The child that answers.
-const CONSOLE: &str = "producer/producer";
+const CONSOLE: &str = "producer/stencil_producer";
 
 /// Look into the producer and steer it.
 #[derive(Debug, Clone, Subcommand)]

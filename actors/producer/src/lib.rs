@@ -50,11 +50,11 @@ pub use subsystem::Producer;
 
 use crate::{
     edge::faktory::{self, FaktoryQueue, Flow, Patience},
-    producer::{Desk, StencilProducer},
+    producer::StencilProducer,
 };
 
 /// The actor's place in the subsystem's tree; it ends by itself where `until_done` is set.
-pub const ACTOR: &str = "producer/producer";
+pub const ACTOR: &str = "producer/stencil_producer";
 
 /// Messages that may wait for the actor: operators' questions only.
 const QUESTIONS: usize = 16;
@@ -67,17 +67,18 @@ pub fn child_spec(config: &ProducerConfig) -> Result<ChildSpec, ProducerError> {
     let server = config.faktory.server().map_err(ProducerError::Config)?;
     let flow = Flow { connections: config.connections.into(), ..Flow::default() };
     let (faktory, connections) = faktory::child_spec(server, flow);
-    let desk = Desk::new().with_outages(faktory.outages().clone());
+    let status = producer::status();
     let terms = config.terms();
     let queue = FaktoryQueue::new(faktory, &terms)
         .map_err(|error| ProducerError::Config(format!("producer: {error}")))?;
     let (mailbox, slot) = mailbox::<StencilProducer<FaktoryQueue>>(QUESTIONS);
-    let actor = producer::factory(config, &terms.queue, slot, &desk, move |cx| queue.until(&cx.stop));
-    let actor = ChildSpec::worker("producer", actor)
+    let actor = producer::factory(config, &terms.queue, slot, &status, move |cx| queue.until(&cx.stop));
+    let actor = ChildSpec::worker("stencil_producer", actor)
         // What `until_done` waited for is there: no reason to start again.
         .restart(Restart::Transient)
         .shutdown(drain())
-        .console(mailbox.recipient());
+        .console(mailbox.recipient())
+        .durable(&status);
     let tree = SupervisorSpec::new(Strategy::RestForOne).limits(Limits::LEAF).child(connections).child(actor);
     Ok(ChildSpec::supervisor("producer", tree).placement(Placement::Dedicated))
 }

@@ -1,29 +1,30 @@
 //! The actor StencilProducer: runs the rules over database and queue for one incarnation, and answers operators.
 //!
-//! What is durable is in the database; what people see outlives a restart in [`Desk`].
+//! What is durable is in the database; what people see, and their switch, is a [`Status`] that outlives a restart.
 
-mod desk;
 mod live;
 
 use std::time::Duration;
 
 use orchestrator_supervise::{
-    Answer, Child, ChildCx, ConsoleError, ConsoleReply, ConsoleRequest, Factory, Handle, Slot, StartCx,
+    Answer, Child, ChildCx, ConsoleError, ConsoleReply, ConsoleRequest, Durable, Factory, Handle, Slot,
+    StartCx,
 };
 use serde_json::json;
+use tokio::sync::watch;
 use uuid::Uuid;
 
 use crate::{
     advance::{Action, Event, Halt, Machine, Rules},
     config::{Compat, ProducerConfig},
-    edge::MongoStore,
+    edge::{MongoStore, faktory},
     pace::{Pace, Peer, Stopped},
     perform::{Performer, Settings},
     queue::Queue,
     reading::Judgement,
+    status::Status,
     watermark::WaterMarks,
 };
-pub use desk::Desk;
 use live::Live;
 
 const VERBS: &str = "status, pause, resume";
@@ -43,9 +44,16 @@ pub struct StencilProducer<Q> {
     config: ProducerConfig,
     queue_name: String,
     queue: Option<Q>,
-    desk: Desk,
+    status: Durable<Status>,
+    /// The switch, for this incarnation's work.
+    paused: watch::Sender<bool>,
     cx: StartCx,
     working: bool,
+}
+
+/// The status of a producer that has not begun: state of the child that outlives its restarts.
+pub fn status() -> Durable<Status> {
+    Durable::new("status", Status::starting())
 }
 
 /// The child. `queue` gives each incarnation its way to the queue called `queue_name`.
@@ -56,16 +64,17 @@ pub fn factory<Q: Queue + Unpin + 'static>(
     config: &ProducerConfig,
     queue_name: &str,
     slot: Slot<StencilProducer<Q>>,
-    desk: &Desk,
+    status: &Durable<Status>,
     mut queue: impl FnMut(&StartCx) -> Q + Send + 'static,
 ) -> Factory {
-    let (config, queue_name, desk) = (config.clone(), queue_name.to_owned(), desk.clone());
+    let (config, queue_name, status) = (config.clone(), queue_name.to_owned(), status.clone());
     Factory::actor(slot, move |cx| {
         Ok(StencilProducer {
             config: config.clone(),
             queue_name: queue_name.clone(),
             queue: Some(queue(cx)),
-            desk: desk.clone(),
+            status: status.clone(),
+            paused: watch::Sender::new(status.lock().paused),
             cx: cx.clone(),
             working: false,
         })
@@ -76,7 +85,7 @@ impl<Q: Queue + Unpin + 'static> Child for StencilProducer<Q> {
     fn started(&mut self, cx: &mut ChildCx<'_, Self>) {
         let Some(queue) = self.queue.take() else { return };
         self.working = true;
-        let pace = Live::new(&self.cx, self.desk.clone(), &self.config);
+        let pace = Live::new(&self.cx, self.status.clone(), self.paused.subscribe(), &self.config);
         let work = work(self.config.clone(), self.queue_name.clone(), self.cx.incarnation, queue, pace);
         cx.spawn(work, |producer, ended, cx| {
             producer.working = false;
@@ -97,18 +106,30 @@ impl<Q: Queue + Unpin + 'static> Child for StencilProducer<Q> {
 impl<Q: Queue + Unpin + 'static> Handle<ConsoleRequest> for StencilProducer<Q> {
     fn handle(&mut self, request: ConsoleRequest, _: &mut ChildCx<'_, Self>) -> Answer<Self, ConsoleReply> {
         let switch = |paused: bool| {
-            self.desk.paused.send_replace(paused);
-            self.desk.status().paused = paused;
+            self.paused.send_replace(paused);
+            self.status.lock().paused = paused;
             tracing::info!(paused, "pushing switched");
             Ok(json!({ "paused": paused }))
         };
         Answer::now(match request.verb.as_str() {
-            "status" => serde_json::to_value(self.desk.answer())
+            "status" => serde_json::to_value(self.shown())
                 .map_err(|error| ConsoleError::Refused(format!("the status cannot be shown: {error}"))),
             "pause" => switch(true),
             "resume" => switch(false),
             _ => Err(ConsoleError::UnknownVerb(VERBS.to_owned())),
         })
+    }
+}
+
+impl<Q> StencilProducer<Q> {
+    /// The answer to `producer status`: the queue is away also while one of its connections is down and nothing waits for it.
+    fn shown(&self) -> Status {
+        let mut status = self.status.get();
+        let branch = self.cx.vitals.path().rsplit_once('/').map_or("", |(branch, _)| branch);
+        if let Some(reason) = faktory::outage(&self.cx.tree, &format!("{branch}/{}", faktory::POOL)) {
+            status.away.entry("queue").or_insert(reason);
+        }
+        status
     }
 }
 

@@ -9,15 +9,13 @@ mod flow;
 mod handshake;
 mod info;
 mod lane;
-mod outages;
 mod queue;
 mod resp;
 mod server;
 mod verdict;
 
 pub use error::{FaktoryError, PushError, Pushed, Refusal};
-pub use flow::{Faktory, Flow, Pending, child_spec};
+pub use flow::{Faktory, Flow, POOL, Pending, child_spec, outage};
 pub use handshake::Password;
-pub use outages::Outages;
 pub use queue::FaktoryQueue;
 pub use server::{Patience, Server};

@@ -7,9 +7,10 @@ use std::{
 };
 
 use orchestrator_edge::{Reconnect, limited};
-use orchestrator_supervise::{Backoff, StartCx, StopToken, Vitals, metrics, sanitize};
+use orchestrator_supervise::{Backoff, Durable, StartCx, StopToken, Vitals, metrics, sanitize};
 
-use super::desk::Desk;
+use tokio::sync::watch;
+
 use crate::{
     advance::Machine,
     config::ProducerConfig,
@@ -50,7 +51,8 @@ metrics! {
 pub(super) struct Live {
     begun: Instant,
     stop: StopToken,
-    desk: Desk,
+    status: Durable<Status>,
+    paused: watch::Receiver<bool>,
     store: RefCell<Reconnect>,
     /// Failures of the queue in a row; its link is its own edge's.
     queue_failures: Cell<u32>,
@@ -61,13 +63,19 @@ pub(super) struct Live {
 }
 
 impl Live {
-    pub(super) fn new(cx: &StartCx, desk: Desk, config: &ProducerConfig) -> Self {
+    pub(super) fn new(
+        cx: &StartCx,
+        status: Durable<Status>,
+        paused: watch::Receiver<bool>,
+        config: &ProducerConfig,
+    ) -> Self {
         let vitals = &cx.vitals;
         let link = vitals.link("mongodb", config.mongodb.endpoint());
         Self {
             begun: Instant::now(),
             stop: cx.stop.clone(),
-            desk,
+            status,
+            paused,
             store: RefCell::new(Reconnect::new(link, RETRY)),
             queue_failures: Cell::new(0),
             metrics: ProducerMetrics::register(vitals),
@@ -85,7 +93,7 @@ impl Live {
     /// The machine went on: tells people.
     pub(super) fn enter(&self, machine: &mut Machine) {
         for news in machine.news() {
-            self.desk.status().hear(&news);
+            self.status.lock().hear(&news);
             if news.is_trouble() {
                 tracing::warn!("{news}");
                 self.vitals.note(news.to_string());
@@ -96,7 +104,7 @@ impl Live {
         if let Some(tcn) = machine.target() {
             self.metrics.tcn.set(tcn.max(0).unsigned_abs());
         }
-        let mut status = self.desk.status();
+        let mut status = self.status.lock();
         status.enter(machine, wall_ms());
         self.metrics.blocked.set((status.phase == "blocked").into());
         self.metrics.standby.set((status.phase == "standby").into());
@@ -130,11 +138,11 @@ impl Pace for Live {
     }
 
     async fn go(&self) -> Result<(), Stopped> {
-        let mut paused = self.desk.paused.subscribe();
+        let mut paused = self.paused.clone();
         tokio::select! {
             biased;
             () = self.stop.cancelled() => Err(Stopped),
-            // The sender lives in the desk, so waiting cannot fail.
+            // The sender lives in the actor, whose work this is, so waiting cannot fail.
             _ = paused.wait_for(|paused| !paused) => Ok(()),
         }
     }
@@ -144,11 +152,11 @@ impl Pace for Live {
         let reason = sanitize(reason);
         match peer {
             Peer::Store => {
-                self.desk.status().away.insert("database", reason.clone());
+                self.status.lock().away.insert("database", reason.clone());
                 self.store.borrow_mut().failed(reason)
             }
             Peer::Queue => {
-                self.desk.status().away.insert("queue", reason);
+                self.status.lock().away.insert("queue", reason);
                 let failures = self.queue_failures.replace(self.queue_failures.get().saturating_add(1));
                 limited(RETRY).delay(failures, fastrand::f64())
             }
@@ -166,14 +174,14 @@ impl Pace for Live {
                 "queue"
             }
         };
-        self.desk.status().away.remove(name);
+        self.status.lock().away.remove(name);
     }
 
     fn tell(&self, progress: Progress) {
         self.metrics.pushed.add(progress.fresh);
         self.metrics.stencil_pushed.set(progress.pushed);
         self.metrics.stencil_total.set(progress.total.unwrap_or_default());
-        let mut status = self.desk.status();
+        let mut status = self.status.lock();
         status.progress(progress, wall_ms());
         if self.is_time(PUSHING_EVERY) {
             let Status { pushed, total, jobs_per_sec, left_secs, .. } = *status;
@@ -183,7 +191,7 @@ impl Pace for Live {
     }
 
     fn hold(&self, held: bool) {
-        self.desk.status().held = held;
+        self.status.lock().held = held;
         self.metrics.held.set(held.into());
     }
 }

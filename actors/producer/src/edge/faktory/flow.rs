@@ -10,13 +10,12 @@ use std::{
     time::Duration,
 };
 
-use orchestrator_supervise::{AskError, ChildSpec, Outbox, Shutdown, inbox, reply};
+use orchestrator_supervise::{AskError, ChildSpec, Outbox, Shutdown, Tree, inbox, reply};
 use tokio::sync::Semaphore;
 
 use super::{
     error::{FaktoryError, PushError, Pushed},
     lane::{self, Parcel, Question, Slots},
-    outages::Outages,
     server::{Patience, Server},
 };
 use crate::{batch::Batch, reading::Reading};
@@ -25,6 +24,9 @@ use crate::{batch::Batch, reading::Reading};
 const BATCHES: usize = 1_024;
 /// Questions that may wait: one at a time is asked, and a few by operators.
 const QUESTIONS: usize = 16;
+
+/// The id of the connections' pool.
+pub const POOL: &str = "faktory";
 
 /// How batches flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,7 +48,6 @@ impl Default for Flow {
 pub struct Faktory {
     lanes: Arc<[Way]>,
     patience: Duration,
-    outages: Outages,
 }
 
 #[derive(Debug)]
@@ -71,13 +72,11 @@ pub fn child_spec(server: Server, flow: Flow) -> (Faktory, ChildSpec) {
     let patience = connect + handshake + reply * 3;
     let (ways, slots): (Vec<Way>, Vec<Slots>) = (0..flow.connections.clamp(1, 4)).map(|_| way(flow)).unzip();
     let count = slots.len();
-    let outages = Outages::default();
-    let seen = outages.clone();
-    let connection = move |index: usize| lane::factory(server.clone(), index, seen.clone(), &slots[index]);
+    let connection = move |index: usize| lane::factory(server.clone(), &slots[index]);
     // A reply is waited for at a stop, too: what is given up then would be pushed twice.
     let drain = Shutdown::After(reply + Duration::from_secs(1));
-    let pool = ChildSpec::pool("faktory", count, connection).shutdown(drain);
-    (Faktory { lanes: ways.into(), patience, outages }, pool)
+    let pool = ChildSpec::pool(POOL, count, connection).shutdown(drain);
+    (Faktory { lanes: ways.into(), patience }, pool)
 }
 
 fn way(flow: Flow) -> (Way, Slots) {
@@ -88,15 +87,16 @@ fn way(flow: Flow) -> (Way, Slots) {
     (Way { parcels, questions, room, bytes }, Slots { parcels: parcels_slot, questions: questions_slot })
 }
 
+/// Reason of the first connection that is down, of the pool at `path` in the tree; None while none is.
+pub fn outage(tree: &Tree, path: &str) -> Option<String> {
+    let links = tree.node(path)?.children.into_iter().filter_map(|connection| connection.link);
+    links.filter(|link| link.state == "down").find_map(|link| link.reason)
+}
+
 impl Faktory {
     /// How many connections there are.
     pub fn connections(&self) -> usize {
         self.lanes.len()
-    }
-
-    /// The connections that are down.
-    pub fn outages(&self) -> &Outages {
-        &self.outages
     }
 
     /// Hands `batch` to a connection (counted from 0, and on from the first after the last), once there is room for it. Batches of

@@ -20,7 +20,6 @@ use tokio::{
 use super::{
     connection::Connection,
     error::{FaktoryError, PushError, Pushed},
-    outages::Outages,
     server::Server,
 };
 use crate::{batch::Command, reading::Reading};
@@ -49,13 +48,11 @@ pub(super) struct Slots {
 }
 
 /// The child.
-pub(super) fn factory(server: Server, index: usize, outages: Outages, slots: &Slots) -> Factory {
+pub(super) fn factory(server: Server, slots: &Slots) -> Factory {
     let taken = slots.clone();
     let task = Factory::task(move |cx: StartCx| {
         let lane = Lane {
             server: server.clone(),
-            index,
-            outages: outages.clone(),
             parcels: taken.parcels.open(),
             questions: taken.questions.open(),
             metrics: LaneMetrics::register(&cx.vitals),
@@ -71,8 +68,6 @@ pub(super) fn factory(server: Server, index: usize, outages: Outages, slots: &Sl
 
 struct Lane {
     server: Server,
-    index: usize,
-    outages: Outages,
     parcels: Inbox<Parcel>,
     questions: Inbox<Question>,
     metrics: LaneMetrics,
@@ -112,7 +107,6 @@ impl Lane {
             let error = match opened {
                 Ok(mut connection) => {
                     reconnect.connected();
-                    self.outages.end(self.index);
                     if std::mem::replace(&mut was_up, true) {
                         self.metrics.reconnects.add(1);
                     }
@@ -123,9 +117,7 @@ impl Lane {
                 }
                 Err(error) => error,
             };
-            let reason = error.to_string();
-            self.outages.begin(self.index, &reason);
-            let delay = reconnect.failed(reason);
+            let delay = reconnect.failed(error.to_string());
             if !self.wait(delay, &error).await {
                 break;
             }

@@ -1,7 +1,7 @@
 //! A server that is away, and comes back.
 
 use orchestrator_harness::Faktory as Peer;
-use orchestrator_producer::edge::faktory::Pushed;
+use orchestrator_producer::edge::faktory::{Pushed, outage};
 
 use super::{
     house::*,
@@ -12,12 +12,12 @@ use super::{
 #[test]
 fn a_server_that_goes_is_missed_although_nothing_is_asked_of_it() {
     let mut peer = Peer::start(&[]);
-    let (faktory, spec) = to(&peer.url());
+    let (_faktory, spec) = to(&peer.url());
     TestTree::run(spec, async |tree| {
         up(&tree).await;
-        assert_eq!(faktory.outages().reason(), None);
+        assert_eq!(outage(&tree, "faktory"), None);
         peer.kill_nine();
-        eventually("its outage is told", || faktory.outages().reason().is_some()).await;
+        eventually("its outage is told", || outage(&tree, "faktory").is_some()).await;
     });
 }
 
