@@ -58,15 +58,15 @@ pub(crate) enum ClientCommand {
     },
     /// Stop a child and start it afresh; costs no restart budget
     ///
-    /// Example: orchestrator restart queue/watcher --reason "new input directory"
+    /// Example: orchestrator restart queue/fetcher_watcher --reason "new input directory"
     Restart(ActorCommand),
     /// Stop a child until it is started again
     ///
-    /// Example: orchestrator stop queue/watcher --reason "disk is being moved"
+    /// Example: orchestrator stop queue/fetcher_watcher --reason "disk is being moved"
     Stop(ActorCommand),
     /// Start a child that was stopped
     ///
-    /// Example: orchestrator start queue/watcher
+    /// Example: orchestrator start queue/fetcher_watcher
     Start(ActorCommand),
     /// Close the intake of a source; what it has taken in is still worked off
     ///

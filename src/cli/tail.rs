@@ -147,7 +147,7 @@ impl Tail<'_> {
     }
 }
 
-/// `2026-11-21T02:33:35.332Z  orchestrator/queue/watcher  started  incarnation=2`
+/// `2026-11-21T02:33:35.332Z  orchestrator/queue/fetcher_watcher  started  incarnation=2`
 fn line(event: &Event, value: &Value) -> String {
     let at = i64::try_from(event.at_ms).ok().and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
     let at = at.map_or_else(String::new, |at| format!("{at:.3}"));

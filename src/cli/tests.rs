@@ -77,7 +77,7 @@ fn beside_a_tree<T: Send + 'static>(user: impl FnOnce(&str) -> T + Send + 'stati
         cx.stop.cancelled().await;
         Ok(())
     });
-    let console = ChildSpec::worker("queue_store", Factory::actor(slot, |_| Ok(Store)));
+    let console = ChildSpec::worker("queue_console", Factory::actor(slot, |_| Ok(Store)));
     let queue = SupervisorSpec::new(Strategy::OneForOne)
         .child(console.console(store.recipient()).shutdown(Shutdown::Kill))
         .child(ChildSpec::worker("source", source).pausable());
@@ -173,7 +173,7 @@ fn each_failure_has_its_exit_code_and_prints_nothing() {
     let cases = [
         ("tree nobody", ExitCode::NotFound),
         ("restart queue/nobody", ExitCode::NotFound),
-        ("pause queue/queue_store", ExitCode::Refused),
+        ("pause queue/queue_console", ExitCode::Refused),
         ("start queue/source", ExitCode::Refused),
         ("stop o", ExitCode::Refused),
         ("queue pause", ExitCode::Refused),

@@ -44,36 +44,40 @@ fn a_restart_shows_in_tree_events_audit_and_metrics() {
     let _instance = site.start();
     // Workers are served before the watcher's first start, which would be the one that the command asks for.
     eventually("all children to run", || site.snapshot().is_some_and(|tree| tree.runs()));
-    let before = site.node("queue/watcher");
+    let before = site.node("queue/fetcher_watcher");
     let mut events = EventReader::unix(&site.admin_socket(), "", &[]).expect("a stream");
-    let (code, out, err) = site.cli(&["restart", "queue/watcher", "--reason", "x"]);
-    assert_eq!((code, out.as_str()), (0, "orchestrator/queue/watcher: running -> running\n"), "{err}");
+    let (code, out, err) = site.cli(&["restart", "queue/fetcher_watcher", "--reason", "x"]);
+    assert_eq!(
+        (code, out.as_str()),
+        (0, "orchestrator/queue/fetcher_watcher: running -> running\n"),
+        "{err}"
+    );
     let told = events.find(|told| told.event == "commanded");
-    assert_eq!(told.data["path"], "orchestrator/queue/watcher");
+    assert_eq!(told.data["path"], "orchestrator/queue/fetcher_watcher");
     assert_eq!((&told.data["verb"], &told.data["reason"]), (&"restart".into(), &"x".into()));
-    let after = site.node("queue/watcher");
+    let after = site.node("queue/fetcher_watcher");
     assert_eq!(after["incarnation"].as_u64(), before["incarnation"].as_u64().map(|n| n + 1));
     let line = lines(&audit).pop().expect("a line");
     let shown = |key: &str| line[key].as_str().unwrap_or_default().to_owned();
     assert_eq!(
         ["path", "verb", "reason", "role", "outcome", "before", "after"].map(shown),
-        ["orchestrator/queue/watcher", "restart", "x", "operator", "ok", "running", "running"]
+        ["orchestrator/queue/fetcher_watcher", "restart", "x", "operator", "ok", "running", "running"]
     );
     assert!(shown("who").starts_with("uid ") && shown("who").contains("pid "), "{line}");
     assert_eq!(fs::metadata(&audit).expect("the log").permissions().mode() & 0o777, 0o600);
     let metrics = http(&site.admin_socket(), "GET", "/metrics", &[], "").body;
     for sample in [
-        r#"orchestrator_child_restarts_total{path="orchestrator/queue/watcher"} 1"#,
+        r#"orchestrator_child_restarts_total{path="orchestrator/queue/fetcher_watcher"} 1"#,
         r#"orchestrator_admin_audit_lines_total{path="orchestrator/admin"} 1"#,
         r#"orchestrator_admin_event_clients{path="orchestrator/admin"} 1"#,
     ] {
         assert!(metrics.lines().any(|line| line == sample), "no {sample} in {metrics}");
     }
-    let (code, out, err) = site.cli(&["tail", "queue/watcher", "--no-follow", "-n", "100", "--json"]);
+    let (code, out, err) = site.cli(&["tail", "queue/fetcher_watcher", "--no-follow", "-n", "100", "--json"]);
     assert_eq!(code, 0, "{err}");
     let told: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
     assert!(told.iter().any(|event| event["event"] == "commanded" && event["reason"] == "x"), "{out}");
-    assert!(told.iter().all(|event| event["path"] == "orchestrator/queue/watcher"), "{out}");
+    assert!(told.iter().all(|event| event["path"] == "orchestrator/queue/fetcher_watcher"), "{out}");
     let (_, words, _) = site.cli(&["tail", "--no-follow", "-n", "100", "--kind", "commanded"]);
     assert!(words.lines().count() == 1 && words.contains("reason=\"x\"") && words.contains('Z'), "{words}");
 }
@@ -94,14 +98,14 @@ fn a_viewer_cannot_command_and_an_operator_can() {
     assert_eq!(code, 5, "{err}");
     assert!(err.contains("--token-file"), "{err}");
     assert_eq!(cli(&["tree", "--token-file", &viewer]).0, 0);
-    let incarnation = || site.node("queue/watcher")["incarnation"].as_u64();
-    for command in [["restart", "queue/watcher"], ["queue", "pause"]] {
+    let incarnation = || site.node("queue/fetcher_watcher")["incarnation"].as_u64();
+    for command in [["restart", "queue/fetcher_watcher"], ["queue", "pause"]] {
         let (code, _, err) = cli(&[&command[..], &["--token-file", &viewer]].concat());
         assert_eq!(code, 5, "{command:?}: {err}");
         assert!(err.contains("operator"), "{err}");
     }
     assert_eq!(incarnation(), Some(1));
-    let (code, _, err) = cli(&["restart", "queue/watcher", "--token-file", &operator]);
+    let (code, _, err) = cli(&["restart", "queue/fetcher_watcher", "--token-file", &operator]);
     assert_eq!((code, err.as_str()), (0, ""));
     assert_eq!(incarnation(), Some(2));
     let who: Vec<String> =
@@ -165,11 +169,11 @@ fn a_command_is_refused_when_the_audit_log_is_full() {
         let _instance = site.start();
         site.steer("queue/inotify", "pause");
         disk.fill();
-        let stop = || http(&site.admin_socket(), "POST", "/v1/actors/queue/watcher/stop", &[], "{}");
+        let stop = || http(&site.admin_socket(), "POST", "/v1/actors/queue/fetcher_watcher/stop", &[], "{}");
         let refused = stop();
         assert_eq!(refused.status, 503, "{}", refused.body);
         assert!(refused.body.contains("nothing was done"), "{}", refused.body);
-        assert_eq!(site.node("queue/watcher")["state"], "running");
+        assert_eq!(site.node("queue/fetcher_watcher")["state"], "running");
         assert_eq!(lines(&audit).len(), 1, "and no half line");
         disk.free();
         assert_eq!(stop().status, 200);

@@ -19,7 +19,7 @@ fn who_comes_back_misses_nothing() {
     let last = events.find(|told| told.event == "paused").id;
     drop(events);
     site.steer("queue/inotify", "resume");
-    site.steer("queue/watcher", "restart");
+    site.steer("queue/fetcher_watcher", "restart");
     let header = format!("Last-Event-ID: {last}");
     let mut events = EventReader::tcp(site.admin_tcp(), "", &[&header]).expect("a stream");
     let mut expected = last + 1;
@@ -34,7 +34,7 @@ fn who_comes_back_misses_nothing() {
         }
     }
     assert!(resumed);
-    let filter = format!("?after={last}&path=queue/watcher&kind=commanded");
+    let filter = format!("?after={last}&path=queue/fetcher_watcher&kind=commanded");
     let mut events = EventReader::unix(&site.admin_socket(), &filter, &[]).expect("a stream");
     assert_eq!(events.next_event().expect("an event").data["verb"], "restart");
 }

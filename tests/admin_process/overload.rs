@@ -34,7 +34,7 @@ fn slow_strangers_on_tcp_lock_out_neither_the_operator_nor_the_workers() {
             break;
         }
     }
-    let (code, _, err) = site.cli(&["restart", "queue/watcher", "--reason", "siege"]);
+    let (code, _, err) = site.cli(&["restart", "queue/fetcher_watcher", "--reason", "siege"]);
     assert_eq!(code, 0, "{err}");
     eprintln!("the operator waited {slowest:?} at most");
     assert!(slowest < Duration::from_secs(2), "the operator waited for {slowest:?}");
@@ -49,7 +49,7 @@ fn slow_strangers_on_tcp_lock_out_neither_the_operator_nor_the_workers() {
     drop(strangers);
     eventually("all seats free", || site.figure("admin", "event_clients") == 0);
     assert_eq!(http_tcp(address, "GET", "/v1/tree", &[], "").status, 200);
-    assert_eq!(site.node("queue/watcher")["state"], "running", "half a command is none");
+    assert_eq!(site.node("queue/fetcher_watcher")["state"], "running", "half a command is none");
     assert_eq!(site.node("admin")["restarts"], 0);
     assert!(instance.terminate().success());
 }

@@ -40,7 +40,7 @@ fn top_shows_what_works() {
         busy
     });
     // Requests wait in the store's inbox: nothing is busier.
-    assert_eq!(busy[0]["path"], "orchestrator/queue/sqlite", "{busy:?}");
+    assert_eq!(busy[0]["path"], "orchestrator/queue/queue_store", "{busy:?}");
     assert!(busy[0]["rate"].as_f64() > Some(10.0), "{}", busy[0]);
     let all = rows(&site, &[]);
     assert_eq!(all.len(), 10, "one row a child: {all:?}");
@@ -69,11 +69,11 @@ fn top_outlives_the_process_it_watches() {
         let found = lines.by_ref().map_while(Result::ok).find(|line| line.contains(wanted));
         assert!(found.is_some(), "top ended before it said {wanted:?}");
     };
-    await_line("orchestrator/queue/watcher");
+    await_line("orchestrator/queue/fetcher_watcher");
     instance.kill_nine();
     await_line("cannot reach");
     let again: Instance = site.start();
-    await_line("orchestrator/queue/watcher");
+    await_line("orchestrator/queue/fetcher_watcher");
     drop(lines);
     let ended =
         orchestrator_harness::wait_for("top to end with its reader", || top.try_wait().expect("ours"));
@@ -115,7 +115,7 @@ fn tail_outlives_the_process_it_watches() {
     reader.join().expect("it ends with the process");
     await_line("connection lost");
     let again: Instance = site.start();
-    await_line("orchestrator/queue/watcher  started  incarnation=1");
+    await_line("orchestrator/queue/fetcher_watcher  started  incarnation=1");
     drop(lines);
     let poked = http(&site.admin_socket(), "POST", "/v1/actors/queue/inotify/pause", &[], "{}");
     assert_eq!(poked.status, 200, "{}", poked.body);
@@ -134,8 +134,8 @@ fn graph_has_a_node_and_an_edge_for_every_child() {
     assert!(out.starts_with("digraph") && out.trim_end().ends_with('}'), "{out}");
     assert_eq!(out.matches("[label=").count(), 10, "{out}");
     assert_eq!(out.matches(" -> ").count(), 9, "{out}");
-    assert!(out.contains("\"orchestrator/queue\" -> \"orchestrator/queue/sqlite\";"), "{out}");
-    let (_, part, _) = site.cli(&["graph", "queue/sqlite"]);
+    assert!(out.contains("\"orchestrator/queue\" -> \"orchestrator/queue/queue_store\";"), "{out}");
+    let (_, part, _) = site.cli(&["graph", "queue/queue_store"]);
     assert_eq!(part.matches("[label=").count(), 1, "{part}");
 }
 

@@ -88,7 +88,7 @@ fn a_panic_in_one_rule_leaves_the_others_claiming() {
     fs::remove_file(&go).expect("it is there");
     insert(&server, 2, "hold");
     eventually("the row to be worked on", || site.rule_status("held")["working"] == 1);
-    for path in ["catalog/lab/rules/work", "catalog/lab/poller"] {
+    for path in ["catalog/lab/rules/work", "catalog/lab/catalog_poller"] {
         site.site().inject_panic(path);
         eventually("it to come back", || site.site().node(path)["incarnation"] == 2);
     }

@@ -71,7 +71,7 @@ fn a_reader_and_a_writer_beside_us_under_load() {
     eventually("room for the writer", || {
         let wrote = python("writer.py", &site.database_path(), &["20"], statements);
         assert!(wrote[0].ends_with(" 100"), "{wrote:?}");
-        site.figure("queue/sqlite", "left_to_others") > 0
+        site.figure("queue/queue_store", "left_to_others") > 0
     });
 
     let (present, ever) = fetchers.stop();

@@ -183,12 +183,12 @@ fn wrong_passwords_are_told_and_faktorys_is_read_again() {
     let reason = |path: &str| site.site().link(path).reason;
     eventually("Faktory's password to be told", || reason("producer/faktory/0").contains("password_file"));
     eventually("MongoDB's password to be told", || {
-        reason("producer/producer").contains("correct the credentials")
+        reason("producer/stencil_producer").contains("correct the credentials")
     });
     fs::write(&secret, "right\n").expect("write a file");
     eventually("Faktory to let it in", || site.site().link("producer/faktory/0").state == "up");
     assert!(!site.site().log().contains("wrong"), "{}", site.site().log());
-    assert_eq!(site.site().node("producer/producer")["restarts"], 0);
+    assert_eq!(site.site().node("producer/stencil_producer")["restarts"], 0);
     assert!(instance.terminate().success());
 }
 
@@ -197,7 +197,7 @@ fn documents_that_are_missing_or_odd_are_named() {
     let (database, queue) = (MongoDb::start(), Faktory::start(&[]));
     let site = ProducerSite::new(BINARY, &database, &queue);
     let instance = site.start();
-    let link = || site.site().link("producer/producer").reason;
+    let link = || site.site().link("producer/stencil_producer").reason;
     eventually("the empty collection to be told", || {
         link().contains("arborescent_stencils") && link().contains("config")
     });
@@ -209,7 +209,7 @@ fn documents_that_are_missing_or_odd_are_named() {
         by.contains("0badc0de0badc0de0badc0de") && by.contains("TCN")
     });
     eventually("the log to name it", || site.site().log().contains("0badc0de0badc0de0badc0de"));
-    assert_eq!(site.site().node("producer/producer")["restarts"], 0);
+    assert_eq!(site.site().node("producer/stencil_producer")["restarts"], 0);
     assert!(instance.terminate().success());
 }
 

@@ -239,9 +239,9 @@ fn an_import_waits_as_told_and_names_what_only_the_store_refuses() {
 
     std::thread::scope(|scope| {
         let import = || site.cli(&["provenance", "import", &rows, "--wait-min-secs", "120"]);
-        let failed = site.figure("provenance/client", "failed_calls");
+        let failed = site.figure("provenance/rmq_client", "failed_calls");
         let import = scope.spawn(import);
-        eventually("a try in vain", || site.figure("provenance/client", "failed_calls") > failed);
+        eventually("a try in vain", || site.figure("provenance/rmq_client", "failed_calls") > failed);
         assert!(!import.is_finished());
         postgres.start_again();
         let (code, _, err) = import.join().expect("an import that ends");

@@ -44,7 +44,7 @@ fn rows_of_a_file_are_found_again_also_after_a_restart() {
     assert_eq!(site.ask(&["find-first", CONTENT]), json!([occurrence("b.c")]));
     assert_eq!(site.ask(&["get", "origin", origin]), json!({ origin: "https://a/b" }));
     assert_eq!(site.ask(&["get", "content", &sha1_of(0, 9)]), json!({}));
-    let worker = site.site().node("provenance/worker/18");
+    let worker = site.site().node("provenance/range_worker/18");
     assert_eq!((&worker["label"], &worker["state"]), (&json!("directory_2"), &json!("running")));
     assert!(instance.terminate().success());
 }

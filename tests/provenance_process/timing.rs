@@ -64,11 +64,11 @@ fn each_method_shows_in_the_metrics_and_is_sent_to_statsd() {
     let metrics = http(&site.site().admin_socket(), "GET", "/metrics", &[], "").body;
     for method in METHODS.into_iter().filter(|method| *method != "close") {
         let series = format!(
-            r#"orchestrator_provenance_call_duration_seconds_count{{path="orchestrator/provenance/client",method="{method}"}} 1"#
+            r#"orchestrator_provenance_call_duration_seconds_count{{path="orchestrator/provenance/rmq_client",method="{method}"}} 1"#
         );
         assert!(metrics.lines().any(|line| line == series), "{series} in {metrics}");
     }
-    let client = site.site().node("provenance/client");
+    let client = site.site().node("provenance/rmq_client");
     let timings = client["timings"].as_array().expect("timings");
     let add = timings.iter().find(|timing| timing["value"] == "content_add").expect("content_add");
     assert_eq!(

@@ -39,7 +39,7 @@ fn r27_a_reply_that_cannot_be_delivered_is_undone() {
         foreign.expect(ALPHA, &["0|103|105|7"]);
     }
     assert!(
-        site.figure("queue/sqlite", "undone") > 0,
+        site.figure("queue/queue_store", "undone") > 0,
         "no hand-out was ever taken back: the test missed its moment"
     );
     let mut worker = site.worker();

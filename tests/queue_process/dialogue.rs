@@ -227,7 +227,7 @@ fn the_clock_jumps() {
     seen.sort();
     assert_eq!(seen, ["alpha", "bravo", "charlie", "delta"]);
     assert!(instance.ended().is_none());
-    for child in ["sqlite", "housekeeper", "worker_socket", "reader", "watcher", "inotify"] {
+    for child in ["queue_store", "housekeeper", "worker_socket", "reader", "fetcher_watcher", "inotify"] {
         assert_eq!(site.node(&format!("queue/{child}"))["restarts"], 0, "{child}: {}", site.log());
     }
     assert!(instance.terminate().success());

@@ -23,10 +23,10 @@ fn lines(n: usize) -> String {
 /// The store is down for want of space, alive, and was never restarted.
 fn assert_full(site: &Site) {
     eventually("the link to say why", || {
-        let link = site.link("queue/sqlite");
+        let link = site.link("queue/queue_store");
         link.state == "down" && link.reason.contains("no space left")
     });
-    assert_eq!(site.node("queue/sqlite")["restarts"], 0, "{}", site.log());
+    assert_eq!(site.node("queue/queue_store")["restarts"], 0, "{}", site.log());
 }
 
 /// Every job once, each reported done with a code of its own; waits as long as the store does.
@@ -53,19 +53,23 @@ fn r45_a_disk_that_fills_up_while_workers_work() {
         database(disk).expect("SELECT count(*) FROM queue", &[&JOBS.to_string()]);
         let acknowledged = thread::scope(|scope| {
             let worker = scope.spawn(|| work(&site));
-            eventually("some work to be done", || site.figure("queue/sqlite", "finished") > 100);
+            eventually("some work to be done", || site.figure("queue/queue_store", "finished") > 100);
             disk.fill();
             assert_full(&site);
-            let waiting = site.figure("queue/sqlite", "finished");
+            let waiting = site.figure("queue/queue_store", "finished");
             thread::sleep(Duration::from_secs(1));
-            assert_eq!(site.figure("queue/sqlite", "finished"), waiting, "nothing is answered uncommitted");
+            assert_eq!(
+                site.figure("queue/queue_store", "finished"),
+                waiting,
+                "nothing is answered uncommitted"
+            );
             assert!(!worker.is_finished(), "the worker waits");
             assert!(instance.ended().is_none());
             disk.free();
             worker.join().expect("the worker")
         });
         assert_eq!(acknowledged.len(), JOBS, "none lost, none twice");
-        eventually("the link to be up", || site.link("queue/sqlite").state == "up");
+        eventually("the link to be up", || site.link("queue/queue_store").state == "up");
         let foreign = database(disk);
         for (attr_path, code) in acknowledged {
             let stored = foreign.rows(&format!("SELECT exit_code FROM log WHERE attr_path = '{attr_path}'"));
@@ -135,7 +139,7 @@ fn r45_a_file_that_does_not_fit() {
         assert_ne!(worker.reply(), Reply::NoJobs);
         database(disk).expect("SELECT count(*) FROM queue", &["60001"]);
         database(disk).expect("SELECT is_complete FROM fetcher_runs ORDER BY run_started", &["1", "1"]);
-        eventually("the link to be up", || site.link("queue/sqlite").state == "up");
+        eventually("the link to be up", || site.link("queue/queue_store").state == "up");
         assert!(instance.terminate().success());
     });
 }
@@ -150,16 +154,21 @@ fn a_database_directory_that_is_read_only() {
             disk.set_read_only(true);
             let mut instance = site.spawn();
             eventually("the link to say why", || {
-                let link = site.link("queue/sqlite");
+                let link = site.link("queue/queue_store");
                 link.state == "down" && link.reason.to_lowercase().contains("read-only")
             });
             let mut worker = site.worker();
             worker.send(b"READY\n").unwrap();
             assert!(instance.ended().is_none());
-            assert_eq!(site.node("queue/sqlite")["restarts"], 0, "an outage is no crash; {}", site.log());
+            assert_eq!(
+                site.node("queue/queue_store")["restarts"],
+                0,
+                "an outage is no crash; {}",
+                site.log()
+            );
             disk.set_read_only(false);
             assert_eq!(worker.reply().attr_path(), "alpha", "{existing}");
-            eventually("the link to be up", || site.link("queue/sqlite").state == "up");
+            eventually("the link to be up", || site.link("queue/queue_store").state == "up");
             assert_eq!(worker.done("alpha", 0), Reply::NoJobs);
             assert!(instance.terminate().success());
             let done = database(disk).rows("SELECT count(*) FROM log WHERE exit_code = 0");
@@ -191,7 +200,7 @@ fn directories_of_socket_and_files_that_are_read_only() {
         disk.set_read_only(false);
         let mut worker = wait_for("the socket", || Worker::connect(&socket).ok());
         assert_eq!(worker.ready().attr_path(), "alpha");
-        for child in ["worker_socket", "sqlite", "reader", "inotify"] {
+        for child in ["worker_socket", "queue_store", "reader", "inotify"] {
             assert_eq!(site.node(&format!("queue/{child}"))["restarts"], 0, "{child}: {}", site.log());
         }
         // CONTRACT QP14: the socket file is deleted: connections stand, and the path is bound anew.

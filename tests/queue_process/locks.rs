@@ -57,7 +57,7 @@ fn r43_a_reader_in_another_process_delays_nobody() {
     let longest = times[answers - 1];
     assert!(longest < HELD / 2, "{longest:?}: an answer waited for the reader");
     site.database().expect("SELECT count(*) FROM queue WHERE attr_path = 'g'", &[&files.to_string()]);
-    eventually("the link to be up", || site.link("queue/sqlite").state == "up");
+    eventually("the link to be up", || site.link("queue/queue_store").state == "up");
     reader.execute("COMMIT");
     assert!(reader.rows("SELECT count(*) FROM log")[0].parse::<usize>().unwrap() > answers / 2);
     assert!(instance.terminate().success());
@@ -74,18 +74,18 @@ fn r44_a_rollback_journal_file_with_a_reader_is_waited_for() {
     site.write("f.1.txt", "alpha 0 1\n");
     let mut instance = site.spawn();
     eventually("the link to say why", || {
-        let link = site.link("queue/sqlite");
+        let link = site.link("queue/queue_store");
         link.state == "down" && link.reason.contains("waiting for exclusive access")
     });
     let mut worker = site.worker();
     worker.send(b"READY\n").unwrap();
     thread::sleep(HELD);
     assert!(instance.ended().is_none());
-    assert_eq!(site.link("queue/sqlite").state, "down");
-    assert_eq!(site.node("queue/sqlite")["restarts"], 0, "an outage is state, not a crash");
+    assert_eq!(site.link("queue/queue_store").state, "down");
+    assert_eq!(site.node("queue/queue_store")["restarts"], 0, "an outage is state, not a crash");
     reader.execute("COMMIT");
     assert_eq!(worker.reply().attr_path(), "alpha", "the request waited");
-    eventually("the link to be up", || site.link("queue/sqlite").state == "up");
+    eventually("the link to be up", || site.link("queue/queue_store").state == "up");
     assert_eq!(site.database().rows("PRAGMA journal_mode"), ["wal"]);
 }
 
@@ -104,7 +104,7 @@ fn r44_a_foreign_writer_makes_requests_wait() {
     let mut other = site.worker();
     other.send(b"READY\n").unwrap();
     eventually("the link to say why", || {
-        site.link("queue/sqlite").reason.contains("waiting for exclusive access")
+        site.link("queue/queue_store").reason.contains("waiting for exclusive access")
     });
     thread::sleep(HELD);
     assert_eq!(writer.rows("SELECT count(*) FROM log WHERE finished IS NOT NULL"), ["0"]);
@@ -122,7 +122,7 @@ fn r44_a_foreign_writer_makes_requests_wait() {
     seen.sort();
     assert_eq!(seen, ["alpha", "bravo", "charlie"]);
     assert_eq!(writer.rows("SELECT count(*) FROM queue WHERE is_dequeued"), ["3"]);
-    eventually("the link to be up", || site.link("queue/sqlite").state == "up");
+    eventually("the link to be up", || site.link("queue/queue_store").state == "up");
     assert!(instance.terminate().success());
 }
 

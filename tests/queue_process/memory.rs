@@ -66,7 +66,7 @@ fn r16_a_long_line_that_grows() {
     assert!(instance.terminate().success());
     let instance = site.start();
     let before = instance.memory("VmHWM");
-    eventually("the line to be read again", || site.figure("queue/sqlite", "ingested") == 1);
+    eventually("the line to be read again", || site.figure("queue/queue_store", "ingested") == 1);
     match site.worker().ready() {
         Reply::Job { payload, .. } => assert!(payload == piece.repeat(LONG / piece.len()).trim_end()),
         other => panic!("{other:?}"),

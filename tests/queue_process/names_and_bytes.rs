@@ -28,7 +28,7 @@ fn lives(site: &Site, instance: &mut Instance) {
     site.write("alive.9.txt", "alive 1\n");
     site.database().expect("SELECT payload FROM queue WHERE attr_path = 'alive'", &["1"]);
     assert!(instance.ended().is_none());
-    for child in ["watcher", "reader", "inotify", "sqlite", "worker_socket"] {
+    for child in ["fetcher_watcher", "reader", "inotify", "queue_store", "worker_socket"] {
         assert_eq!(site.node(&format!("queue/{child}"))["restarts"], 0, "{child}; {}", site.log());
     }
 }

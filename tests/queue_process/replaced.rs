@@ -86,8 +86,8 @@ fn replaced_under_load(what: &str, keeps_all: bool, change: impl FnOnce(&Site)) 
         eventually(&format!("{what}: the change to be noticed"), || site.log().contains("while it was open"));
         // Also the admin endpoint knows: the child was restarted by plan, which costs no restart budget.
         eventually(&format!("{what}: the link to be up again"), || {
-            let node = site.node("queue/sqlite");
-            node["restarts"] == 1 && site.link("queue/sqlite").state == "up"
+            let node = site.node("queue/queue_store");
+            node["restarts"] == 1 && site.link("queue/queue_store").state == "up"
         });
         let noticed = load.codes.load(SeqCst);
         eventually(&format!("{what}: the work to go on"), || load.codes.load(SeqCst) > noticed + 150);
@@ -205,14 +205,14 @@ fn r41_the_lock_is_kept_when_its_file_is_deleted() {
     foreign.lock().unwrap();
     fs::rename(&taken, &lock).unwrap();
     eventually("the link to say why", || {
-        site.link("queue/sqlite").reason.contains("belongs to a running instance")
+        site.link("queue/queue_store").reason.contains("belongs to a running instance")
     });
     worker.send(format!("DONE {first} 4\n").as_bytes()).unwrap();
     assert_eq!(site.database().rows("SELECT count(*) FROM log WHERE finished IS NOT NULL"), ["0"]);
     drop(foreign);
     assert_ne!(worker.reply(), Reply::NoJobs);
-    eventually("the link to be up", || site.link("queue/sqlite").state == "up");
+    eventually("the link to be up", || site.link("queue/queue_store").state == "up");
     assert_eq!(site.database().rows("SELECT exit_code FROM log WHERE finished IS NOT NULL"), ["4"]);
-    assert_eq!(site.node("queue/sqlite")["restarts"], 0, "{}", site.log());
+    assert_eq!(site.node("queue/queue_store")["restarts"], 0, "{}", site.log());
     assert!(instance.terminate().success());
 }

@@ -19,7 +19,7 @@ fn site() -> Site {
 
 /// The children in start order, as the tree has them.
 const CHILDREN: [&str; 7] =
-    ["queue_store", "sqlite", "housekeeper", "worker_socket", "reader", "watcher", "inotify"];
+    ["queue_console", "queue_store", "housekeeper", "worker_socket", "reader", "fetcher_watcher", "inotify"];
 
 /// The exit code of an end by a second signal, and that of a refused start.
 const KILLED: i32 = 137;
@@ -78,7 +78,7 @@ fn r50_a_request_in_work_is_answered() {
     foreign.execute("BEGIN IMMEDIATE");
     let mut worker = site.worker();
     worker.send(b"READY\n").unwrap();
-    eventually("the request to wait", || site.link("queue/sqlite").state == "down");
+    eventually("the request to wait", || site.link("queue/queue_store").state == "down");
     instance.signal(Signal::TERM);
     eventually("the drain to begin", || site.log().contains("draining"));
     foreign.execute("COMMIT");
@@ -114,7 +114,7 @@ fn r50_a_stop_in_full_flight_loses_nothing() {
             (taken, done)
         };
         let workers: Vec<_> = (0..8).map(|_| scope.spawn(work)).collect();
-        eventually("some work to be done", || site.figure("queue/sqlite", "finished") > 200);
+        eventually("some work to be done", || site.figure("queue/queue_store", "finished") > 200);
         instance.signal(Signal::TERM);
         let ended: Vec<_> = workers.into_iter().map(|worker| worker.join().expect("a worker")).collect();
         let (taken, done): (Vec<_>, Vec<_>) = ended.into_iter().unzip();
@@ -145,7 +145,7 @@ fn r50_a_stop_in_full_flight_loses_nothing() {
 fn stalled(site: &Site) -> orchestrator_harness::Worker {
     let mut worker = site.worker();
     worker.send(b"READY\n").expect("sent");
-    eventually("the reply to be stuck", || site.figure("queue/sqlite", "handed_out") == 1);
+    eventually("the reply to be stuck", || site.figure("queue/queue_store", "handed_out") == 1);
     worker
 }
 

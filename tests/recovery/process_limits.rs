@@ -176,7 +176,9 @@ fn freeze_all(site: &Site) {
     paths(&tree["root"], &mut found);
     // Two of the queue's, so that they wait for each other, and the endpoint last: it answers no more.
     found.retain(|path| {
-        ["/sqlite", "/worker_socket", "/watcher", "/admin", "/queue"].iter().any(|end| path.ends_with(end))
+        ["/queue_store", "/worker_socket", "/fetcher_watcher", "/admin", "/queue"]
+            .iter()
+            .any(|end| path.ends_with(end))
     });
     found.sort_by_key(|path| path.ends_with("/admin"));
     assert_eq!(found.len(), 5, "{found:?}");

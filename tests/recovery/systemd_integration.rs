@@ -88,8 +88,13 @@ fn a_frozen_arbiter_is_flagged_and_keeps_the_watchdog_hungry() {
         await_notice(&manager, "WATCHDOG=1");
     }
     let frozen = Instant::now();
-    let reply =
-        http(&site.admin_socket(), "POST", "/v1/actors/queue/watcher/freeze", &[], "{\"reason\":\"drill\"}");
+    let reply = http(
+        &site.admin_socket(),
+        "POST",
+        "/v1/actors/queue/fetcher_watcher/freeze",
+        &[],
+        "{\"reason\":\"drill\"}",
+    );
     assert_eq!(reply.status, 200, "{}", reply.body);
     let named = wait_for("readiness to name it", || {
         let reply = http(&site.admin_socket(), "GET", "/readyz?verbose", &[], "");
@@ -97,7 +102,7 @@ fn a_frozen_arbiter_is_flagged_and_keeps_the_watchdog_hungry() {
     });
     assert!(frozen.elapsed() < Duration::from_secs(2), "flagged after {:?}", frozen.elapsed());
     assert!(named.contains("culprit: orchestrator/queue") && named.contains("is blocked"), "{named}");
-    let node = http(&site.admin_socket(), "GET", "/v1/tree/queue/watcher", &[], "").json();
+    let node = http(&site.admin_socket(), "GET", "/v1/tree/queue/fetcher_watcher", &[], "").json();
     assert_eq!(node.pointer("/root/stuck").or(node.pointer("/stuck")), Some(&Value::Bool(true)), "{node}");
     // Nothing is heard for as long as it is frozen: it is fed four times in 800 ms otherwise.
     manager.set_read_timeout(Some(Duration::from_millis(700))).expect("set a time-out");
@@ -119,7 +124,7 @@ fn sighup_takes_over_the_log_filter_and_names_what_waits_for_a_restart() {
     let (instance, manager) = start(&site, "filter = \"info\"", None);
     await_notice(&manager, "READY=1");
     let restart = || {
-        let reply = http(&site.admin_socket(), "POST", "/v1/actors/queue/watcher/restart", &[], "{}");
+        let reply = http(&site.admin_socket(), "POST", "/v1/actors/queue/fetcher_watcher/restart", &[], "{}");
         assert_eq!(reply.status, 200, "{}", reply.body);
     };
     restart();

@@ -72,7 +72,7 @@ mod tests {
             query.wants(&Event { seq: 1, at_ms: 0, path: of.to_owned(), kind: EventKind::Paused })
         };
         assert!(wants(None, &[], "o/queue"));
-        assert!(wants(Some("o/queue"), &["resumed", "paused"], "o/queue/watcher"));
+        assert!(wants(Some("o/queue"), &["resumed", "paused"], "o/queue/fetcher_watcher"));
         assert!(wants(Some("o/queue"), &[], "o/queue"));
         assert!(!wants(Some("o/queue"), &[], "o/queue_store") && !wants(Some("o/queue"), &[], "o"));
         assert!(!wants(None, &["resumed"], "o/queue"));

@@ -172,7 +172,7 @@ mod tests {
 
     #[test]
     fn timings_are_named_after_their_subsystem_and_in_seconds() {
-        let name = timing_name("o/provenance/client", "call_duration");
+        let name = timing_name("o/provenance/rmq_client", "call_duration");
         assert_eq!(name, "orchestrator_provenance_call_duration_seconds");
     }
 

@@ -14,7 +14,7 @@ mod check;
 /// The branch that they are in.
 const BRANCH: &str = "catalog";
 /// The child of each that answers.
-const CONSOLE: &str = "poller";
+const CONSOLE: &str = "catalog_poller";
 
 /// Time-out for the end of an ordered query.
 const TIMEOUT: Duration = Duration::from_secs(70);

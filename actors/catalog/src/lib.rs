@@ -116,7 +116,7 @@ fn catalog(config: &CatalogConfig, actors: &Actors, rulebook: &mut Rulebook) -> 
     let at_work = SupervisorSpec::new(Strategy::OneForOne).limits(RULE_LIMITS);
     let at_work = first.into_iter().fold(at_work, SupervisorSpec::child);
     let poller = poller::factory(config, slot, heard, rules);
-    let poller = ChildSpec::worker("poller", poller).console(mailbox.recipient());
+    let poller = ChildSpec::worker("catalog_poller", poller).console(mailbox.recipient());
     let tree = SupervisorSpec::new(Strategy::OneForOne).limits(Limits::LEAF).child(http);
     let tree = listening.into_iter().fold(tree, SupervisorSpec::child);
     let tree = tree.child(ChildSpec::dynamic("rules", at_work, vacancies)).child(poller);

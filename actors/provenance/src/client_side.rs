@@ -76,7 +76,7 @@ pub(crate) fn attach(
     let client = Factory::actor(slot, move |cx| {
         Ok(RmqClient::new(route.clone(), reads.clone(), limit, statsd.clone(), cx))
     });
-    let child = ChildSpec::worker("client", client).console(mailbox.recipient());
+    let child = ChildSpec::worker("rmq_client", client).console(mailbox.recipient());
     Ok((mailbox, tree.child(child)))
 }
 

@@ -140,7 +140,7 @@ fn range_workers(batch: usize, writes: &Outbox<WriteRequest>) -> (Vec<Mailbox<Ra
         Factory::actor(slot, move |cx| Ok(RangeWorker::new(writes.clone(), batch, cx)))
     };
     let label = |index| Worker::at(index).map_or_else(String::new, |worker| worker.to_string());
-    let pool = ChildSpec::pool("worker", Worker::COUNT, worker)
+    let pool = ChildSpec::pool("range_worker", Worker::COUNT, worker)
         .worker_labels(label)
         .placement(Placement::Spread(THREADS))
         .shutdown(Shutdown::After(DRAIN));

@@ -8,7 +8,7 @@ use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Map, Value, json};
 
 /// The child that answers.
-const CONSOLE: &str = "queue/queue_store";
+const CONSOLE: &str = "queue/queue_console";
 
 /// Look into the queue and steer it.
 #[derive(Debug, Clone, Subcommand)]

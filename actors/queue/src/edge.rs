@@ -4,7 +4,7 @@ pub mod error;
 pub mod files;
 pub(crate) mod housekeeper;
 pub mod inotify;
+pub(crate) mod queue_store;
 pub mod sqlite;
-pub(crate) mod store_thread;
 pub(crate) mod unix_time;
 pub mod worker_socket;

@@ -6,10 +6,9 @@
 use std::{
     collections::HashSet,
     ffi::{OsStr, OsString},
-    sync::Arc,
 };
 
-use parking_lot::Mutex;
+use orchestrator_supervise::{ChildSpec, Durable};
 
 use crate::storage::RunId;
 
@@ -71,12 +70,24 @@ impl FetcherFile {
 
 /// Names that a warning was given about, so that there is one and no more. Clones share them: who lists the directory
 /// and who hears of its events warn of the same names.
-#[derive(Debug, Clone, Default)]
-pub struct WarnedNames(Arc<Mutex<HashSet<OsString>>>);
+#[derive(Debug, Clone)]
+pub struct WarnedNames(Durable<HashSet<OsString>>);
+
+impl Default for WarnedNames {
+    fn default() -> Self {
+        Self(Durable::new("warned_names", HashSet::new()))
+    }
+}
 
 impl WarnedNames {
     /// How many names are remembered; beyond that, all are forgotten.
     const MAX: usize = 1024;
+
+    /// Declares them as state of `child`, which outlives its restarts.
+    #[must_use]
+    pub fn declare(&self, child: ChildSpec) -> ChildSpec {
+        child.durable(&self.0)
+    }
 
     /// True the first time it is asked about `name`.
     #[must_use]

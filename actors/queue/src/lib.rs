@@ -5,7 +5,7 @@
 //! the numbers that comments cite.
 //!
 //! Pure rules: [`file_name`], [`lines`], [`tracking`], [`protocol`], [`jitter`], [`storage`]. Actors: [`fetcher_watcher`] and
-//! the queue store. Everything that talks to the outside is under [`edge`].
+//! `queue_console`; the queue store is a thread, since a commit blocks. Everything that talks to the outside is under [`edge`].
 
 mod command;
 mod config;
@@ -18,19 +18,17 @@ pub mod jitter;
 pub mod lines;
 pub mod messages;
 pub mod protocol;
-mod queue_store;
+mod queue_console;
 pub mod storage;
 mod store_metrics;
 mod subsystem;
 pub mod tracking;
 
-use std::{
-    sync::{Arc, atomic::AtomicBool},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use orchestrator_supervise::{
-    ChildSpec, Factory, Limits, OnRestart, Placement, Shutdown, Strategy, SupervisorSpec, inbox, mailbox,
+    ChildSpec, Durable, Factory, Limits, OnRestart, Placement, Shutdown, Strategy, SupervisorSpec, inbox,
+    mailbox,
 };
 
 pub use config::{OnCorrupt, QueueConfig, Synchronous};
@@ -41,13 +39,13 @@ use crate::{
         files::{self, RescanFlag},
         housekeeper::{Housekeeper, LogCare},
         inotify,
+        queue_store::QueueStore,
         sqlite::SqliteStore,
-        store_thread::StoreThread,
         worker_socket::{self, Service},
     },
     fetcher_watcher::FetcherWatcher,
     file_name::WarnedNames,
-    queue_store::QueueStore,
+    queue_console::QueueConsole,
     storage::StorageError,
 };
 
@@ -72,26 +70,26 @@ pub fn child_spec(config: &QueueConfig) -> ChildSpec {
     let (ingest, ingest_slot) = inbox(INGEST);
     let (chores, chores_slot) = inbox(CHORES);
     let (commands, commands_slot) = inbox(COMMANDS);
-    let (store_mailbox, store_slot) = mailbox::<QueueStore>(CHORES);
+    let (console, console_slot) = mailbox::<QueueConsole>(CHORES);
     let (watcher_mailbox, watcher_slot) = mailbox::<FetcherWatcher>(NOTICES);
-    let (paused, log) = (Arc::new(AtomicBool::new(false)), Arc::new(LogCare::default()));
+    let (paused, log) = (Durable::new("paused", false), Arc::new(LogCare::default()));
     let (rescan, warned) = (RescanFlag::default(), WarnedNames::default());
 
-    let queue_store = {
+    let queue_console = {
         let (requests, chores, paused) = (requests.clone(), chores.clone(), paused.clone());
-        Factory::actor(store_slot, move |_| {
-            Ok(QueueStore { requests: requests.clone(), chores: chores.clone(), paused: paused.clone() })
+        Factory::actor(console_slot, move |_| {
+            Ok(QueueConsole { requests: requests.clone(), chores: chores.clone(), paused: paused.clone() })
         })
     };
-    let store_thread = StoreThread {
+    let store = QueueStore {
         config: config.clone(),
         requests: requests_slot.clone(),
         ingest: ingest_slot.clone(),
         chores,
         log: log.clone(),
-        paused,
+        paused: paused.view(),
     };
-    let sqlite = Factory::thread(move |cx| store_thread.run(&cx))
+    let queue_store = Factory::thread(move |cx| store.run(&cx))
         .with_inbox("requests", &requests_slot)
         .with_inbox("ingest", &ingest_slot);
     let housekeeper = Housekeeper { config: config.clone(), chores: chores_slot.clone(), log };
@@ -99,21 +97,24 @@ pub fn child_spec(config: &QueueConfig) -> ChildSpec {
     let socket = worker_socket::factory(config.socket.clone(), Service::default(), requests);
     let reader =
         files::factory(config.input_dir.clone(), &commands_slot, rescan.clone(), warned.clone(), ingest);
-    let watcher = FetcherWatcher::factory(watcher_slot, commands, rescan, warned);
+    let watcher = FetcherWatcher::factory(watcher_slot, commands, rescan, warned.clone());
     let inotify = inotify::factory(config.input_dir.clone(), watcher_mailbox);
 
-    let console = store_mailbox.recipient();
     let tree = SupervisorSpec::new(Strategy::RestForOne)
         .limits(Limits::LEAF)
-        .child(ChildSpec::worker("queue_store", queue_store).console(console))
+        .child(
+            ChildSpec::worker("queue_console", queue_console).console(console.recipient()).durable(&paused),
+        )
         // What a former reader sent belongs to its view of the directory; its successor sends everything again.
         .child(
-            ChildSpec::worker("sqlite", sqlite).shutdown(Shutdown::After(DRAIN)).on_restart(OnRestart::Purge),
+            ChildSpec::worker("queue_store", queue_store)
+                .shutdown(Shutdown::After(DRAIN))
+                .on_restart(OnRestart::Purge),
         )
         .child(ChildSpec::worker("housekeeper", housekeeper))
         .child(ChildSpec::worker("worker_socket", socket).pausable())
         .child(ChildSpec::worker("reader", reader))
-        .child(ChildSpec::worker("watcher", watcher))
+        .child(warned.declare(ChildSpec::worker("fetcher_watcher", watcher)))
         .child(ChildSpec::worker("inotify", inotify).pausable());
     ChildSpec::supervisor("queue", tree).placement(Placement::Dedicated)
 }

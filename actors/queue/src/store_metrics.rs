@@ -1,4 +1,4 @@
-//! Metrics of the store's thread.
+//! Metrics of the queue store.
 
 use orchestrator_supervise::metrics;
 

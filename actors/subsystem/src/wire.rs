@@ -147,8 +147,8 @@ mod tests {
     fn urls_keep_slashes_and_encode_the_rest() {
         assert_eq!(tree_url(None), "/v1/tree");
         assert_eq!(tree_url(Some("/queue/a b?#é/")), "/v1/tree/queue/a%20b%3F%23%C3%A9");
-        assert_eq!(actor_url("queue/watcher", "pause"), "/v1/actors/queue/watcher/pause");
-        assert_eq!(console_url("queue/queue_store", "ls"), "/v1/consoles/queue/queue_store/ls");
+        assert_eq!(actor_url("queue/fetcher_watcher", "pause"), "/v1/actors/queue/fetcher_watcher/pause");
+        assert_eq!(console_url("queue/queue_console", "ls"), "/v1/consoles/queue/queue_console/ls");
     }
 
     #[test]

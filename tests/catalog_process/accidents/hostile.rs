@@ -205,7 +205,8 @@ impl Pair {
 
     /// Status of the rule; None while it is busy with an answer.
     fn rule(&self) -> Option<Value> {
-        let (socket, url) = (self.site.site().admin_socket(), "/v1/consoles/catalog/lab/poller/status");
+        let (socket, url) =
+            (self.site.site().admin_socket(), "/v1/consoles/catalog/lab/catalog_poller/status");
         let reply = http(&socket, "POST", url, &["Content-Type: application/json"], "{}");
         (reply.status == 200).then(|| reply.json()["rules"]["work"].clone())
     }

@@ -109,7 +109,7 @@ impl CatalogSite {
     /// # Panics
     /// If it does not answer.
     pub fn status(&self) -> Value {
-        self.site.status_of("catalog/lab/poller")
+        self.site.status_of("catalog/lab/catalog_poller")
     }
 
     /// What the poller says of a rule.

@@ -128,6 +128,6 @@ impl ProducerSite {
     /// # Panics
     /// If it does not answer.
     pub fn status(&self) -> Value {
-        self.site.status_of("producer/producer")
+        self.site.status_of("producer/stencil_producer")
     }
 }

@@ -11,7 +11,7 @@ use crate::{HttpReply, Site, http, try_http, wait_for};
 pub struct Snapshot(Value);
 
 impl Snapshot {
-    /// The child at `path`, e.g. `queue/sqlite`.
+    /// The child at `path`, e.g. `queue/queue_store`.
     ///
     /// # Panics
     /// If there is none.
@@ -87,7 +87,7 @@ impl Site {
         });
     }
 
-    /// The snapshot of the child at `path`, e.g. `queue/sqlite`.
+    /// The snapshot of the child at `path`, e.g. `queue/queue_store`.
     ///
     /// # Panics
     /// If there is none.

@@ -32,7 +32,11 @@ pub(crate) fn unix(_plan: &Plan) -> Box<dyn Edge> {
 impl Edge for Admin {
     fn protocol(&self) -> Arc<dyn Protocol> {
         // A console's verb that changes nothing.
-        Arc::new(HttpClient { small: "GET /livez", body: "", posts: "/v1/consoles/queue/queue_store/status" })
+        Arc::new(HttpClient {
+            small: "GET /livez",
+            body: "",
+            posts: "/v1/consoles/queue/queue_console/status",
+        })
     }
 
     fn side(&mut self) -> &mut Side {

@@ -155,7 +155,7 @@ impl Edge for Provenance {
         self.addition = Some(thread::spawn(move || {
             let json = ["Content-Type: application/json"];
             // Whether it is stored shows where rows are counted.
-            let _ = try_http(&socket, "POST", "/v1/consoles/provenance/client/add", &json, &body);
+            let _ = try_http(&socket, "POST", "/v1/consoles/provenance/rmq_client/add", &json, &body);
         }));
     }
 

@@ -86,8 +86,8 @@ fn told_to_operators(home: &Home) {
     for line in [
         r#"orchestrator_provenance_dead_lettered_messages_total{path="orchestrator/provenance/amqp"} 3"#,
         r#"orchestrator_provenance_unreadable_messages_total{path="orchestrator/provenance/amqp"} 1"#,
-        r#"orchestrator_provenance_refused_rows_total{path="orchestrator/provenance/worker/67"} 1"#,
-        r#"orchestrator_provenance_refused_rows_total{path="orchestrator/provenance/worker/53"} 1"#,
+        r#"orchestrator_provenance_refused_rows_total{path="orchestrator/provenance/range_worker/67"} 1"#,
+        r#"orchestrator_provenance_refused_rows_total{path="orchestrator/provenance/range_worker/53"} 1"#,
     ] {
         assert!(metrics.lines().any(|found| found == line), "{line}\n{metrics}");
     }

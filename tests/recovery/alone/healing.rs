@@ -18,7 +18,7 @@ use crate::panics::{exit_of, healed};
 
 /// The queue's children in the order of their start.
 const CHILDREN: [&str; 7] =
-    ["queue_store", "sqlite", "housekeeper", "worker_socket", "reader", "watcher", "inotify"];
+    ["queue_console", "queue_store", "housekeeper", "worker_socket", "reader", "fetcher_watcher", "inotify"];
 const HEALED_MS: u64 = 1_000;
 /// Commits that a start waits for at the most; each may take as long as the disk's longest one meanwhile.
 const COMMITS: u32 = 5;
@@ -88,8 +88,8 @@ fn panics_heal(path: &str, first: usize) {
 /// Jobs finished so far, once the store counts them.
 fn finished(site: &Site) -> Option<u64> {
     let tree = site.snapshot()?;
-    let sqlite = tree.node("queue/sqlite");
-    let figure = sqlite["figures"].as_array()?.iter().find(|figure| figure["name"] == "finished")?;
+    let store = tree.node("queue/queue_store");
+    let figure = store["figures"].as_array()?.iter().find(|figure| figure["name"] == "finished")?;
     figure["value"].as_u64()
 }
 
@@ -103,5 +103,5 @@ fn last_start(tree: &Snapshot, path: &str) -> u64 {
 /// The housekeeper has work in hand only when somebody asks, or the log has grown.
 fn ask_the_housekeeper(site: &Site) {
     // It may be the one that is away.
-    let _ = try_http(&site.admin_socket(), "POST", "/v1/consoles/queue/queue_store/ls", &[], "{}");
+    let _ = try_http(&site.admin_socket(), "POST", "/v1/consoles/queue/queue_console/ls", &[], "{}");
 }

@@ -27,13 +27,13 @@ fn snapshot() -> TreeSnapshot {
     };
     let queue = vec![
         node(
-            "o/queue/queue_store",
+            "o/queue/queue_console",
             "actor",
             "running",
             json!({ "mailboxes": [mailbox("mailbox", 0, 0)], "note": { "text": "a row is refused: too long", "at_ms": 1_191_000 } }),
         ),
         node(
-            "o/queue/sqlite",
+            "o/queue/queue_store",
             "thread",
             "running",
             json!({
@@ -43,7 +43,7 @@ fn snapshot() -> TreeSnapshot {
             }),
         ),
         node(
-            "o/queue/watcher",
+            "o/queue/fetcher_watcher",
             "actor",
             "paused",
             json!({ "label": "fetchers", "link": link("down", json!("no such directory"), Value::Null, json!(4000)) }),
@@ -72,15 +72,15 @@ fn snapshot() -> TreeSnapshot {
 #[test]
 fn golden_without_ages() {
     let expected = "\
-CHILD                     KIND        STATE        INC  RESTARTS  MAILBOX             LINK AND TROUBLE
-o                         supervisor  running        1         0
-├─ queue                  supervisor  running        1         0
-│  ├─ queue_store         actor       running        1         0  0/1024              a row is refused: too long
-│  ├─ sqlite              thread      running        3         2  1024/1024 requests  stuck in commit group; 7 refused; last exit in PushJobs: panicked: index out of bounds
-│  ├─ watcher (fetchers)  actor       paused         1         0                      inotify down: no such directory
-│  ├─ inotify             task        backing_off    1         0                      inotify connecting (try 3)
-│  └─ wedged              task        running        1         0                      stuck: arbiter workers is blocked
-└─ admin                  task        running        1         0                      inotify up
+CHILD                             KIND        STATE        INC  RESTARTS  MAILBOX             LINK AND TROUBLE
+o                                 supervisor  running        1         0
+├─ queue                          supervisor  running        1         0
+│  ├─ queue_console               actor       running        1         0  0/1024              a row is refused: too long
+│  ├─ queue_store                 thread      running        3         2  1024/1024 requests  stuck in commit group; 7 refused; last exit in PushJobs: panicked: index out of bounds
+│  ├─ fetcher_watcher (fetchers)  actor       paused         1         0                      inotify down: no such directory
+│  ├─ inotify                     task        backing_off    1         0                      inotify connecting (try 3)
+│  └─ wedged                      task        running        1         0                      stuck: arbiter workers is blocked
+└─ admin                          task        running        1         0                      inotify up
 ";
     assert_eq!(render(&snapshot(), Ages::Hide), expected);
 }
@@ -88,15 +88,15 @@ o                         supervisor  running        1         0
 #[test]
 fn golden_with_ages() {
     let expected = "\
-CHILD                     KIND        STATE        INC  RESTARTS    AGE  MAILBOX             LINK AND TROUBLE
-o                         supervisor  running        1         0  3m12s
-├─ queue                  supervisor  running        1         0  3m12s
-│  ├─ queue_store         actor       running        1         0  3m12s  0/1024              1s ago: a row is refused: too long
-│  ├─ sqlite              thread      running        3         2  3m12s  1024/1024 requests  stuck in commit group for 12s; 7 refused; last exit 2m22s ago in PushJobs: panicked: index out of bounds
-│  ├─ watcher (fetchers)  actor       paused         1         0  3m12s                      inotify down: no such directory (again in 4s)
-│  ├─ inotify             task        backing_off    1         0                             inotify connecting (try 3)
-│  └─ wedged              task        running        1         0  3m12s                      stuck: arbiter workers is blocked
-└─ admin                  task        running        1         0  3m12s                      inotify up
+CHILD                             KIND        STATE        INC  RESTARTS    AGE  MAILBOX             LINK AND TROUBLE
+o                                 supervisor  running        1         0  3m12s
+├─ queue                          supervisor  running        1         0  3m12s
+│  ├─ queue_console               actor       running        1         0  3m12s  0/1024              1s ago: a row is refused: too long
+│  ├─ queue_store                 thread      running        3         2  3m12s  1024/1024 requests  stuck in commit group for 12s; 7 refused; last exit 2m22s ago in PushJobs: panicked: index out of bounds
+│  ├─ fetcher_watcher (fetchers)  actor       paused         1         0  3m12s                      inotify down: no such directory (again in 4s)
+│  ├─ inotify                     task        backing_off    1         0                             inotify connecting (try 3)
+│  └─ wedged                      task        running        1         0  3m12s                      stuck: arbiter workers is blocked
+└─ admin                          task        running        1         0  3m12s                      inotify up
 ";
     assert_eq!(render(&snapshot(), Ages::Show), expected);
 }

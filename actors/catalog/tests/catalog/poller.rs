@@ -100,7 +100,7 @@ fn a_poller_that_panics_comes_back_with_its_rules() {
     }]);
     let config = config(&server, &rules);
     TestTree::run(tree(&config, &Actors::new()), async |tree| {
-        for (count, path) in ["poller", "http"].into_iter().enumerate() {
+        for (count, path) in ["catalog_poller", "http"].into_iter().enumerate() {
             let path = format!("test/catalog/lab/{path}");
             tree.command(&path, Verb::Panic, &Origin::default()).await.expect("it panics");
             eventually("it to come back", || {
@@ -161,7 +161,7 @@ fn rows_at_work_outlive_the_poller_and_are_lost_to_none_but_their_rule() {
             server.insert("Foo", &json!([{ "id": id, "state": state }]), "");
         }
         eventually("both to be held", || held.lock().len() == 2).await;
-        for child in ["poller", "rules/one"] {
+        for child in ["catalog_poller", "rules/one"] {
             let path = format!("test/catalog/lab/{child}");
             tree.command(&path, Verb::Panic, &Origin::default()).await.expect("it panics");
             let back =

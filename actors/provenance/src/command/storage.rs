@@ -13,7 +13,7 @@ use serde_json::Value;
 pub(super) use self::wishes::{Waits, Wishes};
 
 /// The child that answers.
-const CONSOLE: &str = "provenance/client";
+const CONSOLE: &str = "provenance/rmq_client";
 
 /// In place of a running instance.
 #[derive(Debug, Clone, Default, Args)]

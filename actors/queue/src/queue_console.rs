@@ -1,13 +1,8 @@
-//! QueueStore: speaks for the queue. It answers operators and holds the switch for hand-outs; the jobs themselves pass
-//! from the worker socket straight to the store thread, and never through here.
-
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering::Relaxed},
-};
+//! The actor QueueConsole: answers operators and holds the switch for hand-outs. Jobs pass from the worker socket straight to
+//! the queue store, never through here.
 
 use orchestrator_supervise::{
-    Answer, Child, ChildCx, ConsoleError, ConsoleReply, ConsoleRequest, Handle, Outbox, Reply,
+    Answer, Child, ChildCx, ConsoleError, ConsoleReply, ConsoleRequest, Durable, Handle, Outbox, Reply,
 };
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
@@ -20,13 +15,13 @@ const PEEK: (usize, usize) = (10, 1_000);
 
 /// The actor.
 #[derive(Debug)]
-pub(crate) struct QueueStore {
+pub(crate) struct QueueConsole {
     pub(crate) requests: Outbox<StoreRequest>,
     pub(crate) chores: Outbox<Chore>,
-    pub(crate) paused: Arc<AtomicBool>,
+    pub(crate) paused: Durable<bool>,
 }
 
-impl Child for QueueStore {}
+impl Child for QueueConsole {}
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -40,7 +35,7 @@ struct RequeueArgs {
     attr_path: String,
 }
 
-impl Handle<ConsoleRequest> for QueueStore {
+impl Handle<ConsoleRequest> for QueueConsole {
     fn handle(&mut self, request: ConsoleRequest, cx: &mut ChildCx<'_, Self>) -> Answer<Self, ConsoleReply> {
         match request.verb.as_str() {
             "ls" => self.ask(cx, Chore::Runs, |runs| {
@@ -64,7 +59,7 @@ impl Handle<ConsoleRequest> for QueueStore {
                 Err(error) => Answer::now(Err(error)),
             },
             "stats" => {
-                let paused = self.paused.load(Relaxed);
+                let paused = self.paused.get();
                 self.ask(cx, Chore::Counts, move |counts| {
                     json!({
                         "rows": counts.rows,
@@ -87,10 +82,10 @@ impl Handle<ConsoleRequest> for QueueStore {
     }
 }
 
-impl QueueStore {
+impl QueueConsole {
     /// While paused every worker is answered `NOJOBS`; what they report done counts as always.
     fn switch(&self, paused: bool) -> Answer<Self, ConsoleReply> {
-        self.paused.store(paused, Relaxed);
+        self.paused.update(|switch| *switch = paused);
         tracing::info!(paused, "hand-outs switched");
         Answer::now(Ok(json!({ "paused": paused })))
     }

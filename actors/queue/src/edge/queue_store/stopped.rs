@@ -1,7 +1,7 @@
-//! Reasons why an incarnation of the store's thread ends.
+//! Reasons why an incarnation of the queue store ends.
 
 use orchestrator_edge::FileReplaced;
-use orchestrator_supervise::{Fault, Origin, StartCx, Verb};
+use orchestrator_supervise::{Fault, Origin, StartCx, block_on};
 
 /// Why an incarnation ends without a fault.
 pub(super) enum End {
@@ -30,20 +30,13 @@ impl From<FileReplaced> for Stopped {
     }
 }
 
-/// Has the supervisor restart this child, and everything behind it, which speaks of the database that was open.
+/// Asks the supervisor to restart this child, and everything behind it, which speaks of the database that was open; ends with the stop that
+/// follows.
 pub(super) fn start_anew(cx: &StartCx, replaced: &FileReplaced) -> Result<(), Fault> {
     let path = cx.vitals.path();
     let origin = Origin { by: path.to_owned(), reason: replaced.to_string() };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
-    let runtime = runtime.map_err(|error| Fault::from_error(&error))?;
-    runtime.block_on(async {
-        tokio::select! {
-            biased;
-            () = cx.stop.cancelled() => Ok(()),
-            refused = cx.tree.command(path, Verb::Restart, &origin) => match refused {
-                Ok(_) => Ok(()),
-                Err(error) => Err(Fault::from_error(&error)),
-            },
-        }
-    })
+    cx.tree.request_restart(path, &origin).map_err(|error| Fault::from_error(&error))?;
+    // An end without that stop would count as a failure.
+    block_on(None, cx.stop.cancelled());
+    Ok(())
 }
