@@ -18,7 +18,7 @@ pub struct Reply<R>(oneshot::Sender<R>);
 #[must_use = "the answer is lost if nobody waits for it"]
 pub struct Pending<R>(oneshot::Receiver<R>);
 
-/// Returns a reply and the answer that it leads to, for a request that does not go through an [`Outbox`] by itself.
+/// Returns a reply and the answer that it leads to, for a request that does not go through an [`Outbox`](crate::Outbox) by itself.
 pub fn reply<R>() -> (Reply<R>, Pending<R>) {
     let (sender, receiver) = oneshot::channel();
     (Reply(sender), Pending(receiver))

@@ -36,6 +36,7 @@ fn node(path: &str, tick: u64, seed: u64) -> NodeSnapshot {
         period_ms: None,
         pausable: false,
         console: false,
+        durable: Vec::new(),
         arbiter: None,
         incarnation: 1 + tick / 10,
         started_ms: 1,
