@@ -59,13 +59,14 @@ impl AdminConfig {
 
     /// For a person at a terminal: where the endpoint is and what to do with it. Empty when it is off.
     pub fn greeting(&self) -> String {
-        let tcp = (!self.listen.is_empty()).then(|| format!("http://{}", self.listen));
+        let tcp = (!self.listen.is_empty()).then(|| format!("http://{}/", self.listen));
+        let how = if tcp.is_some() { "open it in a browser, or run" } else { "see" };
         let unix = self.unix_socket.as_ref().map(|path| path.display().to_string());
         let places: Vec<_> = tcp.into_iter().chain(unix).collect();
         if places.is_empty() {
             return String::new();
         }
-        format!("  admin   {}  (see `orchestrator tree`)\n", places.join(" and "))
+        format!("  admin   {}  ({how} `orchestrator tree`)\n", places.join(" and "))
     }
 
     pub(crate) fn addresses(&self) -> Result<Addresses, AdminError> {
