@@ -17,7 +17,7 @@ const WAITING = level("Messages waiting", "mailbox_depth");
 const CHARTS = {
   queue: [
     card(flow("Jobs handed out", "handed_out")),
-    card(level("Messages waiting", "mailbox_depth")),
+    card(WAITING),
     flow("Jobs finished", "finished"),
     flow("Rows stored", "ingested"),
     level("Workers connected", "connections"),

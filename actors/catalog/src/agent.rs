@@ -39,20 +39,20 @@ use crate::{
     state_change::StateChange, status::Board, wall::Wall,
 };
 
-/// What rules of a catalog share.
+/// Context that the agents of one catalog share.
 #[derive(Debug, Clone)]
-pub struct House<S> {
+pub struct AgentContext<S> {
     /// The catalog.
     pub service: S,
     /// The clock of leases.
     pub wall: Wall,
-    /// What tokens begin with.
+    /// Prefix of claim tokens.
     pub agent: Arc<str>,
-    /// Rows that are written at once.
+    /// Most rows of one write.
     pub max_batch: usize,
-    /// Whether answers are kept.
+    /// Keeps answers with their ETags.
     pub cache: bool,
-    /// How long handlers may go on after the stop.
+    /// Time that handlers have to finish after the stop.
     pub grace: Duration,
 }
 
@@ -70,7 +70,7 @@ pub struct Call {
 /// One rule at work.
 pub struct Agent<S, H> {
     rule: Rc<Rule>,
-    house: House<S>,
+    context: AgentContext<S>,
     handler: Rc<H>,
     board: Board,
     looks: Looks,
@@ -90,7 +90,7 @@ pub struct Agent<S, H> {
     /// Rows that the server takes at once.
     largest: usize,
     last_was_write: bool,
-    /// How long handlers take.
+    /// Durations of handlers.
     handling: Option<Duration>,
     reading: Outage,
     writing: Outage,
@@ -105,21 +105,21 @@ pub struct Agent<S, H> {
 
 impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
     /// A rule that has not looked yet.
-    pub fn new(rule: Rc<Rule>, house: House<S>, handler: Rc<H>, board: Board) -> Self {
+    pub fn new(rule: Rc<Rule>, context: AgentContext<S>, handler: Rc<H>, board: Board) -> Self {
         let changes = |query: String, update: String, guarded| {
             let change = StateChange::new(query, update, guarded);
-            if house.cache { change } else { change.without_cache() }
+            if context.cache { change } else { change.without_cache() }
         };
-        let now = house.wall.now();
+        let now = context.wall.now();
         let candidates = changes(rule.query(now, 0), rule.update().to_owned(), rule.guard == Guard::IfMatch);
         let others = rule.held_query().map(|query| changes(query, rule.take_over(), false));
-        let batch = house.max_batch;
+        let batch = context.max_batch;
         Self {
             looks: Looks::new(candidates, others),
             left_alone: LeftAlone::new(rule.backoff),
             recurrence_told: false,
             rule,
-            house,
+            context,
             handler,
             board,
             hand: Hand::default(),

@@ -1,4 +1,4 @@
-//! What a rule's child is told, and by which it is known when it has ended: declared state, which outlives the child's incarnations.
+//! Orders of the poller to a rule's child. Declared state, which outlives the child's incarnations.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use tokio::sync::watch;
 
 use crate::config::RuleConfig;
 
-/// What a rule's child is told.
+/// Orders to a rule's child.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Orders {
     /// The rule; None: the child finishes what is claimed, and ends.
@@ -66,7 +66,7 @@ impl Assignment {
         ends
     }
 
-    /// Has the child ended for good?
+    /// Tells whether the child has ended for good.
     pub(crate) fn has_ended(&self) -> bool {
         self.0.borrow().ended
     }

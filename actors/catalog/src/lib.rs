@@ -52,7 +52,7 @@ pub use subsystem::Catalogs;
 pub use trial::{Trial, try_out};
 
 use crate::{
-    agent::House,
+    agent::AgentContext,
     edge::{
         credentials::{Secret, Source},
         http::{self, HttpCatalog, Patience, Place},
@@ -102,7 +102,7 @@ fn catalog(config: &CatalogConfig, actors: &Actors, rulebook: &mut Rulebook) -> 
     };
     let (mailbox, slot) = mailbox::<CatalogPoller<HttpCatalog>>(QUESTIONS);
     rulebook.learn(&config.name, mailbox.clone());
-    let house = House {
+    let context = AgentContext {
         service,
         wall: Wall::System,
         agent: config.agent().into(),
@@ -111,7 +111,7 @@ fn catalog(config: &CatalogConfig, actors: &Actors, rulebook: &mut Rulebook) -> 
         grace: Duration::from_millis(config.grace_ms.into()),
     };
     let (children, vacancies) = children(MAX_RULES);
-    let maker = RuleMaker { house, actors: actors.clone() };
+    let maker = RuleMaker { context, actors: actors.clone() };
     let (rules, first) = Rules::new(&config.rule, children, maker);
     let at_work = SupervisorSpec::new(Strategy::OneForOne).limits(RULE_LIMITS);
     let at_work = first.into_iter().fold(at_work, SupervisorSpec::child);
@@ -174,7 +174,7 @@ mod tests {
 
     use super::*;
 
-    /// Whether `rules` rules that panic at every start take the others along within an hour.
+    /// Tells whether `rules` rules that panic at every start restart the others within an hour.
     fn escalates(rules: u32) -> bool {
         let mut window = RestartWindow::new(RULE_LIMITS);
         let (mut now, mut attempt) = (Duration::ZERO, 0);

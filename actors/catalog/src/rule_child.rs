@@ -7,7 +7,7 @@ use orchestrator_supervise::{ChildSpec, Factory, Fault, Restart, Shutdown, Start
 use tokio::sync::watch;
 
 use crate::{
-    agent::{Agent, Call, House},
+    agent::{Agent, AgentContext, Call},
     assignment::{Assignment, Orders},
     config::RuleConfig,
     handler_config::Actors,
@@ -30,7 +30,7 @@ pub(crate) struct RuleHandle {
 /// Makes the children of a catalog's rules.
 #[derive(Debug, Clone)]
 pub(crate) struct RuleMaker<S> {
-    pub(crate) house: House<S>,
+    pub(crate) context: AgentContext<S>,
     pub(crate) actors: Actors,
 }
 
@@ -48,7 +48,7 @@ impl<S: Service + Clone + Send + 'static> RuleMaker<S> {
         let spec = ChildSpec::worker(ChildSpec::id_of(&config.name), task)
             .label(config.name.clone())
             .restart(Restart::Transient)
-            .shutdown(Shutdown::After(self.house.grace + STOP))
+            .shutdown(Shutdown::After(self.context.grace + STOP))
             .pausable();
         (handle, spec)
     }
@@ -127,6 +127,6 @@ impl<S: Service + Clone + 'static> RuleChild<S> {
             tracing::warn!(rule = rule.name, "{warning}");
         }
         let handler = config.handler.handler(&self.maker.actors)?;
-        Ok(Agent::new(Rc::new(rule), self.maker.house.clone(), Rc::new(handler), self.board.clone()))
+        Ok(Agent::new(Rc::new(rule), self.maker.context.clone(), Rc::new(handler), self.board.clone()))
     }
 }

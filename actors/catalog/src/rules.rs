@@ -32,7 +32,7 @@ struct Declared {
     arriving: Option<String>,
 }
 
-/// What is to be done next.
+/// The next change of the children.
 #[derive(Debug)]
 pub(crate) enum Step {
     Add(ChildSpec),

@@ -1,4 +1,4 @@
-//! What people see of a rule: a status that outlives restarts, and metrics.
+//! Status of a rule, which outlives restarts, and its metrics.
 
 use std::{sync::Arc, time::Duration};
 
@@ -103,7 +103,7 @@ pub struct Board {
     rule: String,
     status: Status,
     metrics: Arc<RuleMetrics>,
-    /// How long handlers take.
+    /// Durations of handlers.
     handling: Timing,
 }
 

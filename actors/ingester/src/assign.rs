@@ -17,7 +17,7 @@ use crate::{
 
 /// Events handed on at once.
 const CHUNK: usize = 1_024;
-/// How long Work may take to have room for more events: as long as their frames take to come.
+/// Time-out for Work to have room for more events: as long as their frames take to come.
 const ROOM: Duration = Duration::MAX;
 
 metrics! {

@@ -1,4 +1,4 @@
-//! Which workers each event goes to (CONTRACT IO08, IO09). Pure: entries of the `assigned` stream in, my part of them out.
+//! Assignment of events to workers (CONTRACT IO08, IO09). Pure: entries of the `assigned` stream in, my part of them out.
 
 mod event;
 mod plain;

@@ -29,7 +29,7 @@ use crate::{
     roster::Roster,
 };
 
-/// How often it publishes itself: at least every 1.3 s (CONTRACT ID01).
+/// Interval at which it publishes itself: at least every 1.3 s (CONTRACT ID01).
 const HEARTBEAT: Duration = Duration::from_secs(1);
 
 /// Who this ingester is.

@@ -138,7 +138,7 @@ pub struct RedisFailure {
     pub refused: bool,
 }
 
-/// What is asked of Redis. Keys are those of CONTRACT ID01 to ID09.
+/// Requests to Redis. Keys are those of CONTRACT ID01 to ID09.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RedisAction {
     /// Publishes the configuration key, for ten seconds; answers with what was there before.

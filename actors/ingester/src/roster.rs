@@ -1,4 +1,4 @@
-//! Which workers are connected: those that were heard of lately (CONTRACT ID04). Pure.
+//! Connected workers: those that have sent a ping lately (CONTRACT ID04). Pure.
 
 use std::{
     collections::BTreeMap,

@@ -20,7 +20,7 @@ use crate::{
 
 /// How often the gauges are set.
 const GAUGES: Duration = Duration::from_millis(500);
-/// How often it is looked whether a source that the ingester waits for is connected.
+/// Interval of the check whether a source that the ingester waits for is connected.
 const CONNECTED: Duration = Duration::from_millis(10);
 /// Items after which others of the arbiter have their turn: as many small ones as come with one read.
 const TURN: usize = 256;
@@ -170,7 +170,7 @@ struct Run<'a> {
     /// Bytes taken in this turn.
     turn_bytes: usize,
     source: Stopped,
-    /// What comes from now on is thrown away (CONTRACT IO13).
+    /// Discards what comes from now on (CONTRACT IO13).
     finished: bool,
     work: &'a Recipient<ItemsIngested>,
     position: usize,

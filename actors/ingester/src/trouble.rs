@@ -1,4 +1,4 @@
-//! What goes wrong in one ingester, as lines of dranspose's log (CONTRACT ID10): exits, links that are down, and notes. Pure.
+//! Faults of one ingester as lines of dranspose's log (CONTRACT ID10): exits, links that are down, and notes. Pure.
 
 use std::collections::BTreeMap;
 

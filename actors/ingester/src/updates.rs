@@ -1,4 +1,4 @@
-//! What the controller tells, and what of it has to be done (CONTRACT IO01 to IO03). Pure.
+//! Updates of the controller, and the actions that they require (CONTRACT IO01 to IO03). Pure.
 
 use std::collections::{BTreeMap, VecDeque};
 

@@ -1,4 +1,4 @@
-//! What one INFO says, and what of it keeps a TCN from being complete (CONTRACT SO07).
+//! Contents of one INFO, and the jobs in it that keep a TCN from being complete (CONTRACT SO07).
 
 use std::{collections::BTreeMap, fmt};
 

@@ -1,4 +1,4 @@
-//! How rows that meet in a batch, or in the writer, become one (CONTRACT PO01 to PO05). Pure.
+//! Resolution of rows with the same key, in a batch or in the writer (CONTRACT PO01 to PO05). Pure.
 //!
 //! Two sets of rules, which differ in one place. Inside a batch the messages' order decides: the last url of an origin wins.
 //! Between batches the store decides: the first url stays. Everything else is the same for both: the earliest date, the

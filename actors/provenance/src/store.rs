@@ -1,4 +1,4 @@
-//! What a provenance store does, whatever holds its rows (CONTRACT PD01 to PD03): the trait, its questions and its errors.
+//! Interface of all provenance stores (CONTRACT PD01 to PD03): the trait, its questions and its errors.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! What workers say and hear (CONTRACT QP01 to QP14).
+//! Requests of workers and the replies to them (CONTRACT QP01 to QP14).
 //!
 //! | request | meaning |
 //! | --- | --- |
@@ -107,7 +107,7 @@ impl RequestParser {
         request.map(Some)
     }
 
-    /// What the peer's last bytes mean when no more will come: a last DONE counts without its newline (CONTRACT QP06).
+    /// Parses the peer's last bytes when no more will come: a last DONE counts without its newline (CONTRACT QP06).
     ///
     /// # Errors
     /// [`ProtocolError`]: close the connection.

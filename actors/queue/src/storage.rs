@@ -48,7 +48,7 @@ pub struct RunState {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct HandoutId(pub i64);
 
-/// What a worker gets (CONTRACT QO05).
+/// Reply to a worker (CONTRACT QO05).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Job {
     /// The attribute path, the first field of the line.

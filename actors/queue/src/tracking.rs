@@ -1,4 +1,4 @@
-//! What is done about a fetcher file when something happens to its name (CONTRACT QF07).
+//! Actions on a fetcher file after an event of its name (CONTRACT QF07).
 //!
 //! [`Tracking`] remembers which file each run's lines come from. Told of a change and of what the run's names stand for
 //! *now* ([`Facts`]), it decides what the reader does ([`Action`]). An event only says where to look: it may be older

@@ -21,7 +21,7 @@ use crate::{
     tree::Nodes,
 };
 
-/// What a child needs to know of what is above it.
+/// Context that a child is built with: its parent's path and channels.
 pub(crate) struct Above {
     pub(crate) path: String,
     pub(crate) place: Place,
@@ -175,7 +175,7 @@ impl Builder {
     }
 }
 
-/// How children are treated that a pool makes alike.
+/// Treatment of the children that a pool makes alike.
 #[derive(Clone, Copy)]
 struct Traits {
     restart: Restart,

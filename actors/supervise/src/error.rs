@@ -8,7 +8,7 @@ use crate::Exit;
 pub struct SpecError {
     /// Where.
     pub path: String,
-    /// What is wrong and what to do.
+    /// The fault and the action that corrects it.
     pub text: String,
 }
 

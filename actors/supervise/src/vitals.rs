@@ -137,7 +137,7 @@ impl Vitals {
         !self.intake.borrow().is_open()
     }
 
-    /// Has an operator paused it, whether it drains or not?
+    /// Tells whether an operator has paused it, whether it drains or not.
     pub(crate) fn is_held(&self) -> bool {
         self.intake.borrow().paused
     }

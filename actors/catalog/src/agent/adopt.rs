@@ -24,7 +24,7 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
         let place = self.orphans.iter().position(|orphan| orphan.next <= now)?;
         let orphan = self.orphans.remove(place)?;
         let path = self.rule.token_query(&orphan.token)?;
-        let service = self.house.service.clone();
+        let service = self.context.service.clone();
         let ask = async move {
             let answer = read(&service, path).await;
             Report::Adopted(orphan, answer)

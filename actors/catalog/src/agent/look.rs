@@ -28,7 +28,7 @@ const PARKED: Duration = Duration::from_secs(300);
 impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
     /// Begins a look, if it is not under way.
     pub(super) fn look(&mut self, target: Target, now: Instant) -> Option<LocalBoxFuture<'static, Report>> {
-        let wall = self.house.wall.now();
+        let wall = self.context.wall.now();
         let slot = match target {
             Target::Candidates => &mut self.looks.candidates,
             Target::Others => &mut self.looks.others,
@@ -60,13 +60,13 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
             dry: self.rule.dry_run,
             stop: self.stop.clone(),
         };
-        let (service, rule) = (self.house.service.clone(), self.rule.clone());
+        let (service, rule) = (self.context.service.clone(), self.rule.clone());
         let look = async move { Report::Looked(Box::new(order.carry_out(&service, &rule, change).await)) };
         Some(look.boxed_local())
     }
 
     fn token(&self) -> Rc<str> {
-        format!("{}/{}", self.house.agent, uuid::Uuid::new_v4()).into()
+        format!("{}/{}", self.context.agent, uuid::Uuid::new_v4()).into()
     }
 
     /// A look has ended.
@@ -78,7 +78,7 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
             Target::Candidates => self.looks.candidates = Some(change),
             Target::Others => {
                 self.looks.others = Some(change);
-                let wait = |at| now + self.house.wall.until(path::after(at, MARGIN));
+                let wait = |at| now + self.context.wall.until(path::after(at, MARGIN));
                 self.looks.soonest = left.soonest.map(wait);
             }
         }
@@ -91,7 +91,7 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
         if !matches!(outcome, Outcome::Failed(_)) {
             self.reading.over();
             self.parked = None;
-            self.board.looked(self.house.wall.now());
+            self.board.looked(self.context.wall.now());
         }
         match outcome {
             Outcome::Idle { etag } => self.looks.idle = self.rule.is_timeless().then_some(etag),
@@ -131,7 +131,7 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
         if let Some((row, _)) = rows.last()
             && let Some(made) = row.get("RCT").and_then(|made| path::parse_instant(made.as_str()?))
         {
-            let lag = self.house.wall.now().duration_since(made);
+            let lag = self.context.wall.now().duration_since(made);
             self.board.lag(Duration::try_from(lag).unwrap_or_default());
         }
         let until = self.rule.lease().map(|span| order.began + span);

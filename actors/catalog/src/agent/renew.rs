@@ -37,7 +37,7 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
 
     fn renewal(&self, id: u64) -> Option<Settlement> {
         let held = self.hand.get(id)?;
-        let now = self.house.wall.now();
+        let now = self.context.wall.now();
         let meaning = Meaning { token: &held.token, now, row: &held.row, result: None, error: "" };
         self.rule.settle(Ending::Renewed, &held.row, &held.claimed, &meaning).ok().flatten()
     }
@@ -71,7 +71,7 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
 
     /// It is asked to stop: nothing is begun any more.
     pub(super) fn stop(&mut self, now: Instant) {
-        self.grace_ends = Some(now + self.house.grace);
+        self.grace_ends = Some(now + self.context.grace);
         self.board.phase("stopping", None);
         for id in self.hand.unfinished(false) {
             self.end(id, Ending::Released, None, "");

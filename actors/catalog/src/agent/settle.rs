@@ -96,7 +96,7 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
         let Some(held) = self.hand.get(id) else { return };
         let key = self.key_of(&held.row);
         let meaning =
-            Meaning { token: &held.token, now: self.house.wall.now(), row: &held.row, result, error };
+            Meaning { token: &held.token, now: self.context.wall.now(), row: &held.row, result, error };
         match self.rule.settle(ending, &held.row, &held.claimed, &meaning) {
             Ok(settlement) => {
                 if settlement.is_none() {
@@ -122,7 +122,7 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
     }
 
     pub(super) fn write(&self, batch: Batch, purpose: Purpose) -> LocalBoxFuture<'static, Settled> {
-        let (service, turn) = (self.house.service.clone(), Turn { purpose, priority: self.rule.priority });
+        let (service, turn) = (self.context.service.clone(), Turn { purpose, priority: self.rule.priority });
         let put = Put { path: batch.path.clone(), if_match: None, body: batch.body.clone() };
         let write = async move {
             let answer = service.put(put, turn).await;
@@ -250,7 +250,7 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
         }
         let keys: Vec<_> = ids.iter().filter_map(|id| Some(self.rule.id(&self.hand.get(*id)?.row))).collect();
         let path = self.rule.rows_query(&keys);
-        let service = self.house.service.clone();
+        let service = self.context.service.clone();
         let check = async move {
             let answer = read(&service, path).await;
             Report::Checked(ids, answer)

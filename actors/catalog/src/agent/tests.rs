@@ -67,7 +67,7 @@ impl World {
         let mut rule: RuleConfig = serde_json::from_value(rule.clone()).expect("a configuration");
         rule.name = name.to_owned();
         let rule = Rule::new(&rule).unwrap_or_else(|errors| panic!("{errors:?}"));
-        let house = House {
+        let context = AgentContext {
             service: self.table.clone(),
             wall: self.wall,
             agent: name.into(),
@@ -77,7 +77,7 @@ impl World {
         };
         let status = self.statuses.borrow_mut().entry(name.to_owned()).or_default().clone();
         let board = Board::new(name, &status, &testing::vitals("catalog/test"));
-        let agent = Agent::new(Rc::new(rule), house, Rc::new(hands.clone()), board);
+        let agent = Agent::new(Rc::new(rule), context, Rc::new(hands.clone()), board);
         let run = agent.run(self.calls.subscribe(), self.stop.clone(), self.retire.clone());
         #[expect(clippy::disallowed_methods, reason = "the test's own task")]
         tokio::task::spawn_local(run)

@@ -1,4 +1,4 @@
-//! Who we are to a catalog's server (CONTRACT CF08 to CF12): read from where the original's tools keep it, and read again when that changes.
+//! Credentials for a catalog's server (CONTRACT CF08 to CF12), read from the files of the original's tools, and again when they change.
 //!
 //! Nothing here is ever shown: secrets have no text for logs, and errors name files, never what is in them.
 

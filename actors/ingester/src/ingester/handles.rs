@@ -20,9 +20,9 @@ use crate::{
     stream_queue::StreamQueues,
 };
 
-/// How long a command to Redis may take.
+/// Time-out of a command to Redis.
 const REDIS: Duration = Duration::from_secs(3);
-/// How long an answer to `finished` waits for the dump file, and for Work.
+/// Longest wait of an answer to `finished` for the dump file, and for Work.
 const END: Duration = Duration::from_secs(2);
 
 /// The handles. Cheap to clone.
@@ -97,7 +97,7 @@ impl Handles {
         (events, json!({ "streams": streams }))
     }
 
-    /// What is known of each worker that something is sent to, or that is connected.
+    /// State of each worker that something is sent to, or that is connected.
     pub(super) fn peers(&self) -> Vec<Value> {
         let mut peers = self.egress.peers();
         peers.sort_by(|a, b| a.worker.cmp(&b.worker));

@@ -14,11 +14,11 @@ use crate::{
     updates::{ControllerUpdate, Turn},
 };
 
-/// How long a scan may take to start before it is asked for again.
+/// Time-out of a scan's start, after which it is requested again.
 const SCAN: Duration = Duration::from_secs(10);
 /// Requests for the scan of one mapping.
 const REQUESTS: u32 = 3;
-/// How long a mapping waits for sources that would miss what is sent before they are connected. The controller gives up after
+/// Longest wait of a mapping for sources that would miss what is sent before they are connected. The controller gives up after
 /// 10 s (CONTRACT IO06).
 const SOURCES: Duration = Duration::from_secs(3);
 

@@ -1,4 +1,4 @@
-//! What Sardana posts (CONTRACT IP25, IP26). `HttpSardanaIngester`. Each accepted body is an item of one frame, written out anew: declared
+//! Bodies that Sardana posts (CONTRACT IP25, IP26). `HttpSardanaIngester`. Each accepted body is an item of one frame, written out anew: declared
 //! fields first, then the others as they came.
 
 use std::collections::VecDeque;

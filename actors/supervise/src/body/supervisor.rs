@@ -70,7 +70,7 @@ pub(crate) struct Parts {
     pub(crate) orders: mpsc::UnboundedReceiver<Order>,
 }
 
-/// What a supervisor needs whose children come and go.
+/// Parts of a supervisor with dynamic children.
 pub(crate) struct Dynamic {
     pub(crate) changes: mpsc::Receiver<Change>,
     pub(crate) max: usize,

@@ -1,4 +1,4 @@
-//! What files of credentials say (CONTRACT CF09 to CF11): plain functions over their texts.
+//! Parsers of credential files (CONTRACT CF09 to CF11).
 
 use jiff::Timestamp;
 use serde_json::{Map, Value};

@@ -1,4 +1,4 @@
-//! What an answer means (CONTRACT CE01 to CE09): pure rules over status, headers and body.
+//! Classification of the server's answers (CONTRACT CE01 to CE09) by status, headers and body. Pure.
 
 use std::time::Duration;
 

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::messages::{EntriesRead, InvalidEntry};
 
-/// How long a read waits (CONTRACT ID07).
+/// Longest wait of a read (CONTRACT ID07).
 const BLOCK: Duration = Duration::from_secs(1);
 /// Entries read at once: one may have ten thousand events.
 const COUNT: usize = 16;
@@ -22,7 +22,7 @@ const COUNT: usize = 16;
 const REPLY_MAX: usize = 32 << 20;
 /// Bytes of entries from which on a message has no more of them: many entries are one event, one may be a whole mapping.
 const GROUP_BYTES: usize = 64 << 10;
-/// How long Work may take to have room for the events: as long as their frames take to come.
+/// Time-out for Work to have room for the events: as long as their frames take to come.
 const TAKEN: Duration = Duration::MAX;
 
 /// Hands over every entry of `mapping` to `assign`, in order, none twice; lost connections are made again. An entry that is none, or that

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::messages::{RedisAction, RedisCommand, RedisFailure};
 
-/// How long the configuration key lives (CONTRACT ID01).
+/// Lifetime of the configuration key (CONTRACT ID01).
 const TTL_SECS: u64 = 10;
 /// How long a stop may take to delete the key.
 const FAREWELL: Duration = Duration::from_secs(1);

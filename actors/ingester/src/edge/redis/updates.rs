@@ -14,7 +14,7 @@ use super::{
 use crate::{messages::UpdatesArrived, updates::ControllerUpdate};
 
 const KEY: &str = "dranspose:controller:updates";
-/// How long a read waits (CONTRACT ID06).
+/// Longest wait of a read (CONTRACT ID06).
 const BLOCK: Duration = Duration::from_millis(1_300);
 /// Entries read at once.
 const COUNT: usize = 256;

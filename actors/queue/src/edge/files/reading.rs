@@ -70,7 +70,7 @@ pub(super) enum Slice {
         /// The end of the file was reached.
         end: bool,
     },
-    /// What was read before is not there any more: the next read starts at the beginning (CONTRACT QR13).
+    /// The rows that were read before are gone: the next read starts at the beginning (CONTRACT QR13).
     Rewritten,
     /// The name stands for another file, or for none.
     Gone,

@@ -26,7 +26,7 @@ pub enum Synchronous {
 pub struct Options {
     /// Seconds for which a job that was not reported done keeps its attribute path from being handed out again.
     pub hold_secs: i64,
-    /// Whether a job that nobody reported done within the hold is handed out again (CONTRACT QR28).
+    /// Tells whether a job that nobody reported done within the hold is handed out again (CONTRACT QR28).
     pub redeliver_after_lease: bool,
     /// How far a commit goes.
     pub synchronous: Synchronous,

@@ -1,4 +1,4 @@
-//! What a supervisor does when time has passed.
+//! Timers of a supervisor: overdue stops and due starts.
 
 use std::task::Context;
 
