@@ -54,13 +54,13 @@ impl Progress {
     pub(crate) fn show(&mut self, tree: &Tree) {
         let Some((path, work)) = &self.work else { return };
         let Some(node) = tree.node(path) else { return };
-        let counter = node.figures.iter().find(|figure| figure.name == work.counter);
-        let (now, count) = (Instant::now(), counter.map_or(0, |figure| figure.value));
+        let counter = node.metrics.iter().find(|metric| metric.name == work.counter);
+        let (now, count) = (Instant::now(), counter.map_or(0, |metric| metric.value));
         let rate = self.last.replace((now, count)).map_or(0, |(then, before)| {
             let millis = i64::try_from(now.duration_since(then).as_millis()).unwrap_or(i64::MAX).max(1);
             count.saturating_sub(before).saturating_mul(1_000) / millis
         });
-        let line = (work.line)(&node.figures, rate);
+        let line = (work.line)(&node.metrics, rate);
         let mut err = io::stderr().lock();
         SHOWN.store(true, Relaxed);
         // A terminal that is gone sees nothing.

@@ -171,14 +171,14 @@ mod tests {
     #[test]
     fn a_line_says_when_where_what_and_the_rest() {
         let value = json!({"seq": 3, "at_ms": 1_763_692_415_332_u64, "path": "o/a", "event": "exited", "incarnation": 2,
-            "reason": "panicked: x", "in_hand": null});
+            "reason": "panicked: x", "in_progress": null});
         let event: Event = serde_json::from_value(value.clone()).unwrap();
         assert_eq!(
             line(&event, &value),
             "2025-11-21T02:33:35.332Z  o/a  exited  incarnation=2  reason=\"panicked: x\""
         );
         let value = json!({"seq": 3, "at_ms": 1_763_692_415_332_u64, "path": "o/\u{202e}a\n", "event": "exited", "incarnation": 2,
-            "reason": "\u{1b}[2J\u{9b}\n", "in_hand": null});
+            "reason": "\u{1b}[2J\u{9b}\n", "in_progress": null});
         let event: Event = serde_json::from_value(value.clone()).unwrap();
         assert!(
             !line(&event, &value).contains(orchestrator_supervise::is_escaped),

@@ -12,7 +12,7 @@ use orchestrator_subsystem::{
     CommandError, Form,
     columns::align,
     output,
-    wire::{FigureKind, FigureSnapshot, NodeSnapshot, TreeSnapshot, tree_url},
+    wire::{MetricKind, MetricSnapshot, NodeSnapshot, TreeSnapshot, tree_url},
 };
 use serde::Serialize;
 
@@ -71,9 +71,9 @@ struct Row {
     rate: f64,
     /// The slowest message type's handling time, p99 in microseconds.
     p99_us: u64,
-    /// The connection; in a peer's row the figures that the child keeps of it, counters by the second.
+    /// The connection; in a peer's row the metrics that the child keeps of it, counters by the second.
     link: String,
-    /// Whose row it is, where a child keeps figures of several peers, e.g. `worker w1`.
+    /// Whose row it is, where a child keeps metrics of several peers, e.g. `worker w1`.
     #[serde(skip_serializing_if = "Option::is_none")]
     peer: Option<String>,
 }
@@ -193,34 +193,34 @@ fn rows(before: &TreeSnapshot, now: &TreeSnapshot) -> Vec<Row> {
     rows
 }
 
-/// A row for each peer that `node` keeps figures of.
+/// A row for each peer that `node` keeps metrics of.
 fn peers(then: Option<&NodeSnapshot>, node: &NodeSnapshot, seconds: f64) -> Vec<Row> {
     let mut peers: Vec<(String, Vec<String>)> = Vec::new();
-    for figure in &node.figures {
-        let Some(label) = &figure.label else { continue };
-        let same = |one: &&FigureSnapshot| one.name == figure.name && one.label == figure.label;
-        let former = then.and_then(|then| then.figures.iter().find(same)).map_or(0, |one| one.value);
-        let told = match figure.kind {
-            FigureKind::Gauge => format!("{} {}", figure.name, figure.value),
-            FigureKind::Counter => {
-                let rate = figure.value.saturating_sub(former) as f64 / seconds;
-                format!("{} {rate:.1}/s", figure.name)
+    for metric in &node.metrics {
+        let Some(label) = &metric.label else { continue };
+        let same = |one: &&MetricSnapshot| one.name == metric.name && one.label == metric.label;
+        let former = then.and_then(|then| then.metrics.iter().find(same)).map_or(0, |one| one.value);
+        let told = match metric.kind {
+            MetricKind::Gauge => format!("{} {}", metric.name, metric.value),
+            MetricKind::Counter => {
+                let rate = metric.value.saturating_sub(former) as f64 / seconds;
+                format!("{} {rate:.1}/s", metric.name)
             }
         };
         let name = format!("{} {}", label.name, label.value);
         match peers.iter_mut().find(|(peer, _)| *peer == name) {
-            Some((_, figures)) => figures.push(told),
+            Some((_, metrics)) => metrics.push(told),
             None => peers.push((name, vec![told])),
         }
     }
-    let row = |(peer, figures): (String, Vec<String>)| Row {
+    let row = |(peer, metrics): (String, Vec<String>)| Row {
         path: node.path.clone(),
         state: node.state.clone(),
         restarts: 0,
         depth: 0,
         rate: 0.0,
         p99_us: 0,
-        link: figures.join(", "),
+        link: metrics.join(", "),
         peer: Some(peer),
     };
     peers.into_iter().map(row).collect()
@@ -247,8 +247,8 @@ mod tests {
                 "path": path, "id": path.rsplit('/').next(), "label": null, "kind": "actor", "state": state,
                 "stuck": false, "restart": "permanent", "strategy": null, "intensity": null, "period_ms": null,
                 "pausable": false, "console": false, "arbiter": null, "incarnation": 1, "started_ms": 0,
-                "restarts": restarts, "budget_left": 5, "last_exit": null, "mailboxes": mailboxes, "in_hand": null,
-                "stale": 0, "link": null, "figures": [], "children": [],
+                "restarts": restarts, "budget_left": 5, "last_exit": null, "mailboxes": mailboxes, "in_progress": null,
+                "stale": 0, "link": null, "metrics": [], "children": [],
             })
         };
         let mailbox = json!([{

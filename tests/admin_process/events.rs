@@ -45,11 +45,11 @@ fn a_crowd_of_readers_is_bounded_and_nobody_else_notices() {
     let instance = site.start();
     let address = site.admin_tcp();
     drop(EventReader::tcp(address, "", &[]).expect("a stream"));
-    eventually("the seat is free", || site.figure("admin", "event_clients") == 0);
+    eventually("the seat is free", || site.metric("admin", "event_clients") == 0);
     let memory = instance.memory("VmRSS");
 
     // In waves of what the descriptors of this process allow; whoever gets a stream keeps it to the end of its wave. How long a
-    // worker's answers take meanwhile is a figure of `orchestrator-bench strangers`; here none of them fails.
+    // worker's answers take meanwhile is a metric of `orchestrator-bench strangers`; here none of them fails.
     let crowd = rounds("ORCHESTRATOR_EVENT_CLIENTS", 10_000) as usize;
     let (mut served, mut refused, mut most) = (0, 0, 0);
     let mut worker = site.worker();
@@ -70,12 +70,12 @@ fn a_crowd_of_readers_is_bounded_and_nobody_else_notices() {
         served += wave.seated.len();
         refused += wave.refused;
         drop(wave.seated);
-        eventually("the seats are free", || site.figure("admin", "event_clients") == 0);
+        eventually("the seats are free", || site.metric("admin", "event_clients") == 0);
     }
     let grown = instance.memory("VmRSS").saturating_sub(memory);
     eprintln!("{served} served, {refused} refused, {most} at once; {} KiB more", grown >> 10);
     assert_eq!(most, SEATS, "each wave was larger than the bound: it must have been reached");
-    assert_eq!(site.figure("admin", "refused_crowded") as usize, refused);
+    assert_eq!(site.metric("admin", "refused_crowded") as usize, refused);
     assert!(grown < 16 << 20, "{grown} bytes more");
     assert_eq!(site.node("admin")["restarts"], 0);
     assert!(EventReader::tcp(address, "", &[]).is_ok_and(|reader| reader.status == 200));

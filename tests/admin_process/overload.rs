@@ -19,7 +19,7 @@ fn slow_strangers_on_tcp_lock_out_neither_the_operator_nor_the_workers() {
     let instance = site.start();
     let (address, mut worker) = (site.admin_tcp(), site.worker());
     let siege = thread::spawn(move || slow_strangers(address));
-    // How long a worker's answers take meanwhile is a figure of `orchestrator-bench strangers`; here none of them fails.
+    // How long a worker's answers take meanwhile is a metric of `orchestrator-bench strangers`; here none of them fails.
     let mut slowest = Duration::ZERO;
     loop {
         let besieged = !siege.is_finished();
@@ -39,7 +39,7 @@ fn slow_strangers_on_tcp_lock_out_neither_the_operator_nor_the_workers() {
     eprintln!("the operator waited {slowest:?} at most");
     assert!(slowest < Duration::from_secs(2), "the operator waited for {slowest:?}");
     let strangers = siege.join().expect("strangers");
-    assert!(site.figure("admin", "event_clients") <= 16);
+    assert!(site.metric("admin", "event_clients") <= 16);
     // Those who do not get on with it are cut off, so that TCP answers although none of them leaves.
     let reply = wait_for("an answer over tcp", || {
         let request = b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n";
@@ -47,7 +47,7 @@ fn slow_strangers_on_tcp_lock_out_neither_the_operator_nor_the_workers() {
     });
     assert!(reply.starts_with(b"HTTP/1.1 200"), "{}", String::from_utf8_lossy(&reply));
     drop(strangers);
-    eventually("all seats free", || site.figure("admin", "event_clients") == 0);
+    eventually("all seats free", || site.metric("admin", "event_clients") == 0);
     assert_eq!(http_tcp(address, "GET", "/v1/tree", &[], "").status, 200);
     assert_eq!(site.node("queue/fetcher_watcher")["state"], "running", "half a command is none");
     assert_eq!(site.node("admin")["restarts"], 0);

@@ -29,14 +29,14 @@ fn soon() -> Duration {
 }
 
 /// An agent at work, and its server.
-struct House {
+struct Fixture {
     server: Ermrest,
     site: CatalogSite,
     instance: Instance,
     next: u32,
 }
 
-impl House {
+impl Fixture {
     fn new(site: impl FnOnce(CatalogSite) -> CatalogSite) -> Self {
         Self::with(Ermrest::start(&[]), site)
     }
@@ -86,62 +86,62 @@ impl House {
 
 #[test]
 fn claims_and_completions_whose_answers_are_lost_are_settled() {
-    let mut house = House::new(|site| site);
+    let mut fixture = Fixture::new(|site| site);
     for _ in 0..5 {
-        house.server.fault(&json!({ "lose_put_reply": 1 }));
-        assert!(house.row() < soon());
-        house.server.fault(&json!({ "drop_put": 2 }));
-        assert!(house.row() < soon());
+        fixture.server.fault(&json!({ "lose_put_reply": 1 }));
+        assert!(fixture.row() < soon());
+        fixture.server.fault(&json!({ "drop_put": 2 }));
+        assert!(fixture.row() < soon());
     }
-    for row in house.server.rows("Foo") {
+    for row in fixture.server.rows("Foo") {
         assert_eq!(row["attempts"], 1, "claimed once: {row:?}");
     }
-    let status = house.site.rule_status("work");
-    assert_eq!((&status["lost"], &status["in_hand"]), (&json!(0), &json!(0)), "{status}");
-    house.assert_calm();
+    let status = fixture.site.rule_status("work");
+    assert_eq!((&status["lost"], &status["in_progress"]), (&json!(0), &json!(0)), "{status}");
+    fixture.assert_calm();
 }
 
 #[test]
 fn a_completion_that_is_refused_fails_that_row_and_no_other() {
-    let mut house = House::new(|site| site);
+    let mut fixture = Fixture::new(|site| site);
     // The first batch of completions is refused whole, and in halves, until one row is left that is refused alone.
     let storm = json!({ "code": 409, "count": 1, "method": "PUT", "path": "claimed_claimed_by", "body": "a constraint" });
-    house.server.fault(&json!({ "storm": storm }));
-    house.server.insert_foo(1, "actionable");
-    house.await_all();
-    let row = house.server.rows("Foo").remove(0);
+    fixture.server.fault(&json!({ "storm": storm }));
+    fixture.server.insert_foo(1, "actionable");
+    fixture.await_all();
+    let row = fixture.server.rows("Foo").remove(0);
     assert_eq!(
         (&row["attempts"], row["error"].as_str().map(|error| error.contains("409"))),
         (&json!(2), Some(true)),
         "{row:?}"
     );
     assert!(
-        house.site.rule_status("work")["unsettled"][0]
+        fixture.site.rule_status("work")["unsettled"][0]
             .as_str()
             .is_some_and(|text| text.contains("a constraint"))
     );
-    assert!(house.row() < soon());
-    house.assert_calm();
+    assert!(fixture.row() < soon());
+    fixture.assert_calm();
 }
 
 #[test]
 fn storms_of_503_are_sat_out() {
-    let mut house = House::new(|site| site);
+    let mut fixture = Fixture::new(|site| site);
     for (body, retry_after) in [("Transaction aborted.", None), ("busy", None), ("busy", Some("3600"))] {
         let mut storm = json!({ "code": 503, "count": 1_000_000, "body": body });
         if let Some(retry_after) = retry_after {
             storm["retry_after"] = json!(retry_after);
         }
-        house.server.fault(&json!({ "storm": storm }));
+        fixture.server.fault(&json!({ "storm": storm }));
         eventually("it to be missed", || {
-            house.server.answered("GET", 503) + house.server.answered("PUT", 503) > 0
+            fixture.server.answered("GET", 503) + fixture.server.answered("PUT", 503) > 0
         });
         sleep(outage());
         // The storm ends: what is left of it is none.
-        house.server.fault(&json!({ "calm": true }));
-        assert!(house.row() < soon(), "{body} {retry_after:?}");
+        fixture.server.fault(&json!({ "calm": true }));
+        assert!(fixture.row() < soon(), "{body} {retry_after:?}");
     }
-    house.assert_calm();
+    fixture.assert_calm();
 }
 
 #[test]
@@ -152,14 +152,14 @@ fn a_row_whose_agent_was_killed_is_taken_over_when_its_lease_ends() {
     let killed = stuck.start();
     server.insert_foo(20, "actionable");
     eventually("rows to be claimed", || server.rows("Foo").iter().all(|row| row["state"] == "claimed"));
-    let house = House::with(server, |site| site);
-    assert_eq!(house.complete(), 0);
+    let fixture = Fixture::with(server, |site| site);
+    assert_eq!(fixture.complete(), 0);
     killed.kill_nine();
-    let took = house.await_all();
+    let took = fixture.await_all();
     // The margin for other clocks is a second.
     assert!(took < LEASE + soon() + Duration::from_secs(1), "{took:?}");
-    assert_eq!(house.site.rule_status("work")["taken_over"], 20);
-    assert!(house.server.rows("Foo").iter().all(|row| row["attempts"] == 2));
+    assert_eq!(fixture.site.rule_status("work")["taken_over"], 20);
+    assert!(fixture.server.rows("Foo").iter().all(|row| row["attempts"] == 2));
 }
 
 #[test]
@@ -190,20 +190,20 @@ fn a_broker_that_was_killed_is_bound_again_and_rows_are_found_meanwhile() {
     let mut broker = Rabbit::start();
     let server = Ermrest::start(&["--amqp", &broker.url()]);
     let url = broker.url();
-    let mut house = House::with(server, |site| site.notices(&url).key("poll_secs = 3600"));
-    eventually("notices to come", || house.site.status()["notices"]["there"] == true);
-    assert!(house.row() < soon(), "by its notice");
+    let mut fixture = Fixture::with(server, |site| site.notices(&url).key("poll_secs = 3600"));
+    eventually("notices to come", || fixture.site.status()["notices"]["there"] == true);
+    assert!(fixture.row() < soon(), "by its notice");
     broker.kill_nine();
-    eventually("notices to be missed", || house.site.status()["notices"]["there"] == false);
-    assert!(house.row() < soon(), "by polling");
+    eventually("notices to be missed", || fixture.site.status()["notices"]["there"] == false);
+    assert!(fixture.row() < soon(), "by polling");
     sleep(outage());
-    assert!(house.row() < soon());
+    assert!(fixture.row() < soon());
     broker.start_again();
     let back = Instant::now();
-    eventually("notices to come again", || house.site.status()["notices"]["there"] == true);
+    eventually("notices to come again", || fixture.site.status()["notices"]["there"] == true);
     assert!(back.elapsed() < Duration::from_secs(8) + soon(), "{:?}", back.elapsed());
-    assert!(house.row() < soon());
-    house.assert_calm();
+    assert!(fixture.row() < soon());
+    fixture.assert_calm();
 }
 
 /// The original starves: each notice makes it wait for the next one.
@@ -211,11 +211,11 @@ fn a_broker_that_was_killed_is_bound_again_and_rows_are_found_meanwhile() {
 fn notices_without_end_do_not_keep_it_from_looking() {
     let url = Rabbit::shared().vhost("endless");
     let server = Ermrest::start(&["--amqp", &url]);
-    let mut house =
-        House::with(server, |site| site.notices(&url).key("poll_secs = 3600").key("coalesce_ms = 100"));
-    eventually("notices to come", || house.site.status()["notices"]["there"] == true);
+    let mut fixture =
+        Fixture::with(server, |site| site.notices(&url).key("poll_secs = 3600").key("coalesce_ms = 100"));
+    eventually("notices to come", || fixture.site.status()["notices"]["there"] == true);
     // Somebody writes every 50 ms, to another table.
-    let (port, over) = (house.server.port(), Instant::now() + outage() + Duration::from_secs(3));
+    let (port, over) = (fixture.server.port(), Instant::now() + outage() + Duration::from_secs(3));
     let noise = spawn(move || {
         let mut id = 0;
         while Instant::now() < over {
@@ -228,25 +228,25 @@ fn notices_without_end_do_not_keep_it_from_looking() {
         }
     });
     while Instant::now() + soon() < over {
-        assert!(house.row() < soon());
+        assert!(fixture.row() < soon());
     }
     noise.join().expect("it ends");
-    house.assert_calm();
+    fixture.assert_calm();
 }
 
 #[test]
 fn a_server_that_was_killed_or_frozen_is_found_again() {
-    let mut house = House::new(|site| site.key("read_timeout_ms = 1000"));
-    house.server.freeze();
+    let mut fixture = Fixture::new(|site| site.key("read_timeout_ms = 1000"));
+    fixture.server.freeze();
     sleep(outage());
-    house.server.thaw();
-    assert!(house.row() < soon());
-    house.server.stop();
-    eventually("it to be missed", || house.site.rule_status("work")["phase"] == "waiting");
+    fixture.server.thaw();
+    assert!(fixture.row() < soon());
+    fixture.server.stop();
+    eventually("it to be missed", || fixture.site.rule_status("work")["phase"] == "waiting");
     sleep(outage());
-    house.server.start_again();
-    assert!(house.row() < soon());
-    house.assert_calm();
+    fixture.server.start_again();
+    assert!(fixture.row() < soon());
+    fixture.assert_calm();
 }
 
 /// Killed again and again, at any point: each row is complete in the end, and none was left to its lease for longer.

@@ -231,7 +231,7 @@ pub(crate) fn site() -> Site {
 pub(crate) fn child_with_work(site: &Site) -> String {
     let tree = site.snapshot().expect("a tree");
     let has = |node: &Value, list: &str| node[list].as_array().is_some_and(|list| !list.is_empty());
-    let found = tree.all().into_iter().find(|node| has(node, "mailboxes") && has(node, "figures"));
+    let found = tree.all().into_iter().find(|node| has(node, "mailboxes") && has(node, "metrics"));
     found.expect("a child with mailboxes")["path"].as_str().expect("a path").to_owned()
 }
 

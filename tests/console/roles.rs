@@ -126,7 +126,7 @@ async fn a_page_of_another_site_can_neither_look_nor_command() {
     assert_eq!(browser.run_async(&attack).await, json!(["failed", "failed", "failed"]));
     let short = path.trim_start_matches("orchestrator/");
     assert_eq!(site.node(short)["restarts"], json!(0));
-    assert!(site.figure("admin", "refused_foreign") >= 2);
+    assert!(site.metric("admin", "refused_foreign") >= 2);
     let framed = format!(
         "const frame = document.createElement('iframe'); frame.src = 'http://{ours}/';
          frame.onload = () => arguments[0](frame.contentDocument === null); document.body.append(frame);"

@@ -12,7 +12,7 @@ use orchestrator_supervise::is_escaped;
 use crate::{
     client::Clients,
     edge::{Build, Edge, Plan, Side},
-    figures::{Figures, judge},
+    measured::{Measured, judge},
     reference,
     watch::{AskTree, Seen, Watch},
 };
@@ -39,8 +39,8 @@ fn attack_time() -> Duration {
 /// Runs a cell.
 ///
 /// # Errors
-/// Every promise that was broken, with the figures.
-pub(crate) fn run(plan: Plan, build: Build) -> Result<Figures, String> {
+/// Every promise that was broken, with the measurements.
+pub(crate) fn run(plan: Plan, build: Build) -> Result<Measured, String> {
     let site = Site::new(env!("CARGO_BIN_EXE_orchestrator"));
     let plan = Plan { directory: site.path().to_owned(), ..plan };
     let behaviour = plan.behaviour;
@@ -73,7 +73,7 @@ pub(crate) fn run(plan: Plan, build: Build) -> Result<Figures, String> {
     assert!(instance.ended().is_none(), "the process ended:\n{}", tail(&site));
     let grown = instance.memory("VmHWM").saturating_sub(steady);
     let seen = watch.end();
-    let figures = Figures {
+    let measured = Measured {
         connections,
         grown,
         budget: edge.budget(),
@@ -87,10 +87,10 @@ pub(crate) fn run(plan: Plan, build: Build) -> Result<Figures, String> {
         slowness: reference::slowness(sane, Instant::now()),
         unprintable: unprintable(&site),
     };
-    let unprintable = figures.unprintable.clone().unwrap_or_default();
-    judge(&figures).map_err(|broken| format!("{broken}\n  {figures}\n{unprintable}{}", tail(&site)))?;
+    let unprintable = measured.unprintable.clone().unwrap_or_default();
+    judge(&measured).map_err(|broken| format!("{broken}\n  {measured}\n{unprintable}{}", tail(&site)))?;
     edge.finish(&site);
-    Ok(figures)
+    Ok(measured)
 }
 
 /// Round trips of the worker in the part with the fewest. One in which the worker of the reference got nowhere either does not count.

@@ -73,8 +73,8 @@ fn start(edges: &'static [(&'static str, Build)]) -> Arc<Results> {
                 let plan = Plan { edge, behaviour, directory: PathBuf::new() };
                 let ran = catch_unwind(AssertUnwindSafe(|| cell::run(plan, build)));
                 let result = ran.unwrap_or_else(|panic| Err(text_of(&*panic)));
-                if let Ok(figures) = &result {
-                    eprintln!("{edge} {behaviour}: {figures}");
+                if let Ok(measured) = &result {
+                    eprintln!("{edge} {behaviour}: {measured}");
                 }
                 let mut found = results.found.lock().unwrap_or_else(PoisonError::into_inner);
                 found.insert((edge, behaviour), result.map(|_| ()));

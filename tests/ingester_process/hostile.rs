@@ -44,7 +44,7 @@ fn names_of_workers_are_escaped_for_who_reads_them() {
     let socket = site.site.admin_socket();
     let get = |path: &str| http(&socket, "GET", path, &["Accept: application/json"], "").body;
     let escaped = "w\\u{1b}[2J\\n\\u{202e}\\u{9b}";
-    eventually("it has figures", || get("/v1/tree").contains(&escaped.replace('\\', "\\\\")));
+    eventually("it has metrics", || get("/v1/tree").contains(&escaped.replace('\\', "\\\\")));
     let json = ["Content-Type: application/json"];
     let status =
         http(&socket, "POST", "/v1/consoles/ingester/eiger-ingester/ingester/status", &json, "{}").json();

@@ -72,9 +72,9 @@ fn what_a_worker_has_not_read_yet_is_not_followed_by_the_next_scan() {
     eventually("the end is answered", || controller.is_answered(&mapping(1)));
     // The second one's start is in the worker's socket, and in nobody's hands any more.
     scan(2, &["w"]);
-    eventually("it has left", || site.figure("egress", "worker_events") == 1);
+    eventually("it has left", || site.metric("egress", "worker_events") == 1);
     site.site.inject_panic("ingester/eiger-ingester/scan/work");
-    eventually("the scan is cut short", || site.figure("scan/work", "broken_scans") == 1);
+    eventually("the scan is cut short", || site.metric("scan/work", "broken_scans") == 1);
     scan(3, &["w"]);
     // That connection ends, before or behind the second one's start.
     while let Ok(parts) = worker.receive() {

@@ -79,7 +79,7 @@ fn ten_thousand_strangers_neither_end_it_nor_keep_workers_out() {
 
     strangers.clear();
     drop(liar);
-    eventually("only the worker is left", || site.figure("egress", "connections") == 1);
+    eventually("only the worker is left", || site.metric("egress", "connections") == 1);
     let grown = instance.memory("VmRSS").saturating_sub(before) >> 20;
     assert!(grown < 100, "{grown} MiB are left of the crowd");
 }

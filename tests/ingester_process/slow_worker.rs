@@ -100,9 +100,9 @@ fn the_others_keep_their_rate_while_there_is_room_on_disk() {
         eventually("the others have all of theirs", || {
             taken[1..].iter().all(|taken| taken.load(SeqCst) == 24)
         });
-        assert_eq!(site.figure("scan/work", "held_up_by_workers"), 0);
-        // The figure is shown twice a second.
-        eventually("the rest of the slow one's waits on disk", || site.figure("egress", "spilled_bytes") > 0);
+        assert_eq!(site.metric("scan/work", "held_up_by_workers"), 0);
+        // The metric is shown twice a second.
+        eventually("the rest of the slow one's waits on disk", || site.metric("egress", "spilled_bytes") > 0);
     });
 }
 
@@ -110,7 +110,7 @@ fn the_others_keep_their_rate_while_there_is_room_on_disk() {
 #[test]
 fn when_the_disk_is_full_all_wait_and_nothing_is_lost() {
     scan(240, |site, taken| {
-        eventually("all are held up", || site.figure("scan/work", "held_up_by_workers") == 1);
+        eventually("all are held up", || site.metric("scan/work", "held_up_by_workers") == 1);
         let others = || taken[1..].iter().map(|taken| taken.load(SeqCst)).collect::<Vec<_>>();
         assert!(others().iter().all(|taken| *taken < 82), "{:?} of 82 while one cannot go on", others());
     });

@@ -22,7 +22,7 @@ use serde_json::Value;
 const BINARY: &str = env!("CARGO_BIN_EXE_orchestrator");
 
 /// A facility with one source, `eiger`, an ingester for it, and two workers.
-struct House {
+struct Fixture {
     facility: Facility,
     source: Source,
     spec: Spec,
@@ -30,7 +30,7 @@ struct House {
     series: usize,
 }
 
-impl House {
+impl Fixture {
     fn new() -> Self {
         Self::with(Redis::start())
     }

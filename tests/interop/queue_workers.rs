@@ -71,15 +71,15 @@ fn a_reader_and_a_writer_beside_us_under_load() {
     eventually("room for the writer", || {
         let wrote = python("writer.py", &site.database_path(), &["20"], statements);
         assert!(wrote[0].ends_with(" 100"), "{wrote:?}");
-        site.figure("queue/queue_store", "left_to_others") > 0
+        site.metric("queue/queue_store", "left_to_others") > 0
     });
 
     let (present, ever) = fetchers.stop();
     Ledger::await_ingest(&site, &present);
     let seen = crew.drain();
     let looked = finish(reader, "");
-    let (looks, most) = looked[0].split_once(' ').expect("two figures");
-    assert!(looks.parse::<u32>().expect("a figure") > 1 && most.parse::<u32>().expect("a figure") > 100);
+    let (looks, most) = looked[0].split_once(' ').expect("two metrics");
+    assert!(looks.parse::<u32>().expect("a metric") > 1 && most.parse::<u32>().expect("a metric") > 100);
     Ledger { present, ever, seen, disruptions: Vec::new() }.judge(&site);
     assert!(!site.log().contains("ERROR"), "{}", site.log());
     assert!(instance.terminate().success());

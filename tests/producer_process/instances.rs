@@ -19,13 +19,13 @@ const LEASE: Duration = Duration::from_secs(4);
 const SLACK: Duration = Duration::from_secs(20);
 
 /// Enough jobs for a while, with a server that takes its time.
-struct House {
+struct Fixture {
     all: Tanglenomicon,
     database: MongoDb,
     queue: Faktory,
 }
 
-impl House {
+impl Fixture {
     fn new() -> Self {
         let (database, queue) = (MongoDb::start(), Faktory::start(&["--push-latency-ms", "40"]));
         let all = Tanglenomicon { tangles: vec![(2, 26), (3, 16)], ..Tanglenomicon::small() };
@@ -59,15 +59,15 @@ fn ends_well(mut instance: Instance, site: &ProducerSite) {
 }
 
 /// One that works, and one that waits for it.
-fn pair(house: &House) -> [(ProducerSite, Instance); 2] {
-    let first = house.site();
+fn pair(fixture: &Fixture) -> [(ProducerSite, Instance); 2] {
+    let first = fixture.site();
     let working = first.start();
-    eventually("the first to push", || house.taken() > 0);
-    let second = house.site();
+    eventually("the first to push", || fixture.taken() > 0);
+    let second = fixture.site();
     let waiting = second.start();
     eventually("the second to wait", || second.status()["phase"] == "standby");
-    let before = house.taken();
-    eventually("the first to go on", || house.taken() > before + 5 * CHUNK as usize);
+    let before = fixture.taken();
+    eventually("the first to go on", || fixture.taken() > before + 5 * CHUNK as usize);
     let status = second.status();
     assert_eq!(status["phase"], "standby", "{status:#}");
     assert!(
@@ -79,44 +79,44 @@ fn pair(house: &House) -> [(ProducerSite, Instance); 2] {
 
 #[test]
 fn the_second_takes_over_from_one_that_is_killed_within_its_lease() {
-    let house = House::new();
-    let [(_first, working), (second, waiting)] = pair(&house);
+    let fixture = Fixture::new();
+    let [(_first, working), (second, waiting)] = pair(&fixture);
     working.kill_nine();
     let killed = Instant::now();
     eventually("the second to push", || second.status()["phase"] == "pushing");
     let took = killed.elapsed();
     eprintln!("taken over after {took:?}, of a lease of {LEASE:?}");
     assert!(took < LEASE + SLACK, "{took:?}");
-    let _worker = FaktoryWorker::start(&house.queue, "arborescent");
+    let _worker = FaktoryWorker::start(&fixture.queue, "arborescent");
     ends_well(waiting, &second);
-    assert!(house.repeated() <= CHUNK, "{} twice", house.repeated());
+    assert!(fixture.repeated() <= CHUNK, "{} twice", fixture.repeated());
 }
 
 /// A stop gives the lease back: nobody waits for it, and nothing is repeated.
 #[test]
 fn the_second_takes_over_at_once_from_one_that_is_stopped() {
-    let house = House::new();
-    let [(first, working), (second, waiting)] = pair(&house);
+    let fixture = Fixture::new();
+    let [(first, working), (second, waiting)] = pair(&fixture);
     assert!(working.terminate().success(), "{}", first.site().log());
     eventually("the second to push", || second.status()["phase"] == "pushing");
-    let _worker = FaktoryWorker::start(&house.queue, "arborescent");
+    let _worker = FaktoryWorker::start(&fixture.queue, "arborescent");
     ends_well(waiting, &second);
-    assert_eq!(house.repeated(), 0);
+    assert_eq!(fixture.repeated(), 0);
 }
 
 /// One that stood still until another had its lease pushes nothing when it goes on: it waits like everybody else.
 #[test]
 fn one_that_lost_its_lease_while_it_stood_still_waits_for_the_other() {
-    let house = House::new();
-    let [(first, working), (second, waiting)] = pair(&house);
+    let fixture = Fixture::new();
+    let [(first, working), (second, waiting)] = pair(&fixture);
     working.signal(Signal::STOP);
     eventually("the second to push", || second.status()["phase"] == "pushing");
     working.signal(Signal::CONT);
     eventually("the first to notice", || first.status()["phase"] == "standby");
-    let _worker = FaktoryWorker::start(&house.queue, "arborescent");
+    let _worker = FaktoryWorker::start(&fixture.queue, "arborescent");
     ends_well(waiting, &second);
     // What it had sent when it was stopped, and one chunk that it sends before it asks for its lease.
-    assert!(house.repeated() <= 2 * CHUNK, "{} twice", house.repeated());
+    assert!(fixture.repeated() <= 2 * CHUNK, "{} twice", fixture.repeated());
     ends_well(working, &first);
 }
 
@@ -124,8 +124,8 @@ fn one_that_lost_its_lease_while_it_stood_still_waits_for_the_other() {
 /// works changes nothing.
 #[test]
 fn a_wall_clock_that_jumps_neither_loses_the_lease_nor_shares_it() {
-    let house = House::new();
-    let first = house.site();
+    let fixture = Fixture::new();
+    let first = fixture.site();
     let offset = first.site().path().join("offset");
     let jump = |to: &str| {
         let new = offset.with_extension("new");
@@ -141,22 +141,22 @@ fn a_wall_clock_that_jumps_neither_loses_the_lease_nor_shares_it() {
     command.env("LD_PRELOAD", library).env("FAKETIME_TIMESTAMP_FILE", &offset).env("FAKETIME_NO_CACHE", "1");
     command.env("FAKETIME_DONT_FAKE_MONOTONIC", "1").env("DONT_FAKE_MONOTONIC", "1");
     let working = Instance::spawn(command);
-    eventually("the first to push", || house.taken() > 0);
-    let second = house.site();
+    eventually("the first to push", || fixture.taken() > 0);
+    let second = fixture.site();
     let waiting = second.start();
     for to in ["+1h", "-1h", "+0"] {
         eventually("the second to wait", || second.status()["phase"] == "standby");
         jump(to);
         // Longer than its lease.
-        let (jumped, before) = (Instant::now(), house.taken());
+        let (jumped, before) = (Instant::now(), fixture.taken());
         eventually("the first to go on", || {
-            jumped.elapsed() > LEASE + Duration::from_secs(1) && house.taken() > before
+            jumped.elapsed() > LEASE + Duration::from_secs(1) && fixture.taken() > before
                 || first.status()["phase"] != "pushing"
         });
         assert_eq!(second.status()["phase"], "standby", "{to}");
     }
-    let _worker = FaktoryWorker::start(&house.queue, "arborescent");
+    let _worker = FaktoryWorker::start(&fixture.queue, "arborescent");
     ends_well(working, &first);
     ends_well(waiting, &second);
-    assert_eq!(house.repeated(), 0);
+    assert_eq!(fixture.repeated(), 0);
 }

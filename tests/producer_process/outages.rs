@@ -18,7 +18,7 @@ fn outage() -> Duration {
 }
 
 /// A producer at work.
-struct House {
+struct Fixture {
     all: Tanglenomicon,
     database: MongoDb,
     queue: Faktory,
@@ -26,7 +26,7 @@ struct House {
     instance: Instance,
 }
 
-impl House {
+impl Fixture {
     fn at_work() -> Self {
         let (database, queue) = (MongoDb::start(), Faktory::start(&SLOW));
         let all = Tanglenomicon { tangles: vec![(2, 26), (3, 10)], ..Tanglenomicon::small() };
@@ -37,9 +37,9 @@ impl House {
             .set("producer.lease_ms=3000")
             .set("producer.until_done=true");
         let instance = site.start();
-        let house = Self { all, database, queue, site, instance };
-        house.await_more();
-        house
+        let fixture = Self { all, database, queue, site, instance };
+        fixture.await_more();
+        fixture
     }
 
     fn operate(&self, verb: &str) {
@@ -53,7 +53,7 @@ impl House {
         let mut quiet = 0;
         eventually("nothing to be on its way", || {
             let connection = self.site.site().node("producer/faktory/0");
-            quiet = if connection["in_hand"].is_null() { quiet + 1 } else { 0 };
+            quiet = if connection["in_progress"].is_null() { quiet + 1 } else { 0 };
             quiet == 20
         });
     }
@@ -99,71 +99,71 @@ impl House {
 
 #[test]
 fn faktory_may_stand_still_for_a_while() {
-    let house = House::at_work();
-    house.queue.freeze();
-    house.assert_waits_for("queue");
-    house.queue.thaw();
-    eventually("it to be there again", || house.site.status()["away"]["queue"].is_null());
-    house.await_more();
-    house.assert_nobody_restarted();
-    house.ends(CHUNK);
+    let fixture = Fixture::at_work();
+    fixture.queue.freeze();
+    fixture.assert_waits_for("queue");
+    fixture.queue.thaw();
+    eventually("it to be there again", || fixture.site.status()["away"]["queue"].is_null());
+    fixture.await_more();
+    fixture.assert_nobody_restarted();
+    fixture.ends(CHUNK);
 }
 
 /// One that comes back without the jobs that it had: they are pushed again, with all others of their TCN, since nobody can tell which.
 #[test]
 fn faktory_may_be_gone_for_a_while_and_with_it_its_jobs() {
-    let mut house = House::at_work();
-    house.queue.kill_nine();
-    house.assert_waits_for("queue");
-    house.queue.start_again(&SLOW);
-    eventually("it to be there again", || house.site.status()["away"]["queue"].is_null());
-    house.await_more();
-    house.assert_nobody_restarted();
-    let of_the_tcn = house.all.tangles[0].1.pow(2);
-    house.ends(of_the_tcn + CHUNK);
+    let mut fixture = Fixture::at_work();
+    fixture.queue.kill_nine();
+    fixture.assert_waits_for("queue");
+    fixture.queue.start_again(&SLOW);
+    eventually("it to be there again", || fixture.site.status()["away"]["queue"].is_null());
+    fixture.await_more();
+    fixture.assert_nobody_restarted();
+    let of_the_tcn = fixture.all.tangles[0].1.pow(2);
+    fixture.ends(of_the_tcn + CHUNK);
 }
 
 /// A server that goes while nothing is on its way to it, so that no reply is missing: the next chunk only waits for a connection.
 #[test]
 fn faktory_is_missed_also_between_two_chunks() {
-    let mut house = House::at_work();
-    house.pause();
-    house.queue.kill_nine();
-    eventually("the server to be missed", || house.site.status()["away"]["queue"].is_string());
-    house.operate("resume");
-    house.assert_waits_for("queue");
-    house.queue.start_again(&SLOW);
-    eventually("it to be there again", || house.site.status()["away"]["queue"].is_null());
-    house.await_more();
-    house.assert_nobody_restarted();
-    let of_the_tcn = house.all.tangles[0].1.pow(2);
-    house.ends(of_the_tcn + CHUNK);
+    let mut fixture = Fixture::at_work();
+    fixture.pause();
+    fixture.queue.kill_nine();
+    eventually("the server to be missed", || fixture.site.status()["away"]["queue"].is_string());
+    fixture.operate("resume");
+    fixture.assert_waits_for("queue");
+    fixture.queue.start_again(&SLOW);
+    eventually("it to be there again", || fixture.site.status()["away"]["queue"].is_null());
+    fixture.await_more();
+    fixture.assert_nobody_restarted();
+    let of_the_tcn = fixture.all.tangles[0].1.pow(2);
+    fixture.ends(of_the_tcn + CHUNK);
 }
 
 /// The lease's renewal finds out, although nothing else is asked of the database.
 #[test]
 fn mongodb_is_missed_also_while_pushing_is_paused() {
-    let mut house = House::at_work();
-    house.pause();
-    house.database.kill_nine();
-    eventually("the database to be missed", || house.site.status()["away"]["database"].is_string());
-    house.database.start_again();
-    eventually("it to be there again", || house.site.status()["away"]["database"].is_null());
-    house.operate("resume");
-    house.assert_nobody_restarted();
-    house.ends(CHUNK);
+    let mut fixture = Fixture::at_work();
+    fixture.pause();
+    fixture.database.kill_nine();
+    eventually("the database to be missed", || fixture.site.status()["away"]["database"].is_string());
+    fixture.database.start_again();
+    eventually("it to be there again", || fixture.site.status()["away"]["database"].is_null());
+    fixture.operate("resume");
+    fixture.assert_nobody_restarted();
+    fixture.ends(CHUNK);
 }
 
 #[test]
 fn mongodb_may_be_gone_for_a_while() {
-    let mut house = House::at_work();
-    house.database.kill_nine();
-    house.assert_waits_for("database");
-    house.database.start_again();
-    eventually("it to be there again", || house.site.status()["away"]["database"].is_null());
-    house.await_more();
-    house.assert_nobody_restarted();
-    house.ends(CHUNK);
+    let mut fixture = Fixture::at_work();
+    fixture.database.kill_nine();
+    fixture.assert_waits_for("database");
+    fixture.database.start_again();
+    eventually("it to be there again", || fixture.site.status()["away"]["database"].is_null());
+    fixture.await_more();
+    fixture.assert_nobody_restarted();
+    fixture.ends(CHUNK);
 }
 
 /// It starts before its peers, and works when they are there.

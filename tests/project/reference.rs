@@ -41,7 +41,7 @@ fn every_metric_is_in_the_table_and_the_other_way_round() {
         let instance = site.start();
         (site, instance)
     });
-    // A worker has figures of its own; the detector is never there.
+    // A worker has metrics of its own; the detector is never there.
     let ingester = IngesterSite::new(env!("CARGO_BIN_EXE_orchestrator"), "tcp://127.0.0.1:1", "");
     let _ingesting = ingester.start();
     // Neither of the producer's servers is ever there.
@@ -70,7 +70,7 @@ fn every_metric_is_in_the_table_and_the_other_way_round() {
             .filter_map(|line| Some(line.strip_prefix("# TYPE ")?.split(' ').next()?.to_owned()))
             .collect()
     };
-    // Children declare their figures soon after they are started; without a broker there is no readiness to wait for.
+    // Children declare their metrics soon after they are started; without a broker there is no readiness to wait for.
     eventually("as many metrics as the table has", || names(&metrics()).len() >= table.len());
     let types = metrics();
     let found = names(&types);

@@ -1,4 +1,4 @@
-//! The house rules that a compiler does not check: arrows between crates, clients only at edges, sizes, names.
+//! The fixture rules that a compiler does not check: arrows between crates, clients only at edges, sizes, names.
 
 mod cycles;
 
@@ -189,7 +189,7 @@ fn files_are_one_noun_and_of_readable_size() {
             offenders.push(format!("{name} does not say what it is: begin with //!"));
         }
     }
-    complain("files against the house rules", &offenders);
+    complain("files against the fixture rules", &offenders);
 }
 
 #[test]

@@ -33,7 +33,7 @@ fn blocks(page: &str) -> Vec<Block<'_>> {
 }
 
 /// Copies what git tracks, or would.
-fn copy_house(to: &Path) {
+fn copy_fixture(to: &Path) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let output = Command::new("git")
         .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
@@ -50,18 +50,18 @@ fn copy_house(to: &Path) {
 }
 
 /// Carries out one block of the page.
-fn follow(house: &Path, block: &Block<'_>) {
-    let file = house.join(block.file);
+fn follow(fixture: &Path, block: &Block<'_>) {
+    let file = fixture.join(block.file);
     if block.language != "diff" {
         assert!(!file.exists(), "{} is there already", block.file);
         fs::create_dir_all(file.parent().expect("a folder")).expect("make a folder");
         return fs::write(file, &block.text).expect("write a file");
     }
-    // The house may lie inside of a repository: it is not part of that.
+    // The fixture may lie inside of a repository: it is not part of that.
     let mut apply = Command::new("git")
         .args(["apply", "--recount", "-p1"])
-        .current_dir(house)
-        .env("GIT_CEILING_DIRECTORIES", house.parent().expect("a folder"))
+        .current_dir(fixture)
+        .env("GIT_CEILING_DIRECTORIES", fixture.parent().expect("a folder"))
         .stdin(Stdio::piped())
         .spawn()
         .expect("git applies patches");
@@ -75,10 +75,10 @@ fn follow(house: &Path, block: &Block<'_>) {
 }
 
 /// Builds it with the tutorial's feature alone.
-fn build(house: &Path, target: &Path) -> PathBuf {
+fn build(fixture: &Path, target: &Path) -> PathBuf {
     let output = Command::new(env!("CARGO"))
         .args(["build", "--offline", "--no-default-features", "--features", "pulse"])
-        .current_dir(house)
+        .current_dir(fixture)
         .env("CARGO_TARGET_DIR", target)
         .output()
         .expect("cargo runs");
@@ -101,12 +101,12 @@ fn the_sixth_subsystem_is_built_from_the_page_and_runs() {
     assert_eq!(changed, expected, "a subsystem is a crate and three edits");
     // Always in the same place, so that what others wrote is built once.
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("tutorial");
-    let (house, target) = (folder.join("house"), folder.join("target"));
-    let _ = fs::remove_dir_all(&house);
-    copy_house(&house);
-    blocks.iter().for_each(|block| follow(&house, block));
+    let (fixture, target) = (folder.join("fixture"), folder.join("target"));
+    let _ = fs::remove_dir_all(&fixture);
+    copy_fixture(&fixture);
+    blocks.iter().for_each(|block| follow(&fixture, block));
 
-    let binary = build(&house, &target);
+    let binary = build(&fixture, &target);
     let site = Site::new(&binary);
     let socket = site.admin_socket();
     let mut command = site.bare_command();
@@ -124,7 +124,7 @@ fn the_sixth_subsystem_is_built_from_the_page_and_runs() {
     assert!(code == 0 && out.ends_with(" beats\n"), "{out}{err}");
     let (code, out, err) = site.cli(&["restart", "pulse/heart", "--reason", "the tutorial says so"]);
     assert_eq!(code, 0, "{out}{err}");
-    assert!(count() >= before, "the figure outlives the incarnation");
+    assert!(count() >= before, "the metric outlives the incarnation");
     let (_, tree, _) = site.cli(&["tree", "pulse"]);
     assert!(tree.contains("heart") && tree.contains("actor"), "{tree}");
     let metrics = http(&socket, "GET", "/metrics", &[], "").body;

@@ -2,14 +2,14 @@
 //! itself, killed in the middle of a load.
 
 mod caller;
-mod house;
+mod fixture;
 mod poison;
 mod trouble;
 
 use orchestrator_harness::{Instance, eventually, sha1_of};
 use serde_json::{Value, json};
 
-use house::House;
+use fixture::Fixture;
 
 const ROWS: u32 = 20_000;
 
@@ -20,8 +20,8 @@ fn contents() -> impl Iterator<Item = Value> {
 /// In place of the original's server: its variable, its file, nothing else.
 #[test]
 fn the_originals_configuration_file_is_enough() {
-    let house = House::new("original", "without-path");
-    let home = &house.home;
+    let fixture = Fixture::new("original", "without-path");
+    let home = &fixture.home;
     let site = home.site.site();
     let file = site.path().join("swh.yml");
     let stand_in = |text: &str| {

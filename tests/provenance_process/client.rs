@@ -62,7 +62,7 @@ fn a_broker_that_speaks_tls_is_checked_against_the_sites_own_authorities() {
     let authority = format!("provenance.amqp.ca_file={}", Faktory::authority().display());
     let site = site.set("provenance.transport=amqp").set(&url).set(&authority);
     let instance = site.start();
-    eventually("all queues to be consumed", || site.site().figure("provenance/amqp", "consumed") == 160);
+    eventually("all queues to be consumed", || site.site().metric("provenance/amqp", "consumed") == 160);
     let contents = (0..500).map(|number| json!({"add": "content", "id": sha1_of(0, number)}));
     site.ask(&["import", &site.file(contents)]);
     assert_eq!(site.count("content"), 500);
@@ -74,7 +74,7 @@ fn rows_of_a_range_that_nobody_serves_are_refused_and_not_logged() {
     let site = site().set("provenance.transport=amqp").set("provenance.ranges=0-7");
     let site = site.set(&format!("provenance.amqp.url={}", Rabbit::shared().vhost("half-served")));
     let instance = site.start();
-    eventually("its queues to be consumed", || site.site().figure("provenance/amqp", "consumed") == 80);
+    eventually("its queues to be consumed", || site.site().metric("provenance/amqp", "consumed") == 80);
     let file = site.file([json!({"add": "content", "id": sha1_of(0, 8)})]);
     let (code, _, err) = site.site().cli(&["provenance", "import", &file]);
     assert_eq!(code, REFUSED, "{err}");
@@ -86,8 +86,8 @@ fn rows_of_a_range_that_nobody_serves_are_refused_and_not_logged() {
 /// Server and client by the original's files, and no admin endpoint anywhere.
 #[test]
 fn the_originals_client_file_leads_through_its_broker_to_its_store() {
-    let (rabbit, postgres, house) = (Rabbit::shared(), Postgres::shared(), site());
-    let site = house.site();
+    let (rabbit, postgres, fixture) = (Rabbit::shared(), Postgres::shared(), site());
+    let site = fixture.site();
     let (url, dsn) = (rabbit.vhost("original-client"), database(postgres, site));
     let storage = format!("storage_config: {{cls: postgresql, db: '{dsn}'}}");
     let client = |more: &str| {
@@ -95,7 +95,7 @@ fn the_originals_client_file_leads_through_its_broker_to_its_store() {
     };
     let file = write(site, "client.yml", &client("    batch_size: 2\n    prefetch_count: 7\n"));
     let revision = sha1_of(2, 1);
-    let rows = house.file([
+    let rows = fixture.file([
         json!({"add": "content_in_revision", "src": CONTENT, "dst": revision, "path": "b.c"}),
         json!({"add": "location", "path": "b.c"}),
         json!({"add": "content", "id": CONTENT, "date": "2005-03-18T01:58:31Z"}),
@@ -168,13 +168,13 @@ fn an_instance_behind_a_broker(rabbit: &Rabbit, dsn: &str) {
         let text = String::from_utf8_lossy(&packet[..length]);
         text.rsplit_once("method:").map(|(_, method)| method.to_owned())
     };
-    let house = site()
+    let fixture = site()
         .set("provenance.transport=amqp")
         .set(&format!("provenance.amqp.url={}", rabbit.vhost("prefetch")))
         .set("provenance.client.prefetch=7")
         .set("provenance.writer.kind=postgres")
         .set(&format!("provenance.postgres.dsn={dsn}"));
-    let mut command = house.command();
+    let mut command = fixture.command();
     command.env("STATSD_PORT", statsd.local_addr().expect("an address").port().to_string());
     let instance = Instance::spawn(command);
     let of_callbacks = || {
@@ -185,32 +185,33 @@ fn an_instance_behind_a_broker(rabbit: &Rabbit, dsn: &str) {
     eventually("the client's queue", || !of_callbacks().is_empty());
     assert_eq!(of_callbacks(), ["7"]);
     assert_eq!(told().as_deref(), Some("open"));
-    let metrics = http(&house.site().admin_socket(), "GET", "/metrics", &[], "").body;
+    let metrics = http(&fixture.site().admin_socket(), "GET", "/metrics", &[], "").body;
     let opened = r#"orchestrator_provenance_call_duration_seconds_count{path="orchestrator/provenance/publisher",method="open"} 1"#;
     assert!(metrics.lines().any(|line| line == opened), "{metrics}");
-    eventually("all queues to be consumed", || house.site().figure("provenance/amqp", "consumed") == 160);
+    eventually("all queues to be consumed", || fixture.site().metric("provenance/amqp", "consumed") == 160);
     let rows =
-        house.file([json!({"add": "location", "path": "a"}), json!({"add": "location", "path": dense()})]);
-    let (code, _, err) = house.site().cli(&["provenance", "import", &rows]);
+        fixture.file([json!({"add": "location", "path": "a"}), json!({"add": "location", "path": dense()})]);
+    let (code, _, err) = fixture.site().cli(&["provenance", "import", &rows]);
     assert_eq!(code, REFUSED, "{err}");
     assert!(err.contains("lines 1 to 2 of ") && err.contains("orchestrator.provenance.dead_letter"), "{err}");
-    let dead = || house.site().figure("provenance/amqp", "dead_lettered");
+    let dead = || fixture.site().metric("provenance/amqp", "dead_lettered");
     eventually("the dead letter", || dead() == 1);
     assert_eq!(told().as_deref(), Some("location_add"));
-    assert!(instance.terminate().success(), "{}", house.site().log());
+    assert!(instance.terminate().success(), "{}", fixture.site().log());
     assert_eq!(told().as_deref(), Some("close"));
 }
 
 #[test]
 fn an_import_waits_as_told_and_names_what_only_the_store_refuses() {
     let mut postgres = Postgres::start();
-    let house = site();
-    let dsn = database(&postgres, house.site());
-    let house = house.set("provenance.writer.kind=postgres").set(&format!("provenance.postgres.dsn={dsn}"));
-    let instance = house.start();
-    let site = house.site();
+    let fixture = site();
+    let dsn = database(&postgres, fixture.site());
+    let fixture =
+        fixture.set("provenance.writer.kind=postgres").set(&format!("provenance.postgres.dsn={dsn}"));
+    let instance = fixture.start();
+    let site = fixture.site();
 
-    let rows = house.file([
+    let rows = fixture.file([
         json!({"add": "origin", "url": "https://a/1"}),
         json!({"add": "content", "id": CONTENT}),
         json!({"add": "origin", "url": dense()}),
@@ -226,7 +227,7 @@ fn an_import_waits_as_told_and_names_what_only_the_store_refuses() {
     assert_eq!(named, ["3", "5"], "{err}");
 
     postgres.kill_nine();
-    let rows = house.file((0..9).map(|number| json!({"add": "content", "id": sha1_of(0, number)})));
+    let rows = fixture.file((0..9).map(|number| json!({"add": "content", "id": sha1_of(0, number)})));
     let begun = Instant::now();
     let (code, _, err) = site.cli(&["provenance", "import", &rows]);
     assert_eq!(code, REFUSED, "{err}");
@@ -239,14 +240,14 @@ fn an_import_waits_as_told_and_names_what_only_the_store_refuses() {
 
     std::thread::scope(|scope| {
         let import = || site.cli(&["provenance", "import", &rows, "--wait-min-secs", "120"]);
-        let failed = site.figure("provenance/rmq_client", "failed_calls");
+        let failed = site.metric("provenance/rmq_client", "failed_calls");
         let import = scope.spawn(import);
-        eventually("a try in vain", || site.figure("provenance/rmq_client", "failed_calls") > failed);
+        eventually("a try in vain", || site.metric("provenance/rmq_client", "failed_calls") > failed);
         assert!(!import.is_finished());
         postgres.start_again();
         let (code, _, err) = import.join().expect("an import that ends");
         assert_eq!(code, 0, "{err}");
     });
-    assert_eq!(house.count("content"), 10);
+    assert_eq!(fixture.count("content"), 10);
     assert!(instance.terminate().success(), "{}", site.log());
 }

@@ -117,7 +117,7 @@ fn a_row_that_the_store_refuses_is_named_and_kept() {
         assert_eq!(kept[0]["line"], lines[1]);
         assert!(kept[0]["reason"].as_str().is_some_and(|reason| reason.contains("index")), "{kept}");
     }
-    assert_eq!((site.count("location"), site.site().figure("provenance/dead_letters", "kept")), (2, 2));
+    assert_eq!((site.count("location"), site.site().metric("provenance/dead_letters", "kept")), (2, 2));
     instance.kill_nine();
     let instance = site.start();
     assert_eq!(site.ask(&["dead-letters", "--limit", "5"])[0]["line"], lines[1]);
@@ -139,7 +139,7 @@ fn a_killed_import_goes_on_and_misses_nothing() {
             std::thread::scope(|scope| {
                 let import = scope.spawn(|| site.site().cli(&["provenance", "import", "--resume", &rows]));
                 eventually("some rows to be stored", || {
-                    import.is_finished() || site.site().figure("provenance/writer", "written") > extra
+                    import.is_finished() || site.site().metric("provenance/writer", "written") > extra
                 });
                 instance.kill_nine();
                 let (code, _, err) = import.join().expect("an import that ends");

@@ -69,7 +69,7 @@ fn a_server_that_is_killed_in_mid_import_loses_nothing() {
     let site = site(&server);
     let instance = site.start();
     let rows = site.file(contents());
-    let written = || site.site().figure("provenance/writer", "written");
+    let written = || site.site().metric("provenance/writer", "written");
     std::thread::scope(|scope| {
         let import = scope.spawn(|| site.site().cli(&["provenance", "import", "--resume", &rows]));
         eventually("some rows to be stored", || written() > 300 || import.is_finished());
@@ -103,7 +103,7 @@ fn the_originals_configuration_file_is_enough() {
     command.env("SWH_CONFIG_FILENAME", &file).env("RUNTIME_DIRECTORY", site.path());
     let instance = Instance::spawn(command);
     eventually("all queues to be consumed", || {
-        site.cli(&["tree"]).0 == 0 && site.figure("provenance/amqp", "consumed") == 160
+        site.cli(&["tree"]).0 == 0 && site.metric("provenance/amqp", "consumed") == 160
     });
     let rows = behind.file(contents());
     complete(&behind, &rows);

@@ -30,7 +30,7 @@ fn r27_a_reply_that_cannot_be_delivered_is_undone() {
         foreign.execute("BEGIN IMMEDIATE");
         let mut client = site.worker();
         client.send(b"READY\n").unwrap();
-        let connections = || site.figure("queue/worker_socket", "connections");
+        let connections = || site.metric("queue/worker_socket", "connections");
         eventually("the client to be accepted", || connections() == 1);
         drop(client);
         foreign.execute("COMMIT");
@@ -39,7 +39,7 @@ fn r27_a_reply_that_cannot_be_delivered_is_undone() {
         foreign.expect(ALPHA, &["0|103|105|7"]);
     }
     assert!(
-        site.figure("queue/queue_store", "undone") > 0,
+        site.metric("queue/queue_store", "undone") > 0,
         "no hand-out was ever taken back: the test missed its moment"
     );
     let mut worker = site.worker();
@@ -93,7 +93,7 @@ fn r27_a_reply_that_was_never_read() {
     site.database().expect("SELECT count(*) FROM queue", &["1"]);
     let mut client = site.worker();
     client.send(b"READY\n").unwrap();
-    eventually("the reply to be written", || site.figure("queue/worker_socket", "requests_answered") == 1);
+    eventually("the reply to be written", || site.metric("queue/worker_socket", "requests_answered") == 1);
     drop(client);
     site.database().expect("SELECT is_dequeued FROM queue", &["0"]);
     site.database().expect("SELECT count(*) FROM log", &["0"]);
@@ -182,7 +182,7 @@ fn a_flooding_client_does_not_starve_another() {
     site.write("f.1.txt", lines(20_000));
     let _instance = site.start();
     site.database().expect("SELECT count(*) FROM queue", &["20000"]);
-    let answered = || site.figure("queue/worker_socket", "requests_answered");
+    let answered = || site.metric("queue/worker_socket", "requests_answered");
     let flood = UnixStream::connect(site.socket()).unwrap();
     let (mut writer, mut reader) = (flood.try_clone().unwrap(), flood.try_clone().unwrap());
     let writing = thread::spawn(move || writer.write_all(&b"READY\n".repeat(FLOOD)).is_ok());

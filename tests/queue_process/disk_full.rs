@@ -53,13 +53,13 @@ fn r45_a_disk_that_fills_up_while_workers_work() {
         database(disk).expect("SELECT count(*) FROM queue", &[&JOBS.to_string()]);
         let acknowledged = thread::scope(|scope| {
             let worker = scope.spawn(|| work(&site));
-            eventually("some work to be done", || site.figure("queue/queue_store", "finished") > 100);
+            eventually("some work to be done", || site.metric("queue/queue_store", "finished") > 100);
             disk.fill();
             assert_full(&site);
-            let waiting = site.figure("queue/queue_store", "finished");
+            let waiting = site.metric("queue/queue_store", "finished");
             thread::sleep(Duration::from_secs(1));
             assert_eq!(
-                site.figure("queue/queue_store", "finished"),
+                site.metric("queue/queue_store", "finished"),
                 waiting,
                 "nothing is answered uncommitted"
             );
@@ -95,7 +95,7 @@ fn r45_killed_while_the_disk_is_full() {
             done.push(format!("{}|7", reply.attr_path()));
             reply = worker.done(reply.attr_path(), 7);
         }
-        let in_hand = reply.attr_path().to_owned();
+        let in_progress = reply.attr_path().to_owned();
         disk.fill();
         // What still fits into the log is committed and answered; the first request that does not, waits.
         let mut other = site.worker();
@@ -113,9 +113,10 @@ fn r45_killed_while_the_disk_is_full() {
         done.sort();
         assert_eq!(finished, done);
         // Read by its worker but not known to be: it may come twice, and is not taken for done.
-        let held = foreign.rows(&format!("SELECT exit_code FROM log WHERE attr_path = '{in_hand}'"));
-        let waits = format!("SELECT attr_path FROM queue WHERE attr_path = '{in_hand}' AND is_dequeued = 0");
-        assert!(held == ["NULL"] || foreign.rows(&waits).contains(&in_hand), "{held:?}");
+        let held = foreign.rows(&format!("SELECT exit_code FROM log WHERE attr_path = '{in_progress}'"));
+        let waits =
+            format!("SELECT attr_path FROM queue WHERE attr_path = '{in_progress}' AND is_dequeued = 0");
+        assert!(held == ["NULL"] || foreign.rows(&waits).contains(&in_progress), "{held:?}");
         assert_eq!(foreign.rows("PRAGMA integrity_check"), ["ok"]);
         drop(foreign);
         assert!(instance.terminate().success());

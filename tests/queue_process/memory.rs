@@ -66,7 +66,7 @@ fn r16_a_long_line_that_grows() {
     assert!(instance.terminate().success());
     let instance = site.start();
     let before = instance.memory("VmHWM");
-    eventually("the line to be read again", || site.figure("queue/queue_store", "ingested") == 1);
+    eventually("the line to be read again", || site.metric("queue/queue_store", "ingested") == 1);
     match site.worker().ready() {
         Reply::Job { payload, .. } => assert!(payload == piece.repeat(LONG / piece.len()).trim_end()),
         other => panic!("{other:?}"),
@@ -137,7 +137,7 @@ fn r16_long_tails_of_many_growing_files() {
     }
     let rows = (2 * FILES).to_string();
     site.database().expect("SELECT count(*) FROM queue", &[&FILES.to_string()]);
-    eventually("all to be read", || site.figure("queue/reader", "text_read") >= FILES);
+    eventually("all to be read", || site.metric("queue/reader", "text_read") >= FILES);
     let peak = instance.memory("VmHWM") - before;
     assert!(peak < 48 * MIB, "{} MiB for tails of {} MiB", peak / MIB, FILES * 8);
     for number in 1..=FILES {

@@ -58,8 +58,8 @@ fn r50_a_signal_drains_and_leaves_a_whole_database_and_no_socket() {
         assert_eq!(copy.rows("PRAGMA integrity_check"), ["ok"]);
         assert_eq!(copy.rows("SELECT count(*) FROM queue"), ["5000"]);
         assert_eq!(copy.rows("SELECT count(*) FROM log WHERE exit_code = 3"), ["20"]);
-        let in_hand = format!("SELECT is_dequeued FROM queue WHERE attr_path = '{}'", reply.attr_path());
-        assert_eq!(copy.rows(&in_hand), ["1"], "its worker has it");
+        let in_progress = format!("SELECT is_dequeued FROM queue WHERE attr_path = '{}'", reply.attr_path());
+        assert_eq!(copy.rows(&in_progress), ["1"], "its worker has it");
         let stopped = site.log();
         assert!(stopped.contains("draining") && stopped.contains("stopped"), "{stopped}");
         assert!(!stopped.contains("did not stop in time"), "{stopped}");
@@ -114,7 +114,7 @@ fn r50_a_stop_in_full_flight_loses_nothing() {
             (taken, done)
         };
         let workers: Vec<_> = (0..8).map(|_| scope.spawn(work)).collect();
-        eventually("some work to be done", || site.figure("queue/queue_store", "finished") > 200);
+        eventually("some work to be done", || site.metric("queue/queue_store", "finished") > 200);
         instance.signal(Signal::TERM);
         let ended: Vec<_> = workers.into_iter().map(|worker| worker.join().expect("a worker")).collect();
         let (taken, done): (Vec<_>, Vec<_>) = ended.into_iter().unzip();
@@ -145,7 +145,7 @@ fn r50_a_stop_in_full_flight_loses_nothing() {
 fn stalled(site: &Site) -> orchestrator_harness::Worker {
     let mut worker = site.worker();
     worker.send(b"READY\n").expect("sent");
-    eventually("the reply to be stuck", || site.figure("queue/queue_store", "handed_out") == 1);
+    eventually("the reply to be stuck", || site.metric("queue/queue_store", "handed_out") == 1);
     worker
 }
 

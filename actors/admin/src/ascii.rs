@@ -90,7 +90,7 @@ impl Painter {
     }
 
     fn stuck(&self, node: &NodeSnapshot) -> String {
-        match (&node.in_hand, self.ages) {
+        match (&node.in_progress, self.ages) {
             (Some(work), Ages::Show) => format!("stuck in {} for {}", work.name, span(work.for_ms)),
             (Some(work), Ages::Hide) => format!("stuck in {}", work.name),
             (None, _) if node.state == "stuck" => "stuck: it did not stop".to_owned(),
@@ -120,7 +120,7 @@ impl Painter {
             Ages::Show => format!(" {} ago", self.since(exit.at_ms)),
             Ages::Hide => String::new(),
         };
-        let lost = exit.in_hand.as_ref().map(|name| format!(" in {name}")).unwrap_or_default();
+        let lost = exit.in_progress.as_ref().map(|name| format!(" in {name}")).unwrap_or_default();
         Some(format!("last exit{ago}{lost}: {}", exit.reason))
     }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use actix_web::{HttpResponse, web::Data};
-use orchestrator_supervise::{FigureKind, FigureSnapshot, MailboxSnapshot, NodeSnapshot, Tree};
+use orchestrator_supervise::{MailboxSnapshot, MetricKind, MetricSnapshot, NodeSnapshot, Tree};
 
 use crate::{
     access::Access,
@@ -30,12 +30,12 @@ fn text(tree: &Tree) -> String {
 }
 
 fn process(out: &mut Exposition, process: Process) {
-    let figures = [
+    let metrics = [
         ("orchestrator_process_resident_bytes", "Memory in use, resident set size.", process.resident_bytes),
         ("orchestrator_process_threads", "Threads of the process.", process.threads),
         ("orchestrator_process_open_fds", "Open file descriptors.", process.open_fds),
     ];
-    for (name, help, value) in figures {
+    for (name, help, value) in metrics {
         if let Some(value) = value {
             out.add(Kind::Gauge, name, help, &[], value);
         }
@@ -65,8 +65,8 @@ fn child(out: &mut Exposition, node: &NodeSnapshot) {
         "1 while an operator holds its intake closed.",
         state("paused").into(),
     );
-    gauge("orchestrator_child_stuck", "1 when work in hand or its arbiter hangs.", node.stuck.into());
-    // A child's vitals hold what its supervisor has left: one figure for all siblings.
+    gauge("orchestrator_child_stuck", "1 when work in progress or its arbiter hangs.", node.stuck.into());
+    // A child's vitals hold what its supervisor has left: one metric for all siblings.
     if let Some(child) = node.children.first() {
         let help = "Restarts that the supervisor may still spend in the running period.";
         gauge("orchestrator_supervisor_budget_left", help, child.budget_left.into());
@@ -89,7 +89,7 @@ fn child(out: &mut Exposition, node: &NodeSnapshot) {
         node.stale,
     );
     node.mailboxes.iter().for_each(|one| mailbox(out, node, one));
-    node.figures.iter().for_each(|one| figure(out, node, one));
+    node.metrics.iter().for_each(|one| metric(out, node, one));
 }
 
 fn mailbox(out: &mut Exposition, node: &NodeSnapshot, mailbox: &MailboxSnapshot) {
@@ -127,19 +127,19 @@ fn histograms(out: &mut Exposition, tree: &Tree, node: &NodeSnapshot) {
     }
 }
 
-fn figure(out: &mut Exposition, node: &NodeSnapshot, figure: &FigureSnapshot) {
-    let name = figure_name(&node.path, figure);
-    let help = match figure.help {
-        "" => format!("Declared by the child as `{}`, in {}.", figure.name, figure.unit),
+fn metric(out: &mut Exposition, node: &NodeSnapshot, metric: &MetricSnapshot) {
+    let name = metric_name(&node.path, metric);
+    let help = match metric.help {
+        "" => format!("Declared by the child as `{}`, in {}.", metric.name, metric.unit),
         help => help.to_owned(),
     };
-    let kind = match figure.kind {
-        FigureKind::Counter => Kind::Counter,
-        FigureKind::Gauge => Kind::Gauge,
+    let kind = match metric.kind {
+        MetricKind::Counter => Kind::Counter,
+        MetricKind::Gauge => Kind::Gauge,
     };
     let mut labels = vec![("path", node.path.as_str())];
-    labels.extend(figure.label.as_ref().map(|label| (label.name.as_str(), label.value.as_str())));
-    out.add(kind, &name, &help, &labels, figure.value);
+    labels.extend(metric.label.as_ref().map(|label| (label.name.as_str(), label.value.as_str())));
+    out.add(kind, &name, &help, &labels, metric.value);
 }
 
 /// `orchestrator_<subsystem>_<name>_seconds`.
@@ -153,16 +153,16 @@ fn subsystem(path: &str) -> String {
 }
 
 /// `orchestrator_<subsystem>_<name>_<unit>[_total]`; a unit that the name ends in is not repeated.
-fn figure_name(path: &str, figure: &FigureSnapshot) -> String {
+fn metric_name(path: &str, metric: &MetricSnapshot) -> String {
     let subsystem = subsystem(path);
-    let mut name = name_part(&figure.name);
-    if figure.kind == FigureKind::Counter {
+    let mut name = name_part(&metric.name);
+    if metric.kind == MetricKind::Counter {
         name = name.strip_suffix("_total").map(str::to_owned).unwrap_or(name);
     }
-    let unit = name_part(&figure.unit);
+    let unit = name_part(&metric.unit);
     let told = unit.is_empty() || name == unit || name.ends_with(&format!("_{unit}"));
     let unit = if told { String::new() } else { format!("_{unit}") };
-    let total = if figure.kind == FigureKind::Counter { "_total" } else { "" };
+    let total = if metric.kind == MetricKind::Counter { "_total" } else { "" };
     format!("orchestrator_{subsystem}_{name}{unit}{total}")
 }
 
@@ -177,11 +177,11 @@ mod tests {
     }
 
     #[test]
-    fn figures_are_named_after_their_subsystem() {
+    fn metrics_are_named_after_their_subsystem() {
         let named = |path: &str, name: &str, unit: &str, kind| {
-            figure_name(
+            metric_name(
                 path,
-                &FigureSnapshot {
+                &MetricSnapshot {
                     name: name.into(),
                     unit: unit.into(),
                     kind,
@@ -196,13 +196,13 @@ mod tests {
                 "o/queue/store",
                 "hand_outs",
                 "jobs",
-                FigureKind::Counter,
+                MetricKind::Counter,
                 "orchestrator_queue_hand_outs_jobs_total",
             ),
-            ("o/queue/store", "jobs", "jobs", FigureKind::Counter, "orchestrator_queue_jobs_total"),
-            ("o/queue", "done_total", "", FigureKind::Counter, "orchestrator_queue_done_total"),
-            ("o/queue", "commit_ms", "ms", FigureKind::Gauge, "orchestrator_queue_commit_ms"),
-            ("o", "age", "seconds", FigureKind::Gauge, "orchestrator_root_age_seconds"),
+            ("o/queue/store", "jobs", "jobs", MetricKind::Counter, "orchestrator_queue_jobs_total"),
+            ("o/queue", "done_total", "", MetricKind::Counter, "orchestrator_queue_done_total"),
+            ("o/queue", "commit_ms", "ms", MetricKind::Gauge, "orchestrator_queue_commit_ms"),
+            ("o", "age", "seconds", MetricKind::Gauge, "orchestrator_root_age_seconds"),
         ];
         for (path, name, unit, kind, expected) in cases {
             assert_eq!(named(path, name, unit, kind), expected);

@@ -3,7 +3,7 @@
 use std::{any::Any, cell::Cell, fmt, net::SocketAddr};
 
 use actix_web::dev::Extensions;
-use orchestrator_supervise::Figure;
+use orchestrator_supervise::Metric;
 use tokio::net::{TcpStream, UnixStream};
 
 /// One connection's other end.
@@ -16,7 +16,7 @@ pub(crate) enum Peer {
 
 impl Peer {
     /// Notes the peer of a fresh connection in its data, and the connection itself, which `malformed` counts if it ends without a request.
-    pub(crate) fn remember(connection: &dyn Any, data: &mut Extensions, malformed: &Figure) {
+    pub(crate) fn remember(connection: &dyn Any, data: &mut Extensions, malformed: &Metric) {
         let tcp = |stream: &TcpStream| stream.peer_addr().ok().map(Peer::Tcp);
         let unix = |stream: &UnixStream| {
             stream.peer_cred().ok().map(|cred| Peer::Unix { uid: cred.uid(), pid: cred.pid() })
@@ -36,7 +36,7 @@ impl Peer {
 pub(crate) struct Visit {
     peer: Peer,
     served: Cell<bool>,
-    malformed: Figure,
+    malformed: Metric,
 }
 
 impl Visit {

@@ -1,4 +1,4 @@
-//! The process's own figures, from `/proc/self`. Where that is missing, so are they.
+//! The process's own metrics, from `/proc/self`. Where that is missing, so are they.
 
 use std::fs;
 

@@ -76,7 +76,7 @@ fn trouble(node: &NodeSnapshot, own: &str) -> Option<String> {
 }
 
 fn stuck(node: &NodeSnapshot) -> String {
-    match &node.in_hand {
+    match &node.in_progress {
         Some(work) => format!("stuck in {} for {} ms", work.name, work.for_ms),
         None if node.state == "stuck" => "stuck: it did not stop at its deadline".to_owned(),
         None => format!("stuck: arbiter {} is blocked", node.arbiter.as_deref().unwrap_or("?")),

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use orchestrator_supervise::Figure;
+use orchestrator_supervise::Metric;
 use parking_lot::Mutex;
 
 /// The seats of one socket. Clones share them.
@@ -12,7 +12,7 @@ pub(crate) struct Seats {
     max: usize,
     socket: usize,
     taken: Arc<Mutex<[usize; 2]>>,
-    shown: Figure,
+    shown: Metric,
 }
 
 /// A seat; dropping it frees it.
@@ -21,7 +21,7 @@ pub(crate) struct Seat(Seats);
 
 impl Seats {
     /// `max` seats for each of two sockets; `shown` is how many are taken on both.
-    pub(crate) fn pair(max: usize, shown: Figure) -> [Self; 2] {
+    pub(crate) fn pair(max: usize, shown: Metric) -> [Self; 2] {
         shown.set(0);
         let taken = Arc::new(Mutex::new([0; 2]));
         [0, 1].map(|socket| Self { max, socket, taken: taken.clone(), shown: shown.clone() })

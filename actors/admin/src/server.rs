@@ -14,7 +14,7 @@ use actix_web::{
     web::{Data, PayloadConfig},
 };
 use futures_util::future::{join_all, try_join_all};
-use orchestrator_supervise::{Figure, StopToken};
+use orchestrator_supervise::{Metric, StopToken};
 use rustix::net::sockopt::set_tcp_user_timeout;
 use tokio::net::TcpStream;
 
@@ -110,7 +110,7 @@ fn server(socket: Socket, access: Access) -> io::Result<Server> {
     Ok(server.run())
 }
 
-fn greet(connection: &dyn Any, data: &mut Extensions, malformed: &Figure) {
+fn greet(connection: &dyn Any, data: &mut Extensions, malformed: &Metric) {
     if let Some(stream) = connection.downcast_ref::<TcpStream>() {
         let patience = u32::try_from(UNREAD_MAX.as_millis()).unwrap_or(u32::MAX);
         // A connection that is gone already needs none.

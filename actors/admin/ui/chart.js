@@ -59,7 +59,7 @@ export function chart(title, show, options = {}) {
   const cursor = svg("line", { class: "chart-cursor", y1: 0, y2: HIGH, visibility: "hidden" });
   const grid = [0.25, 0.5, 0.75].map((part) => svg("line", { class: "chart-grid", x1: 0, x2: WIDE, y1: HIGH * part, y2: HIGH * part }));
   const picture = svg("svg", { viewBox: `0 0 ${WIDE} ${HIGH}`, preserveAspectRatio: "none", role: "img" }, grid, area, line, cursor);
-  const node = el("figure", { class: `chart ${options.small ? "chart-small" : ""}` },
+  const node = el("metric", { class: `chart ${options.small ? "chart-small" : ""}` },
     el("figcaption", {}, el("span", { class: "chart-title", text: title }), now),
     el("div", { class: "chart-field" }, picture, high),
     el("div", { class: "chart-times" }, left, right));

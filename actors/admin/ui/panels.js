@@ -9,7 +9,7 @@ import { feed } from "./feed.js";
 export const TABS = [
   { id: "mailbox", title: "Mailbox" },
   { id: "events", title: "Events" },
-  { id: "metrics", title: "Metrics", when: (child) => child.figures.length + child.timings.length > 0 },
+  { id: "metrics", title: "Metrics", when: (child) => child.metrics.length + child.timings.length > 0 },
   { id: "exits", title: "Last exit" },
   { id: "console", title: "Console", when: (child, now) => child.console && now.commands },
 ];
@@ -52,9 +52,9 @@ function mailbox(first) {
     charts[1].update(column("mailbox_handled", "rate"));
   });
   const rows = replacing({
-    key: (child) => [child.mailboxes, child.in_hand],
+    key: (child) => [child.mailboxes, child.in_progress],
     make(child) {
-      const hand = child.in_hand ? `In hand: ${child.in_hand.name} for ${span(child.in_hand.for_ms)}.` : "Nothing in hand.";
+      const hand = child.in_progress ? `Working on: ${child.in_progress.name} for ${span(child.in_progress.for_ms)}.` : "Idle.";
       const boxes = child.mailboxes.map((box) => [box.name, `${count(box.depth)} of ${count(box.capacity)}`, count(box.high_water), count(box.handled), count(box.refused), count(box.purged)]);
       const times = child.mailboxes.flatMap((box) => box.messages.map((one) => [one.name, count(one.count), ...times3(one.wait_us), ...times3(one.handling_us)]));
       return [
@@ -130,13 +130,13 @@ function exits() {
       setText(node.childNodes[0], text);
       node.childNodes[1].hidden = !exit;
       setText(node.childNodes[1], exit?.reason ?? "");
-      setText(node.childNodes[2], exit?.in_hand ? `The message in hand, ${exit.in_hand}, was lost.` : "");
+      setText(node.childNodes[2], exit?.in_progress ? `The message in progress, ${exit.in_progress}, was lost.` : "");
     },
   };
 }
 
-function named(figure) {
-  return figure.label ? `${words(figure.name)} · ${figure.label.value}` : words(figure.name);
+function named(metric) {
+  return metric.label ? `${words(metric.name)} · ${metric.label.value}` : words(metric.name);
 }
 
 function metrics(first) {
@@ -161,7 +161,7 @@ function metrics(first) {
   return {
     node,
     update(child) {
-      const shown = child.figures.slice(0, 60);
+      const shown = child.metrics.slice(0, 60);
       keyed(grid, parts, shown, (one) => (one.label ? `${one.name}{${one.label.name}=${one.label.value}}` : one.name), (one) => {
         const counter = one.kind === "counter";
         const graph = chart(`${named(one)}${counter ? " /s" : ""}`, (value) => (counter ? `${inUnit(value, one.unit)}/s` : inUnit(value, one.unit)), { small: true });

@@ -25,8 +25,8 @@ function all(branch) {
   return [branch, ...branch.children.flatMap(all)];
 }
 
-function figure(node, name) {
-  return node.figures.find((one) => one.name === name)?.value ?? null;
+function metric(node, name) {
+  return node.metrics.find((one) => one.name === name)?.value ?? null;
 }
 
 /** Time over which the heat map averages. */
@@ -53,7 +53,7 @@ function heatMap() {
   const part = section("Workers");
   const seen = [];
   const measure = (pool, at) => {
-    seen.push({ at, rows: new Map(pool.children.map((one) => [one.path, figure(one, "stored") ?? 0])) });
+    seen.push({ at, rows: new Map(pool.children.map((one) => [one.path, metric(one, "stored") ?? 0])) });
     while (seen.length > 1 && at - seen[0].at > HEAT_MS) seen.shift();
     const seconds = (at - seen[0].at) / 1000;
     return (path) => (seconds > 0 ? Math.max(0, seen.at(-1).rows.get(path) - seen[0].rows.get(path)) / seconds : 0);
@@ -67,7 +67,7 @@ function heatMap() {
       const cells = pools[0].children.map((one) => {
         const name = one.label ?? one.id;
         const cut = name.lastIndexOf("_");
-        const waits = (figure(one, "waiting") ?? 0) + one.mailboxes.reduce((sum, mailbox) => sum + mailbox.depth, 0);
+        const waits = (metric(one, "waiting") ?? 0) + one.mailboxes.reduce((sum, mailbox) => sum + mailbox.depth, 0);
         return { one, row: cut < 0 ? "workers" : name.slice(0, cut), column: name.slice(cut + 1), rate: speed(one.path), waits };
       });
       const key = JSON.stringify(cells.map((cell) => [Math.round(cell.rate), cell.waits, stateOf(cell.one)]));
@@ -113,7 +113,7 @@ function byLabel(label, title) {
   return {
     node: part.node,
     update(branch) {
-      const found = all(branch).flatMap((node) => node.figures.filter((one) => one.label?.name === label));
+      const found = all(branch).flatMap((node) => node.metrics.filter((one) => one.label?.name === label));
       const names = [...new Set(found.map((one) => one.name))];
       const values = [...new Set(found.map((one) => one.label.value))].sort();
       const rows = values.map((value) => [value, ...names.map((name) => {
@@ -133,9 +133,9 @@ function byChild(id, title) {
     node: part.node,
     update(branch) {
       const children = all(branch).filter((node) => node.id === id).flatMap((node) => node.children);
-      const names = [...new Set(children.flatMap((node) => node.figures.map((one) => one.name)))];
+      const names = [...new Set(children.flatMap((node) => node.metrics.map((one) => one.name)))];
       const cells = children.map((node) => names.map((name) => {
-        const one = node.figures.find((other) => other.name === name);
+        const one = node.metrics.find((other) => other.name === name);
         return one ? inUnit(one.value, one.unit) : "–";
       }));
       const states = children.map((node) => [node.path, stateOf(node), node.note?.text]);
@@ -152,10 +152,10 @@ function flows() {
   return {
     node: part.node,
     update(branch) {
-      const streams = all(branch).filter((node) => figure(node, "items") !== null);
-      const key = JSON.stringify(streams.map((node) => [node.path, node.figures, node.link]));
+      const streams = all(branch).filter((node) => metric(node, "items") !== null);
+      const key = JSON.stringify(streams.map((node) => [node.path, node.metrics, node.link]));
       part.draw(key, () => [table("Streams", ["Stream", "Source", number("Items"), number("Data"), number("Waiting"), number("Gaps"), number("Missing")],
-        streams.map((node) => [el("a", { href: link("tree", node.path), text: node.label ?? node.id }), node.link ? linkBadge(node.link) : "–", count(figure(node, "items")), bytes(figure(node, "received")), count(figure(node, "waiting_items")), count(figure(node, "gaps")), count(figure(node, "missing_frames"))]))]);
+        streams.map((node) => [el("a", { href: link("tree", node.path), text: node.label ?? node.id }), node.link ? linkBadge(node.link) : "–", count(metric(node, "items")), bytes(metric(node, "received")), count(metric(node, "waiting_items")), count(metric(node, "gaps")), count(metric(node, "missing_frames"))]))]);
       return streams.length > 0;
     },
   };
@@ -168,9 +168,9 @@ function progress() {
   return {
     node: part.node,
     update(branch, now) {
-      const node = all(branch).find((one) => figure(one, "stencil_total") !== null);
+      const node = all(branch).find((one) => metric(one, "stencil_total") !== null);
       if (!node) return false;
-      const [pushed, total, tcn] = ["stencil_pushed", "stencil_total", "tcn"].map((name) => figure(node, name));
+      const [pushed, total, tcn] = ["stencil_pushed", "stencil_total", "tcn"].map((name) => metric(node, name));
       seen.push({ at: now.tree.captured_at_ms, pushed });
       while (seen.length > 30 || seen[0].pushed > pushed) seen.shift();
       const speed = ((pushed - seen[0].pushed) * 1000) / Math.max(1, now.tree.captured_at_ms - seen[0].at);

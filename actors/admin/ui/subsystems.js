@@ -53,7 +53,7 @@ const CHARTS = {
   ],
   catalog: [
     card(flow("Rows done", "done")),
-    card(level("Rows in hand", "in_hand")),
+    card(level("Rows in progress", "in_progress")),
     flow("Rows claimed", "claimed"),
     flow("Attempts failed", "failed"),
     level("Lag", "lag", "milliseconds"),

@@ -5,7 +5,7 @@ import { stateOf } from "./states.js";
 
 function trouble(node) {
   const state = stateOf(node);
-  if (node.stuck) return node.in_hand ? `works on ${node.in_hand.name} for ${span(node.in_hand.for_ms)}` : "hangs";
+  if (node.stuck) return node.in_progress ? `works on ${node.in_progress.name} for ${span(node.in_progress.for_ms)}` : "hangs";
   if (state === "paused") return "is paused";
   if (state !== "running") {
     if (state === "stopped" && node.restart !== "permanent") return null;

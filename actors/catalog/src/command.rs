@@ -220,7 +220,7 @@ fn page(status: &Value) -> String {
     for (name, rule) in &rules {
         let keys = [
             "phase",
-            "in_hand",
+            "in_progress",
             "working",
             "claimed",
             "done",
@@ -271,7 +271,7 @@ mod tests {
             "catalog": "lab", "base": "https://h/ermrest/catalog/1", "agent": "me:1", "paused": [],
             "notices": { "there": false, "count": 0 },
             "rules": {
-                "convert": { "phase": "idle", "in_hand": 0, "working": 0, "claimed": 7, "done": 6, "failed": 1, "dead": 0, "lost": 0,
+                "convert": { "phase": "idle", "in_progress": 0, "working": 0, "claimed": 7, "done": 6, "failed": 1, "dead": 0, "lost": 0,
                     "held_back": 1, "conflicts": 0, "lag_ms": 12, "unsettled": ["RID = 1 cannot be written"] },
                 "gone": { "phase": "parked", "reason": "409 Table not found", "claimed": 0 },
             },

@@ -6,7 +6,7 @@ mod timing;
 use std::time::Duration;
 
 use orchestrator_supervise::{
-    Answer, Child, ChildCx, ChildrenError, Factory, FigureKind, Handle, Slot, StartCx, State,
+    Answer, Child, ChildCx, ChildrenError, Factory, Handle, MetricKind, Slot, StartCx, State,
 };
 
 use crate::{
@@ -54,7 +54,7 @@ impl<S: Service + Clone + Unpin + Send + 'static> Child for CatalogPoller<S> {
             notices: self.notices.clone(),
             rules: self.rules.clone(),
             cx: self.cx.clone(),
-            looked: cx.vitals().register("looks", "", FigureKind::Counter, LOOKS_HELP),
+            looked: cx.vitals().register("looks", "", MetricKind::Counter, LOOKS_HELP),
         };
         cx.spawn(clock.run(), |_, (), _| ());
         self.change_children(cx);

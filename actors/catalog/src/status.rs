@@ -20,7 +20,7 @@ pub struct RuleStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// Claimed rows that are not settled.
-    pub in_hand: usize,
+    pub in_progress: usize,
     /// Of these, rows that are worked on.
     pub working: usize,
     /// Rows that failed, or were candidates again at once, and are left alone for a while.
@@ -131,7 +131,7 @@ metrics! {
         /// Rows that were claimed again right after they were done or dead.
         recurred: counter("rows"),
         /// Claimed rows that are not settled.
-        in_hand: gauge("rows"),
+        in_progress: gauge("rows"),
         /// 1 while the rule rests because the server refuses its requests.
         parked: gauge(""),
         /// Time from a row's creation to its claim, of the last one.
@@ -142,13 +142,13 @@ metrics! {
 }
 
 impl Board {
-    /// The board of `rule`, with its figures at `vitals`.
+    /// The board of `rule`, with its metrics at `vitals`.
     pub fn new(rule: &str, status: &Status, vitals: &Vitals) -> Self {
         Self {
             rule: rule.to_owned(),
             status: status.clone(),
             metrics: Arc::new(RuleMetrics::register(vitals, rule)),
-            handling: vitals.declare_timing("handling", ("kind", "row")),
+            handling: vitals.register_timing("handling", ("kind", "row")),
         }
     }
 
@@ -187,10 +187,10 @@ impl Board {
     }
 
     /// How many rows it has.
-    pub fn hand(&self, in_hand: usize, working: usize, held_back: usize) {
-        self.metrics.in_hand.set(in_hand as u64);
+    pub fn hand(&self, in_progress: usize, working: usize, held_back: usize) {
+        self.metrics.in_progress.set(in_progress as u64);
         self.change(|status| {
-            (status.in_hand, status.working, status.held_back) = (in_hand, working, held_back)
+            (status.in_progress, status.working, status.held_back) = (in_progress, working, held_back)
         });
     }
 

@@ -13,7 +13,7 @@ use std::{
 };
 
 use futures_util::{FutureExt, StreamExt, future::LocalBoxFuture, stream::FuturesUnordered};
-use orchestrator_supervise::Figure;
+use orchestrator_supervise::Metric;
 use tokio::{
     sync::Notify,
     time::{Instant, sleep_until},
@@ -96,8 +96,8 @@ pub enum SlotEvent<S, P, E> {
 pub struct ConnectionSlots<P, E> {
     max: usize,
     choose_least: ChooseLeast,
-    connected: Figure,
-    sent_away: Figure,
+    connected: Metric,
+    sent_away: Metric,
     taken: HashMap<u64, Arc<Slot>>,
     served: FuturesUnordered<LocalBoxFuture<'static, (u64, P, Option<E>)>>,
     clock: Arc<AtomicU64>,
@@ -108,7 +108,7 @@ pub struct ConnectionSlots<P, E> {
 
 impl<P: 'static, E: 'static> ConnectionSlots<P, E> {
     /// `max` connections at a time. `connected` shows how many there are, `sent_away` counts those that were asked to end.
-    pub fn new(max: usize, choose_least: ChooseLeast, connected: Figure, sent_away: Figure) -> Self {
+    pub fn new(max: usize, choose_least: ChooseLeast, connected: Metric, sent_away: Metric) -> Self {
         Self {
             max,
             choose_least,
@@ -212,17 +212,17 @@ impl<P: 'static, E: 'static> ConnectionSlots<P, E> {
 mod tests {
     use std::cell::Cell;
 
-    use orchestrator_supervise::{FigureKind, testing};
+    use orchestrator_supervise::{MetricKind, testing};
 
     use super::*;
 
     /// Connections of which the oldest goes first, each open until it is asked to end; and how many were.
-    fn slots(max: usize) -> (ConnectionSlots<u64, &'static str>, Figure) {
+    fn slots(max: usize) -> (ConnectionSlots<u64, &'static str>, Metric) {
         let vitals = testing::vitals("test/slots");
-        let figure = |name| vitals.register(name, "", FigureKind::Counter, "");
-        let sent_away = figure("sent_away");
+        let metric = |name| vitals.register(name, "", MetricKind::Counter, "");
+        let sent_away = metric("sent_away");
         let oldest: ChooseLeast = |_, slots| slots.min_by_key(|slot| slot.since());
-        (ConnectionSlots::new(max, oldest, figure("connected"), sent_away.clone()), sent_away)
+        (ConnectionSlots::new(max, oldest, metric("connected"), sent_away.clone()), sent_away)
     }
 
     fn serve(slots: &mut ConnectionSlots<u64, &'static str>, peer: u64) {

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use orchestrator_supervise::{Answer, Child, ChildCx, Figure, FigureKind, Handle, Recipient, Vitals};
+use orchestrator_supervise::{Answer, Child, ChildCx, Handle, Metric, MetricKind, Recipient, Vitals};
 use uuid::Uuid;
 
 use crate::{
@@ -17,7 +17,7 @@ const LOOK: Duration = Duration::from_secs(1);
 pub(crate) struct Accept {
     roster: Roster,
     ingester: Recipient<WorkersSeen>,
-    connected: Figure,
+    connected: Metric,
 }
 
 impl Accept {
@@ -25,7 +25,7 @@ impl Accept {
         let connected = vitals.register(
             "connected_workers",
             "workers",
-            FigureKind::Gauge,
+            MetricKind::Gauge,
             "Workers heard of within the last four seconds.",
         );
         Self { roster: Roster::default(), ingester, connected }

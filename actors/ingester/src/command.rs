@@ -54,8 +54,8 @@ fn page(status: &Value) -> String {
     let streams = presence["orchestrator"]["streams"].as_object().into_iter().flatten();
     let streams = table(
         ["STREAM", "ITEMS", "WAITING", "OLDEST MS", "GAPS", "MISSING", "INVALID", "LOST"],
-        streams.map(|(name, figures)| {
-            let figure = |key: &str| plain(&figures[key]);
+        streams.map(|(name, metrics)| {
+            let metric = |key: &str| plain(&metrics[key]);
             let keys = [
                 "items",
                 "waiting_items",
@@ -65,7 +65,7 @@ fn page(status: &Value) -> String {
                 "invalid_messages",
                 "lost_items",
             ];
-            std::iter::once(name.clone()).chain(keys.map(figure)).collect()
+            std::iter::once(name.clone()).chain(keys.map(metric)).collect()
         }),
     );
     let workers = table(

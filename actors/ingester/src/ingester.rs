@@ -88,7 +88,7 @@ impl Ingester {
     }
 
     fn presence(&mut self) -> Vec<u8> {
-        let (events, figures) = self.handles.figures();
+        let (events, metrics) = self.handles.metrics();
         let presence = Presence {
             service_uuid: self.identity.service_uuid,
             mapping_uuid: self.mapping,
@@ -101,7 +101,7 @@ impl Ingester {
             url: &self.identity.url,
             connected_workers: self.workers.workers(),
             streams: self.handles.streams.iter().map(|stream| stream.name.clone()).collect(),
-            orchestrator: figures,
+            orchestrator: metrics,
         };
         // Strings, numbers and uuids cannot fail to be written.
         serde_json::to_vec(&presence).unwrap_or_default()

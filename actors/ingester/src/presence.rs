@@ -41,7 +41,7 @@ pub struct Presence<'a> {
     pub connected_workers: &'a BTreeMap<Uuid, ConnectedWorker>,
     /// What it can ingest.
     pub streams: Vec<Arc<str>>,
-    /// Figures of ours; readers ignore what they do not know.
+    /// Metrics of ours; readers ignore what they do not know.
     pub orchestrator: Value,
 }
 

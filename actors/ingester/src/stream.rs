@@ -5,7 +5,7 @@ use std::{collections::VecDeque, time::Duration};
 
 use futures_util::{FutureExt, StreamExt};
 use orchestrator_supervise::{
-    DurableView, Factory, Fault, Figure, Inbox, InboxSlot, Recipient, StartCx, metrics,
+    DurableView, Factory, Fault, Inbox, InboxSlot, Metric, Recipient, StartCx, metrics,
 };
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
@@ -162,7 +162,7 @@ impl Drop for Stopped {
 struct Run<'a> {
     stream: &'a StreamQueue,
     counts: StreamMetrics,
-    lost: Figure,
+    lost: Metric,
     gaps: Gaps,
     told: Option<Instant>,
     /// Taken in this turn, and not yet kept.

@@ -1,14 +1,14 @@
 //! The line that shows how far a producer is.
 
-use orchestrator_supervise::FigureSnapshot;
+use orchestrator_supervise::MetricSnapshot;
 
-fn value(figures: &[FigureSnapshot], name: &str) -> i64 {
-    figures.iter().find(|figure| figure.name == name).map_or(0, |figure| figure.value)
+fn value(metrics: &[MetricSnapshot], name: &str) -> i64 {
+    metrics.iter().find(|metric| metric.name == name).map_or(0, |metric| metric.value)
 }
 
-/// Returns the line that a terminal shows, from the figures of the actor.
-pub(crate) fn line(figures: &[FigureSnapshot], rate: i64) -> String {
-    let value = |name: &str| value(figures, name);
+/// Returns the line that a terminal shows, from the metrics of the actor.
+pub(crate) fn line(metrics: &[MetricSnapshot], rate: i64) -> String {
+    let value = |name: &str| value(metrics, name);
     let (tcn, pushed, total) = (value("tcn"), value("stencil_pushed"), value("stencil_total"));
     text(tcn, pushed, total, rate, value("blocked") > 0)
 }

@@ -56,7 +56,7 @@ impl Stopwatch {
     }
 
     fn timing(&self, method: &'static str) -> Timing {
-        self.vitals.declare_timing("call_duration", ("method", method))
+        self.vitals.register_timing("call_duration", ("method", method))
     }
 }
 

@@ -30,7 +30,7 @@ pub enum QueueCommand {
         #[command(flatten)]
         form: Form,
     },
-    /// Show the queue's figures
+    /// Show the queue's metrics
     ///
     /// Example: orchestrator queue stats --json
     Stats {

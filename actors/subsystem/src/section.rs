@@ -2,7 +2,7 @@
 
 use std::{any::Any, error::Error, fmt};
 
-use orchestrator_supervise::{ChildSpec, FigureSnapshot};
+use orchestrator_supervise::{ChildSpec, MetricSnapshot};
 use serde_json::Value;
 
 /// Reason why a subsystem cannot start, of any crate.
@@ -64,14 +64,14 @@ impl Section {
 /// Work with progress to show.
 #[derive(Debug, Clone)]
 pub struct Work {
-    /// Path of the child whose figures tell how far it is, without the root.
+    /// Path of the child whose metrics tell how far it is, without the root.
     pub child: &'static str,
     /// Tells whether the end of that child is the end of the run, where nothing else runs.
     pub ends: bool,
     /// Counter whose rate is shown.
     pub counter: &'static str,
-    /// Returns the line for these figures and this rate of the counter per second.
-    pub line: fn(figures: &[FigureSnapshot], per_second: i64) -> String,
+    /// Returns the line for these metrics and this rate of the counter per second.
+    pub line: fn(metrics: &[MetricSnapshot], per_second: i64) -> String,
 }
 
 impl fmt::Debug for Section {

@@ -2,8 +2,8 @@
 //! [`TreeSnapshot`]. Readers must accept fields that they do not know.
 
 pub use orchestrator_supervise::{
-    Event, EventKind, ExitSnapshot, FigureKind, FigureSnapshot, InHandSnapshot, LabelSnapshot, LinkSnapshot,
-    MailboxSnapshot, MessageSnapshot, NodeSnapshot, NoteSnapshot, TreeSnapshot,
+    Event, EventKind, ExitSnapshot, InProgressSnapshot, LabelSnapshot, LinkSnapshot, MailboxSnapshot,
+    MessageSnapshot, MetricKind, MetricSnapshot, NodeSnapshot, NoteSnapshot, TreeSnapshot,
 };
 use serde::{Deserialize, Serialize};
 

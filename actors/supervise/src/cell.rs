@@ -18,7 +18,7 @@ use crate::{
     child::{Answer, Cell, Child, ChildCx, Form, Handle, Next, NextChild, Shared},
     gauge::{MessageStats, Seat},
     guard::guard,
-    hand::InHand,
+    in_progress::InProgress,
     refusal::AskError,
 };
 
@@ -142,11 +142,11 @@ impl<M> Envelope<M> {
     }
 }
 
-/// Times the handling of one message and keeps its name in hand.
+/// Times the handling of one message and keeps its name in progress.
 pub(crate) struct Ticket {
     stats: Arc<MessageStats>,
     begun: Instant,
-    _in_hand: InHand,
+    _in_hand: InProgress,
 }
 
 impl Drop for Ticket {

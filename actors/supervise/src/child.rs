@@ -131,7 +131,7 @@ pub struct ChildCx<'a, A: Child> {
 }
 
 impl<A: Child> ChildCx<'_, A> {
-    /// Figures, link and state of this child.
+    /// Metrics, link and state of this child.
     pub fn vitals(&self) -> &Arc<Vitals> {
         &self.shared.vitals
     }

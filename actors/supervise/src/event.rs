@@ -42,8 +42,8 @@ pub enum EventKind {
         incarnation: u64,
         /// Word and text of the exit.
         reason: String,
-        /// Type of the message in hand when it ended, if any: that message is lost.
-        in_hand: Option<String>,
+        /// Type of the message in progress when it ended, if any: that message is lost.
+        in_progress: Option<String>,
     },
     /// The supervisor will start the child again.
     RestartScheduled {
@@ -59,8 +59,8 @@ pub enum EventKind {
     Orphaned {
         /// Messages that were waiting.
         depth: usize,
-        /// Type of the message in hand.
-        in_hand: Option<String>,
+        /// Type of the message in progress.
+        in_progress: Option<String>,
     },
     /// Intake was stopped by an operator.
     Paused,
@@ -227,10 +227,10 @@ mod tests {
         let (reason, verb, by, outcome) = (String::new(), String::new(), String::new(), String::new());
         let kinds = [
             EventKind::Started { incarnation: 1 },
-            EventKind::Exited { incarnation: 1, reason: reason.clone(), in_hand: None },
+            EventKind::Exited { incarnation: 1, reason: reason.clone(), in_progress: None },
             EventKind::RestartScheduled { delay_ms: 1 },
             EventKind::Escalated { reason: reason.clone() },
-            EventKind::Orphaned { depth: 1, in_hand: None },
+            EventKind::Orphaned { depth: 1, in_progress: None },
             EventKind::Paused,
             EventKind::Resumed,
             EventKind::Purged { depth: 1 },

@@ -16,7 +16,7 @@ use parking_lot::RwLock;
 
 use crate::histogram::Histogram;
 
-/// Figures of one message type in one mailbox.
+/// Metrics of one message type in one mailbox.
 #[derive(Debug)]
 pub struct MessageStats {
     /// Last segment of the type's name.
@@ -105,7 +105,7 @@ impl Gauge {
         self.lasting.store(true, Release);
     }
 
-    /// The figures of message type `M`.
+    /// The metrics of message type `M`.
     pub(crate) fn stats<M>(&self) -> Arc<MessageStats> {
         let name = short_name::<M>();
         let read = self.stats.read();
@@ -148,7 +148,7 @@ impl Gauge {
     pub fn purged(&self) -> u64 {
         self.purged.load(Relaxed)
     }
-    /// Figures of each message type seen so far.
+    /// Metrics of each message type seen so far.
     pub fn message_stats(&self) -> Vec<Arc<MessageStats>> {
         self.stats.read().clone()
     }

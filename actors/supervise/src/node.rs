@@ -13,7 +13,7 @@ use crate::{
     order::Order, snapshot::*,
 };
 
-/// From here on work in hand, or a silent arbiter, counts as stuck.
+/// From here on work in progress, or a silent arbiter, counts as stuck.
 const STUCK_AFTER: Duration = Duration::from_secs(1);
 
 /// The fixed facts of one child.
@@ -37,8 +37,8 @@ impl Node {
     /// The child as it stands.
     pub(crate) fn snapshot(&self, path: String, children: Vec<NodeSnapshot>) -> NodeSnapshot {
         let vitals = &self.vitals;
-        let in_hand = vitals.in_hand().map(|(name, since)| (name, since.elapsed()));
-        let busy = in_hand.is_some_and(|(_, span)| span > STUCK_AFTER);
+        let in_progress = vitals.in_progress().map(|(name, since)| (name, since.elapsed()));
+        let busy = in_progress.is_some_and(|(_, span)| span > STUCK_AFTER);
         let state = vitals.state();
         NodeSnapshot {
             id: path.rsplit('/').next().unwrap_or(&path).to_owned(),
@@ -62,27 +62,27 @@ impl Node {
                 kind: last.exit.kind().to_owned(),
                 reason: last.exit.to_string(),
                 at_ms: last.at_ms,
-                in_hand: last.in_hand.map(str::to_owned),
+                in_progress: last.in_progress.map(str::to_owned),
             }),
             mailboxes: vitals.gauges().iter().map(|(name, gauge)| mailbox(name, gauge)).collect(),
-            in_hand: in_hand
-                .map(|(name, span)| InHandSnapshot { name: name.to_owned(), for_ms: millis(span) }),
+            in_progress: in_progress
+                .map(|(name, span)| InProgressSnapshot { name: name.to_owned(), for_ms: millis(span) }),
             stale: vitals.stale(),
             link: vitals.link_state().map(|(kind, endpoint, link)| link_snapshot(kind, endpoint, link)),
             note: vitals.last_note().map(|note| NoteSnapshot { text: note.text, at_ms: note.at_ms }),
-            figures: vitals
-                .figures()
+            metrics: vitals
+                .metrics()
                 .iter()
-                .map(|figure| FigureSnapshot {
-                    name: figure.name.to_owned(),
-                    unit: figure.unit.to_owned(),
-                    kind: figure.kind,
-                    help: figure.help,
-                    label: figure.label.as_ref().map(|(name, value)| LabelSnapshot {
+                .map(|metric| MetricSnapshot {
+                    name: metric.name.to_owned(),
+                    unit: metric.unit.to_owned(),
+                    kind: metric.kind,
+                    help: metric.help,
+                    label: metric.label.as_ref().map(|(name, value)| LabelSnapshot {
                         name: (*name).to_owned(),
                         value: value.to_string(),
                     }),
-                    value: figure.get(),
+                    value: metric.get(),
                 })
                 .collect(),
             timings: vitals.timings().iter().map(timing).collect(),

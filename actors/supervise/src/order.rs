@@ -17,7 +17,7 @@ pub enum Verb {
     Pause,
     /// Open its intake.
     Resume,
-    /// Chaos: make it panic, to see it heal. A thread panics at the next work it takes in hand.
+    /// Chaos: make it panic, to see it heal. A thread panics at the next work it begins.
     Panic,
     /// Chaos: block the arbiter that it runs on for 4 s, to see that flagged.
     Freeze,

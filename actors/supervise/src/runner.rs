@@ -297,7 +297,7 @@ impl Runner {
         }
     }
 
-    /// Makes the incarnation panic: at once, or, for a thread, at the next work that it takes in hand.
+    /// Makes the incarnation panic: at once, or, for a thread, at the next work that it begins.
     fn panic(&self, body: &mut dyn Body) -> Option<Exit> {
         let exit = guard(|| -> () { panic!("injected panic") }).err()?;
         self.vitals.hand().lose();

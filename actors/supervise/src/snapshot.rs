@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::figure::FigureKind;
+use crate::metric::MetricKind;
 
 /// The whole tree at one moment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -30,7 +30,7 @@ pub struct NodeSnapshot {
     pub kind: String,
     /// stopped, starting, running, paused, stopping, backing_off or stuck.
     pub state: String,
-    /// True when it has had one piece of work in hand, or its arbiter has been silent, for over a second.
+    /// True when it has had one piece of work in progress, or its arbiter has been silent, for over a second.
     pub stuck: bool,
     /// permanent, transient or temporary.
     pub restart: String,
@@ -61,16 +61,16 @@ pub struct NodeSnapshot {
     pub last_exit: Option<ExitSnapshot>,
     /// The mailbox and inboxes.
     pub mailboxes: Vec<MailboxSnapshot>,
-    /// The message or work in hand.
-    pub in_hand: Option<InHandSnapshot>,
+    /// The message or work in progress.
+    pub in_progress: Option<InProgressSnapshot>,
     /// Handles of former incarnations that were dropped.
     pub stale: u64,
     /// The connection, if it is an edge.
     pub link: Option<LinkSnapshot>,
     /// What it last set aside, or gave up on.
     pub note: Option<NoteSnapshot>,
-    /// The declared figures.
-    pub figures: Vec<FigureSnapshot>,
+    /// The declared metrics.
+    pub metrics: Vec<MetricSnapshot>,
     /// The declared histograms of durations; none from an instance that is older than they are.
     #[serde(default)]
     pub timings: Vec<TimingSnapshot>,
@@ -88,7 +88,7 @@ pub struct ExitSnapshot {
     /// Milliseconds since 1970.
     pub at_ms: u64,
     /// The message that was in hand and is lost.
-    pub in_hand: Option<String>,
+    pub in_progress: Option<String>,
 }
 
 /// One mailbox.
@@ -125,9 +125,9 @@ pub struct MessageSnapshot {
     pub handling_us: [u64; 3],
 }
 
-/// The work in hand.
+/// The work in progress.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct InHandSnapshot {
+pub struct InProgressSnapshot {
     /// Type of the message, or the work's name.
     pub name: String,
     /// For how long, milliseconds.
@@ -162,26 +162,26 @@ pub struct NoteSnapshot {
     pub at_ms: u64,
 }
 
-/// A declared figure.
+/// A declared metric.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FigureSnapshot {
+pub struct MetricSnapshot {
     /// Its name within the child.
     pub name: String,
     /// Its unit.
     pub unit: String,
     /// counter or gauge.
-    pub kind: FigureKind,
+    pub kind: MetricKind,
     /// Its description; empty if it has none, and in what was read from another instance.
     #[serde(skip)]
     pub help: &'static str,
-    /// Whose it is, where a child has the same figure for several peers.
+    /// Whose it is, where a child has the same metric for several peers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<LabelSnapshot>,
     /// Its value.
     pub value: i64,
 }
 
-/// What tells one figure from others of its name.
+/// What tells one metric from others of its name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LabelSnapshot {
     /// e.g. `worker`.

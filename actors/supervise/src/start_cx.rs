@@ -11,7 +11,7 @@ use crate::{Tree, Vitals};
 pub struct StartCx {
     /// Position in a pool, else 0.
     pub index: usize,
-    /// The child's figures, link and state.
+    /// The child's metrics, link and state.
     pub vitals: Arc<Vitals>,
     /// Cancelled when the child must stop: drain what waits, then end.
     pub stop: CancellationToken,

@@ -1,4 +1,4 @@
-//! Durations that a child declares: a histogram for each value of one label, beside the figures.
+//! Durations that a child declares: a histogram for each value of one label, beside the metrics.
 
 use std::{sync::Arc, time::Duration};
 

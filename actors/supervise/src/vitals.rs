@@ -15,11 +15,11 @@ use crate::{
     Exit,
     arbiter::Pulse,
     event::{EventKind, EventLog, now_ms},
-    figure::{Figure, FigureKind},
     gauge::Gauge,
-    hand::{Hand, InHand},
+    in_progress::{Hand, InProgress},
     intake::Intake,
     link::{Link, LinkEntry, LinkReporter},
+    metric::{Metric, MetricKind},
     state::State,
     text::sanitize,
     timing::Timing,
@@ -33,7 +33,7 @@ pub struct LastExit {
     /// When, milliseconds since 1970.
     pub at_ms: u64,
     /// The message that was in hand and is lost.
-    pub in_hand: Option<&'static str>,
+    pub in_progress: Option<&'static str>,
 }
 
 /// What a child has last set aside, or given up on, while it went on with the rest.
@@ -45,7 +45,7 @@ pub struct Note {
     pub at_ms: u64,
 }
 
-/// Peers that a figure is kept apart for.
+/// Peers that a metric is kept apart for.
 pub const LABELS_MAX: usize = 256;
 /// The value of the label under which all further peers are counted.
 pub const OTHERS: &str = "other";
@@ -67,7 +67,7 @@ pub struct Vitals {
     last_exit: Mutex<Option<LastExit>>,
     gauges: Mutex<Vec<(&'static str, Arc<Gauge>)>>,
     link: Mutex<Option<Arc<LinkEntry>>>,
-    figures: Mutex<Vec<Figure>>,
+    metrics: Mutex<Vec<Metric>>,
     note: Mutex<Option<Note>>,
     timings: Mutex<Vec<Timing>>,
     pulse: OnceLock<Arc<Pulse>>,
@@ -90,7 +90,7 @@ impl Vitals {
             last_exit: Mutex::new(None),
             gauges: Mutex::new(Vec::new()),
             link: Mutex::new(None),
-            figures: Mutex::new(Vec::new()),
+            metrics: Mutex::new(Vec::new()),
             note: Mutex::new(None),
             timings: Mutex::new(Vec::new()),
             pulse: OnceLock::new(),
@@ -142,8 +142,8 @@ impl Vitals {
         self.intake.borrow().paused
     }
 
-    /// The work in hand and since when; of several, the one that lasts longest.
-    pub fn in_hand(&self) -> Option<(&'static str, Instant)> {
+    /// The work in progress and since when; of several, the one that lasts longest.
+    pub fn in_progress(&self) -> Option<(&'static str, Instant)> {
         self.hand.oldest()
     }
 
@@ -161,9 +161,9 @@ impl Vitals {
         self.gauges.lock().clone()
     }
 
-    /// The declared figures.
-    pub fn figures(&self) -> Vec<Figure> {
-        self.figures.lock().clone()
+    /// The declared metrics.
+    pub fn metrics(&self) -> Vec<Metric> {
+        self.metrics.lock().clone()
     }
 
     /// The declared histograms of durations.
@@ -206,16 +206,16 @@ impl Vitals {
         &self,
         name: &'static str,
         unit: &'static str,
-        kind: FigureKind,
+        kind: MetricKind,
         help: &'static str,
-    ) -> Figure {
-        let mut figures = self.figures.lock();
-        if let Some(known) = figures.iter().find(|figure| figure.is(name, None)) {
+    ) -> Metric {
+        let mut metrics = self.metrics.lock();
+        if let Some(known) = metrics.iter().find(|metric| metric.is(name, None)) {
             return known.clone();
         }
-        let figure = Figure::new(name, unit, kind, help);
-        figures.push(figure.clone());
-        figure
+        let metric = Metric::new(name, unit, kind, help);
+        metrics.push(metric.clone());
+        metric
     }
 
     /// Registers a metric of one peer: as [`Vitals::register`], kept apart by the label's value. What peers call themselves is
@@ -224,45 +224,45 @@ impl Vitals {
         &self,
         name: &'static str,
         unit: &'static str,
-        kind: FigureKind,
+        kind: MetricKind,
         help: &'static str,
         label: (&'static str, &str),
-    ) -> Figure {
-        let mut figures = self.figures.lock();
+    ) -> Metric {
+        let mut metrics = self.metrics.lock();
         let mut value = label.1;
         for _ in 0..2 {
-            if let Some(known) = figures.iter().find(|figure| figure.is(name, Some((label.0, value)))) {
+            if let Some(known) = metrics.iter().find(|metric| metric.is(name, Some((label.0, value)))) {
                 return known.clone();
             }
-            let apart = |one: &&Figure| {
+            let apart = |one: &&Metric| {
                 one.name == name && one.label.as_ref().is_some_and(|(_, value)| &**value != OTHERS)
             };
-            if figures.iter().filter(apart).count() < LABELS_MAX {
+            if metrics.iter().filter(apart).count() < LABELS_MAX {
                 break;
             }
             value = OTHERS;
         }
-        let figure = Figure::new(name, unit, kind, help).labelled(label.0, value);
-        figures.push(figure.clone());
-        figure
+        let metric = Metric::new(name, unit, kind, help).labelled(label.0, value);
+        metrics.push(metric.clone());
+        metric
     }
 
-    /// Drops all figures of one peer that is gone for good, so that another one may have its place.
+    /// Drops all metrics of one peer that is gone for good, so that another one may have its place.
     pub fn retire(&self, label: (&str, &str)) {
         let of =
-            |figure: &Figure| figure.label.as_ref().is_some_and(|(name, value)| (*name, &**value) == label);
-        self.figures.lock().retain(|figure| !of(figure));
+            |metric: &Metric| metric.label.as_ref().is_some_and(|(name, value)| (*name, &**value) == label);
+        self.metrics.lock().retain(|metric| !of(metric));
     }
 
     /// Notes what was set aside and why, for who looks at the tree; the last note stays, over restarts too. Count it as well:
-    /// a figure tells how often. The text is kept as [`sanitize`] gives it: it may repeat what a peer said.
+    /// a metric tells how often. The text is kept as [`sanitize`] gives it: it may repeat what a peer said.
     pub fn note(&self, text: impl AsRef<str>) {
         *self.note.lock() = Some(Note { text: sanitize(text.as_ref()), at_ms: now_ms() });
     }
 
     /// Declares a histogram of durations; the same name and label give the same one, so that it goes on over restarts. All
     /// of one name have the same label, with values of their own: each is a series of one metric.
-    pub fn declare_timing(&self, name: &'static str, label: (&'static str, &'static str)) -> Timing {
+    pub fn register_timing(&self, name: &'static str, label: (&'static str, &'static str)) -> Timing {
         let mut timings = self.timings.lock();
         if let Some(known) = timings.iter().find(|known| known.name() == name && known.label() == label) {
             return known.clone();
@@ -272,8 +272,8 @@ impl Vitals {
         timing
     }
 
-    /// Names the work in hand until the guard is dropped, so that a stuck child shows what it is stuck in.
-    pub fn hold(self: &Arc<Self>, name: &'static str) -> InHand {
+    /// Names the work in progress until the guard is dropped, so that a stuck child shows what it is stuck in.
+    pub fn hold(self: &Arc<Self>, name: &'static str) -> InProgress {
         let guard = self.hand.take(name);
         assert!(!self.panic_next.swap(false, AcqRel), "injected panic");
         guard
@@ -321,8 +321,8 @@ impl Vitals {
 
     /// The incarnation ended with `exit` and leaves the child in `state`. The event comes last: who sees it sees the rest.
     pub(crate) fn end(&self, exit: &Exit, state: State) {
-        let in_hand = self.hand.take_lost().filter(|_| exit.is_abnormal());
-        *self.last_exit.lock() = Some(LastExit { exit: exit.clone(), at_ms: now_ms(), in_hand });
+        let in_progress = self.hand.take_lost().filter(|_| exit.is_abnormal());
+        *self.last_exit.lock() = Some(LastExit { exit: exit.clone(), at_ms: now_ms(), in_progress });
         if let Some(link) = self.link.lock().as_ref() {
             link.abandon();
         }
@@ -330,16 +330,16 @@ impl Vitals {
         self.event(EventKind::Exited {
             incarnation: self.incarnation(),
             reason: exit.to_string(),
-            in_hand: in_hand.map(str::to_owned),
+            in_progress: in_progress.map(str::to_owned),
         });
     }
 
     /// What is in hand and in the mailboxes was not done by the deadline.
     pub(crate) fn report_orphan(&self) {
         let depth = self.depth();
-        let in_hand = self.in_hand().map(|(name, _)| name.to_owned());
-        tracing::error!(path = self.path(), depth, in_hand, "child did not stop in time");
-        self.event(EventKind::Orphaned { depth, in_hand });
+        let in_progress = self.in_progress().map(|(name, _)| name.to_owned());
+        tracing::error!(path = self.path(), depth, in_progress, "child did not stop in time");
+        self.event(EventKind::Orphaned { depth, in_progress });
     }
 
     pub(crate) fn set_budget_left(&self, left: u32) {
@@ -358,7 +358,7 @@ impl Vitals {
         self.intake.borrow().draining
     }
 
-    /// Chaos: the thread panics when it next takes work in hand.
+    /// Chaos: the thread panics when it next takes work in progress.
     pub(crate) fn panic_at_next_hold(&self) {
         self.panic_next.store(true, Release);
     }

@@ -60,16 +60,16 @@ fn node(path: &str, id: &str, children: &Value) -> Value {
         "path": path, "id": id, "label": ODD, "kind": ODD, "state": ODD, "stuck": false, "restart": ODD, "strategy": ODD,
         "intensity": 1, "period_ms": 1, "pausable": false, "console": true, "arbiter": ODD, "incarnation": most,
         "started_ms": most, "restarts": most, "budget_left": 1,
-        "last_exit": { "kind": ODD, "reason": ODD, "at_ms": most, "in_hand": ODD },
+        "last_exit": { "kind": ODD, "reason": ODD, "at_ms": most, "in_progress": ODD },
         "mailboxes": [
             { "name": ODD, "depth": most, "capacity": 1, "high_water": 1, "refused": 0, "handled": most, "purged": 0,
               "messages": [{ "name": ODD, "count": most, "wait_us": [1, 1, most], "handling_us": [1, 2, most] }] },
             { "name": ODD, "depth": most, "capacity": 1, "high_water": 1, "refused": 0, "handled": most, "purged": 0, "messages": [] },
         ],
-        "in_hand": { "name": ODD, "for_ms": most }, "stale": 0,
+        "in_progress": { "name": ODD, "for_ms": most }, "stale": 0,
         "link": { "kind": ODD, "endpoint": ODD, "state": ODD, "attempts": 3, "since_ms": most, "reason": ODD, "retry_in_ms": most },
         "note": { "text": ODD, "at_ms": most },
-        "figures": [{ "name": ODD, "unit": ODD, "kind": "gauge", "value": i64::MAX, "label": { "name": ODD, "value": ODD } }],
+        "metrics": [{ "name": ODD, "unit": ODD, "kind": "gauge", "value": i64::MAX, "label": { "name": ODD, "value": ODD } }],
         "children": children,
     })
 }

@@ -161,7 +161,7 @@ fn serve(binary: &Path, rabbit: &Rabbit, dsn: &str) -> (ProvenanceSite, Instance
     let begun = Instant::now();
     let instance = site.start();
     orchestrator_harness::eventually("all queues to be consumed", || {
-        site.site().figure("provenance/amqp", "consumed") == 160
+        site.site().metric("provenance/amqp", "consumed") == 160
     });
     (site, instance, begun.elapsed().as_secs_f64())
 }

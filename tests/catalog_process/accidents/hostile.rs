@@ -269,7 +269,7 @@ fn more_rows_than_were_asked_for_are_left_there() {
     pair.peer.turn(Some(whole("200 OK", "", format!("[{}]", all.join(",")))));
     eventually("rows to be claimed", || {
         let Some(rule) = pair.rule() else { return false };
-        assert!(rule["in_hand"].as_u64() <= Some(100), "{rule}");
+        assert!(rule["in_progress"].as_u64() <= Some(100), "{rule}");
         rule["claimed"].as_u64() > Some(100)
     });
     pair.row("Other", "too many rows");

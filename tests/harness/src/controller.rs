@@ -140,11 +140,11 @@ impl IngesterSite {
         Controller::new(&self.redis, "eiger-ingester")
     }
 
-    /// A figure of one of its children; 0 as long as there is none.
-    pub fn figure(&self, child: &str, name: &str) -> i64 {
+    /// A metric of one of its children; 0 as long as there is none.
+    pub fn metric(&self, child: &str, name: &str) -> i64 {
         let (_, text, _) = self.site.cli(&["tree", &format!("ingester/eiger-ingester/{child}"), "--json"]);
         let tree: Value = serde_json::from_str(&text).unwrap_or_default();
-        let figures = tree["root"]["figures"].as_array().into_iter().flatten();
-        figures.filter(|figure| figure["name"] == name).filter_map(|figure| figure["value"].as_i64()).sum()
+        let metrics = tree["root"]["metrics"].as_array().into_iter().flatten();
+        metrics.filter(|metric| metric["name"] == name).filter_map(|metric| metric["value"].as_i64()).sum()
     }
 }

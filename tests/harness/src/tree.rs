@@ -122,14 +122,14 @@ impl Site {
         first.and_then(|address| address.parse().ok()).unwrap_or_else(|| panic!("no tcp: {endpoint}"))
     }
 
-    /// A figure that the child at `path` declares.
+    /// A metric that the child at `path` declares.
     ///
     /// # Panics
     /// If it has not declared it within the deadline.
-    pub fn figure(&self, path: &str, name: &str) -> u64 {
-        wait_for(&format!("figure {name} of {path}"), || {
+    pub fn metric(&self, path: &str, name: &str) -> u64 {
+        wait_for(&format!("metric {name} of {path}"), || {
             let node = self.node(path);
-            node["figures"].as_array()?.iter().find(|figure| figure["name"] == name)?["value"].as_u64()
+            node["metrics"].as_array()?.iter().find(|metric| metric["name"] == name)?["value"].as_u64()
         })
     }
 

@@ -161,7 +161,7 @@ impl Edge for Provenance {
 
     fn done(&mut self, site: &Site) -> u64 {
         match &self.count {
-            Count::Written => site.figure("provenance/writer", "written"),
+            Count::Written => site.metric("provenance/writer", "written"),
             Count::Rows(dsn) => psql(dsn, "SELECT count(*) FROM content")
                 .ok()
                 .and_then(|count| count.parse().ok())

@@ -74,7 +74,7 @@ fn a_dump_ends_with_a_whole_event_when_its_disk_is_full_or_cannot_be_written() {
             drop(filler);
             carry(&site, &detector, &mut worker, 2);
             assert!(note(&site, "dump").contains("No space left on device"), "{}", note(&site, "dump"));
-            assert_eq!(site.figure("dump", "dump_errors"), 1);
+            assert_eq!(site.metric("dump", "dump_errors"), 1);
             assert_eq!(
                 fs::metadata(&dump).expect("the dump").len(),
                 whole,
@@ -96,10 +96,10 @@ fn a_dump_ends_with_a_whole_event_when_its_disk_is_full_or_cannot_be_written() {
             let played = || {
                 let (_, text, _) = site.site.cli(&["tree", "ingester/player/scan/stream_0", "--json"]);
                 let tree: Value = serde_json::from_str(&text).unwrap_or_default();
-                let figures = tree["root"]["figures"].as_array().into_iter().flatten();
-                figures
-                    .filter(|figure| figure["name"] == "items")
-                    .filter_map(|figure| figure["value"].as_i64())
+                let metrics = tree["root"]["metrics"].as_array().into_iter().flatten();
+                metrics
+                    .filter(|metric| metric["name"] == "items")
+                    .filter_map(|metric| metric["value"].as_i64())
                     .sum::<i64>()
             };
             let entry = json!(events_of((0..2 * events as u64).map(|event| (event, json!([]))))).to_string();

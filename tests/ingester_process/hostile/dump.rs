@@ -75,7 +75,7 @@ fn a_file_that_is_no_dump_ends_its_stream_and_takes_no_memory() {
         site.controller().begin(&mapping(number), &[name]);
         let child = format!("scan/stream_{number}");
         eventually(&format!("{name} ends"), || note(&site, &child).contains(said));
-        let items = site.figure(&child, "items");
+        let items = site.metric(&child, "items");
         assert_eq!(items, i64::from(matches!(name, "cut" | "damaged")), "{name}");
         let memory = instance.memory("VmHWM") >> 20;
         assert!(memory < MEMORY_MAX, "{memory} MiB with {name}");

@@ -80,7 +80,7 @@ fn bodies_that_mean_nothing_are_refused_or_taken_as_they_are() {
     assert_eq!(http_tcp(address, "POST", "/v1/record_data", &gzip, "\u{1f}\u{8b}\u{8}").status, 422);
     assert_eq!(post(address, "/v1/record_end", "{}"), 200);
     let items = 1 + 6 + 1;
-    eventually("what was taken is an item", || site.figure("scan/stream_1", "items") == items);
+    eventually("what was taken is an item", || site.metric("scan/stream_1", "items") == items);
     let memory = instance.memory("VmHWM") >> 20;
     assert!(memory < 500, "{memory} MiB");
 }

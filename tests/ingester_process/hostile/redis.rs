@@ -63,15 +63,15 @@ fn an_odd_entry_is_skipped_and_named_and_the_next_one_is_processed() {
     assert!(note(&site, "redis").contains(&format!("of {UPDATES} is skipped")), "{}", note(&site, "redis"));
     let odd = 1 + add_odd_ones(&site.redis, UPDATES, 17 * MIB);
     controller.begin(&mapping(2), &["eiger"]);
-    assert_eq!(site.figure("redis", "invalid_updates"), odd);
+    assert_eq!(site.metric("redis", "invalid_updates"), odd);
 
     // The same among the assignments.
     let key = format!("dranspose:assigned:{}", mapping(2));
     controller.assign(&mapping(2), &[(0, json!({"eiger": ["w"]}))]);
     let odd = add_odd_ones(&site.redis, &key, 33 * MIB);
     controller.assign(&mapping(2), &[(1, json!({"eiger": ["w"]}))]);
-    eventually("both events are known", || site.figure("scan/assign", "assigned_events") == 2);
-    assert_eq!(site.figure("scan/assign", "invalid_assignments"), odd);
+    eventually("both events are known", || site.metric("scan/assign", "assigned_events") == 2);
+    assert_eq!(site.metric("scan/assign", "invalid_assignments"), odd);
     assert!(note(&site, "scan/assign").contains(&key), "{}", note(&site, "scan/assign"));
 
     let log = site.site.log();
@@ -118,7 +118,7 @@ fn a_key_of_another_type_is_waited_for_and_keeps_nothing_else_away() {
     eventually("the assignments cannot be read", || assign().reason.contains("WRONGTYPE"));
     redis.command(&["DEL", &key]);
     controller.assign(&mapping(2), &[(0, json!({"eiger": ["w"]}))]);
-    eventually("they can", || assign().state == "up" && site.figure("scan/assign", "assigned_events") == 1);
+    eventually("they can", || assign().state == "up" && site.metric("scan/assign", "assigned_events") == 1);
     controller.update(&Controller::update_of(&mapping(2), &[], true));
     eventually("the second end is answered", || controller.is_answered(&mapping(2)));
     redis.command(&["DEL", &format!("dranspose:ready:{}", mapping(1))]);

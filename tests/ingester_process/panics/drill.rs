@@ -67,7 +67,7 @@ impl Drill {
 
     /// Scans that were cut short, as the tree says.
     pub(crate) fn broken(&self) -> i64 {
-        self.site.figure("scan/work", "broken_scans")
+        self.site.metric("scan/work", "broken_scans")
     }
 
     /// A scan without any trouble.

@@ -6,23 +6,23 @@ use orchestrator_harness::{
 };
 use serde_json::Value;
 
-use super::House;
+use super::Fixture;
 
 const FRAMES: usize = 4000;
 
 /// A scan of which w2 is to have three of four images; it stays with the first of them. All is sent, and w1 has all of its own.
-fn pile_up(house: &mut House) -> (Scan, Vec<Value>) {
+fn pile_up(fixture: &mut Fixture) -> (Scan, Vec<Value>) {
     let slot = |event| if event % 4 == 0 { Map::own("w1", 1) } else { Map::own("w2", 2) };
-    let scan = house.facility.post(&Map::default().and("eiger", (0..FRAMES).map(slot).collect()));
+    let scan = fixture.facility.post(&Map::default().and("eiger", (0..FRAMES).map(slot).collect()));
     let all = series("many", FRAMES, 15_000);
-    let mut sent = house.source.send(&all[..3]);
+    let mut sent = fixture.source.send(&all[..3]);
     // The start for both, and one event each.
-    house.facility.begun(&scan, 4);
-    house.facility.hold("w2");
-    sent.extend(house.source.send(&all[3..]));
+    fixture.facility.begun(&scan, 4);
+    fixture.facility.hold("w2");
+    sent.extend(fixture.source.send(&all[3..]));
     let own = FRAMES / 4 + 1;
     eventually("the other worker to have all of its own", || {
-        house.facility.recorded("w1", &scan).len() >= own
+        fixture.facility.recorded("w1", &scan).len() >= own
     });
     (scan, sent)
 }
@@ -32,10 +32,10 @@ fn pile_up(house: &mut House) -> (Scan, Vec<Value>) {
 /// dranspose's own ingester waits for the busy one as soon as its queue is full, and so do all.
 #[test]
 fn a_busy_worker_has_all_of_its_frames_in_the_end() {
-    let mut house = House::new();
-    let (scan, sent) = pile_up(&mut house);
-    house.facility.release("w2");
-    house.finish(&scan, &sent);
+    let mut fixture = Fixture::new();
+    let (scan, sent) = pile_up(&mut fixture);
+    fixture.facility.release("w2");
+    fixture.finish(&scan, &sent);
 }
 
 /// What waits for a worker when a new map comes, here and on the way, is not taken for frames of the new scan.
@@ -43,11 +43,11 @@ fn a_busy_worker_has_all_of_its_frames_in_the_end() {
 /// With dranspose's own it does not come to that, for the reason above.
 #[test]
 fn a_new_map_while_frames_wait() {
-    let mut house = House::new();
-    pile_up(&mut house);
-    let scan = house.facility.post(&Map::each("eiger", 20));
-    house.facility.release("w2");
-    let sent = house.source.send(&series("new", 20, 100));
-    house.finish(&scan, &sent);
-    house.scan(10, 100);
+    let mut fixture = Fixture::new();
+    pile_up(&mut fixture);
+    let scan = fixture.facility.post(&Map::each("eiger", 20));
+    fixture.facility.release("w2");
+    let sent = fixture.source.send(&series("new", 20, 100));
+    fixture.finish(&scan, &sent);
+    fixture.scan(10, 100);
 }

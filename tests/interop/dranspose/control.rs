@@ -10,7 +10,7 @@ use orchestrator_harness::{
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use super::House;
+use super::Fixture;
 
 /// Waits until each read that Redis holds open now has been answered. Those of a stopped process are not repeated.
 fn held_reads_run_out(redis: &Redis) {
@@ -47,13 +47,13 @@ fn held_reads_run_out(redis: &Redis) {
 /// dranspose's own ingester looks at the last one only: it has the map's uuid and no streams, so that the scan is ignored.
 #[test]
 fn a_map_and_a_nudge_at_once() {
-    let mut house = House::new();
-    house.ingester.signal(Signal::STOP);
+    let mut fixture = Fixture::new();
+    fixture.ingester.signal(Signal::STOP);
     // A read that Redis holds open would take the first update alone.
-    held_reads_run_out(&house.facility.redis);
+    held_reads_run_out(&fixture.facility.redis);
     let map = Map::each("eiger", 10);
     let scan = thread::scope(|scope| {
-        let facility = &house.facility;
+        let facility = &fixture.facility;
         let posted = scope.spawn(|| facility.post(&map));
         let update: Value = wait_for("the map's update", || {
             let updates = facility.redis.entries("dranspose:controller:updates").into_iter();
@@ -65,28 +65,28 @@ fn a_map_and_a_nudge_at_once() {
         let nudge = nudge.to_string();
         let words = ["XADD", "dranspose:controller:updates", "*", "data", &nudge];
         facility.redis.transaction(&[&words, &words]);
-        house.ingester.signal(Signal::CONT);
+        fixture.ingester.signal(Signal::CONT);
         posted.join().expect("the map is taken")
     });
-    let sent = house.source.send(&series("nudged", 10, 100));
-    house.finish(&scan, &sent);
+    let sent = fixture.source.send(&series("nudged", 10, 100));
+    fixture.finish(&scan, &sent);
 }
 
 /// Parameters that are set in the middle of a scan: all parts agree on them, and no event is lost.
 #[test]
 fn parameters_in_the_middle_of_a_scan() {
-    let mut house = House::new();
-    house.facility.set("roi1", "[0, 20, 35, 65]");
-    house.facility.agreed();
-    let scan = house.facility.post(&Map::each("eiger", 30));
+    let mut fixture = Fixture::new();
+    fixture.facility.set("roi1", "[0, 20, 35, 65]");
+    fixture.facility.agreed();
+    let scan = fixture.facility.post(&Map::each("eiger", 30));
     let all = series("parameters", 30, 100);
-    let mut sent = house.source.send(&all[..10]);
+    let mut sent = fixture.source.send(&all[..10]);
     for (name, value) in [("roi1", "[1]"), ("b", "\u{fc}ml\u{e4}ut"), ("a", ""), ("roi1", "[2]")] {
-        house.facility.set(name, value);
+        fixture.facility.set(name, value);
     }
-    house.facility.agreed();
-    sent.extend(house.source.send(&all[10..]));
-    house.finish(&scan, &sent);
+    fixture.facility.agreed();
+    sent.extend(fixture.source.send(&all[10..]));
+    fixture.finish(&scan, &sent);
 }
 
 /// Redis dies and comes back with its data. The Python parts do not survive that and are started again; the ingester does.
@@ -94,51 +94,51 @@ fn parameters_in_the_middle_of_a_scan() {
 /// dranspose's own does not.
 #[test]
 fn redis_is_restarted_in_the_middle_of_a_scan() {
-    let mut house = House::with(Redis::kept());
-    house.scan(5, 100);
-    let scan = house.facility.post(&Map::each("eiger", 50));
-    house.source.send(&series("cut", 50, 100)[..20]);
-    house.facility.begun(&scan, 20);
-    house.facility.redis.kill_nine();
-    house.facility.redis.start_again();
-    house.facility.start_all_again();
-    assert!(!house.ingester.ended(), "the ingester goes on: {}", house.ingester.log());
-    house.facility.ready();
-    house.scan(10, 100);
+    let mut fixture = Fixture::with(Redis::kept());
+    fixture.scan(5, 100);
+    let scan = fixture.facility.post(&Map::each("eiger", 50));
+    fixture.source.send(&series("cut", 50, 100)[..20]);
+    fixture.facility.begun(&scan, 20);
+    fixture.facility.redis.kill_nine();
+    fixture.facility.redis.start_again();
+    fixture.facility.start_all_again();
+    assert!(!fixture.ingester.ended(), "the ingester goes on: {}", fixture.ingester.log());
+    fixture.facility.ready();
+    fixture.scan(10, 100);
 }
 
 /// The same with a Redis that keeps nothing.
 #[test]
 fn redis_is_restarted_empty() {
-    let mut house = House::new();
-    house.scan(5, 100);
-    house.facility.redis.stop();
-    house.facility.redis.start_again();
-    house.facility.start_all_again();
-    assert!(!house.ingester.ended(), "the ingester goes on: {}", house.ingester.log());
-    house.facility.ready();
-    house.scan(10, 100);
+    let mut fixture = Fixture::new();
+    fixture.scan(5, 100);
+    fixture.facility.redis.stop();
+    fixture.facility.redis.start_again();
+    fixture.facility.start_all_again();
+    assert!(!fixture.ingester.ended(), "the ingester goes on: {}", fixture.ingester.log());
+    fixture.facility.ready();
+    fixture.scan(10, 100);
 }
 
 #[test]
 fn redis_is_emptied() {
-    let mut house = House::new();
-    house.scan(5, 100);
-    house.facility.redis.flush();
-    eventually("the ingester's key", || house.facility.config(&house.spec).is_some());
-    house.facility.ready();
-    house.scan(10, 100);
+    let mut fixture = Fixture::new();
+    fixture.scan(5, 100);
+    fixture.facility.redis.flush();
+    eventually("the ingester's key", || fixture.facility.config(&fixture.spec).is_some());
+    fixture.facility.ready();
+    fixture.scan(10, 100);
 }
 
 /// It removes its keys when it ends, and starts with a map and parameters of its own.
 #[test]
 fn the_controller_is_restarted() {
-    let mut house = House::new();
-    house.scan(5, 100);
-    house.facility.stop_controller();
-    house.facility.start_controller();
-    house.facility.ready();
-    house.scan(10, 100);
+    let mut fixture = Fixture::new();
+    fixture.scan(5, 100);
+    fixture.facility.stop_controller();
+    fixture.facility.start_controller();
+    fixture.facility.ready();
+    fixture.scan(10, 100);
 }
 
 /// A controller that comes back knows no parameters: nor does anyone after a while.
@@ -146,32 +146,33 @@ fn the_controller_is_restarted() {
 /// dranspose's own parts keep the old ones, which ours must not.
 #[test]
 fn a_restarted_controller_has_no_parameters() {
-    let mut house = House::new();
-    house.facility.set("old", "1");
-    house.facility.agreed();
-    house.facility.stop_controller();
-    house.facility.start_controller();
-    house.facility.ready();
+    let mut fixture = Fixture::new();
+    fixture.facility.set("old", "1");
+    fixture.facility.agreed();
+    fixture.facility.stop_controller();
+    fixture.facility.start_controller();
+    fixture.facility.ready();
     eventually("the ingester to forget the parameter", || {
-        let held = house.facility.config(&house.spec).map(|config| config["parameters_hash"].clone());
-        held.as_ref() == Some(&house.facility.get("config")["parameters_hash"])
+        let held = fixture.facility.config(&fixture.spec).map(|config| config["parameters_hash"].clone());
+        held.as_ref() == Some(&fixture.facility.get("config")["parameters_hash"])
     });
-    house.scan(10, 100);
+    fixture.scan(10, 100);
 }
 
 /// Both write one key; when one ends the other is found again.
 #[test]
 fn two_ingesters_with_one_name() {
-    let mut house = House::new();
-    house.scan(5, 100);
-    let uuid =
-        |house: &House| house.facility.config(&house.spec).map(|config| config["service_uuid"].clone());
-    let first = uuid(&house);
-    let second = house.facility.ingester(&house.spec.clone().elsewhere());
-    eventually("the first to write the key again", || uuid(&house) == first);
-    eventually("the second to write the key again", || uuid(&house).is_some_and(|now| Some(now) != first));
+    let mut fixture = Fixture::new();
+    fixture.scan(5, 100);
+    let uuid = |fixture: &Fixture| {
+        fixture.facility.config(&fixture.spec).map(|config| config["service_uuid"].clone())
+    };
+    let first = uuid(&fixture);
+    let second = fixture.facility.ingester(&fixture.spec.clone().elsewhere());
+    eventually("the first to write the key again", || uuid(&fixture) == first);
+    eventually("the second to write the key again", || uuid(&fixture).is_some_and(|now| Some(now) != first));
     assert!(second.terminate(), "an orderly end");
-    eventually("the first to write the key again", || uuid(&house) == first);
-    house.facility.ready();
-    house.scan(10, 100);
+    eventually("the first to write the key again", || uuid(&fixture) == first);
+    fixture.facility.ready();
+    fixture.scan(10, 100);
 }

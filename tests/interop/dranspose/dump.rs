@@ -12,7 +12,7 @@ use orchestrator_harness::{
 };
 use serde_json::{Value, json};
 
-use super::{BINARY, House};
+use super::{BINARY, Fixture};
 
 fn read(file: &Path) -> Vec<Value> {
     let printed = run_program("dumped.py", &[&file.display().to_string()]);
@@ -29,28 +29,28 @@ fn events(numbers: impl IntoIterator<Item = usize>, sent: &[Value]) -> Vec<Value
 /// The parameter `dump_prefix` names the files; all frames are in them, wanted or not.
 #[test]
 fn the_prefix_is_a_parameter() {
-    let mut house = House::new();
-    let prefix = format!("{}/dump-", house.facility.path().display());
-    house.facility.set("dump_prefix", &prefix);
-    house.facility.agreed();
+    let mut fixture = Fixture::new();
+    let prefix = format!("{}/dump-", fixture.facility.path().display());
+    fixture.facility.set("dump_prefix", &prefix);
+    fixture.facility.agreed();
     let file = |uuid: &str| PathBuf::from(format!("{prefix}eiger-ingester-{uuid}.cbors"));
     let slots = vec![Map::one(0), Map::HOLE, Map::nobody(), Map::two(1, 2), Map::all()];
-    let scan = house.facility.post(&Map::default().and("eiger", slots));
-    let sent = house.source.send(&series("dumped", 4, 70_000));
-    house.finish(&scan, &sent);
+    let scan = fixture.facility.post(&Map::default().and("eiger", slots));
+    let sent = fixture.source.send(&series("dumped", 4, 70_000));
+    fixture.finish(&scan, &sent);
     assert_eq!(read(&file(&scan.uuid)), events([0, 1, 3, 4, 5, 6], &sent));
     // A file for each scan.
-    let second = house.scan(3, 0);
+    let second = fixture.scan(3, 0);
     assert_eq!(read(&file(&second.uuid)).len(), 5);
     assert_eq!(read(&file(&scan.uuid)).len(), 6);
     // A scan without events: the file is there all the same.
-    let idle = house.facility.post(&Map::each("eiger", 3));
-    house.facility.stop_scan();
-    house.facility.finished(&idle);
+    let idle = fixture.facility.post(&Map::each("eiger", 3));
+    fixture.facility.stop_scan();
+    fixture.facility.finished(&idle);
     assert_eq!(fs::metadata(file(&idle.uuid)).expect("an empty file").len(), 0);
-    house.facility.set("dump_prefix", "");
-    house.facility.agreed();
-    let silent = house.scan(3, 10);
+    fixture.facility.set("dump_prefix", "");
+    fixture.facility.agreed();
+    let silent = fixture.scan(3, 10);
     assert!(!file(&silent.uuid).exists(), "no prefix, no file");
 }
 
@@ -58,11 +58,11 @@ fn the_prefix_is_a_parameter() {
 /// parameters of the same update, so that it may miss it.
 #[test]
 fn a_prefix_just_before_the_map() {
-    let mut house = House::new();
+    let mut fixture = Fixture::new();
     for round in 0..3 {
-        let prefix = format!("{}/round-{round}-", house.facility.path().display());
-        house.facility.set("dump_prefix", &prefix);
-        let scan = house.scan(3, 10);
+        let prefix = format!("{}/round-{round}-", fixture.facility.path().display());
+        fixture.facility.set("dump_prefix", &prefix);
+        let scan = fixture.scan(3, 10);
         assert_eq!(read(&PathBuf::from(format!("{prefix}eiger-ingester-{}.cbors", scan.uuid))).len(), 5);
     }
 }

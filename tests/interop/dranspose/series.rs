@@ -10,60 +10,60 @@ use orchestrator_harness::dranspose::{
 };
 use serde_json::{Value, json};
 
-use super::{BINARY, House};
+use super::{BINARY, Fixture};
 
 #[test]
 fn one_series_and_three_more() {
-    let mut house = House::new();
+    let mut fixture = Fixture::new();
     for (frames, len) in [(20, 1000), (1, 3), (40, 0), (7, 1_500_000)] {
-        house.scan(frames, len);
+        fixture.scan(frames, len);
     }
-    assert!(house.ingester.terminate(), "an orderly end");
-    assert_eq!(house.facility.redis.text(&house.spec.key()), None, "the key is gone with the ingester");
+    assert!(fixture.ingester.terminate(), "an orderly end");
+    assert_eq!(fixture.facility.redis.text(&fixture.spec.key()), None, "the key is gone with the ingester");
 }
 
 /// A new map comes while the source is in the middle of a series: what is left of it is no part of the new scan.
 #[test]
 fn a_new_map_in_the_middle_of_a_series() {
-    let mut house = House::new();
-    let first = house.facility.post(&Map::each("eiger", 500));
+    let mut fixture = Fixture::new();
+    let first = fixture.facility.post(&Map::each("eiger", 500));
     let all = series("first", 500, 1000);
-    let sent = house.source.send(&all[..60]);
-    house.facility.begun(&first, 60);
-    let judged = judge(&house.facility, &first, &[("eiger", "STINS", &sent)], false);
+    let sent = fixture.source.send(&all[..60]);
+    fixture.facility.begun(&first, 60);
+    let judged = judge(&fixture.facility, &first, &[("eiger", "STINS", &sent)], false);
     // The start goes to both workers.
     assert!(judged.had >= 60, "{judged:?}");
-    let second = house.facility.post(&Map::each("eiger", 10));
-    house.source.send(&all[60..]);
-    let sent = house.source.send(&series("second", 10, 1000));
-    house.finish(&second, &sent);
-    house.scan(5, 10);
+    let second = fixture.facility.post(&Map::each("eiger", 10));
+    fixture.source.send(&all[60..]);
+    let sent = fixture.source.send(&series("second", 10, 1000));
+    fixture.finish(&second, &sent);
+    fixture.scan(5, 10);
 }
 
 /// What is no message of the protocol, images before a start and after an end, a start within a series: none is an event.
 #[test]
 fn what_does_not_belong_to_a_scan_is_thrown_away() {
-    let mut house = House::new();
-    let scan = house.facility.post(&Map::each("eiger", 6));
-    house.source.send(&garbage());
-    house.source.send(&[image("stray", 7, 100), series_end(3)]);
-    let mut sent = house.source.send(&[header("series")]);
+    let mut fixture = Fixture::new();
+    let scan = fixture.facility.post(&Map::each("eiger", 6));
+    fixture.source.send(&garbage());
+    fixture.source.send(&[image("stray", 7, 100), series_end(3)]);
+    let mut sent = fixture.source.send(&[header("series")]);
     for frame in 0..6 {
-        house.source.send(&garbage());
-        sent.extend(house.source.send(&[image("series", frame, 2000)]));
-        house.source.send(&[header("once more")]);
+        fixture.source.send(&garbage());
+        sent.extend(fixture.source.send(&[image("series", frame, 2000)]));
+        fixture.source.send(&[header("once more")]);
     }
-    sent.extend(house.source.send(&[series_end(6)]));
-    house.source.send(&[image("late", 0, 100), header("next"), image("next", 0, 100), series_end(1)]);
-    house.finish(&scan, &sent);
-    house.scan(4, 10);
+    sent.extend(fixture.source.send(&[series_end(6)]));
+    fixture.source.send(&[image("late", 0, 100), header("next"), image("next", 0, 100), series_end(1)]);
+    fixture.finish(&scan, &sent);
+    fixture.scan(4, 10);
 }
 
 /// A start may have a second part, numbers may be texts, and what is unknown is allowed: parts go on as they came.
 #[test]
 fn parts_are_passed_unchanged() {
-    let mut house = House::new();
-    let scan = house.facility.post(&Map::each("eiger", 3));
+    let mut fixture = Fixture::new();
+    let scan = fixture.facility.post(&Map::each("eiger", 3));
     let start =
         item(&json!({"htype": "header", "filename": "", "msg_number": "0", "extra": [1, {"a": null}]}));
     let spaced = "{ \"htype\" : \"image\", \"msg_number\":1.0,\"frame\":\"0\", \"shape\":[ 2 ],\"type\":\"u1\", \
@@ -77,15 +77,15 @@ fn parts_are_passed_unchanged() {
         series_end(3),
     ];
     // The second has no valid first part, so it is no event.
-    let mut sent = house.source.send(&items);
+    let mut sent = fixture.source.send(&items);
     sent.remove(1);
-    house.finish(&scan, &sent);
+    fixture.finish(&scan, &sent);
 }
 
 /// Two streams of two ingesters in one map: holes in one, frames that nobody wants, frames for two and for all.
 #[test]
 fn holes_and_several_streams() {
-    let House { mut facility, mut source, ingester, .. } = House::new();
+    let Fixture { mut facility, mut source, ingester, .. } = Fixture::new();
     let mut slow = Source::push();
     let _second = facility.ingester(&Spec::stins(&slow.url(), "slow"));
     facility.ready();
@@ -130,12 +130,12 @@ fn holes_and_several_streams() {
 
 #[test]
 fn a_debug_worker_has_what_is_for_it() {
-    let mut house = House::new();
-    let port = house.facility.debug_worker("debug1").to_string();
+    let mut fixture = Fixture::new();
+    let port = fixture.facility.debug_worker("debug1").to_string();
     let events = (0..8).map(|n| if n % 3 == 0 { Map::one_and_debug(n) } else { Map::one(n) }).collect();
-    let scan = house.facility.post(&Map::default().and("eiger", events));
-    let sent = house.source.send(&series("debugged", 8, 40));
-    house.finish(&scan, &sent);
+    let scan = fixture.facility.post(&Map::default().and("eiger", events));
+    let sent = fixture.source.send(&series("debugged", 8, 40));
+    fixture.finish(&scan, &sent);
     let had: Value = serde_json::from_str(&run_program("debugged.py", &[&port, "20"])).expect("JSON");
     // The start and the end are for all; event n + 1 is image n.
     let wanted: Vec<_> = [0, 1, 4, 7, 9]
@@ -147,31 +147,31 @@ fn a_debug_worker_has_what_is_for_it() {
 
 #[test]
 fn a_scan_that_is_stopped() {
-    let mut house = House::new();
+    let mut fixture = Fixture::new();
     for _ in 0..2 {
-        let scan = house.facility.post(&Map::each("eiger", 100));
+        let scan = fixture.facility.post(&Map::each("eiger", 100));
         let all = series("stopped", 100, 100);
-        let sent = house.source.send(&all[..20]);
-        house.facility.begun(&scan, 20);
-        house.facility.stop_scan();
-        house.facility.finished(&scan);
-        judge(&house.facility, &scan, &[("eiger", "STINS", &sent)], false);
-        house.source.send(&all[20..]);
-        house.scan(5, 100);
+        let sent = fixture.source.send(&all[..20]);
+        fixture.facility.begun(&scan, 20);
+        fixture.facility.stop_scan();
+        fixture.facility.finished(&scan);
+        judge(&fixture.facility, &scan, &[("eiger", "STINS", &sent)], false);
+        fixture.source.send(&all[20..]);
+        fixture.scan(5, 100);
     }
 }
 
 /// One worker is busy with its event: the other goes on, and nothing is lost.
 #[test]
 fn a_slow_worker() {
-    let mut house = House::new();
-    let scan = house.facility.post(&Map::each("eiger", 60));
-    house.facility.hold("w1");
-    let sent = house.source.send(&series("slow", 60, 5000));
+    let mut fixture = Fixture::new();
+    let scan = fixture.facility.post(&Map::each("eiger", 60));
+    fixture.facility.hold("w1");
+    let sent = fixture.source.send(&series("slow", 60, 5000));
     // All but the event that w1 has, and the end, which is for both.
-    house.facility.begun(&scan, 61);
-    house.facility.release("w1");
-    house.finish(&scan, &sent);
+    fixture.facility.begun(&scan, 61);
+    fixture.facility.release("w1");
+    fixture.finish(&scan, &sent);
 }
 
 /// A source that publishes does not wait: the ingester must listen when the map is taken.
@@ -208,12 +208,12 @@ type Wrong = dyn Fn(&mut Vec<String>);
 /// Each of these tests is worth what its judge sees.
 #[test]
 fn the_judge_sees_what_is_wrong() {
-    let mut house = House::new();
+    let mut fixture = Fixture::new();
     // For all: so w1 has each of them.
-    let scan = house.facility.post(&Map::default().and("eiger", vec![Map::all(); 9]));
-    let sent = house.source.send(&series("judged", 9, 50));
-    house.finish(&scan, &sent);
-    let file = house.facility.path().join("w1.jsonl");
+    let scan = fixture.facility.post(&Map::default().and("eiger", vec![Map::all(); 9]));
+    let sent = fixture.source.send(&series("judged", 9, 50));
+    fixture.finish(&scan, &sent);
+    let file = fixture.facility.path().join("w1.jsonl");
     let noted = fs::read_to_string(&file).expect("what w1 noted");
     let lines: Vec<_> = noted.lines().map(str::to_owned).collect();
     let wrongs: [(&str, &Wrong); 6] = [
@@ -228,11 +228,11 @@ fn the_judge_sees_what_is_wrong() {
         let mut lines = lines.clone();
         wrong(&mut lines);
         fs::write(&file, lines.join("\n") + "\n").expect("write it");
-        let judged = catch_unwind(AssertUnwindSafe(|| house.finish(&scan, &sent)));
+        let judged = catch_unwind(AssertUnwindSafe(|| fixture.finish(&scan, &sent)));
         assert!(judged.is_err(), "not seen: {what}");
     }
     fs::write(&file, noted).expect("write it");
-    house.finish(&scan, &sent);
-    let less = catch_unwind(AssertUnwindSafe(|| house.finish(&scan, &sent[1..])));
+    fixture.finish(&scan, &sent);
+    let less = catch_unwind(AssertUnwindSafe(|| fixture.finish(&scan, &sent[1..])));
     assert!(less.is_err(), "not seen: the source sent something else");
 }

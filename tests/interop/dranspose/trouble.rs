@@ -5,7 +5,7 @@ use orchestrator_harness::{
     eventually,
 };
 
-use super::House;
+use super::Fixture;
 
 /// A worker is killed with frames on their way to it. The others have all of theirs, and the next scan is whole.
 ///
@@ -13,64 +13,64 @@ use super::House;
 /// open beside the next one, which then gets every second message only.
 #[test]
 fn a_worker_is_killed_in_the_middle_of_a_scan() {
-    let mut house = House::new();
+    let mut fixture = Fixture::new();
     // Both are assigned to all of their events from the second event on.
     let turns = (0..40).map(|event| Map::own(["w1", "w2"][event % 2], event % 2)).collect();
-    let scan = house.facility.post(&Map::default().and("eiger", turns));
+    let scan = fixture.facility.post(&Map::default().and("eiger", turns));
     let all = series("killed", 40, 3000);
-    let mut sent = house.source.send(&all[..10]);
+    let mut sent = fixture.source.send(&all[..10]);
     // The start is for both.
-    house.facility.begun(&scan, 11);
-    house.facility.kill_worker("w2");
-    sent.extend(house.source.send(&all[10..]));
+    fixture.facility.begun(&scan, 11);
+    fixture.facility.kill_worker("w2");
+    sent.extend(fixture.source.send(&all[10..]));
     // The start and every second image. Whether the end is still assigned depends on whom the controller believes to be there.
-    eventually("the other worker to have its events", || house.facility.recorded("w1", &scan).len() >= 21);
-    judge(&house.facility, &scan, &[("eiger", "STINS", &sent)], false);
-    house.facility.ready();
-    house.scan(10, 100);
+    eventually("the other worker to have its events", || fixture.facility.recorded("w1", &scan).len() >= 21);
+    judge(&fixture.facility, &scan, &[("eiger", "STINS", &sent)], false);
+    fixture.facility.ready();
+    fixture.scan(10, 100);
     // It comes back with its name.
-    house.facility.workers(&["w2"]);
-    house.scan(20, 100);
+    fixture.facility.workers(&["w2"]);
+    fixture.scan(20, 100);
 }
 
 /// A worker is killed and started again at once, with its name: the old one is still known, for ten seconds.
 #[test]
 fn a_worker_is_back_at_once() {
-    let mut house = House::new();
+    let mut fixture = Fixture::new();
     for _ in 0..2 {
-        house.scan(10, 100);
-        house.facility.replace_worker("w2");
+        fixture.scan(10, 100);
+        fixture.facility.replace_worker("w2");
     }
-    let scan = house.facility.post(&Map::each("eiger", 30));
+    let scan = fixture.facility.post(&Map::each("eiger", 30));
     let all = series("replaced", 30, 3000);
-    house.source.send(&all[..10]);
-    house.facility.begun(&scan, 10);
-    house.facility.replace_worker("w2");
-    house.scan(10, 100);
+    fixture.source.send(&all[..10]);
+    fixture.facility.begun(&scan, 10);
+    fixture.facility.replace_worker("w2");
+    fixture.scan(10, 100);
 }
 
 /// No frame meets the dead worker here.
 #[test]
 fn a_worker_is_killed_between_scans() {
-    let mut house = House::new();
-    house.scan(10, 100);
-    house.facility.kill_worker("w1");
-    house.facility.ready();
-    house.scan(10, 100);
-    house.facility.workers(&["w1", "w3"]);
-    house.scan(20, 100);
+    let mut fixture = Fixture::new();
+    fixture.scan(10, 100);
+    fixture.facility.kill_worker("w1");
+    fixture.facility.ready();
+    fixture.scan(10, 100);
+    fixture.facility.workers(&["w1", "w3"]);
+    fixture.scan(20, 100);
 }
 
 #[test]
 fn the_ingester_ends_in_order_and_is_elsewhere_afterwards() {
-    let mut house = House::new();
-    house.scan(10, 100);
+    let mut fixture = Fixture::new();
+    fixture.scan(10, 100);
     for _ in 0..2 {
-        assert!(house.ingester.terminate(), "an orderly end");
-        house.spec = house.spec.elsewhere();
-        house.ingester = house.facility.ingester(&house.spec);
-        house.facility.ready();
-        house.scan(10, 100);
+        assert!(fixture.ingester.terminate(), "an orderly end");
+        fixture.spec = fixture.spec.elsewhere();
+        fixture.ingester = fixture.facility.ingester(&fixture.spec);
+        fixture.facility.ready();
+        fixture.scan(10, 100);
     }
 }
 
@@ -80,13 +80,13 @@ fn the_ingester_ends_in_order_and_is_elsewhere_afterwards() {
 /// more: it is a matter of luck.
 #[test]
 fn the_ingester_is_killed_and_back_on_the_same_port() {
-    let mut house = House::new();
-    house.scan(10, 100);
+    let mut fixture = Fixture::new();
+    fixture.scan(10, 100);
     for _ in 0..2 {
-        house.ingester.kill_nine();
-        house.ingester = house.facility.ingester(&house.spec);
-        house.facility.ready();
-        house.scan(10, 100);
+        fixture.ingester.kill_nine();
+        fixture.ingester = fixture.facility.ingester(&fixture.spec);
+        fixture.facility.ready();
+        fixture.scan(10, 100);
     }
 }
 
@@ -95,52 +95,52 @@ fn the_ingester_is_killed_and_back_on_the_same_port() {
 /// With dranspose's own the same luck is needed.
 #[test]
 fn the_ingester_is_killed_in_the_middle_of_a_scan() {
-    let mut house = House::new();
-    let scan = house.facility.post(&Map::each("eiger", 50));
+    let mut fixture = Fixture::new();
+    let scan = fixture.facility.post(&Map::each("eiger", 50));
     let all = series("killed", 50, 3000);
-    house.source.send(&all[..20]);
-    house.facility.begun(&scan, 20);
-    house.ingester.kill_nine();
-    house.ingester = house.facility.ingester(&house.spec);
-    house.facility.ready();
-    house.facility.stop_scan();
-    house.facility.finished(&scan);
-    house.scan(10, 100);
+    fixture.source.send(&all[..20]);
+    fixture.facility.begun(&scan, 20);
+    fixture.ingester.kill_nine();
+    fixture.ingester = fixture.facility.ingester(&fixture.spec);
+    fixture.facility.ready();
+    fixture.facility.stop_scan();
+    fixture.facility.finished(&scan);
+    fixture.scan(10, 100);
 }
 
 /// It ends in order in the middle of a scan: it does not wait for frames.
 #[test]
 fn the_ingester_ends_in_the_middle_of_a_scan() {
-    let mut house = House::new();
-    let scan = house.facility.post(&Map::each("eiger", 50));
-    house.source.send(&series("ended", 50, 3000)[..20]);
-    house.facility.begun(&scan, 20);
-    assert!(house.ingester.terminate(), "an orderly end");
-    house.spec = house.spec.elsewhere();
-    house.ingester = house.facility.ingester(&house.spec);
-    house.facility.ready();
-    house.scan(10, 100);
+    let mut fixture = Fixture::new();
+    let scan = fixture.facility.post(&Map::each("eiger", 50));
+    fixture.source.send(&series("ended", 50, 3000)[..20]);
+    fixture.facility.begun(&scan, 20);
+    assert!(fixture.ingester.terminate(), "an orderly end");
+    fixture.spec = fixture.spec.elsewhere();
+    fixture.ingester = fixture.facility.ingester(&fixture.spec);
+    fixture.facility.ready();
+    fixture.scan(10, 100);
 }
 
 /// The source is not there when the map is taken, and goes away between scans.
 #[test]
 fn the_source_comes_and_goes() {
-    let mut house = House::new();
-    house.scan(5, 100);
-    let url = house.source.url();
-    drop(house.source);
-    let scan = house.facility.post(&Map::each("eiger", 5));
-    house.source = Source::push_at(&url);
-    let sent = house.source.send(&series("late", 5, 100));
-    house.facility.finished(&scan);
-    judge(&house.facility, &scan, &[("eiger", "STINS", &sent)], true);
+    let mut fixture = Fixture::new();
+    fixture.scan(5, 100);
+    let url = fixture.source.url();
+    drop(fixture.source);
+    let scan = fixture.facility.post(&Map::each("eiger", 5));
+    fixture.source = Source::push_at(&url);
+    let sent = fixture.source.send(&series("late", 5, 100));
+    fixture.facility.finished(&scan);
+    judge(&fixture.facility, &scan, &[("eiger", "STINS", &sent)], true);
     // In mid-scan: what it had not sent it sends when it is back.
-    let scan = house.facility.post(&Map::each("eiger", 20));
+    let scan = fixture.facility.post(&Map::each("eiger", 20));
     let all = series("broken", 20, 100);
-    let mut sent = house.source.send(&all[..10]);
-    house.facility.begun(&scan, 11);
-    drop(house.source);
-    house.source = Source::push_at(&url);
-    sent.extend(house.source.send(&all[10..]));
-    house.finish(&scan, &sent);
+    let mut sent = fixture.source.send(&all[..10]);
+    fixture.facility.begun(&scan, 11);
+    drop(fixture.source);
+    fixture.source = Source::push_at(&url);
+    sent.extend(fixture.source.send(&all[10..]));
+    fixture.finish(&scan, &sent);
 }

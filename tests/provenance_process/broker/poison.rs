@@ -10,7 +10,7 @@ use orchestrator_harness::{eventually, http};
 
 use super::{
     caller::{Caller, Item, Message, load},
-    house::{Home, House, missing},
+    fixture::{Fixture, Home, missing},
 };
 
 const DEAD_LETTER: &str = "orchestrator.provenance.dead_letter";
@@ -39,8 +39,8 @@ fn poisoned(method: &'static str, range: u8, items: &[(Item, Vec<u8>)], bad: usi
 
 #[test]
 fn what_can_never_be_stored_becomes_a_dead_letter_that_says_why_and_the_rest_is_stored() {
-    let house = House::new("poison", "with-path");
-    let instance = house.home.start();
+    let fixture = Fixture::new("poison", "with-path");
+    let instance = fixture.home.start();
     let paths = [b"a".to_vec(), b"a/b".to_vec(), vec![b'x'; 3_000], b"a/b/c".to_vec()];
     let locations: Vec<_> = paths.iter().map(|path| location(path)).collect();
     let origins = [(0x15, "https://a"), (0x25, "https://nul\0"), (0x35, "https://b")];
@@ -50,7 +50,7 @@ fn what_can_never_be_stored_becomes_a_dead_letter_that_says_why_and_the_rest_is_
     messages.insert(150, Message::broken("content_add", 9, b"\x81\xa4data\x92\x91\xc4\x14cut off"));
     messages.insert(200, poisoned("origin_add", 5, &origins, 1));
     let sent = messages.len();
-    let caller = Caller::start(&house.home.url, false, messages);
+    let caller = Caller::start(&fixture.home.url, false, messages);
     // The body that cannot be read has no answer; the others have those for their good rows, and for no other.
     eventually("an answer for each but one", || caller.ledger.answers() == sent - 1);
     let messages = caller.ledger.messages();
@@ -58,16 +58,16 @@ fn what_can_never_be_stored_becomes_a_dead_letter_that_says_why_and_the_rest_is_
         assert_eq!(message.answered(), message.items.len() as u64, "{message:?}");
     }
     let items: Vec<Item> = messages.iter().flat_map(|message| message.items.clone()).collect();
-    assert_eq!(missing(&house.home.dsn, &items), Ok(0));
+    assert_eq!(missing(&fixture.home.dsn, &items), Ok(0));
     eventually("three dead letters and nothing else on the broker", || {
-        house.waiting() == BTreeMap::from([(DEAD_LETTER.to_owned(), 3)])
+        fixture.waiting() == BTreeMap::from([(DEAD_LETTER.to_owned(), 3)])
     });
     assert_eq!(caller.ledger.answers(), sent - 1);
     caller.end().expect("a connection");
 
-    told_to_operators(&house.home);
-    told_to_whoever_takes_the_letters(&house.home, &messages);
-    assert!(instance.terminate().success(), "{}", house.home.site.site().log());
+    told_to_operators(&fixture.home);
+    told_to_whoever_takes_the_letters(&fixture.home, &messages);
+    assert!(instance.terminate().success(), "{}", fixture.home.site.site().log());
 }
 
 fn told_to_operators(home: &Home) {

@@ -16,7 +16,7 @@ use serde_json::json;
 
 use super::{
     caller::{Caller, Item, Ledger, Message, load},
-    house::{Home, House, Servers, missing},
+    fixture::{Fixture, Home, Servers, missing},
 };
 
 const ROUNDS: &str = "ORCHESTRATOR_PROVENANCE_KILL_ROUNDS";
@@ -46,7 +46,7 @@ enum Promise {
 /// Runs the load of a round, lets `trouble` happen in the middle of it, and judges what can be judged of each kind. The
 /// trouble ends with everything up again. Gives the messages as they ended.
 fn round(
-    house: &mut House,
+    fixture: &mut Fixture,
     seed: u64,
     promise: Promise,
     trouble: impl FnOnce(&mut Servers, &Home, &Ledger),
@@ -54,12 +54,12 @@ fn round(
     let number = u8::try_from(seed).expect("few rounds");
     let mut dice = Dice::new(seed);
     let contents = (0..IMPORTED).map(|n| json!({"add": "content", "id": sha1_of(number, n)}));
-    let rows = house.home.site.file(contents);
+    let rows = fixture.home.site.file(contents);
     let messages = load(&mut Rng::with_seed(seed), LOAD.0, LOAD.1);
-    let caller = Caller::start(&house.home.url, promise == Promise::Durable, messages);
+    let caller = Caller::start(&fixture.home.url, promise == Promise::Durable, messages);
     let ledger = caller.ledger.clone();
     let checking = AtomicBool::new(true);
-    let House { servers, home } = &mut *house;
+    let Fixture { servers, home } = &mut *fixture;
     std::thread::scope(|scope| {
         let checking = Ended(&checking);
         let checker = scope.spawn(|| check(&home.dsn, &ledger, checking.0));
@@ -75,12 +75,12 @@ fn round(
     });
     let imported = || {
         let sql = format!("SELECT count(*) FROM content WHERE get_byte(sha1, 1) = {number}");
-        psql(&house.home.dsn, &sql).expect("a database").parse::<u64>().expect("a count")
+        psql(&fixture.home.dsn, &sql).expect("a database").parse::<u64>().expect("a count")
     };
-    let (confirmed, there) = (house.home.site.confirmed(&rows), imported());
+    let (confirmed, there) = (fixture.home.site.confirmed(&rows), imported());
     assert!(there >= confirmed, "{there} rows of {confirmed} that an import knows to be stored");
     eventually("an import that goes on to its end", || {
-        house.home.site.site().cli(&["provenance", "import", "--resume", &rows]).0 == 0
+        fixture.home.site.site().cli(&["provenance", "import", "--resume", &rows]).0 == 0
     });
     assert_eq!(imported(), u64::from(IMPORTED));
     let all = |what: fn(&Message) -> bool| ledger.messages().iter().all(what);
@@ -92,13 +92,13 @@ fn round(
             all(|message| message.answered() >= message.items.len() as u64)
         });
     }
-    house.emptied();
+    fixture.emptied();
     // Whose connection was lost has an error to tell; what counts is in the ledger.
     let _ = caller.end();
     let messages = ledger.messages();
     let accepted = messages.iter().filter(|message| message.confirmed);
     let accepted: Vec<Item> = accepted.flat_map(|message| message.items.clone()).collect();
-    assert_eq!(missing(&house.home.dsn, &accepted), Ok(0), "rows that the broker accepted are lost");
+    assert_eq!(missing(&fixture.home.dsn, &accepted), Ok(0), "rows that the broker accepted are lost");
     for message in &messages {
         let (answered, sent) = (message.answered(), message.items.len() as u64);
         assert!(answered <= sent, "{answered} of {sent} rows answered for: {:?}", message.answers);
@@ -137,24 +137,24 @@ fn check(dsn: &str, ledger: &Ledger, goes_on: &AtomicBool) {
 
 #[test]
 fn a_server_that_is_killed_loses_nothing_and_answers_for_nothing_twice() {
-    let mut house = House::new("killed", "with-path");
-    let mut instance = Some(house.home.start());
+    let mut fixture = Fixture::new("killed", "with-path");
+    let mut instance = Some(fixture.home.start());
     seeds(ROUNDS, 1, |seed| {
-        round(&mut house, seed, Promise::Stored, |_, home, _| {
+        round(&mut fixture, seed, Promise::Stored, |_, home, _| {
             instance.take().expect("an instance").kill_nine();
             instance = Some(home.start());
         });
     });
     let instance = instance.expect("an instance");
-    assert!(instance.terminate().success(), "{}", house.home.site.site().log());
+    assert!(instance.terminate().success(), "{}", fixture.home.site.site().log());
 }
 
 #[test]
 fn a_server_that_is_told_to_stop_ends_in_time_and_answers_for_everything() {
-    let mut house = House::new("stopped", "with-path");
-    let mut instance = Some(house.home.start());
+    let mut fixture = Fixture::new("stopped", "with-path");
+    let mut instance = Some(fixture.home.start());
     seeds(ROUNDS, 1, |seed| {
-        round(&mut house, seed, Promise::Answered, |_, home, _| {
+        round(&mut fixture, seed, Promise::Answered, |_, home, _| {
             let (begun, stopped) = (Instant::now(), instance.take().expect("an instance"));
             let status = stopped.terminate();
             assert!(status.success() && begun.elapsed() < GRACE, "{status} after {:?}", begun.elapsed());
@@ -165,21 +165,21 @@ fn a_server_that_is_told_to_stop_ends_in_time_and_answers_for_everything() {
 
 #[test]
 fn while_the_database_is_away_nothing_is_answered_for_and_afterwards_all_is_stored() {
-    let mut house = House::with_own_database("away", "with-path-denormalized");
-    let instance = house.home.start();
+    let mut fixture = Fixture::with_own_database("away", "with-path-denormalized");
+    let instance = fixture.home.start();
     // Answers to the raw client: all but those that went to the product's own.
-    let sent = |home: &Home| home.figure("amqp", "responses") - home.figure("publisher", "responses");
+    let sent = |home: &Home| home.metric("amqp", "responses") - home.metric("publisher", "responses");
     seeds(ROUNDS, 2, |seed| {
-        let earlier = sent(&house.home);
-        round(&mut house, seed, Promise::Answered, |servers, home, ledger| {
-            let failed = home.figure("writer", "retries");
+        let earlier = sent(&fixture.home);
+        round(&mut fixture, seed, Promise::Answered, |servers, home, ledger| {
+            let failed = home.metric("writer", "retries");
             match seed % 2 {
                 0 => servers.postgres.own().stop(),
                 _ => servers.postgres.own().kill_nine(),
             }
             // Each connection has found out, and what was committed before is answered for.
             eventually("the writer to notice", || {
-                home.link("writer") == "down" && home.figure("writer", "retries") >= failed + 6
+                home.link("writer") == "down" && home.metric("writer", "retries") >= failed + 6
             });
             eventually("the last answers to arrive", || sent(home) - earlier <= ledger.answers() as u64);
             let (answers, begun) = (ledger.answers(), Instant::now());
@@ -197,26 +197,26 @@ fn while_the_database_is_away_nothing_is_answered_for_and_afterwards_all_is_stor
             assert_eq!(missing, Ok(0), "rows were answered for and not stored");
         });
     });
-    assert!(instance.terminate().success(), "{}", house.home.site.site().log());
+    assert!(instance.terminate().success(), "{}", fixture.home.site.site().log());
 }
 
 /// With durable queues, since the others die with the broker.
 #[test]
 fn a_broker_that_was_killed_is_come_back_to_with_all_that_it_accepted() {
-    let house = House::with_own_broker("broker", "with-path");
-    let mut house = house.set("provenance.amqp.topology=quorum");
-    let instance = house.home.start();
+    let fixture = Fixture::with_own_broker("broker", "with-path");
+    let mut fixture = fixture.set("provenance.amqp.topology=quorum");
+    let instance = fixture.home.start();
     // A quorum queue made seconds before a kill may come back without a leader, for good (RabbitMQ 3.10). A clean stop is a
     // test of its own.
-    house.servers.rabbit.own().stop();
-    eventually("the server to notice", || house.home.figure("amqp", "consumed") == 0);
-    house.servers.rabbit.own().start_again();
-    house.home.serving();
+    fixture.servers.rabbit.own().stop();
+    eventually("the server to notice", || fixture.home.metric("amqp", "consumed") == 0);
+    fixture.servers.rabbit.own().start_again();
+    fixture.home.serving();
     seeds(ROUNDS, 1, |seed| {
-        let messages = round(&mut house, seed, Promise::Durable, |servers, home, _| {
+        let messages = round(&mut fixture, seed, Promise::Durable, |servers, home, _| {
             servers.rabbit.own().kill_nine();
             let begun = Instant::now();
-            eventually("the server to notice", || home.figure("amqp", "consumed") == 0);
+            eventually("the server to notice", || home.metric("amqp", "consumed") == 0);
             eventually("the outage to pass", || begun.elapsed() > outage());
             servers.rabbit.own().start_again();
             home.serving();
@@ -224,11 +224,11 @@ fn a_broker_that_was_killed_is_come_back_to_with_all_that_it_accepted() {
         // What the broker did not confirm is the client's to send again.
         let mut again: Vec<Message> = messages.into_iter().filter(|message| !message.confirmed).collect();
         again.iter_mut().for_each(|message| message.answers.clear());
-        let caller = Caller::start(&house.home.url, true, again);
+        let caller = Caller::start(&fixture.home.url, true, again);
         eventually("answers to all that is sent again", || {
             caller.ledger.messages().iter().all(|message| message.answered() == message.items.len() as u64)
         });
         caller.end().expect("a connection");
     });
-    assert!(instance.terminate().success(), "{}", house.home.site.site().log());
+    assert!(instance.terminate().success(), "{}", fixture.home.site.site().log());
 }

@@ -89,8 +89,8 @@ fn panics_heal(path: &str, first: usize) {
 fn finished(site: &Site) -> Option<u64> {
     let tree = site.snapshot()?;
     let store = tree.node("queue/queue_store");
-    let figure = store["figures"].as_array()?.iter().find(|figure| figure["name"] == "finished")?;
-    figure["value"].as_u64()
+    let metric = store["metrics"].as_array()?.iter().find(|metric| metric["name"] == "finished")?;
+    metric["value"].as_u64()
 }
 
 /// When the last child of `path`, or of the supervisor that it is a child of, was started.

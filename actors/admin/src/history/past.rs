@@ -6,7 +6,7 @@ use orchestrator_supervise::{MailboxSnapshot, NodeSnapshot, TreeSnapshot};
 
 use super::sample::{LINK_STATES, STATES, Values};
 
-/// Puts the values of a sample into a snapshot of the tree. What a sample does not have is left out: reasons, work in hand,
+/// Puts the values of a sample into a snapshot of the tree. What a sample does not have is left out: reasons, work in progress,
 /// exits, notes, histograms, and the division of a child's messages into mailboxes.
 pub(crate) fn rewind(snapshot: &mut TreeSnapshot, at_ms: u64, values: &Values<'_>) {
     let passed = snapshot.captured_at_ms.saturating_sub(at_ms);
@@ -28,7 +28,7 @@ fn visit(node: &mut NodeSnapshot, values: &Values<'_>, none: &HashMap<&str, i64>
     node.incarnation = number("child_incarnation");
     node.restarts = number("child_restarts");
     node.started_ms = 0;
-    (node.in_hand, node.last_exit, node.note) = (None, None, None);
+    (node.in_progress, node.last_exit, node.note) = (None, None, None);
     node.timings.clear();
     node.link = node.link.take().and_then(|mut link| {
         link.state = named(&LINK_STATES, "link_state")?;
@@ -47,13 +47,13 @@ fn visit(node: &mut NodeSnapshot, values: &Values<'_>, none: &HashMap<&str, i64>
             messages: Vec::new(),
         }];
     }
-    node.figures.retain_mut(|figure| {
-        let name = match &figure.label {
-            None => figure.name.clone(),
-            Some(label) => format!("{}{{{}={}}}", figure.name, label.name, label.value),
+    node.metrics.retain_mut(|metric| {
+        let name = match &metric.label {
+            None => metric.name.clone(),
+            Some(label) => format!("{}{{{}={}}}", metric.name, label.name, label.value),
         };
         let value = of.get(name.as_str());
-        figure.value = value.copied().unwrap_or(0);
+        metric.value = value.copied().unwrap_or(0);
         value.is_some()
     });
     node.children.retain(|child| values.contains_key(child.path.as_str()));

@@ -22,7 +22,7 @@ pub(super) fn each(node: &NodeSnapshot, put: &mut dyn FnMut(&str, i64)) {
     put("child_stuck", node.stuck.into());
     put("child_incarnation", signed(node.incarnation));
     put("child_restarts", signed(node.restarts));
-    put("in_hand_ms", node.in_hand.as_ref().map_or(0, |work| signed(work.for_ms)));
+    put("in_progress_ms", node.in_progress.as_ref().map_or(0, |work| signed(work.for_ms)));
     if let Some(state) = node.link.as_ref().and_then(|link| number(&LINK_STATES, &link.state)) {
         put("link_state", state);
     }
@@ -38,14 +38,14 @@ pub(super) fn each(node: &NodeSnapshot, put: &mut dyn FnMut(&str, i64)) {
         put("handling_p99_us", signed(slowest));
     }
     let mut name = String::new();
-    for figure in &node.figures {
-        match &figure.label {
-            None => put(&figure.name, figure.value),
+    for metric in &node.metrics {
+        match &metric.label {
+            None => put(&metric.name, metric.value),
             Some(label) => {
                 name.clear();
                 // Writing to a String cannot fail.
-                let _ = write!(name, "{}{{{}={}}}", figure.name, label.name, label.value);
-                put(&name, figure.value);
+                let _ = write!(name, "{}{{{}={}}}", metric.name, label.name, label.value);
+                put(&name, metric.value);
             }
         }
     }

@@ -1,6 +1,6 @@
 //! The history as a whole: its limit, its reach, and what comes back out of it.
 
-use orchestrator_supervise::{FigureKind, FigureSnapshot, LabelSnapshot, MailboxSnapshot, NodeSnapshot};
+use orchestrator_supervise::{LabelSnapshot, MailboxSnapshot, MetricKind, MetricSnapshot, NodeSnapshot};
 
 use super::*;
 
@@ -11,7 +11,7 @@ fn noise(a: u64, b: u64) -> u64 {
 }
 
 fn node(path: &str, tick: u64, seed: u64) -> NodeSnapshot {
-    let figure = |name: &str, kind, value: u64| FigureSnapshot {
+    let metric = |name: &str, kind, value: u64| MetricSnapshot {
         name: name.to_owned(),
         unit: String::new(),
         kind,
@@ -19,10 +19,10 @@ fn node(path: &str, tick: u64, seed: u64) -> NodeSnapshot {
         label: None,
         value: value as i64,
     };
-    let mut figures: Vec<_> = (0..12)
-        .map(|i| figure(&format!("rows_{i}"), FigureKind::Counter, tick * 900 + noise(seed + i, tick) % 900))
+    let mut metrics: Vec<_> = (0..12)
+        .map(|i| metric(&format!("rows_{i}"), MetricKind::Counter, tick * 900 + noise(seed + i, tick) % 900))
         .collect();
-    figures.push(figure("depth_in_bytes", FigureKind::Gauge, noise(seed, tick) % 1_000_000));
+    metrics.push(metric("depth_in_bytes", MetricKind::Gauge, noise(seed, tick) % 1_000_000));
     NodeSnapshot {
         path: path.to_owned(),
         id: path.rsplit('/').next().unwrap().to_owned(),
@@ -53,11 +53,11 @@ fn node(path: &str, tick: u64, seed: u64) -> NodeSnapshot {
             purged: 0,
             messages: Vec::new(),
         }],
-        in_hand: None,
+        in_progress: None,
         stale: 0,
         link: None,
         note: None,
-        figures,
+        metrics,
         timings: Vec::new(),
         children: Vec::new(),
     }
@@ -104,7 +104,7 @@ fn with_the_limit_of_the_program_the_resolution_of_eighty_children_stays() {
 fn what_is_older_than_an_hour_goes_and_its_names_with_it() {
     let mut history = History::new(LIMIT_BYTES);
     let mut first = tree(2, 0, 0);
-    first.root.figures[0].label =
+    first.root.metrics[0].label =
         Some(LabelSnapshot { name: "worker".to_owned(), value: "<img src=x onerror=..>".to_owned() });
     history.record(&first);
     let series = history.usage().series;
@@ -153,7 +153,7 @@ fn the_tree_is_shown_as_it_was() {
         let expected = tree(3, tick, at_ms);
         let (shown, expected) = (&shown.root.children[2], &expected.root.children[2]);
         assert_eq!((&shown.state, shown.restarts), (&expected.state, expected.restarts));
-        assert_eq!(shown.figures, expected.figures);
+        assert_eq!(shown.metrics, expected.metrics);
         assert_eq!(shown.mailboxes[0].handled, expected.mailboxes[0].handled);
     }
 }

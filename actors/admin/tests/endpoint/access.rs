@@ -69,7 +69,7 @@ fn without_a_token_there_is_nothing_to_see_over_tcp() {
                 assert_eq!(reply.header("www-authenticate"), Some("Bearer"));
             }
         }
-        assert_eq!(site.figure("refused_unauthorized"), 55);
+        assert_eq!(site.metric("refused_unauthorized"), 55);
         assert_eq!(site.tree.vitals("demo/source").unwrap().state().name(), "running");
         assert_eq!(audit(&site), Vec::<Value>::new(), "strangers cannot fill the disk");
         assert_eq!(site.get("/livez").await.status, 200);
@@ -104,7 +104,7 @@ fn a_viewer_looks_and_an_operator_commands() {
         }
         assert_eq!(site.tree.vitals("demo/source").unwrap().state().name(), "running");
         assert_eq!(site.tree.vitals("admin").unwrap().incarnation(), 1);
-        assert_eq!(site.figure("refused_forbidden"), 3);
+        assert_eq!(site.metric("refused_forbidden"), 3);
         let reply =
             with_token(&site, "POST", "/v1/actors/demo/source/stop", &bob, r#"{"reason":"why not"}"#).await;
         assert_eq!(reply.status, 200, "{reply:?}");
@@ -119,7 +119,7 @@ fn a_viewer_looks_and_an_operator_commands() {
             "reason": "why not", "outcome": "ok", "before": "running", "after": "stopped",
         });
         assert_eq!(last, expected);
-        assert_eq!(site.figure("audit_lines"), 4);
+        assert_eq!(site.metric("audit_lines"), 4);
     });
 }
 
@@ -155,7 +155,7 @@ fn what_cannot_be_noted_is_not_done() {
         }
         assert_eq!(site.tree.vitals("demo/source").unwrap().state().name(), "running");
         assert_eq!(site.tree.vitals("demo/store").unwrap().incarnation(), 1);
-        assert_eq!(site.figure("refused_unaudited"), 2);
+        assert_eq!(site.metric("refused_unaudited"), 2);
         fs::remove_dir(&path).unwrap();
         assert_eq!(site.send_unix(&post("/v1/actors/demo/source/stop", "")).await.status, 200);
         assert_eq!(audit(&site).len(), 1);
@@ -169,7 +169,7 @@ fn what_is_cut_short_is_noted_all_the_same() {
         let request = post("/v1/consoles/demo/store/hang", "");
         stream.write_all(request.as_bytes()).await.unwrap();
         let store = site.tree.vitals("demo/store").unwrap();
-        eventually("it is in hand", || store.in_hand().is_some()).await;
+        eventually("it is in hand", || store.in_progress().is_some()).await;
         // The endpoint's drain is shorter than the time that a console has.
         site.tree.command("admin", Verb::Restart, &Origin::default()).await.unwrap();
         let line = audit(&site).pop().expect("a line");
@@ -241,7 +241,7 @@ fn hosts_are_ours_by_name() {
             for host in ["evil.example", "queue.example.evil.example"] {
                 assert_eq!(site.send(&ask(host)).await.error().0, 403, "{host}");
             }
-            assert_eq!(site.figure("refused_foreign"), 2);
+            assert_eq!(site.metric("refused_foreign"), 2);
         },
     );
 }

@@ -8,7 +8,7 @@ fn node(path: &str, kind: &str, state: &str, more: Value) -> Value {
     let mut node = json!({
         "path": path, "id": path.rsplit('/').next(), "kind": kind, "state": state, "stuck": false,
         "restart": "permanent", "pausable": false, "console": false, "incarnation": 1, "started_ms": 1_000_000,
-        "restarts": 0, "budget_left": 5, "mailboxes": [], "stale": 0, "figures": [], "children": [],
+        "restarts": 0, "budget_left": 5, "mailboxes": [], "stale": 0, "metrics": [], "children": [],
     });
     node.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     node
@@ -20,7 +20,7 @@ fn mailbox(name: &str, depth: u32, refused: u32) -> Value {
 }
 
 fn snapshot() -> TreeSnapshot {
-    let exit = json!({ "kind": "panicked", "reason": "panicked: index out\nof bounds", "at_ms": 1_050_000, "in_hand": "PushJobs" });
+    let exit = json!({ "kind": "panicked", "reason": "panicked: index out\nof bounds", "at_ms": 1_050_000, "in_progress": "PushJobs" });
     let link = |state: &str, reason: Value, attempts: Value, retry: Value| {
         json!({ "kind": "inotify", "endpoint": "var/fetchers", "state": state, "reason": reason,
                 "attempts": attempts, "retry_in_ms": retry })
@@ -38,7 +38,7 @@ fn snapshot() -> TreeSnapshot {
             "running",
             json!({
                 "incarnation": 3, "restarts": 2, "last_exit": exit, "stuck": true,
-                "in_hand": { "name": "commit group", "for_ms": 12_345 },
+                "in_progress": { "name": "commit group", "for_ms": 12_345 },
                 "mailboxes": [mailbox("requests", 1024, 7), mailbox("batches", 2, 0)],
             }),
         ),

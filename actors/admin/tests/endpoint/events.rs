@@ -19,7 +19,7 @@ async fn open(site: &Site, query: &str, headers: &str) -> EventReader<TcpStream>
 }
 
 fn readers(site: &Site) -> i64 {
-    site.figure("event_clients")
+    site.metric("event_clients")
 }
 
 /// Two events each.

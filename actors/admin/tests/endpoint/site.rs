@@ -5,8 +5,8 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 use orchestrator_admin::{About, AdminConfig, Binding, child_spec};
 use orchestrator_subsystem::wire::{ErrorBody, TreeSnapshot};
 use orchestrator_supervise::{
-    Answer, Child, ChildCx, ChildSpec, ConsoleError, ConsoleReply, ConsoleRequest, Factory, FigureKind,
-    Handle, LinkReporter, Mailbox, Message, Placement, Strategy, SupervisorSpec, Tree, mailbox,
+    Answer, Child, ChildCx, ChildSpec, ConsoleError, ConsoleReply, ConsoleRequest, Factory, Handle,
+    LinkReporter, Mailbox, Message, MetricKind, Placement, Strategy, SupervisorSpec, Tree, mailbox,
     testing::TestTree,
 };
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ use tokio::{
     net::{TcpStream, UnixStream},
 };
 
-/// Answers a console, has an edge and a figure, and can be made to block.
+/// Answers a console, has an edge and a metric, and can be made to block.
 pub(crate) struct Store;
 
 /// Makes the store block its arbiter.
@@ -125,8 +125,8 @@ pub(crate) fn config(directory: &TempDir) -> AdminConfig {
 pub(crate) fn subtree() -> (Mailbox<Store>, ChildSpec) {
     let (store, slot) = mailbox::<Store>(16);
     let worker = Factory::actor(slot, |cx| {
-        cx.vitals.register("hand_outs", "jobs", FigureKind::Counter, "").add(3);
-        cx.vitals.declare_timing("call_duration", ("method", "get")).record(Duration::from_millis(3));
+        cx.vitals.register("hand_outs", "jobs", MetricKind::Counter, "").add(3);
+        cx.vitals.register_timing("call_duration", ("method", "get")).record(Duration::from_millis(3));
         Ok(Store)
     });
     let source = Factory::task(|cx| async move {
@@ -148,10 +148,10 @@ pub(crate) fn tcp_address(tree: &Tree) -> SocketAddr {
 }
 
 impl Site {
-    /// A figure that the endpoint declares.
-    pub(crate) fn figure(&self, name: &str) -> i64 {
+    /// A metric that the endpoint declares.
+    pub(crate) fn metric(&self, name: &str) -> i64 {
         let node = self.tree.node("admin").unwrap();
-        node.figures.iter().find(|figure| figure.name == name).unwrap_or_else(|| panic!("no {name}")).value
+        node.metrics.iter().find(|metric| metric.name == name).unwrap_or_else(|| panic!("no {name}")).value
     }
 
     pub(crate) async fn get(&self, path: &str) -> Reply {

@@ -13,7 +13,7 @@ fn the_whole_tree_as_json() {
         assert_eq!(tree.root.path, "test");
         let store = tree.root.find("test/demo/store").unwrap();
         assert_eq!((store.state.as_str(), store.kind.as_str(), store.console), ("running", "actor", true));
-        assert_eq!(store.figures[0].name, "hand_outs");
+        assert_eq!(store.metrics[0].name, "hand_outs");
         let admin = tree.root.find("test/admin").unwrap();
         assert_eq!(admin.link.as_ref().unwrap().state, "up");
         assert_eq!(admin.arbiter.as_deref(), Some("test/admin"));

@@ -35,7 +35,7 @@ impl<S: Service + Clone + Unpin + Send + 'static> CatalogPoller<S> {
             if matches!(vitals.state(), State::Stopped | State::BackingOff) {
                 let reason = vitals.last_exit().map(|last| last.exit.to_string());
                 *status = RuleStatus { phase: vitals.state().name(), reason, ..std::mem::take(status) };
-                (status.in_hand, status.working) = (0, 0);
+                (status.in_progress, status.working) = (0, 0);
             }
         }
         statuses

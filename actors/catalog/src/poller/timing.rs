@@ -1,6 +1,6 @@
 //! The clock of a catalog: tells rules when to look.
 
-use orchestrator_supervise::{Figure, StartCx};
+use orchestrator_supervise::{Metric, StartCx};
 use tokio::time::{Instant, sleep_until};
 
 use crate::{
@@ -16,7 +16,7 @@ pub(super) struct Clock<S> {
     pub(super) notices: Notices,
     pub(super) rules: Rules<S>,
     pub(super) cx: StartCx,
-    pub(super) looked: Figure,
+    pub(super) looked: Metric,
 }
 
 impl<S: Service + Clone + Send + 'static> Clock<S> {

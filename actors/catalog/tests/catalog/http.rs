@@ -2,7 +2,7 @@
 
 mod answers;
 mod away;
-mod house;
+mod fixture;
 mod lanes;
 mod losing;
 mod requests;

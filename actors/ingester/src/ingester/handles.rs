@@ -82,16 +82,16 @@ impl Handles {
     }
 
     /// Events that were sent since the process started, over all mappings; and what is told of the streams beside the original's fields.
-    pub(super) fn figures(&self) -> (u64, Value) {
+    pub(super) fn metrics(&self) -> (u64, Value) {
         let nodes = self.tree.node(&self.scan_path).map(|node| node.children).unwrap_or_default();
         let work = nodes.iter().find(|node| node.id == "work");
-        let events = work.and_then(|node| node.figures.iter().find(|figure| figure.name == "events"));
-        let events = events.and_then(|figure| u64::try_from(figure.value).ok()).unwrap_or_default();
+        let events = work.and_then(|node| node.metrics.iter().find(|metric| metric.name == "events"));
+        let events = events.and_then(|metric| u64::try_from(metric.value).ok()).unwrap_or_default();
         let stream = |node: NodeSnapshot| {
             let name = node.label.filter(|_| node.id.starts_with("stream_"))?;
-            let figures = node.figures.into_iter().filter(|figure| figure.label.is_none());
-            let figures: Map<_, _> = figures.map(|figure| (figure.name, json!(figure.value))).collect();
-            Some((name, Value::from(figures)))
+            let metrics = node.metrics.into_iter().filter(|metric| metric.label.is_none());
+            let metrics: Map<_, _> = metrics.map(|metric| (metric.name, json!(metric.value))).collect();
+            Some((name, Value::from(metrics)))
         };
         let streams: Map<_, _> = nodes.into_iter().filter_map(stream).collect();
         (events, json!({ "streams": streams }))

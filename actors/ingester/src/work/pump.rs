@@ -166,14 +166,14 @@ impl Pump {
     /// Ends a wait, whose time is counted.
     pub(super) fn goes_on(&mut self) {
         let (condition, since) = self.waits;
-        let figure = match condition {
+        let metric = match condition {
             Waits::Turn => return self.sent = Sent::default(),
             Waits::Events => &self.counts.wait_assignment,
             Waits::Items(_) => &self.counts.wait_source,
             Waits::Room => &self.counts.wait_egress,
         };
         self.counts.held_up.set(0);
-        figure.add(u64::try_from(since.elapsed().as_micros()).unwrap_or(u64::MAX));
+        metric.add(u64::try_from(since.elapsed().as_micros()).unwrap_or(u64::MAX));
     }
 
     /// Sends events until something is missing.

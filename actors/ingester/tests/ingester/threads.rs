@@ -55,8 +55,8 @@ fn node(play: &Playground, child: &str) -> NodeSnapshot {
 }
 
 fn items(play: &Playground) -> i64 {
-    let figures = node(play, "scan/stream_0").figures;
-    figures.iter().find(|figure| figure.name == "items").map_or(0, |figure| figure.value)
+    let metrics = node(play, "scan/stream_0").metrics;
+    metrics.iter().find(|metric| metric.name == "items").map_or(0, |metric| metric.value)
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn a_read_that_hangs_is_shown_and_not_doubled() {
             |config: &mut orchestrator_ingester::IngesterConfig| config.stream = vec![replay(&pipe, None)];
         Playground::run(&[], vec![Script::Ends], change, async |play| {
             let readers = || threads().iter().filter(|name| *name == "source_0").count();
-            let hangs = || node(&play, "source_0").in_hand.is_some_and(|hand| hand.name == "open file");
+            let hangs = || node(&play, "source_0").in_progress.is_some_and(|hand| hand.name == "open file");
             for _ in 0..3 {
                 play.begin(&["golden"]).await;
                 eventually("it hangs", hangs).await;

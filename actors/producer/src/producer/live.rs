@@ -1,4 +1,4 @@
-//! Real time, the database's link, an operator's pause, and the figures.
+//! Real time, the database's link, an operator's pause, and the metrics.
 
 use std::{
     cell::{Cell, RefCell},

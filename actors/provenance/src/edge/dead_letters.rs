@@ -4,7 +4,7 @@
 use std::{path::Path, time::SystemTime};
 
 use orchestrator_edge::{DatabaseFiles, Reconnect};
-use orchestrator_supervise::{Factory, Fault, Figure, FigureKind, Inbox, InboxSlot, StartCx};
+use orchestrator_supervise::{Factory, Fault, Inbox, InboxSlot, Metric, MetricKind, StartCx};
 use rusqlite::Connection;
 use tokio::time::{Instant, timeout_at};
 
@@ -42,7 +42,7 @@ async fn run(cx: &StartCx, slot: &InboxSlot<DeadLetterRequest>, path: &Path) -> 
     let kept = cx.vitals.register(
         "kept",
         "rows",
-        FigureKind::Counter,
+        MetricKind::Counter,
         "Rows kept as dead letters where there is no broker, repeated ones included.",
     );
     let mut desk = Desk { cx, inbox: slot.open(), kept, waiting: None };
@@ -97,7 +97,7 @@ fn open(path: &Path) -> rusqlite::Result<Connection> {
 struct Desk<'a> {
     cx: &'a StartCx,
     inbox: Inbox<DeadLetterRequest>,
-    kept: Figure,
+    kept: Metric,
     /// Not carried out yet: the file was away.
     waiting: Option<DeadLetterRequest>,
 }

@@ -1,7 +1,7 @@
 //! The reader: answers questions beside the writer, through a store of its own.
 
 use orchestrator_edge::Reconnect;
-use orchestrator_supervise::{Fault, Figure, FigureKind, Inbox, InboxSlot, StartCx};
+use orchestrator_supervise::{Fault, Inbox, InboxSlot, Metric, MetricKind, StartCx};
 
 use tokio::time::{Instant, timeout_at};
 
@@ -24,7 +24,7 @@ pub(crate) async fn run<S: Ask>(
     tries: Reconnect,
     connect: impl AsyncFn() -> Result<S, StoreError>,
 ) -> Result<(), Fault> {
-    let answered = cx.vitals.register("answered", "questions", FigureKind::Counter, "Questions answered.");
+    let answered = cx.vitals.register("answered", "questions", MetricKind::Counter, "Questions answered.");
     let mut desk = Desk { cx, inbox: slot.open(), answered, unanswered: None };
     let mut tries = tries.patient(QUIET_TRIES);
     loop {
@@ -60,7 +60,7 @@ enum Served {
 struct Desk<'a> {
     cx: &'a StartCx,
     inbox: Inbox<ReadRequest>,
-    answered: Figure,
+    answered: Metric,
     /// A lost connection left it so.
     unanswered: Option<ReadRequest>,
 }

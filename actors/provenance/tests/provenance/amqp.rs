@@ -2,6 +2,6 @@
 
 mod calling;
 mod consuming;
+mod fixture;
 mod fuzzing;
-mod house;
 mod losing;

@@ -45,7 +45,7 @@ fn stores_every_row(name: &str, config: &ProvenanceConfig, flavor: Flavor, rows_
     TestTree::run(SupervisorSpec::new(Strategy::OneForOne).child(tree), async |tree| {
         if config.transport == Transport::Amqp {
             // The client says at once that a queue is missing, rather than to wait for a server.
-            eventually("all queues are consumed", || figure(&tree, "provenance/amqp", "consumed") == 160)
+            eventually("all queues are consumed", || metric(&tree, "provenance/amqp", "consumed") == 160)
                 .await;
         }
         let begun = Instant::now();
@@ -93,13 +93,13 @@ fn calm(tree: &Tree, flavor: Flavor) {
     for (name, counted) in
         [("unregistered", true), ("url_taken", flavor.urls_unique), ("origin_unknown", true)]
     {
-        assert_eq!(figure(tree, "provenance/writer", name) > 0, counted, "{name}");
+        assert_eq!(metric(tree, "provenance/writer", name) > 0, counted, "{name}");
     }
 }
 
-fn figure(tree: &Tree, path: &str, name: &str) -> i64 {
+fn metric(tree: &Tree, path: &str, name: &str) -> i64 {
     let node = tree.node(path).unwrap();
-    node.figures.iter().find(|figure| figure.name == name).map_or(0, |figure| figure.value)
+    node.metrics.iter().find(|metric| metric.name == name).map_or(0, |metric| metric.value)
 }
 
 /// Over a real broker into a real PostgreSQL.

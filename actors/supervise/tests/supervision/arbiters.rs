@@ -96,8 +96,8 @@ fn a_blocked_arbiter_is_shown_as_stuck_while_the_tree_answers() {
         eventually("it is seen", || tree.node("a").unwrap().stuck).await;
         let snapshot = tree.snapshot();
         let node = snapshot.root.find("test/a").unwrap();
-        let in_hand = node.in_hand.as_ref().unwrap();
-        assert!(in_hand.name == "Do" && in_hand.for_ms > 900, "{in_hand:?}");
+        let in_progress = node.in_progress.as_ref().unwrap();
+        assert!(in_progress.name == "Do" && in_progress.for_ms > 900, "{in_progress:?}");
         assert!(!snapshot.root.find("test/b").unwrap().stuck);
         drop(release);
         eventually("it recovers", || !tree.node("a").unwrap().stuck).await;

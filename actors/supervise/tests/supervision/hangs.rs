@@ -38,13 +38,13 @@ fn a_thread_that_hangs_is_stuck_and_never_doubled() {
     let (release, thread) = deaf_thread(running.clone());
     let child = ChildSpec::worker("a", thread).shutdown(deadline(10));
     TestTree::run(spec().child(child), async |tree| {
-        eventually("it works", || tree.node("a").unwrap().in_hand.is_some()).await;
+        eventually("it works", || tree.node("a").unwrap().in_progress.is_some()).await;
         let stopped = tree.command("a", Verb::Stop, &origin()).await.unwrap();
         assert_eq!(stopped, Outcome { before: State::Running, after: State::Stuck });
         let node = tree.node("a").unwrap();
-        assert!(node.stuck && node.in_hand.unwrap().name == "checkpoint", "it shows what it is stuck in");
+        assert!(node.stuck && node.in_progress.unwrap().name == "checkpoint", "it shows what it is stuck in");
         let exit = node.last_exit.unwrap();
-        assert_eq!((exit.kind.as_str(), exit.in_hand.as_deref()), ("killed", Some("checkpoint")));
+        assert_eq!((exit.kind.as_str(), exit.in_progress.as_deref()), ("killed", Some("checkpoint")));
         // The start waits for the end of the old thread.
         let release = async {
             assert_eq!(state(&tree, "a"), "stuck");
@@ -65,7 +65,7 @@ fn a_thread_that_hangs_does_not_hang_the_stop() {
         let child = ChildSpec::worker("b", thread).shutdown(deadline(10));
         let mut tested = TestTree::start(spec().child(noting("a", &journal).1).child(child)).await;
         let tree = tested.root().tree().clone();
-        eventually("it works", || tree.node("b").unwrap().in_hand.is_some()).await;
+        eventually("it works", || tree.node("b").unwrap().in_progress.is_some()).await;
         assert_eq!(tested.root().stop().await, Exit::Shutdown);
         assert_eq!((state(&tree, "b").as_str(), journal.count("a stopped")), ("stuck", 1));
         drop(release);
@@ -89,7 +89,7 @@ fn a_blocked_arbiter_does_not_hang_the_stop() {
         eventually("it blocks", || mailbox.depth() == 1).await;
         assert_eq!(tested.root().stop().await, Exit::Shutdown);
         assert_eq!((state(&tree, "b").as_str(), journal.count("a stopped")), ("stuck", 1));
-        let orphaned = EventKind::Orphaned { depth: 1, in_hand: Some("Do".to_owned()) };
+        let orphaned = EventKind::Orphaned { depth: 1, in_progress: Some("Do".to_owned()) };
         assert!(events(&tree, "test/b").contains(&orphaned));
         drop(release);
         until_state(&tree, "b", "stopped").await;

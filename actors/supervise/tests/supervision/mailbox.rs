@@ -1,4 +1,4 @@
-//! A mailbox outlives every incarnation, keeps its bound exactly, and loses only the message in hand.
+//! A mailbox outlives every incarnation, keeps its bound exactly, and loses only the message in progress.
 
 use std::{sync::atomic::Ordering::SeqCst, time::Duration};
 
@@ -22,7 +22,7 @@ fn gate(
     (open, Do(Box::new(move |_, cx| cx.atomically(opened, |_, _, cx| deed(cx)))))
 }
 
-/// Three pings wait behind a message in hand; `end` ends the incarnation; the next one answers all three.
+/// Three pings wait behind a message in progress; `end` ends the incarnation; the next one answers all three.
 fn survives(child: impl Fn(ChildSpec) -> SupervisorSpec, deed: Do, end: impl AsyncFn(&Tree)) {
     let journal = Journal::default();
     let (mailbox, spec) = noting("a", &journal);
@@ -30,16 +30,16 @@ fn survives(child: impl Fn(ChildSpec) -> SupervisorSpec, deed: Do, end: impl Asy
         let pings = async { tokio::join!(ping(&mailbox, 1), ping(&mailbox, 2), ping(&mailbox, 3)) };
         let ended = async {
             let path = node_path(&tree);
-            let in_hand = || tree.node(&path).unwrap().in_hand.is_some();
-            eventually("all wait behind it", || in_hand() && mailbox.depth() == 3).await;
+            let in_progress = || tree.node(&path).unwrap().in_progress.is_some();
+            eventually("all wait behind it", || in_progress() && mailbox.depth() == 3).await;
             end(&tree).await;
         };
         let (hand, (one, two, three), ()) = tokio::join!(mailbox.ask(deed, LONG), pings, ended);
-        assert_eq!(hand, Err(AskError::Lost), "the message in hand is lost, and its asker knows");
+        assert_eq!(hand, Err(AskError::Lost), "the message in progress is lost, and its asker knows");
         assert_eq!((one, two, three), (Ok(2), Ok(2), Ok(2)));
         assert_eq!(journal.lines().last().map(String::as_str), Some("a 3"), "in the order they came");
         let node = tree.node(&node_path(&tree)).unwrap();
-        assert_eq!(node.last_exit.unwrap().in_hand.as_deref(), Some("Do"));
+        assert_eq!(node.last_exit.unwrap().in_progress.as_deref(), Some("Do"));
     });
 }
 

@@ -1,4 +1,4 @@
-//! Wherever a child panics: it alone ends, the panic is its exit, the work in hand is named, and it runs again.
+//! Wherever a child panics: it alone ends, the panic is its exit, the work in progress is named, and it runs again.
 
 use std::{
     sync::{
@@ -18,8 +18,8 @@ fn tree(child: ChildSpec) -> SupervisorSpec {
     SupervisorSpec::new(Strategy::OneForOne).limits(lenient()).child(child)
 }
 
-/// Does `deed`, and expects one panic called `boom` with `in_hand`, and a fresh incarnation that answers.
-fn heals(deed: Do, in_hand: Option<&'static str>) {
+/// Does `deed`, and expects one panic called `boom` with `in_progress`, and a fresh incarnation that answers.
+fn heals(deed: Do, in_progress: Option<&'static str>) {
     let journal = Journal::default();
     let (mailbox, child) = noting("a", &journal);
     TestTree::run(tree(child), async |tree| {
@@ -27,7 +27,7 @@ fn heals(deed: Do, in_hand: Option<&'static str>) {
         until_incarnation(&tree, "test/a", 2).await;
         assert_eq!(ping(&mailbox, 1).await, Ok(2));
         let exit = tree.node("test/a").unwrap().last_exit.unwrap();
-        assert_eq!((exit.reason.as_str(), exit.in_hand.as_deref()), ("panicked: boom", in_hand));
+        assert_eq!((exit.reason.as_str(), exit.in_progress.as_deref()), ("panicked: boom", in_progress));
         // Also after a panic the old instance hears `stopped` and is dropped before the next one starts.
         let begin = ["a started", "a stopped", "a dropped", "a started", "a 1"];
         assert_eq!(journal.lines(), begin);
@@ -173,7 +173,7 @@ fn in_drop_of_a_child_and_of_its_future() {
     });
 }
 
-/// A task that panics with a name in hand, in its first incarnation.
+/// A task that panics with a name in progress, in its first incarnation.
 #[test]
 fn in_a_task() {
     let task = Factory::task(|cx: StartCx| async move {
@@ -187,7 +187,7 @@ fn in_a_task() {
     TestTree::run(tree(ChildSpec::worker("a", task)), async |tree| {
         until_incarnation(&tree, "a", 2).await;
         let exit = tree.node("a").unwrap().last_exit.unwrap();
-        assert_eq!((exit.reason.as_str(), exit.in_hand.as_deref()), ("panicked: boom", Some("batch")));
+        assert_eq!((exit.reason.as_str(), exit.in_progress.as_deref()), ("panicked: boom", Some("batch")));
     });
 }
 
@@ -204,7 +204,7 @@ fn in_a_thread() {
     TestTree::run(tree(ChildSpec::worker("a", thread)), async |tree| {
         until_incarnation(&tree, "a", 6).await;
         let exit = tree.node("a").unwrap().last_exit.unwrap();
-        assert_eq!((exit.reason.as_str(), exit.in_hand.as_deref()), ("panicked: boom", Some("commit")));
+        assert_eq!((exit.reason.as_str(), exit.in_progress.as_deref()), ("panicked: boom", Some("commit")));
     });
 }
 

@@ -20,7 +20,7 @@ use orchestrator_supervise::{
 };
 
 /// A random tree, and what the test needs to know of it.
-struct House {
+struct Fixture {
     random: fastrand::Rng,
     mailboxes: Vec<Mailbox<Probe>>,
     handled: Arc<AtomicU64>,
@@ -28,7 +28,7 @@ struct House {
     dynamic: Vec<Children>,
 }
 
-impl House {
+impl Fixture {
     fn new(seed: u64) -> Self {
         let random = fastrand::Rng::with_seed(seed);
         Self { random, mailboxes: Vec::new(), handled: Arc::default(), sent: 0, dynamic: Vec::new() }
@@ -152,7 +152,7 @@ fn thread() -> Factory {
 }
 
 /// Commands everything until it runs and all messages are handled; hung answers are cut short by a restart.
-async fn recover(tree: &Tree, house: &House) {
+async fn recover(tree: &Tree, fixture: &Fixture) {
     let paths = || tree.paths().into_iter().filter(|path| path != "test");
     let wrong = || {
         // A child that left meanwhile is none.
@@ -160,7 +160,8 @@ async fn recover(tree: &Tree, house: &House) {
         states.retain(|(state, _)| state != "running");
         states
     };
-    let stuck_in_hand = || paths().find(|path| tree.node(path).is_some_and(|node| node.in_hand.is_some()));
+    let stuck_in_hand =
+        || paths().find(|path| tree.node(path).is_some_and(|node| node.in_progress.is_some()));
     let begun = Instant::now();
     while begun.elapsed() < LONG {
         for path in paths() {
@@ -170,7 +171,7 @@ async fn recover(tree: &Tree, house: &House) {
         }
         if let Some(path) = stuck_in_hand() {
             let _ = tree.command(&path, Verb::Restart, &origin()).await;
-        } else if wrong().is_empty() && house.mailboxes.iter().all(|mailbox| mailbox.depth() == 0) {
+        } else if wrong().is_empty() && fixture.mailboxes.iter().all(|mailbox| mailbox.depth() == 0) {
             return;
         }
         tokio::task::yield_now().await;
@@ -180,32 +181,32 @@ async fn recover(tree: &Tree, house: &House) {
 }
 
 async fn live(seed: u64) {
-    let mut house = House::new(seed);
-    let spec = house.supervisor(0);
+    let mut fixture = Fixture::new(seed);
+    let spec = fixture.supervisor(0);
     let mut tested = TestTree::start(spec).await;
     let tree = tested.root().tree().clone();
     for _ in 0..40 {
         let paths = tree.paths();
-        let width = house.random.usize(1..6);
-        let deeds: Vec<_> = (0..width).map(|_| house.deed(&tree, &paths)).collect();
+        let width = fixture.random.usize(1..6);
+        let deeds: Vec<_> = (0..width).map(|_| fixture.deed(&tree, &paths)).collect();
         join_all(deeds).await;
     }
-    let (exited, house) = {
-        let recovery = recover(&tree, &house);
+    let (exited, fixture) = {
+        let recovery = recover(&tree, &fixture);
         tokio::select! {
             biased;
-            exit = tested.root().wait() => (Some(exit), &house),
-            () = recovery => (None, &house),
+            exit = tested.root().wait() => (Some(exit), &fixture),
+            () = recovery => (None, &fixture),
         }
     };
-    let waiting = || house.mailboxes.iter().map(|mailbox| mailbox.depth() as u64).sum::<u64>();
+    let waiting = || fixture.mailboxes.iter().map(|mailbox| mailbox.depth() as u64).sum::<u64>();
     match exited {
-        None => assert_eq!(house.handled.load(SeqCst), house.sent, "every message is handled once"),
+        None => assert_eq!(fixture.handled.load(SeqCst), fixture.sent, "every message is handled once"),
         Some(Exit::Failed(fault)) => {
             assert!(fault.to_string().contains("more than"), "{fault}");
             assert!(
-                house.handled.load(SeqCst) <= house.sent
-                    && house.sent <= house.handled.load(SeqCst) + waiting()
+                fixture.handled.load(SeqCst) <= fixture.sent
+                    && fixture.sent <= fixture.handled.load(SeqCst) + waiting()
             );
         }
         Some(exit) => panic!("the root ended without a reason: {exit}"),

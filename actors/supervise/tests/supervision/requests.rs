@@ -97,7 +97,7 @@ fn an_answer_that_comes_later_keeps_no_other_message_waiting() {
         let others = async {
             eventually("it is in hand", || kept.lock().unwrap().len() == 1).await;
             assert_eq!(ping(&mailbox, 1).await, Ok(1));
-            assert!(tree.node("a").unwrap().in_hand.is_none());
+            assert!(tree.node("a").unwrap().in_progress.is_none());
             kept.lock().unwrap().remove(0).send(()).unwrap();
         };
         assert_eq!(tokio::join!(mailbox.ask(answered_later(&kept), LONG), others).0, Ok(()));

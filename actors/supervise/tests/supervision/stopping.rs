@@ -47,10 +47,10 @@ fn what_is_left_at_the_deadline_is_dropped_and_reported() {
         (0..2).for_each(|n| mailbox.tell(Ping(n)).unwrap());
         eventually("one is in hand", || mailbox.depth() == 2).await;
         command(&tree, "a", Verb::Stop).await;
-        let orphaned = EventKind::Orphaned { depth: 2, in_hand: Some("Do".to_owned()) };
+        let orphaned = EventKind::Orphaned { depth: 2, in_progress: Some("Do".to_owned()) };
         assert!(events(&tree, "test/a").contains(&orphaned));
         let exit = tree.node("a").unwrap().last_exit.unwrap();
-        assert_eq!((exit.kind.as_str(), exit.in_hand.as_deref()), ("killed", Some("Do")));
+        assert_eq!((exit.kind.as_str(), exit.in_progress.as_deref()), ("killed", Some("Do")));
         assert_eq!(journal.lines(), ["a started", "a dropped"]);
     });
 }

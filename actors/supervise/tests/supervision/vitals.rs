@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::probe::*;
 use orchestrator_supervise::{
-    ChildSpec, Event, EventKind, EventLog, FigureKind, FigureSnapshot, LABELS_MAX, NodeSnapshot, OTHERS,
+    ChildSpec, Event, EventKind, EventLog, LABELS_MAX, MetricKind, MetricSnapshot, NodeSnapshot, OTHERS,
     Origin, Restart, Strategy, SupervisorSpec, TEXT_MAX, TreeSnapshot, Verb,
     testing::{TestTree, event_after, eventually},
 };
@@ -61,10 +61,10 @@ fn work_in_hand_is_shown_and_gone_when_done() {
             cx.atomically(work, |_, _, _| ())
         }));
         mailbox.tell(gate).unwrap();
-        let in_hand = || tree.node("a").unwrap().in_hand;
-        eventually("it is in hand", || in_hand().is_some_and(|work| work.name == "Do")).await;
+        let in_progress = || tree.node("a").unwrap().in_progress;
+        eventually("it is in hand", || in_progress().is_some_and(|work| work.name == "Do")).await;
         drop(open);
-        eventually("it is done", || in_hand().is_none()).await;
+        eventually("it is done", || in_progress().is_none()).await;
     });
 }
 
@@ -93,12 +93,12 @@ fn figures_survive_restarts() {
     TestTree::run(spec(child), async |tree| {
         for round in 1..4 {
             let count = act(|_, cx| {
-                cx.vitals().register("rows", "rows", FigureKind::Counter, "").add(5);
-                cx.vitals().register("open_files", "files", FigureKind::Gauge, "").set(2);
+                cx.vitals().register("rows", "rows", MetricKind::Counter, "").add(5);
+                cx.vitals().register("open_files", "files", MetricKind::Gauge, "").set(2);
             });
             mailbox.ask(count, LONG).await.unwrap();
-            let figures = tree.node("a").unwrap().figures;
-            let values: Vec<_> = figures.iter().map(|figure| (figure.name.as_str(), figure.value)).collect();
+            let metrics = tree.node("a").unwrap().metrics;
+            let values: Vec<_> = metrics.iter().map(|metric| (metric.name.as_str(), metric.value)).collect();
             assert_eq!(values, [("rows", 5 * round), ("open_files", 2)]);
             command(&tree, "a", Verb::Restart).await;
         }
@@ -128,8 +128,8 @@ fn timings_are_kept_apart_by_label_and_survive_restarts() {
     TestTree::run(spec(child), async |tree| {
         for round in 1..4 {
             let count = act(|_, cx| {
-                let get = cx.vitals().declare_timing("call_duration", ("method", "get"));
-                let add = cx.vitals().declare_timing("call_duration", ("method", "add"));
+                let get = cx.vitals().register_timing("call_duration", ("method", "get"));
+                let add = cx.vitals().register_timing("call_duration", ("method", "add"));
                 get.record(Duration::from_micros(900));
                 [1, 900].iter().for_each(|us| add.record(Duration::from_micros(*us)));
             });
@@ -152,7 +152,7 @@ fn figures_of_peers_are_kept_apart_up_to_a_bound() {
     TestTree::run(spec(child), async |tree| {
         let count = act(|_, cx| {
             let of = |peer: &str| {
-                cx.vitals().register_of("events", "events", FigureKind::Counter, "", ("worker", peer))
+                cx.vitals().register_of("events", "events", MetricKind::Counter, "", ("worker", peer))
             };
             (0..LABELS_MAX).for_each(|n| of(&format!("w{n}")).add(1));
             of("late").add(3);
@@ -162,12 +162,12 @@ fn figures_of_peers_are_kept_apart_up_to_a_bound() {
             of("later").add(5);
         });
         mailbox.ask(count, LONG).await.unwrap();
-        let figures = tree.node("a").unwrap().figures;
+        let metrics = tree.node("a").unwrap().metrics;
         let value = |peer: &str| {
-            let of = |one: &&FigureSnapshot| one.label.as_ref().is_some_and(|label| label.value == peer);
-            figures.iter().find(of).map(|one| one.value)
+            let of = |one: &&MetricSnapshot| one.label.as_ref().is_some_and(|label| label.value == peer);
+            metrics.iter().find(of).map(|one| one.value)
         };
-        assert_eq!(figures.len(), LABELS_MAX + 1);
+        assert_eq!(metrics.len(), LABELS_MAX + 1);
         assert_eq!([value("w7"), value("w8"), value("w9")], [Some(2), Some(1), None]);
         assert_eq!([value(OTHERS), value("late"), value("later")], [Some(7), None, Some(5)]);
     });

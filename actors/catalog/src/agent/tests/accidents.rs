@@ -41,7 +41,7 @@ fn a_completion_whose_answer_is_lost_is_not_taken_for_a_lost_claim() {
             world.table.accident(Accident::Lost);
         }
         world.complete(20, secs(20)).await;
-        world.until(secs(20), "settled", |world| world.status("agent").in_hand == 0).await;
+        world.until(secs(20), "settled", |world| world.status("agent").in_progress == 0).await;
         let status = world.status("agent");
         assert_eq!((status.done, status.lost), (20, 0));
         assert_eq!(hands.begun.borrow().len(), 20);

@@ -161,7 +161,7 @@ fn a_claim_that_somebody_took_over_is_neither_completed_nor_renewed() {
         world.until(secs(5), "at work", |world| world.status("slow").working == 1).await;
         world.table.set(2, "claimed_by", json!("other/2"));
         world.until(secs(60), "lost", |world| world.status("slow").lost == 1).await;
-        assert_eq!(world.status("slow").in_hand, 0);
+        assert_eq!(world.status("slow").in_progress, 0);
     });
 }
 

@@ -3,7 +3,7 @@
 use std::{cell::Cell, time::Duration};
 
 use hyper::StatusCode;
-use orchestrator_supervise::{Figure, FigureKind, Timing, Vitals, metrics};
+use orchestrator_supervise::{Metric, MetricKind, Timing, Vitals, metrics};
 
 /// Classes of status codes, by their first digit.
 const CLASSES: [&str; 6] = ["1xx", "2xx", "3xx", "4xx", "5xx", "none"];
@@ -23,7 +23,7 @@ metrics! {
 }
 
 pub(super) struct Figures {
-    requests: [Figure; CLASSES.len()],
+    requests: [Metric; CLASSES.len()],
     metrics: RequestMetrics,
     under_way: Cell<u64>,
     reading: Timing,
@@ -35,11 +35,11 @@ pub(super) struct UnderWay<'a>(&'a Figures);
 
 impl Figures {
     pub(super) fn declare(vitals: &Vitals) -> Self {
-        let timing = |method| vitals.declare_timing("request_duration", ("method", method));
+        let timing = |method| vitals.register_timing("request_duration", ("method", method));
         Self {
             requests: CLASSES.map(|class| {
                 let help = "Requests by the class of the answer's status; `none`: no answer.";
-                vitals.register_of("requests", "requests", FigureKind::Counter, help, ("status", class))
+                vitals.register_of("requests", "requests", MetricKind::Counter, help, ("status", class))
             }),
             metrics: RequestMetrics::register(vitals),
             under_way: Cell::default(),

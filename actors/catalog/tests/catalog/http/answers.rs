@@ -12,7 +12,7 @@ use orchestrator_catalog::{
 use orchestrator_harness::Ermrest;
 use serde_json::json;
 
-use super::house::*;
+use super::fixture::*;
 
 const FOO: &str = "/entity/Foo/state=new";
 const WRITE: &str = "/attributegroup/Foo/id;state";
@@ -56,7 +56,7 @@ fn an_aborted_transaction_is_tried_again_at_once() {
         assert!(begun.elapsed() >= Duration::from_millis(60), "three pauses of 20 ms at least");
         abort("GET", 1);
         assert!(rows(get(&catalog, FOO).await).1.is_empty());
-        assert_eq!(figure(&tree, "aborted", None), 4);
+        assert_eq!(metric(&tree, "aborted", None), 4);
     });
 }
 

@@ -9,7 +9,7 @@ use orchestrator_catalog::{
 use orchestrator_harness::Ermrest;
 use serde_json::json;
 
-use super::house::*;
+use super::fixture::*;
 
 const FOO: &str = "/entity/Foo";
 

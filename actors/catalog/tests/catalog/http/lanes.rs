@@ -7,7 +7,7 @@ use orchestrator_harness::Ermrest;
 use orchestrator_supervise::{Origin, Verb};
 use serde_json::{Value, json};
 
-use super::house::*;
+use super::fixture::*;
 
 const WRITE: &str = "/attributegroup/Foo/id;state";
 
@@ -25,8 +25,8 @@ fn writes_go_one_by_one_in_the_order_of_their_calls_whoever_asks() {
         let wanted: Vec<Vec<Value>> =
             (1..=20).map(|id| vec![json!({"id": id, "state": id.to_string()})]).collect();
         assert_eq!(written, wanted);
-        assert_eq!(figure(&tree, "aborted", None), 0, "none met another one");
-        assert_eq!(figure(&tree, "in_flight", None), 0);
+        assert_eq!(metric(&tree, "aborted", None), 0, "none met another one");
+        assert_eq!(metric(&tree, "in_flight", None), 0);
     });
     assert_eq!(server.log()["writers"], json!(1));
     let in_order = server.rows("Foo");
@@ -74,7 +74,7 @@ fn four_questions_are_asked_at_once_and_over_connections_that_are_kept() {
         let asked = join_all((0..12).map(|_| get(&catalog, "/entity/Foo")));
         let watched = async {
             loop {
-                most.set(most.get().max(figure(&tree, "in_flight", None)));
+                most.set(most.get().max(metric(&tree, "in_flight", None)));
                 tokio::task::yield_now().await;
             }
         };
@@ -98,7 +98,7 @@ fn a_question_does_not_wait_for_a_write() {
         tokio::select! {
             written = write => panic!("{written:?}"),
             answer = async {
-                eventually("the write is under way", || figure(&tree, "in_flight", None) == 1).await;
+                eventually("the write is under way", || metric(&tree, "in_flight", None) == 1).await;
                 get(&catalog, "/entity/Foo").await
             } => assert!(answer.is_ok()),
         }
@@ -116,7 +116,7 @@ fn a_stop_lets_what_is_under_way_end() {
         let write = catalog.put(Put { path: WRITE.to_owned(), if_match: None, body }, TURN);
         let stop = async {
             let tree = tested.root().tree().clone();
-            eventually("the write is under way", || figure(&tree, "in_flight", None) == 1).await;
+            eventually("the write is under way", || metric(&tree, "in_flight", None) == 1).await;
             tested.stop().await;
         };
         let (written, ()) = tokio::join!(write, stop);

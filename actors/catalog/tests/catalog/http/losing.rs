@@ -5,7 +5,7 @@ use orchestrator_harness::Ermrest;
 use serde_json::json;
 
 use super::{
-    house::*,
+    fixture::*,
     scripted::{Scripted, reply},
 };
 
@@ -28,7 +28,7 @@ fn a_write_without_an_answer_is_unsettled_whatever_the_server_did() {
             };
             assert!(text.starts_with("whether PUT /attributegroup/Foo/id;state was carried out"), "{text}");
             assert!(get(&catalog, FOO).await.is_ok());
-            assert_eq!(figure(&tree, "requests", Some("none")), 1);
+            assert_eq!(metric(&tree, "requests", Some("none")), 1);
         });
         assert_eq!(server.rows("Foo")[0]["state"], json!(state));
         let writes = server.requests().iter().filter(|request| request["method"] == "PUT").count();

@@ -5,7 +5,7 @@ use orchestrator_harness::Ermrest;
 use serde_json::json;
 
 use super::{
-    house::*,
+    fixture::*,
     scripted::{Scripted, reply},
 };
 
@@ -110,9 +110,9 @@ fn an_etag_guards_what_rests_on_it_and_spares_what_is_known() {
         assert_ne!(newer, etag);
         assert_eq!(put_if(&catalog, write, &update, etag.clone()).await, Err(Trouble::Concurrent));
         assert_eq!(rows(catalog.get(known()).await).1.len(), 2);
-        assert_eq!((figure(&tree, "not_modified", None), figure(&tree, "precondition_failed", None)), (1, 1));
-        assert_eq!(figure(&tree, "requests", Some("2xx")), 3);
-        assert_eq!((figure(&tree, "requests", Some("3xx")), figure(&tree, "requests", Some("4xx"))), (1, 1));
+        assert_eq!((metric(&tree, "not_modified", None), metric(&tree, "precondition_failed", None)), (1, 1));
+        assert_eq!(metric(&tree, "requests", Some("2xx")), 3);
+        assert_eq!((metric(&tree, "requests", Some("3xx")), metric(&tree, "requests", Some("4xx"))), (1, 1));
         let timings = node(&tree).timings;
         let counts: Vec<(&str, u64)> =
             timings.iter().map(|timing| (timing.value.as_str(), timing.count)).collect();

@@ -8,7 +8,7 @@ use orchestrator_catalog::{
 };
 use orchestrator_harness::{Ermrest, Faktory};
 
-use super::house::*;
+use super::fixture::*;
 
 const FOO: &str = "/entity/Foo";
 

@@ -6,7 +6,7 @@ use orchestrator_edge::amqp::Broker;
 use orchestrator_harness::{Ermrest, Faktory};
 use serde_json::json;
 
-use super::house::*;
+use super::fixture::*;
 
 #[test]
 fn exchange_queue_and_consumer_are_those_of_the_contract() {
@@ -57,7 +57,7 @@ fn every_notice_counts_and_each_listener_hears_all() {
             teller.tell().await;
         }
         tokio::join!(reaches(&mut notices, 101), reaches(&mut other, 101));
-        assert_eq!((figure(&tree, "notices"), figure(&tree, "bindings")), (100, 1));
+        assert_eq!((metric(&tree, "notices"), metric(&tree, "bindings")), (100, 1));
         let shown = link(&tree);
         assert_eq!((&*shown.kind, &*shown.state), ("rabbitmq", "up"));
         assert!(!format!("{:?}", tree.snapshot()).contains("guest:guest"));

@@ -6,7 +6,7 @@ use orchestrator_edge::amqp::Broker;
 use orchestrator_harness::Rabbit;
 use orchestrator_supervise::Backoff;
 
-use super::house::*;
+use super::fixture::*;
 
 #[test]
 fn a_queue_that_is_deleted_is_declared_anew() {
@@ -20,7 +20,7 @@ fn a_queue_that_is_deleted_is_declared_anew() {
             let delete = "[rabbit_amqqueue:delete(Q, false, false, <<\"test\">>) || Q <- rabbit_amqqueue:list(<<\"deleting\">>)].";
             rabbit().ctl(&["eval", delete]);
             reaches(&mut notices, before + 1).await;
-            assert_eq!(figure(&tree, "bindings"), round + 1);
+            assert_eq!(metric(&tree, "bindings"), round + 1);
             teller.tell().await;
             reaches(&mut notices, before + 2).await;
         }
@@ -35,7 +35,7 @@ fn a_connection_that_is_closed_is_made_anew() {
         let before = bound(&mut notices).await;
         rabbit().ctl(&["close_all_connections", "--vhost", "closing", "test"]);
         reaches(&mut notices, before + 1).await;
-        assert_eq!(figure(&tree, "bindings"), 2);
+        assert_eq!(metric(&tree, "bindings"), 2);
     });
 }
 

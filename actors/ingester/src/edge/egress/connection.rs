@@ -8,7 +8,7 @@ use std::{
 
 use bytes::Bytes;
 use orchestrator_edge::Slot;
-use orchestrator_supervise::{Figure, Recipient};
+use orchestrator_supervise::{Metric, Recipient};
 use tokio::{net::TcpStream, sync::Notify, task::yield_now};
 
 use super::{
@@ -68,7 +68,7 @@ impl From<ZmtpError> for End {
 pub(super) struct Shared {
     pub(super) egress: Egress,
     pub(super) pings: Recipient<WorkerPinged>,
-    pub(super) bad_pings: Figure,
+    pub(super) bad_pings: Metric,
 }
 
 /// Serves one connection to its end.

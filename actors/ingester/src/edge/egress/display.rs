@@ -1,4 +1,4 @@
-//! What the tree and the metrics show of the workers: sums, and figures of each.
+//! What the tree and the metrics show of the workers: sums, and metrics of each.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -6,7 +6,7 @@ use orchestrator_supervise::{Vitals, metrics, sanitize};
 
 use super::{Egress, peer_state::PeerState};
 
-/// The label of a worker's figures.
+/// The label of a worker's metrics.
 const LABEL: &str = "worker";
 
 metrics! {

@@ -1,6 +1,6 @@
 //! Whether the kernel still has bytes of a connection to send.
 //!
-//! `SIOCOUTQ` would tell, but no safe wrapper has it. The kernel's table of TCP sockets has the same figure. It is read once for all
+//! `SIOCOUTQ` would tell, but no safe wrapper has it. The kernel's table of TCP sockets has the same metric. It is read once for all
 //! connections, at a change of mappings only.
 
 use std::{collections::HashSet, fmt::Write, fs, net::SocketAddr};

@@ -5,7 +5,7 @@ use std::{io, net::SocketAddr, time::Duration};
 use rustix::net::sockopt;
 use tokio::net::{TcpListener, TcpSocket};
 
-/// When a silent connection is probed, and how often then: the original's figures (CONTRACT IP06).
+/// When a silent connection is probed, and how often then: the original's metrics (CONTRACT IP06).
 ///
 /// There is no `TCP_USER_TIMEOUT`: it would also end the connection of a worker that lives and only reads nothing for long, and with it
 /// lose what the kernel has for it. A worker whose machine is gone costs a seat and its own queue until then, and when it comes back

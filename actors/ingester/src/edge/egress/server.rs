@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use orchestrator_edge::{ConnectionSlots, SlotEvent};
-use orchestrator_supervise::{Factory, Fault, Figure, Recipient, StartCx, Vitals, metrics};
+use orchestrator_supervise::{Factory, Fault, Metric, Recipient, StartCx, Vitals, metrics};
 use tokio::{
     net::TcpListener,
     task::yield_now,
@@ -62,7 +62,7 @@ struct WorkerServer {
     listener: TcpListener,
     slots: ConnectionSlots<SocketAddr, End>,
     shared: Arc<Shared>,
-    refused: Figure,
+    refused: Metric,
     vitals: Arc<Vitals>,
 }
 

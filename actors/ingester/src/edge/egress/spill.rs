@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use orchestrator_supervise::{Factory, Fault, Figure, FigureKind, StartCx, block_on};
+use orchestrator_supervise::{Factory, Fault, Metric, MetricKind, StartCx, block_on};
 
 use super::{
     Egress,
@@ -22,7 +22,7 @@ pub fn spill_factory(egress: Egress) -> Factory {
         let failures = cx.vitals.register(
             "spill_failures",
             "failures",
-            FigureKind::Counter,
+            MetricKind::Counter,
             "Times that the disk took nothing of what waits for a worker.",
         );
         let news = egress.lock().retry_disk(true);
@@ -36,7 +36,7 @@ pub fn spill_factory(egress: Egress) -> Factory {
 struct Shift<'a> {
     egress: &'a Egress,
     cx: &'a StartCx,
-    failures: Figure,
+    failures: Metric,
 }
 
 impl Shift<'_> {

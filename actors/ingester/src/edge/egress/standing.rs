@@ -75,15 +75,15 @@ impl<'a> Kind<'a> {
 #[cfg(test)]
 mod tests {
     use orchestrator_edge::ConnectionSlots;
-    use orchestrator_supervise::{FigureKind, testing};
+    use orchestrator_supervise::{MetricKind, testing};
 
     use super::*;
 
     #[test]
     fn strangers_go_first_and_the_oldest_of_them_but_newcomers_have_a_moment() {
         let vitals = testing::vitals("test/egress");
-        let figure = |name| vitals.register(name, "", FigureKind::Counter, "");
-        let mut slots = ConnectionSlots::<(), ()>::new(24, least, figure("connected"), figure("sent_away"));
+        let metric = |name| vitals.register(name, "", MetricKind::Counter, "");
+        let mut slots = ConnectionSlots::<(), ()>::new(24, least, metric("connected"), metric("sent_away"));
         let mut all = Vec::new();
         for _ in 0..24 {
             slots.serve((), |_, slot| {

@@ -3,7 +3,7 @@
 use std::{collections::VecDeque, convert::Infallible, sync::Arc, time::Duration};
 
 use orchestrator_edge::Reconnect;
-use orchestrator_supervise::{Figure, LinkReporter, Recipient, Vitals};
+use orchestrator_supervise::{LinkReporter, Metric, Recipient, Vitals};
 use uuid::Uuid;
 
 use super::{
@@ -31,7 +31,7 @@ pub(crate) async fn follow(
     place: &Place,
     mapping: Uuid,
     link: LinkReporter,
-    (vitals, skipped): (Arc<Vitals>, Figure),
+    (vitals, skipped): (Arc<Vitals>, Metric),
     assign: &Recipient<EntriesRead>,
 ) {
     let mut reconnect = Reconnect::new(link, BACKOFF);

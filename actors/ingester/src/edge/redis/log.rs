@@ -3,7 +3,7 @@
 
 use std::{collections::VecDeque, time::Duration};
 
-use orchestrator_supervise::{ChildSpec, Durable, Factory, Fault, FigureKind, StartCx};
+use orchestrator_supervise::{ChildSpec, Durable, Factory, Fault, MetricKind, StartCx};
 use redis::pipe;
 use tokio::time::{MissedTickBehavior, interval};
 
@@ -49,7 +49,7 @@ async fn tell(place: &Place, lines: &Durable<Lines>, cx: &StartCx) {
     let lost = cx.vitals.register(
         "lost_log_lines",
         "lines",
-        FigureKind::Counter,
+        MetricKind::Counter,
         "Lines about trouble that Redis did not take in time.",
     );
     let mut connection = None;

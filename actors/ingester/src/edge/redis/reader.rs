@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use orchestrator_supervise::{Figure, Vitals, sanitize};
+use orchestrator_supervise::{Metric, Vitals, sanitize};
 use redis::{Script, Value, cmd};
 use tokio::time::{Instant, sleep};
 
@@ -34,7 +34,7 @@ pub(super) struct StreamReader {
     /// The last request was changed to ask for less.
     asks_less: bool,
     vitals: Arc<Vitals>,
-    skipped: Figure,
+    skipped: Metric,
 }
 
 impl StreamReader {
@@ -44,7 +44,7 @@ impl StreamReader {
         count: usize,
         block: Duration,
         vitals: &Arc<Vitals>,
-        skipped: Figure,
+        skipped: Metric,
     ) -> Self {
         let (key, vitals) = (key.into(), vitals.clone());
         Self { key, block, count_max: count, count, long_top: false, asks_less: false, vitals, skipped }

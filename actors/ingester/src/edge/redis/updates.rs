@@ -3,7 +3,7 @@
 use std::{convert::Infallible, time::Duration};
 
 use orchestrator_edge::Reconnect;
-use orchestrator_supervise::{ChildSpec, Durable, FigureKind, Recipient, StartCx};
+use orchestrator_supervise::{ChildSpec, Durable, MetricKind, Recipient, StartCx};
 
 use super::{
     connection::{Connection, RequestError, shortened},
@@ -53,7 +53,7 @@ pub(super) async fn follow(
     let skipped = cx.vitals.register(
         "invalid_updates",
         "",
-        FigureKind::Counter,
+        MetricKind::Counter,
         "Entries of the controller's updates that could not be read, skipped.",
     );
     let mut reader = StreamReader::new(KEY, COUNT, BLOCK, &cx.vitals, skipped);

@@ -2,24 +2,24 @@
 
 use std::sync::Arc;
 
-use super::peer::{House, PATIENCE, Worker, limits, message, parts};
+use super::peer::{Fixture, PATIENCE, Worker, limits, message, parts};
 use futures_util::future::join_all;
 use orchestrator_ingester::edge::egress::{EgressLimits, Message};
 use orchestrator_supervise::{Origin, Verb, testing::eventually};
 use tokio::{io::AsyncReadExt, time::timeout};
 use zeromq::{DealerSocket, Socket, SocketOptions, SocketRecv, SocketSend};
 
-async fn dealer(house: &House, name: &str) -> DealerSocket {
+async fn dealer(fixture: &Fixture, name: &str) -> DealerSocket {
     let mut options = SocketOptions::default();
     options.peer_identity(name.parse().expect("an identity"));
     let mut socket = DealerSocket::with_options(options);
-    socket.connect(&format!("tcp://{}", house.port)).await.expect("a listener");
+    socket.connect(&format!("tcp://{}", fixture.port)).await.expect("a listener");
     socket
 }
 
 #[test]
 fn ten_thousand_messages_of_mixed_sizes_reach_their_dealers_in_order() {
-    House::run(EgressLimits::default(), |house| async move {
+    Fixture::run(EgressLimits::default(), |fixture| async move {
         let names = ["w0", "w1", "w2", "w3"];
         let mut expected: [Vec<Arc<Message>>; 4] = Default::default();
         let mut dice = fastrand::Rng::with_seed(7);
@@ -43,9 +43,9 @@ fn ten_thousand_messages_of_mixed_sizes_reach_their_dealers_in_order() {
             }
         }
         let receivers = names.iter().zip(&expected).map(|(name, expected)| {
-            let house = &house;
+            let fixture = &fixture;
             async move {
-                let mut dealer = dealer(house, name).await;
+                let mut dealer = dealer(fixture, name).await;
                 dealer.send(vec![7_u8; 16].into()).await.expect("a ping goes out");
                 for (at, expected) in expected.iter().enumerate() {
                     let received =
@@ -59,22 +59,24 @@ fn ten_thousand_messages_of_mixed_sizes_reach_their_dealers_in_order() {
             for at in 0..longest {
                 for (name, queue) in names.iter().zip(&expected) {
                     if let Some(message) = queue.get(at) {
-                        house.send(name, message).await;
+                        fixture.send(name, message).await;
                     }
                 }
             }
         };
         tokio::join!(sender, join_all(receivers));
-        let mut pings = house.pings.open();
+        let mut pings = fixture.pings.open();
         for _ in names {
             let ping = timeout(PATIENCE, pings.recv()).await.expect("in time").expect("a ping");
             assert_eq!(ping.service_uuid, [7; 16]);
             assert!(names.contains(&&*ping.worker), "{}", ping.worker);
         }
-        eventually("all queues are empty", || house.egress.peers().iter().all(|peer| peer.queued_bytes == 0))
-            .await;
+        eventually("all queues are empty", || {
+            fixture.egress.peers().iter().all(|peer| peer.queued_bytes == 0)
+        })
+        .await;
         for (name, expected) in names.iter().zip(&expected) {
-            let state = house.peer(name).expect("known");
+            let state = fixture.peer(name).expect("known");
             assert_eq!(state.events_out, expected.len() as u64);
             assert_eq!(
                 state.bytes_out,
@@ -86,15 +88,15 @@ fn ten_thousand_messages_of_mixed_sizes_reach_their_dealers_in_order() {
 
 #[test]
 fn a_worker_that_connects_late_gets_all_and_a_restart_of_the_child_loses_nothing() {
-    House::run(EgressLimits::default(), |house| async move {
+    Fixture::run(EgressLimits::default(), |fixture| async move {
         for number in 0..100 {
-            house.send("late", &message(number, 1_000)).await;
+            fixture.send("late", &message(number, 1_000)).await;
         }
-        let state = house.peer("late").expect("known");
+        let state = fixture.peer("late").expect("known");
         assert_eq!((state.connected, state.queued_messages, state.events_out), (false, 100, 0));
         let origin = Origin { by: "the test".to_owned(), reason: "a restart".to_owned() };
-        house.tree.command("egress", Verb::Restart, &origin).await.expect("restarted");
-        let port = house.egress.listening_at().expect("a port");
+        fixture.tree.command("egress", Verb::Restart, &origin).await.expect("restarted");
+        let port = fixture.egress.listening_at().expect("a port");
         let mut worker = Worker::dial(port, "late").await;
         for number in 0..100 {
             assert_eq!(worker.next().await, Some(parts(&message(number, 1_000))));
@@ -104,44 +106,44 @@ fn a_worker_that_connects_late_gets_all_and_a_restart_of_the_child_loses_nothing
 
 #[test]
 fn a_new_connection_takes_over_in_the_middle_of_a_message() {
-    House::run(EgressLimits::default(), |house| async move {
+    Fixture::run(EgressLimits::default(), |fixture| async move {
         let big = message(1, 32 << 20);
-        let mut old = Worker::dial_with(house.port, "w", Some(16 << 10)).await;
-        house.connected("w").await;
-        house.send("w", &message(0, 10)).await;
-        house.send("w", &big).await;
-        house.send("w", &message(2, 10)).await;
+        let mut old = Worker::dial_with(fixture.port, "w", Some(16 << 10)).await;
+        fixture.connected("w").await;
+        fixture.send("w", &message(0, 10)).await;
+        fixture.send("w", &big).await;
+        fixture.send("w", &message(2, 10)).await;
         assert_eq!(old.next().await, Some(parts(&message(0, 10))));
         let mut some = vec![0; 1 << 20];
         old.stream.read_exact(&mut some).await.expect("the message's beginning");
 
-        let mut new = Worker::dial(house.port, "w").await;
+        let mut new = Worker::dial(fixture.port, "w").await;
         assert!(new.next().await == Some(parts(&big)), "the whole message");
         assert_eq!(new.next().await, Some(parts(&message(2, 10))));
         // The old connection ends, and that does not touch the new one.
         let mut rest = Vec::new();
         let _ = timeout(PATIENCE, old.stream.read_to_end(&mut rest)).await.expect("it ends");
         assert!(rest.len() < 32 << 20);
-        house.send("w", &message(3, 10)).await;
+        fixture.send("w", &message(3, 10)).await;
         assert_eq!(new.next().await, Some(parts(&message(3, 10))));
-        assert!(house.peer("w").expect("known").connected);
+        assert!(fixture.peer("w").expect("known").connected);
     });
 }
 
 #[test]
 fn four_mebibyte_frames_stay_within_the_budget() {
-    House::run(limits(32 << 20, 0), |house| async move {
+    Fixture::run(limits(32 << 20, 0), |fixture| async move {
         let frame = message(0, 4 << 20);
         let mut taken = 0;
-        while house.egress.try_send("w", &frame).is_ok() {
+        while fixture.egress.try_send("w", &frame).is_ok() {
             taken += 1;
-            assert!(house.peer("w").expect("known").queued_bytes <= 32 << 20);
+            assert!(fixture.peer("w").expect("known").queued_bytes <= 32 << 20);
         }
         assert_eq!(taken, 7);
-        let mut worker = Worker::dial(house.port, "w").await;
+        let mut worker = Worker::dial(fixture.port, "w").await;
         for _ in 0..taken {
             assert!(worker.next().await == Some(parts(&frame)), "a whole frame");
         }
-        timeout(PATIENCE, house.egress.room("w")).await.expect("room");
+        timeout(PATIENCE, fixture.egress.room("w")).await.expect("room");
     });
 }

@@ -110,15 +110,15 @@ impl Handle<WorkerPinged> for Collector {
 }
 
 /// An egress in a tree of its own; its children run on another thread than the test.
-pub(crate) struct House {
+pub(crate) struct Fixture {
     pub(crate) egress: Egress,
     pub(crate) tree: Tree,
     pub(crate) pings: InboxSlot<WorkerPinged>,
     pub(crate) port: SocketAddr,
 }
 
-impl House {
-    pub(crate) fn run<Fut: Future<Output = ()>>(limits: EgressLimits, test: impl FnOnce(House) -> Fut) {
+impl Fixture {
+    pub(crate) fn run<Fut: Future<Output = ()>>(limits: EgressLimits, test: impl FnOnce(Fixture) -> Fut) {
         let egress = Egress::new(limits);
         let (outbox, pings) = inbox::<WorkerPinged>(1024);
         let (mailbox, slot) = mailbox::<Collector>(1024);
@@ -134,7 +134,7 @@ impl House {
         TestTree::run(spec, |tree| async move {
             eventually("it listens", || egress.listening_at().is_some()).await;
             let port = egress.listening_at().expect("a port");
-            test(House { egress, tree, pings, port }).await;
+            test(Fixture { egress, tree, pings, port }).await;
         });
     }
 
@@ -157,9 +157,9 @@ impl House {
         eventually("the worker is connected", || self.peer(worker).is_some_and(|peer| peer.connected)).await;
     }
 
-    pub(crate) fn figure(&self, child: &str, name: &str) -> i64 {
+    pub(crate) fn metric(&self, child: &str, name: &str) -> i64 {
         let node = self.tree.node(child).expect("a child");
-        node.figures.iter().find(|figure| figure.name == name).map_or(-1, |figure| figure.value)
+        node.metrics.iter().find(|metric| metric.name == name).map_or(-1, |metric| metric.value)
     }
 }
 

@@ -1,6 +1,6 @@
 //! What workers send: pings, and what are none. Whoever attacks the port is in `tests/hostile`.
 
-use super::peer::{House, PATIENCE, Worker, message, parts};
+use super::peer::{Fixture, PATIENCE, Worker, message, parts};
 use orchestrator_ingester::edge::egress::EgressLimits;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -9,9 +9,9 @@ use tokio::{
 
 #[test]
 fn bad_pings_are_counted_and_change_nothing() {
-    House::run(EgressLimits::default(), |house| async move {
-        let mut worker = Worker::dial(house.port, "w").await;
-        let mut pings = house.pings.open();
+    Fixture::run(EgressLimits::default(), |fixture| async move {
+        let mut worker = Worker::dial(fixture.port, "w").await;
+        let mut pings = fixture.pings.open();
         worker.stream.write_all(b"\0\x05short\x01\x10aaaaaaaaaaaaaaaa\0\x01b").await.expect("room");
         worker
             .stream
@@ -23,11 +23,11 @@ fn bad_pings_are_counted_and_change_nothing() {
         worker.ping([9; 16]).await;
         let ping = timeout(PATIENCE, pings.recv()).await.expect("in time").expect("a ping");
         assert_eq!((&*ping.worker, ping.service_uuid), ("w", [9; 16]));
-        assert_eq!(house.figure("egress", "bad_pings"), 3);
+        assert_eq!(fixture.metric("egress", "bad_pings"), 3);
         let mut answer = vec![0; 30 + 9];
         worker.stream.read_exact(&mut answer).await.expect("READY and PONG");
         assert!(answer.ends_with(b"\x04\x07\x04PONGhi"), "{}", answer.escape_ascii());
-        house.send("w", &message(1, 100)).await;
+        fixture.send("w", &message(1, 100)).await;
         assert_eq!(worker.next().await, Some(parts(&message(1, 100))));
     });
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::peer::{House, Worker, limits, message, parts};
+use super::peer::{Fixture, Worker, limits, message, parts};
 use orchestrator_harness::SmallDisk;
 use orchestrator_ingester::edge::egress::EgressLimits;
 use orchestrator_supervise::{Origin, Verb, testing::eventually};
@@ -13,24 +13,24 @@ fn a_disk_that_fails_counts_as_full_until_it_works_again() {
     let directory = tempfile::tempdir().expect("a directory");
     let spill_dir = directory.path().join("gone");
     let limits = EgressLimits { spill_dir: spill_dir.clone(), ..limits(64 << 10, 1 << 30) };
-    House::run(limits, |house| async move {
+    Fixture::run(limits, |fixture| async move {
         let mut taken = 0;
-        while timeout(Duration::from_millis(100), house.send("w", &message(taken, 1_000))).await.is_ok() {
+        while timeout(Duration::from_millis(100), fixture.send("w", &message(taken, 1_000))).await.is_ok() {
             taken += 1;
         }
         assert!(taken < 70, "{taken} messages of 1 kB into 64 KiB of memory");
-        assert!(house.figure("spill", "spill_failures") > 0);
-        let note = house.tree.node("spill").and_then(|node| node.note.clone());
+        assert!(fixture.metric("spill", "spill_failures") > 0);
+        let note = fixture.tree.node("spill").and_then(|node| node.note.clone());
         let note = note.expect("a note").text;
         assert!(note.contains("free space there") && note.contains("gone"), "{note}");
 
         std::fs::create_dir(&spill_dir).expect("a directory");
         let more = taken + 1_000;
         for number in taken..more {
-            house.send("w", &message(number, 1_000)).await;
+            fixture.send("w", &message(number, 1_000)).await;
         }
-        assert!(house.peer("w").expect("known").spilled_bytes > 0);
-        let mut worker = Worker::dial(house.port, "w").await;
+        assert!(fixture.peer("w").expect("known").spilled_bytes > 0);
+        let mut worker = Worker::dial(fixture.port, "w").await;
         for number in 0..more {
             assert_eq!(worker.next().await, Some(parts(&message(number, 1_000))));
         }
@@ -41,18 +41,19 @@ fn a_disk_that_fails_counts_as_full_until_it_works_again() {
 fn a_full_disk_counts_as_full_and_loses_nothing() {
     SmallDisk::with(4, "egress::spill::a_full_disk_counts_as_full_and_loses_nothing", |disk| {
         let limits = EgressLimits { spill_dir: disk.path().to_owned(), ..limits(64 << 10, 1 << 30) };
-        House::run(limits, |house| async move {
+        Fixture::run(limits, |fixture| async move {
             let mut taken = 0;
-            while timeout(Duration::from_millis(200), house.send("w", &message(taken, 1_000))).await.is_ok() {
+            while timeout(Duration::from_millis(200), fixture.send("w", &message(taken, 1_000))).await.is_ok()
+            {
                 taken += 1;
             }
             assert!((3_000..4_500).contains(&taken), "{taken} messages of 1 kB onto 4 MiB");
-            assert!(house.figure("spill", "spill_failures") > 0);
-            let mut worker = Worker::dial(house.port, "w").await;
+            assert!(fixture.metric("spill", "spill_failures") > 0);
+            let mut worker = Worker::dial(fixture.port, "w").await;
             let more = taken + 5_000;
             let sender = async {
                 for number in taken..more {
-                    house.send("w", &message(number, 1_000)).await;
+                    fixture.send("w", &message(number, 1_000)).await;
                 }
             };
             let receiver = async {
@@ -67,28 +68,28 @@ fn a_full_disk_counts_as_full_and_loses_nothing() {
 
 #[test]
 fn crashes_of_the_thread_and_of_the_connections_lose_nothing_that_is_queued() {
-    House::run(limits(128 << 10, 256 << 20), |house| async move {
+    Fixture::run(limits(128 << 10, 256 << 20), |fixture| async move {
         const COUNT: u64 = 20_000;
         let origin = Origin { by: "the test".to_owned(), reason: "chaos".to_owned() };
         let calm = tokio::sync::Notify::new();
         let sender = async {
             for number in 0..COUNT {
-                house.send("w", &message(number, 500)).await;
+                fixture.send("w", &message(number, 500)).await;
                 if number % 8_000 == 2_000 {
-                    let running = || house.tree.node("spill").is_some_and(|node| node.state == "running");
+                    let running = || fixture.tree.node("spill").is_some_and(|node| node.state == "running");
                     eventually("it runs", running).await;
-                    house.tree.command("spill", Verb::Panic, &origin).await.expect("it panics");
+                    fixture.tree.command("spill", Verb::Panic, &origin).await.expect("it panics");
                 }
             }
             calm.notified().await;
-            house.send("w", &message(COUNT, 500)).await;
+            fixture.send("w", &message(COUNT, 500)).await;
         };
         let receiver = async {
             let mut next = 0;
             // The first three connections are lost while much is under way; kernels hold less than what is sent in all.
             for last in [false, false, false, true] {
-                let mut worker = Worker::dial_with(house.port, "w", Some(16 << 10)).await;
-                house.connected("w").await;
+                let mut worker = Worker::dial_with(fixture.port, "w", Some(16 << 10)).await;
+                fixture.connected("w").await;
                 if last {
                     calm.notify_one();
                 }
@@ -105,6 +106,7 @@ fn crashes_of_the_thread_and_of_the_connections_lose_nothing_that_is_queued() {
             }
         };
         tokio::join!(sender, receiver);
-        eventually("nothing is left", || house.peer("w").is_some_and(|peer| peer.queued_messages == 0)).await;
+        eventually("nothing is left", || fixture.peer("w").is_some_and(|peer| peer.queued_messages == 0))
+            .await;
     });
 }

@@ -1,4 +1,4 @@
-//! A source under test: in a child, whose vitals have link and figures.
+//! A source under test: in a child, whose vitals have link and metrics.
 
 use std::{sync::Arc, time::Duration};
 

@@ -3,7 +3,7 @@
 use orchestrator_harness::Faktory as Peer;
 use orchestrator_producer::edge::faktory::{Flow, Password, Pushed, Server};
 
-use super::house::*;
+use super::fixture::*;
 
 #[test]
 fn servers_with_and_without_password_in_pieces_and_secured_take_jobs() {

@@ -7,7 +7,7 @@ use orchestrator_producer::{
     job::{JobWriter, Terms},
 };
 
-use super::house::*;
+use super::fixture::*;
 
 /// A connection that breaks after the batch was sent: the same to the client, whatever the server did with the jobs.
 #[test]
@@ -25,7 +25,7 @@ fn a_lost_reply_is_ambiguous_whatever_the_server_stored() {
             assert!(matches!(&outcome, Err(PushError::Ambiguous(_))), "{option}: {outcome:?}");
             assert_eq!(behind.await, Ok(Pushed::default()), "what waited goes on over the next connection");
             assert_eq!(numbers(&peer.accepted()), (0..10).chain(stored).chain(20..30).collect::<Vec<_>>());
-            assert_eq!((figure(&tree, "ambiguous"), figure(&tree, "reconnects")), (10, 1));
+            assert_eq!((metric(&tree, "ambiguous"), metric(&tree, "reconnects")), (10, 1));
         });
     }
 }
@@ -68,7 +68,7 @@ fn a_command_without_its_end_was_not_sent() {
         peer.freeze();
         let outcome = faktory.push(0, large).await;
         assert_eq!(outcome, Err(PushError::NotSent("no reply within 500ms".to_owned())));
-        assert_eq!(figure(&tree, "ambiguous"), 0);
+        assert_eq!(metric(&tree, "ambiguous"), 0);
     });
 }
 

@@ -4,7 +4,7 @@ use orchestrator_harness::Faktory as Peer;
 use orchestrator_producer::edge::faktory::{Pushed, outage};
 
 use super::{
-    house::*,
+    fixture::*,
     impostor::{Impostor, honest},
 };
 

@@ -7,7 +7,7 @@ use orchestrator_producer::{
 };
 use serde_json::Value;
 
-use super::house::*;
+use super::fixture::*;
 
 #[test]
 fn jobs_arrive_as_they_are_and_in_order() {
@@ -28,7 +28,7 @@ fn jobs_arrive_as_they_are_and_in_order() {
             assert!(job.remove("created_at").is_some() && job.remove("enqueued_at").is_some());
         }
         assert_eq!(accepted, (0..2_500).map(wanted).collect::<Vec<Value>>());
-        assert_eq!((figure(&tree, "accepted"), figure(&tree, "batches")), (2_500, 4));
+        assert_eq!((metric(&tree, "accepted"), metric(&tree, "batches")), (2_500, 4));
         let reading = faktory.info().await.unwrap();
         assert_eq!(reading.queues, [("arborescent".to_owned(), 2_500)].into());
         assert_eq!((reading.dead, reading.retries, reading.scheduled, reading.working), (0, 0, 0, 0));
@@ -70,8 +70,8 @@ fn refused_jobs_are_told_apart_from_those_that_were_taken() {
         assert_eq!(faktory.push(0, batch(10..11)).await, Ok(Pushed::default()));
         let outcome = faktory.push(0, batch(11..12)).await;
         assert_eq!(outcome, Err(PushError::Refused("ERR injected refusal".to_owned())));
-        assert_eq!((figure(&tree, "accepted"), figure(&tree, "refused")), (9, 3));
-        assert_eq!((figure(&tree, "reconnects"), figure(&tree, "ambiguous")), (0, 0));
+        assert_eq!((metric(&tree, "accepted"), metric(&tree, "refused")), (9, 3));
+        assert_eq!((metric(&tree, "reconnects"), metric(&tree, "ambiguous")), (0, 0));
     });
 }
 
@@ -85,7 +85,7 @@ fn a_batch_that_is_refused_as_a_whole_may_be_pushed_again_as_it_is() {
         assert_eq!(faktory.push(0, batch(5..9)).await, refused);
         assert_eq!(faktory.push(0, batch(5..9)).await, Ok(Pushed::default()));
         assert_eq!(numbers(&peer.accepted()), (0..9).collect::<Vec<_>>());
-        assert_eq!(figure(&tree, "reconnects"), 0, "the connection is still good");
+        assert_eq!(metric(&tree, "reconnects"), 0, "the connection is still good");
     });
 }
 

@@ -11,7 +11,7 @@ use orchestrator_supervise::{
     ChildSpec, Outbox, Pending, SupervisorSpec, Tree, inbox, reply, testing::TestTree,
 };
 
-use super::house::*;
+use super::fixture::*;
 
 type Told = Pending<Result<u64, CallError>>;
 
@@ -44,21 +44,21 @@ pub(crate) async fn told(told: Told) -> Result<u64, CallError> {
 
 pub(crate) fn client_figure(tree: &Tree, name: &str) -> i64 {
     let node = tree.node("client").expect("the child is in the tree");
-    node.figures.iter().find(|figure| figure.name == name).map_or(0, |figure| figure.value)
+    node.metrics.iter().find(|metric| metric.name == name).map_or(0, |metric| metric.value)
 }
 
 #[test]
 fn a_stop_fails_what_is_not_answered_in_time() {
     let url = rabbit().vhost("client_stop");
-    let (house, spec) = by_hand(&url, vec![worker(1)]);
+    let (fixture, spec) = by_hand(&url, vec![worker(1)]);
     let publication = Publication { drain: Duration::from_millis(100), ..Publication::default() };
     let (calls, spec) = with_client(&url, publication, spec);
     let mut end = None;
     TestTree::run(spec, async |_tree| {
-        all_consumed(&house.presence).await;
+        all_consumed(&fixture.presence).await;
         let (open, open_told) = call(&[1], 2);
         calls.tell(open).unwrap();
-        end = Some((house.request().await, open_told));
+        end = Some((fixture.request().await, open_told));
     });
     assert_eq!(end.unwrap().1.try_recv(), Ok(Some(Err(CallError::Stopping))));
 }

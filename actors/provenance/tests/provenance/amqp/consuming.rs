@@ -6,7 +6,7 @@ use orchestrator_provenance::{
 };
 use orchestrator_supervise::testing::TestTree;
 
-use super::house::*;
+use super::fixture::*;
 
 #[test]
 fn all_queues_are_declared_as_the_contract_says_and_each_has_its_consumer() {
@@ -16,7 +16,7 @@ fn all_queues_are_declared_as_the_contract_says_and_each_has_its_consumer() {
     TestTree::run(spec, async |tree| {
         all_consumed(&presence).await;
         eventually("the link is up", || link(&tree).contains("up")).await;
-        assert_eq!(figure(&tree, "consumed"), 160);
+        assert_eq!(metric(&tree, "consumed"), 160);
         let list = |what: &[&str]| {
             let mut arguments = vec![what[0], "--no-table-headers", "-p", "topology"];
             arguments.extend(&what[1..]);
@@ -60,20 +60,20 @@ fn all_queues_are_declared_as_the_contract_says_and_each_has_its_consumer() {
 #[test]
 fn a_client_of_the_original_gets_its_count_after_the_message_was_acknowledged() {
     let url = rabbit().vhost("response");
-    let (house, spec) = by_hand(&url, vec![worker(10)]);
+    let (fixture, spec) = by_hand(&url, vec![worker(10)]);
     TestTree::run(spec, async |tree| {
-        all_consumed(&house.presence).await;
+        all_consumed(&fixture.presence).await;
         let mut client = Client::connect(&url).await;
         client.send("content_add.unknown.a", "one", &contents(3)).await;
         client.send("content_add.unknown.a", "two", &contents(200)).await;
-        let (first, second) = (house.request().await, house.request().await);
+        let (first, second) = (fixture.request().await, fixture.request().await);
         assert_eq!((first.0, first.1.rows.len(), second.1.rows.len()), (worker(10), 3, 200));
-        assert_eq!(figure(&tree, "acked"), 0, "nothing is acknowledged before it is stored");
+        assert_eq!(metric(&tree, "acked"), 0, "nothing is acknowledged before it is stored");
         // The later one is stored first: it alone is acknowledged and answered.
         second.1.reply.send(settled(200)).unwrap();
         assert_eq!(client.response().await, ("two".to_owned(), 200));
-        assert_eq!(figure(&tree, "acked"), 1);
-        eventually("the response is counted", || figure(&tree, "responses") == 1).await;
+        assert_eq!(metric(&tree, "acked"), 1);
+        eventually("the response is counted", || metric(&tree, "responses") == 1).await;
         let unacked =
             || rabbit().ctl(&["list_queues", "-p", "response", "--no-table-headers", "messages", "name"]);
         assert!(unacked().contains("1\tcontent_add.unknown.a"), "{}", unacked());

@@ -16,7 +16,7 @@ use orchestrator_provenance::{
 };
 use orchestrator_supervise::{Strategy, SupervisorSpec, testing::TestTree};
 
-use super::house::*;
+use super::fixture::*;
 
 const VARIABLE: &str = "ORCHESTRATOR_PROVENANCE_FUZZ";
 
@@ -120,11 +120,11 @@ fn a_damaged_body_ends_no_worker_and_is_stored_or_a_dead_letter() {
     config.sqlite.path = dir.path().join("provenance.db");
     let (tree, _entrance) = with_entrance(&config).unwrap();
     TestTree::run(SupervisorSpec::new(Strategy::OneForOne).child(tree), async |tree| {
-        let figure = |name: &str| {
+        let metric = |name: &str| {
             let node = tree.node("provenance/amqp").unwrap();
-            node.figures.iter().find(|figure| figure.name == name).map_or(0, |figure| figure.value)
+            node.metrics.iter().find(|metric| metric.name == name).map_or(0, |metric| metric.value)
         };
-        eventually("all queues are consumed", || figure("consumed") == 160).await;
+        eventually("all queues are consumed", || metric("consumed") == 160).await;
         let mut client = Client::connect(&config.amqp.url).await;
         let mut rng = Rng::with_seed(rounds("ORCHESTRATOR_SEED", 1));
         let mut sent = BTreeMap::new();
@@ -142,7 +142,7 @@ fn a_damaged_body_ends_no_worker_and_is_stored_or_a_dead_letter() {
             client.send(&binding_key(method, worker.range), &format!("good-{worker}"), &body).await;
             good.insert(format!("good-{worker}"));
         }
-        eventually("everything is acknowledged", || figure("acked") == (sent.len() + Worker::COUNT) as i64)
+        eventually("everything is acknowledged", || metric("acked") == (sent.len() + Worker::COUNT) as i64)
             .await;
         let mut answered = BTreeMap::new();
         while !good.is_empty() {
@@ -169,7 +169,7 @@ fn a_damaged_body_ends_no_worker_and_is_stored_or_a_dead_letter() {
         eprintln!(
             "{} bodies: {stored} stored, wholly or in part, {} dead letters",
             sent.len(),
-            figure("dead_lettered")
+            metric("dead_lettered")
         );
         assert!(stored > 50 && letters.len() > 50, "damage of both kinds");
         tree.snapshot().root.walk(&mut |node| {

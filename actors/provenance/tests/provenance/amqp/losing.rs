@@ -12,16 +12,16 @@ use orchestrator_supervise::testing::TestTree;
 
 use super::{
     calling::{call, client_figure, told, with_client},
-    house::*,
+    fixture::*,
 };
 
 #[test]
 fn a_queue_that_cannot_be_declared_keeps_no_other_worker_and_is_named() {
     let url = rabbit().vhost("flags");
-    let (house, spec) = by_hand(&url, (0..16).map(worker).collect());
+    let (fixture, spec) = by_hand(&url, (0..16).map(worker).collect());
     TestTree::run(spec, async |tree| {
         let client = Client::connect(&url).await;
-        all_consumed(&house.presence).await;
+        all_consumed(&fixture.presence).await;
         // Its worker declares it again, but somebody was faster, with another flag.
         let (queue, durable) = (
             "content_add.unknown.3",
@@ -34,12 +34,12 @@ fn a_queue_that_cannot_be_declared_keeps_no_other_worker_and_is_named() {
         let text = link(&tree);
         assert!(text.contains("content_3: ") && text.contains("see the setting topology"), "{text}");
         client.send("content_add.unknown.4", "other", &contents(1)).await;
-        house.request().await;
+        fixture.request().await;
         client.channel.queue_delete(queue.into(), QueueDeleteOptions::default()).await.unwrap();
-        all_consumed(&house.presence).await;
+        all_consumed(&fixture.presence).await;
         eventually("the link is up again", || link(&tree).contains("\"up\"")).await;
         client.send(queue, "this", &contents(1)).await;
-        house.request().await;
+        fixture.request().await;
         assert_eq!(tree.node("amqp").unwrap().incarnation, 1);
     });
 }
@@ -79,7 +79,7 @@ fn calls_under_random_trouble_all_end_with_exactly_their_items() {
         });
         let ended: u32 = join_all(callers).await.into_iter().sum();
         let (redelivered, incarnation) =
-            (figure(&tree, "redelivered"), tree.node("amqp").unwrap().incarnation);
+            (metric(&tree, "redelivered"), tree.node("amqp").unwrap().incarnation);
         assert!(ended >= 24 && redelivered > 0 && incarnation == 1, "{ended} {redelivered} {incarnation}");
         assert!(client_figure(&tree, "resent") > 0, "connections broke while calls were under way");
         trouble.join().unwrap();

@@ -139,7 +139,7 @@ impl Conversation {
             Request::Done { attr_path, exit_code } => StoreRequest::Done { attr_path, exit_code, reply },
         };
         let shared = &*self.shared;
-        let mut in_hand = InHand { shared, answer, handout: None };
+        let mut in_progress = InProgress { shared, answer, handout: None };
         shared.requests.send(request).await.map_err(|_| End::StoreGone)?;
         let slot = &self.slot;
         let given_up = async {
@@ -151,14 +151,14 @@ impl Conversation {
         };
         let job = tokio::select! {
             biased;
-            job = &mut in_hand.answer => job.map_err(|_| End::StoreGone)?,
+            job = &mut in_progress.answer => job.map_err(|_| End::StoreGone)?,
             () = given_up => return Err(End::StoreGone),
         };
-        in_hand.handout = job.as_ref().map(|job| job.handout);
+        in_progress.handout = job.as_ref().map(|job| job.handout);
         match write_reply(&mut self.stream, &mut self.out, job.as_ref(), shared.write_stall).await {
             Ok(()) => {
                 shared.metrics.answered.add(1);
-                self.last = in_hand.handout.take();
+                self.last = in_progress.handout.take();
                 if let Some(handout) = self.last {
                     // Queued before this connection's next request, so the store knows it before a DONE.
                     shared
@@ -170,7 +170,7 @@ impl Conversation {
                 Ok(())
             }
             Err(end) => {
-                if let Some(handout) = in_hand.handout.take() {
+                if let Some(handout) = in_progress.handout.take() {
                     shared.undo(handout).await;
                 }
                 Err(end)
@@ -180,13 +180,13 @@ impl Conversation {
 }
 
 /// A request in work. If its connection is dropped meanwhile, a job that was handed out for it goes back.
-struct InHand<'a> {
+struct InProgress<'a> {
     shared: &'a Shared,
     answer: Pending<Option<Job>>,
     handout: Option<HandoutId>,
 }
 
-impl Drop for InHand<'_> {
+impl Drop for InProgress<'_> {
     fn drop(&mut self) {
         self.answer.close();
         let unread = self.answer.try_recv().ok().flatten().flatten().map(|job| job.handout);

@@ -105,7 +105,7 @@ fn a_child_is_removed_while_it_starts() {
         children.add(child).await.unwrap();
         let (go, gone) = mpsc::channel::<()>();
         blocker.tell(act(move |_, _| gone.recv().unwrap())).unwrap();
-        let blocked = || tree.node("test/d/blocker").unwrap().in_hand.is_some();
+        let blocked = || tree.node("test/d/blocker").unwrap().in_progress.is_some();
         eventually("the arbiter is blocked", blocked).await;
         let add = async {
             let added = children.add(noting("a", &Journal::default()).1).await;

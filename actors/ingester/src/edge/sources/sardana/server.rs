@@ -15,7 +15,7 @@ use actix_web::{
     rt::System,
     web::{self, Bytes, Data, Payload},
 };
-use orchestrator_supervise::Figure;
+use orchestrator_supervise::Metric;
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 
@@ -39,10 +39,10 @@ pub(super) struct Posted {
     _room: Option<OwnedSemaphorePermit>,
 }
 
-/// Where posts go: the run that there was last, and the figure for those that come when it is over.
+/// Where posts go: the run that there was last, and the metric for those that come when it is over.
 #[derive(Debug)]
 struct Desk {
-    run: Mutex<(mpsc::Sender<Posted>, Figure)>,
+    run: Mutex<(mpsc::Sender<Posted>, Metric)>,
     room: Room,
 }
 

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Instant};
 
 use parking_lot::Mutex;
 
-/// The works in hand of one child, oldest first: a message, and what its handler or a future of the child names beside.
+/// The work items in progress of one child, oldest first: a message, and what its handler or a future of the child names beside.
 #[derive(Debug, Default)]
 pub(crate) struct Hand(Mutex<Held>);
 
@@ -15,21 +15,21 @@ struct Held {
     lost: Option<&'static str>,
 }
 
-/// Holds the name of the work in hand; dropping it ends the work.
+/// Holds the name of the work in progress; dropping it ends the work.
 #[derive(Debug)]
-pub struct InHand {
+pub struct InProgress {
     hand: Arc<Hand>,
     id: u64,
 }
 
 impl Hand {
-    pub(crate) fn take(self: &Arc<Self>, name: &'static str) -> InHand {
+    pub(crate) fn take(self: &Arc<Self>, name: &'static str) -> InProgress {
         let mut held = self.0.lock();
         let id = held.next;
         held.next += 1;
         held.lost = None;
         held.works.push((id, name, Instant::now()));
-        InHand { hand: self.clone(), id }
+        InProgress { hand: self.clone(), id }
     }
 
     /// The work that lasts longest.
@@ -61,7 +61,7 @@ impl Hand {
     }
 }
 
-impl Drop for InHand {
+impl Drop for InProgress {
     fn drop(&mut self) {
         self.hand.put_down(self.id);
     }

@@ -13,7 +13,7 @@ use orchestrator_catalog::{
 };
 pub(crate) use orchestrator_supervise::testing::{TestTree, eventually};
 use orchestrator_supervise::{
-    FigureSnapshot, LinkSnapshot, NodeSnapshot, Shutdown, Strategy, SupervisorSpec, Tree,
+    LinkSnapshot, MetricSnapshot, NodeSnapshot, Shutdown, Strategy, SupervisorSpec, Tree,
 };
 use serde_json::Value;
 
@@ -95,13 +95,13 @@ pub(crate) fn is_up(tree: &Tree) -> bool {
     link(tree).state == "up"
 }
 
-/// The figure `name`, with the value of its label if it has one.
-pub(crate) fn figure(tree: &Tree, name: &str, label: Option<&str>) -> i64 {
+/// The metric `name`, with the value of its label if it has one.
+pub(crate) fn metric(tree: &Tree, name: &str, label: Option<&str>) -> i64 {
     let node = node(tree);
-    let of = |figure: &&FigureSnapshot| {
-        figure.name == name && figure.label.as_ref().map(|label| &*label.value) == label
+    let of = |metric: &&MetricSnapshot| {
+        metric.name == name && metric.label.as_ref().map(|label| &*label.value) == label
     };
-    node.figures.iter().find(of).map_or(0, |figure| figure.value)
+    node.metrics.iter().find(of).map_or(0, |metric| metric.value)
 }
 
 /// Established connections of this machine to `port` of the loopback address, as the kernel counts them.

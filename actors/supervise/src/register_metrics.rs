@@ -29,8 +29,8 @@
 /// ```
 #[macro_export]
 macro_rules! metrics {
-    (@kind counter) => { $crate::FigureKind::Counter };
-    (@kind gauge) => { $crate::FigureKind::Gauge };
+    (@kind counter) => { $crate::MetricKind::Counter };
+    (@kind gauge) => { $crate::MetricKind::Gauge };
     (@name $field:ident) => { ::std::stringify!($field) };
     (@name $field:ident $name:literal) => { $name };
     (
@@ -45,7 +45,7 @@ macro_rules! metrics {
         $(#[$attribute])*
         #[derive(Debug, Clone)]
         $visibility struct $type {
-            $( $(#[doc = $help])* $field_visibility $field: $crate::Figure, )*
+            $( $(#[doc = $help])* $field_visibility $field: $crate::Metric, )*
         }
 
         $crate::metrics! {

@@ -1,4 +1,4 @@
-//! Figures that a child declares: the one source of tree and metrics.
+//! Metrics that a child declares: the one source of tree and metrics.
 
 use std::sync::{
     Arc,
@@ -7,29 +7,29 @@ use std::sync::{
 
 use serde::{Deserialize, Serialize};
 
-/// How a figure behaves over time.
+/// How a metric behaves over time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum FigureKind {
+pub enum MetricKind {
     /// Only grows; the name ends in `_total` in the metrics.
     Counter,
     /// Goes up and down.
     Gauge,
 }
 
-/// A declared figure. Clones share the value.
+/// A declared metric. Clones share the value.
 #[derive(Debug, Clone)]
-pub struct Figure {
+pub struct Metric {
     pub(crate) name: &'static str,
     pub(crate) unit: &'static str,
-    pub(crate) kind: FigureKind,
+    pub(crate) kind: MetricKind,
     pub(crate) help: &'static str,
     pub(crate) label: Option<(&'static str, Arc<str>)>,
     pub(crate) value: Arc<AtomicI64>,
 }
 
-impl Figure {
-    pub(crate) fn new(name: &'static str, unit: &'static str, kind: FigureKind, help: &'static str) -> Self {
+impl Metric {
+    pub(crate) fn new(name: &'static str, unit: &'static str, kind: MetricKind, help: &'static str) -> Self {
         let value = Arc::new(AtomicI64::new(0));
         Self { name, unit, kind, help: help.trim_ascii_start(), label: None, value }
     }

@@ -51,12 +51,12 @@ pub(crate) struct Home {
 }
 
 /// All of it together.
-pub(crate) struct House {
+pub(crate) struct Fixture {
     pub(crate) servers: Servers,
     pub(crate) home: Home,
 }
 
-impl House {
+impl Fixture {
     /// With the servers of all tests.
     pub(crate) fn new(name: &str, flavor: &str) -> Self {
         Self::with(Held::Shared(Rabbit::shared()), Held::Shared(Postgres::shared()), name, flavor)
@@ -120,11 +120,11 @@ impl Home {
 
     /// Each queue has its consumer.
     pub(crate) fn serving(&self) {
-        eventually("all queues to be consumed", || self.figure("amqp", "consumed") == 160);
+        eventually("all queues to be consumed", || self.metric("amqp", "consumed") == 160);
     }
 
-    pub(crate) fn figure(&self, child: &str, name: &str) -> u64 {
-        self.site.site().figure(&format!("provenance/{child}"), name)
+    pub(crate) fn metric(&self, child: &str, name: &str) -> u64 {
+        self.site.site().metric(&format!("provenance/{child}"), name)
     }
 
     /// The state of a child's connection.

@@ -100,9 +100,9 @@ pub(crate) async fn down(tree: &Tree, said: &str) -> String {
     reason()
 }
 
-pub(crate) fn figure(tree: &Tree, name: &str) -> i64 {
+pub(crate) fn metric(tree: &Tree, name: &str) -> i64 {
     let node = node(tree, 0);
-    node.figures.iter().find(|figure| figure.name == name).map_or(0, |figure| figure.value)
+    node.metrics.iter().find(|metric| metric.name == name).map_or(0, |metric| metric.value)
 }
 
 /// Is `future` not done at its first poll?

@@ -35,7 +35,7 @@ pub(crate) fn rabbit() -> &'static Rabbit {
 }
 
 /// Requests as they reach the workers, and the consumer's presence.
-pub(crate) struct House {
+pub(crate) struct Fixture {
     pub(crate) requests: Receiver<(Worker, Request)>,
     pub(crate) presence: Arc<Presence>,
 }
@@ -67,7 +67,7 @@ pub(crate) fn with_topology(
 }
 
 /// A tree whose requests the test answers itself.
-pub(crate) fn by_hand(url: &str, workers: Vec<Worker>) -> (House, SupervisorSpec) {
+pub(crate) fn by_hand(url: &str, workers: Vec<Worker>) -> (Fixture, SupervisorSpec) {
     let (sender, requests): (Sender<(Worker, Request)>, _) = channel();
     let sender = Mutex::new(sender);
     let sink: Sink = Arc::new(move |worker, request| {
@@ -75,7 +75,7 @@ pub(crate) fn by_hand(url: &str, workers: Vec<Worker>) -> (House, SupervisorSpec
         sent.map_err(|refused| refused.0.1)
     });
     let (presence, spec) = with_sink(url, workers, sink);
-    (House { requests, presence }, spec)
+    (Fixture { requests, presence }, spec)
 }
 
 /// Stores everything at once, in nothing.
@@ -86,7 +86,7 @@ pub(crate) fn store_all() -> Sink {
     })
 }
 
-impl House {
+impl Fixture {
     /// The next request that reaches a worker.
     pub(crate) async fn request(&self) -> (Worker, Request) {
         let mut found = None;
@@ -184,9 +184,9 @@ pub(crate) async fn all_consumed(presence: &Presence) {
     eventually("all queues are consumed", || presence.missing().is_empty()).await;
 }
 
-pub(crate) fn figure(tree: &Tree, name: &str) -> i64 {
+pub(crate) fn metric(tree: &Tree, name: &str) -> i64 {
     let node = tree.node("amqp").expect("the child is in the tree");
-    node.figures.iter().find(|figure| figure.name == name).map_or(0, |figure| figure.value)
+    node.metrics.iter().find(|metric| metric.name == name).map_or(0, |metric| metric.value)
 }
 
 pub(crate) fn link(tree: &Tree) -> String {

@@ -16,7 +16,7 @@ const TREE_FACTOR: u32 = 3;
 
 /// What came of a cell.
 #[derive(Debug, Clone)]
-pub(crate) struct Figures {
+pub(crate) struct Measured {
     /// Hostile connections.
     pub(crate) connections: u64,
     /// Growth of the RSS at its peak, bytes, and what is documented.
@@ -39,7 +39,7 @@ pub(crate) struct Figures {
     pub(crate) unprintable: Option<String>,
 }
 
-impl fmt::Display for Figures {
+impl fmt::Display for Measured {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
             connections, grown, budget, lines, tree, no_tree, jobs, healed, usual_tree, slowness, ..
@@ -55,22 +55,25 @@ impl fmt::Display for Figures {
 }
 
 /// The one assertion.
-pub(crate) fn judge(figures: &Figures) -> Result<(), String> {
+pub(crate) fn judge(measured: &Measured) -> Result<(), String> {
     let mut broken = Vec::new();
     let mut promise = |kept: bool, text: &str| {
         if !kept {
             broken.push(text.to_owned());
         }
     };
-    promise(figures.connections > 0, "nobody was attacked");
-    promise(figures.grown <= figures.budget + RSS_SLACK, "the RSS is beyond its budget");
-    promise(figures.lines <= LINES_MAX, "the log has more than 200 lines in 10 s");
-    promise(figures.unprintable.is_none(), "the log has a line that is too long, or not to be shown");
-    promise(figures.tree <= TREE_MAX.max(figures.usual_tree * TREE_FACTOR), "the tree takes more than 50 ms");
-    promise(figures.no_tree == 0, "the tree was not answered");
-    promise(figures.worker_lost.is_none(), "the worker beside the attack was sent away");
-    promise(figures.jobs > 0, "the other subsystem made no progress in a second of the attack");
-    let in_time = |after: Duration| after <= HEALED_MAX.mul_f64(figures.slowness);
-    promise(figures.healed.is_some_and(in_time), "the edge does not work again in time");
+    promise(measured.connections > 0, "nobody was attacked");
+    promise(measured.grown <= measured.budget + RSS_SLACK, "the RSS is beyond its budget");
+    promise(measured.lines <= LINES_MAX, "the log has more than 200 lines in 10 s");
+    promise(measured.unprintable.is_none(), "the log has a line that is too long, or not to be shown");
+    promise(
+        measured.tree <= TREE_MAX.max(measured.usual_tree * TREE_FACTOR),
+        "the tree takes more than 50 ms",
+    );
+    promise(measured.no_tree == 0, "the tree was not answered");
+    promise(measured.worker_lost.is_none(), "the worker beside the attack was sent away");
+    promise(measured.jobs > 0, "the other subsystem made no progress in a second of the attack");
+    let in_time = |after: Duration| after <= HEALED_MAX.mul_f64(measured.slowness);
+    promise(measured.healed.is_some_and(in_time), "the edge does not work again in time");
     if broken.is_empty() { Ok(()) } else { Err(broken.join("; ")) }
 }

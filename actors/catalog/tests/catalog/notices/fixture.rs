@@ -90,6 +90,6 @@ pub(crate) fn link(tree: &Tree) -> LinkSnapshot {
     node(tree).link.unwrap()
 }
 
-pub(crate) fn figure(tree: &Tree, name: &str) -> i64 {
-    node(tree).figures.iter().find(|figure| figure.name == name).map_or(0, |figure| figure.value)
+pub(crate) fn metric(tree: &Tree, name: &str) -> i64 {
+    node(tree).metrics.iter().find(|metric| metric.name == name).map_or(0, |metric| metric.value)
 }
