@@ -31,7 +31,7 @@ pub(crate) fn run(
     greeting: &str,
 ) -> Result<ExitCode> {
     let (filter, log_limit) = telemetry::start(&config.program.telemetry)?;
-    orchestrator_edge::limit_retries(Duration::from_millis(config.program.links.retry_max_ms));
+    orchestrator_edge::set_retry_max(Duration::from_millis(config.program.links.retry_max_ms));
     limits::check(&topology::of(config, binding)?.root)?;
     topology::preflight(config)?;
     actix_rt::System::new().block_on(async {

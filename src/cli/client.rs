@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use hyper::{Method, StatusCode, header};
-use orchestrator_edge::http::{Answer, Body, Connection, Endpoint, HttpError, Limits, Request};
+use orchestrator_edge::http::{Body, Connection, Endpoint, HttpError, Limits, Request, Response};
 use orchestrator_subsystem::{
     CommandError, Instance,
     command::Answering,
@@ -65,11 +65,11 @@ impl Client {
         let response = connection.send(request).await.map_err(failed)?;
         let (status, mut body) = (response.status(), response.into_body());
         if !status.is_success() {
-            let body = connection.gather(body, ANSWER_LIMIT).await.map_err(failed)?;
+            let body = connection.read_body(body, ANSWER_LIMIT).await.map_err(failed)?;
             return self.understand(status, &body).map(drop);
         }
         // An error means that the process ended, or was killed.
-        while let Ok(Some(piece)) = connection.next_piece(&mut body).await {
+        while let Ok(Some(piece)) = connection.next_chunk(&mut body).await {
             if !take(&piece)? {
                 break;
             }
@@ -91,7 +91,7 @@ impl Client {
             let time = deadline.saturating_duration_since(Instant::now());
             connection.exchange(request, Limits { body: ANSWER_LIMIT, time }).await
         };
-        let Answer { status, body, .. } = answer.await.map_err(|error| self.failed(error, limit))?;
+        let Response { status, body, .. } = answer.await.map_err(|error| self.failed(error, limit))?;
         self.understand(status, &body)
     }
 
@@ -133,7 +133,7 @@ impl Client {
     fn failed(&self, error: HttpError, limit: Duration) -> CommandError {
         match error {
             HttpError::Connect(error) => self.unreachable(&error),
-            HttpError::ConnectTimeout(_) | HttpError::AnswerTimeout(_) => {
+            HttpError::ConnectTimeout(_) | HttpError::ResponseTimeout(_) => {
                 CommandError::Slow { target: self.address.to_string(), seconds: limit.as_secs() }
             }
             error => self.foreign(error.to_string()),

@@ -79,7 +79,7 @@ const OUR_EDGE_CALLS: &[&str] = &[
     "inotify::create_input_dir",
     "mongodb::check_address",
     "mongodb::endpoint",
-    "mongodb::names_password",
+    "mongodb::contains_password",
     "redis::factory",
     "redis::log_child",
     "redis::{self, Place, Position}",

@@ -112,7 +112,7 @@ fn histograms(out: &mut Exposition, tree: &Tree, node: &NodeSnapshot) {
         let help = format!("Declared by the child as `{}`.", timing.name());
         out.histogram(&name, &help, &[("path", &node.path), timing.label()], timing.histogram());
     }
-    for (mailbox, gauge) in vitals.gauges() {
+    for (mailbox, gauge) in vitals.mailboxes() {
         for stats in gauge.message_stats() {
             let labels = [("path", node.path.as_str()), ("mailbox", mailbox), ("message", stats.name)];
             let help = "Time between sending and handling.";

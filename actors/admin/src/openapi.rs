@@ -12,7 +12,7 @@ pub(crate) async fn document() -> HttpResponse {
 mod tests {
     use std::collections::BTreeSet;
 
-    use orchestrator_supervise::Verb;
+    use orchestrator_supervise::Command;
     use serde_json::Value;
 
     use super::DOCUMENT;
@@ -85,7 +85,7 @@ mod tests {
         let verb = parameters.as_array().and_then(|list| list.iter().find(named)).expect("a verb");
         let written: Vec<_> =
             verb["schema"]["enum"].as_array().expect("verbs").iter().map(Value::as_str).collect();
-        let served: Vec<_> = Verb::ALL.into_iter().map(|verb| Some(verb.name())).collect();
+        let served: Vec<_> = Command::ALL.into_iter().map(|verb| Some(verb.name())).collect();
         assert_eq!(written, served);
     }
 

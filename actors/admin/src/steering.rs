@@ -1,7 +1,7 @@
 //! The one way in for whatever changes something: commands to the tree and verbs of consoles. It asks whether the caller
 //! may, carries it out, and notes it; nothing is carried out that cannot be noted.
 
-use orchestrator_supervise::{ConsoleRequest, Origin, State, StopToken, Tree, Verb, sanitize};
+use orchestrator_supervise::{Command, ConsoleRequest, Origin, State, StopToken, Tree, sanitize};
 use serde_json::Value;
 
 use crate::{
@@ -108,7 +108,7 @@ impl Steering<'_> {
         verb: &str,
         args: impl Future<Output = Result<CommandArgs, ApiError>>,
     ) -> Result<Carried, ApiError> {
-        let verb = Verb::parse(verb).ok_or_else(|| unknown(verb))?;
+        let verb = Command::parse(verb).ok_or_else(|| unknown(verb))?;
         let args = args.await?;
         if args.reason.len() > REASON_LIMIT {
             let message = format!("the reason is longer than {REASON_LIMIT} bytes: be brief");
@@ -119,7 +119,7 @@ impl Steering<'_> {
         let state = || self.tree.vitals(path).map(|vitals| vitals.state());
         let before = state();
         entry.record.before = before.map(|state| state.name().to_owned());
-        if verb == Verb::Stop && self.carries_endpoint(path) {
+        if verb == Command::Stop && self.carries_endpoint(path) {
             let message =
                 format!("stopping `{path}` would cut off this endpoint for good: stop the process instead");
             return Err(ApiError::new(ErrorKind::Refused, message));
@@ -219,7 +219,7 @@ impl Drop for Entry<'_> {
 }
 
 fn unknown(verb: &str) -> ApiError {
-    let known: Vec<_> = Verb::ALL.into_iter().filter(|verb| !verb.is_chaos()).map(Verb::name).collect();
+    let known: Vec<_> = Command::ALL.into_iter().filter(|verb| !verb.is_chaos()).map(Command::name).collect();
     ApiError::new(
         ErrorKind::NotFound,
         format!("no verb `{}`: there are {}", sanitize(verb), known.join(", ")),

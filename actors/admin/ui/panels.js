@@ -85,7 +85,7 @@ function told(event) {
 /** Tells whether an event is bad news; an end by order is none. */
 export function isBad(event) {
   if (event.event === "exited") return !/^(normal|shutdown)/.test(event.reason);
-  return event.event === "escalated" || event.event === "orphaned" || event.event === "link_down";
+  return event.event === "escalated" || event.event === "stop_timed_out" || event.event === "link_down";
 }
 
 /** Events of a list, the newest first. */

@@ -40,7 +40,7 @@ pub mod wall;
 
 use std::time::Duration;
 
-use orchestrator_edge::{amqp::Broker, secret};
+use orchestrator_edge::{amqp::Broker, read_secret};
 use orchestrator_supervise::{ChildSpec, Limits, Placement, Strategy, SupervisorSpec, children, mailbox};
 
 pub use check::check;
@@ -153,7 +153,7 @@ fn credentials(config: &CatalogConfig) -> Source {
 fn broker(config: &CatalogConfig) -> Result<Option<Broker>, String> {
     let key = format!("catalog.{}.amqp_file", config.name);
     let url = match (&config.amqp_file, &config.amqp) {
-        (Some(file), _) => secret(Some(file), "", &key)?,
+        (Some(file), _) => read_secret(Some(file), "", &key)?,
         (None, Some(url)) => url.clone(),
         (None, None) => {
             let host = place(config)?.host().to_owned();

@@ -6,7 +6,7 @@ mod timing;
 use std::time::Duration;
 
 use orchestrator_supervise::{
-    Answer, Child, ChildCx, ChildrenError, Factory, Handle, MetricKind, Slot, StartCx, State,
+    Answer, Child, ChildCx, ChildrenError, Factory, Handle, MailboxSlot, MetricKind, StartCx, State,
 };
 
 use crate::{
@@ -36,7 +36,7 @@ pub struct CatalogPoller<S> {
 /// The child: it tells `rules` to look whenever `notices` tell it to, or it is time.
 pub(crate) fn factory<S: Service + Clone + Unpin + Send + 'static>(
     config: &CatalogConfig,
-    slot: Slot<CatalogPoller<S>>,
+    slot: MailboxSlot<CatalogPoller<S>>,
     notices: Notices,
     rules: Rules<S>,
 ) -> Factory {

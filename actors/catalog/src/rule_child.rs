@@ -100,7 +100,7 @@ impl<S: Service + Clone + 'static> RuleChild<S> {
 
     /// Waits until an operator pauses, or resumes.
     async fn switched(&self, paused: bool) {
-        if paused { self.cx.vitals.intake_open().await } else { self.cx.vitals.intake_closed().await }
+        if paused { self.cx.vitals.wait_resumed().await } else { self.cx.vitals.wait_paused().await }
     }
 
     /// The agent of a rule; None, told to people, if the rule cannot be followed.

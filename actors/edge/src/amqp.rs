@@ -13,7 +13,7 @@ use lapin::{Channel, Connection, ConnectionProperties, Event, uri::AMQPScheme, u
 use orchestrator_supervise::sanitize;
 use tokio::{net::TcpStream, time::timeout};
 
-use self::{frames::Inflow, socket::CONNECT_TIMEOUT};
+use self::{frames::UnreadDeliveries, socket::CONNECT_TIMEOUT};
 use crate::tls::{self, TlsClient};
 
 /// Heartbeat that is proposed; the broker may ask for a shorter one. A dead peer is noticed after about twice as long.
@@ -26,9 +26,9 @@ const FRAME: u32 = 131_072;
 const SMALL_FRAME: u32 = 8_192;
 
 /// The longest wait for the answer to a request (declare, consume, confirm ..) before its connection is given up.
-pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+pub const REPLY_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A broker that does not take a connection in so short a time does not listen, as far as [`Broker::listens`] is concerned.
+/// A broker that does not take a connection in so short a time does not listen, as far as [`Broker::is_listening`] is concerned.
 const KNOCK_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A connection that does not close in time is dropped.
@@ -130,9 +130,9 @@ impl Broker {
     }
 
     /// Limits the messages that wait to be taken to `max`, which is what the broker was told by `basic.qos`, and their bytes to 1 GiB. Each
-    /// one is to be noted in [`Session::taken`].
+    /// one is to be noted in [`Session::delivery_tracker`].
     #[must_use]
-    pub fn waiting_at_most(mut self, max: usize) -> Self {
+    pub fn enforce_prefetch(mut self, max: usize) -> Self {
         self.waiting_max = max as u64;
         self
     }
@@ -162,18 +162,18 @@ impl Broker {
         let properties = ConnectionProperties::default().with_connection_name(self.name.as_str().into());
         let mut uri = self.uri.clone();
         let frame_max = *uri.query.frame_max.get_or_insert(FRAME);
-        let inflow = Inflow::new(self.waiting_max);
-        let connect = socket::connect(uri, self.tls.clone(), properties, frame_max, inflow.clone());
+        let unread = UnreadDeliveries::new(self.waiting_max);
+        let connect = socket::connect(uri, self.tls.clone(), properties, frame_max, unread.clone());
         let connection = match timeout(CONNECT_TIMEOUT, connect).await {
             Ok(Ok(connection)) => connection,
             Ok(Err(error)) => return Err(failed(self.redact(&sanitize(error.to_string())))),
             Err(_) => return Err(failed(format!("no answer within {CONNECT_TIMEOUT:?}"))),
         };
-        Ok(Session { connection, inflow })
+        Ok(Session { connection, unread })
     }
 
     /// Does anybody listen there? Costs the broker less than a try to connect.
-    pub async fn listens(&self) -> bool {
+    pub async fn is_listening(&self) -> bool {
         let authority = &self.uri.authority;
         let knock = TcpStream::connect((authority.host.as_str(), authority.port));
         matches!(timeout(KNOCK_TIMEOUT, knock).await, Ok(Ok(_)))
@@ -203,14 +203,14 @@ impl fmt::Debug for Broker {
 /// One connection. Dropped, it closes; what was not acknowledged on it is delivered again.
 pub struct Session {
     connection: Connection,
-    inflow: Arc<Inflow>,
+    unread: Arc<UnreadDeliveries>,
 }
 
-/// Notes which messages of a connection were taken, see [`Broker::waiting_at_most`].
+/// Notes which messages of a connection were taken, see [`Broker::enforce_prefetch`].
 #[derive(Debug, Clone)]
-pub struct Taken(Arc<Inflow>);
+pub struct DeliveryTracker(Arc<UnreadDeliveries>);
 
-impl Taken {
+impl DeliveryTracker {
     /// Notes that a message with a body of `body` bytes was taken.
     pub fn note(&self, body: usize) {
         self.0.taken(body);
@@ -219,8 +219,8 @@ impl Taken {
 
 impl Session {
     /// Where messages that were taken are noted.
-    pub fn taken(&self) -> Taken {
-        Taken(self.inflow.clone())
+    pub fn delivery_tracker(&self) -> DeliveryTracker {
+        DeliveryTracker(self.unread.clone())
     }
 
     /// Opens a channel.
@@ -228,7 +228,7 @@ impl Session {
     /// # Errors
     /// [`AmqpError::Request`].
     pub fn channel(&self) -> BoxFuture<'_, Result<Channel, AmqpError>> {
-        Box::pin(answer("open a channel", self.connection.create_channel()))
+        Box::pin(with_timeout("open a channel", self.connection.create_channel()))
     }
 
     /// Waits until the connection is lost, and tells why. May be dropped and called again.
@@ -263,11 +263,14 @@ impl fmt::Debug for Session {
 ///
 /// # Errors
 /// [`AmqpError::Request`]; `what` completes "cannot ..".
-pub async fn answer<T>(what: &str, request: impl Future<Output = lapin::Result<T>>) -> Result<T, AmqpError> {
-    let reason = match timeout(ANSWER_TIMEOUT, request).await {
+pub async fn with_timeout<T>(
+    what: &str,
+    request: impl Future<Output = lapin::Result<T>>,
+) -> Result<T, AmqpError> {
+    let reason = match timeout(REPLY_TIMEOUT, request).await {
         Ok(Ok(value)) => return Ok(value),
         Ok(Err(error)) => sanitize(error.to_string()),
-        Err(_) => format!("no answer from the broker within {ANSWER_TIMEOUT:?}"),
+        Err(_) => format!("no answer from the broker within {REPLY_TIMEOUT:?}"),
     };
     Err(AmqpError::Request { what: what.to_owned(), reason })
 }

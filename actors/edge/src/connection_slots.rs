@@ -24,9 +24,9 @@ const ACCEPT_REST: Duration = Duration::from_millis(50);
 
 /// Place of one connection among the others.
 #[derive(Debug)]
-pub struct Slot {
-    standing: AtomicU8,
-    /// Turn at which the standing was set last.
+pub struct ConnectionSlot {
+    priority: AtomicU8,
+    /// Turn at which the priority was set last.
     since: AtomicU64,
     /// Counts turns: an order in time without a clock.
     clock: Arc<AtomicU64>,
@@ -34,20 +34,20 @@ pub struct Slot {
     end: Arc<Notify>,
 }
 
-impl Slot {
+impl ConnectionSlot {
     /// What the connection is worth, by the listener's own scale; 0 at first.
-    pub fn standing(&self) -> u8 {
-        self.standing.load(Relaxed)
+    pub fn priority(&self) -> u8 {
+        self.priority.load(Relaxed)
     }
 
     /// The order in which standings were set last.
-    pub fn since(&self) -> u64 {
+    pub fn last_changed(&self) -> u64 {
         self.since.load(Relaxed)
     }
 
-    /// Sets the standing, as of now.
-    pub fn set_standing(&self, standing: u8) {
-        self.standing.store(standing, Relaxed);
+    /// Sets the priority, as of now.
+    pub fn set_priority(&self, priority: u8) {
+        self.priority.store(priority, Relaxed);
         self.since.store(self.clock.fetch_add(1, Relaxed), Relaxed);
     }
 
@@ -62,7 +62,7 @@ impl Slot {
     }
 
     /// Notified when the connection is to end; whoever else wants it to may do so, too.
-    pub fn end(&self) -> Arc<Notify> {
+    pub fn close_notify(&self) -> Arc<Notify> {
         self.end.clone()
     }
 
@@ -74,11 +74,12 @@ impl Slot {
 
 /// Chooses the connection that is asked to end: of those given, which are not ending yet, or none of them. The number is that of all
 /// connections.
-pub type ChooseLeast = for<'a> fn(usize, &mut dyn Iterator<Item = &'a Slot>) -> Option<&'a Slot>;
+pub type EvictionPolicy =
+    for<'a> fn(usize, &mut dyn Iterator<Item = &'a ConnectionSlot>) -> Option<&'a ConnectionSlot>;
 
 /// What happened at a listener.
 #[derive(Debug)]
-pub enum SlotEvent<S, P, E> {
+pub enum ConnectionEvent<S, P, E> {
     /// A connection came in: hand it to [`ConnectionSlots::serve`].
     Accepted(S),
     /// A connection ended.
@@ -95,10 +96,10 @@ pub enum SlotEvent<S, P, E> {
 /// Connections of one listener, to peers `P`, which end with `E`. Dropped, it ends them all.
 pub struct ConnectionSlots<P, E> {
     max: usize,
-    choose_least: ChooseLeast,
+    eviction_policy: EvictionPolicy,
     connected: Metric,
-    sent_away: Metric,
-    taken: HashMap<u64, Arc<Slot>>,
+    evicted: Metric,
+    taken: HashMap<u64, Arc<ConnectionSlot>>,
     served: FuturesUnordered<LocalBoxFuture<'static, (u64, P, Option<E>)>>,
     clock: Arc<AtomicU64>,
     next_id: u64,
@@ -107,13 +108,13 @@ pub struct ConnectionSlots<P, E> {
 }
 
 impl<P: 'static, E: 'static> ConnectionSlots<P, E> {
-    /// `max` connections at a time. `connected` shows how many there are, `sent_away` counts those that were asked to end.
-    pub fn new(max: usize, choose_least: ChooseLeast, connected: Metric, sent_away: Metric) -> Self {
+    /// `max` connections at a time. `connected` shows how many there are, `evicted` counts those that were asked to end.
+    pub fn new(max: usize, eviction_policy: EvictionPolicy, connected: Metric, evicted: Metric) -> Self {
         Self {
             max,
-            choose_least,
+            eviction_policy,
             connected,
-            sent_away,
+            evicted,
             taken: HashMap::new(),
             served: FuturesUnordered::new(),
             clock: Arc::default(),
@@ -129,11 +130,11 @@ impl<P: 'static, E: 'static> ConnectionSlots<P, E> {
 
     /// Serves all connections until one ends, or another one came from `accept`, which is not asked unless `may_accept`. May be dropped
     /// and called again.
-    pub async fn next<S>(
+    pub async fn next_event<S>(
         &mut self,
         accept: impl AsyncFn() -> io::Result<S>,
         may_accept: bool,
-    ) -> SlotEvent<S, P, E> {
+    ) -> ConnectionEvent<S, P, E> {
         loop {
             self.connected.set(self.taken.len() as u64);
             // One more than the limit may come in; then one has to be gone before the next.
@@ -144,18 +145,18 @@ impl<P: 'static, E: 'static> ConnectionSlots<P, E> {
                     self.taken.remove(&id);
                     self.connected.set(self.taken.len() as u64);
                     self.resting = None;
-                    return SlotEvent::Ended { id, peer, end };
+                    return ConnectionEvent::Ended { id, peer, end };
                 }
                 () = sleep_until(self.resting.unwrap_or_else(Instant::now)), if self.resting.is_some() => {
                     self.resting = None;
                 }
                 accepted = accept(), if may_accept && has_room => match accepted {
-                    Ok(stream) => return SlotEvent::Accepted(stream),
+                    Ok(stream) => return ConnectionEvent::Accepted(stream),
                     // Its peer gave up while it waited.
                     Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
                     Err(error) => {
                         tracing::warn!(%error, "cannot accept a worker: closing the connection that matters least");
-                        self.send_away();
+                        self.evict();
                         // Until that one is gone, or something else has given back what is missing.
                         self.resting = Some(Instant::now() + ACCEPT_REST);
                     }
@@ -169,22 +170,22 @@ impl<P: 'static, E: 'static> ConnectionSlots<P, E> {
     pub fn serve<F: Future<Output = E> + 'static>(
         &mut self,
         peer: P,
-        handler: impl FnOnce(u64, Arc<Slot>) -> F,
+        handler: impl FnOnce(u64, Arc<ConnectionSlot>) -> F,
     ) {
         let (id, slot) = self.take();
         let connection = AssertUnwindSafe(handler(id, slot)).catch_unwind();
         // A panic ends its own connection only.
         self.served.push(connection.map(move |end| (id, peer, end.ok())).boxed_local());
         if self.taken.len() > self.max {
-            self.send_away();
+            self.evict();
         }
     }
 
     /// Asks the connection that matters least to end; false if there is none to be asked.
-    pub fn send_away(&self) -> bool {
+    pub fn evict(&self) -> bool {
         let mut staying = self.taken.values().map(|slot| &**slot).filter(|slot| !slot.is_closing());
-        let least = (self.choose_least)(self.taken.len(), &mut staying);
-        self.sent_away.add(u64::from(least.is_some()));
+        let least = (self.eviction_policy)(self.taken.len(), &mut staying);
+        self.evicted.add(u64::from(least.is_some()));
         least.inspect(|slot| slot.close()).is_some()
     }
 
@@ -193,11 +194,11 @@ impl<P: 'static, E: 'static> ConnectionSlots<P, E> {
         self.taken.values().for_each(|slot| slot.close());
     }
 
-    fn take(&mut self) -> (u64, Arc<Slot>) {
+    fn take(&mut self) -> (u64, Arc<ConnectionSlot>) {
         let id = self.next_id;
         self.next_id += 1;
-        let slot = Arc::new(Slot {
-            standing: AtomicU8::new(0),
+        let slot = Arc::new(ConnectionSlot {
+            priority: AtomicU8::new(0),
             since: AtomicU64::new(self.clock.fetch_add(1, Relaxed)),
             clock: self.clock.clone(),
             closing: AtomicBool::new(false),
@@ -220,9 +221,9 @@ mod tests {
     fn slots(max: usize) -> (ConnectionSlots<u64, &'static str>, Metric) {
         let vitals = testing::vitals("test/slots");
         let metric = |name| vitals.register(name, "", MetricKind::Counter, "");
-        let sent_away = metric("sent_away");
-        let oldest: ChooseLeast = |_, slots| slots.min_by_key(|slot| slot.since());
-        (ConnectionSlots::new(max, oldest, metric("connected"), sent_away.clone()), sent_away)
+        let evicted = metric("evicted");
+        let oldest: EvictionPolicy = |_, slots| slots.min_by_key(|slot| slot.last_changed());
+        (ConnectionSlots::new(max, oldest, metric("connected"), evicted.clone()), evicted)
     }
 
     fn serve(slots: &mut ConnectionSlots<u64, &'static str>, peer: u64) {
@@ -235,24 +236,26 @@ mod tests {
 
     #[tokio::test]
     async fn one_more_than_the_limit_sends_the_oldest_away_before_the_next_is_accepted() {
-        let (mut slots, sent_away) = slots(2);
+        let (mut slots, evicted) = slots(2);
         for peer in 0..10 {
-            let SlotEvent::Accepted(peer) = slots.next(async || Ok(peer), true).await else {
+            let ConnectionEvent::Accepted(peer) = slots.next_event(async || Ok(peer), true).await else {
                 panic!("{peer} was not accepted")
             };
             serve(&mut slots, peer);
             if peer < 2 {
                 continue;
             }
-            let SlotEvent::Ended { id, peer: gone, end } = slots.next(async || Ok(peer), true).await else {
+            let ConnectionEvent::Ended { id, peer: gone, end } =
+                slots.next_event(async || Ok(peer), true).await
+            else {
                 panic!("more than one beyond the limit")
             };
             assert_eq!((id, gone, end), (peer - 2, peer - 2, Some("asked to")));
         }
-        assert_eq!(sent_away.get(), 8);
+        assert_eq!(evicted.get(), 8);
         slots.close_all();
         for _ in 0..2 {
-            assert!(matches!(slots.next(async || Ok(0), false).await, SlotEvent::Ended { .. }));
+            assert!(matches!(slots.next_event(async || Ok(0), false).await, ConnectionEvent::Ended { .. }));
         }
         assert!(slots.is_empty());
     }
@@ -265,7 +268,7 @@ mod tests {
         slots.close_all();
         let mut ended = Vec::new();
         while !slots.is_empty() {
-            if let SlotEvent::Ended { peer, end, .. } = slots.next(async || Ok(()), false).await {
+            if let ConnectionEvent::Ended { peer, end, .. } = slots.next_event(async || Ok(()), false).await {
                 ended.push((peer, end));
             }
         }
@@ -275,7 +278,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn without_descriptors_it_makes_room_and_rests() {
-        let (mut slots, sent_away) = slots(5);
+        let (mut slots, evicted) = slots(5);
         let (began, tries) = (Instant::now(), Cell::new(0));
         let accept = async || {
             tries.set(tries.get() + 1);
@@ -285,18 +288,18 @@ mod tests {
                 _ => Ok(1),
             }
         };
-        assert!(matches!(slots.next(&accept, true).await, SlotEvent::Accepted(1)));
+        assert!(matches!(slots.next_event(&accept, true).await, ConnectionEvent::Accepted(1)));
         assert_eq!(
-            (tries.get(), began.elapsed(), sent_away.get()),
+            (tries.get(), began.elapsed(), evicted.get()),
             (4, ACCEPT_REST * 2, 0),
             "nobody was there"
         );
         serve(&mut slots, 1);
         tries.set(1);
-        let SlotEvent::Ended { peer: 1, .. } = slots.next(&accept, true).await else {
+        let ConnectionEvent::Ended { peer: 1, .. } = slots.next_event(&accept, true).await else {
             panic!("one is there")
         };
         assert_eq!((tries.get(), began.elapsed()), (2, ACCEPT_REST * 2), "its end is no reason to wait");
-        assert!(matches!(slots.next(&accept, true).await, SlotEvent::Accepted(1)));
+        assert!(matches!(slots.next_event(&accept, true).await, ConnectionEvent::Accepted(1)));
     }
 }

@@ -26,7 +26,7 @@ pub type Request = hyper::Request<Body>;
 
 /// A whole answer.
 #[derive(Debug)]
-pub struct Answer {
+pub struct Response {
     /// Its status.
     pub status: StatusCode,
     /// Its headers.
@@ -66,13 +66,13 @@ pub enum HttpError {
     Unanswered(String),
     /// The answer broke off.
     #[error("{0}")]
-    Halfway(String),
+    Incomplete(String),
     /// The answer is longer than the limit, in bytes.
     #[error("the answer is larger than {0} bytes")]
     TooLarge(usize),
     /// The answer did not come in time.
     #[error("none within {0:?}")]
-    AnswerTimeout(Duration),
+    ResponseTimeout(Duration),
 }
 
 impl HttpError {

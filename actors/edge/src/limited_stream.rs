@@ -15,7 +15,7 @@ pub trait Transport: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Transport for T {}
 
 /// Reason why a peer's bytes are refused.
-pub type Excess = Box<dyn Error + Send + Sync>;
+pub type LimitError = Box<dyn Error + Send + Sync>;
 
 /// Limit on what a peer sends, kept by following the framing of its protocol.
 pub trait FrameLimit {
@@ -24,7 +24,7 @@ pub trait FrameLimit {
     ///
     /// # Errors
     /// They break the limit. The stream is of no use from there.
-    fn received(&mut self, bytes: &mut [u8]) -> Result<usize, Excess>;
+    fn received(&mut self, bytes: &mut [u8]) -> Result<usize, LimitError>;
 
     /// Notes that something is sent, which the peer may answer.
     fn sent(&mut self) {}
@@ -143,7 +143,7 @@ mod tests {
     struct Frames;
 
     impl FrameLimit for Frames {
-        fn received(&mut self, bytes: &mut [u8]) -> Result<usize, Excess> {
+        fn received(&mut self, bytes: &mut [u8]) -> Result<usize, LimitError> {
             let mut at = 0;
             while let Some(length) = bytes.get(at).copied() {
                 if length > 100 {

@@ -12,7 +12,7 @@ use mongodb::{
 };
 use orchestrator_supervise::sanitize;
 
-use crate::{has_password, without_user};
+use crate::{has_password, without_credentials};
 
 /// How long a primary is looked for, unless the address says otherwise; whoever waits tries again by itself.
 const SELECTION: Duration = Duration::from_secs(5);
@@ -29,14 +29,14 @@ pub fn endpoint(uri: &str, database: &str) -> String {
     if address::parse(uri).is_err() {
         return format!("mongodb://?/{database}");
     }
-    let uri = without_user(uri).unwrap_or_default();
+    let uri = without_credentials(uri).unwrap_or_default();
     let hosts: Vec<&str> = uri.splitn(4, '/').take(3).collect();
     let hosts = hosts.join("/");
     format!("{}/{database}", hosts.split('?').next().unwrap_or_default())
 }
 
 /// Does the address hold a password? Also in an option: `tlsCertificateKeyFilePassword`.
-pub fn names_password(uri: &str) -> bool {
+pub fn contains_password(uri: &str) -> bool {
     uri.contains("assword") || has_password(uri)
 }
 
@@ -76,16 +76,20 @@ pub async fn open(
 ///
 /// # Errors
 /// None came within `span`.
-pub async fn in_time<T>(action: &str, span: Duration, answer: impl Future<Output = T>) -> Result<T, String> {
+pub async fn with_timeout<T>(
+    action: &str,
+    span: Duration,
+    answer: impl Future<Output = T>,
+) -> Result<T, String> {
     tokio::time::timeout(span, answer)
         .await
         .map_err(|_| format!("the database did not answer within {} s while {action}", span.as_secs()))
 }
 
 /// What to do about an error that time may heal; `action` says what was tried.
-pub fn explain(action: &str, error: &Error) -> String {
+pub fn describe_error(action: &str, error: &Error) -> String {
     match &*error.kind {
-        ErrorKind::Command(said) => failed(action, &said.message, said.code),
+        ErrorKind::Command(said) => describe_failure(action, &said.message, said.code),
         ErrorKind::Authentication { message, .. } => {
             let message = sanitize(message);
             format!("the database turns us away while {action}: {message}; correct the credentials")
@@ -100,7 +104,7 @@ pub fn explain(action: &str, error: &Error) -> String {
 }
 
 /// What the server said of a command or one of its writes, and what helps.
-pub fn failed(action: &str, message: &str, code: i32) -> String {
+pub fn describe_failure(action: &str, message: &str, code: i32) -> String {
     let advice = match code {
         NO_PERMISSION => "; grant the role readWrite",
         NOT_LET_IN => "; correct the credentials",
@@ -111,7 +115,7 @@ pub fn failed(action: &str, message: &str, code: i32) -> String {
 }
 
 /// What the server said of a write that is done, but not on a majority's disks yet.
-pub fn not_durable(action: &str, message: &str, code: i32) -> String {
+pub fn describe_not_durable(action: &str, message: &str, code: i32) -> String {
     format!(
         "the database cannot make it durable while {action}: {} (code {code}); bring up more of its servers",
         sanitize(message)
@@ -132,13 +136,15 @@ mod tests {
             ("mongodb://me:p?x@a", "mongodb://?/d", true),
             ("nonsense", "mongodb://?/d", false),
         ] {
-            assert_eq!((endpoint(uri, "d").as_str(), names_password(uri)), (shown, secret), "{uri}");
+            assert_eq!((endpoint(uri, "d").as_str(), contains_password(uri)), (shown, secret), "{uri}");
         }
     }
 
     #[test]
     fn advice_follows_the_code() {
-        assert!(failed("writing", "no", NOT_LET_IN).ends_with("(code 18); correct the credentials"));
-        assert!(failed("writing", "no", 1).ends_with("no (code 1)"));
+        assert!(
+            describe_failure("writing", "no", NOT_LET_IN).ends_with("(code 18); correct the credentials")
+        );
+        assert!(describe_failure("writing", "no", 1).ends_with("no (code 1)"));
     }
 }

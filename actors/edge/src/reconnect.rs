@@ -11,12 +11,12 @@ use orchestrator_supervise::{Backoff, LinkReporter};
 static RETRY_MAX_MS: AtomicU64 = AtomicU64::new(u64::MAX);
 
 /// Limits the delay between two tries of every edge in this process to `max`, before jitter. Edges with a shorter maximum keep theirs.
-pub fn limit_retries(max: Duration) {
+pub fn set_retry_max(max: Duration) {
     RETRY_MAX_MS.store(u64::try_from(max.as_millis()).unwrap_or(u64::MAX), Relaxed);
 }
 
-/// `backoff` within the limit set by [`limit_retries`], for waits that are not a [`Reconnect`]'s.
-pub fn limited(backoff: Backoff) -> Backoff {
+/// `backoff` within the limit set by [`set_retry_max`], for waits that are not a [`Reconnect`]'s.
+pub fn cap_backoff(backoff: Backoff) -> Backoff {
     let max = Duration::from_millis(RETRY_MAX_MS.load(Relaxed));
     Backoff { first: backoff.first.min(max), max: backoff.max.min(max) }
 }
@@ -42,7 +42,7 @@ impl Reconnect {
 
     /// Keeps the first `failures` in a row to itself: a moment's lock is no outage.
     #[must_use]
-    pub fn patient(self, failures: u32) -> Self {
+    pub fn report_after_failures(self, failures: u32) -> Self {
         Self { unreported: failures, ..self }
     }
 
@@ -61,7 +61,7 @@ impl Reconnect {
 
     /// Reports a failed try or a lost connection; `reason` says what to do. Returns the delay before the next try.
     pub fn failed(&mut self, reason: impl AsRef<str>) -> Duration {
-        let backoff = limited(self.backoff);
+        let backoff = cap_backoff(self.backoff);
         // An idle connection is no storm, however it ends.
         if self.connected_at.take().is_some_and(|since| since.elapsed() >= backoff.max) {
             self.failures = 0;
@@ -75,7 +75,7 @@ impl Reconnect {
     }
 
     /// Begins the delays anew: there is reason to think that the peer is back.
-    pub fn begin_anew(&mut self) {
+    pub fn reset_backoff(&mut self) {
         self.failures = 0;
     }
 
@@ -86,7 +86,7 @@ impl Reconnect {
 
     /// Reports that the peer is there, but not all of what is needed of it; `reason` says what is missing and what to do. It is looked at
     /// again after `again`.
-    pub fn incomplete(&mut self, reason: impl AsRef<str>, again: Duration) {
+    pub fn not_ready(&mut self, reason: impl AsRef<str>, again: Duration) {
         self.link.down(reason, again);
     }
 }

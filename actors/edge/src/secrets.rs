@@ -9,7 +9,7 @@ pub fn has_password(url: &str) -> bool {
 }
 
 /// An address without user and password; None if it is none.
-pub fn without_user(url: &str) -> Option<String> {
+pub fn without_credentials(url: &str) -> Option<String> {
     let (scheme, rest) = url.split_once("//")?;
     Some(format!("{scheme}//{}", rest.rsplit('@').next().unwrap_or_default()))
 }
@@ -18,7 +18,7 @@ pub fn without_user(url: &str) -> Option<String> {
 ///
 /// # Errors
 /// The file cannot be read; it may come. The text begins with `key = file`.
-pub fn secret(file: Option<&Path>, plain: &str, key: &str) -> Result<String, String> {
+pub fn read_secret(file: Option<&Path>, plain: &str, key: &str) -> Result<String, String> {
     let Some(file) = file else { return Ok(plain.to_owned()) };
     let text = std::fs::read_to_string(file);
     text.map(|text| text.trim().to_owned())
@@ -38,7 +38,7 @@ mod tests {
             ("x://me:p%2F@a:1,b/c?d=e", true, Some("x://a:1,b/c?d=e")),
             ("nonsense", false, None),
         ] {
-            assert_eq!((has_password(url), without_user(url).as_deref()), (password, shown), "{url}");
+            assert_eq!((has_password(url), without_credentials(url).as_deref()), (password, shown), "{url}");
         }
     }
 
@@ -46,9 +46,9 @@ mod tests {
     fn a_file_goes_before_what_is_plain() {
         let file = tempfile::NamedTempFile::new().expect("a file");
         std::fs::write(file.path(), "me:secret\n").expect("write");
-        assert_eq!(secret(Some(file.path()), "plain", "a.file").as_deref(), Ok("me:secret"));
-        assert_eq!(secret(None, "plain", "a.file").as_deref(), Ok("plain"));
-        let error = secret(Some(Path::new("/nowhere/x")), "plain", "a.file").expect_err("no such file");
+        assert_eq!(read_secret(Some(file.path()), "plain", "a.file").as_deref(), Ok("me:secret"));
+        assert_eq!(read_secret(None, "plain", "a.file").as_deref(), Ok("plain"));
+        let error = read_secret(Some(Path::new("/nowhere/x")), "plain", "a.file").expect_err("no such file");
         assert!(error.starts_with("a.file = /nowhere/x: cannot be read"), "{error}");
     }
 }

@@ -38,8 +38,8 @@ pub mod zmtp;
 use std::{path::Path, sync::Arc, time::Duration};
 
 use orchestrator_supervise::{
-    ChildSpec, Durable, Factory, InboxSlot, Limits, Mailbox, OnRestart, Outbox, Placement, Shutdown, Slot,
-    StartCx, Strategy, SupervisorSpec, inbox, mailbox,
+    ChildSpec, Durable, Factory, InboxSlot, Limits, Mailbox, MailboxSlot, OnRestart, Outbox, Placement,
+    Shutdown, StartCx, Strategy, SupervisorSpec, inbox, mailbox,
 };
 use uuid::Uuid;
 
@@ -210,7 +210,7 @@ struct Following {
 }
 
 impl Following {
-    fn factory(self, slot: Slot<Ingester>) -> Factory {
+    fn factory(self, slot: MailboxSlot<Ingester>) -> Factory {
         Factory::actor(slot, move |cx: &StartCx| {
             let handles = Handles {
                 streams: self.queues.clone(),
@@ -236,7 +236,7 @@ struct ScanBranch {
     tools: Tools,
     ingester: Mailbox<Ingester>,
     work: Mailbox<Work>,
-    work_slot: Slot<Work>,
+    work_slot: MailboxSlot<Work>,
     makes: Vec<(StreamConfig, MakeSource)>,
     ends: Vec<InboxSlot<MappingFinished>>,
 }

@@ -81,7 +81,7 @@ fn of_event(event: &Event) -> Option<Line> {
             (Level::Error, reason.clone())
         }
         EventKind::Escalated { reason } => (Level::Error, format!("it gives up: {reason}")),
-        EventKind::Orphaned { depth, .. } => {
+        EventKind::StopTimedOut { depth, .. } => {
             (Level::Error, format!("it did not stop in time, {depth} messages wait"))
         }
         EventKind::LinkDown { reason } => (Level::Warning, reason.clone()),

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use orchestrator_edge::{mongodb, secret};
+use orchestrator_edge::{mongodb, read_secret};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -119,7 +119,7 @@ impl ProducerConfig {
         if let Err(error) = Server::new(&self.faktory.url, None, None) {
             wrong.push(format!("producer.{error}"));
         }
-        if mongodb::names_password(&self.mongodb.uri) {
+        if mongodb::contains_password(&self.mongodb.uri) {
             wrong.push(
                 "producer.mongodb.uri = ..: it may hold a password: put it into a file and name that in uri_file"
                     .to_owned(),
@@ -181,7 +181,7 @@ impl MongoConfig {
     /// # Errors
     /// The file that holds it cannot be read; it may come.
     pub fn target(&self) -> Result<String, String> {
-        secret(self.uri_file.as_deref(), &self.uri, "producer.mongodb.uri_file")
+        read_secret(self.uri_file.as_deref(), &self.uri, "producer.mongodb.uri_file")
     }
 }
 

@@ -7,8 +7,8 @@ mod live;
 use std::time::Duration;
 
 use orchestrator_supervise::{
-    Answer, Child, ChildCx, ConsoleError, ConsoleReply, ConsoleRequest, Durable, Factory, Handle, Slot,
-    StartCx,
+    Answer, Child, ChildCx, ConsoleError, ConsoleReply, ConsoleRequest, Durable, Factory, Handle,
+    MailboxSlot, StartCx,
 };
 use serde_json::json;
 use tokio::sync::watch;
@@ -63,7 +63,7 @@ pub fn status() -> Durable<Status> {
 pub fn factory<Q: Queue + Unpin + 'static>(
     config: &ProducerConfig,
     queue_name: &str,
-    slot: Slot<StencilProducer<Q>>,
+    slot: MailboxSlot<StencilProducer<Q>>,
     status: &Durable<Status>,
     mut queue: impl FnMut(&StartCx) -> Q + Send + 'static,
 ) -> Factory {

@@ -4,7 +4,7 @@ mod stores;
 
 use std::{fmt, path::PathBuf};
 
-use orchestrator_edge::{amqp::Broker, secret};
+use orchestrator_edge::{amqp::Broker, read_secret};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -183,10 +183,10 @@ impl ProvenanceConfig {
         if self.amqp.url.contains('@') && !self.amqp.url.contains("//guest:guest@") {
             wrong.push(format!("provenance.amqp.url = ..: {}", stores::hide("url_file")));
         }
-        if self.postgres.names_password() {
+        if self.postgres.contains_password() {
             wrong.push(format!("provenance.postgres.dsn = ..: {}", stores::hide("dsn_file")));
         }
-        if self.mongodb.names_password() {
+        if self.mongodb.contains_password() {
             wrong.push(format!("provenance.mongodb.uri = ..: {}", stores::hide("uri_file")));
         }
         wrong
@@ -246,7 +246,7 @@ impl AmqpConfig {
     /// # Errors
     /// The file that holds it cannot be read.
     pub fn target(&self) -> Result<String, String> {
-        secret(self.url_file.as_deref(), &self.url, "provenance.amqp.url_file")
+        read_secret(self.url_file.as_deref(), &self.url, "provenance.amqp.url_file")
     }
 }
 

@@ -40,7 +40,7 @@ pub mod wire;
 use std::{path::Path, sync::Arc, time::Duration};
 
 use orchestrator_supervise::{
-    ChildSpec, Factory, Limits, Mailbox, Outbox, Placement, Recipient, Shutdown, Slot, Strategy,
+    ChildSpec, Factory, Limits, Mailbox, MailboxSlot, Outbox, Placement, Recipient, Shutdown, Strategy,
     SupervisorSpec, inbox, mailbox,
 };
 use parking_lot::Mutex;
@@ -129,7 +129,7 @@ pub fn with_entrance(config: &ProvenanceConfig) -> Result<(ChildSpec, Entrance),
 
 /// The pool of eighty, each with its mailbox.
 fn range_workers(batch: usize, writes: &Outbox<WriteRequest>) -> (Vec<Mailbox<RangeWorker>>, ChildSpec) {
-    let (mailboxes, slots): (Vec<Mailbox<RangeWorker>>, Vec<Slot<RangeWorker>>) =
+    let (mailboxes, slots): (Vec<Mailbox<RangeWorker>>, Vec<MailboxSlot<RangeWorker>>) =
         (0..Worker::COUNT).map(|_| mailbox(REQUESTS)).unzip();
     let slots = Mutex::new(slots.into_iter().map(Some).collect::<Vec<_>>());
     let writes = writes.clone();

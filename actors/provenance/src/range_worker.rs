@@ -6,7 +6,7 @@
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
-use orchestrator_edge::limited;
+use orchestrator_edge::cap_backoff;
 use orchestrator_supervise::{
     Answer, Backoff, Child, ChildCx, Handle, Message, Outbox, StartCx, Vitals, metrics, reply,
 };
@@ -116,7 +116,7 @@ impl RangeWorker {
 
     fn written(&mut self, refused: Option<Vec<Refusal>>, cx: &mut ChildCx<'_, Self>) {
         let Some(refused) = refused else {
-            let delay = limited(RETRY).delay(self.failures, fastrand::f64());
+            let delay = cap_backoff(RETRY).delay(self.failures, fastrand::f64());
             self.failures = self.failures.saturating_add(1);
             return cx.after(delay, |worker, cx| worker.advance(cx));
         };

@@ -7,7 +7,7 @@
 use std::collections::HashSet;
 
 use orchestrator_supervise::{
-    Answer, Child, ChildCx, Factory, Handle, Message, Outbox, Slot, StartCx, metrics,
+    Answer, Child, ChildCx, Factory, Handle, MailboxSlot, Message, Outbox, StartCx, metrics,
 };
 
 use crate::{
@@ -56,7 +56,7 @@ impl Handle<DirectoryNotice> for FetcherWatcher {
 impl FetcherWatcher {
     /// The child behind `slot`.
     pub fn factory(
-        slot: Slot<Self>,
+        slot: MailboxSlot<Self>,
         commands: Outbox<ReadCommand>,
         rescan: RescanFlag,
         warned: WarnedNames,

@@ -66,7 +66,7 @@ const DRAIN: Duration = Duration::from_secs(20);
 /// The subsystem's tree. Sinks first: the store, then who talks to workers, then who reads files.
 pub fn child_spec(config: &QueueConfig) -> ChildSpec {
     let (requests, requests_slot) = inbox(REQUESTS);
-    let requests_slot = requests_slot.lasting();
+    let requests_slot = requests_slot.keep_on_purge();
     let (ingest, ingest_slot) = inbox(INGEST);
     let (chores, chores_slot) = inbox(CHORES);
     let (commands, commands_slot) = inbox(COMMANDS);

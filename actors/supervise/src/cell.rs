@@ -16,9 +16,9 @@ use actix::{
 use crate::{
     Exit,
     child::{Answer, Cell, Child, ChildCx, Form, Handle, Next, NextChild, Shared},
-    gauge::{MessageStats, Seat},
     guard::guard,
-    in_progress::InProgress,
+    in_progress::WorkGuard,
+    mailbox_stats::{MessageStats, Seat},
     refusal::AskError,
 };
 
@@ -146,7 +146,7 @@ impl<M> Envelope<M> {
 pub(crate) struct Ticket {
     stats: Arc<MessageStats>,
     begun: Instant,
-    _in_hand: InProgress,
+    _in_hand: WorkGuard,
 }
 
 impl Drop for Ticket {
@@ -180,7 +180,7 @@ where
         envelope.stats.wait.record(waited);
         let ticket = Ticket {
             begun: Instant::now(),
-            _in_hand: self.shared.vitals.hold(envelope.stats.name),
+            _in_hand: self.shared.vitals.begin_work(envelope.stats.name),
             stats: envelope.stats,
         };
         let answer = self.with(ctx, |child, cx| child.handle(envelope.message, cx));

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 
 use crate::{
     Exit, Fault, Vitals,
-    gauge::Gauge,
+    mailbox_stats::MailboxStats,
     reply::{Pending, Reply, reply},
 };
 
@@ -69,7 +69,7 @@ impl<A: Child> Answer<A, ()> {
 /// Sends to an actor. Cheap to clone; never closes before the process ends.
 pub struct Mailbox<A: Child> {
     pub(crate) addr: Addr<Cell<A>>,
-    pub(crate) gauge: Arc<Gauge>,
+    pub(crate) gauge: Arc<MailboxStats>,
 }
 
 /// What cell and runner share.

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
 /// Events kept for late readers.
-pub const RING_CAPACITY: usize = 4096;
+pub const EVENT_LOG_CAPACITY: usize = 4096;
 
 /// One thing that happened to one child.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,7 +56,7 @@ pub enum EventKind {
         reason: String,
     },
     /// A stop deadline passed; what the child had not handled.
-    Orphaned {
+    StopTimedOut {
         /// Messages that were waiting.
         depth: usize,
         /// Type of the message in progress.
@@ -102,7 +102,7 @@ impl EventKind {
         "exited",
         "restart_scheduled",
         "escalated",
-        "orphaned",
+        "stop_timed_out",
         "paused",
         "resumed",
         "purged",
@@ -120,7 +120,7 @@ impl EventKind {
             EventKind::Exited { .. } => 1,
             EventKind::RestartScheduled { .. } => 2,
             EventKind::Escalated { .. } => 3,
-            EventKind::Orphaned { .. } => 4,
+            EventKind::StopTimedOut { .. } => 4,
             EventKind::Paused => 5,
             EventKind::Resumed => 6,
             EventKind::Purged { .. } => 7,
@@ -159,7 +159,7 @@ impl EventLog {
         let mut ring = self.ring.lock();
         let seq = ring.next;
         ring.next += 1;
-        if ring.events.len() == RING_CAPACITY {
+        if ring.events.len() == EVENT_LOG_CAPACITY {
             ring.events.pop_front();
         }
         ring.events.push_back(Event { seq, at_ms: now_ms(), path: path.to_owned(), kind });
@@ -208,11 +208,11 @@ mod tests {
     #[test]
     fn the_ring_is_bounded_and_numbers_have_no_gaps() {
         let log = EventLog::default();
-        for _ in 0..RING_CAPACITY + 10 {
+        for _ in 0..EVENT_LOG_CAPACITY + 10 {
             log.push("a", EventKind::Paused);
         }
         let events = log.since(0);
-        assert_eq!(events.len(), RING_CAPACITY);
+        assert_eq!(events.len(), EVENT_LOG_CAPACITY);
         assert_eq!(events[0].seq, 11);
         assert!(events.windows(2).all(|pair| pair[1].seq == pair[0].seq + 1));
         assert_eq!(log.since(log.newest()), vec![]);
@@ -230,7 +230,7 @@ mod tests {
             EventKind::Exited { incarnation: 1, reason: reason.clone(), in_progress: None },
             EventKind::RestartScheduled { delay_ms: 1 },
             EventKind::Escalated { reason: reason.clone() },
-            EventKind::Orphaned { depth: 1, in_progress: None },
+            EventKind::StopTimedOut { depth: 1, in_progress: None },
             EventKind::Paused,
             EventKind::Resumed,
             EventKind::Purged { depth: 1 },

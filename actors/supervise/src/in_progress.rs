@@ -17,19 +17,19 @@ struct Held {
 
 /// Holds the name of the work in progress; dropping it ends the work.
 #[derive(Debug)]
-pub struct InProgress {
+pub struct WorkGuard {
     hand: Arc<Hand>,
     id: u64,
 }
 
 impl Hand {
-    pub(crate) fn take(self: &Arc<Self>, name: &'static str) -> InProgress {
+    pub(crate) fn take(self: &Arc<Self>, name: &'static str) -> WorkGuard {
         let mut held = self.0.lock();
         let id = held.next;
         held.next += 1;
         held.lost = None;
         held.works.push((id, name, Instant::now()));
-        InProgress { hand: self.clone(), id }
+        WorkGuard { hand: self.clone(), id }
     }
 
     /// The work that lasts longest.
@@ -61,7 +61,7 @@ impl Hand {
     }
 }
 
-impl Drop for InProgress {
+impl Drop for WorkGuard {
     fn drop(&mut self) {
         self.hand.put_down(self.id);
     }

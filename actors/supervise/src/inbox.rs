@@ -9,8 +9,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     StartCx,
-    gauge::{Gauge, MessageStats, Seat},
-    park::block_on,
+    block_on::block_on,
+    mailbox_stats::{MailboxStats, MessageStats, Seat},
     refusal::Refused,
 };
 
@@ -22,16 +22,16 @@ struct Parcel<T> {
 /// The sending end. Cheap to clone.
 pub struct Outbox<T> {
     sender: mpsc::Sender<Parcel<T>>,
-    gauge: Arc<Gauge>,
-    attended: watch::Sender<bool>,
+    gauge: Arc<MailboxStats>,
+    opened: watch::Sender<bool>,
 }
 
 /// Keeps the receiver between two incarnations. Clones share it.
 pub struct InboxSlot<T> {
     receiver: Arc<Mutex<Option<mpsc::Receiver<Parcel<T>>>>>,
-    gauge: Arc<Gauge>,
+    gauge: Arc<MailboxStats>,
     stats: Arc<MessageStats>,
-    attended: watch::Sender<bool>,
+    opened: watch::Sender<bool>,
 }
 
 /// The receiver in the hands of one incarnation.
@@ -42,22 +42,22 @@ pub struct Inbox<T> {
 
 /// Makes a channel for `capacity` items.
 pub fn inbox<T>(capacity: usize) -> (Outbox<T>, InboxSlot<T>) {
-    let gauge = Gauge::new(capacity);
+    let gauge = MailboxStats::new(capacity);
     let (sender, receiver) = mpsc::channel(gauge.capacity());
     let stats = gauge.stats::<T>();
-    let attended = watch::Sender::new(false);
+    let opened = watch::Sender::new(false);
     let slot = InboxSlot {
         receiver: Arc::new(Mutex::new(Some(receiver))),
         gauge: gauge.clone(),
         stats,
-        attended: attended.clone(),
+        opened: opened.clone(),
     };
-    (Outbox { sender, gauge, attended }, slot)
+    (Outbox { sender, gauge, opened }, slot)
 }
 
 impl<T> Clone for Outbox<T> {
     fn clone(&self) -> Self {
-        Self { sender: self.sender.clone(), gauge: self.gauge.clone(), attended: self.attended.clone() }
+        Self { sender: self.sender.clone(), gauge: self.gauge.clone(), opened: self.opened.clone() }
     }
 }
 
@@ -67,7 +67,7 @@ impl<T> Clone for InboxSlot<T> {
             receiver: self.receiver.clone(),
             gauge: self.gauge.clone(),
             stats: self.stats.clone(),
-            attended: self.attended.clone(),
+            opened: self.opened.clone(),
         }
     }
 }
@@ -145,9 +145,9 @@ impl<T: Send + 'static> Outbox<T> {
 
     /// Waits until no incarnation has the receiver. What was sent stays there for the next one; but a child that drains
     /// need not wait for answers then, since its supervisor may start that one only after this child has ended.
-    pub async fn unattended(&self) {
+    pub async fn inbox_closed(&self) {
         // An error would mean that the channel is gone, but `self` holds it.
-        let _ = self.attended.subscribe().wait_for(|attended| !attended).await;
+        let _ = self.opened.subscribe().wait_for(|opened| !opened).await;
     }
 
     fn refuse(&self, message: T) -> Refused<T> {
@@ -159,12 +159,12 @@ impl<T> InboxSlot<T> {
     /// Keeps what waits over every restart, also in a child that is purged: for what is not part of a view that a
     /// restart makes anew.
     #[must_use]
-    pub fn lasting(self) -> Self {
-        self.gauge.set_lasting();
+    pub fn keep_on_purge(self) -> Self {
+        self.gauge.set_keep_on_purge();
         self
     }
 
-    pub(crate) fn gauge(&self) -> &Arc<Gauge> {
+    pub(crate) fn gauge(&self) -> &Arc<MailboxStats> {
         &self.gauge
     }
 
@@ -176,7 +176,7 @@ impl<T> InboxSlot<T> {
     pub fn open(&self) -> Inbox<T> {
         let receiver = self.receiver.lock().take();
         assert!(receiver.is_some(), "an inbox is opened by one incarnation of one child at a time");
-        self.attended.send_replace(true);
+        self.opened.send_replace(true);
         Inbox { receiver, slot: self.clone() }
     }
 }
@@ -185,7 +185,7 @@ impl<T> Drop for Inbox<T> {
     fn drop(&mut self) {
         let mut slot = self.slot.receiver.lock();
         *slot = self.receiver.take();
-        self.slot.attended.send_replace(false);
+        self.slot.opened.send_replace(false);
     }
 }
 
@@ -227,12 +227,12 @@ impl<T> Inbox<T> {
             tokio::select! {
                 biased;
                 () = cx.stop.cancelled() => return self.try_recv(),
-                () = cx.vitals.intake_open() => {}
+                () = cx.vitals.wait_resumed() => {}
             }
             tokio::select! {
                 biased;
                 () = cx.stop.cancelled() => return self.try_recv(),
-                () = cx.vitals.intake_closed() => {}
+                () = cx.vitals.wait_paused() => {}
                 item = self.recv() => match item {
                     Some(item) => return Some(item),
                     // Nobody can send any more; that is no reason to end, and be restarted, again and again.
@@ -284,16 +284,16 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn unattended_waits_for_the_end_of_the_incarnation_that_has_the_receiver() {
+    async fn inbox_closed_waits_for_the_end_of_the_incarnation_that_has_the_receiver() {
         let (outbox, slot) = inbox::<u8>(1);
-        outbox.unattended().await;
+        outbox.inbox_closed().await;
         let open = slot.open();
         tokio::select! {
             biased;
-            () = outbox.unattended() => panic!("an incarnation has it"),
+            () = outbox.inbox_closed() => panic!("an incarnation has it"),
             () = std::future::ready(()) => {}
         }
         drop(open);
-        outbox.unattended().await;
+        outbox.inbox_closed().await;
     }
 }

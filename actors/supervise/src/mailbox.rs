@@ -9,22 +9,22 @@ pub use crate::child::Mailbox;
 use crate::{
     cell::Envelope,
     child::{Cell, Child, Handle},
-    gauge::Gauge,
+    mailbox_stats::MailboxStats,
     refusal::{AskError, Refused},
 };
 
 /// The receiving end, to be put into one child's [`Factory`](crate::Factory).
-pub struct Slot<A: Child> {
+pub struct MailboxSlot<A: Child> {
     pub(crate) receiver: channel::AddressReceiver<Cell<A>>,
     pub(crate) mailbox: Mailbox<A>,
 }
 
 /// Makes a mailbox for `capacity` messages and the slot that its child is built around.
-pub fn mailbox<A: Child>(capacity: usize) -> (Mailbox<A>, Slot<A>) {
+pub fn mailbox<A: Child>(capacity: usize) -> (Mailbox<A>, MailboxSlot<A>) {
     // actix' own bound is off: the gauge's is exact, actix' lets every sender add one.
     let (sender, receiver) = channel::channel(0);
-    let mailbox = Mailbox { addr: Addr::new(sender), gauge: Gauge::new(capacity) };
-    (mailbox.clone(), Slot { receiver, mailbox })
+    let mailbox = Mailbox { addr: Addr::new(sender), gauge: MailboxStats::new(capacity) };
+    (mailbox.clone(), MailboxSlot { receiver, mailbox })
 }
 
 impl<A: Child> Clone for Mailbox<A> {
@@ -39,14 +39,14 @@ impl<A: Child> fmt::Debug for Mailbox<A> {
     }
 }
 
-impl<A: Child> fmt::Debug for Slot<A> {
+impl<A: Child> fmt::Debug for MailboxSlot<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Slot").field("mailbox", &self.mailbox).finish_non_exhaustive()
+        f.debug_struct("MailboxSlot").field("mailbox", &self.mailbox).finish_non_exhaustive()
     }
 }
 
 impl<A: Child> Mailbox<A> {
-    pub(crate) fn gauge(&self) -> &Arc<Gauge> {
+    pub(crate) fn gauge(&self) -> &Arc<MailboxStats> {
         &self.gauge
     }
 

@@ -9,8 +9,8 @@ use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
 use crate::{
-    Link, State, Timing, Vitals, console::ConsoleRequest, histogram::Histogram, mailbox::Recipient,
-    order::Order, snapshot::*,
+    Link, State, Timing, Vitals, command::Order, console::ConsoleRequest, histogram::Histogram,
+    mailbox::Recipient, snapshot::*,
 };
 
 /// From here on work in progress, or a silent arbiter, counts as stuck.
@@ -64,7 +64,7 @@ impl Node {
                 at_ms: last.at_ms,
                 in_progress: last.in_progress.map(str::to_owned),
             }),
-            mailboxes: vitals.gauges().iter().map(|(name, gauge)| mailbox(name, gauge)).collect(),
+            mailboxes: vitals.mailboxes().iter().map(|(name, gauge)| mailbox(name, gauge)).collect(),
             in_progress: in_progress
                 .map(|(name, span)| InProgressSnapshot { name: name.to_owned(), for_ms: millis(span) }),
             stale: vitals.stale(),
@@ -108,7 +108,7 @@ fn quantiles(histogram: &Histogram) -> [u64; 3] {
     [0.5, 0.95, 0.99].map(|q| histogram.quantile_us(q))
 }
 
-fn mailbox(name: &str, gauge: &crate::gauge::Gauge) -> MailboxSnapshot {
+fn mailbox(name: &str, gauge: &crate::mailbox_stats::MailboxStats) -> MailboxSnapshot {
     MailboxSnapshot {
         name: name.to_owned(),
         depth: gauge.depth(),

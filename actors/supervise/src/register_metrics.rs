@@ -7,7 +7,7 @@
 /// or by the name after `as`. The field's doc comment is the metric's help text.
 ///
 /// With `by "label"` after the struct's name, the metrics are those of one peer: `register` takes the label's value, see
-/// [`Vitals::register_of`](crate::Vitals::register_of).
+/// [`Vitals::register_labelled`](crate::Vitals::register_labelled).
 ///
 /// ```
 /// orchestrator_supervise::metrics! {
@@ -73,7 +73,7 @@ macro_rules! metrics {
             /// Registers the metrics of the peer that the label's value names, or finds those that are registered.
             $visibility fn register(vitals: &$crate::Vitals, value: &str) -> Self {
                 let label = ($label, value);
-                Self { $( $field: vitals.register_of($name, $unit, $kind, ::std::concat!($($help),*), label), )* }
+                Self { $( $field: vitals.register_labelled($name, $unit, $kind, ::std::concat!($($help),*), label), )* }
             }
         }
     };

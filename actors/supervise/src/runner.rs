@@ -8,9 +8,9 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     Exit, OnRestart, Shutdown, StartCx, State, Tree, Vitals,
     body::{Body, BodyCx, Kill},
+    command::{Command, FREEZE, Order, OrderError},
     event::EventKind,
     guard::guard,
-    order::{FREEZE, Order, OrderError, Verb},
 };
 
 /// What a supervisor tells a runner.
@@ -116,12 +116,12 @@ impl Runner {
     /// Carries out a pause, a resume or a freeze.
     fn obey(&self, order: Order) {
         match order.verb {
-            Verb::Pause => {
+            Command::Pause => {
                 self.vitals.set_paused(true);
                 self.vitals.shift_state(State::Running, State::Paused);
                 self.vitals.event(EventKind::Paused);
             }
-            Verb::Resume => {
+            Command::Resume => {
                 self.vitals.set_paused(false);
                 self.vitals.shift_state(State::Paused, State::Running);
                 self.vitals.event(EventKind::Resumed);
@@ -130,7 +130,7 @@ impl Runner {
         }
         let verb = order.verb;
         order.answer(Ok(()));
-        if verb == Verb::Freeze {
+        if verb == Command::Freeze {
             std::thread::sleep(FREEZE);
         }
     }
@@ -251,7 +251,7 @@ impl Runner {
                 }
                 Step::Deadline => {
                     deadline = None;
-                    self.vitals.report_orphan();
+                    self.vitals.report_stop_timeout();
                     true
                 }
                 Step::Control(Some(Control::Kill)) => true,
@@ -263,7 +263,7 @@ impl Runner {
                     self.shutdown == Shutdown::Kill
                 }
                 Step::Control(Some(Control::Obey(order))) => {
-                    let panicked = (order.verb == Verb::Panic).then(|| self.panic(body)).flatten();
+                    let panicked = (order.verb == Command::Panic).then(|| self.panic(body)).flatten();
                     self.obey(order);
                     if let Some(exit) = panicked {
                         return Driven::Exited(exit);
@@ -304,7 +304,7 @@ impl Runner {
         match body.kill(exit.clone()) {
             Kill::Done => return Some(exit),
             Kill::UnderWay => {}
-            Kill::Impossible => self.vitals.panic_at_next_hold(),
+            Kill::Impossible => self.vitals.panic_at_next_work(),
         }
         None
     }

@@ -10,7 +10,7 @@ use crate::{
     child::Child,
     console::ConsoleRequest,
     inbox::InboxSlot,
-    mailbox::{Recipient, Slot},
+    mailbox::{MailboxSlot, Recipient},
 };
 
 /// A child of a supervisor.
@@ -125,7 +125,7 @@ pub struct Factory {
 impl Factory {
     /// An actor behind the mailbox that `slot` belongs to; `make` gives a fresh instance at every start.
     pub fn actor<A: Child>(
-        slot: Slot<A>,
+        slot: MailboxSlot<A>,
         make: impl FnMut(&StartCx) -> Result<A, Fault> + Send + 'static,
     ) -> Self {
         let make = move |cx: BodyCx| Box::new(ActorBody::new(slot, make, &cx.vitals)) as Box<dyn Body>;

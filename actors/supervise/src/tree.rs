@@ -16,10 +16,10 @@ use tokio::sync::mpsc;
 use crate::{
     State, Vitals,
     arbiter::Arbiters,
+    command::{Command, Order, OrderError},
     console::{ConsoleReply, ConsoleRequest},
     event::{Event, EventKind, EventLog, now_ms},
     node::{Node, millis},
-    order::{Order, OrderError, Verb},
     refusal::AskError,
     snapshot::*,
     text::sanitize,
@@ -59,7 +59,7 @@ pub struct Origin {
 
 /// What a command changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Outcome {
+pub struct StateChange {
     /// State before.
     pub before: State,
     /// State after.
@@ -159,7 +159,7 @@ impl Tree {
         self.inner.nodes.read().keys().cloned().collect()
     }
 
-    /// Lets [`Verb::Panic`] and [`Verb::Freeze`] through from now on. Off by default: only tests and drills want it.
+    /// Lets [`Command::Panic`] and [`Command::Freeze`] through from now on. Off by default: only tests and drills want it.
     pub fn allow_chaos(&self) {
         self.inner.chaos.store(true, Relaxed);
     }
@@ -198,7 +198,12 @@ impl Tree {
     ///
     /// # Errors
     /// The path is unknown, the child does not allow it now, or the effect did not show in time.
-    pub async fn command(&self, path: &str, verb: Verb, origin: &Origin) -> Result<Outcome, CommandError> {
+    pub async fn command(
+        &self,
+        path: &str,
+        verb: Command,
+        origin: &Origin,
+    ) -> Result<StateChange, CommandError> {
         let Some(path) = self.resolve(path) else {
             return Err(CommandError::NotFound(path.to_owned()));
         };
@@ -208,7 +213,7 @@ impl Tree {
         let result = self.order(&path, &node, verb).await;
         record.outcome = result.as_ref().map_or_else(ToString::to_string, |()| "ok".to_owned());
         drop(record);
-        result.map(|()| Outcome { before, after: node.vitals.state() })
+        result.map(|()| StateChange { before, after: node.vitals.state() })
     }
 
     /// Asks the supervisor above `path` to restart that child, with those that its strategy takes along, and returns at once: a child's
@@ -223,10 +228,10 @@ impl Tree {
         };
         let Some(node) = self.find(&path) else { return Err(CommandError::NotFound(path)) };
         let mut record =
-            Record { vitals: &node.vitals, verb: Verb::Restart, origin, outcome: GIVEN.to_owned() };
+            Record { vitals: &node.vitals, verb: Command::Restart, origin, outcome: GIVEN.to_owned() };
         let given = self.supervisor_of(&path, &node).and_then(|(supervisor, index)| {
             let stopping = |_| CommandError::Illegal(format!("the supervisor of `{path}` is stopping"));
-            supervisor.send(Order::unanswered(index, Verb::Restart)).map_err(stopping)
+            supervisor.send(Order::unanswered(index, Command::Restart)).map_err(stopping)
         });
         if let Err(error) = &given {
             record.outcome = error.to_string();
@@ -234,9 +239,9 @@ impl Tree {
         given
     }
 
-    async fn order(&self, path: &str, node: &Node, verb: Verb) -> Result<(), CommandError> {
+    async fn order(&self, path: &str, node: &Node, verb: Command) -> Result<(), CommandError> {
         let illegal = |text: String| Err(CommandError::Illegal(text));
-        let wants_pause = matches!(verb, Verb::Pause | Verb::Resume);
+        let wants_pause = matches!(verb, Command::Pause | Command::Resume);
         if verb.is_chaos() && !self.inner.chaos.load(Relaxed) {
             return illegal(format!(
                 "{} is only where chaos is allowed: set admin.chaos = true",
@@ -261,15 +266,15 @@ impl Tree {
             // All of them are told, whatever one answers.
             join_all(members).await.into_iter().collect::<Result<(), _>>()?;
             let states = [State::Running, State::Paused];
-            let [from, to] = if verb == Verb::Pause { states } else { [states[1], states[0]] };
-            node.vitals.set_paused(verb == Verb::Pause);
+            let [from, to] = if verb == Command::Pause { states } else { [states[1], states[0]] };
+            node.vitals.set_paused(verb == Command::Pause);
             node.vitals.shift_state(from, to);
             return Ok(());
         }
         self.give(path, node, verb).await
     }
 
-    async fn give(&self, path: &str, node: &Node, verb: Verb) -> Result<(), CommandError> {
+    async fn give(&self, path: &str, node: &Node, verb: Command) -> Result<(), CommandError> {
         let (supervisor, index) = self.supervisor_of(path, node)?;
         let illegal = |text: String| Err(CommandError::Illegal(text));
         let (order, answer) = Order::new(index, verb);
@@ -360,7 +365,7 @@ const GIVEN: &str = "given";
 /// Puts a command into log and events when it is over, also where its asker is dropped before that.
 struct Record<'a> {
     vitals: &'a Vitals,
-    verb: Verb,
+    verb: Command,
     origin: &'a Origin,
     outcome: String,
 }

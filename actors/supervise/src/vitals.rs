@@ -15,10 +15,10 @@ use crate::{
     Exit,
     arbiter::Pulse,
     event::{EventKind, EventLog, now_ms},
-    gauge::Gauge,
-    in_progress::{Hand, InProgress},
+    in_progress::{Hand, WorkGuard},
     intake::Intake,
     link::{Link, LinkEntry, LinkReporter},
+    mailbox_stats::MailboxStats,
     metric::{Metric, MetricKind},
     state::State,
     text::sanitize,
@@ -48,7 +48,7 @@ pub struct Note {
 /// Peers that a metric is kept apart for.
 pub const LABELS_MAX: usize = 256;
 /// The value of the label under which all further peers are counted.
-pub const OTHERS: &str = "other";
+pub const OTHER_LABEL: &str = "other";
 
 /// Everything known of one child.
 #[derive(Debug)]
@@ -65,7 +65,7 @@ pub struct Vitals {
     panic_next: AtomicBool,
     hand: Arc<Hand>,
     last_exit: Mutex<Option<LastExit>>,
-    gauges: Mutex<Vec<(&'static str, Arc<Gauge>)>>,
+    gauges: Mutex<Vec<(&'static str, Arc<MailboxStats>)>>,
     link: Mutex<Option<Arc<LinkEntry>>>,
     metrics: Mutex<Vec<Metric>>,
     note: Mutex<Option<Note>>,
@@ -157,7 +157,7 @@ impl Vitals {
     }
 
     /// The mailbox and inboxes, by name.
-    pub fn gauges(&self) -> Vec<(&'static str, Arc<Gauge>)> {
+    pub fn mailboxes(&self) -> Vec<(&'static str, Arc<MailboxStats>)> {
         self.gauges.lock().clone()
     }
 
@@ -219,8 +219,8 @@ impl Vitals {
     }
 
     /// Registers a metric of one peer: as [`Vitals::register`], kept apart by the label's value. What peers call themselves is
-    /// without bound, so that all beyond [`LABELS_MAX`] of a name share the value [`OTHERS`].
-    pub fn register_of(
+    /// without bound, so that all beyond [`LABELS_MAX`] of a name share the value [`OTHER_LABEL`].
+    pub fn register_labelled(
         &self,
         name: &'static str,
         unit: &'static str,
@@ -235,12 +235,12 @@ impl Vitals {
                 return known.clone();
             }
             let apart = |one: &&Metric| {
-                one.name == name && one.label.as_ref().is_some_and(|(_, value)| &**value != OTHERS)
+                one.name == name && one.label.as_ref().is_some_and(|(_, value)| &**value != OTHER_LABEL)
             };
             if metrics.iter().filter(apart).count() < LABELS_MAX {
                 break;
             }
-            value = OTHERS;
+            value = OTHER_LABEL;
         }
         let metric = Metric::new(name, unit, kind, help).labelled(label.0, value);
         metrics.push(metric.clone());
@@ -248,7 +248,7 @@ impl Vitals {
     }
 
     /// Drops all metrics of one peer that is gone for good, so that another one may have its place.
-    pub fn retire(&self, label: (&str, &str)) {
+    pub fn unregister_labelled(&self, label: (&str, &str)) {
         let of =
             |metric: &Metric| metric.label.as_ref().is_some_and(|(name, value)| (*name, &**value) == label);
         self.metrics.lock().retain(|metric| !of(metric));
@@ -273,7 +273,7 @@ impl Vitals {
     }
 
     /// Names the work in progress until the guard is dropped, so that a stuck child shows what it is stuck in.
-    pub fn hold(self: &Arc<Self>, name: &'static str) -> InProgress {
+    pub fn begin_work(self: &Arc<Self>, name: &'static str) -> WorkGuard {
         let guard = self.hand.take(name);
         assert!(!self.panic_next.swap(false, AcqRel), "injected panic");
         guard
@@ -285,13 +285,13 @@ impl Vitals {
     }
 
     /// Waits until the intake is open: not paused, or draining.
-    pub async fn intake_open(&self) {
+    pub async fn wait_resumed(&self) {
         // The sender lives in self, so waiting cannot fail.
         let _ = self.intake.subscribe().wait_for(|intake| intake.is_open()).await;
     }
 
     /// Waits until the intake is closed: paused, and not draining.
-    pub async fn intake_closed(&self) {
+    pub async fn wait_paused(&self) {
         let _ = self.intake.subscribe().wait_for(|intake| !intake.is_open()).await;
     }
 
@@ -335,11 +335,11 @@ impl Vitals {
     }
 
     /// What is in hand and in the mailboxes was not done by the deadline.
-    pub(crate) fn report_orphan(&self) {
+    pub(crate) fn report_stop_timeout(&self) {
         let depth = self.depth();
         let in_progress = self.in_progress().map(|(name, _)| name.to_owned());
         tracing::error!(path = self.path(), depth, in_progress, "child did not stop in time");
-        self.event(EventKind::Orphaned { depth, in_progress });
+        self.event(EventKind::StopTimedOut { depth, in_progress });
     }
 
     pub(crate) fn set_budget_left(&self, left: u32) {
@@ -359,7 +359,7 @@ impl Vitals {
     }
 
     /// Chaos: the thread panics when it next takes work in progress.
-    pub(crate) fn panic_at_next_hold(&self) {
+    pub(crate) fn panic_at_next_work(&self) {
         self.panic_next.store(true, Release);
     }
 
@@ -368,7 +368,7 @@ impl Vitals {
         let _ = self.pulse.set(pulse);
     }
 
-    pub(crate) fn add_gauge(&self, name: &'static str, gauge: Arc<Gauge>) {
+    pub(crate) fn add_gauge(&self, name: &'static str, gauge: Arc<MailboxStats>) {
         self.gauges.lock().push((name, gauge));
     }
 

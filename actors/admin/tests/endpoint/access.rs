@@ -3,7 +3,7 @@
 use std::{fs, os::unix::fs::PermissionsExt, path::Path, time::Duration};
 
 use orchestrator_admin::{About, AdminConfig, Reload};
-use orchestrator_supervise::{Origin, Verb, testing::eventually};
+use orchestrator_supervise::{Command, Origin, testing::eventually};
 use serde_json::{Value, json};
 use tokio::{io::AsyncWriteExt, net::UnixStream};
 
@@ -171,7 +171,7 @@ fn what_is_cut_short_is_noted_all_the_same() {
         let store = site.tree.vitals("demo/store").unwrap();
         eventually("it is in hand", || store.in_progress().is_some()).await;
         // The endpoint's drain is shorter than the time that a console has.
-        site.tree.command("admin", Verb::Restart, &Origin::default()).await.unwrap();
+        site.tree.command("admin", Command::Restart, &Origin::default()).await.unwrap();
         let line = audit(&site).pop().expect("a line");
         assert!(line["outcome"].as_str().unwrap().starts_with("abandoned: "), "{line}");
         assert_eq!((&line["path"], &line["verb"]), (&json!("test/demo/store"), &json!("hang")));

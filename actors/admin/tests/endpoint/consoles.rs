@@ -46,7 +46,7 @@ fn a_child_that_does_not_answer_is_504_within_two_seconds_or_so() {
         assert!(message.contains("no answer within 2s"), "{message}");
         assert!(asked.elapsed() < Duration::from_secs(6), "{:?}", asked.elapsed());
         site.tree
-            .command("demo/store", orchestrator_supervise::Verb::Restart, &Default::default())
+            .command("demo/store", orchestrator_supervise::Command::Restart, &Default::default())
             .await
             .unwrap();
     });

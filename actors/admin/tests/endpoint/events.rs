@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use orchestrator_supervise::{RING_CAPACITY, testing::eventually};
+use orchestrator_supervise::{EVENT_LOG_CAPACITY, testing::eventually};
 use serde_json::json;
 use tokio::{
     io::AsyncWriteExt,
@@ -67,7 +67,7 @@ fn who_comes_back_is_told_what_it_missed() {
 #[test]
 fn who_missed_too_much_is_told_to_look_anew() {
     site::run(|site| async move {
-        flip(&site, RING_CAPACITY);
+        flip(&site, EVENT_LOG_CAPACITY);
         let (oldest, newest) = (site.tree.event_log().page(0, 0).0, site.tree.event_log().newest());
         assert!(oldest > 1);
         let mut reader = open(&site, "?after=1", "").await;

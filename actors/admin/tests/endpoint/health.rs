@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use orchestrator_supervise::{Verb, testing::eventually};
+use orchestrator_supervise::{Command, testing::eventually};
 
 use crate::site::{self, Nap};
 
@@ -46,9 +46,9 @@ fn a_link_that_is_down_is_named() {
 #[test]
 fn a_stopped_child_is_a_culprit_and_a_paused_one_is_not() {
     site::run(|site| async move {
-        site.tree.command("demo/source", Verb::Pause, &Default::default()).await.unwrap();
+        site.tree.command("demo/source", Command::Pause, &Default::default()).await.unwrap();
         assert_eq!(site.get("/readyz").await.status, 200);
-        site.tree.command("demo/source", Verb::Stop, &Default::default()).await.unwrap();
+        site.tree.command("demo/source", Command::Stop, &Default::default()).await.unwrap();
         let reply = site.get("/readyz").await;
         assert_eq!(
             (reply.status, reply.body.as_str()),

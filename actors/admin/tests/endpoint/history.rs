@@ -1,6 +1,6 @@
 //! `GET /v1/history` and `GET /v1/tree?at=..`.
 
-use orchestrator_supervise::{Origin, Verb};
+use orchestrator_supervise::{Command, Origin};
 use serde_json::{Value, json};
 
 use crate::site::{self, Site};
@@ -76,7 +76,7 @@ fn the_tree_of_a_former_time_is_shown() {
         let answer = with_samples(&site, "path=demo/source&metric=child_state", 1).await;
         assert_eq!(answer["series"][0]["values"], json!(["running"]));
         let at = answer["at_ms"][0].as_u64().unwrap();
-        site.tree.command("demo/source", Verb::Stop, &Origin::default()).await.unwrap();
+        site.tree.command("demo/source", Command::Stop, &Origin::default()).await.unwrap();
         assert_eq!(site.get("/v1/tree/demo/source").await.tree().root.state, "stopped");
         let past = site.get(&format!("/v1/tree?at={}", at + 1)).await.tree();
         assert_eq!(past.captured_at_ms, at);

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use orchestrator_edge::limited;
+use orchestrator_edge::cap_backoff;
 use orchestrator_supervise::{Backoff, sanitize};
 use tokio::time::Instant;
 
@@ -24,7 +24,7 @@ impl Outage {
     /// It failed.
     pub(super) fn failed(&mut self, reason: String, now: Instant) {
         let so_far = now - *self.since.get_or_insert(now);
-        let Backoff { first, max } = limited(Backoff { first: FIRST, max: MAX });
+        let Backoff { first, max } = cap_backoff(Backoff { first: FIRST, max: MAX });
         self.wait((so_far / 4).clamp(first, max), now);
         self.reason = Some(sanitize(reason));
     }
@@ -66,7 +66,7 @@ impl Outage {
 
 /// `span` within the limit of all delays before a peer is tried again.
 pub(super) fn at_most(span: Duration) -> Duration {
-    limited(Backoff { first: span, max: span }).max
+    cap_backoff(Backoff { first: span, max: span }).max
 }
 
 #[cfg(test)]

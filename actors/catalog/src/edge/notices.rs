@@ -14,7 +14,7 @@ use lapin::{
 };
 use orchestrator_edge::{
     Reconnect,
-    amqp::{AmqpError, Broker, answer},
+    amqp::{AmqpError, Broker, with_timeout},
 };
 use orchestrator_supervise::{Backoff, ChildSpec, Factory, StartCx, metrics};
 use tokio::{
@@ -120,7 +120,7 @@ impl Ear {
             tokio::select! {
                 biased;
                 () = self.cx.stop.cancelled() => return,
-                is_back = self.is_back(delay) => if is_back { reconnect.begin_anew() },
+                is_back = self.is_back(delay) => if is_back { reconnect.reset_backoff() },
             }
         }
     }
@@ -183,10 +183,10 @@ impl Ear {
     async fn is_back(&self, delay: Duration) -> bool {
         let back = async {
             // A broker that listens and does not let us in is not asked any sooner.
-            while self.broker.listens().await {
+            while self.broker.is_listening().await {
                 sleep(KNOCK).await;
             }
-            while !self.broker.listens().await {
+            while !self.broker.is_listening().await {
                 sleep(KNOCK).await;
             }
         };
@@ -218,11 +218,12 @@ async fn bind(channel: &Channel) -> Result<Consumer, AmqpError> {
         ExchangeDeclareOptions::default(),
         FieldTable::default(),
     );
-    answer("declare the exchange ermrest_changes (if it exists with other flags, delete it)", declare)
+    with_timeout("declare the exchange ermrest_changes (if it exists with other flags, delete it)", declare)
         .await?;
     let options = QueueDeclareOptions { exclusive: true, ..QueueDeclareOptions::default() };
     let queue =
-        answer("declare a queue", channel.queue_declare("".into(), options, FieldTable::default())).await?;
+        with_timeout("declare a queue", channel.queue_declare("".into(), options, FieldTable::default()))
+            .await?;
     let name = queue.name().clone();
     let bind = channel.queue_bind(
         name.clone(),
@@ -231,7 +232,8 @@ async fn bind(channel: &Channel) -> Result<Consumer, AmqpError> {
         QueueBindOptions::default(),
         FieldTable::default(),
     );
-    answer("bind the queue", bind).await?;
+    with_timeout("bind the queue", bind).await?;
     let options = BasicConsumeOptions { exclusive: true, no_ack: true, ..BasicConsumeOptions::default() };
-    answer("consume the queue", channel.basic_consume(name, "".into(), options, FieldTable::default())).await
+    with_timeout("consume the queue", channel.basic_consume(name, "".into(), options, FieldTable::default()))
+        .await
 }

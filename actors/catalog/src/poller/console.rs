@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use futures_util::future::join_all;
 use orchestrator_supervise::{
-    Answer, ChildCx, ChildSpec, ConsoleError, ConsoleReply, ConsoleRequest, Handle, Origin, State, Verb,
+    Answer, ChildCx, ChildSpec, Command, ConsoleError, ConsoleReply, ConsoleRequest, Handle, Origin, State,
     Vitals,
 };
 use serde_json::{Value, json};
@@ -66,7 +66,7 @@ impl<S: Service + Clone + Unpin + Send + 'static> CatalogPoller<S> {
     fn switch(
         &self,
         args: &Value,
-        verb: Verb,
+        verb: Command,
         cx: &mut ChildCx<'_, Self>,
     ) -> Result<Answer<Self, ConsoleReply>, ConsoleError> {
         let rules = self.meant(args)?.map_or_else(|| self.rules.names(), |rule| vec![rule]);
@@ -108,8 +108,8 @@ impl<S: Service + Clone + Unpin + Send + 'static> Handle<ConsoleRequest> for Cat
         let switched = match request.verb.as_str() {
             "status" => return Answer::now(Ok(self.status())),
             "run-once" => return Answer::now(self.run_once(&request.args)),
-            "pause" => self.switch(&request.args, Verb::Pause, cx),
-            "resume" => self.switch(&request.args, Verb::Resume, cx),
+            "pause" => self.switch(&request.args, Command::Pause, cx),
+            "resume" => self.switch(&request.args, Command::Resume, cx),
             _ => Err(ConsoleError::UnknownVerb(VERBS.to_owned())),
         };
         switched.unwrap_or_else(|error| Answer::now(Err(error)))

@@ -12,8 +12,8 @@ use orchestrator_catalog::{
 };
 use orchestrator_harness::Ermrest;
 use orchestrator_supervise::{
-    Answer, Child, ChildCx, ChildSpec, Factory, Handle, NodeSnapshot, Origin, Strategy, SupervisorSpec, Verb,
-    mailbox,
+    Answer, Child, ChildCx, ChildSpec, Command, Factory, Handle, NodeSnapshot, Origin, Strategy,
+    SupervisorSpec, mailbox,
     testing::{TestTree, eventually},
 };
 use parking_lot::Mutex;
@@ -102,7 +102,7 @@ fn a_poller_that_panics_comes_back_with_its_rules() {
     TestTree::run(tree(&config, &Actors::new()), async |tree| {
         for (count, path) in ["catalog_poller", "http"].into_iter().enumerate() {
             let path = format!("test/catalog/lab/{path}");
-            tree.command(&path, Verb::Panic, &Origin::default()).await.expect("it panics");
+            tree.command(&path, Command::Panic, &Origin::default()).await.expect("it panics");
             eventually("it to come back", || {
                 let snapshot = tree.snapshot();
                 let mut restarts = 0;
@@ -163,7 +163,7 @@ fn rows_at_work_outlive_the_poller_and_are_lost_to_none_but_their_rule() {
         eventually("both to be held", || held.lock().len() == 2).await;
         for child in ["catalog_poller", "rules/one"] {
             let path = format!("test/catalog/lab/{child}");
-            tree.command(&path, Verb::Panic, &Origin::default()).await.expect("it panics");
+            tree.command(&path, Command::Panic, &Origin::default()).await.expect("it panics");
             let back =
                 || tree.node(&path).is_some_and(|node| node.incarnation == 2 && node.state == "running");
             eventually("it to come back", back).await;

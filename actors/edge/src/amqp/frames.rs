@@ -36,7 +36,7 @@ const ANNOUNCING: [[u8; 4]; 3] = [[0, 60, 0, 50], [0, 60, 0, 60], [0, 60, 0, 71]
 
 /// Breach of a limit.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Excess {
+pub(super) enum LimitError {
     /// A frame of a type that does not exist: something else listens there.
     #[error("the broker sends a frame of type {0}: is it an AMQP 0-9-1 broker?")]
     Type(u8),
@@ -69,28 +69,28 @@ pub(super) enum Excess {
 
 /// Messages that were received and not taken, shared by a connection and whoever takes them.
 #[derive(Debug, Default)]
-pub(super) struct Inflow {
+pub(super) struct UnreadDeliveries {
     messages: AtomicU64,
     bytes: AtomicU64,
     /// Most messages; 0: whoever takes them does not tell.
     max: u64,
 }
 
-impl Inflow {
+impl UnreadDeliveries {
     pub(super) fn new(max: u64) -> Arc<Self> {
         Arc::new(Self { max, ..Self::default() })
     }
 
-    fn received(&self, body: u64) -> Result<(), Excess> {
+    fn received(&self, body: u64) -> Result<(), LimitError> {
         if self.max == 0 {
             return Ok(());
         }
         let bytes = body + MESSAGE_COST;
         if self.messages.fetch_add(1, Relaxed) >= self.max {
-            return Err(Excess::Messages(self.max));
+            return Err(LimitError::Messages(self.max));
         }
         match self.bytes.fetch_add(bytes, Relaxed) + bytes {
-            WAITING_MAX.. => Err(Excess::Waiting),
+            WAITING_MAX.. => Err(LimitError::Waiting),
             _ => Ok(()),
         }
     }
@@ -107,7 +107,7 @@ impl Inflow {
 /// Place in a stream of frames.
 #[derive(Debug)]
 pub(super) struct Follower {
-    inflow: Arc<Inflow>,
+    unread: Arc<UnreadDeliveries>,
     frame_max: u32,
     /// Bytes of a body that are still to come.
     rest: usize,
@@ -117,8 +117,8 @@ pub(super) struct Follower {
 }
 
 impl Follower {
-    pub(super) fn new(frame_max: u32, inflow: Arc<Inflow>) -> Self {
-        Self { inflow, frame_max, rest: 0, announced: 0, handshake: 0 }
+    pub(super) fn new(frame_max: u32, unread: Arc<UnreadDeliveries>) -> Self {
+        Self { unread, frame_max, rest: 0, announced: 0, handshake: 0 }
     }
 
     /// Follows the next `bytes` of the stream, and returns how many of them may be handed on: all but the beginning of a frame that is
@@ -126,7 +126,7 @@ impl Follower {
     ///
     /// # Errors
     /// They break a limit. The stream is of no use from there.
-    pub(super) fn follow(&mut self, bytes: &mut [u8], established: bool) -> Result<usize, Excess> {
+    pub(super) fn follow(&mut self, bytes: &mut [u8], established: bool) -> Result<usize, LimitError> {
         let mut at = 0;
         loop {
             let passed = self.rest.min(bytes.len() - at);
@@ -137,7 +137,7 @@ impl Follower {
             if !established && (matches!(kind, BODY | HEARTBEAT) || bytes.len() - at >= whole) {
                 self.handshake += 1;
                 if self.handshake > HANDSHAKE_MAX {
-                    return Err(Excess::Handshake);
+                    return Err(LimitError::Handshake);
                 }
             }
             if matches!(kind, BODY | HEARTBEAT) {
@@ -152,23 +152,23 @@ impl Follower {
     }
 
     /// Type and size of the frame that `bytes` begins; None if its head is not whole.
-    fn head(&self, bytes: &[u8]) -> Result<Option<(u8, usize)>, Excess> {
+    fn head(&self, bytes: &[u8]) -> Result<Option<(u8, usize)>, LimitError> {
         let Some([kind, _, _, size @ ..]) = bytes.first_chunk::<BEFORE>() else { return Ok(None) };
         if !matches!(*kind, METHOD | HEADER | BODY | HEARTBEAT) {
-            return Err(Excess::Type(*kind));
+            return Err(LimitError::Type(*kind));
         }
         let (size, max) = (u32::from_be_bytes(*size), self.frame_max - (BEFORE + BEHIND) as u32);
         if size > max {
-            return Err(Excess::Frame { size, max });
+            return Err(LimitError::Frame { size, max });
         }
         Ok(Some((*kind, size as usize)))
     }
 
-    fn method(&mut self, payload: &mut [u8]) -> Result<(), Excess> {
+    fn method(&mut self, payload: &mut [u8]) -> Result<(), LimitError> {
         let Some((method, arguments)) = payload.split_first_chunk_mut::<4>() else { return Ok(()) };
         if ANNOUNCING.contains(method) {
             self.announced += 1;
-            return if self.announced > ANNOUNCED_MAX { Err(Excess::Announced) } else { Ok(()) };
+            return if self.announced > ANNOUNCED_MAX { Err(LimitError::Announced) } else { Ok(()) };
         }
         // Two bytes of version and the length of the table.
         if *method == START
@@ -179,16 +179,16 @@ impl Follower {
         Ok(())
     }
 
-    fn header(&mut self, payload: &mut [u8]) -> Result<(), Excess> {
+    fn header(&mut self, payload: &mut [u8]) -> Result<(), LimitError> {
         self.announced = self.announced.saturating_sub(1);
         let size = payload.get(4..12).and_then(|size| size.try_into().ok());
         // The client says what is wrong with a shorter one.
         let Some(size) = size.map(u64::from_be_bytes) else { return Ok(()) };
         if size > BODY_MAX {
-            return Err(Excess::Body(size));
+            return Err(LimitError::Body(size));
         }
         flatten_content(payload);
-        self.inflow.received(size)
+        self.unread.received(size)
     }
 }
 

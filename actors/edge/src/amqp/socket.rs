@@ -22,27 +22,27 @@ use lapin::{AsyncTcpStream, Connection, ConnectionProperties, uri::AMQPUri};
 use tokio::time::{Sleep, sleep};
 use tokio_util::compat::{Compat, TokioAsyncReadCompatExt};
 
-use super::frames::{Follower, Inflow};
+use super::frames::{Follower, UnreadDeliveries};
 use crate::{
-    limited_stream::{Excess, FrameLimit, LimitedStream, Transport},
+    limited_stream::{FrameLimit, LimitError, LimitedStream, Transport},
     tls::TlsClient,
 };
 
 /// A broker that takes longer to let us in counts as away.
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Connects to `uri`, over `tls` if that is wanted, with frames of `frame_max` bytes at most. What comes in is counted in `inflow`.
+/// Connects to `uri`, over `tls` if that is wanted, with frames of `frame_max` bytes at most. What comes in is counted in `unread`.
 pub(super) async fn connect(
     uri: AMQPUri,
     tls: Option<TlsClient>,
     properties: ConnectionProperties,
     frame_max: u32,
-    inflow: Arc<Inflow>,
+    unread: Arc<UnreadDeliveries>,
 ) -> lapin::Result<Connection> {
     let tokio = Tokio::current();
     let is_established = Arc::new(AtomicBool::new(false));
     let sockets =
-        Sockets { tokio: tokio.clone(), tls, frame_max, inflow, is_established: is_established.clone() };
+        Sockets { tokio: tokio.clone(), tls, frame_max, unread, is_established: is_established.clone() };
     let runtime = Runtime::new(RuntimeParts::new(tokio, sockets));
     let dial = async |uri: AMQPUri, runtime: Runtime<RuntimeParts<Tokio, Sockets>>| {
         let address = runtime.to_socket_addrs((uri.authority.host, uri.authority.port));
@@ -59,7 +59,7 @@ struct Sockets {
     tokio: Tokio,
     tls: Option<TlsClient>,
     frame_max: u32,
-    inflow: Arc<Inflow>,
+    unread: Arc<UnreadDeliveries>,
     /// Set at the end of the handshake.
     is_established: Arc<AtomicBool>,
 }
@@ -74,7 +74,7 @@ struct BrokerLimit {
 }
 
 impl FrameLimit for BrokerLimit {
-    fn received(&mut self, bytes: &mut [u8]) -> Result<usize, Excess> {
+    fn received(&mut self, bytes: &mut [u8]) -> Result<usize, LimitError> {
         Ok(self.follower.follow(bytes, self.is_established.load(Relaxed))?)
     }
 
@@ -115,7 +115,7 @@ impl Reactor for Sockets {
         addr: SocketAddr,
     ) -> impl Future<Output = io::Result<Self::TcpStream>> + Send + 'static {
         let (connected, tls) = (self.tokio.tcp_connect_addr(addr), self.tls.clone());
-        let follower = Follower::new(self.frame_max, self.inflow.clone());
+        let follower = Follower::new(self.frame_max, self.unread.clone());
         let is_established = self.is_established.clone();
         async move {
             let stream = connected.await?.into_inner();

@@ -11,10 +11,7 @@ use std::{
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 pub use hyper::body::Incoming;
-use hyper::{
-    Response,
-    client::conn::http1::{self, SendRequest},
-};
+use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
 use rustix::{
     io::Errno,
@@ -22,7 +19,7 @@ use rustix::{
 };
 use tokio::time::{Instant, Sleep, sleep, timeout};
 
-use super::{Answer, Body, Endpoint, HttpError, Limits, Request, endpoint::Dialled, head_limit::HeadLimit};
+use super::{Body, Endpoint, HttpError, Limits, Request, Response, endpoint::Dialled, head_limit::HeadLimit};
 use crate::{LimitedStream, Transport};
 
 /// Pieces of a body that may be of any size. Each costs time, however small it is.
@@ -64,7 +61,11 @@ impl Connection {
     ///
     /// # Errors
     /// Likewise.
-    pub async fn open_kept(endpoint: &Endpoint, time: Duration, idle: Duration) -> Result<Self, HttpError> {
+    pub async fn open_keep_alive(
+        endpoint: &Endpoint,
+        time: Duration,
+        idle: Duration,
+    ) -> Result<Self, HttpError> {
         Self::over(endpoint.dial(time, true).await?, Some(idle)).await
     }
 
@@ -129,20 +130,20 @@ impl Connection {
     ///
     /// # Errors
     /// There is no answer within `limits`.
-    pub async fn exchange(&mut self, request: Request, limits: Limits) -> Result<Answer, HttpError> {
+    pub async fn exchange(&mut self, request: Request, limits: Limits) -> Result<Response, HttpError> {
         let exchange = async {
             let (head, body) = self.send(request).await?.into_parts();
-            let body = self.gather(body, limits.body).await?;
-            Ok(Answer { status: head.status, headers: head.headers, body })
+            let body = self.read_body(body, limits.body).await?;
+            Ok(Response { status: head.status, headers: head.headers, body })
         };
-        timeout(limits.time, exchange).await.unwrap_or(Err(HttpError::AnswerTimeout(limits.time)))
+        timeout(limits.time, exchange).await.unwrap_or(Err(HttpError::ResponseTimeout(limits.time)))
     }
 
-    /// Sends `request`, and reads the head of its answer. The body is read by [`Connection::next_piece`]; neither it nor the time is limited.
+    /// Sends `request`, and reads the head of its answer. The body is read by [`Connection::next_chunk`]; neither it nor the time is limited.
     ///
     /// # Errors
     /// [`HttpError::Unsent`], [`HttpError::Unanswered`].
-    pub async fn send(&mut self, request: Request) -> Result<Response<Incoming>, HttpError> {
+    pub async fn send(&mut self, request: Request) -> Result<hyper::Response<Incoming>, HttpError> {
         self.used = true;
         self.head.begin();
         let Self { sender, driver, .. } = self;
@@ -159,11 +160,11 @@ impl Connection {
     /// Reads the next piece of a body; None at its end.
     ///
     /// # Errors
-    /// [`HttpError::Halfway`].
-    pub async fn next_piece(&mut self, body: &mut Incoming) -> Result<Option<Bytes>, HttpError> {
+    /// [`HttpError::Incomplete`].
+    pub async fn next_chunk(&mut self, body: &mut Incoming) -> Result<Option<Bytes>, HttpError> {
         while let Some(frame) = driven(&mut self.driver, body.frame()).await {
             // A frame of trailers is no piece.
-            if let Ok(piece) = frame.map_err(|error| HttpError::Halfway(explain(&error)))?.into_data() {
+            if let Ok(piece) = frame.map_err(|error| HttpError::Incomplete(explain(&error)))?.into_data() {
                 return Ok(Some(piece));
             }
         }
@@ -174,17 +175,17 @@ impl Connection {
     /// in a list and the block that it was read into.
     ///
     /// # Errors
-    /// [`HttpError::Halfway`], [`HttpError::TooLarge`].
-    pub async fn gather(&mut self, mut body: Incoming, limit: usize) -> Result<Bytes, HttpError> {
+    /// [`HttpError::Incomplete`], [`HttpError::TooLarge`].
+    pub async fn read_body(&mut self, mut body: Incoming, limit: usize) -> Result<Bytes, HttpError> {
         let (mut whole, mut count) = (BytesMut::new(), 0);
-        while let Some(piece) = self.next_piece(&mut body).await? {
+        while let Some(piece) = self.next_chunk(&mut body).await? {
             if piece.len() > limit - whole.len() {
                 return Err(HttpError::TooLarge(limit));
             }
             whole.extend_from_slice(&piece);
             count += 1;
             if count > PIECES_FREE && whole.len() / count < PIECE_MIN {
-                return Err(HttpError::Halfway(format!(
+                return Err(HttpError::Incomplete(format!(
                     "it comes in more than {PIECES_FREE} pieces of some bytes each"
                 )));
             }
@@ -234,7 +235,7 @@ mod tests {
     async fn open(port: u16) -> Connection {
         let endpoint = Endpoint::Tcp(HostPort { host: "127.0.0.1".to_owned(), port });
         let span = Duration::from_secs(30);
-        Connection::open_kept(&endpoint, span, span).await.expect("a connection")
+        Connection::open_keep_alive(&endpoint, span, span).await.expect("a connection")
     }
 
     fn request() -> Request {
@@ -289,7 +290,7 @@ mod tests {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         runtime.expect("a runtime").block_on(async {
             match open(port).await.exchange(request(), limits(64 << 20)).await {
-                Err(HttpError::Halfway(text)) => assert!(text.contains("4096 pieces"), "{text}"),
+                Err(HttpError::Incomplete(text)) => assert!(text.contains("4096 pieces"), "{text}"),
                 other => panic!("{other:?}"),
             }
         });

@@ -3,7 +3,7 @@
 
 use std::{cell::Cell, rc::Rc};
 
-use crate::{Excess, FrameLimit};
+use crate::{FrameLimit, LimitError};
 
 /// Bytes that are read before a head has ended, beginnings of the body included.
 const HEAD_MAX: usize = 2 << 20;
@@ -25,7 +25,7 @@ impl HeadLimit {
 }
 
 impl FrameLimit for HeadLimit {
-    fn received(&mut self, bytes: &mut [u8]) -> Result<usize, Excess> {
+    fn received(&mut self, bytes: &mut [u8]) -> Result<usize, LimitError> {
         if let Some(left) = self.0.get() {
             let left = left.saturating_sub(bytes.len());
             self.0.set(Some(left));

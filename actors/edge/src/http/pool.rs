@@ -38,7 +38,7 @@ impl Pool {
     }
 
     /// Has those that the server closes, or that nobody needs, closed at once. Never ends.
-    pub async fn attend(&self) -> Infallible {
+    pub async fn maintain(&self) -> Infallible {
         poll_fn(|cx| self.look(cx)).await
     }
 

@@ -92,7 +92,7 @@ impl Dump {
                 if let DumpCommand::Event(event) = &command {
                     waiting.fetch_sub(event.bytes(), Relaxed);
                 }
-                let _work = cx.vitals.hold("write dump");
+                let _work = cx.vitals.begin_work("write dump");
                 match command {
                     DumpCommand::Open(path) => writer.open(path),
                     DumpCommand::Event(event) => writer.write(&event),

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering::SeqCst;
 
 use crate::toy::{Playground, Script};
 use orchestrator_ingester::OnGap;
-use orchestrator_supervise::{Origin, Verb, testing::eventually};
+use orchestrator_supervise::{Command, Origin, testing::eventually};
 use serde_json::json;
 
 fn frames(numbers: impl IntoIterator<Item = u64>) -> Script {
@@ -104,7 +104,7 @@ fn a_scan_that_is_interrupted_sends_nothing_wrong_and_the_next_one_is_whole() {
         play.assign(mapping, &[(0, json!({"a": ["w"]}))]);
         assert_eq!(worker.single().await, (0, "a start".to_owned()));
         let scan = "ingester/toys/scan";
-        play.tree.command(scan, Verb::Restart, &Origin::default()).await.expect("a restart");
+        play.tree.command(scan, Command::Restart, &Origin::default()).await.expect("a restart");
         play.assign(mapping, &[(1, json!({"a": ["w"]}))]);
         let note = || play.tree.node("ingester/toys/scan/work").and_then(|node| node.note);
         eventually("it is told", || note().is_some_and(|note| note.text.contains("set a new mapping"))).await;

@@ -10,7 +10,7 @@ use std::{
 use crate::toy::{Playground, Script};
 use orchestrator_harness::{free_port, own_process};
 use orchestrator_ingester::StreamConfig;
-use orchestrator_supervise::{NodeSnapshot, Origin, Verb, testing::eventually};
+use orchestrator_supervise::{Command, NodeSnapshot, Origin, testing::eventually};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 fn golden() -> PathBuf {
@@ -110,7 +110,7 @@ fn a_read_that_hangs_is_shown_and_not_doubled() {
             eventually("the tree shows it", || node(&play, "source_0").stuck).await;
             // It is given up, and not started beside itself.
             let (tree, origin) = (play.tree.clone(), Origin::default());
-            let restart = tree.command("ingester/toys/source_0", Verb::Restart, &origin);
+            let restart = tree.command("ingester/toys/source_0", Command::Restart, &origin);
             let released = async {
                 eventually("it is given up", || node(&play, "source_0").state == "stuck").await;
                 assert_eq!(readers(), 1);

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-use orchestrator_edge::{Reconnect, limited};
+use orchestrator_edge::{Reconnect, cap_backoff};
 use orchestrator_supervise::{Backoff, Durable, StartCx, StopToken, Vitals, metrics, sanitize};
 
 use tokio::sync::watch;
@@ -158,7 +158,7 @@ impl Pace for Live {
             Peer::Queue => {
                 self.status.lock().away.insert("queue", reason);
                 let failures = self.queue_failures.replace(self.queue_failures.get().saturating_add(1));
-                limited(RETRY).delay(failures, fastrand::f64())
+                cap_backoff(RETRY).delay(failures, fastrand::f64())
             }
         }
     }

@@ -6,7 +6,7 @@ use orchestrator_edge::has_password;
 #[cfg(feature = "mongodb")]
 use orchestrator_edge::mongodb;
 #[cfg(any(feature = "mongodb", feature = "postgres"))]
-use orchestrator_edge::secret;
+use orchestrator_edge::read_secret;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -59,7 +59,7 @@ pub struct SqliteConfig {
 
 impl PostgresConfig {
     /// Tells whether the DSN holds a password, which belongs into a file.
-    pub(super) fn names_password(&self) -> bool {
+    pub(super) fn contains_password(&self) -> bool {
         self.dsn.contains("password") || has_password(&self.dsn)
     }
 }
@@ -84,13 +84,14 @@ impl PostgresConfig {
     /// # Errors
     /// The file that holds it cannot be read: [`StoreError::Away`], it may come.
     pub fn target(&self) -> Result<String, StoreError> {
-        secret(self.dsn_file.as_deref(), &self.dsn, "provenance.postgres.dsn_file").map_err(StoreError::Away)
+        read_secret(self.dsn_file.as_deref(), &self.dsn, "provenance.postgres.dsn_file")
+            .map_err(StoreError::Away)
     }
 }
 
 impl MongoConfig {
     /// Tells whether the URI holds a password, also in an option such as `tlsCertificateKeyFilePassword`.
-    pub(super) fn names_password(&self) -> bool {
+    pub(super) fn contains_password(&self) -> bool {
         self.uri.contains("assword") || has_password(&self.uri)
     }
 }
@@ -115,7 +116,8 @@ impl MongoConfig {
     /// # Errors
     /// The file that holds it cannot be read: [`StoreError::Away`], it may come.
     pub fn target(&self) -> Result<String, StoreError> {
-        secret(self.uri_file.as_deref(), &self.uri, "provenance.mongodb.uri_file").map_err(StoreError::Away)
+        read_secret(self.uri_file.as_deref(), &self.uri, "provenance.mongodb.uri_file")
+            .map_err(StoreError::Away)
     }
 }
 

@@ -113,7 +113,7 @@ impl Desk<'_> {
                     None => return Ok(()),
                 },
             };
-            let _in_hand = self.cx.vitals.hold("letters");
+            let _in_hand = self.cx.vitals.begin_work("letters");
             // Whoever asked may have given up.
             match request {
                 DeadLetterRequest::Keep { letters, reply } => match file.keep(&letters) {

@@ -26,7 +26,7 @@ pub(crate) async fn run<S: Ask>(
 ) -> Result<(), Fault> {
     let answered = cx.vitals.register("answered", "questions", MetricKind::Counter, "Questions answered.");
     let mut desk = Desk { cx, inbox: slot.open(), answered, unanswered: None };
-    let mut tries = tries.patient(QUIET_TRIES);
+    let mut tries = tries.report_after_failures(QUIET_TRIES);
     loop {
         let failed = match connect().await {
             Ok(store) => {
@@ -76,7 +76,7 @@ impl Desk<'_> {
                     None => return Served::Stopped,
                 },
             };
-            let _in_hand = self.cx.vitals.hold("question");
+            let _in_hand = self.cx.vitals.begin_work("question");
             let answer = store.read(&request.question).await;
             let away = answer.as_ref().err().filter(|error| matches!(error, StoreError::Away(_))).cloned();
             if away.is_some() && !again {

@@ -6,7 +6,7 @@
 use std::{cell::RefCell, rc::Rc, time::Duration};
 
 use futures_util::{FutureExt, future::try_join_all};
-use orchestrator_edge::{Reconnect, limited};
+use orchestrator_edge::{Reconnect, cap_backoff};
 use orchestrator_supervise::{Backoff, Fault, Inbox, InboxSlot, StartCx, metrics};
 use tokio::{
     sync::Mutex,
@@ -91,7 +91,7 @@ where
     let Some(mut store) = shift.connect().await else { return Ok(()) };
     let mut refused = RefusedGroups::default();
     while let Some(mut group) = shift.next(&mut refused).await {
-        let _in_hand = shift.cx.vitals.hold("group");
+        let _in_hand = shift.cx.vitals.begin_work("group");
         while let Some(part) = group.next_part() {
             let begun = Instant::now();
             let outcome = store.write(&part).await;
@@ -126,7 +126,7 @@ where
 
 /// When a row that was refused so often is tried again.
 fn retry_at(refusals: u32) -> Instant {
-    Instant::now() + limited(ROW_RETRY).delay(refusals - 1, fastrand::f64())
+    Instant::now() + cap_backoff(ROW_RETRY).delay(refusals - 1, fastrand::f64())
 }
 
 impl<S, C> Shift<'_, C>

@@ -77,7 +77,7 @@ fn run(
         }
         for _ in 0..COMMANDS_A_TURN {
             let Some(command) = commands.try_recv() else { break };
-            let _in_hand = cx.vitals.hold("read command");
+            let _in_hand = cx.vitals.begin_work("read command");
             reader.obey(command)?;
         }
         if rescan.take() {
@@ -85,13 +85,13 @@ fn run(
         }
         let deadline = reader.deadline(Instant::now());
         if deadline.is_some_and(|at| at <= Instant::now()) {
-            let _in_hand = cx.vitals.hold("file");
+            let _in_hand = cx.vitals.begin_work("file");
             reader.work(Instant::now())?;
             continue;
         }
         match commands.recv_blocking(&cx.stop, deadline) {
             Received::Item(command) => {
-                let _in_hand = cx.vitals.hold("read command");
+                let _in_hand = cx.vitals.begin_work("read command");
                 reader.obey(command)?;
             }
             Received::Stopped => return Err(Stopped),

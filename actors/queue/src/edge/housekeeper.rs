@@ -84,7 +84,7 @@ impl Housekeeper {
         // What a former incarnation did not finish is asked for again.
         self.log.chasing.store(false, Relaxed);
         while let Received::Item(chore) = chores.recv_blocking(&cx.stop, None) {
-            let _in_hand = cx.vitals.hold(chore.name());
+            let _in_hand = cx.vitals.begin_work(chore.name());
             match chore {
                 Chore::Checkpoint => {
                     self.log.rest_due.store(self.chase_log(), Relaxed);

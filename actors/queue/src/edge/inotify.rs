@@ -128,7 +128,7 @@ impl Edge {
     async fn tell(&self, mut notice: DirectoryNotice) {
         // Paused, events wait in the kernel; if they become too many, the rescan makes up for them.
         if self.vitals.is_paused() {
-            self.vitals.intake_open().await;
+            self.vitals.wait_resumed().await;
         }
         while let Err(refused) = self.watcher.tell(notice) {
             notice = refused.message;

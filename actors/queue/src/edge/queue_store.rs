@@ -99,7 +99,7 @@ impl QueueStore {
         self.log.set_files(None);
         release_replaced(&self.config.database);
         let link = cx.vitals.link("sqlite", self.config.database.display().to_string());
-        let mut tries = Reconnect::new(link, RETRY).patient(PATIENCE);
+        let mut tries = Reconnect::new(link, RETRY).report_after_failures(PATIENCE);
         let Some(store) = self.open(cx, &mut tries)? else {
             return Ok(());
         };
@@ -177,7 +177,7 @@ impl Incarnation<'_> {
     /// Turn after turn, until asked to stop.
     fn serve(&mut self) -> Result<(), Stopped> {
         while self.wait_for_work()? {
-            let _in_hand = self.cx.vitals.hold("group");
+            let _in_hand = self.cx.vitals.begin_work("group");
             if self.spec.log.rest_due.load(Relaxed) && !self.group.serves_next(true) {
                 self.take_rest();
                 continue;

@@ -15,7 +15,7 @@ use std::{
     time::Duration,
 };
 
-use orchestrator_edge::{ConnectionSlots, Reconnect, SlotEvent};
+use orchestrator_edge::{ConnectionEvent, ConnectionSlots, Reconnect};
 use orchestrator_supervise::{Backoff, Factory, Fault, Outbox, StartCx, StopToken, Vitals, metrics};
 use tokio::{
     net::{UnixStream, unix::UCred},
@@ -158,17 +158,17 @@ impl WorkerServer {
                     slots.close_all();
                 }
                 _ = check.tick(), if !stopping => self.stay_reachable().await,
-                event = slots.next(async || self.listener.accept().await, !stopping) => match event {
-                    SlotEvent::Accepted(stream) => {
+                event = slots.next_event(async || self.listener.accept().await, !stopping) => match event {
+                    ConnectionEvent::Accepted(stream) => {
                         let shared = self.shared.clone();
                         let peer = Peer::of(&stream);
                         slots.serve(peer, |_, slot| Conversation::new(stream, slot, shared).run());
                     }
-                    SlotEvent::Ended { end: Some(Ok(())), .. } => {}
-                    SlotEvent::Ended { id, peer, end: Some(Err(end)) } => {
+                    ConnectionEvent::Ended { end: Some(Ok(())), .. } => {}
+                    ConnectionEvent::Ended { id, peer, end: Some(Err(end)) } => {
                         tracing::info!(connection = id, %peer, "worker connection closed: {end}");
                     }
-                    SlotEvent::Ended { id, peer, end: None } => {
+                    ConnectionEvent::Ended { id, peer, end: None } => {
                         tracing::error!(connection = id, %peer, "worker connection panicked");
                     }
                 },
@@ -195,7 +195,7 @@ impl WorkerServer {
             Err(error) => {
                 let why = Fault::from_error(&error);
                 let reason = format!("worker socket {} was deleted or replaced: {why}", path.display());
-                self.tries.incomplete(reason, CHECK);
+                self.tries.not_ready(reason, CHECK);
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use std::{path::Path, time::Instant};
 
-use orchestrator_edge::Faults;
+use orchestrator_edge::FaultInjector;
 use orchestrator_supervise::{Pending, reply};
 use orchestrator_supervise::{Root, Strategy, SupervisorSpec};
 
@@ -15,13 +15,13 @@ use crate::{
 /// A store that fails where the seam says.
 struct Flaky {
     inner: SqliteStore,
-    faults: Faults,
+    faults: FaultInjector,
 }
 
 impl Flaky {
     fn open(directory: &Path) -> Self {
         let inner = SqliteStore::open(&directory.join("q.db"), Options::default()).unwrap();
-        Self { inner, faults: Faults::seam() }
+        Self { inner, faults: FaultInjector::enabled() }
     }
 
     fn full(&self) -> StorageError {
@@ -31,13 +31,13 @@ impl Flaky {
 
 impl Storage for Flaky {
     fn begin(&mut self) -> Result<(), StorageError> {
-        if self.faults.strike("begin") {
+        if self.faults.should_fail("begin") {
             return Err(StorageError::Busy { path: self.inner.path().to_owned() });
         }
         self.inner.begin()
     }
     fn commit(&mut self) -> Result<(), StorageError> {
-        if self.faults.strike("commit") {
+        if self.faults.should_fail("commit") {
             self.inner.rollback()?;
             return Err(self.full());
         }
@@ -59,7 +59,7 @@ impl Storage for Flaky {
         from: usize,
         deadline: Option<Instant>,
     ) -> Result<usize, StorageError> {
-        if self.faults.strike("enqueue") {
+        if self.faults.should_fail("enqueue") {
             return Err(self.full());
         }
         self.inner.enqueue(run, batch, from, deadline)

@@ -15,7 +15,7 @@ use crate::{
     body::{Body, Kill},
     child::{Cell, Child, Next, NextChild, Shared},
     guard::guard,
-    mailbox::Slot,
+    mailbox::MailboxSlot,
 };
 
 type CellFuture<A> = ContextFut<Cell<A>, Context<Cell<A>>>;
@@ -29,7 +29,7 @@ pub(crate) struct ActorBody<A: Child, F> {
 }
 
 impl<A: Child, F> ActorBody<A, F> {
-    pub(crate) fn new(slot: Slot<A>, make: F, vitals: &Arc<Vitals>) -> Self {
+    pub(crate) fn new(slot: MailboxSlot<A>, make: F, vitals: &Arc<Vitals>) -> Self {
         vitals.add_gauge("mailbox", slot.mailbox.gauge().clone());
         let shared = Shared::new(vitals.clone(), slot.mailbox);
         let next: NextChild<A> = Rc::new(RefCell::new(Next::Vacate));

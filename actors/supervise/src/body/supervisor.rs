@@ -26,9 +26,9 @@ use crate::{
         Body, Kill,
         entry::{Entry, Status},
     },
+    command::{Command, Order, OrderError, Waiter},
     event::EventKind,
     limits::RestartWindow,
-    order::{Order, OrderError, Verb, Waiter},
     runner::{Control, News, Report},
     spec::Change,
 };
@@ -118,7 +118,7 @@ impl SupervisorBody {
                 if let Some(arrival) = entry.arrival.take() {
                     let _ = arrival.send(Ok(()));
                 }
-                self.answer(index, Ok(()), |w| w.order.verb != Verb::Stop && w.incarnation < up);
+                self.answer(index, Ok(()), |w| w.order.verb != Command::Stop && w.incarnation < up);
             }
             News::Exited(exit) => self.on_exit(index, &exit),
             News::Vanished => {}
@@ -162,7 +162,7 @@ impl SupervisorBody {
         if wanted && entry.must_start && entry.start_at > now {
             entry.vitals.shift_state(State::Stopped, State::BackingOff);
         }
-        self.answer(index, Ok(()), |waiter| waiter.order.verb == Verb::Stop);
+        self.answer(index, Ok(()), |waiter| waiter.order.verb == Command::Stop);
         if wanted || matches!(self.mode, Mode::Ending(_)) {
             // Stopped before it was up: it is declared all the same.
             if let Some(arrival) = self.children[index].arrival.take() {
@@ -245,22 +245,22 @@ impl SupervisorBody {
         let Some(index) = there else { return order.answer(Err(OrderError::Removed)) };
         let entry = &mut self.children[index];
         match verb {
-            Verb::Pause | Verb::Resume | Verb::Panic | Verb::Freeze => {
+            Command::Pause | Command::Resume | Command::Panic | Command::Freeze => {
                 return entry.tell(Control::Obey(order));
             }
-            Verb::Start if entry.is_at_work() => return order.answer(Err(OrderError::AlreadyRunning)),
-            Verb::Start => entry.want_start(now),
-            Verb::Stop => entry.want_end(),
-            Verb::Restart => {
+            Command::Start if entry.is_at_work() => return order.answer(Err(OrderError::AlreadyRunning)),
+            Command::Start => entry.want_start(now),
+            Command::Stop => entry.want_end(),
+            Command::Restart => {
                 entry.want_stop();
                 entry.want_start(now);
                 self.take_along(index, now);
             }
         }
-        let contradicts = |other: &Waiter| (other.order.verb == Verb::Stop) != (verb == Verb::Stop);
+        let contradicts = |other: &Waiter| (other.order.verb == Command::Stop) != (verb == Command::Stop);
         self.answer(index, Err(OrderError::Superseded), contradicts);
         let entry = &self.children[index];
-        if verb == Verb::Stop && entry.status == Status::Idle {
+        if verb == Command::Stop && entry.status == Status::Idle {
             return order.answer(Ok(()));
         }
         self.waiters.push(Waiter { order, incarnation: entry.incarnation });

@@ -11,8 +11,8 @@ use std::{
 
 use crate::probe::*;
 use orchestrator_supervise::{
-    AskError, ChildSpec, EventKind, Factory, Mailbox, Placement, StartCx, Strategy, SupervisorSpec, Tree,
-    Verb, mailbox,
+    AskError, ChildSpec, Command, EventKind, Factory, Mailbox, Placement, StartCx, Strategy, SupervisorSpec,
+    Tree, mailbox,
     testing::{TestTree, eventually},
 };
 
@@ -116,12 +116,12 @@ fn a_child_on_a_blocked_arbiter_is_not_doubled() {
         mailbox.tell(Ping(1)).unwrap();
         eventually("it blocks", || mailbox.depth() == 1).await;
         let release = async {
-            let orphaned = |e: &EventKind| matches!(e, EventKind::Orphaned { .. });
-            eventually("it is given up", || events(&tree, "test/a").iter().any(orphaned)).await;
+            let stop_timed_out = |e: &EventKind| matches!(e, EventKind::StopTimedOut { .. });
+            eventually("it is given up", || events(&tree, "test/a").iter().any(stop_timed_out)).await;
             assert_eq!((state(&tree, "a").as_str(), journal.lines().len()), ("stuck", 1));
             drop(release);
         };
-        tokio::join!(command(&tree, "a", Verb::Restart), release);
+        tokio::join!(command(&tree, "a", Command::Restart), release);
         assert_eq!(tree.node("a").unwrap().incarnation, 2);
         eventually("the message that waited is handled", || journal.count("a 1") == 1).await;
         let starts: Vec<_> = journal.lines().into_iter().filter(|line| line != "a 1").collect();

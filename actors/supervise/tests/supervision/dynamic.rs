@@ -13,8 +13,8 @@ use std::{
 use crate::probe::*;
 use futures_util::{FutureExt, future::join_all};
 use orchestrator_supervise::{
-    ChildSpec, Children, ChildrenError, CommandError, EventKind, Limits, Placement, Restart, Strategy,
-    SupervisorSpec, Tree, Verb, children,
+    ChildSpec, Children, ChildrenError, Command, CommandError, EventKind, Limits, Placement, Restart,
+    Strategy, SupervisorSpec, Tree, children,
     testing::{TestTree, eventually},
 };
 
@@ -49,7 +49,7 @@ fn children_come_and_go_while_others_run_on() {
         assert_eq!(journal.lines(), ["goes 2", "goes stopped", "goes dropped"], "it is drained");
         assert_eq!(names(&tree), ["stays"]);
         assert!(tree.node("test/d/goes").is_none() && tree.paths().iter().all(|path| !path.contains("goes")));
-        let refused = tree.command("test/d/goes", Verb::Restart, &origin()).await;
+        let refused = tree.command("test/d/goes", Command::Restart, &origin()).await;
         assert!(matches!(refused, Err(CommandError::NotFound(_))), "{refused:?}");
         eventually("senders are refused: nobody will ever read it", || goes.tell(Ping(3)).is_err()).await;
         drop(goes);
@@ -80,15 +80,15 @@ fn an_id_that_was_removed_begins_anew() {
     let (children, spec) = tree(lenient());
     TestTree::run(spec, async |tree| {
         children.add(noting("a", &Journal::default()).1.pausable()).await.unwrap();
-        command(&tree, "test/d/a", Verb::Restart).await;
-        command(&tree, "test/d/a", Verb::Pause).await;
+        command(&tree, "test/d/a", Command::Restart).await;
+        command(&tree, "test/d/a", Command::Pause).await;
         children.remove("a").await.unwrap();
         let (a, child) = noting("a", &Journal::default());
         children.add(child.pausable()).await.unwrap();
         let node = tree.node("test/d/a").unwrap();
         assert_eq!((node.incarnation, node.restarts, node.state.as_str()), (1, 0, "running"));
         assert!(node.last_exit.is_none());
-        command(&tree, "test/d/a", Verb::Restart).await;
+        command(&tree, "test/d/a", Command::Restart).await;
         assert_eq!(ping(&a, 1).await, Ok(2), "commands reach the new one");
     });
 }
@@ -101,7 +101,7 @@ fn a_child_is_replaced_under_its_id_and_keeps_its_pause() {
         let (_, child) = noting("a", &journal);
         assert_eq!(children.replace(child).await, Err(ChildrenError::Missing("a".to_owned())));
         children.add(noting("a", &journal).1.pausable()).await.unwrap();
-        command(&tree, "test/d/a", Verb::Pause).await;
+        command(&tree, "test/d/a", Command::Pause).await;
         let wrong = noting("a", &journal).1.placement(Placement::Dedicated);
         assert!(matches!(children.replace(wrong).await, Err(ChildrenError::Invalid(_))));
         assert_eq!(state(&tree, "test/d/a"), "paused", "it is left alone");
@@ -109,7 +109,7 @@ fn a_child_is_replaced_under_its_id_and_keeps_its_pause() {
         children.replace(child.pausable()).await.unwrap();
         assert_eq!((names(&tree), state(&tree, "test/d/a")), (vec!["a".to_owned()], "paused".to_owned()));
         assert_eq!(journal.lines(), ["a started", "a stopped", "a dropped", "a started"]);
-        command(&tree, "test/d/a", Verb::Resume).await;
+        command(&tree, "test/d/a", Command::Resume).await;
         assert_eq!(ping(&a, 1).await, Ok(1));
     });
 }
@@ -164,9 +164,9 @@ fn what_ended_for_good_leaves_the_tree_but_what_was_stopped_stays() {
         children.add(child.restart(Restart::Transient)).await.unwrap();
         let (temporary, child) = noting("temporary", &Journal::default());
         children.add(child.restart(Restart::Temporary)).await.unwrap();
-        command(&tree, "test/d/transient", Verb::Stop).await;
+        command(&tree, "test/d/transient", Command::Stop).await;
         assert_eq!(state(&tree, "test/d/transient"), "stopped");
-        command(&tree, "test/d/transient", Verb::Start).await;
+        command(&tree, "test/d/transient", Command::Start).await;
         transient.tell(boom()).unwrap();
         until_incarnation(&tree, "test/d/transient", 3).await;
         transient.tell(act(|_, cx| cx.stop())).unwrap();
@@ -182,16 +182,16 @@ fn children_are_steered_by_path() {
         let (a, child) = noting("a", &Journal::default());
         children.add(child.pausable()).await.unwrap();
         let path = "test/d/a";
-        command(&tree, path, Verb::Restart).await;
+        command(&tree, path, Command::Restart).await;
         assert_eq!(ping(&a, 1).await, Ok(2));
-        command(&tree, path, Verb::Stop).await;
+        command(&tree, path, Command::Stop).await;
         assert_eq!(state(&tree, path), "stopped");
-        command(&tree, path, Verb::Start).await;
-        command(&tree, path, Verb::Pause).await;
+        command(&tree, path, Command::Start).await;
+        command(&tree, path, Command::Pause).await;
         a.tell(Ping(2)).unwrap();
         assert_eq!((state(&tree, path).as_str(), a.depth()), ("paused", 1));
-        command(&tree, path, Verb::Resume).await;
-        command(&tree, path, Verb::Panic).await;
+        command(&tree, path, Command::Resume).await;
+        command(&tree, path, Command::Panic).await;
         until_incarnation(&tree, path, 4).await;
         assert_eq!(ping(&a, 3).await, Ok(4));
         let verbs: Vec<_> = events(&tree, path)
@@ -199,10 +199,10 @@ fn children_are_steered_by_path() {
             .filter_map(|kind| if let EventKind::Commanded { verb, .. } = kind { Some(verb) } else { None })
             .collect();
         assert_eq!(verbs, ["restart", "stop", "start", "pause", "resume", "panic"]);
-        command(&tree, "test/d", Verb::Stop).await;
-        let refused = tree.command(path, Verb::Start, &origin()).await.unwrap_err();
+        command(&tree, "test/d", Command::Stop).await;
+        let refused = tree.command(path, Command::Start, &origin()).await.unwrap_err();
         assert!(refused.to_string().contains("start `test/d` first"), "{refused}");
-        command(&tree, "test/d", Verb::Start).await;
+        command(&tree, "test/d", Command::Start).await;
         assert_eq!(ping(&a, 4).await, Ok(5));
     });
 }
@@ -225,10 +225,10 @@ fn they_stop_all_at_once_between_their_neighbours() {
         }
         journal.clear();
         let begun = std::time::Instant::now();
-        command(&tree, "test/d", Verb::Stop).await;
+        command(&tree, "test/d", Command::Stop).await;
         let took = begun.elapsed();
         assert!(took >= Duration::from_millis(200) && took < Duration::from_millis(600), "{took:?}");
-        command(&tree, "test/d", Verb::Start).await;
+        command(&tree, "test/d", Command::Start).await;
         habits.busy.store(false, SeqCst);
         journal.clear();
     });
@@ -250,7 +250,7 @@ fn a_subtree_leaves_as_a_whole() {
         children.add(ChildSpec::supervisor("a", inner)).await.unwrap();
         children.add(ChildSpec::worker("ab", idle_task())).await.unwrap();
         assert_eq!(state(&tree, "test/d/a/pool/2"), "running");
-        command(&tree, "test/d/a/x", Verb::Restart).await;
+        command(&tree, "test/d/a/x", Command::Restart).await;
         children.remove("a").await.unwrap();
         let paths = ["test", "test/d", "test/d/ab"];
         assert_eq!(tree.paths(), paths);

@@ -8,7 +8,7 @@ use std::sync::{
 
 use crate::probe::*;
 use orchestrator_supervise::{
-    ChildSpec, EventKind, Exit, Factory, Outcome, StartCx, State, Strategy, SupervisorSpec, Verb,
+    ChildSpec, Command, EventKind, Exit, Factory, StartCx, State, StateChange, Strategy, SupervisorSpec,
     testing::{TestTree, eventually},
 };
 
@@ -23,7 +23,7 @@ fn deaf_thread(running: Arc<(AtomicUsize, AtomicUsize)>) -> (mpsc::Sender<()>, F
     let thread = Factory::thread(move |cx: StartCx| {
         let now = running.0.fetch_add(1, SeqCst) + 1;
         running.1.fetch_max(now, SeqCst);
-        let _work = cx.vitals.hold("checkpoint");
+        let _work = cx.vitals.begin_work("checkpoint");
         let _ = hold.lock().unwrap().recv();
         running.0.fetch_sub(1, SeqCst);
         orchestrator_supervise::block_on(None, cx.stop.cancelled());
@@ -39,8 +39,8 @@ fn a_thread_that_hangs_is_stuck_and_never_doubled() {
     let child = ChildSpec::worker("a", thread).shutdown(deadline(10));
     TestTree::run(spec().child(child), async |tree| {
         eventually("it works", || tree.node("a").unwrap().in_progress.is_some()).await;
-        let stopped = tree.command("a", Verb::Stop, &origin()).await.unwrap();
-        assert_eq!(stopped, Outcome { before: State::Running, after: State::Stuck });
+        let stopped = tree.command("a", Command::Stop, &origin()).await.unwrap();
+        assert_eq!(stopped, StateChange { before: State::Running, after: State::Stuck });
         let node = tree.node("a").unwrap();
         assert!(node.stuck && node.in_progress.unwrap().name == "checkpoint", "it shows what it is stuck in");
         let exit = node.last_exit.unwrap();
@@ -50,7 +50,7 @@ fn a_thread_that_hangs_is_stuck_and_never_doubled() {
             assert_eq!(state(&tree, "a"), "stuck");
             drop(release);
         };
-        tokio::join!(command(&tree, "a", Verb::Start), release);
+        tokio::join!(command(&tree, "a", Command::Start), release);
         assert_eq!((state(&tree, "a").as_str(), tree.node("a").unwrap().incarnation), ("running", 2));
         assert_eq!(running.1.load(SeqCst), 1, "never two at once");
     });
@@ -89,8 +89,8 @@ fn a_blocked_arbiter_does_not_hang_the_stop() {
         eventually("it blocks", || mailbox.depth() == 1).await;
         assert_eq!(tested.root().stop().await, Exit::Shutdown);
         assert_eq!((state(&tree, "b").as_str(), journal.count("a stopped")), ("stuck", 1));
-        let orphaned = EventKind::Orphaned { depth: 1, in_progress: Some("Do".to_owned()) };
-        assert!(events(&tree, "test/b").contains(&orphaned));
+        let stop_timed_out = EventKind::StopTimedOut { depth: 1, in_progress: Some("Do".to_owned()) };
+        assert!(events(&tree, "test/b").contains(&stop_timed_out));
         drop(release);
         until_state(&tree, "b", "stopped").await;
         tested.stop().await;

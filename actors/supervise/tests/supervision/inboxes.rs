@@ -2,7 +2,7 @@
 
 use crate::probe::*;
 use orchestrator_supervise::{
-    ChildSpec, Factory, OnRestart, StartCx, StopToken, Strategy, SupervisorSpec, Verb, inbox,
+    ChildSpec, Command, Factory, OnRestart, StartCx, StopToken, Strategy, SupervisorSpec, inbox,
     testing::{TestTree, eventually},
 };
 
@@ -15,7 +15,7 @@ fn an_inbox_keeps_its_items_and_its_bound_or_is_purged_with_its_child_unless_it_
     for (policy, lasting) in [(OnRestart::Keep, false), (OnRestart::Purge, false), (OnRestart::Purge, true)] {
         let keep = policy == OnRestart::Keep || lasting;
         let (outbox, slot) = inbox::<u32>(3);
-        let slot = if lasting { slot.lasting() } else { slot };
+        let slot = if lasting { slot.keep_on_purge() } else { slot };
         let got = Journal::default();
         let (notes, items) = (got.clone(), slot.clone());
         let task = Factory::task(move |cx: StartCx| {
@@ -29,13 +29,13 @@ fn an_inbox_keeps_its_items_and_its_bound_or_is_purged_with_its_child_unless_it_
         });
         let child = ChildSpec::worker("a", task.with_inbox("items", &slot)).on_restart(policy);
         TestTree::run(tree(child), async |tree| {
-            command(&tree, "a", Verb::Stop).await;
+            command(&tree, "a", Command::Stop).await;
             (1..=3).for_each(|n| outbox.tell(n).unwrap());
             assert_eq!(outbox.tell(4).unwrap_err().message, 4);
             let shown = tree.node("a").unwrap().mailboxes.remove(0);
             assert_eq!((shown.name.as_str(), shown.depth, shown.refused), ("items", 3, 1));
             // A sender that waits gets its turn when the next incarnation receives.
-            let (sent, ()) = tokio::join!(outbox.send(5), command(&tree, "a", Verb::Start));
+            let (sent, ()) = tokio::join!(outbox.send(5), command(&tree, "a", Command::Start));
             sent.unwrap();
             eventually("the last one came", || got.lines().contains(&"5".to_owned())).await;
             assert_eq!(got.lines(), if keep { vec!["1", "2", "3", "5"] } else { vec!["5"] });
@@ -73,7 +73,7 @@ fn a_reader_without_senders_waits_for_its_stop() {
     });
     drop(outbox);
     TestTree::run(tree(ChildSpec::worker("a", task)), async |tree| {
-        command(&tree, "a", Verb::Restart).await;
+        command(&tree, "a", Command::Restart).await;
         let node = tree.node("a").unwrap();
         assert_eq!((node.incarnation, node.last_exit.unwrap().kind.as_str()), (2, "shutdown"));
     });

@@ -4,7 +4,7 @@ use std::{sync::atomic::Ordering::SeqCst, time::Duration};
 
 use crate::probe::*;
 use orchestrator_supervise::{
-    AskError, ChildSpec, EventKind, Fault, OnRestart, Shutdown, Strategy, SupervisorSpec, Tree, Verb,
+    AskError, ChildSpec, Command, EventKind, Fault, OnRestart, Shutdown, Strategy, SupervisorSpec, Tree,
     mailbox,
     testing::{TestTree, eventually},
 };
@@ -58,7 +58,7 @@ fn survives_a_panic() {
 fn survives_a_kill_at_once() {
     let (open, deed) = gate(|_| ());
     let child = |spec: ChildSpec| tree(spec.shutdown(Shutdown::Kill));
-    survives(child, deed, async |tree| command(tree, "a", Verb::Restart).await);
+    survives(child, deed, async |tree| command(tree, "a", Command::Restart).await);
     drop(open);
 }
 
@@ -66,7 +66,7 @@ fn survives_a_kill_at_once() {
 fn survives_a_kill_at_the_deadline() {
     let (open, deed) = gate(|_| ());
     let child = |spec: ChildSpec| tree(spec.shutdown(deadline(5)));
-    survives(child, deed, async |tree| command(tree, "a", Verb::Restart).await);
+    survives(child, deed, async |tree| command(tree, "a", Command::Restart).await);
     drop(open);
 }
 
@@ -106,10 +106,10 @@ fn survives_a_failure_and_a_stop_of_its_own() {
 fn survives_a_stop_until_the_next_start() {
     let (mailbox, child) = noting("a", &Journal::default());
     TestTree::run(tree(child), async |tree| {
-        command(&tree, "a", Verb::Stop).await;
+        command(&tree, "a", Command::Stop).await;
         let start = async {
             eventually("it waits", || mailbox.depth() == 1).await;
-            command(&tree, "a", Verb::Start).await;
+            command(&tree, "a", Command::Start).await;
         };
         assert_eq!(tokio::join!(ping(&mailbox, 1), start).0, Ok(2));
     });
@@ -120,7 +120,7 @@ fn the_bound_is_exact_for_many_senders() {
     let (mailbox, slot) = mailbox::<Probe>(10);
     let child = ChildSpec::worker("a", factory("a", slot, &Habits::default()));
     TestTree::run(tree(child), async |tree| {
-        command(&tree, "a", Verb::Stop).await;
+        command(&tree, "a", Command::Stop).await;
         let accepted: usize = std::thread::scope(|scope| {
             let senders: Vec<_> = (0..8)
                 .map(|_| {
@@ -136,7 +136,7 @@ fn the_bound_is_exact_for_many_senders() {
         assert_eq!(ping(&mailbox, 1).await, Err(AskError::Full(10)));
         let shown = tree.node("a").unwrap().mailboxes.remove(0);
         assert_eq!((shown.depth, shown.capacity, shown.high_water, shown.refused), (10, 10, 10, 152));
-        command(&tree, "a", Verb::Start).await;
+        command(&tree, "a", Command::Start).await;
         eventually("all are handled", || tree.node("a").unwrap().mailboxes[0].handled == 10).await;
     });
 }
@@ -214,12 +214,12 @@ fn a_flood_does_not_keep_operators_out() {
     let (mailbox, child) = probe("a", &habits);
     TestTree::run(tree(child.pausable().shutdown(deadline(20))), async |tree| {
         mailbox.tell(act(again)).unwrap();
-        command(&tree, "a", Verb::Pause).await;
+        command(&tree, "a", Command::Pause).await;
         let handled = || tree.node("a").unwrap().mailboxes[0].handled;
         let before = handled();
         assert_eq!((handled(), state(&tree, "a").as_str()), (before, "paused"));
-        command(&tree, "a", Verb::Resume).await;
-        command(&tree, "a", Verb::Restart).await;
+        command(&tree, "a", Command::Resume).await;
+        command(&tree, "a", Command::Restart).await;
         assert_eq!(tree.node("a").unwrap().last_exit.unwrap().kind, "killed");
         habits.busy.store(true, SeqCst);
         assert_eq!(ping(&mailbox, 1).await, Ok(2));

@@ -10,7 +10,7 @@ use std::{
 
 use crate::probe::*;
 use orchestrator_supervise::{
-    AskError, ChildSpec, EventKind, Factory, Fault, StartCx, Strategy, SupervisorSpec, Verb, mailbox,
+    AskError, ChildSpec, Command, EventKind, Factory, Fault, StartCx, Strategy, SupervisorSpec, mailbox,
     testing::TestTree,
 };
 
@@ -42,7 +42,7 @@ fn in_a_handler() {
 #[test]
 fn in_a_handler_that_named_a_part_of_its_work() {
     let deed = act(|_, cx| {
-        let _part = cx.vitals().hold("part");
+        let _part = cx.vitals().begin_work("part");
         panic!("boom");
     });
     heals(deed, Some("Do"));
@@ -114,7 +114,7 @@ fn in_stopped_on_a_graceful_stop() {
     let habits = Habits { on_stop: Some(|| panic!("boom")), ..Habits::default() };
     let (mailbox, child) = probe("a", &habits);
     TestTree::run(tree(child), async |tree| {
-        command(&tree, "a", Verb::Restart).await;
+        command(&tree, "a", Command::Restart).await;
         assert_eq!(tree.node("a").unwrap().last_exit.unwrap().reason, "panicked: boom");
         assert_eq!(ping(&mailbox, 1).await, Ok(2));
     });
@@ -168,7 +168,7 @@ fn in_drop_of_a_child_and_of_its_future() {
         assert_eq!(ping(&mailbox, 1).await, Ok(2));
         assert_eq!(tree.node("a").unwrap().last_exit.unwrap().reason, "panicked: bomb");
         mailbox.ask(lay_bomb(), LONG).await.unwrap();
-        command(&tree, "a", Verb::Stop).await;
+        command(&tree, "a", Command::Stop).await;
         assert_eq!(journal.count("a dropped"), 2, "the old instance goes although its future's end panicked");
     });
 }
@@ -178,7 +178,7 @@ fn in_drop_of_a_child_and_of_its_future() {
 fn in_a_task() {
     let task = Factory::task(|cx: StartCx| async move {
         tokio::task::yield_now().await;
-        let _work = cx.vitals.hold("batch");
+        let _work = cx.vitals.begin_work("batch");
         tokio::task::yield_now().await;
         assert!(cx.incarnation > 1, "boom");
         cx.stop.cancelled().await;
@@ -196,7 +196,7 @@ fn in_a_task() {
 fn in_a_thread() {
     let runs = Arc::new(AtomicU64::new(0));
     let thread = Factory::thread(move |cx: StartCx| {
-        let _work = cx.vitals.hold("commit");
+        let _work = cx.vitals.begin_work("commit");
         assert!(runs.fetch_add(1, SeqCst) >= 5, "boom");
         orchestrator_supervise::block_on(None, cx.stop.cancelled());
         Ok(())
@@ -218,9 +218,9 @@ fn stopped_is_told_the_exit() {
             mailbox.tell(end).unwrap();
             until_incarnation(&tree, "test/a", count).await;
         }
-        command(&tree, "test/a", Verb::Restart).await;
+        command(&tree, "test/a", Command::Restart).await;
         // An injected panic drops the incarnation from outside, as a kill does.
-        command(&tree, "test/a", Verb::Panic).await;
+        command(&tree, "test/a", Command::Panic).await;
         until_incarnation(&tree, "test/a", 6).await;
         assert_eq!(exits.lines(), ["panicked: boom", "failed: tired", "normal", "shutdown"]);
     });

@@ -9,8 +9,8 @@ use std::{
 };
 
 use orchestrator_supervise::{
-    Answer, AskError, Backoff, Child, ChildCx, ChildSpec, EventKind, Exit, Factory, Fault, Handle, Limits,
-    Mailbox, Message, Origin, Shutdown, Slot, StartCx, Tree, Verb, mailbox, testing::eventually,
+    Answer, AskError, Backoff, Child, ChildCx, ChildSpec, Command, EventKind, Exit, Factory, Fault, Handle,
+    Limits, Mailbox, MailboxSlot, Message, Origin, Shutdown, StartCx, Tree, mailbox, testing::eventually,
 };
 
 /// Longest wait for an answer that must come.
@@ -137,7 +137,7 @@ pub(crate) fn idle_task() -> Factory {
 }
 
 /// Makes the actor's factory.
-pub(crate) fn factory(name: &str, slot: Slot<Probe>, habits: &Habits) -> Factory {
+pub(crate) fn factory(name: &str, slot: MailboxSlot<Probe>, habits: &Habits) -> Factory {
     let (name, habits) = (name.to_owned(), habits.clone());
     Factory::actor(slot, move |_cx| -> Result<Probe, Fault> {
         Ok(Probe { name: name.clone(), habits: habits.clone() })
@@ -192,7 +192,7 @@ pub(crate) fn origin() -> Origin {
 }
 
 /// Gives a command that must succeed.
-pub(crate) async fn command(tree: &Tree, path: &str, verb: Verb) {
+pub(crate) async fn command(tree: &Tree, path: &str, verb: Command) {
     tree.command(path, verb, &origin()).await.expect("a command that is obeyed");
 }
 

@@ -14,8 +14,8 @@ use std::{
 use crate::probe::*;
 use futures_util::future::{LocalBoxFuture, join_all};
 use orchestrator_supervise::{
-    ChildSpec, Children, Exit, Factory, Fault, Limits, Mailbox, Placement, Restart, StartCx, Strategy,
-    SupervisorSpec, Tree, Verb, children, mailbox,
+    ChildSpec, Children, Command, Exit, Factory, Fault, Limits, Mailbox, Placement, Restart, StartCx,
+    Strategy, SupervisorSpec, Tree, children, mailbox,
     testing::{TestTree, eventually},
 };
 
@@ -115,7 +115,7 @@ impl Fixture {
         }
         let path = paths[self.random.usize(..paths.len())].clone();
         // A frozen arbiter is a matter of four seconds each time, and has a test of its own.
-        let verbs = Verb::ALL.map(|verb| if verb == Verb::Freeze { Verb::Restart } else { verb });
+        let verbs = Command::ALL.map(|verb| if verb == Command::Freeze { Command::Restart } else { verb });
         let verb = verbs[self.random.usize(..verbs.len())];
         if self.mailboxes.is_empty() || self.random.u8(..3) == 0 {
             return Box::pin(async move {
@@ -165,12 +165,12 @@ async fn recover(tree: &Tree, fixture: &Fixture) {
     let begun = Instant::now();
     while begun.elapsed() < LONG {
         for path in paths() {
-            for verb in [Verb::Start, Verb::Resume] {
+            for verb in [Command::Start, Command::Resume] {
                 let _ = tree.command(&path, verb, &origin()).await;
             }
         }
         if let Some(path) = stuck_in_hand() {
-            let _ = tree.command(&path, Verb::Restart, &origin()).await;
+            let _ = tree.command(&path, Command::Restart, &origin()).await;
         } else if wrong().is_empty() && fixture.mailboxes.iter().all(|mailbox| mailbox.depth() == 0) {
             return;
         }

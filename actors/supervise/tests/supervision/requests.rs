@@ -7,7 +7,7 @@ use std::{
 
 use crate::probe::*;
 use orchestrator_supervise::{
-    Answer, AskError, ChildSpec, Durable, EventKind, Factory, Reply, Strategy, SupervisorSpec, Tree, Verb,
+    Answer, AskError, ChildSpec, Command, Durable, EventKind, Factory, Reply, Strategy, SupervisorSpec, Tree,
     mailbox,
     testing::{TestTree, eventually},
 };
@@ -70,7 +70,7 @@ fn a_request_that_cannot_be_given_is_refused() {
         let refusal = |path: &str| tree.request_restart(path, &origin()).unwrap_err().to_string();
         assert!(refusal("nobody").contains("there is no child `nobody`"));
         assert!(refusal("test").contains("the root cannot be commanded"));
-        command(&tree, "group", Verb::Stop).await;
+        command(&tree, "group", Command::Stop).await;
         assert!(refusal("group/work").contains("start `test/group` first"));
         tree.request_restart("group", &origin()).unwrap();
         until_incarnation(&tree, "group", 2).await;
@@ -111,7 +111,7 @@ fn an_answer_that_comes_later_keeps_no_other_message_waiting() {
 
         let restarted = async {
             eventually("it is in hand", || kept.lock().unwrap().len() == 1).await;
-            command(&tree, "a", Verb::Restart).await;
+            command(&tree, "a", Command::Restart).await;
         };
         let lost = tokio::join!(mailbox.ask(answered_later(&kept), LONG), restarted).0;
         assert_eq!(lost, Err(AskError::Lost), "the incarnation that would answer is gone");
@@ -137,7 +137,7 @@ fn durable_state_outlives_panics_and_restarts_and_is_named_in_the_tree() {
     TestTree::run(spec, async |tree| {
         assert_eq!(mailbox.ask(boom(), LONG).await, Err(AskError::Lost));
         until_incarnation(&tree, "a", 2).await;
-        command(&tree, "a", Verb::Restart).await;
+        command(&tree, "a", Command::Restart).await;
         assert_eq!((view.get(), count.get()), (3, 3));
         assert_eq!(tree.node("a").unwrap().durable, ["count"]);
     });

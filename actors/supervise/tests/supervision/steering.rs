@@ -2,8 +2,8 @@
 
 use crate::probe::*;
 use orchestrator_supervise::{
-    ChildSpec, CommandError, EventKind, Factory, Fault, Origin, Outcome, Placement, Restart, Root, StartCx,
-    State, Strategy, SupervisorSpec, Tree, Verb,
+    ChildSpec, Command, CommandError, EventKind, Factory, Fault, Origin, Placement, Restart, Root, StartCx,
+    State, StateChange, Strategy, SupervisorSpec, Tree,
     testing::{TestTree, eventually},
 };
 use tokio::sync::{mpsc, oneshot};
@@ -12,7 +12,7 @@ fn spec() -> SupervisorSpec {
     SupervisorSpec::new(Strategy::OneForOne).limits(lenient())
 }
 
-async fn refusal(tree: &Tree, path: &str, verb: Verb) -> String {
+async fn refusal(tree: &Tree, path: &str, verb: Command) -> String {
     tree.command(path, verb, &origin()).await.unwrap_err().to_string()
 }
 
@@ -21,16 +21,16 @@ fn commands_tell_what_they_changed() {
     TestTree::run(spec().child(noting("a", &Journal::default()).1), async |tree| {
         use State::{Running, Stopped};
         for (verb, before, after) in [
-            (Verb::Restart, Running, Running),
-            (Verb::Stop, Running, Stopped),
-            (Verb::Stop, Stopped, Stopped),
-            (Verb::Start, Stopped, Running),
-            (Verb::Stop, Running, Stopped),
-            (Verb::Restart, Stopped, Running),
+            (Command::Restart, Running, Running),
+            (Command::Stop, Running, Stopped),
+            (Command::Stop, Stopped, Stopped),
+            (Command::Start, Stopped, Running),
+            (Command::Stop, Running, Stopped),
+            (Command::Restart, Stopped, Running),
         ] {
             // With and without the root's name, with and without slashes.
             let path = if before == Running { "test/a" } else { "/a/" };
-            assert_eq!(tree.command(path, verb, &origin()).await, Ok(Outcome { before, after }));
+            assert_eq!(tree.command(path, verb, &origin()).await, Ok(StateChange { before, after }));
         }
         assert_eq!(tree.node("a").unwrap().incarnation, 4);
     });
@@ -41,15 +41,15 @@ fn refusals_say_what_to_do() {
     let inner = spec().child(noting("x", &Journal::default()).1);
     let spec = spec().child(noting("a", &Journal::default()).1).child(ChildSpec::supervisor("inner", inner));
     TestTree::run(spec, async |tree| {
-        let not_found = tree.command("b", Verb::Stop, &origin()).await;
+        let not_found = tree.command("b", Command::Stop, &origin()).await;
         assert_eq!(not_found, Err(CommandError::NotFound("b".to_owned())));
-        assert_eq!(refusal(&tree, "a", Verb::Start).await, "`test/a` is running already: use restart");
-        assert!(refusal(&tree, "test", Verb::Restart).await.contains("the root cannot be commanded"));
-        command(&tree, "a", Verb::Stop).await;
-        assert_eq!(refusal(&tree, "a", Verb::Panic).await, "`test/a` does not run: start it first");
-        command(&tree, "inner", Verb::Stop).await;
+        assert_eq!(refusal(&tree, "a", Command::Start).await, "`test/a` is running already: use restart");
+        assert!(refusal(&tree, "test", Command::Restart).await.contains("the root cannot be commanded"));
+        command(&tree, "a", Command::Stop).await;
+        assert_eq!(refusal(&tree, "a", Command::Panic).await, "`test/a` does not run: start it first");
+        command(&tree, "inner", Command::Stop).await;
         let text = "the supervisor of `test/inner/x` does not run: start `test/inner` first";
-        assert_eq!(refusal(&tree, "inner/x", Verb::Start).await, text);
+        assert_eq!(refusal(&tree, "inner/x", Command::Start).await, text);
     });
 }
 
@@ -68,8 +68,8 @@ fn a_start_that_fails_for_good_says_so_at_once() {
     TestTree::run(spec().child(child.restart(Restart::Temporary)), async |tree| {
         let text = "`test/a` ended before it was up: look at its last exit in the tree";
         for _ in 0..2 {
-            assert_eq!(refusal(&tree, "a", Verb::Restart).await, text);
-            assert_eq!(refusal(&tree, "a", Verb::Start).await, text);
+            assert_eq!(refusal(&tree, "a", Command::Restart).await, text);
+            assert_eq!(refusal(&tree, "a", Command::Start).await, text);
         }
         assert_eq!(tree.node("a").unwrap().last_exit.unwrap().reason, "failed: no room");
     });
@@ -79,8 +79,8 @@ fn a_start_that_fails_for_good_says_so_at_once() {
 fn every_command_is_noted_with_its_outcome() {
     TestTree::run(spec().child(noting("a", &Journal::default()).1), async |tree| {
         let origin = Origin { by: "uid 0".to_owned(), reason: "drill".to_owned() };
-        let _ = tree.command("a", Verb::Restart, &origin).await;
-        let _ = tree.command("a", Verb::Pause, &origin).await;
+        let _ = tree.command("a", Command::Restart, &origin).await;
+        let _ = tree.command("a", Command::Pause, &origin).await;
         let noted: Vec<_> = events(&tree, "test/a")
             .into_iter()
             .filter_map(|event| match event {
@@ -99,7 +99,7 @@ fn a_command_whose_asker_goes_is_noted_too() {
     TestTree::run(spec().child(noting("a", &Journal::default()).1), async |tree| {
         let origin = origin();
         {
-            let command = tree.command("a", Verb::Restart, &origin);
+            let command = tree.command("a", Command::Restart, &origin);
             tokio::pin!(command);
             assert!(futures_util::poll!(&mut command).is_pending());
         }
@@ -127,9 +127,9 @@ fn the_last_of_two_contrary_commands_counts() {
                 .await;
                 drop(open);
             };
-            tokio::join!(tree.command("a", Verb::Restart, &origin), release).0
+            tokio::join!(tree.command("a", Command::Restart, &origin), release).0
         };
-        let (first, second) = tokio::join!(tree.command("a", Verb::Stop, &origin), second);
+        let (first, second) = tokio::join!(tree.command("a", Command::Stop, &origin), second);
         assert!(first.unwrap_err().to_string().contains("another command for `test/a` came in between"));
         assert_eq!(second.unwrap().after, State::Running);
     });
@@ -141,10 +141,10 @@ fn a_command_that_was_given_up_is_not_carried_out() {
     TestTree::run(spec().child(noting("a", &Journal::default()).1), async |tree| {
         {
             let origin = origin();
-            let mut given_up = std::pin::pin!(tree.command("a", Verb::Stop, &origin));
+            let mut given_up = std::pin::pin!(tree.command("a", Command::Stop, &origin));
             assert!(futures_util::poll!(given_up.as_mut()).is_pending());
         }
-        assert_eq!(refusal(&tree, "a", Verb::Start).await, "`test/a` is running already: use restart");
+        assert_eq!(refusal(&tree, "a", Command::Start).await, "`test/a` is running already: use restart");
         assert_eq!(tree.node("a").unwrap().incarnation, 1);
     });
 }
@@ -156,7 +156,7 @@ fn restarting_a_supervisor_restarts_its_children_in_order_for_free() {
     let inner = inner.child(noting("x", &journal).1).child(noting("y", &journal).1);
     TestTree::run(spec().child(ChildSpec::supervisor("inner", inner)), async |tree| {
         journal.clear();
-        command(&tree, "inner", Verb::Restart).await;
+        command(&tree, "inner", Command::Restart).await;
         let mut lines = journal.lines();
         lines.retain(|line| !line.ends_with("dropped"));
         assert_eq!(lines, ["y stopped", "x stopped", "x started", "y started"]);
@@ -176,7 +176,7 @@ fn an_operators_restart_follows_the_strategy() {
         .child(noting("b", &journal).1)
         .child(noting("c", &journal).1);
     TestTree::run(spec, async |tree| {
-        command(&tree, "b", Verb::Restart).await;
+        command(&tree, "b", Command::Restart).await;
         until_incarnation(&tree, "c", 2).await;
         assert_eq!((tree.node("a").unwrap().incarnation, tree.node("b").unwrap().incarnation), (1, 2));
     });
@@ -220,7 +220,7 @@ fn chaos_is_off_unless_allowed() {
     actix_rt::System::new().block_on(async {
         let spec = spec().child(noting("a", &Journal::default()).1);
         let mut root = Root::start("test", spec).await.unwrap();
-        assert!(refusal(root.tree(), "a", Verb::Panic).await.contains("only where chaos is allowed"));
+        assert!(refusal(root.tree(), "a", Command::Panic).await.contains("only where chaos is allowed"));
         root.stop().await;
     });
 }
@@ -229,7 +229,7 @@ fn chaos_is_off_unless_allowed() {
 fn a_freeze_blocks_the_arbiter_and_shows() {
     let spec = spec().child(noting("a", &Journal::default()).1.placement(Placement::Dedicated));
     TestTree::run(spec, async |tree| {
-        command(&tree, "a", Verb::Freeze).await;
+        command(&tree, "a", Command::Freeze).await;
         let stuck = |tree: &Tree| tree.node("a").unwrap().stuck;
         eventually("the silent arbiter is flagged", || stuck(&tree)).await;
         assert!(tree.vitals("a").unwrap().arbiter_silence() > std::time::Duration::from_secs(1));
@@ -242,7 +242,7 @@ fn a_freeze_blocks_the_arbiter_and_shows() {
 fn an_injected_panic_heals_in_every_kind_of_child() {
     let thread = Factory::thread(|cx: StartCx| {
         while !cx.stop.is_cancelled() {
-            drop(cx.vitals.hold("round"));
+            drop(cx.vitals.begin_work("round"));
             std::thread::yield_now();
         }
         Ok(())
@@ -258,7 +258,7 @@ fn an_injected_panic_heals_in_every_kind_of_child() {
     TestTree::run(spec, async |tree| {
         for path in ["actor", "task", "thread", "inner", "inner/x", "pool", "pool/1"] {
             let before = tree.node(path).unwrap().incarnation;
-            command(&tree, path, Verb::Panic).await;
+            command(&tree, path, Command::Panic).await;
             until_incarnation(&tree, path, before + 1).await;
             assert_eq!(tree.node(path).unwrap().last_exit.unwrap().reason, "panicked: injected panic");
         }

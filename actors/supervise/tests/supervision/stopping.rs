@@ -7,7 +7,7 @@ use std::{
 
 use crate::probe::*;
 use orchestrator_supervise::{
-    ChildSpec, EventKind, Factory, Shutdown, SpecError, StartCx, Strategy, SupervisorSpec, Verb,
+    ChildSpec, Command, EventKind, Factory, Shutdown, SpecError, StartCx, Strategy, SupervisorSpec,
     testing::{TestTree, eventually},
 };
 use tokio::sync::oneshot;
@@ -46,9 +46,9 @@ fn what_is_left_at_the_deadline_is_dropped_and_reported() {
         mailbox.tell(Do(Box::new(|_, cx| cx.atomically(std::future::pending(), |_, (), _| ())))).unwrap();
         (0..2).for_each(|n| mailbox.tell(Ping(n)).unwrap());
         eventually("one is in hand", || mailbox.depth() == 2).await;
-        command(&tree, "a", Verb::Stop).await;
-        let orphaned = EventKind::Orphaned { depth: 2, in_progress: Some("Do".to_owned()) };
-        assert!(events(&tree, "test/a").contains(&orphaned));
+        command(&tree, "a", Command::Stop).await;
+        let stop_timed_out = EventKind::StopTimedOut { depth: 2, in_progress: Some("Do".to_owned()) };
+        assert!(events(&tree, "test/a").contains(&stop_timed_out));
         let exit = tree.node("a").unwrap().last_exit.unwrap();
         assert_eq!((exit.kind.as_str(), exit.in_progress.as_deref()), ("killed", Some("Do")));
         assert_eq!(journal.lines(), ["a started", "a dropped"]);
@@ -77,7 +77,7 @@ fn a_drain_waits_for_the_answer_under_way() {
                 until_state(&tree, "a", "stopping").await;
                 drop(open);
             };
-            tokio::join!(command(&tree, "a", Verb::Stop), release);
+            tokio::join!(command(&tree, "a", Command::Stop), release);
         };
         let (first, last, ()) = tokio::join!(mailbox.ask(first, LONG), mailbox.ask(last, LONG), stop);
         assert_eq!((first, last), (Ok(()), Ok(())));
@@ -104,7 +104,7 @@ fn a_drain_waits_for_work_that_was_begun_and_notices_its_end() {
             until_state(&tree, "a", "stopping").await;
             drop(open);
         };
-        tokio::join!(command(&tree, "a", Verb::Stop), release);
+        tokio::join!(command(&tree, "a", Command::Stop), release);
         assert_eq!(tree.node("a").unwrap().last_exit.unwrap().kind, "shutdown");
         assert!(begun.elapsed() < LONG / 2, "it was not the deadline that ended it");
     });
@@ -116,11 +116,11 @@ fn a_pool_stops_under_one_deadline() {
     let pool = ChildSpec::pool("pool", count, |_| Factory::task(|_| std::future::pending()));
     TestTree::run(spec().child(pool.shutdown(Shutdown::After(limit))), async |tree| {
         let begun = Instant::now();
-        command(&tree, "pool", Verb::Stop).await;
+        command(&tree, "pool", Command::Stop).await;
         let took = begun.elapsed();
         assert!(took >= limit && took < limit * 10, "{took:?} for {count} members");
         let reports = tree.events(0);
-        let orphans = reports.iter().filter(|event| matches!(event.kind, EventKind::Orphaned { .. }));
+        let orphans = reports.iter().filter(|event| matches!(event.kind, EventKind::StopTimedOut { .. }));
         assert_eq!(orphans.count(), count);
     });
 }

@@ -10,7 +10,7 @@ use std::{
 
 use crate::probe::*;
 use orchestrator_supervise::{
-    Backoff, ChildSpec, EventKind, Exit, Factory, Fault, Limits, Strategy, SupervisorSpec, Tree, Verb,
+    Backoff, ChildSpec, Command, EventKind, Exit, Factory, Fault, Limits, Strategy, SupervisorSpec, Tree,
     mailbox,
     testing::{TestTree, event_after, eventually},
 };
@@ -174,7 +174,7 @@ fn operators_restart_for_free() {
     TestTree::run(inner(limits(1, Duration::from_secs(60)), child), async |tree| {
         for path in ["inner/a", "inner"] {
             for _ in 0..10 {
-                command(&tree, path, Verb::Restart).await;
+                command(&tree, path, Command::Restart).await;
             }
             let (node, inner) = (tree.node("inner/a").unwrap(), tree.node("inner").unwrap());
             assert_eq!((node.budget_left, inner.budget_left), (1, 1000));
@@ -209,7 +209,7 @@ fn a_killed_supervisor_leaves_nobody_backing_off() {
     TestTree::run(SupervisorSpec::new(Strategy::OneForOne).child(group), async |tree| {
         mailbox.tell(boom()).unwrap();
         until_state(&tree, "inner/a", "backing_off").await;
-        command(&tree, "inner", Verb::Panic).await;
+        command(&tree, "inner", Command::Panic).await;
         until_state(&tree, "inner/a", "stopped").await;
     });
 }

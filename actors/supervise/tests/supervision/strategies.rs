@@ -2,7 +2,7 @@
 
 use crate::probe::*;
 use orchestrator_supervise::{
-    ChildSpec, EventKind, Fault, Mailbox, Restart, Strategy, SupervisorSpec, Tree, Verb,
+    ChildSpec, Command, EventKind, Fault, Mailbox, Restart, Strategy, SupervisorSpec, Tree,
     testing::{TestTree, event_after, eventually},
 };
 use tokio::sync::oneshot;
@@ -53,7 +53,7 @@ fn the_restart_table() {
                 } else {
                     event_after(&tree, 0, "exit", |e| matches!(e.kind, EventKind::Exited { .. })).await;
                     // The supervisor has seen the exit once it obeys a start.
-                    while tree.command("a", Verb::Start, &origin()).await.is_err() {}
+                    while tree.command("a", Command::Start, &origin()).await.is_err() {}
                     let scheduled = |e: &EventKind| matches!(e, EventKind::RestartScheduled { .. });
                     assert!(!events(&tree, "test/a").iter().any(scheduled), "{kind} {restart:?}");
                 }
@@ -146,7 +146,7 @@ fn a_round_does_not_revive_what_an_operator_stopped() {
         Strategy::OneForAll,
         |child| child,
         async |tree, boxes, _| {
-            command(&tree, "b", Verb::Stop).await;
+            command(&tree, "b", Command::Stop).await;
             boxes[0].tell(boom()).unwrap();
             until_incarnation(&tree, "d", 2).await;
             assert_eq!(
@@ -173,7 +173,7 @@ fn a_round_does_not_revive_what_an_operator_is_stopping() {
                 until_state(&tree, "a", "backing_off").await;
                 drop(open);
             };
-            tokio::join!(command(&tree, "b", Verb::Stop), fail);
+            tokio::join!(command(&tree, "b", Command::Stop), fail);
             until_incarnation(&tree, "d", 2).await;
             assert_eq!(
                 (incarnations(&tree, "a b c d"), state(&tree, "b").as_str()),

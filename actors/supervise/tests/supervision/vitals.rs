@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::probe::*;
 use orchestrator_supervise::{
-    ChildSpec, Event, EventKind, EventLog, LABELS_MAX, MetricKind, MetricSnapshot, NodeSnapshot, OTHERS,
-    Origin, Restart, Strategy, SupervisorSpec, TEXT_MAX, TreeSnapshot, Verb,
+    ChildSpec, Command, Event, EventKind, EventLog, LABELS_MAX, MetricKind, MetricSnapshot, NodeSnapshot,
+    OTHER_LABEL, Origin, Restart, Strategy, SupervisorSpec, TEXT_MAX, TreeSnapshot,
     testing::{TestTree, event_after, eventually},
 };
 use tokio::sync::oneshot;
@@ -52,8 +52,8 @@ fn work_in_hand_is_shown_and_gone_when_done() {
         let (open, opened) = oneshot::channel::<()>();
         let gate = Do(Box::new(|_, cx| {
             // Neither a part of the work that is over, nor one that lasts, hides the message.
-            drop(cx.vitals().hold("part"));
-            let part = cx.vitals().hold("another part");
+            drop(cx.vitals().begin_work("part"));
+            let part = cx.vitals().begin_work("another part");
             let work = async move {
                 let _part = part;
                 opened.await
@@ -100,7 +100,7 @@ fn figures_survive_restarts() {
             let metrics = tree.node("a").unwrap().metrics;
             let values: Vec<_> = metrics.iter().map(|metric| (metric.name.as_str(), metric.value)).collect();
             assert_eq!(values, [("rows", 5 * round), ("open_files", 2)]);
-            command(&tree, "a", Verb::Restart).await;
+            command(&tree, "a", Command::Restart).await;
         }
     });
 }
@@ -115,7 +115,7 @@ fn the_last_note_survives_a_restart_and_is_one_short_text() {
             cx.vitals().note("é".repeat(1_000));
         });
         mailbox.ask(note, LONG).await.unwrap();
-        command(&tree, "a", Verb::Restart).await;
+        command(&tree, "a", Command::Restart).await;
         let note = tree.node("a").unwrap().note.unwrap();
         let text = format!("{} (1526 bytes left out)", "é".repeat(237));
         assert_eq!((note.text, note.at_ms > 0), (text, true));
@@ -137,7 +137,7 @@ fn timings_are_kept_apart_by_label_and_survive_restarts() {
             let shown = tree.node("a").unwrap().timings;
             let shown: Vec<_> = shown.iter().map(|one| (one.value.as_str(), one.count, one.us)).collect();
             assert_eq!(shown, [("get", round, [1024; 3]), ("add", 2 * round, [1, 1024, 1024])]);
-            command(&tree, "a", Verb::Restart).await;
+            command(&tree, "a", Command::Restart).await;
         }
         // An older instance's tree has none.
         let mut old = serde_json::to_value(tree.node("a").unwrap()).unwrap();
@@ -152,13 +152,13 @@ fn figures_of_peers_are_kept_apart_up_to_a_bound() {
     TestTree::run(spec(child), async |tree| {
         let count = act(|_, cx| {
             let of = |peer: &str| {
-                cx.vitals().register_of("events", "events", MetricKind::Counter, "", ("worker", peer))
+                cx.vitals().register_labelled("events", "events", MetricKind::Counter, "", ("worker", peer))
             };
             (0..LABELS_MAX).for_each(|n| of(&format!("w{n}")).add(1));
             of("late").add(3);
             of("later").add(4);
             of("w7").add(1);
-            cx.vitals().retire(("worker", "w9"));
+            cx.vitals().unregister_labelled(("worker", "w9"));
             of("later").add(5);
         });
         mailbox.ask(count, LONG).await.unwrap();
@@ -169,7 +169,7 @@ fn figures_of_peers_are_kept_apart_up_to_a_bound() {
         };
         assert_eq!(metrics.len(), LABELS_MAX + 1);
         assert_eq!([value("w7"), value("w8"), value("w9")], [Some(2), Some(1), None]);
-        assert_eq!([value(OTHERS), value("late"), value("later")], [Some(7), None, Some(5)]);
+        assert_eq!([value(OTHER_LABEL), value("late"), value("later")], [Some(7), None, Some(5)]);
     });
 }
 
@@ -236,7 +236,7 @@ fn texts_of_peers_are_limited_and_escaped_where_they_enter() {
         let text = serde_json::to_string(&(tree.snapshot(), tree.events(0))).unwrap();
         assert!(text.len() < 20_000 && !text.contains('\u{202e}'), "{} bytes", text.len());
         let origin = Origin { by: "a\nb".to_owned(), reason: "z".repeat(9_000) };
-        tree.command("a", Verb::Restart, &origin).await.unwrap();
+        tree.command("a", Command::Restart, &origin).await.unwrap();
         let commanded = |event: &Event| match &event.kind {
             EventKind::Commanded { by, reason, .. } => by == r"a\nb" && reason.len() <= TEXT_MAX,
             _ => false,

@@ -167,7 +167,7 @@ impl Webhook {
 /// Reads as much of an answer as is kept. What is more is not read: the connection ends with this request.
 async fn keep(connection: &mut Connection, mut body: Incoming, head: &mut Head) -> Result<(), HttpError> {
     while head.whole().is_some()
-        && let Some(piece) = connection.next_piece(&mut body).await?
+        && let Some(piece) = connection.next_chunk(&mut body).await?
     {
         head.take(&piece);
     }

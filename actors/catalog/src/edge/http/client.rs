@@ -10,9 +10,8 @@ use std::{
 use hyper::{HeaderMap, StatusCode};
 use jiff::Timestamp;
 use orchestrator_edge::{
-    Reconnect,
-    http::{Answer, Connection, HttpError, Pool, Request},
-    limited,
+    Reconnect, cap_backoff,
+    http::{Connection, HttpError, Pool, Request, Response},
 };
 use orchestrator_supervise::{Backoff, StartCx};
 use tokio::{
@@ -73,14 +72,14 @@ impl CatalogClient {
     /// Looks after idle connections, and at a server that is away. Never ends.
     pub(super) async fn attend(&self) -> Infallible {
         tokio::select! {
-            never = self.pool.attend() => never,
+            never = self.pool.maintain() => never,
             never = self.look_again() => never,
         }
     }
 
     /// Carries `ask` out.
     pub(super) async fn carry(&self, ask: &Ask) -> Result<Reply, Trouble> {
-        let _in_hand = self.cx.vitals.hold(if ask.is_get() { "get" } else { "put" });
+        let _in_hand = self.cx.vitals.begin_work(if ask.is_get() { "get" } else { "put" });
         let begun = Instant::now();
         let mut doubted = false;
         loop {
@@ -109,10 +108,10 @@ impl CatalogClient {
     }
 
     /// Leaves the server alone for `span`, which `answer` asks for.
-    fn hold(&self, answer: &Answer, span: Duration, ask: &Ask) -> Trouble {
+    fn hold(&self, answer: &Response, span: Duration, ask: &Ask) -> Trouble {
         let Patience { hold_max, away_max, .. } = self.place.patience;
         let max = if answer.status == StatusCode::TOO_MANY_REQUESTS { hold_max } else { away_max };
-        let span = limited(Backoff { first: span, max: span.min(max) }).max;
+        let span = cap_backoff(Backoff { first: span, max: span.min(max) }).max;
         self.held.set(Some(Instant::now() + span));
         let said = said(answer, &ask.describe());
         let said = format!("{said}: nothing is asked for {} ms", span.as_millis());
@@ -147,7 +146,7 @@ impl CatalogClient {
         }
     }
 
-    async fn send(&self, ask: &Ask, who: &Who) -> Result<Answer, Trouble> {
+    async fn send(&self, ask: &Ask, who: &Who) -> Result<Response, Trouble> {
         let request = ask.request(&self.place, who.as_ref())?;
         let begun = Instant::now();
         let _under_way = self.figures.begin();
@@ -170,7 +169,7 @@ impl CatalogClient {
     }
 
     /// One request, over a connection that is there or a new one. One that the server closed while it was idle is no reason to fail.
-    async fn exchange(&self, request: Request, repeatable: bool) -> Result<Answer, HttpError> {
+    async fn exchange(&self, request: Request, repeatable: bool) -> Result<Response, HttpError> {
         let mut kept = self.pool.take();
         let error = loop {
             let mut connection = match kept.take() {
@@ -200,7 +199,7 @@ impl CatalogClient {
 
     async fn connect(&self) -> Result<Connection, HttpError> {
         let Patience { connect, idle, .. } = self.place.patience;
-        Connection::open_kept(&self.place.server, connect, idle).await
+        Connection::open_keep_alive(&self.place.server, connect, idle).await
     }
 
     /// An error for people: which server, and what to do.
@@ -232,7 +231,7 @@ impl CatalogClient {
     }
 
     /// The server is there. Only what it carried out is progress: one that refuses everything is looked at ever less often.
-    fn came_back(&self, answer: &Answer) {
+    fn came_back(&self, answer: &Response) {
         self.again.set(None);
         let mut link = self.link.borrow_mut();
         if answer.status.is_success() || answer.status == StatusCode::NOT_MODIFIED {

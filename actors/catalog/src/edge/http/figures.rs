@@ -39,7 +39,7 @@ impl Figures {
         Self {
             requests: CLASSES.map(|class| {
                 let help = "Requests by the class of the answer's status; `none`: no answer.";
-                vitals.register_of("requests", "requests", MetricKind::Counter, help, ("status", class))
+                vitals.register_labelled("requests", "requests", MetricKind::Counter, help, ("status", class))
             }),
             metrics: RequestMetrics::register(vitals),
             under_way: Cell::default(),

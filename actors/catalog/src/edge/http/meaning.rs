@@ -8,7 +8,7 @@ use hyper::{
     header::{self, HeaderName},
 };
 use jiff::Timestamp;
-use orchestrator_edge::http::Answer;
+use orchestrator_edge::http::Response;
 use orchestrator_supervise::sanitize_to;
 
 use crate::service::{Reply, Trouble};
@@ -18,7 +18,7 @@ const WORDS_MAX: usize = 200;
 
 /// Meaning of `answer` to a question, or else to a write; `what` names the request for people. 401 and 403 are [`Trouble::Denied`] without
 /// advice.
-pub(super) fn meaning(answer: Answer, is_get: bool, what: &str) -> Result<Reply, Trouble> {
+pub(super) fn meaning(answer: Response, is_get: bool, what: &str) -> Result<Reply, Trouble> {
     if answer.status.is_success() {
         return Ok(Reply::Rows { etag: text(&answer.headers, header::ETAG), body: answer.body });
     }
@@ -45,19 +45,19 @@ pub(super) fn meaning(answer: Answer, is_get: bool, what: &str) -> Result<Reply,
 }
 
 /// Tells whether the transaction met another one, and nothing was written.
-pub(super) fn is_aborted(answer: &Answer) -> bool {
+pub(super) fn is_aborted(answer: &Response) -> bool {
     answer.status == StatusCode::SERVICE_UNAVAILABLE
         && answer.body.windows(ABORTED.len()).any(|window| window == ABORTED)
 }
 
 /// How long the server, which has not carried out the request, wants to be left alone. A date is measured from `now`.
-pub(super) fn held_for(answer: &Answer, now: Timestamp) -> Option<Duration> {
+pub(super) fn held_for(answer: &Response, now: Timestamp) -> Option<Duration> {
     let asks = matches!(answer.status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE);
     asks.then(|| retry_after(&answer.headers, now)).flatten()
 }
 
 /// Status and words of an answer, for people.
-pub(super) fn said(answer: &Answer, what: &str) -> String {
+pub(super) fn said(answer: &Response, what: &str) -> String {
     format!("the server answers {what} with {}{}", answer.status.as_u16(), words(&answer.body))
 }
 
@@ -94,11 +94,11 @@ pub(super) fn shown(text: impl AsRef<[u8]>) -> String {
 mod tests {
     use super::*;
 
-    fn answer(status: u16, headers: &[(&'static str, &str)], body: &str) -> Answer {
+    fn answer(status: u16, headers: &[(&'static str, &str)], body: &str) -> Response {
         let headers = headers
             .iter()
             .map(|(name, value)| (HeaderName::from_static(name), value.parse().expect("a value")));
-        Answer {
+        Response {
             status: StatusCode::from_u16(status).expect("a status"),
             headers: headers.collect(),
             body: Bytes::copy_from_slice(body.as_bytes()),

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use futures_util::future::join_all;
 use orchestrator_catalog::service::{Put, Service, Trouble};
 use orchestrator_harness::Ermrest;
-use orchestrator_supervise::{Origin, Verb};
+use orchestrator_supervise::{Command, Origin};
 use serde_json::{Value, json};
 
 use super::fixture::*;
@@ -135,7 +135,7 @@ fn a_child_that_is_killed_leaves_no_caller_without_an_outcome() {
         let killed = async {
             eventually("both have reached the server", || server.requests().len() == 2).await;
             server.fault(&json!({"delay_ms": 0}));
-            tree.command("http", Verb::Restart, &Origin::default()).await.unwrap();
+            tree.command("http", Command::Restart, &Origin::default()).await.unwrap();
         };
         let calls = async {
             tokio::join!(

@@ -23,18 +23,18 @@ fn message(body: usize) -> Vec<u8> {
 }
 
 fn follower(max: u64) -> Follower {
-    Follower::new(FRAME_MAX, Inflow::new(max))
+    Follower::new(FRAME_MAX, UnreadDeliveries::new(max))
 }
 
 #[test]
 fn what_breaks_a_limit_is_named() {
     for (bytes, excess) in [
-        (b"HTTP/1.1 400".to_vec(), Excess::Type(b'H')),
-        (b"\x01\0\0\xff\xff\xff\xff".to_vec(), Excess::Frame { size: u32::MAX, max: FRAME_MAX - 8 }),
-        ([deliver(), header(1 << 63)].concat(), Excess::Body(1 << 63)),
-        ([deliver(), header(BODY_MAX + 1)].concat(), Excess::Body(BODY_MAX + 1)),
-        (deliver().repeat(2_100), Excess::Announced),
-        (message(1).repeat(11), Excess::Messages(10)),
+        (b"HTTP/1.1 400".to_vec(), LimitError::Type(b'H')),
+        (b"\x01\0\0\xff\xff\xff\xff".to_vec(), LimitError::Frame { size: u32::MAX, max: FRAME_MAX - 8 }),
+        ([deliver(), header(1 << 63)].concat(), LimitError::Body(1 << 63)),
+        ([deliver(), header(BODY_MAX + 1)].concat(), LimitError::Body(BODY_MAX + 1)),
+        (deliver().repeat(2_100), LimitError::Announced),
+        (message(1).repeat(11), LimitError::Messages(10)),
     ] {
         assert_eq!(follower(10).follow(&mut bytes.clone(), true), Err(excess));
     }
@@ -49,18 +49,18 @@ fn what_breaks_a_limit_is_named() {
 #[test]
 fn what_is_taken_makes_room() {
     let mut follower = follower(10);
-    let inflow = follower.inflow.clone();
+    let unread = follower.unread.clone();
     for _ in 0..1_000 {
         follower.follow(&mut message(300), true).expect("one waits");
-        inflow.taken(300);
+        unread.taken(300);
     }
-    assert_eq!((inflow.messages.load(Relaxed), inflow.bytes.load(Relaxed)), (0, 0));
-    inflow.taken(5);
-    assert_eq!(inflow.bytes.load(Relaxed), 0, "nothing waits");
+    assert_eq!((unread.messages.load(Relaxed), unread.bytes.load(Relaxed)), (0, 0));
+    unread.taken(5);
+    assert_eq!(unread.bytes.load(Relaxed), 0, "nothing waits");
     for _ in 0..7 {
         assert_eq!(follower.follow(&mut [deliver(), header(BODY_MAX)].concat(), true).map(drop), Ok(()));
     }
-    assert_eq!(follower.follow(&mut [deliver(), header(BODY_MAX)].concat(), true), Err(Excess::Waiting));
+    assert_eq!(follower.follow(&mut [deliver(), header(BODY_MAX)].concat(), true), Err(LimitError::Waiting));
 }
 
 #[test]
@@ -108,7 +108,7 @@ proptest! {
         if !bad {
             prop_assert_eq!(&passed, &bytes, "all is handed on as it was");
         }
-        prop_assert_eq!(outcome, if bad { Err(Excess::Body(u64::MAX)) } else { Ok(()) });
-        prop_assert_eq!(follower.inflow.messages.load(Relaxed), bodies.len() as u64);
+        prop_assert_eq!(outcome, if bad { Err(LimitError::Body(u64::MAX)) } else { Ok(()) });
+        prop_assert_eq!(follower.unread.messages.load(Relaxed), bodies.len() as u64);
     }
 }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use orchestrator_edge::Slot;
+use orchestrator_edge::ConnectionSlot;
 use orchestrator_supervise::{Metric, Recipient};
 use tokio::{net::TcpStream, sync::Notify, task::yield_now};
 
@@ -72,7 +72,7 @@ pub(super) struct Shared {
 }
 
 /// Serves one connection to its end.
-pub(super) async fn serve(stream: TcpStream, slot: &Slot, shared: &Shared) -> End {
+pub(super) async fn serve(stream: TcpStream, slot: &ConnectionSlot, shared: &Shared) -> End {
     tokio::select! {
         biased;
         () = slot.closing() => End::GivenUp,
@@ -80,7 +80,7 @@ pub(super) async fn serve(stream: TcpStream, slot: &Slot, shared: &Shared) -> En
     }
 }
 
-async fn converse(stream: TcpStream, slot: &Slot, shared: &Shared) -> End {
+async fn converse(stream: TcpStream, slot: &ConnectionSlot, shared: &Shared) -> End {
     let local = Local {
         socket_type: SocketType::Router,
         identity: Bytes::new(),
@@ -106,7 +106,7 @@ async fn converse(stream: TcpStream, slot: &Slot, shared: &Shared) -> End {
         Err(error) => return End::Refused(io::Error::other(error).into()),
     };
     let wake = Arc::new(Notify::new());
-    let id = shared.egress.lock().attach(&name, stream.clone(), wake.clone(), slot.end());
+    let id = shared.egress.lock().attach(&name, stream.clone(), wake.clone(), slot.close_notify());
     let line = Line { egress: &shared.egress, name, id, stream, wake, pongs: RefCell::default() };
     tokio::select! {
         biased;
@@ -134,7 +134,7 @@ impl Drop for Line<'_> {
 
 impl Line<'_> {
     /// Takes pings until the connection ends.
-    async fn listen(&self, mut decoder: Decoder, slot: &Slot, shared: &Shared) -> End {
+    async fn listen(&self, mut decoder: Decoder, slot: &ConnectionSlot, shared: &Shared) -> End {
         let mut turn = 0_u32;
         loop {
             match decoder.next() {
@@ -162,7 +162,7 @@ impl Line<'_> {
         }
     }
 
-    fn take_ping(&self, parts: &[Bytes], slot: &Slot, shared: &Shared) {
+    fn take_ping(&self, parts: &[Bytes], slot: &ConnectionSlot, shared: &Shared) {
         let [uuid] = parts else { return shared.bad_pings.add(1) };
         let Ok(service_uuid) = <[u8; 16]>::try_from(&uuid[..]) else { return shared.bad_pings.add(1) };
         Standing::Worker.note(slot);

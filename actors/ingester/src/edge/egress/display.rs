@@ -72,7 +72,7 @@ impl Display {
         let named = |state: &PeerState| -> Arc<str> { sanitize(&*state.worker).into() };
         let known: BTreeSet<_> = states.iter().map(named).collect();
         for gone in self.shown.difference(&known) {
-            self.vitals.retire((LABEL, gone));
+            self.vitals.unregister_labelled((LABEL, gone));
         }
         self.shown = known;
         states.iter().for_each(|state| self.show(&named(state), state));

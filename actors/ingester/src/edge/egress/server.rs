@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
-use orchestrator_edge::{ConnectionSlots, SlotEvent};
+use orchestrator_edge::{ConnectionEvent, ConnectionSlots};
 use orchestrator_supervise::{Factory, Fault, Metric, Recipient, StartCx, Vitals, metrics};
 use tokio::{
     net::TcpListener,
@@ -50,7 +50,7 @@ metrics! {
         /// Connections at the workers' port.
         connections: gauge("connections"),
         /// Connections closed to make room for others.
-        sent_away: counter("") as "connections_sent_away",
+        evicted: counter("") as "connections_evicted",
         /// Connections at the workers' port that did not speak its protocol.
         refused: counter("") as "handshakes_refused",
         /// Messages of workers that are no pings, passed over.
@@ -74,8 +74,8 @@ impl WorkerServer {
         vitals: &Arc<Vitals>,
     ) -> Self {
         let connections_max = egress.inner.limits.connections_max.unwrap_or_else(connection_limit);
-        let PortMetrics { connections, sent_away, refused, bad_pings } = PortMetrics::register(vitals);
-        let slots = ConnectionSlots::new(connections_max, least, connections, sent_away);
+        let PortMetrics { connections, evicted, refused, bad_pings } = PortMetrics::register(vitals);
+        let slots = ConnectionSlots::new(connections_max, least, connections, evicted);
         let shared = Arc::new(Shared { egress, pings, bad_pings });
         Self { listener, slots, shared, refused, vitals: vitals.clone() }
     }
@@ -88,14 +88,14 @@ impl WorkerServer {
             tokio::select! {
                 biased;
                 _ = show.tick() => display.refresh(&self.shared.egress),
-                event = self.slots.next(async || self.listener.accept().await, true) => match event {
-                    SlotEvent::Accepted((stream, peer)) => {
+                event = self.slots.next_event(async || self.listener.accept().await, true) => match event {
+                    ConnectionEvent::Accepted((stream, peer)) => {
                         let shared = self.shared.clone();
                         self.slots.serve(peer, |_, slot| async move { serve(stream, &slot, &shared).await });
                         // Whoever else runs on this arbiter has a turn, too, however many are dialling.
                         yield_now().await;
                     }
-                    SlotEvent::Ended { peer, end, .. } => self.note_end(peer, end),
+                    ConnectionEvent::Ended { peer, end, .. } => self.note_end(peer, end),
                 }
             }
         }

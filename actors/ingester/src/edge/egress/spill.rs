@@ -43,7 +43,7 @@ impl Shift<'_> {
     fn run(&self) {
         let mut retry_at = None;
         while !self.cx.stop.is_cancelled() {
-            let work = self.cx.vitals.hold("spill");
+            let work = self.cx.vitals.begin_work("spill");
             if retry_at.is_some_and(|at| Instant::now() >= at) {
                 retry_at = None;
                 let news = self.egress.lock().retry_disk(false);

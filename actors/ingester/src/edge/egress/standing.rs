@@ -1,6 +1,6 @@
 //! How many workers may be connected, and which connection is asked to end for another one.
 
-use orchestrator_edge::{Slot, raise_descriptor_limit};
+use orchestrator_edge::{ConnectionSlot, raise_descriptor_limit};
 
 /// More connections than this are never held, whatever the limit on open files.
 const CONNECTIONS_MAX: u64 = 8_192;
@@ -29,8 +29,8 @@ const GUEST: u8 = Standing::Guest as u8;
 
 impl Standing {
     /// Notes a sign of life of a connection, which has shown as much as this.
-    pub(super) fn note(self, slot: &Slot) {
-        slot.set_standing(slot.standing().max(self as u8));
+    pub(super) fn note(self, slot: &ConnectionSlot) {
+        slot.set_priority(slot.priority().max(self as u8));
     }
 }
 
@@ -38,11 +38,14 @@ impl Standing {
 ///
 /// Strangers go first, then guests, those that were heard of longest ago before the others. But an eighth of the slots is left to each
 /// kind as long as the other has more: who has just come needs a moment to show what it is. Workers go last, by their last ping.
-pub(super) fn least<'a>(count: usize, slots: &mut dyn Iterator<Item = &'a Slot>) -> Option<&'a Slot> {
+pub(super) fn least<'a>(
+    count: usize,
+    slots: &mut dyn Iterator<Item = &'a ConnectionSlot>,
+) -> Option<&'a ConnectionSlot> {
     let share = count / 8;
     let [mut strangers, mut guests, mut workers] = [Kind::default(); 3];
     for slot in slots {
-        match slot.standing() {
+        match slot.priority() {
             STRANGER => strangers.add(slot),
             GUEST => guests.add(slot),
             _ => workers.add(slot),
@@ -58,17 +61,17 @@ pub(super) fn least<'a>(count: usize, slots: &mut dyn Iterator<Item = &'a Slot>)
 #[derive(Debug, Clone, Copy, Default)]
 struct Kind<'a> {
     count: usize,
-    oldest: Option<&'a Slot>,
+    oldest: Option<&'a ConnectionSlot>,
 }
 
 impl<'a> Kind<'a> {
-    fn add(&mut self, slot: &'a Slot) {
+    fn add(&mut self, slot: &'a ConnectionSlot) {
         *self = self.with(Kind { count: 1, oldest: Some(slot) });
     }
 
     fn with(self, other: Self) -> Self {
         let both = self.oldest.into_iter().chain(other.oldest);
-        Self { count: self.count + other.count, oldest: both.min_by_key(|slot| slot.since()) }
+        Self { count: self.count + other.count, oldest: both.min_by_key(|slot| slot.last_changed()) }
     }
 }
 
@@ -83,7 +86,7 @@ mod tests {
     fn strangers_go_first_and_the_oldest_of_them_but_newcomers_have_a_moment() {
         let vitals = testing::vitals("test/egress");
         let metric = |name| vitals.register(name, "", MetricKind::Counter, "");
-        let mut slots = ConnectionSlots::<(), ()>::new(24, least, metric("connected"), metric("sent_away"));
+        let mut slots = ConnectionSlots::<(), ()>::new(24, least, metric("connected"), metric("evicted"));
         let mut all = Vec::new();
         for _ in 0..24 {
             slots.serve((), |_, slot| {
@@ -97,7 +100,7 @@ mod tests {
         Standing::Worker.note(&all[0]);
         let mut order = Vec::new();
         let mut left: Vec<usize> = (0..24).collect();
-        while slots.send_away() {
+        while slots.evict() {
             let place = left.iter().position(|&at| all[at].is_closing()).expect("one was asked");
             order.push(left.remove(place));
         }

@@ -5,7 +5,7 @@ use std::sync::{
     atomic::{AtomicBool, Ordering::Relaxed},
 };
 
-use orchestrator_edge::{Excess, FrameLimit};
+use orchestrator_edge::{FrameLimit, LimitError};
 
 /// Most lines of one reply. Each value takes a line, and a value takes more memory than the shortest line.
 const LINES_MAX: usize = 1 << 18;
@@ -27,7 +27,7 @@ impl ReplyLimit {
 }
 
 impl FrameLimit for ReplyLimit {
-    fn received(&mut self, bytes: &mut [u8]) -> Result<usize, Excess> {
+    fn received(&mut self, bytes: &mut [u8]) -> Result<usize, LimitError> {
         self.bytes += bytes.len();
         self.lines += bytes.iter().filter(|byte| **byte == b'\n').count();
         if self.bytes > self.reply_max || self.lines > LINES_MAX {

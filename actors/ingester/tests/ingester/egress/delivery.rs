@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::peer::{Fixture, PATIENCE, Worker, limits, message, parts};
 use futures_util::future::join_all;
 use orchestrator_ingester::edge::egress::{EgressLimits, Message};
-use orchestrator_supervise::{Origin, Verb, testing::eventually};
+use orchestrator_supervise::{Command, Origin, testing::eventually};
 use tokio::{io::AsyncReadExt, time::timeout};
 use zeromq::{DealerSocket, Socket, SocketOptions, SocketRecv, SocketSend};
 
@@ -95,7 +95,7 @@ fn a_worker_that_connects_late_gets_all_and_a_restart_of_the_child_loses_nothing
         let state = fixture.peer("late").expect("known");
         assert_eq!((state.connected, state.queued_messages, state.events_out), (false, 100, 0));
         let origin = Origin { by: "the test".to_owned(), reason: "a restart".to_owned() };
-        fixture.tree.command("egress", Verb::Restart, &origin).await.expect("restarted");
+        fixture.tree.command("egress", Command::Restart, &origin).await.expect("restarted");
         let port = fixture.egress.listening_at().expect("a port");
         let mut worker = Worker::dial(port, "late").await;
         for number in 0..100 {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::peer::{Fixture, Worker, limits, message, parts};
 use orchestrator_harness::SmallDisk;
 use orchestrator_ingester::edge::egress::EgressLimits;
-use orchestrator_supervise::{Origin, Verb, testing::eventually};
+use orchestrator_supervise::{Command, Origin, testing::eventually};
 use tokio::time::timeout;
 
 #[test]
@@ -78,7 +78,7 @@ fn crashes_of_the_thread_and_of_the_connections_lose_nothing_that_is_queued() {
                 if number % 8_000 == 2_000 {
                     let running = || fixture.tree.node("spill").is_some_and(|node| node.state == "running");
                     eventually("it runs", running).await;
-                    fixture.tree.command("spill", Verb::Panic, &origin).await.expect("it panics");
+                    fixture.tree.command("spill", Command::Panic, &origin).await.expect("it panics");
                 }
             }
             calm.notified().await;

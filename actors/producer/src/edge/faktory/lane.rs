@@ -141,7 +141,7 @@ impl Lane {
                 biased;
                 error = connection.lost() => return Err(error),
                 Some(question) = self.questions.recv() => {
-                    let _in_hand = self.cx.vitals.hold("info");
+                    let _in_hand = self.cx.vitals.begin_work("info");
                     let info = connection.info().await;
                     let checked = check(&info, reconnect);
                     // Who does not wait any more needs no answer.
@@ -153,7 +153,7 @@ impl Lane {
                     None => return Ok(()),
                 },
                 () = sleep(self.server.patience.idle) => {
-                    let _in_hand = self.cx.vitals.hold("info");
+                    let _in_hand = self.cx.vitals.begin_work("info");
                     check(&connection.info().await, reconnect)?;
                 }
             }
@@ -170,7 +170,7 @@ impl Lane {
         if parcel.outcome.is_closed() || parcel.claimed.swap(true, AcqRel) {
             return Ok(());
         }
-        let _in_hand = self.cx.vitals.hold("batch");
+        let _in_hand = self.cx.vitals.begin_work("batch");
         let begun = Instant::now();
         let outcome = connection.push(&parcel.command).await;
         self.metrics.busy.add(begun.elapsed().as_micros() as u64);

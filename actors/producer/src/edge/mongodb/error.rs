@@ -11,11 +11,13 @@ pub(super) const NO_COLLECTION: i32 = 26;
 /// Translates; `action` says what was tried.
 pub(super) fn explain(action: &str, error: &Error) -> StoreError {
     StoreError::Away(match &*error.kind {
-        ErrorKind::Write(WriteFailure::WriteError(said)) => mongodb::failed(action, &said.message, said.code),
-        ErrorKind::Write(WriteFailure::WriteConcernError(said)) => {
-            mongodb::not_durable(action, &said.message, said.code)
+        ErrorKind::Write(WriteFailure::WriteError(said)) => {
+            mongodb::describe_failure(action, &said.message, said.code)
         }
-        _ => mongodb::explain(action, error),
+        ErrorKind::Write(WriteFailure::WriteConcernError(said)) => {
+            mongodb::describe_not_durable(action, &said.message, said.code)
+        }
+        _ => mongodb::describe_error(action, error),
     })
 }
 

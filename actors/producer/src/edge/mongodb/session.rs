@@ -85,7 +85,7 @@ impl Session {
         span: Duration,
         answer: impl Future<Output = T>,
     ) -> Result<T, StoreError> {
-        let answer = mongodb::in_time(action, span, answer).await;
+        let answer = mongodb::with_timeout(action, span, answer).await;
         answer.map_err(|reason| {
             self.disconnect();
             StoreError::Away(reason)

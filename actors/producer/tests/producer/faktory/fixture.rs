@@ -2,7 +2,7 @@
 
 use std::{ops::Range, time::Duration};
 
-use orchestrator_edge::limit_retries;
+use orchestrator_edge::set_retry_max;
 use orchestrator_producer::{
     batch::Batch,
     edge::faktory::{Faktory, Flow, Patience, Server, child_spec},
@@ -37,7 +37,7 @@ pub(crate) fn to(url: &str) -> (Faktory, SupervisorSpec) {
 
 /// Connections to `server`. Tests that break many connections in a row wait this long for each, at the most.
 pub(crate) fn with(server: Server, flow: Flow) -> (Faktory, SupervisorSpec) {
-    limit_retries(Duration::from_millis(200));
+    set_retry_max(Duration::from_millis(200));
     let (faktory, connections) = child_spec(server, flow);
     (faktory, SupervisorSpec::new(Strategy::OneForOne).child(connections))
 }

@@ -10,7 +10,7 @@ use futures_util::{StreamExt, stream::FuturesUnordered};
 use orchestrator_edge::{
     Reconnect,
     amqp::{AmqpError, Broker, Session},
-    limited,
+    cap_backoff,
 };
 use orchestrator_supervise::{Factory, StartCx, StopToken};
 use parking_lot::Mutex;
@@ -61,7 +61,7 @@ pub struct Consumption {
 pub fn factory(broker: Broker, consumption: Consumption) -> Factory {
     let queues: usize =
         consumption.workers.iter().map(|worker| binding_keys(worker.exchange, worker.range).count()).sum();
-    let broker = broker.waiting_at_most(queues * usize::from(consumption.prefetch) + RETURNED_MAX);
+    let broker = broker.enforce_prefetch(queues * usize::from(consumption.prefetch) + RETURNED_MAX);
     Factory::task(move |cx: StartCx| {
         let (broker, consumption) = (broker.clone(), consumption.clone());
         async move {
@@ -141,7 +141,7 @@ async fn open(
     let Consumption { topology, prefetch, sink, presence, .. } = consumption.clone();
     let (metrics, vitals) = (metrics.clone(), cx.vitals.clone());
     let (troubles, doom) = (Mutex::default(), watch::Sender::default());
-    let taken = session.taken();
+    let taken = session.delivery_tracker();
     let context = ConsumerContext {
         topology,
         prefetch,
@@ -192,7 +192,7 @@ async fn attend(
             Err(error) => Err(error),
         };
         let Err(error) = ended else { return };
-        let backoff = limited(RETRY);
+        let backoff = cap_backoff(RETRY);
         // An idle channel is no storm, however it ends.
         if begun.elapsed() > backoff.max {
             failures = 0;

@@ -8,7 +8,7 @@ use std::{
 
 use orchestrator_edge::{
     Reconnect,
-    amqp::{AmqpError, Taken},
+    amqp::{AmqpError, DeliveryTracker},
 };
 use orchestrator_supervise::{Vitals, metrics};
 use parking_lot::Mutex;
@@ -34,7 +34,7 @@ pub(super) struct ConsumerContext {
     pub(super) dead_letters: DeadLetterChannel,
     pub(super) metrics: ConsumerMetrics,
     pub(super) vitals: Arc<Vitals>,
-    pub(super) taken: Taken,
+    pub(super) taken: DeliveryTracker,
     /// Told when a message was acknowledged.
     pub(super) progress: Notify,
     /// Workers whose queues are not consumed, and why.
@@ -84,7 +84,7 @@ impl ConsumerContext {
                 continue;
             }
             let missing = self.presence.describe_missing();
-            reconnect.incomplete(format!("{}{missing}", trouble.unwrap_or_default()), PATIENCE);
+            reconnect.not_ready(format!("{}{missing}", trouble.unwrap_or_default()), PATIENCE);
             let _ = tokio::time::timeout(PATIENCE, self.presence.changed()).await;
         }
     }

@@ -9,7 +9,7 @@ use lapin::{
     },
     types::{AMQPValue, FieldTable, ShortString},
 };
-use orchestrator_edge::amqp::{AmqpError, Session, answer};
+use orchestrator_edge::amqp::{AmqpError, Session, with_timeout};
 use orchestrator_supervise::sanitize;
 
 /// The durable fanout exchange, and the durable queue behind it, that get what can never be stored. A message there has the
@@ -47,10 +47,10 @@ impl DeadLetterChannel {
         let exchange = ExchangeDeclareOptions { durable: true, ..ExchangeDeclareOptions::default() };
         let kind = ExchangeKind::Fanout;
         let declare = channel.exchange_declare(DEAD_LETTER.into(), kind, exchange, FieldTable::default());
-        answer(&format!("declare the exchange {DEAD_LETTER}"), declare).await?;
+        with_timeout(&format!("declare the exchange {DEAD_LETTER}"), declare).await?;
         let queue = QueueDeclareOptions { durable: true, ..QueueDeclareOptions::default() };
         let declare = channel.queue_declare(DEAD_LETTER.into(), queue, FieldTable::default());
-        answer(&format!("declare the queue {DEAD_LETTER}"), declare).await?;
+        with_timeout(&format!("declare the queue {DEAD_LETTER}"), declare).await?;
         let bind = channel.queue_bind(
             DEAD_LETTER.into(),
             DEAD_LETTER.into(),
@@ -58,8 +58,8 @@ impl DeadLetterChannel {
             QueueBindOptions::default(),
             FieldTable::default(),
         );
-        answer(&format!("bind the queue {DEAD_LETTER}"), bind).await?;
-        answer("ask for confirms", channel.confirm_select(ConfirmSelectOptions::default())).await?;
+        with_timeout(&format!("bind the queue {DEAD_LETTER}"), bind).await?;
+        with_timeout("ask for confirms", channel.confirm_select(ConfirmSelectOptions::default())).await?;
         Ok(Self { channel })
     }
 
@@ -96,7 +96,7 @@ impl DeadLetterChannel {
                 self.channel.basic_publish(DEAD_LETTER.into(), "".into(), options, &items.body, properties);
             publish.await?.await
         };
-        let confirmation = answer("publish a dead letter", publish).await?;
+        let confirmation = with_timeout("publish a dead letter", publish).await?;
         if confirmation.is_ack() && confirmation.take_message().is_none() {
             return Ok(());
         }

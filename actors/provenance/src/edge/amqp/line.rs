@@ -7,7 +7,7 @@ use lapin::{
     },
     types::{FieldTable, ShortString},
 };
-use orchestrator_edge::amqp::{AmqpError, Broker, Session, answer};
+use orchestrator_edge::amqp::{AmqpError, Broker, Session, with_timeout};
 
 use super::{call::Outgoing, topology::Topology};
 use crate::method::Exchange;
@@ -33,17 +33,17 @@ impl Line {
             let name = exchange.name().into();
             let declare =
                 channel.exchange_declare(name, ExchangeKind::Direct, options, FieldTable::default());
-            answer(&format!("declare the exchange {}", exchange.name()), declare).await?;
+            with_timeout(&format!("declare the exchange {}", exchange.name()), declare).await?;
         }
         let exclusive = QueueDeclareOptions { exclusive: true, ..QueueDeclareOptions::default() };
         let declare = channel.queue_declare("".into(), exclusive, FieldTable::default());
-        let reply_to = answer("declare a queue for responses", declare).await?.name().clone();
+        let reply_to = with_timeout("declare a queue for responses", declare).await?.name().clone();
         let qos = channel.basic_qos(prefetch, BasicQosOptions { global: false });
-        answer("limit the responses in hand", qos).await?;
+        with_timeout("limit the responses in hand", qos).await?;
         let options = BasicConsumeOptions::default();
         let consume = channel.basic_consume(reply_to.clone(), "".into(), options, FieldTable::default());
-        let responses = answer("consume responses", consume).await?;
-        answer("ask for confirms", channel.confirm_select(ConfirmSelectOptions::default())).await?;
+        let responses = with_timeout("consume responses", consume).await?;
+        with_timeout("ask for confirms", channel.confirm_select(ConfirmSelectOptions::default())).await?;
         Ok(Self { session, channel, responses, reply_to })
     }
 }
@@ -77,7 +77,7 @@ pub(super) fn publish(
             let (exchange, key) = (exchange.name().into(), routing_key.as_str().into());
             channel.basic_publish(exchange, key, options, &body, properties).await?.await
         };
-        let confirmation = answer("publish a request", publish).await?;
+        let confirmation = with_timeout("publish a request", publish).await?;
         Ok(Sent { id, confirmation })
     }
 }

@@ -6,7 +6,7 @@ use futures_util::{FutureExt, StreamExt, stream::FuturesUnordered};
 use lapin::{Channel, Consumer, message::Delivery, options::BasicAckOptions};
 use orchestrator_edge::{
     Reconnect,
-    amqp::{AmqpError, Broker, Taken, answer},
+    amqp::{AmqpError, Broker, DeliveryTracker, with_timeout},
 };
 use orchestrator_supervise::{Factory, Inbox, InboxSlot, Outbox, StartCx, metrics, sanitize};
 use tokio::time::{Instant, sleep, sleep_until};
@@ -66,7 +66,7 @@ impl Default for Publication {
 pub fn client(broker: Broker, publication: Publication, calls: &InboxSlot<Call>) -> Factory {
     let slot = calls.clone();
     // Responses, and requests that found no queue.
-    let broker = broker.waiting_at_most(usize::from(publication.prefetch) + publication.window);
+    let broker = broker.enforce_prefetch(usize::from(publication.prefetch) + publication.window);
     let task = Factory::task(move |cx: StartCx| {
         let (broker, publication, calls) = (broker.clone(), publication.clone(), slot.open());
         async move {
@@ -184,7 +184,7 @@ impl Client {
     /// Publishes and gathers over one connection, until no call is left after a stop.
     async fn converse(&mut self, line: &mut Line, reconnect: &mut Reconnect) -> Result<(), AmqpError> {
         let Line { session, channel, responses, reply_to } = line;
-        let (lost, taken) = (session.lost(), session.taken());
+        let (lost, taken) = (session.lost(), session.delivery_tracker());
         tokio::pin!(lost);
         let mut sending = FuturesUnordered::new();
         loop {
@@ -203,7 +203,7 @@ impl Client {
                 response = responses.next() => match response {
                     Some(Ok(first)) => {
                         self.gather(first, channel, responses, &taken).await?;
-                        reconnect.begin_anew();
+                        reconnect.reset_backoff();
                     }
                     Some(Err(error)) => return Err(AmqpError::Lost(error.to_string())),
                     None => return Err(AmqpError::Lost("the queue for responses is gone".to_owned())),
@@ -213,7 +213,7 @@ impl Client {
         }
     }
 
-    fn confirmed(&mut self, Sent { id, confirmation }: Sent, taken: &Taken) {
+    fn confirmed(&mut self, Sent { id, confirmation }: Sent, taken: &DeliveryTracker) {
         self.metrics.published.add(1);
         let accepted = confirmation.is_ack();
         // A returned message tells itself whose it is: it may come with the confirm of another one.
@@ -235,7 +235,7 @@ impl Client {
         first: Delivery,
         channel: &Channel,
         more: &mut Consumer,
-        taken: &Taken,
+        taken: &DeliveryTracker,
     ) -> Result<(), AmqpError> {
         let (mut response, mut last) = (first, None);
         loop {
@@ -259,7 +259,8 @@ impl Client {
             }
         }
         let Some(tag) = last else { return Ok(()) };
-        answer("acknowledge responses", channel.basic_ack(tag, BasicAckOptions { multiple: true })).await
+        with_timeout("acknowledge responses", channel.basic_ack(tag, BasicAckOptions { multiple: true }))
+            .await
     }
 
     fn count(&self) {

@@ -5,7 +5,7 @@ use lapin::{
     options::{ExchangeDeclareOptions, QueueBindOptions, QueueDeclareOptions},
     types::{AMQPValue, FieldTable},
 };
-use orchestrator_edge::amqp::{AmqpError, answer};
+use orchestrator_edge::amqp::{AmqpError, with_timeout};
 use serde::{Deserialize, Serialize};
 
 use crate::policy::{Worker, binding_key, methods};
@@ -48,7 +48,7 @@ impl Topology {
 pub async fn declare_worker(channel: &Channel, topology: Topology, worker: Worker) -> Result<(), AmqpError> {
     let exchange = worker.exchange.name();
     let what = |what: &str| format!("{what} (if it exists with other flags: see the setting topology)");
-    answer(
+    with_timeout(
         &what(&format!("declare the exchange {exchange}")),
         channel.exchange_declare(
             exchange.into(),
@@ -61,7 +61,7 @@ pub async fn declare_worker(channel: &Channel, topology: Topology, worker: Worke
     let names = || methods(worker.exchange).iter().map(|&method| binding_key(method, worker.range));
     for name in names() {
         let (options, arguments) = topology.queue();
-        answer(
+        with_timeout(
             &what(&format!("declare the queue {name}")),
             channel.queue_declare(name.as_str().into(), options, arguments),
         )
@@ -76,7 +76,7 @@ pub async fn declare_worker(channel: &Channel, topology: Topology, worker: Worke
             QueueBindOptions::default(),
             FieldTable::default(),
         );
-        answer(&format!("bind the queue {name}"), bind).await?;
+        with_timeout(&format!("bind the queue {name}"), bind).await?;
     }
     Ok(())
 }

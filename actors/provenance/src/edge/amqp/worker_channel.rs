@@ -25,7 +25,7 @@ use lapin::{
     },
     types::{FieldTable, ShortString},
 };
-use orchestrator_edge::amqp::{AmqpError, Session, answer};
+use orchestrator_edge::amqp::{AmqpError, Session, with_timeout};
 use orchestrator_supervise::{Pending, StopToken, reply, sanitize};
 use tokio::time::sleep;
 
@@ -103,7 +103,7 @@ impl WorkerChannel {
         declare_worker(&channel, context.topology, worker).await?;
         // Not global: for each consumer of its own.
         let qos = channel.basic_qos(context.prefetch, BasicQosOptions { global: false });
-        answer("limit the messages in hand", qos).await?;
+        with_timeout("limit the messages in hand", qos).await?;
         let (mut tags, mut deliveries) = (Vec::new(), SelectAll::new());
         for &method in methods(worker.exchange) {
             let queue = binding_key(method, worker.range);
@@ -111,7 +111,7 @@ impl WorkerChannel {
             let options = BasicConsumeOptions::default();
             let consume =
                 channel.basic_consume(queue.as_str().into(), tag.clone(), options, FieldTable::default());
-            let consumer = answer(&format!("consume the queue {queue}"), consume).await?;
+            let consumer = with_timeout(&format!("consume the queue {queue}"), consume).await?;
             let arrivals =
                 consumer.map(move |delivery| (method, delivery.map_err(|error| error.to_string())));
             let ended = "it was deleted, or its consumer was cancelled".to_owned();
@@ -138,8 +138,8 @@ impl WorkerChannel {
                 }
                 Some(first) = self.in_hand.next(), if !self.in_hand.is_empty() => self.settle(first, context).await?,
                 () = sleep(OFFER_AGAIN), if self.held.is_some() => {}
-                () = context.vitals.intake_open(), if paused && !stopping => {}
-                () = context.vitals.intake_closed(), if takes => {}
+                () = context.vitals.wait_resumed(), if paused && !stopping => {}
+                () = context.vitals.wait_paused(), if takes => {}
                 Some(arrival) = self.deliveries.next(), if takes => self.take(arrival, context)?,
             }
             if !context.vitals.is_paused() {
@@ -147,7 +147,7 @@ impl WorkerChannel {
             }
         }
         // Its answer says that the broker has read all responses: without, a slow one may get the acknowledgements only.
-        answer("close a channel", self.channel.close(200, "stopped".into())).await
+        with_timeout("close a channel", self.channel.close(200, "stopped".into())).await
     }
 
     /// Tells whether a message was acknowledged.
@@ -161,7 +161,7 @@ impl WorkerChannel {
         self.held = None;
         let cancel =
             self.tags.iter().map(|tag| self.channel.basic_cancel(tag.clone(), BasicCancelOptions::default()));
-        answer("cancel consumers", try_join_all(cancel)).await?;
+        with_timeout("cancel consumers", try_join_all(cancel)).await?;
         self.deliveries.clear();
         Ok(())
     }
@@ -222,7 +222,7 @@ impl WorkerChannel {
         first: (InHand, Option<Settled>),
         context: &ConsumerContext,
     ) -> Result<(), AmqpError> {
-        let _work = context.vitals.hold("settle");
+        let _work = context.vitals.begin_work("settle");
         let (mut done, mut lost) = (Vec::new(), Vec::new());
         let mut next = Some(first);
         while let Some((in_hand, settled)) = next {
@@ -255,7 +255,7 @@ impl WorkerChannel {
     async fn give_back(&mut self, lost: &[u64], context: &ConsumerContext) -> Result<(), AmqpError> {
         let options = BasicNackOptions { multiple: false, requeue: true };
         let nacks = lost.iter().map(|&tag| self.channel.basic_nack(tag, options));
-        answer("give messages back", try_join_all(nacks)).await?;
+        with_timeout("give messages back", try_join_all(nacks)).await?;
         lost.iter().for_each(|&tag| self.ledger.give_back(tag));
         context.metrics.redelivered.add(lost.len() as u64);
         Ok(())
@@ -271,7 +271,7 @@ impl WorkerChannel {
         let acks = acks
             .iter()
             .map(|ack| self.channel.basic_ack(ack.tag, BasicAckOptions { multiple: ack.multiple }));
-        answer("acknowledge messages", try_join_all(acks)).await?;
+        with_timeout("acknowledge messages", try_join_all(acks)).await?;
         context.metrics.acked.add(tags.len() as u64);
         if !tags.is_empty() && !self.acknowledged {
             self.acknowledged = true;
@@ -299,7 +299,7 @@ impl WorkerChannel {
                     sent.await
                 })
             });
-        let sent = answer("send responses", try_join_all(responses)).await?;
+        let sent = with_timeout("send responses", try_join_all(responses)).await?;
         context.metrics.responses.add(sent.len() as u64);
         Ok(())
     }

@@ -26,7 +26,7 @@ pub(super) fn explain(action: &str, error: &Error) -> StoreError {
         ErrorKind::Command(said) if OF_THE_COMMAND.contains(&said.code) => {
             refused(action, &said.message, said.code)
         }
-        _ => StoreError::Away(mongodb::explain(action, error)),
+        _ => StoreError::Away(mongodb::describe_error(action, error)),
     }
 }
 
@@ -40,7 +40,7 @@ pub(super) fn explain_update(action: &str, said: &Document) -> StoreError {
 /// What an update command says of all of it, `writeConcernError`: it was done, but is not on a majority's disks yet.
 pub(super) fn explain_concern(action: &str, said: &Document) -> StoreError {
     let message = said.get_str("errmsg").unwrap_or("no reason is given");
-    StoreError::Away(mongodb::not_durable(action, message, code(said)))
+    StoreError::Away(mongodb::describe_not_durable(action, message, code(said)))
 }
 
 /// Why a unique index cannot be had for good; None if trying again may help.
@@ -62,5 +62,5 @@ fn refused(action: &str, message: &str, code: i32) -> StoreError {
 }
 
 fn away(action: &str, message: &str, code: i32) -> StoreError {
-    StoreError::Away(mongodb::failed(action, message, code))
+    StoreError::Away(mongodb::describe_failure(action, message, code))
 }

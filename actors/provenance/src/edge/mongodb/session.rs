@@ -94,5 +94,5 @@ impl Session {
 }
 
 async fn in_time<T>(action: &str, span: Duration, answer: impl Future<Output = T>) -> Result<T, StoreError> {
-    mongodb::in_time(action, span, answer).await.map_err(StoreError::Away)
+    mongodb::with_timeout(action, span, answer).await.map_err(StoreError::Away)
 }

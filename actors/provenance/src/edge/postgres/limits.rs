@@ -118,7 +118,7 @@ impl ServerLimit {
 }
 
 impl FrameLimit for ServerLimit {
-    fn received(&mut self, bytes: &mut [u8]) -> Result<usize, orchestrator_edge::Excess> {
+    fn received(&mut self, bytes: &mut [u8]) -> Result<usize, orchestrator_edge::LimitError> {
         self.follower.follow(bytes, &self.budget)?;
         Ok(bytes.len())
     }

@@ -103,6 +103,6 @@ fn a_refused_row_is_tried_three_times_with_pauses() {
     let pauses: Vec<Duration> = tries.windows(2).map(|pair| pair[1] - pair[0]).collect();
     assert_eq!(pauses.len(), 2);
     for (pause, refusals) in pauses.iter().zip(0..) {
-        assert!(*pause >= limited(ROW_RETRY).delay(refusals, 0.0), "{pauses:?}");
+        assert!(*pause >= cap_backoff(ROW_RETRY).delay(refusals, 0.0), "{pauses:?}");
     }
 }

@@ -15,7 +15,7 @@ impl Incarnation<'_> {
     /// Closes a database of which a file is at its path no more. Requests wait meanwhile.
     pub(super) fn give_up(mut self, replaced: FileReplaced) -> Result<End, Fault> {
         let error = StorageError::from(replaced.clone());
-        self.tries.incomplete(error.to_string(), REOPEN_AFTER);
+        self.tries.not_ready(error.to_string(), REOPEN_AFTER);
         self.spec.log.set_files(None);
         let stopped = pause(&self.cx.stop, REOPEN_AFTER);
         if let Err(error) = self.store.abandon(&replaced, unix_time()) {

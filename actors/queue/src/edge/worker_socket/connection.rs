@@ -2,7 +2,7 @@
 
 use std::{io, sync::Arc, time::Duration};
 
-use orchestrator_edge::Slot;
+use orchestrator_edge::ConnectionSlot;
 use orchestrator_supervise::{Outbox, Pending, Vitals, metrics, reply};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -68,7 +68,7 @@ impl Shared {
 /// One connection's state.
 pub(super) struct Conversation {
     stream: UnixStream,
-    slot: Arc<Slot>,
+    slot: Arc<ConnectionSlot>,
     shared: Arc<Shared>,
     parser: RequestParser,
     out: Vec<u8>,
@@ -77,7 +77,7 @@ pub(super) struct Conversation {
 }
 
 impl Conversation {
-    pub(super) fn new(stream: UnixStream, slot: Arc<Slot>, shared: Arc<Shared>) -> Self {
+    pub(super) fn new(stream: UnixStream, slot: Arc<ConnectionSlot>, shared: Arc<Shared>) -> Self {
         Self { stream, slot, shared, parser: RequestParser::default(), out: Vec::new(), last: None }
     }
 
@@ -103,12 +103,12 @@ impl Conversation {
                 tokio::select! {
                     biased;
                     () = self.slot.closing() => return Ok(()),
-                    () = self.shared.vitals.intake_open() => {}
+                    () = self.shared.vitals.wait_resumed() => {}
                 }
             }
-            self.slot.set_standing(BUSY);
+            self.slot.set_priority(BUSY);
             self.answer(request).await?;
-            self.slot.set_standing(IDLE);
+            self.slot.set_priority(IDLE);
         }
     }
 
@@ -147,7 +147,7 @@ impl Conversation {
                 slot.closing().await;
             }
             // A store that crashed is started again only when this child has ended.
-            shared.requests.unattended().await;
+            shared.requests.inbox_closed().await;
         };
         let job = tokio::select! {
             biased;

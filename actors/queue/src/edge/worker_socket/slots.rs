@@ -1,6 +1,6 @@
 //! How many workers may be connected, and which one is asked to end for another one.
 
-use orchestrator_edge::{Slot, raise_descriptor_limit};
+use orchestrator_edge::{ConnectionSlot, raise_descriptor_limit};
 
 /// Descriptors left to the rest of the process.
 const RESERVE: u64 = 64;
@@ -21,6 +21,9 @@ pub(super) fn connection_limit() -> usize {
 }
 
 /// The connection that has been idle longest; None if all are at work.
-pub(super) fn longest_idle<'a>(_: usize, slots: &mut dyn Iterator<Item = &'a Slot>) -> Option<&'a Slot> {
-    slots.filter(|slot| slot.standing() == IDLE).min_by_key(|slot| slot.since())
+pub(super) fn longest_idle<'a>(
+    _: usize,
+    slots: &mut dyn Iterator<Item = &'a ConnectionSlot>,
+) -> Option<&'a ConnectionSlot> {
+    slots.filter(|slot| slot.priority() == IDLE).min_by_key(|slot| slot.last_changed())
 }

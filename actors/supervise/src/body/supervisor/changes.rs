@@ -8,8 +8,8 @@ use super::{Mode, SupervisorBody};
 use crate::{
     ChildSpec, ChildrenError, Exit, SpecError, Start,
     body::entry::{Answer, Departure, Entry},
+    command::OrderError,
     event::EventKind,
-    order::OrderError,
     spec::{Change, Edit},
 };
 

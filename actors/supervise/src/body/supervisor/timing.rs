@@ -16,7 +16,7 @@ impl SupervisorBody {
             let entry = &self.children[index];
             if entry.stop_by.is_some_and(|at| at <= now) {
                 entry.tell(Control::Kill);
-                entry.vitals.report_orphan();
+                entry.vitals.report_stop_timeout();
                 entry.vitals.shift_state(State::Stopping, State::Stuck);
                 for state in [State::Starting, State::Running, State::Paused] {
                     entry.vitals.shift_state(state, State::Stuck);

@@ -13,8 +13,8 @@ use super::{ONE, names, tree};
 use crate::probe::*;
 use futures_util::future::join;
 use orchestrator_supervise::{
-    Backoff, ChildSpec, ChildrenError, Exit, Factory, Fault, Limits, Mailbox, Placement, StartCx,
-    SupervisorSpec, Verb, children, mailbox,
+    Backoff, ChildSpec, ChildrenError, Command, Exit, Factory, Fault, Limits, Mailbox, Placement, StartCx,
+    SupervisorSpec, children, mailbox,
     testing::{TestTree, eventually},
 };
 
@@ -59,7 +59,7 @@ fn a_panic_in_one_child_leaves_the_others_alone() {
             assert_eq!(ping(&b, 1).await, Ok(1));
             until_incarnation(&tree, "test/d/a", n).await;
         }
-        command(&tree, "test/d/a", Verb::Panic).await;
+        command(&tree, "test/d/a", Command::Panic).await;
         until_incarnation(&tree, "test/d/a", 5).await;
         assert_eq!(journal.lines(), ["b started", "b 1", "b 1", "b 1"]);
     });
@@ -84,7 +84,7 @@ fn a_child_that_stops_slowly_holds_nobody_up() {
             let again = noting("slow", &Journal::default()).1;
             assert_eq!(children.add(again).await, Err(ChildrenError::Leaving(id.clone())));
             assert_eq!(children.remove("slow").await, Err(ChildrenError::Leaving(id)));
-            let refused = tree.command("test/d/slow", Verb::Restart, &origin()).await.unwrap_err();
+            let refused = tree.command("test/d/slow", Command::Restart, &origin()).await.unwrap_err();
             assert!(refused.to_string().contains("leaves the tree"), "{refused}");
             assert_eq!(state(&tree, "test/d/slow"), "stopping");
             busy.store(false, SeqCst);
@@ -188,7 +188,7 @@ fn a_declared_child_that_does_not_come_back_keeps_nobody_from_it() {
         let (b, child) = noting("b", &Journal::default());
         children.add(child).await.unwrap();
         broken.store(true, SeqCst);
-        command(&tree, "test/d", Verb::Restart).await;
+        command(&tree, "test/d", Command::Restart).await;
         assert_eq!(ping(&b, 1).await, Ok(2));
         assert_eq!(state(&tree, "test/d"), "running");
         broken.store(false, SeqCst);

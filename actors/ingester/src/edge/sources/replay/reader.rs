@@ -85,7 +85,7 @@ impl Order {
             return;
         }
         let opened = {
-            let _work = cx.vitals.hold("open file");
+            let _work = cx.vitals.begin_work("open file");
             File::open(&self.file)
         };
         let mut reader = match opened {
@@ -97,7 +97,7 @@ impl Order {
         };
         loop {
             let entry = {
-                let _work = cx.vitals.hold("read file");
+                let _work = cx.vitals.begin_work("read file");
                 reader.next().transpose()
             };
             let Some(entry) = entry else { return };

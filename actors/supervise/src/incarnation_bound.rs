@@ -5,12 +5,12 @@ use crate::Vitals;
 /// A handle (a delivery tag, a connection, a mapping) with the incarnation that obtained it. A tag of the old channel
 /// acked on the new one would ack another message, so its owner opens it against its own incarnation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Stamped<T> {
+pub struct IncarnationBound<T> {
     incarnation: u64,
     value: T,
 }
 
-impl<T> Stamped<T> {
+impl<T> IncarnationBound<T> {
     /// Stamps `value` with the incarnation that obtained it.
     pub fn new(incarnation: u64, value: T) -> Self {
         Self { incarnation, value }

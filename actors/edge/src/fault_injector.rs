@@ -7,32 +7,33 @@ use parking_lot::Mutex;
 
 /// Faults that wait at named points. Clones share them.
 #[derive(Debug, Clone, Default)]
-pub struct Faults {
+pub struct FaultInjector {
     armed: Option<Arc<Mutex<HashMap<&'static str, u32>>>>,
 }
 
-impl Faults {
+impl FaultInjector {
     /// For production: no point ever fails.
-    pub fn none() -> Self {
+    pub fn disabled() -> Self {
         Self::default()
     }
 
-    /// For tests: points fail as [`Faults::arm`] says.
-    pub fn seam() -> Self {
+    /// For tests: points fail as [`FaultInjector::arm`] says.
+    pub fn enabled() -> Self {
         Self { armed: Some(Arc::default()) }
     }
 
     /// The next `times` passes of `point` fail.
     ///
     /// # Panics
-    /// On [`Faults::none`]: nothing would ever fail, and the test would prove nothing.
+    /// On [`FaultInjector::disabled`]: nothing would ever fail, and the test would prove nothing.
     pub fn arm(&self, point: &'static str, times: u32) {
-        let armed = self.armed.as_ref().expect("faults are armed on a seam made with Faults::seam");
+        let armed =
+            self.armed.as_ref().expect("faults are armed on an injector made with FaultInjector::enabled");
         armed.lock().insert(point, times);
     }
 
     /// Is this pass of `point` to fail?
-    pub fn strike(&self, point: &'static str) -> bool {
+    pub fn should_fail(&self, point: &'static str) -> bool {
         let Some(armed) = &self.armed else {
             return false;
         };
@@ -53,13 +54,13 @@ mod tests {
 
     #[test]
     fn a_point_fails_as_often_as_armed() {
-        let faults = Faults::seam();
-        assert!(!faults.strike("write"));
+        let faults = FaultInjector::enabled();
+        assert!(!faults.should_fail("write"));
         faults.arm("write", 2);
         assert_eq!(
-            [faults.strike("write"), faults.strike("write"), faults.strike("write")],
+            [faults.should_fail("write"), faults.should_fail("write"), faults.should_fail("write")],
             [true, true, false]
         );
-        assert!(!Faults::none().strike("write"));
+        assert!(!FaultInjector::disabled().should_fail("write"));
     }
 }

@@ -29,7 +29,7 @@ pub struct MessageStats {
 
 /// Counters of one mailbox or inbox.
 #[derive(Debug)]
-pub struct Gauge {
+pub struct MailboxStats {
     capacity: usize,
     depth: AtomicUsize,
     high_water: AtomicUsize,
@@ -37,19 +37,19 @@ pub struct Gauge {
     handled: AtomicU64,
     purged: AtomicU64,
     epoch: AtomicU64,
-    lasting: AtomicBool,
+    keeps_on_purge: AtomicBool,
     stats: RwLock<Vec<Arc<MessageStats>>>,
 }
 
 /// A message's place in a mailbox; dropping it frees the place.
 #[derive(Debug)]
 pub(crate) struct Seat {
-    gauge: Arc<Gauge>,
+    gauge: Arc<MailboxStats>,
     epoch: u64,
     taken: Instant,
 }
 
-impl Gauge {
+impl MailboxStats {
     pub(crate) fn new(capacity: usize) -> Arc<Self> {
         Arc::new(Self {
             capacity: capacity.max(1),
@@ -59,7 +59,7 @@ impl Gauge {
             handled: AtomicU64::new(0),
             purged: AtomicU64::new(0),
             epoch: AtomicU64::new(0),
-            lasting: AtomicBool::new(false),
+            keeps_on_purge: AtomicBool::new(false),
             stats: RwLock::new(Vec::new()),
         })
     }
@@ -93,7 +93,7 @@ impl Gauge {
 
     /// Everything sent before now is dropped unhandled when its turn comes; gives how much waits. Nothing if it lasts.
     pub(crate) fn purge(&self) -> usize {
-        if self.lasting.load(Acquire) {
+        if self.keeps_on_purge.load(Acquire) {
             return 0;
         }
         self.epoch.fetch_add(1, AcqRel);
@@ -101,8 +101,8 @@ impl Gauge {
     }
 
     /// No purge reaches it from now on.
-    pub(crate) fn set_lasting(&self) {
-        self.lasting.store(true, Release);
+    pub(crate) fn set_keep_on_purge(&self) {
+        self.keeps_on_purge.store(true, Release);
     }
 
     /// The metrics of message type `M`.
@@ -185,7 +185,7 @@ mod tests {
 
     #[test]
     fn the_bound_is_exact_and_refusals_are_counted() {
-        let gauge = Gauge::new(2);
+        let gauge = MailboxStats::new(2);
         let (one, two) = (gauge.enter(), gauge.enter());
         assert!(one.is_some() && two.is_some() && gauge.enter().is_none());
         assert_eq!((gauge.depth(), gauge.high_water(), gauge.refused()), (2, 2, 1));
@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn a_purge_drops_what_was_sent_before_it_only() {
-        let gauge = Gauge::new(4);
+        let gauge = MailboxStats::new(4);
         let old = gauge.enter();
         gauge.purge();
         let new = gauge.enter();

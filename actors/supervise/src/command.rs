@@ -6,7 +6,7 @@ use tokio::sync::oneshot;
 
 /// What can be asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verb {
+pub enum Command {
     /// Stop it and those that its supervisor's strategy takes along, and start them again; costs no restart budget.
     Restart,
     /// Stop it until it is started again.
@@ -23,35 +23,42 @@ pub enum Verb {
     Freeze,
 }
 
-/// How long [`Verb::Freeze`] blocks an arbiter.
+/// How long [`Command::Freeze`] blocks an arbiter.
 pub(crate) const FREEZE: Duration = Duration::from_secs(4);
 
-impl Verb {
+impl Command {
     /// All of them.
-    pub const ALL: [Verb; 7] =
-        [Verb::Restart, Verb::Stop, Verb::Start, Verb::Pause, Verb::Resume, Verb::Panic, Verb::Freeze];
+    pub const ALL: [Command; 7] = [
+        Command::Restart,
+        Command::Stop,
+        Command::Start,
+        Command::Pause,
+        Command::Resume,
+        Command::Panic,
+        Command::Freeze,
+    ];
 
     /// Does harm on purpose: carried out only where chaos is allowed (see [`crate::Tree::allow_chaos`]).
     pub fn is_chaos(self) -> bool {
-        matches!(self, Verb::Panic | Verb::Freeze)
+        matches!(self, Command::Panic | Command::Freeze)
     }
 
     /// The word used in URLs, the CLI and events.
     pub fn name(self) -> &'static str {
         match self {
-            Verb::Restart => "restart",
-            Verb::Stop => "stop",
-            Verb::Start => "start",
-            Verb::Pause => "pause",
-            Verb::Resume => "resume",
-            Verb::Panic => "panic",
-            Verb::Freeze => "freeze",
+            Command::Restart => "restart",
+            Command::Stop => "stop",
+            Command::Start => "start",
+            Command::Pause => "pause",
+            Command::Resume => "resume",
+            Command::Panic => "panic",
+            Command::Freeze => "freeze",
         }
     }
 
     /// The verb called `name`.
-    pub fn parse(name: &str) -> Option<Verb> {
-        Verb::ALL.into_iter().find(|verb| verb.name() == name)
+    pub fn parse(name: &str) -> Option<Command> {
+        Command::ALL.into_iter().find(|verb| verb.name() == name)
     }
 }
 
@@ -75,19 +82,19 @@ pub(crate) enum OrderError {
 #[derive(Debug)]
 pub(crate) struct Order {
     pub(crate) index: usize,
-    pub(crate) verb: Verb,
+    pub(crate) verb: Command,
     /// None: nobody waits for its effect.
     reply: Option<oneshot::Sender<Result<(), OrderError>>>,
 }
 
 impl Order {
-    pub(crate) fn new(index: usize, verb: Verb) -> (Self, oneshot::Receiver<Result<(), OrderError>>) {
+    pub(crate) fn new(index: usize, verb: Command) -> (Self, oneshot::Receiver<Result<(), OrderError>>) {
         let (reply, answer) = oneshot::channel();
         (Self { index, verb, reply: Some(reply) }, answer)
     }
 
     /// An order whose effect nobody waits for.
-    pub(crate) fn unanswered(index: usize, verb: Verb) -> Self {
+    pub(crate) fn unanswered(index: usize, verb: Command) -> Self {
         Self { index, verb, reply: None }
     }
 
