@@ -109,8 +109,7 @@ fn histograms(out: &mut Exposition, tree: &Tree, node: &NodeSnapshot) {
     let Some(vitals) = tree.vitals(&node.path) else { return };
     for timing in vitals.timings() {
         let name = timing_name(&node.path, timing.name());
-        let help = format!("Declared by the child as `{}`.", timing.name());
-        out.histogram(&name, &help, &[("path", &node.path), timing.label()], timing.histogram());
+        out.histogram(&name, timing.help(), &[("path", &node.path), timing.label()], timing.histogram());
     }
     for (mailbox, gauge) in vitals.mailboxes() {
         for stats in gauge.message_stats() {
@@ -129,17 +128,13 @@ fn histograms(out: &mut Exposition, tree: &Tree, node: &NodeSnapshot) {
 
 fn metric(out: &mut Exposition, node: &NodeSnapshot, metric: &MetricSnapshot) {
     let name = metric_name(&node.path, metric);
-    let help = match metric.help {
-        "" => format!("Declared by the child as `{}`, in {}.", metric.name, metric.unit),
-        help => help.to_owned(),
-    };
     let kind = match metric.kind {
         MetricKind::Counter => Kind::Counter,
         MetricKind::Gauge => Kind::Gauge,
     };
     let mut labels = vec![("path", node.path.as_str())];
     labels.extend(metric.label.as_ref().map(|label| (label.name.as_str(), label.value.as_str())));
-    out.add(kind, &name, &help, &labels, metric.value);
+    out.add(kind, &name, metric.help, &labels, metric.value);
 }
 
 /// `orchestrator_<subsystem>_<name>_seconds`.

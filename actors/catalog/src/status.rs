@@ -148,7 +148,11 @@ impl Board {
             rule: rule.to_owned(),
             status: status.clone(),
             metrics: Arc::new(RuleMetrics::register(vitals, rule)),
-            handling: vitals.register_timing("handling", ("kind", "row")),
+            handling: vitals.register_timing(
+                "handling",
+                "Time that handlers take for a row.",
+                ("kind", "row"),
+            ),
         }
     }
 

@@ -220,7 +220,7 @@ mod tests {
     /// Connections of which the oldest goes first, each open until it is asked to end; and how many were.
     fn slots(max: usize) -> (ConnectionSlots<u64, &'static str>, Metric) {
         let vitals = testing::vitals("test/slots");
-        let metric = |name| vitals.register(name, "", MetricKind::Counter, "");
+        let metric = |name| vitals.register(name, "", MetricKind::Counter, "Test metric.");
         let evicted = metric("evicted");
         let oldest: EvictionPolicy = |_, slots| slots.min_by_key(|slot| slot.last_changed());
         (ConnectionSlots::new(max, oldest, metric("connected"), evicted.clone()), evicted)

@@ -56,7 +56,8 @@ impl Stopwatch {
     }
 
     fn timing(&self, method: &'static str) -> Timing {
-        self.vitals.register_timing("call_duration", ("method", method))
+        let help = "Time from a call of the client to its end, successful or not.";
+        self.vitals.register_timing("call_duration", help, ("method", method))
     }
 }
 

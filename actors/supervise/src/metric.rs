@@ -30,8 +30,9 @@ pub struct Metric {
 
 impl Metric {
     pub(crate) fn new(name: &'static str, unit: &'static str, kind: MetricKind, help: &'static str) -> Self {
-        let value = Arc::new(AtomicI64::new(0));
-        Self { name, unit, kind, help: help.trim_ascii_start(), label: None, value }
+        let help = help.trim_ascii();
+        debug_assert!(!help.is_empty(), "metric {name} has no help text");
+        Self { name, unit, kind, help, label: None, value: Arc::new(AtomicI64::new(0)) }
     }
 
     pub(crate) fn labelled(self, label: &'static str, value: &str) -> Self {

@@ -31,6 +31,8 @@
 macro_rules! metrics {
     (@kind counter) => { $crate::MetricKind::Counter };
     (@kind gauge) => { $crate::MetricKind::Gauge };
+    (@help) => { ::std::compile_error!("a metric needs a doc comment: it is the help text") };
+    (@help $($help:expr)+) => { ::std::concat!($($help),+) };
     (@name $field:ident) => { ::std::stringify!($field) };
     (@name $field:ident $name:literal) => { $name };
     (
@@ -61,7 +63,7 @@ macro_rules! metrics {
         impl $type {
             /// Registers the metrics, or finds those that a former incarnation registered.
             $visibility fn register(vitals: &$crate::Vitals) -> Self {
-                Self { $( $field: vitals.register($name, $unit, $kind, ::std::concat!($($help),*)), )* }
+                Self { $( $field: vitals.register($name, $unit, $kind, $crate::metrics!(@help $($help)*)), )* }
             }
         }
     };
@@ -73,7 +75,7 @@ macro_rules! metrics {
             /// Registers the metrics of the peer that the label's value names, or finds those that are registered.
             $visibility fn register(vitals: &$crate::Vitals, value: &str) -> Self {
                 let label = ($label, value);
-                Self { $( $field: vitals.register_labelled($name, $unit, $kind, ::std::concat!($($help),*), label), )* }
+                Self { $( $field: vitals.register_labelled($name, $unit, $kind, $crate::metrics!(@help $($help)*), label), )* }
             }
         }
     };

@@ -171,7 +171,7 @@ pub struct MetricSnapshot {
     pub unit: String,
     /// counter or gauge.
     pub kind: MetricKind,
-    /// Its description; empty if it has none, and in what was read from another instance.
+    /// Help text; empty in a snapshot that was read from another instance.
     #[serde(skip)]
     pub help: &'static str,
     /// Whose it is, where a child has the same metric for several peers.

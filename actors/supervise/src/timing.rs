@@ -10,18 +10,25 @@ use crate::histogram::Histogram;
 #[derive(Debug, Clone)]
 pub struct Timing {
     name: &'static str,
+    help: &'static str,
     label: (&'static str, &'static str),
     histogram: Arc<Histogram>,
 }
 
 impl Timing {
-    pub(crate) fn new(name: &'static str, label: (&'static str, &'static str)) -> Self {
-        Self { name, label, histogram: Arc::default() }
+    pub(crate) fn new(name: &'static str, help: &'static str, label: (&'static str, &'static str)) -> Self {
+        debug_assert!(!help.is_empty(), "metric {name} has no help text");
+        Self { name, help, label, histogram: Arc::default() }
     }
 
     /// Its name within the child, e.g. `call_duration`.
     pub fn name(&self) -> &'static str {
         self.name
+    }
+
+    /// Help text: the meaning of the metric, one sentence.
+    pub fn help(&self) -> &'static str {
+        self.help
     }
 
     /// What tells it from others of the name: the label's name and its value, e.g. `("method", "content_add")`.

@@ -262,12 +262,17 @@ impl Vitals {
 
     /// Declares a histogram of durations; the same name and label give the same one, so that it goes on over restarts. All
     /// of one name have the same label, with values of their own: each is a series of one metric.
-    pub fn register_timing(&self, name: &'static str, label: (&'static str, &'static str)) -> Timing {
+    pub fn register_timing(
+        &self,
+        name: &'static str,
+        help: &'static str,
+        label: (&'static str, &'static str),
+    ) -> Timing {
         let mut timings = self.timings.lock();
         if let Some(known) = timings.iter().find(|known| known.name() == name && known.label() == label) {
             return known.clone();
         }
-        let timing = Timing::new(name, label);
+        let timing = Timing::new(name, help, label);
         timings.push(timing.clone());
         timing
     }

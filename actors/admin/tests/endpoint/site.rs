@@ -125,8 +125,10 @@ pub(crate) fn config(directory: &TempDir) -> AdminConfig {
 pub(crate) fn subtree() -> (Mailbox<Store>, ChildSpec) {
     let (store, slot) = mailbox::<Store>(16);
     let worker = Factory::actor(slot, |cx| {
-        cx.vitals.register("hand_outs", "jobs", MetricKind::Counter, "").add(3);
-        cx.vitals.register_timing("call_duration", ("method", "get")).record(Duration::from_millis(3));
+        cx.vitals.register("hand_outs", "jobs", MetricKind::Counter, "Jobs handed out.").add(3);
+        cx.vitals
+            .register_timing("call_duration", "Time from a call to its end.", ("method", "get"))
+            .record(Duration::from_millis(3));
         Ok(Store)
     });
     let source = Factory::task(|cx| async move {

@@ -93,8 +93,8 @@ fn figures_survive_restarts() {
     TestTree::run(spec(child), async |tree| {
         for round in 1..4 {
             let count = act(|_, cx| {
-                cx.vitals().register("rows", "rows", MetricKind::Counter, "").add(5);
-                cx.vitals().register("open_files", "files", MetricKind::Gauge, "").set(2);
+                cx.vitals().register("rows", "rows", MetricKind::Counter, "Rows written.").add(5);
+                cx.vitals().register("open_files", "files", MetricKind::Gauge, "Files open.").set(2);
             });
             mailbox.ask(count, LONG).await.unwrap();
             let metrics = tree.node("a").unwrap().metrics;
@@ -128,8 +128,8 @@ fn timings_are_kept_apart_by_label_and_survive_restarts() {
     TestTree::run(spec(child), async |tree| {
         for round in 1..4 {
             let count = act(|_, cx| {
-                let get = cx.vitals().register_timing("call_duration", ("method", "get"));
-                let add = cx.vitals().register_timing("call_duration", ("method", "add"));
+                let get = cx.vitals().register_timing("call_duration", "Time of a call.", ("method", "get"));
+                let add = cx.vitals().register_timing("call_duration", "Time of a call.", ("method", "add"));
                 get.record(Duration::from_micros(900));
                 [1, 900].iter().for_each(|us| add.record(Duration::from_micros(*us)));
             });
@@ -152,7 +152,13 @@ fn figures_of_peers_are_kept_apart_up_to_a_bound() {
     TestTree::run(spec(child), async |tree| {
         let count = act(|_, cx| {
             let of = |peer: &str| {
-                cx.vitals().register_labelled("events", "events", MetricKind::Counter, "", ("worker", peer))
+                cx.vitals().register_labelled(
+                    "events",
+                    "events",
+                    MetricKind::Counter,
+                    "Events sent.",
+                    ("worker", peer),
+                )
             };
             (0..LABELS_MAX).for_each(|n| of(&format!("w{n}")).add(1));
             of("late").add(3);

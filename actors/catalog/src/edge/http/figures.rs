@@ -35,7 +35,8 @@ pub(super) struct UnderWay<'a>(&'a Figures);
 
 impl Figures {
     pub(super) fn declare(vitals: &Vitals) -> Self {
-        let timing = |method| vitals.register_timing("request_duration", ("method", method));
+        let help = "Time from sending a request to its response, or to giving up.";
+        let timing = |method| vitals.register_timing("request_duration", help, ("method", method));
         Self {
             requests: CLASSES.map(|class| {
                 let help = "Requests by the class of the answer's status; `none`: no answer.";

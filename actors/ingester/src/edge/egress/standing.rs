@@ -85,7 +85,7 @@ mod tests {
     #[test]
     fn strangers_go_first_and_the_oldest_of_them_but_newcomers_have_a_moment() {
         let vitals = testing::vitals("test/egress");
-        let metric = |name| vitals.register(name, "", MetricKind::Counter, "");
+        let metric = |name| vitals.register(name, "", MetricKind::Counter, "Test metric.");
         let mut slots = ConnectionSlots::<(), ()>::new(24, least, metric("connected"), metric("evicted"));
         let mut all = Vec::new();
         for _ in 0..24 {
