@@ -7,14 +7,14 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use orchestrator_harness::{EventReader, Instance, Site, SmallDisk, eventually, http, http_tcp};
+use orchestrator_harness::{EventReader, Instance, SmallDisk, TestEnv, eventually, http, http_tcp};
 use serde_json::Value;
 
 const VIEWER: &str = "viewer-0123456789abcdef";
 const OPERATOR: &str = "operator-0123456789abcdef";
 
-fn site() -> Site {
-    Site::new(env!("CARGO_BIN_EXE_orchestrator")).set("admin.listen=127.0.0.1:0")
+fn site() -> TestEnv {
+    TestEnv::new(env!("CARGO_BIN_EXE_orchestrator")).set("admin.listen=127.0.0.1:0")
 }
 
 fn private(path: &Path, text: &str) {
@@ -23,7 +23,7 @@ fn private(path: &Path, text: &str) {
 }
 
 /// A site with tokens and an audit log, not started yet.
-fn guarded() -> (Site, PathBuf) {
+fn guarded() -> (TestEnv, PathBuf) {
     let site = site();
     let (tokens, audit) = (site.path().join("tokens"), site.path().join("audit.jsonl"));
     private(&tokens, &format!("# who\nviewer eve {VIEWER}\noperator bob {OPERATOR}\n"));
@@ -116,7 +116,7 @@ fn a_viewer_cannot_command_and_an_operator_can() {
 }
 
 /// Exit code and log of a start that is refused, and the same of `check`.
-fn refused(site: &Site) -> String {
+fn refused(site: &TestEnv) -> String {
     let command = site.command();
     assert_eq!(Instance::spawn(site.command()).wait().code(), Some(78), "{}", site.log());
     let arguments: Vec<_> =
@@ -131,7 +131,7 @@ fn refused(site: &Site) -> String {
 
 #[test]
 fn the_world_is_let_in_only_with_tokens() {
-    let open = Site::new(env!("CARGO_BIN_EXE_orchestrator")).set("admin.listen=0.0.0.0:0");
+    let open = TestEnv::new(env!("CARGO_BIN_EXE_orchestrator")).set("admin.listen=0.0.0.0:0");
     let text = refused(&open);
     assert!(text.contains("admin.tokens_file"), "{text}");
     let tokens = open.path().join("tokens");
@@ -167,7 +167,7 @@ fn a_command_is_refused_when_the_audit_log_is_full() {
         let audit = disk.path().join("audit.jsonl");
         let site = site().set(&format!("admin.audit_file={}", audit.display()));
         let _instance = site.start();
-        site.steer("queue/inotify", "pause");
+        site.actor_command("queue/inotify", "pause");
         disk.fill();
         let stop = || http(&site.admin_socket(), "POST", "/v1/actors/queue/fetcher_watcher/stop", &[], "{}");
         let refused = stop();

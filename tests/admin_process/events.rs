@@ -2,12 +2,12 @@
 
 use std::thread;
 
-use orchestrator_harness::{EventReader, Reply, Site, eventually, rounds, wave};
+use orchestrator_harness::{EventReader, Reply, TestEnv, eventually, rounds, wave};
 
 const SEATS: usize = 16;
 
-fn site() -> Site {
-    Site::new(env!("CARGO_BIN_EXE_orchestrator")).set("admin.listen=127.0.0.1:0")
+fn site() -> TestEnv {
+    TestEnv::new(env!("CARGO_BIN_EXE_orchestrator")).set("admin.listen=127.0.0.1:0")
 }
 
 #[test]
@@ -15,11 +15,11 @@ fn who_comes_back_misses_nothing() {
     let site = site();
     let _instance = site.start();
     let mut events = EventReader::unix(&site.admin_socket(), "", &[]).expect("a stream");
-    site.steer("queue/inotify", "pause");
+    site.actor_command("queue/inotify", "pause");
     let last = events.find(|told| told.event == "paused").id;
     drop(events);
-    site.steer("queue/inotify", "resume");
-    site.steer("queue/fetcher_watcher", "restart");
+    site.actor_command("queue/inotify", "resume");
+    site.actor_command("queue/fetcher_watcher", "restart");
     let header = format!("Last-Event-ID: {last}");
     let mut events = EventReader::tcp(site.admin_tcp(), "", &[&header]).expect("a stream");
     let mut expected = last + 1;

@@ -6,11 +6,11 @@ use std::{
 };
 
 use orchestrator_harness::{
-    HttpReply, Reply, Site, eventually, http, http_tcp, slow_strangers, try_raw, wait_for,
+    HttpReply, Reply, TestEnv, eventually, http, http_tcp, open_stalled_connections, raw_tcp, wait_for,
 };
 
-fn site() -> Site {
-    Site::new(env!("CARGO_BIN_EXE_orchestrator")).set("admin.listen=127.0.0.1:0")
+fn site() -> TestEnv {
+    TestEnv::new(env!("CARGO_BIN_EXE_orchestrator")).set("admin.listen=127.0.0.1:0")
 }
 
 #[test]
@@ -18,7 +18,7 @@ fn slow_strangers_on_tcp_lock_out_neither_the_operator_nor_the_workers() {
     let site = site();
     let instance = site.start();
     let (address, mut worker) = (site.admin_tcp(), site.worker());
-    let siege = thread::spawn(move || slow_strangers(address));
+    let siege = thread::spawn(move || open_stalled_connections(address));
     // How long a worker's answers take meanwhile is a metric of `orchestrator-bench strangers`; here none of them fails.
     let mut slowest = Duration::ZERO;
     loop {
@@ -43,7 +43,7 @@ fn slow_strangers_on_tcp_lock_out_neither_the_operator_nor_the_workers() {
     // Those who do not get on with it are cut off, so that TCP answers although none of them leaves.
     let reply = wait_for("an answer over tcp", || {
         let request = b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n";
-        try_raw(address, request).ok().filter(|answer| !answer.is_empty())
+        raw_tcp(address, request).ok().filter(|answer| !answer.is_empty())
     });
     assert!(reply.starts_with(b"HTTP/1.1 200"), "{}", String::from_utf8_lossy(&reply));
     drop(strangers);

@@ -9,14 +9,14 @@ use std::{
     thread,
 };
 
-use orchestrator_harness::{Instance, Site, http};
+use orchestrator_harness::{Instance, TestEnv, http};
 use serde_json::Value;
 
-fn site() -> Site {
-    Site::new(env!("CARGO_BIN_EXE_orchestrator"))
+fn site() -> TestEnv {
+    TestEnv::new(env!("CARGO_BIN_EXE_orchestrator"))
 }
 
-fn rows(site: &Site, arguments: &[&str]) -> Vec<Value> {
+fn rows(site: &TestEnv, arguments: &[&str]) -> Vec<Value> {
     let all = [&["top", "--once", "--json", "--interval", "0.5"], arguments].concat();
     let (code, out, err) = site.cli(&all);
     assert_eq!(code, 0, "{err}");

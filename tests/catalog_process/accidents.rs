@@ -10,12 +10,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use orchestrator_harness::{CatalogSite, Ermrest, Instance, Rabbit, WHOLE_RULE, eventually, rounds};
+use orchestrator_harness::{CatalogEnv, Ermrest, FULL_RULE, Instance, Rabbit, eventually, rounds};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_orchestrator");
-/// What a row's lease is in [`WHOLE_RULE`].
+/// What a row's lease is in [`FULL_RULE`].
 const LEASE: Duration = Duration::from_secs(5);
 
 /// How long a broker stays away, seconds: 30 where the promise is tested, a moment else.
@@ -31,18 +31,18 @@ fn soon() -> Duration {
 /// An agent at work, and its server.
 struct Fixture {
     server: Ermrest,
-    site: CatalogSite,
+    site: CatalogEnv,
     instance: Instance,
     next: u32,
 }
 
 impl Fixture {
-    fn new(site: impl FnOnce(CatalogSite) -> CatalogSite) -> Self {
+    fn new(site: impl FnOnce(CatalogEnv) -> CatalogEnv) -> Self {
         Self::with(Ermrest::start(&[]), site)
     }
 
-    fn with(server: Ermrest, site: impl FnOnce(CatalogSite) -> CatalogSite) -> Self {
-        let site = site(CatalogSite::new(BINARY, &server).rule(WHOLE_RULE));
+    fn with(server: Ermrest, site: impl FnOnce(CatalogEnv) -> CatalogEnv) -> Self {
+        let site = site(CatalogEnv::new(BINARY, &server).rule(FULL_RULE));
         let instance = site.start();
         eventually("the first look", || site.rule_status("work")["looks"].as_u64() > Some(0));
         Self { server, site, instance, next: 1_000 }
@@ -73,7 +73,7 @@ impl Fixture {
     /// Nobody was restarted, and the process is there.
     fn assert_calm(&mut self) {
         assert!(self.instance.ended().is_none());
-        let (code, tree, _) = self.site.site().cli(&["tree", "--json"]);
+        let (code, tree, _) = self.site.base().cli(&["tree", "--json"]);
         assert_eq!(code, 0);
         let tree: Value = serde_json::from_str(&tree).expect("JSON");
         let mut nodes = vec![&tree["root"]];
@@ -88,9 +88,9 @@ impl Fixture {
 fn claims_and_completions_whose_answers_are_lost_are_settled() {
     let mut fixture = Fixture::new(|site| site);
     for _ in 0..5 {
-        fixture.server.fault(&json!({ "lose_put_reply": 1 }));
+        fixture.server.set_faults(&json!({ "lose_put_reply": 1 }));
         assert!(fixture.row() < soon());
-        fixture.server.fault(&json!({ "drop_put": 2 }));
+        fixture.server.set_faults(&json!({ "drop_put": 2 }));
         assert!(fixture.row() < soon());
     }
     for row in fixture.server.rows("Foo") {
@@ -106,7 +106,7 @@ fn a_completion_that_is_refused_fails_that_row_and_no_other() {
     let mut fixture = Fixture::new(|site| site);
     // The first batch of completions is refused whole, and in halves, until one row is left that is refused alone.
     let storm = json!({ "code": 409, "count": 1, "method": "PUT", "path": "claimed_claimed_by", "body": "a constraint" });
-    fixture.server.fault(&json!({ "storm": storm }));
+    fixture.server.set_faults(&json!({ "storm": storm }));
     fixture.server.insert_foo(1, "actionable");
     fixture.await_all();
     let row = fixture.server.rows("Foo").remove(0);
@@ -132,13 +132,13 @@ fn storms_of_503_are_sat_out() {
         if let Some(retry_after) = retry_after {
             storm["retry_after"] = json!(retry_after);
         }
-        fixture.server.fault(&json!({ "storm": storm }));
+        fixture.server.set_faults(&json!({ "storm": storm }));
         eventually("it to be missed", || {
-            fixture.server.answered("GET", 503) + fixture.server.answered("PUT", 503) > 0
+            fixture.server.response_count("GET", 503) + fixture.server.response_count("PUT", 503) > 0
         });
         sleep(outage());
         // The storm ends: what is left of it is none.
-        fixture.server.fault(&json!({ "calm": true }));
+        fixture.server.set_faults(&json!({ "calm": true }));
         assert!(fixture.row() < soon(), "{body} {retry_after:?}");
     }
     fixture.assert_calm();
@@ -148,7 +148,7 @@ fn storms_of_503_are_sat_out() {
 fn a_row_whose_agent_was_killed_is_taken_over_when_its_lease_ends() {
     let server = Ermrest::start(&[]);
     let handler = "concurrency = 20\nhandler = { kind = \"command\", argv = [\"/bin/sleep\", \"60\"] }\n";
-    let stuck = CatalogSite::new(BINARY, &server).rule(WHOLE_RULE).rule(handler);
+    let stuck = CatalogEnv::new(BINARY, &server).rule(FULL_RULE).rule(handler);
     let killed = stuck.start();
     server.insert_foo(20, "actionable");
     eventually("rows to be claimed", || server.rows("Foo").iter().all(|row| row["state"] == "claimed"));
@@ -166,7 +166,7 @@ fn a_row_whose_agent_was_killed_is_taken_over_when_its_lease_ends() {
 fn the_stop_gives_back_what_is_not_begun_and_ends_what_is() {
     let server = Ermrest::start(&[]);
     let handler = "concurrency = 2\nhandler = { kind = \"command\", argv = [\"/bin/sleep\", \"600\"] }\n";
-    let site = CatalogSite::new(BINARY, &server).key("grace_ms = 300").rule(WHOLE_RULE).rule(handler);
+    let site = CatalogEnv::new(BINARY, &server).key("grace_ms = 300").rule(FULL_RULE).rule(handler);
     let instance = site.start();
     server.insert_foo(10, "actionable");
     eventually("rows to be worked on", || site.rule_status("work")["working"] == 2);
@@ -180,7 +180,7 @@ fn the_stop_gives_back_what_is_not_begun_and_ends_what_is() {
     let left = fs::read_dir("/proc").expect("processes").flatten().filter(|process| {
         let line = fs::read(process.path().join("cmdline")).unwrap_or_default();
         line == b"/bin/sleep\x00600\x00"
-            && fs::read_link(process.path().join("cwd")).is_ok_and(|cwd| cwd.starts_with(site.site().path()))
+            && fs::read_link(process.path().join("cwd")).is_ok_and(|cwd| cwd.starts_with(site.base().path()))
     });
     assert_eq!(left.count(), 0);
 }
@@ -209,7 +209,7 @@ fn a_broker_that_was_killed_is_bound_again_and_rows_are_found_meanwhile() {
 /// The original starves: each notice makes it wait for the next one.
 #[test]
 fn notices_without_end_do_not_keep_it_from_looking() {
-    let url = Rabbit::shared().vhost("endless");
+    let url = Rabbit::shared().create_vhost("endless");
     let server = Ermrest::start(&["--amqp", &url]);
     let mut fixture =
         Fixture::with(server, |site| site.notices(&url).key("poll_secs = 3600").key("coalesce_ms = 100"));
@@ -255,8 +255,8 @@ fn kill_nine_at_any_point_loses_no_row() {
     let server = Ermrest::start(&["--write-ms", "5"]);
     let handler =
         "limit = 10\nhandler = { kind = \"command\", argv = [\"/bin/sh\", \"-c\", 'cat >/dev/null'] }\n";
-    let rule = WHOLE_RULE.replace("$now+5s", "$now+1s").replace("max_attempts = 5", "max_attempts = 1000");
-    let site = CatalogSite::new(BINARY, &server).rule(&rule).rule(handler);
+    let rule = FULL_RULE.replace("$now+5s", "$now+1s").replace("max_attempts = 5", "max_attempts = 1000");
+    let site = CatalogEnv::new(BINARY, &server).rule(&rule).rule(handler);
     server.insert_foo(300, "actionable");
     for round in 0..rounds("ORCHESTRATOR_CATALOG_KILL_ROUNDS", 5) {
         let instance = site.start();

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fs};
 
-use orchestrator_harness::{CatalogSite, DerivaAgent, Ermrest, Rabbit, Step, WHOLE_RULE, eventually};
+use orchestrator_harness::{AgentStep, CatalogEnv, DerivaAgent, Ermrest, FULL_RULE, Rabbit, eventually};
 use serde_json::{Map, Value, json};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_orchestrator");
@@ -11,8 +11,8 @@ const ROWS: u32 = 200;
 const SLOW: [&str; 2] = ["--write-ms", "20"];
 
 /// A handler that notes each row that it is given.
-fn noting(site: &CatalogSite) -> String {
-    let notes = site.site().path().join("notes.jsonl");
+fn noting(site: &CatalogEnv) -> String {
+    let notes = site.base().path().join("notes.jsonl");
     format!(
         "handler = {{ kind = \"command\", argv = [\"/bin/sh\", \"-c\", 'cat >> {}'] }}\nconcurrency = 8\nlimit = 40\n",
         notes.display()
@@ -20,10 +20,10 @@ fn noting(site: &CatalogSite) -> String {
 }
 
 /// How often each row was handed to a handler.
-fn handled(sites: &[CatalogSite]) -> BTreeMap<i64, usize> {
+fn handled(sites: &[CatalogEnv]) -> BTreeMap<i64, usize> {
     let mut handled = BTreeMap::new();
     for site in sites {
-        let notes = fs::read_to_string(site.site().path().join("notes.jsonl")).unwrap_or_default();
+        let notes = fs::read_to_string(site.base().path().join("notes.jsonl")).unwrap_or_default();
         for line in notes.lines() {
             let row: Map<String, Value> = serde_json::from_str(line).expect("a row a line");
             *handled.entry(row["id"].as_i64().expect("a number")).or_default() += 1;
@@ -37,7 +37,7 @@ fn complete(server: &Ermrest) -> usize {
 }
 
 /// All rows are complete, each was claimed once by one agent, and worked on once.
-fn assert_once(server: &Ermrest, sites: &[CatalogSite]) {
+fn assert_once(server: &Ermrest, sites: &[CatalogEnv]) {
     eventually("all rows to be complete", || complete(server) == ROWS as usize);
     let handled = handled(sites);
     assert_eq!(handled.len(), ROWS as usize);
@@ -49,16 +49,16 @@ fn assert_once(server: &Ermrest, sites: &[CatalogSite]) {
 }
 
 fn agents(count: usize, guard: &str) {
-    let url = Rabbit::shared().vhost(&format!("{count}-{guard}"));
+    let url = Rabbit::shared().create_vhost(&format!("{count}-{guard}"));
     let server = Ermrest::start(&[&SLOW[..], &["--amqp", &url]].concat());
     let mut sites = Vec::new();
     for _ in 0..count {
-        let site = CatalogSite::new(BINARY, &server).notices(&url);
+        let site = CatalogEnv::new(BINARY, &server).notices(&url);
         let handler = noting(&site);
-        let rule = WHOLE_RULE.replace("claim.set", &format!("claim.guard = {guard:?}\nclaim.set"));
+        let rule = FULL_RULE.replace("claim.set", &format!("claim.guard = {guard:?}\nclaim.set"));
         sites.push(site.rule(&rule).rule(&handler));
     }
-    let _instances: Vec<_> = sites.iter().map(CatalogSite::start).collect();
+    let _instances: Vec<_> = sites.iter().map(CatalogEnv::start).collect();
     for site in &sites {
         eventually("notices to come", || site.status()["notices"]["there"] == true);
     }
@@ -86,21 +86,21 @@ fn two_agents_beside_two_of_the_original() {
     let server = Ermrest::start(&[&SLOW[..], &["--amqp", &broker.url()]].concat());
     // Small claims, so that the others get some.
     let sites: Vec<_> = (0..2)
-        .map(|_| CatalogSite::new(BINARY, &server).notices(&broker.url()))
+        .map(|_| CatalogEnv::new(BINARY, &server).notices(&broker.url()))
         .map(|site| {
             let handler = noting(&site)
                 .replace("limit = 40", "limit = 4")
                 .replace("concurrency = 8", "concurrency = 2");
             // A row takes its time, and few are in hand: most are there for the others, however quick the machine is.
             let handler = handler.replace(".jsonl'", ".jsonl; sleep 0.2'");
-            site.rule(WHOLE_RULE).rule(&handler)
+            site.rule(FULL_RULE).rule(&handler)
         })
         .collect();
     let mut originals = ["first", "second"].map(|name| DerivaAgent::start(&server.url(), &broker, 5, name));
     let queues =
         || broker.ctl(&["list_queues", "name"]).lines().filter(|name| name.starts_with("amq.gen")).count();
     eventually("the originals to listen", || queues() == 2);
-    let _instances: Vec<_> = sites.iter().map(CatalogSite::start).collect();
+    let _instances: Vec<_> = sites.iter().map(CatalogEnv::start).collect();
     eventually("all to listen", || queues() == 4);
     server.insert_foo(ROWS, "actionable");
     eventually("all rows to be complete", || complete(&server) == ROWS as usize);
@@ -108,10 +108,10 @@ fn two_agents_beside_two_of_the_original() {
     let ours = times.len();
     let mut said = Vec::new();
     eventually("all rows to be told of", || {
-        said.extend(originals.iter_mut().flat_map(DerivaAgent::done));
-        ours + said.iter().filter(|done| done.step == Step::Completed).count() >= ROWS as usize
+        said.extend(originals.iter_mut().flat_map(DerivaAgent::events));
+        ours + said.iter().filter(|done| done.step == AgentStep::Completed).count() >= ROWS as usize
     });
-    for done in said.iter().filter(|done| done.step == Step::Claimed) {
+    for done in said.iter().filter(|done| done.step == AgentStep::Claimed) {
         *times.entry(done.id).or_default() += 1;
     }
     assert_eq!(times.len(), ROWS as usize);

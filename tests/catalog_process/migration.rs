@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use orchestrator_harness::{Ermrest, Instance, Site, eventually};
+use orchestrator_harness::{Ermrest, Instance, TestEnv, eventually};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_orchestrator");
 const PAGE: &str = include_str!("../../actors/catalog/README.md");
@@ -15,7 +15,7 @@ fn the_rule_on_the_page_does_what_the_original_s_agent_does() {
     let (block, _) = block.split_once("```").expect("its end");
     let server = Ermrest::start(&[]);
     assert!(block.contains("http://localhost/ermrest/catalog/1"));
-    let site = Site::new(BINARY);
+    let site = TestEnv::new(BINARY);
     let file = site.path().join("agent.toml");
     fs::write(&file, block.replace("http://localhost/ermrest/catalog/1", &server.url())).expect("write");
     server.insert_foo(12, "actionable");

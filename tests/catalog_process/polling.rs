@@ -5,14 +5,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use orchestrator_harness::{CatalogSite, Ermrest, Faktory, Rabbit, WHOLE_RULE, eventually, free_port};
+use orchestrator_harness::{CatalogEnv, Ermrest, FULL_RULE, Faktory, Rabbit, eventually, free_port};
 use rustix::process::Signal;
 use serde_json::json;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_orchestrator");
 
 fn named(name: &str, from: &str, to: &str) -> String {
-    WHOLE_RULE.replace("\"work\"", &format!("{name:?}")).replace(from, to)
+    FULL_RULE.replace("\"work\"", &format!("{name:?}")).replace(from, to)
 }
 
 /// Looks of one rule, in the order of their coming.
@@ -25,7 +25,7 @@ fn looks(server: &Ermrest) -> usize {
 fn polling_every_250_ms_goes_on_while_the_broker_is_away() {
     let server = Ermrest::start(&[]);
     let nobody = format!("amqp://guest:guest@127.0.0.1:{}/%2f", free_port());
-    let site = CatalogSite::new(BINARY, &server).notices(&nobody).key("poll_secs = 0.25").rule(WHOLE_RULE);
+    let site = CatalogEnv::new(BINARY, &server).notices(&nobody).key("poll_secs = 0.25").rule(FULL_RULE);
     let instance = site.start();
     eventually("looks", || looks(&server) > 8);
     let (before, begun) = (looks(&server), Instant::now());
@@ -34,13 +34,13 @@ fn polling_every_250_ms_goes_on_while_the_broker_is_away() {
     assert!(begun.elapsed() > Duration::from_secs(9), "{:?}", begun.elapsed());
     assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
     assert_eq!(
-        server.answered("GET", 200),
+        server.response_count("GET", 200),
         2,
         "candidates, and what others hold: all else was as it had been"
     );
     let status = site.status();
     assert_eq!(status["notices"]["there"], false);
-    let (_, tree, _) = site.site().cli(&["tree", "catalog"]);
+    let (_, tree, _) = site.base().cli(&["tree", "catalog"]);
     assert!(tree.contains("notices") && tree.contains("rabbitmq"), "{tree}");
     assert!(instance.terminate().success());
 }
@@ -48,13 +48,13 @@ fn polling_every_250_ms_goes_on_while_the_broker_is_away() {
 #[test]
 fn a_broker_that_speaks_tls_is_checked_against_the_sites_own_authorities() {
     let (server, broker) = (Ermrest::start(&[]), Rabbit::shared());
-    broker.vhost("secured");
-    let site = CatalogSite::new(BINARY, &server).notices(&broker.secured_url_of("secured")).rule(WHOLE_RULE);
+    broker.create_vhost("secured");
+    let site = CatalogEnv::new(BINARY, &server).notices(&broker.tls_url_of("secured")).rule(FULL_RULE);
     let instance = site.start();
-    let refused = || site.site().cli(&["tree", "catalog", "--json"]).1.contains("certificate");
+    let refused = || site.base().cli(&["tree", "catalog", "--json"]).1.contains("certificate");
     eventually("an authority that is not known to be told", refused);
     assert!(instance.terminate().success());
-    let site = site.key(&format!("ca_file = {:?}", Faktory::authority()));
+    let site = site.key(&format!("ca_file = {:?}", Faktory::ca_file()));
     let instance = site.start();
     eventually("notices to come", || site.status()["notices"]["there"] == true);
     assert!(instance.terminate().success());
@@ -63,19 +63,19 @@ fn a_broker_that_speaks_tls_is_checked_against_the_sites_own_authorities() {
 #[test]
 fn a_broker_whose_name_is_not_known_ends_nothing() {
     let server = Ermrest::start(&[]);
-    let site = CatalogSite::new(BINARY, &server)
+    let site = CatalogEnv::new(BINARY, &server)
         .notices("amqp://guest:guest@no-such-host.invalid:5672/%2f")
-        .rule(WHOLE_RULE);
+        .rule(FULL_RULE);
     let _instance = site.start();
     server.insert_foo(3, "actionable");
     eventually("rows to be complete", || server.rows("Foo").iter().all(|row| row["state"] == "complete"));
-    let (_, tree, _) = site.site().cli(&["tree", "catalog", "--json"]);
+    let (_, tree, _) = site.base().cli(&["tree", "catalog", "--json"]);
     assert!(tree.contains("no-such-host.invalid"), "{tree}");
 }
 
 #[test]
 fn a_catalog_whose_name_is_not_known_is_waited_for() {
-    let site = CatalogSite::at(BINARY, "http://no-such-host.invalid/ermrest/catalog/1").rule(WHOLE_RULE);
+    let site = CatalogEnv::at(BINARY, "http://no-such-host.invalid/ermrest/catalog/1").rule(FULL_RULE);
     let instance = site.start();
     eventually("it to be missed", || site.rule_status("work")["phase"] == "waiting");
     assert!(
@@ -89,8 +89,8 @@ fn a_catalog_whose_name_is_not_known_is_waited_for() {
 #[test]
 fn rules_that_the_server_refuses_are_parked_and_the_others_go_on() {
     let server = Ermrest::start(&[]);
-    let site = CatalogSite::new(BINARY, &server)
-        .rule(WHOLE_RULE)
+    let site = CatalogEnv::new(BINARY, &server)
+        .rule(FULL_RULE)
         .rule(&named("column", "state=actionable", "nothing=1&state=actionable"))
         .rule(&named("table", "\"Foo\"", "\"Nowhere\""))
         .rule(&named("syntax", "state=actionable", "state=="));
@@ -102,23 +102,23 @@ fn rules_that_the_server_refuses_are_parked_and_the_others_go_on() {
         assert!(reason.as_str().is_some_and(|reason| reason.contains(code)), "{rule}: {reason}");
     }
     eventually("rows to be complete", || server.rows("Foo").iter().all(|row| row["state"] == "complete"));
-    let (_, page, _) = site.site().cli(&["catalog", "status"]);
+    let (_, page, _) = site.base().cli(&["catalog", "status"]);
     assert!(page.contains("table: parked: ") && page.contains("Nowhere"), "{page}");
     // A parked rule is not asked for again and again.
-    let refused = server.answered("GET", 409) + server.answered("GET", 400);
+    let refused = server.response_count("GET", 409) + server.response_count("GET", 400);
     let before = looks(&server);
     eventually("looks of the other", || looks(&server) >= before + 10);
-    assert_eq!(server.answered("GET", 409) + server.answered("GET", 400), refused);
+    assert_eq!(server.response_count("GET", 409) + server.response_count("GET", 400), refused);
 }
 
 #[test]
 fn a_catalog_that_is_not_there_parks_its_rules_and_comes_back_by_order() {
     let server = Ermrest::start(&[]);
     let url = server.url().replace("/catalog/1", "/catalog/77");
-    let site = CatalogSite::at(BINARY, &url).rule(WHOLE_RULE);
+    let site = CatalogEnv::at(BINARY, &url).rule(FULL_RULE);
     let mut instance = site.start();
     eventually("it to be parked", || site.rule_status("work")["phase"] == "parked");
-    let (code, out, _) = site.site().cli(&["catalog", "run-once", "work"]);
+    let (code, out, _) = site.base().cli(&["catalog", "run-once", "work"]);
     assert_eq!(code, 0);
     assert!(out.contains("work is parked") && out.contains("404"), "{out}");
     assert!(instance.ended().is_none());
@@ -130,7 +130,7 @@ fn whoever_is_not_let_in_reads_its_credentials_again_and_goes_on() {
     let directory = tempfile::tempdir().expect("a directory");
     let file = directory.path().join("token");
     fs::write(&file, "token-first").expect("write");
-    let site = CatalogSite::new(BINARY, &server).key(&format!("token_file = {file:?}")).rule(WHOLE_RULE);
+    let site = CatalogEnv::new(BINARY, &server).key(&format!("token_file = {file:?}")).rule(FULL_RULE);
     let _instance = site.start();
     server.insert("Foo", &json!([{ "id": 1, "state": "actionable" }]), "token-first");
     let complete = |rows: usize| {
@@ -141,10 +141,10 @@ fn whoever_is_not_let_in_reads_its_credentials_again_and_goes_on() {
     complete(1);
     // Renewed before anybody notices: asked once more, with what the file has now.
     fs::write(&file, "token-second").expect("write");
-    server.fault(&json!({ "token": "token-second" }));
+    server.set_faults(&json!({ "token": "token-second" }));
     server.insert("Foo", &json!([{ "id": 2, "state": "actionable" }]), "token-second");
     complete(2);
-    server.fault(&json!({ "token": "token-third" }));
+    server.set_faults(&json!({ "token": "token-third" }));
     eventually("it to wait", || site.rule_status("work")["phase"] == "waiting");
     let reason = site.rule_status("work")["reason"].clone();
     assert!(
@@ -153,23 +153,23 @@ fn whoever_is_not_let_in_reads_its_credentials_again_and_goes_on() {
     );
     fs::write(&file, "token-third").expect("write");
     server.insert("Foo", &json!([{ "id": 3, "state": "actionable" }]), "token-third");
-    let (code, _, error) = site.site().cli(&["catalog", "run-once", "work"]);
+    let (code, _, error) = site.base().cli(&["catalog", "run-once", "work"]);
     assert_eq!(code, 0, "{error}");
     complete(3);
-    assert!(!site.site().log().contains("token-second"), "no secret in the log");
+    assert!(!site.base().log().contains("token-second"), "no secret in the log");
 }
 
 #[test]
 fn rules_change_while_it_runs() {
     let server = Ermrest::start(&[]);
-    let mut site = CatalogSite::new(BINARY, &server)
-        .rule(WHOLE_RULE)
+    let mut site = CatalogEnv::new(BINARY, &server)
+        .rule(FULL_RULE)
         .rule("handler = { kind = \"command\", argv = [\"/bin/sh\", \"-c\", 'cat >/dev/null; sleep 1'] }\n");
     let instance = site.start();
     server.insert_foo(4, "actionable");
     eventually("rows to be worked on", || site.rule_status("work")["working"] == 4);
     // The rule is gone, another one is there: what was begun is finished.
-    site.forget_rules();
+    site.clear_rules();
     site.add_rule(&named("other", "state=actionable", "state=other"));
     site.write();
     instance.signal(Signal::HUP);
@@ -181,12 +181,12 @@ fn rules_change_while_it_runs() {
         |id: u32| server.rows("Foo").iter().find(|row| row["id"] == id).expect("a row")["state"].clone();
     eventually("the other's row to be complete", || state(10) == "complete");
     assert_eq!(state(11), "actionable", "nobody's any more");
-    assert!(site.site().log().contains("catalog.lab.rule"), "{}", site.site().log());
+    assert!(site.base().log().contains("catalog.lab.rule"), "{}", site.base().log());
     // What is wrong changes nothing.
     site.add_rule("claim.set.state = \"$nonsense\"\n");
     site.write();
     instance.signal(Signal::HUP);
-    eventually("it to be refused", || site.site().log().contains("configuration refused"));
+    eventually("it to be refused", || site.base().log().contains("configuration refused"));
     assert!(site.rule_status("other").is_object());
     assert!(instance.terminate().success());
 }
@@ -194,22 +194,22 @@ fn rules_change_while_it_runs() {
 #[test]
 fn a_pause_claims_nothing_and_a_check_writes_nothing() {
     let server = Ermrest::start(&[]);
-    let site = CatalogSite::new(BINARY, &server).rule(WHOLE_RULE);
+    let site = CatalogEnv::new(BINARY, &server).rule(FULL_RULE);
     let _instance = site.start();
-    let (code, _, error) = site.site().cli(&["catalog", "pause", "work"]);
+    let (code, _, error) = site.base().cli(&["catalog", "pause", "work"]);
     assert_eq!(code, 0, "{error}");
     server.insert_foo(2, "actionable");
     let config = site.write().display().to_string();
-    let (code, page, error) = site.site().cli(&["catalog", "check", "--config", &config]);
+    let (code, page, error) = site.base().cli(&["catalog", "check", "--config", &config]);
     assert_eq!(code, 0, "{error}");
     let url = server.url();
     let query = format!("GET {url}/entity/Foo/state=actionable@sort(id)?limit=100");
     assert!(page.contains(&query) && page.contains("2 rows"), "{page}");
-    let (code, _, refused) = site.site().cli(&["catalog", "run-once", "work"]);
+    let (code, _, refused) = site.base().cli(&["catalog", "run-once", "work"]);
     assert!(code != 0 && refused.contains("paused"), "{refused}");
     assert!(server.rows("Foo").iter().all(|row| row["state"] == "actionable"));
-    assert_eq!(server.answered("PUT", 200), 0);
-    let (code, _, error) = site.site().cli(&["catalog", "resume"]);
+    assert_eq!(server.response_count("PUT", 200), 0);
+    let (code, _, error) = site.base().cli(&["catalog", "resume"]);
     assert_eq!(code, 0, "{error}");
     eventually("rows to be complete", || server.rows("Foo").iter().all(|row| row["state"] == "complete"));
 }
@@ -218,14 +218,14 @@ fn a_pause_claims_nothing_and_a_check_writes_nothing() {
 #[test]
 fn a_rule_whose_result_is_its_own_candidate_is_refused_before_it_asks() {
     let server = Ermrest::start(&[]);
-    let site = CatalogSite::new(BINARY, &server).rule(&named(
+    let site = CatalogEnv::new(BINARY, &server).rule(&named(
         "circle",
         "state = \"complete\"",
         "state = \"actionable\"",
     ));
     let config = site.write().display().to_string();
     for command in [&["catalog", "check"][..], &["check"], &["run"]] {
-        let (code, _, error) = site.site().cli(&[command, &["--config", &config]].concat());
+        let (code, _, error) = site.base().cli(&[command, &["--config", &config]].concat());
         assert_eq!(code, 78, "{command:?}: {error}");
         let said = "catalog.lab.rule.circle.done";
         assert!(
@@ -246,10 +246,10 @@ fn rows_that_come_back_at_once_do_not_keep_the_server_busy() {
              claim.set = {{ state = \"claimed\", claimed_by = \"$token\" }}\ndone.state = {to:?}\n"
         )
     };
-    let site = CatalogSite::new(BINARY, &server)
+    let site = CatalogEnv::new(BINARY, &server)
         .rule(&circle("there", "ping", "pong"))
         .rule(&circle("back", "pong", "ping"))
-        .rule(WHOLE_RULE);
+        .rule(FULL_RULE);
     let _instance = site.start();
     server.insert_foo(20, "ping");
     // Each row has come back some times, and waits ever longer.
@@ -269,7 +269,7 @@ fn rows_that_come_back_at_once_do_not_keep_the_server_busy() {
     let (requests, secs) = (server.requests().len() - before, begun.elapsed().as_secs_f64());
     // Of these some 25 are polls, and it was 3,000.
     assert!((requests as f64) < 200.0 * secs, "{requests} requests in {secs} s");
-    let log = site.site().log();
+    let log = site.base().log();
     let told = log.lines().filter(|line| line.contains("is a candidate again at once"));
     assert!(told.clone().count() <= 4 && told.clone().any(|line| line.contains("Foo")), "{log}");
 }
@@ -278,10 +278,10 @@ fn rows_that_come_back_at_once_do_not_keep_the_server_busy() {
 #[test]
 fn a_handler_has_an_environment_of_its_own() {
     let server = Ermrest::start(&[]);
-    let site = CatalogSite::new(BINARY, &server);
-    let file = site.site().path().join("environment");
+    let site = CatalogEnv::new(BINARY, &server);
+    let file = site.base().path().join("environment");
     let script = format!("env > {0}.part; mv {0}.part {0}", file.display());
-    let site = site.rule(WHOLE_RULE).rule(&format!(
+    let site = site.rule(FULL_RULE).rule(&format!(
         "handler = {{ kind = \"command\", argv = [\"/bin/sh\", \"-c\", {script:?}], env = {{ MODE = \"S3CR3T-set\", LANG = \"C\" }}, \
          env_pass = [\"KRB5CCNAME\", \"MISSING\"] }}\n"
     ));
@@ -332,8 +332,8 @@ fn a_handler_has_an_environment_of_its_own() {
         assert!(wanted.contains(&name), "{line}");
     }
     // What the rule sets is shown nowhere.
-    let (_, shown, _) = site.site().cli(&["config", "print", "--config", "catalog.toml"]);
+    let (_, shown, _) = site.base().cli(&["config", "print", "--config", "catalog.toml"]);
     assert!(shown.contains("MODE") && !shown.contains("S3CR3T"), "{shown}");
-    let (_, tree, _) = site.site().cli(&["tree", "--json"]);
-    assert!(!tree.contains("S3CR3T") && !site.site().log().contains("S3CR3T"));
+    let (_, tree, _) = site.base().cli(&["tree", "--json"]);
+    assert!(!tree.contains("S3CR3T") && !site.base().log().contains("S3CR3T"));
 }

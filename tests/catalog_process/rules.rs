@@ -6,24 +6,24 @@ use std::{
     time::{Duration, Instant},
 };
 
-use orchestrator_harness::{CatalogSite, Ermrest, WHOLE_RULE, eventually, http};
+use orchestrator_harness::{CatalogEnv, Ermrest, FULL_RULE, eventually, http};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_orchestrator");
 /// Lets children be made to panic.
 const CHAOS: &[(&str, &str)] = &[("ORCHESTRATOR__ADMIN__CHAOS", "true")];
-/// The lease in [`WHOLE_RULE`].
+/// The lease in [`FULL_RULE`].
 const LEASE: Duration = Duration::from_secs(5);
 
 fn rule(name: &str, from: &str) -> String {
     let filter = format!("filter = \"state={from}\"");
-    WHOLE_RULE.replace("\"work\"", &format!("{name:?}")).replace("filter = \"state=actionable\"", &filter)
+    FULL_RULE.replace("\"work\"", &format!("{name:?}")).replace("filter = \"state=actionable\"", &filter)
 }
 
 /// A handler that notes that it has begun, and ends once the file `go` is there.
-fn waiting(site: &CatalogSite) -> (String, PathBuf) {
-    let go = site.site().path().join("go");
+fn waiting(site: &CatalogEnv) -> (String, PathBuf) {
+    let go = site.base().path().join("go");
     let script = format!("cat >/dev/null; until [ -e {} ]; do sleep 0.05; done", go.display());
     let handler = format!("handler = {{ kind = \"command\", argv = [\"/bin/sh\", \"-c\", {script:?}] }}\n");
     (handler, go)
@@ -42,14 +42,14 @@ fn complete(server: &Ermrest, id: u32) {
 }
 
 /// State, incarnation and restarts of a rule's child.
-fn child(site: &CatalogSite, rule: &str) -> (String, u64, u64) {
-    let node = site.site().node(&format!("catalog/lab/rules/{rule}"));
+fn child(site: &CatalogEnv, rule: &str) -> (String, u64, u64) {
+    let node = site.base().node(&format!("catalog/lab/rules/{rule}"));
     let number = |key: &str| node[key].as_u64().expect("a number");
     (node["state"].as_str().expect("a state").to_owned(), number("incarnation"), number("restarts"))
 }
 
-fn rules(site: &CatalogSite) -> Vec<String> {
-    let node = site.site().node("catalog/lab/rules");
+fn rules(site: &CatalogEnv) -> Vec<String> {
+    let node = site.base().node("catalog/lab/rules");
     let children = node["children"].as_array().expect("children").iter();
     children.map(|child| child["id"].as_str().expect("an id").to_owned()).collect()
 }
@@ -57,7 +57,7 @@ fn rules(site: &CatalogSite) -> Vec<String> {
 #[test]
 fn a_panic_in_one_rule_leaves_the_others_claiming() {
     let server = Ermrest::start(&[]);
-    let site = CatalogSite::new(BINARY, &server);
+    let site = CatalogEnv::new(BINARY, &server);
     let (handler, go) = waiting(&site);
     let site = site.rule(&rule("work", "actionable")).rule(&rule("held", "hold")).rule(&handler);
     let mut instance = site.start_with(CHAOS);
@@ -67,7 +67,7 @@ fn a_panic_in_one_rule_leaves_the_others_claiming() {
     let mut longest = Duration::ZERO;
     for id in 100..120 {
         if id % 5 == 0 {
-            site.site().inject_panic("catalog/lab/rules/held");
+            site.base().inject_panic("catalog/lab/rules/held");
         }
         let begun = Instant::now();
         insert(&server, id, "actionable");
@@ -89,8 +89,8 @@ fn a_panic_in_one_rule_leaves_the_others_claiming() {
     insert(&server, 2, "hold");
     eventually("the row to be worked on", || site.rule_status("held")["working"] == 1);
     for path in ["catalog/lab/rules/work", "catalog/lab/catalog_poller"] {
-        site.site().inject_panic(path);
-        eventually("it to come back", || site.site().node(path)["incarnation"] == 2);
+        site.base().inject_panic(path);
+        eventually("it to come back", || site.base().node(path)["incarnation"] == 2);
     }
     fs::write(&go, "").expect("write");
     complete(&server, 2);
@@ -98,13 +98,13 @@ fn a_panic_in_one_rule_leaves_the_others_claiming() {
     insert(&server, 3, "actionable");
     complete(&server, 3);
     assert!(instance.ended().is_none());
-    assert_eq!(site.site().node("catalog/lab/rules")["restarts"], 0);
+    assert_eq!(site.base().node("catalog/lab/rules")["restarts"], 0);
 }
 
 #[test]
 fn a_rule_is_steered_by_its_path() {
     let server = Ermrest::start(&[]);
-    let site = CatalogSite::new(BINARY, &server);
+    let site = CatalogEnv::new(BINARY, &server);
     let (handler, go) = waiting(&site);
     let site = site
         .key("grace_ms = 20000")
@@ -114,7 +114,7 @@ fn a_rule_is_steered_by_its_path() {
     let instance = site.start_with(CHAOS);
     let steer = |verb: &str, rule: &str| {
         let path = format!("catalog/lab/rules/{rule}");
-        let (code, out, error) = site.site().cli(&[verb, &path]);
+        let (code, out, error) = site.base().cli(&[verb, &path]);
         assert_eq!(code, 0, "{verb} {path}: {out}{error}");
     };
     // A rule that is paused claims nothing, and keeps the lease of what it has claimed.
@@ -134,15 +134,15 @@ fn a_rule_is_steered_by_its_path() {
         (row(&server, 1)["attempts"].clone(), row(&server, 2)["state"].clone()),
         (json!(1), json!("hold"))
     );
-    let (_, tree, _) = site.site().cli(&["tree", "catalog/lab/rules"]);
+    let (_, tree, _) = site.base().cli(&["tree", "catalog/lab/rules"]);
     assert!(tree.contains("held") && tree.contains("paused"), "{tree}");
     fs::write(&go, "").expect("write");
     complete(&server, 1);
     assert_eq!(row(&server, 1)["attempts"], 1, "its lease was renewed all the time");
     // The pause outlives a panic; the console's word is the same as the path's.
-    site.site().inject_panic("catalog/lab/rules/held");
+    site.base().inject_panic("catalog/lab/rules/held");
     eventually("it to come back", || child(&site, "held") == ("paused".to_owned(), 2, 1));
-    let (code, _, error) = site.site().cli(&["catalog", "resume", "held"]);
+    let (code, _, error) = site.base().cli(&["catalog", "resume", "held"]);
     assert_eq!((code, child(&site, "held").0.as_str()), (0, "running"), "{error}");
     complete(&server, 2);
 
@@ -151,7 +151,7 @@ fn a_rule_is_steered_by_its_path() {
     insert(&server, 3, "hold");
     eventually("the row to be worked on", || site.rule_status("held")["working"] == 1);
     std::thread::scope(|scope| {
-        let restart = scope.spawn(|| site.site().cli(&["restart", "catalog/lab/rules/held"]));
+        let restart = scope.spawn(|| site.base().cli(&["restart", "catalog/lab/rules/held"]));
         eventually("it to stop", || child(&site, "held").0 == "stopping");
         insert(&server, id, "actionable");
         complete(&server, id);
@@ -166,7 +166,7 @@ fn a_rule_is_steered_by_its_path() {
     let status = site.rule_status("held");
     assert_eq!((&status["phase"], &status["reason"]), (&json!("stopped"), &json!("shutdown")));
     insert(&server, 4, "hold");
-    let (code, _, refused) = site.site().cli(&["catalog", "run-once", "held"]);
+    let (code, _, refused) = site.base().cli(&["catalog", "run-once", "held"]);
     assert!(code != 0 && refused.contains("start it first"), "{refused}");
     assert_eq!(row(&server, 4)["state"], "hold");
     steer("start", "held");
@@ -178,7 +178,7 @@ fn a_rule_is_steered_by_its_path() {
 #[test]
 fn a_reload_adds_changes_and_removes_rules_as_children() {
     let server = Ermrest::start(&[]);
-    let mut site = CatalogSite::new(BINARY, &server);
+    let mut site = CatalogEnv::new(BINARY, &server);
     let (handler, go) = waiting(&site);
     site.add_rule(&rule("same", "actionable"));
     site.add_rule(&format!("{}{handler}", rule("other", "hold")));
@@ -190,9 +190,9 @@ fn a_reload_adds_changes_and_removes_rules_as_children() {
     eventually("rows to be worked on", || {
         ["other", "gone"].iter().all(|rule| site.rule_status(rule)["working"] == 1)
     });
-    let started = site.site().node("catalog/lab/rules/same")["started_ms"].clone();
+    let started = site.base().node("catalog/lab/rules/same")["started_ms"].clone();
 
-    site.forget_rules();
+    site.clear_rules();
     site.add_rule(&rule("same", "actionable"));
     site.add_rule(&rule("other", "other"));
     site.add_rule(&rule("fresh", "fresh"));
@@ -215,9 +215,9 @@ fn a_reload_adds_changes_and_removes_rules_as_children() {
         assert_eq!(row(&server, id)["attempts"], 1);
     }
     eventually("the rule to leave the tree", || rules(&site) == ["same", "other", "fresh"]);
-    let metrics = http(&site.site().admin_socket(), "GET", "/metrics", &[], "").body;
+    let metrics = http(&site.base().admin_socket(), "GET", "/metrics", &[], "").body;
     assert!(metrics.contains("rules/fresh") && !metrics.contains("rules/gone"), "{metrics}");
-    assert_eq!(site.site().node("catalog/lab/rules/same")["started_ms"], started, "it was not disturbed");
+    assert_eq!(site.base().node("catalog/lab/rules/same")["started_ms"], started, "it was not disturbed");
     assert_eq!(child(&site, "other"), ("running".to_owned(), 1, 0));
     assert_eq!(
         (row(&server, 13)["state"].clone(), row(&server, 14)["state"].clone()),
@@ -225,8 +225,8 @@ fn a_reload_adds_changes_and_removes_rules_as_children() {
     );
 
     // It comes back, as another child, and so does one that an operator has stopped meanwhile.
-    site.site().steer("catalog/lab/rules/fresh", "stop");
-    site.forget_rules();
+    site.base().actor_command("catalog/lab/rules/fresh", "stop");
+    site.clear_rules();
     site.add_rule(&rule("same", "actionable"));
     site.add_rule(&rule("gone", "leave"));
     site.write();

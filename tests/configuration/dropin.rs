@@ -10,24 +10,24 @@ use std::{
     process::Command,
 };
 
-use orchestrator_harness::{Instance, Reply, Site, eventually, http, original};
+use orchestrator_harness::{Instance, Reply, TestEnv, eventually, http, original};
 
 const NAME: &str = "nixpkgs-update-supervisor";
 const USAGE: i32 = 2;
 
-fn site() -> Site {
-    Site::new(env!("CARGO_BIN_EXE_orchestrator"))
+fn site() -> TestEnv {
+    TestEnv::new(env!("CARGO_BIN_EXE_orchestrator"))
 }
 
 /// `as [OPTIONS] NAME DB DIR SOCKET`, as a unit file has it.
-fn command(site: &Site, options: &[&str]) -> Command {
+fn command(site: &TestEnv, options: &[&str]) -> Command {
     let mut command = site.bare_command();
     command.env_remove("ORCHESTRATOR_SOCKET").arg("as").args(options).arg(NAME);
     command.args([site.database_path(), site.input_dir(), site.socket()]);
     command
 }
 
-fn start(site: &Site) -> Instance {
+fn start(site: &TestEnv) -> Instance {
     let instance = Instance::spawn(command(site, &[]));
     instance.await_service(site);
     instance
@@ -161,7 +161,7 @@ fn schema(path: &Path) -> Vec<String> {
 }
 
 /// The original's version 2, made from the text of CONTRACT QD08 to QD10.
-fn reference(site: &Site) -> Vec<String> {
+fn reference(site: &TestEnv) -> Vec<String> {
     let path = site.path().join("reference.db");
     original::create(&path, 2, 2, "");
     let rows = schema(&path);
@@ -169,7 +169,7 @@ fn reference(site: &Site) -> Vec<String> {
     rows
 }
 
-fn serves_alpha(site: &Site) {
+fn serves_alpha(site: &TestEnv) {
     site.write("f.1.txt", "alpha 0 1\n");
     let instance = start(site);
     assert_eq!(site.worker().ready().attr_path(), "alpha");

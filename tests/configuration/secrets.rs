@@ -2,7 +2,7 @@
 
 use std::{fs, os::unix::fs::PermissionsExt, process::Command};
 
-use orchestrator_harness::{Instance, Site, eventually, http};
+use orchestrator_harness::{Instance, TestEnv, eventually, http};
 
 const SECRET: &str = "S3CR3T";
 const PROGRAM: &str = env!("CARGO_BIN_EXE_orchestrator");
@@ -59,7 +59,7 @@ fn arguments_and_lines_that_are_not_understood_are_quoted_without_passwords() {
 }
 
 /// Answers and log of a running instance.
-fn shown(site: &Site) -> String {
+fn shown(site: &TestEnv) -> String {
     let of = |path: &str| http(&site.admin_socket(), "GET", path, &[], "").body;
     let mut text: String =
         ["/v1/config", "/v1/tree", "/v1/tree.txt", "/readyz", "/metrics", "/v1/info"].map(of).concat();
@@ -75,8 +75,8 @@ fn shown(site: &Site) -> String {
 /// A drop-in takes what its original takes, passwords included.
 #[test]
 fn a_drop_in_takes_an_address_with_a_password_and_shows_it_nowhere() {
-    let directory = |site: &Site| site.admin_socket().parent().expect("a directory").to_owned();
-    let redis = Site::new(PROGRAM);
+    let directory = |site: &TestEnv| site.admin_socket().parent().expect("a directory").to_owned();
+    let redis = TestEnv::new(PROGRAM);
     let mut ingester = redis.bare_command();
     ingester.args([
         "as",
@@ -90,7 +90,7 @@ fn a_drop_in_takes_an_address_with_a_password_and_shows_it_nowhere() {
     ]);
     ingester.env("REDIS_URL", "redis://user:S3CR3T@127.0.0.1:9/0").env("INGESTER_URL", "tcp://localhost:0");
 
-    let broker = Site::new(PROGRAM);
+    let broker = TestEnv::new(PROGRAM);
     let file = broker.path().join("swh.yml");
     let text = "provenance:\n  rabbitmq:\n    url: amqp://me:S3CR3T@127.0.0.1:9/%2f\n    storage_config:\n      cls: postgresql\n      db: host=127.0.0.1 port=9 user=me password=S3CR3T\n";
     fs::write(&file, text).expect("write");
@@ -113,7 +113,7 @@ fn a_drop_in_takes_an_address_with_a_password_and_shows_it_nowhere() {
 #[test]
 fn a_run_without_any_subsystem_says_so_and_ends() {
     for arguments in [["run", "--set", "admin.listen=127.0.0.1:0"], ["check", "--set", "admin.chaos=true"]] {
-        let site = Site::new(PROGRAM);
+        let site = TestEnv::new(PROGRAM);
         let mut command = site.bare_command();
         command.args(arguments);
         let ended = Instance::spawn(command).wait();

@@ -1,9 +1,9 @@
 //! Configuration through the binary: what is refused starts nothing, and sections name the subsystems that run.
 
-use orchestrator_harness::{Instance, Site};
+use orchestrator_harness::{Instance, TestEnv};
 
-fn site() -> Site {
-    Site::new(env!("CARGO_BIN_EXE_orchestrator"))
+fn site() -> TestEnv {
+    TestEnv::new(env!("CARGO_BIN_EXE_orchestrator"))
 }
 
 #[test]

@@ -16,7 +16,7 @@ use fantoccini::{
 };
 use hyper::Method;
 use hyper_util::client::legacy::connect::HttpConnector;
-use orchestrator_harness::Site;
+use orchestrator_harness::TestEnv;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use url::{ParseError, Url};
@@ -74,7 +74,7 @@ pub(crate) struct Browser {
 
 impl Browser {
     /// Opens a browser for the console of the instance that runs on `site`; no page is open yet.
-    pub(crate) async fn open(site: &Site) -> Self {
+    pub(crate) async fn open(site: &TestEnv) -> Self {
         let mut driver = Driver::start();
         let profile = tempfile::tempdir().expect("a directory for the browser");
         let options = json!({
@@ -223,12 +223,12 @@ fn screenshots() -> PathBuf {
 }
 
 /// A site whose endpoint is at a TCP port.
-pub(crate) fn site() -> Site {
-    Site::new(env!("CARGO_BIN_EXE_orchestrator")).set("admin.listen=127.0.0.1:0")
+pub(crate) fn site() -> TestEnv {
+    TestEnv::new(env!("CARGO_BIN_EXE_orchestrator")).set("admin.listen=127.0.0.1:0")
 }
 
 /// A child of the tree that has mailboxes and metrics.
-pub(crate) fn child_with_work(site: &Site) -> String {
+pub(crate) fn child_with_work(site: &TestEnv) -> String {
     let tree = site.snapshot().expect("a tree");
     let has = |node: &Value, list: &str| node[list].as_array().is_some_and(|list| !list.is_empty());
     let found = tree.all().into_iter().find(|node| has(node, "mailboxes") && has(node, "metrics"));
@@ -236,7 +236,7 @@ pub(crate) fn child_with_work(site: &Site) -> String {
 }
 
 /// A child of the tree that an operator may pause.
-pub(crate) fn pausable(site: &Site) -> String {
+pub(crate) fn pausable(site: &TestEnv) -> String {
     let tree = site.snapshot().expect("a tree");
     let found = tree.all().into_iter().find(|node| node["pausable"] == true);
     found.expect("a child that can be paused")["path"].as_str().expect("a path").to_owned()

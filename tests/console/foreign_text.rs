@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use orchestrator_harness::{Instance, Site, ZmtpPeer, eventually, http, wait_for};
+use orchestrator_harness::{Instance, TestEnv, ZmtpPeer, eventually, http, wait_for};
 use serde_json::json;
 
 use crate::browser::Browser;
@@ -11,7 +11,7 @@ const NAME: &str = "<img src=x onerror=window.hacked=1>";
 
 #[tokio::test]
 async fn a_hostile_name_is_shown_as_it_is() {
-    let site = Site::new(env!("CARGO_BIN_EXE_orchestrator"));
+    let site = TestEnv::new(env!("CARGO_BIN_EXE_orchestrator"));
     let port = orchestrator_harness::free_port();
     let config = site.path().join("ingester.toml");
     let text = format!(
@@ -33,7 +33,7 @@ async fn a_hostile_name_is_shown_as_it_is() {
         &["Content-Type: application/json"],
         &reason,
     );
-    let mut worker = wait_for("the workers' port", || ZmtpPeer::dial(port, "DEALER", NAME).ok());
+    let mut worker = wait_for("the workers' port", || ZmtpPeer::connect(port, "DEALER", NAME).ok());
     worker.send(&[&[7; 16]]).expect("a ping");
     let browser = Browser::open(&site).await;
     for (page, shown) in [

@@ -1,12 +1,12 @@
 //! Pages in all sizes and colours: nothing is wider than the screen, and pictures are kept for people to look at.
 
-use orchestrator_harness::Site;
+use orchestrator_harness::TestEnv;
 use serde_json::json;
 
 use crate::browser::{Browser, child_with_work, site};
 
 /// A site with several subsystems, some of them without their servers.
-pub(crate) fn busy() -> Site {
+pub(crate) fn busy() -> TestEnv {
     let site = site();
     let [rows, letters] = ["provenance.db", "dead-letters.db"].map(|name| site.path().join(name));
     site.set("provenance.transport=embedded")

@@ -9,7 +9,7 @@ use std::{
 };
 
 use fantoccini::key::Key;
-use orchestrator_harness::Site;
+use orchestrator_harness::TestEnv;
 use serde_json::json;
 
 use crate::browser::{Browser, pausable, site};
@@ -17,7 +17,7 @@ use crate::browser::{Browser, pausable, site};
 const VIEWER: &str = "viewer-0123456789abcdef";
 const OPERATOR: &str = "operator-0123456789abcdef";
 
-fn guarded() -> Site {
+fn guarded() -> TestEnv {
     let site = site();
     let tokens = site.path().join("tokens");
     fs::write(&tokens, format!("viewer eve {VIEWER}\noperator bob {OPERATOR}\n")).expect("write a file");

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use orchestrator_harness::{Instance, Site, Worker, eventually, rounds, try_http, try_raw};
+use orchestrator_harness::{Instance, TestEnv, Worker, eventually, raw_tcp, rounds, try_http};
 use orchestrator_supervise::is_escaped;
 
 use crate::{
@@ -41,7 +41,7 @@ fn attack_time() -> Duration {
 /// # Errors
 /// Every promise that was broken, with the measurements.
 pub(crate) fn run(plan: Plan, build: Build) -> Result<Measured, String> {
-    let site = Site::new(env!("CARGO_BIN_EXE_orchestrator"));
+    let site = TestEnv::new(env!("CARGO_BIN_EXE_orchestrator"));
     let plan = Plan { directory: site.path().to_owned(), ..plan };
     let behaviour = plan.behaviour;
     let mut edge = build(&plan);
@@ -102,7 +102,7 @@ fn worst_part(seen: &Seen, begun: Instant, end: Instant) -> u64 {
 }
 
 /// Starts an instance with a queue, both sockets of the endpoint and these `sections`.
-pub(crate) fn start(site: &Site, sections: &str) -> Instance {
+pub(crate) fn start(site: &TestEnv, sections: &str) -> Instance {
     site.write("work.1.txt", (0..JOBS).map(|job| format!("job{job} 1\n")).collect::<String>());
     let path = |path: &Path| path.display().to_string();
     let text = format!(
@@ -128,7 +128,7 @@ pub(crate) fn start(site: &Site, sections: &str) -> Instance {
 }
 
 /// The tree is asked for where nobody attacks.
-fn ask_tree(site: &Site, side: &Side) -> AskTree {
+fn ask_tree(site: &TestEnv, side: &Side) -> AskTree {
     let attacked = if let Side::Clients(endpoint) = side { Some(endpoint(site)) } else { None };
     let socket = site.admin_socket();
     let is_attacked = matches!(attacked, Some(crate::client::Endpoint::Unix(path)) if path == socket);
@@ -136,7 +136,7 @@ fn ask_tree(site: &Site, side: &Side) -> AskTree {
         let address = site.admin_tcp();
         let request = b"GET /v1/tree HTTP/1.1\r\nHost: localhost\r\nAccept: application/json\r\nConnection: close\r\n\r\n";
         return Box::new(move || {
-            try_raw(address, request).is_ok_and(|answer| answer.starts_with(b"HTTP/1.1 200"))
+            raw_tcp(address, request).is_ok_and(|answer| answer.starts_with(b"HTTP/1.1 200"))
         });
     }
     let json = ["Accept: application/json"];
@@ -149,7 +149,7 @@ fn reset_peak(instance: &Instance) {
 }
 
 /// Attacks until `end`; the number of hostile connections.
-fn attack(site: &Site, edge: &mut dyn Edge, behaviour: crate::behaviour::Behaviour, end: Instant) -> u64 {
+fn attack(site: &TestEnv, edge: &mut dyn Edge, behaviour: crate::behaviour::Behaviour, end: Instant) -> u64 {
     let protocol = edge.protocol();
     let clients = match edge.side() {
         Side::Servers(switch, _) => {
@@ -179,7 +179,7 @@ fn attack(site: &Site, edge: &mut dyn Edge, behaviour: crate::behaviour::Behavio
 }
 
 /// The first line of the log that is longer than [`LINE_MAX`] or has characters that have to be escaped.
-fn unprintable(site: &Site) -> Option<String> {
+fn unprintable(site: &TestEnv) -> Option<String> {
     let log = fs::read(site.log_path()).unwrap_or_default();
     let lines = log.split(|byte| *byte == b'\n');
     let is_bad = |line: &&[u8]| {
@@ -189,7 +189,7 @@ fn unprintable(site: &Site) -> Option<String> {
 }
 
 /// The end of the log, in lines and bytes that a terminal takes.
-fn tail(site: &Site) -> String {
+fn tail(site: &TestEnv) -> String {
     let log = fs::read(site.log_path()).unwrap_or_default();
     let from = log.len().saturating_sub(4_000);
     let text = String::from_utf8_lossy(&log[from..]).into_owned();

@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, path::PathBuf, sync::Arc};
 
-use orchestrator_harness::Site;
+use orchestrator_harness::TestEnv;
 
 use crate::{behaviour::Behaviour, client::Endpoint, generator::Protocol, switch::Switch};
 
@@ -29,7 +29,7 @@ pub(crate) enum Side {
     /// Behind the address that the edge dials.
     Servers(Switch, SocketAddr),
     /// In front of the address that the edge listens at, which is known once the instance runs.
-    Clients(Box<dyn Fn(&Site) -> Endpoint + Send>),
+    Clients(Box<dyn Fn(&TestEnv) -> Endpoint + Send>),
 }
 
 impl Side {
@@ -55,16 +55,16 @@ pub(crate) trait Edge: Send {
     fn budget(&self) -> u64;
 
     /// Gives the edge work, unless it has enough. Called again and again, also during the attack.
-    fn feed(&mut self, _site: &Site) {}
+    fn feed(&mut self, _site: &TestEnv) {}
 
-    /// Told when the attack is over and the sane peer listens.
-    fn peer_is_sane(&mut self, _site: &Site) {}
+    /// Called when the attack is over and the sane peer listens.
+    fn peer_is_sane(&mut self, _site: &TestEnv) {}
 
     /// Work that has come through the edge; grows with sane peers only.
-    fn done(&mut self, site: &Site) -> u64;
+    fn done(&mut self, site: &TestEnv) -> u64;
 
     /// Further assertions, once the edge works again.
-    fn finish(&mut self, _site: &Site) {}
+    fn finish(&mut self, _site: &TestEnv) {}
 }
 
 /// Makes the fixture of a cell.

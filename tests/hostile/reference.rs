@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use orchestrator_harness::{Instance, Site, try_http};
+use orchestrator_harness::{Instance, TestEnv, try_http};
 
 use crate::{cell, watch::Watch};
 
@@ -22,7 +22,7 @@ const GUARD: &str = r#"cat >/dev/null; kill -9 "$1"; rm -rf "$2""#;
 
 struct Reference {
     watch: Watch,
-    _site: Site,
+    _site: TestEnv,
     _instance: Instance,
     _guard: Child,
 }
@@ -30,7 +30,7 @@ struct Reference {
 fn shared() -> &'static Reference {
     static SHARED: OnceLock<Reference> = OnceLock::new();
     SHARED.get_or_init(|| {
-        let site = Site::new(env!("CARGO_BIN_EXE_orchestrator"));
+        let site = TestEnv::new(env!("CARGO_BIN_EXE_orchestrator"));
         // With as many children as the largest cell has.
         let sections = format!(
             "[provenance]\n[provenance.sqlite]\npath = \"{}/provenance.db\"\n",

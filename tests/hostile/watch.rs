@@ -12,7 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use orchestrator_harness::{Reply, Site, Worker};
+use orchestrator_harness::{Reply, TestEnv, Worker};
 
 /// Time between two looks.
 const PERIOD: Duration = Duration::from_millis(50);
@@ -82,7 +82,7 @@ pub(crate) struct Watch {
 
 impl Watch {
     /// Begins to look at the instance on `site`, whose worker socket has to be served.
-    pub(crate) fn start(site: &Site, ask_tree: AskTree) -> Self {
+    pub(crate) fn start(site: &TestEnv, ask_tree: AskTree) -> Self {
         let (stop, seen) = (Arc::new(AtomicBool::new(false)), Arc::<Mutex<Seen>>::default());
         let round_trips = Arc::new(AtomicU64::new(0));
         let mut watch = Self { stop, seen, threads: Vec::new() };

@@ -52,7 +52,7 @@ impl Detector {
                 // Nobody has this connection's greeting before the slot is locked: who sees its link up finds it there.
                 let mut newest = lock(&slot);
                 // A run that was over before it was greeted leaves nothing.
-                *newest = ZmtpPeer::over(stream, "PUSH").ok();
+                *newest = ZmtpPeer::from_stream(stream, "PUSH").ok();
             }
         });
         Self { address, newest, closed, taking: Some(taking) }

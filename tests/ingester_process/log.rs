@@ -3,7 +3,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use orchestrator_harness::{IngesterSite, Redis, eventually};
+use orchestrator_harness::{IngesterEnv, Redis, eventually};
 use serde_json::Value;
 
 const MAPPING: &str = "6277a4d0-975c-4dfe-97be-7f6d1d5a5c38";
@@ -30,16 +30,16 @@ fn lines(redis: &Redis) -> Vec<Line> {
 
 #[test]
 fn each_trouble_is_told_once_by_the_ingester_that_has_it() {
-    let site = IngesterSite::new(env!("CARGO_BIN_EXE_orchestrator"), NOWHERE, "");
-    site.beside("pilatus", NOWHERE);
+    let site = IngesterEnv::new(env!("CARGO_BIN_EXE_orchestrator"), NOWHERE, "");
+    site.add_ingester("pilatus", NOWHERE);
     for _ in 0..3_000 {
         let other = ["msg", "hello", "lineno", "7", "name", "w1", "created", "1.5", "levelname", "INFO"];
         site.redis.command(&[&["XADD", KEY, "*"][..], &other].concat());
     }
     let _instance = site.start();
-    site.site.inject_panic("ingester/eiger-ingester/scan/assign");
-    site.site.inject_panic("ingester/pilatus-ingester/scan/assign");
-    site.controller().begin(MAPPING, &["eiger"]);
+    site.base.inject_panic("ingester/eiger-ingester/scan/assign");
+    site.base.inject_panic("ingester/pilatus-ingester/scan/assign");
+    site.controller().start_mapping(MAPPING, &["eiger"]);
     let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_secs_f64();
     let wanted = [
         ("ERROR", "eiger-ingester/scan/assign", "panicked: injected panic"),
@@ -55,8 +55,8 @@ fn each_trouble_is_told_once_by_the_ingester_that_has_it() {
         wanted.iter().all(|one| count(&lines, *one) > 0)
     });
     // One who was started again has told it already.
-    site.site.inject_panic("ingester/eiger-ingester/log");
-    site.site.inject_panic("ingester/eiger-ingester/accept");
+    site.base.inject_panic("ingester/eiger-ingester/log");
+    site.base.inject_panic("ingester/eiger-ingester/accept");
     let last = ("ERROR", "eiger-ingester/accept", "panicked: injected panic");
     eventually("the next one is told", || count(&lines(&site.redis), last) > 0);
     let lines = lines(&site.redis);
@@ -71,10 +71,10 @@ fn each_trouble_is_told_once_by_the_ingester_that_has_it() {
 /// What cannot be told yet waits.
 #[test]
 fn trouble_with_redis_itself_is_told_once_it_is_back() {
-    let mut site = IngesterSite::new(env!("CARGO_BIN_EXE_orchestrator"), NOWHERE, "");
+    let mut site = IngesterEnv::new(env!("CARGO_BIN_EXE_orchestrator"), NOWHERE, "");
     let _instance = site.start();
     site.redis.kill_nine();
-    eventually("it is missed", || site.site.link("ingester/eiger-ingester/redis").state == "down");
+    eventually("it is missed", || site.base.link("ingester/eiger-ingester/redis").state == "down");
     site.redis.start_again();
     eventually("it is told", || {
         let told = |line: &Line| line.0 == "WARNING" && line.2.contains("is Redis running at");

@@ -5,7 +5,7 @@ mod worker;
 
 use std::thread;
 
-use orchestrator_harness::{Controller, IngesterSite, ZmtpPeer, eventually};
+use orchestrator_harness::{Controller, IngesterEnv, ZmtpPeer, eventually};
 use serde_json::{Value, json};
 
 use crate::detector::Detector;
@@ -54,26 +54,26 @@ fn a_frozen_child_is_shown_and_costs_no_scan_anything() {
 #[test]
 fn what_a_worker_has_not_read_yet_is_not_followed_by_the_next_scan() {
     let detector = Detector::new();
-    let site = IngesterSite::new(BINARY, &detector.url(), "");
+    let site = IngesterEnv::new(BINARY, &detector.url(), "");
     let _instance = site.start();
     let controller = site.controller();
-    let dial = || ZmtpPeer::dial(site.port, "DEALER", "w").expect("it listens");
+    let dial = || ZmtpPeer::connect(site.port, "DEALER", "w").expect("it listens");
     let mut worker = dial();
     let scan = |number: u64, workers: &[&str]| {
-        controller.begin(&mapping(number), &["eiger"]);
-        controller.assign(&mapping(number), &[(0, json!({ "eiger": workers }))]);
+        controller.start_mapping(&mapping(number), &["eiger"]);
+        controller.assign_events(&mapping(number), &[(0, json!({ "eiger": workers }))]);
         eventually("the detector is connected", || {
-            site.site.link("ingester/eiger-ingester/scan/stream_0").state == "up"
+            site.base.link("ingester/eiger-ingester/scan/stream_0").state == "up"
         });
         detector.start(number);
     };
     scan(1, &[]);
-    controller.update(&Controller::update_of(&mapping(1), &[], true));
-    eventually("the end is answered", || controller.is_answered(&mapping(1)));
+    controller.publish_update(&Controller::update_json(&mapping(1), &[], true));
+    eventually("the end is answered", || controller.is_finished(&mapping(1)));
     // The second one's start is in the worker's socket, and in nobody's hands any more.
     scan(2, &["w"]);
     eventually("it has left", || site.metric("egress", "worker_events") == 1);
-    site.site.inject_panic("ingester/eiger-ingester/scan/work");
+    site.base.inject_panic("ingester/eiger-ingester/scan/work");
     eventually("the scan is cut short", || site.metric("scan/work", "broken_scans") == 1);
     scan(3, &["w"]);
     // That connection ends, before or behind the second one's start.
@@ -93,29 +93,29 @@ fn updates_that_are_handed_over_again_do_not_bring_a_former_mapping_back() {
     // One that publishes and is not there: a mapping that uses it is waited with for seconds.
     let absent =
         "[[ingester.stream]]\nname = \"absent\"\nsource = \"xspress\"\nupstream_url = \"tcp://127.0.0.1:1\"";
-    let site = IngesterSite::new(BINARY, &detector.url(), absent);
+    let site = IngesterEnv::new(BINARY, &detector.url(), absent);
     let _instance = site.start();
     let controller = site.controller();
-    controller.begin(&mapping(1), &["eiger"]);
+    controller.start_mapping(&mapping(1), &["eiger"]);
     let entry = |update: Value| update.to_string();
     let updates = [
-        entry(Controller::update_of(&mapping(1), &[], true)),
-        entry(Controller::update_of(&mapping(2), &["eiger", "absent"], false)),
+        entry(Controller::update_json(&mapping(1), &[], true)),
+        entry(Controller::update_json(&mapping(2), &["eiger", "absent"], false)),
     ];
     let add = |update| ["XADD", "dranspose:controller:updates", "*", "data", update];
     site.redis.transaction(&[&add(&updates[0]), &add(&updates[1])]);
-    let trying = || site.site.node("ingester/eiger-ingester/scan/stream_0")["link"]["state"] != "idle";
+    let trying = || site.base.node("ingester/eiger-ingester/scan/stream_0")["link"]["state"] != "idle";
     eventually("the second begins", trying);
-    site.site.inject_panic("ingester/eiger-ingester/ingester");
+    site.base.inject_panic("ingester/eiger-ingester/ingester");
     eventually("the ingester runs again", || {
-        site.site.snapshot().is_some_and(|tree| {
+        site.base.snapshot().is_some_and(|tree| {
             tree.runs() && tree.node("ingester/eiger-ingester/ingester")["incarnation"] == 2
         })
     });
     // An update behind them: what it does, they have done before.
-    controller.update(&Controller::update_of(&mapping(2), &[], true));
-    eventually("the end is answered", || controller.is_answered(&mapping(2)));
-    eventually("it is still the second that is followed", || controller.is_taken(&mapping(2)));
+    controller.publish_update(&Controller::update_json(&mapping(2), &[], true));
+    eventually("the end is answered", || controller.is_finished(&mapping(2)));
+    eventually("it is still the second that is followed", || controller.is_active(&mapping(2)));
     let answers = site.redis.entries(&format!("dranspose:ready:{}", mapping(1)));
     assert_eq!(answers.len(), 2, "they were handed over again");
 }

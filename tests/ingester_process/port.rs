@@ -6,7 +6,7 @@ use std::{
     net::{TcpListener, TcpStream},
 };
 
-use orchestrator_harness::{IngesterSite, ZmtpPeer, eventually, wait_for};
+use orchestrator_harness::{IngesterEnv, ZmtpPeer, eventually, wait_for};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::json;
 
@@ -14,9 +14,9 @@ const MAPPING: &str = "6277a4d0-975c-4dfe-97be-7f6d1d5a5c38";
 /// More connections than the process has seats.
 const CROWD: usize = 10_000;
 
-fn site(upstream: &TcpListener) -> IngesterSite {
+fn site(upstream: &TcpListener) -> IngesterEnv {
     let address = upstream.local_addr().expect("its address");
-    IngesterSite::new(env!("CARGO_BIN_EXE_orchestrator"), &format!("tcp://{address}"), "")
+    IngesterEnv::new(env!("CARGO_BIN_EXE_orchestrator"), &format!("tcp://{address}"), "")
 }
 
 fn listener() -> TcpListener {
@@ -30,7 +30,7 @@ fn a_port_that_is_taken_ends_the_start_with_a_reason() {
     let _other = TcpListener::bind(("127.0.0.1", site.port)).expect("it is free");
     let mut instance = site.spawn();
     assert!(!instance.wait().success());
-    let log = site.site.log();
+    let log = site.base.log();
     assert!(log.contains("the port is taken: stop what listens there, or choose another port"), "{log}");
 }
 
@@ -64,16 +64,16 @@ fn ten_thousand_strangers_neither_end_it_nor_keep_workers_out() {
     let before = instance.memory("VmRSS");
     let mut strangers: Vec<_> = (0..CROWD).filter_map(|number| knock(site.port, number)).collect();
     // One shows itself as a worker, and announces 2^40 bytes then.
-    let mut liar = ZmtpPeer::dial(site.port, "DEALER", "liar").expect("it listens");
+    let mut liar = ZmtpPeer::connect(site.port, "DEALER", "liar").expect("it listens");
     liar.send_raw(&[2, 0, 0, 1, 0, 0, 0, 0, 0]).expect("it is read");
     eventually("it is cut off", || liar.receive().is_err());
 
     let controller = site.controller();
-    controller.begin(MAPPING, &["eiger"]);
+    controller.start_mapping(MAPPING, &["eiger"]);
     let mut source = ZmtpPeer::accept(&upstream, "PUSH").expect("the ingester connects");
     source.send(&[br#"{"htype":"header","msg_number":0,"filename":""}"#]).expect("it takes it");
-    controller.assign(MAPPING, &[(0, json!({"eiger": ["w1"]}))]);
-    let mut worker = wait_for("a place", || ZmtpPeer::dial(site.port, "DEALER", "w1").ok());
+    controller.assign_events(MAPPING, &[(0, json!({"eiger": ["w1"]}))]);
+    let mut worker = wait_for("a place", || ZmtpPeer::connect(site.port, "DEALER", "w1").ok());
     let parts = worker.receive().expect("the event");
     assert!(parts[0].starts_with(br#"{"event_number":0,"#));
 

@@ -10,7 +10,7 @@ use std::{
     thread,
 };
 
-use orchestrator_harness::{IngesterSite, ZmtpPeer, eventually};
+use orchestrator_harness::{IngesterEnv, ZmtpPeer, eventually};
 use serde_json::{Value, json};
 
 const MIB: u64 = 1 << 20;
@@ -64,17 +64,17 @@ fn assignments(frames: u64) -> Vec<(u64, Value)> {
 }
 
 /// A scan of `frames`; `meanwhile` runs while the first worker takes nothing.
-fn scan(frames: u64, meanwhile: impl FnOnce(&IngesterSite, &[Arc<AtomicU64>])) {
+fn scan(frames: u64, meanwhile: impl FnOnce(&IngesterEnv, &[Arc<AtomicU64>])) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let upstream = format!("tcp://{}", listener.local_addr().expect("its address"));
     let keys = format!("egress_bytes_per_peer = {BUDGET}\nspill_bytes = {SPILL}");
-    let site = IngesterSite::new(env!("CARGO_BIN_EXE_orchestrator"), &upstream, &keys);
+    let site = IngesterEnv::new(env!("CARGO_BIN_EXE_orchestrator"), &upstream, &keys);
     let instance = site.start();
     let sending = thread::spawn(move || source(listener, frames));
     let controller = site.controller();
-    controller.begin(MAPPING, &["eiger"]);
-    controller.assign(MAPPING, &assignments(frames));
-    let dial = |name: &str| ZmtpPeer::dial(site.port, "DEALER", name).expect("the ingester listens");
+    controller.start_mapping(MAPPING, &["eiger"]);
+    controller.assign_events(MAPPING, &assignments(frames));
+    let dial = |name: &str| ZmtpPeer::connect(site.port, "DEALER", name).expect("the ingester listens");
     let mut peers: Vec<_> = WORKERS.iter().map(|name| dial(name)).enumerate().collect();
     let taken: Vec<Arc<AtomicU64>> = WORKERS.iter().map(|_| Arc::default()).collect();
     let mut taking: Vec<thread::JoinHandle<()>> = Vec::new();

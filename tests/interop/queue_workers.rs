@@ -11,12 +11,12 @@ use std::{
 };
 
 use orchestrator_harness::{
-    Reply, Site, Worker, assert_valid, eventually,
-    load::{Crew, Dice, Fetchers, Ledger, seeds},
+    Reply, TestEnv, Worker, assert_valid_database, eventually,
+    load::{Fetchers, LoadRecord, SeededRng, WorkerPool, for_each_seed},
 };
 
-fn site() -> Site {
-    Site::new(env!("CARGO_BIN_EXE_orchestrator"))
+fn site() -> TestEnv {
+    TestEnv::new(env!("CARGO_BIN_EXE_orchestrator"))
 }
 
 /// Starts one of the programs.
@@ -52,10 +52,10 @@ fn take_all(worker: &mut Worker) -> Vec<String> {
 #[test]
 fn a_reader_and_a_writer_beside_us_under_load() {
     let site = site();
-    let mut dice = Dice::new(1);
+    let mut rng = SeededRng::new(1);
     let instance = site.start();
-    let fetchers = Fetchers::start(&site.input_dir(), 2, &mut dice);
-    let crew = Crew::start(site.socket(), 4, &mut dice);
+    let fetchers = Fetchers::start(&site.input_dir(), 2, &mut rng);
+    let crew = WorkerPool::start(site.socket(), 4, &mut rng);
     eventually("rows", || site.database().queue().len() > 100);
 
     let path = site.database_path().display().to_string();
@@ -75,15 +75,15 @@ fn a_reader_and_a_writer_beside_us_under_load() {
     });
 
     let (present, ever) = fetchers.stop();
-    Ledger::await_ingest(&site, &present);
+    LoadRecord::await_ingest(&site, &present);
     let seen = crew.drain();
     let looked = finish(reader, "");
     let (looks, most) = looked[0].split_once(' ').expect("two metrics");
     assert!(looks.parse::<u32>().expect("a metric") > 1 && most.parse::<u32>().expect("a metric") > 100);
-    Ledger { present, ever, seen, disruptions: Vec::new() }.judge(&site);
+    LoadRecord { present, ever, seen, disruptions: Vec::new() }.check(&site);
     assert!(!site.log().contains("ERROR"), "{}", site.log());
     assert!(instance.terminate().success());
-    assert!(assert_valid(&site.database_path()));
+    assert!(assert_valid_database(&site.database_path()));
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn what_python_writes_counts_at_the_next_request() {
     let write = |statements: &str| {
         let printed = python("writer.py", &site.database_path(), &[], statements);
         let version = printed[0].split(' ').next().expect("a version").to_owned();
-        assert!(assert_valid(&site.database_path()), "after SQLite {version} wrote");
+        assert!(assert_valid_database(&site.database_path()), "after SQLite {version} wrote");
     };
     eventually("three rows", || site.database().queue().len() == 3);
 
@@ -135,10 +135,10 @@ fn what_python_writes_counts_at_the_next_request() {
 }
 
 /// Fills a queue by files, workers and foreign log rows; stopped, it leaves some jobs done, some in flight, some due.
-fn history(site: &Site, dice: &mut Dice) {
+fn history(site: &TestEnv, rng: &mut SeededRng) {
     for fetcher in ["one", "two", "three"] {
         for run in [100, 200, 300] {
-            let picked = (0..60).filter(|_| dice.chance(40)).map(|i| format!("attr{i} {fetcher}@{run} 1\n"));
+            let picked = (0..60).filter(|_| rng.chance(40)).map(|i| format!("attr{i} {fetcher}@{run} 1\n"));
             let lines = picked.collect::<String>()
                 + &format!("old {fetcher} 1\nover {fetcher} 1\nheld {fetcher} 1\n");
             site.write(&format!("{fetcher}.{run}.txt"), lines);
@@ -157,7 +157,7 @@ fn history(site: &Site, dice: &mut Dice) {
     let mut worker = site.worker();
     for _ in 0..20 {
         if let Reply::Job { attr_path, .. } = worker.ready()
-            && dice.chance(60)
+            && rng.chance(60)
         {
             worker.done(&attr_path, 0);
         }
@@ -167,10 +167,10 @@ fn history(site: &Site, dice: &mut Dice) {
 
 #[test]
 fn python_goes_on_with_our_file_and_gives_it_back() {
-    seeds("ORCHESTRATOR_INTEROP_ROUNDS", 3, |seed| {
-        let mut dice = Dice::new(seed);
+    for_each_seed("ORCHESTRATOR_INTEROP_ROUNDS", 3, |seed| {
+        let mut rng = SeededRng::new(seed);
         let site = site();
-        history(&site, &mut dice);
+        history(&site, &mut rng);
         assert!(!site.path().join("queue.db-wal").exists(), "stopped, it is a plain file");
 
         // The same next jobs, each on its own copy: theirs from the copy, ours from the file afterwards.
@@ -195,7 +195,7 @@ fn python_goes_on_with_our_file_and_gives_it_back() {
         let ours: BTreeSet<String> = take_all(&mut site.worker()).into_iter().collect();
         assert_eq!(ours, theirs);
         assert!(instance.terminate().success());
-        assert!(assert_valid(&site.database_path()));
+        assert!(assert_valid_database(&site.database_path()));
     });
 }
 

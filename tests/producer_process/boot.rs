@@ -4,7 +4,8 @@
 use std::{collections::BTreeSet, fs, process::Command};
 
 use orchestrator_harness::{
-    DATABASE, Faktory, Instance, MongoDb, ProducerSite, PyFaktory, STENCILS, Site, Tanglenomicon, eventually,
+    DATABASE, Faktory, Instance, MongoDb, ProducerEnv, PyFaktoryWorker, STENCILS, Tanglenomicon, TestEnv,
+    eventually,
 };
 use serde_json::{Value, json};
 
@@ -15,8 +16,8 @@ fn args_of(queue: &Faktory) -> Vec<Value> {
     queue.accepted().iter().map(|job| job["args"].clone()).collect()
 }
 
-fn worker(queue: &Faktory) -> PyFaktory {
-    PyFaktory::start(queue, "arborescent", "arbor_job")
+fn worker(queue: &Faktory) -> PyFaktoryWorker {
+    PyFaktoryWorker::start(queue, "arborescent", "arbor_job")
 }
 
 /// All jobs were pushed once, in whatever order, and all documents say so.
@@ -40,14 +41,14 @@ fn a_small_set_becomes_all_jobs_and_the_process_ends_with_0() {
     let small = Tanglenomicon::small();
     small.fill(&database);
     let _worker = worker(&queue);
-    let site = ProducerSite::new(BINARY, &database, &queue)
+    let site = ProducerEnv::new(BINARY, &database, &queue)
         .set("producer.page_size=2")
         .set("producer.chunk=7")
         .set("producer.until_done=true");
     let mut instance = Instance::spawn(site.command());
-    assert_eq!(instance.wait().code(), Some(0), "{}", site.site().log());
+    assert_eq!(instance.wait().code(), Some(0), "{}", site.base().log());
     assert_complete(&small, 2, &database, &queue);
-    assert!(site.site().log().contains("max_tcn is reached"), "{}", site.site().log());
+    assert!(site.base().log().contains("max_tcn is reached"), "{}", site.base().log());
 }
 
 #[test]
@@ -56,13 +57,13 @@ fn without_an_end_it_waits_and_sigterm_ends_it_cleanly() {
     let small = Tanglenomicon::small();
     small.fill(&database);
     let _worker = worker(&queue);
-    let site = ProducerSite::new(BINARY, &database, &queue).set("producer.page_size=3");
+    let site = ProducerEnv::new(BINARY, &database, &queue).set("producer.page_size=3");
     let instance = site.start();
     eventually("all to be done", || site.status()["phase"] == "finished");
     assert_complete(&small, 3, &database, &queue);
-    let tree = site.site().snapshot().expect("it still runs");
+    let tree = site.base().snapshot().expect("it still runs");
     assert!(tree.runs(), "{tree}");
-    assert!(instance.terminate().success(), "{}", site.site().log());
+    assert!(instance.terminate().success(), "{}", site.base().log());
 }
 
 /// What waits for a connection was not sent: it is no reason to wait at a stop.
@@ -73,18 +74,18 @@ fn with_faktory_away_sigterm_ends_it_at_once() {
         Tanglenomicon { tangles: vec![(2, 300)], completed_and_max: (3, 4), stencils: vec![(4, 2, 2)] };
     many.fill(&database);
     let site =
-        ProducerSite::new(BINARY, &database, &queue).set("producer.page_size=1").set("producer.chunk=1");
+        ProducerEnv::new(BINARY, &database, &queue).set("producer.page_size=1").set("producer.chunk=1");
     let instance = site.start();
     eventually("some jobs", || !queue.accepted().is_empty());
     queue.kill_nine();
-    eventually("the link to be down", || site.site().link("producer/faktory/0").state == "down");
-    assert!(site.site().cli(&["producer", "status"]).1.contains("no connection to faktory: "));
+    eventually("the link to be down", || site.base().link("producer/faktory/0").state == "down");
+    assert!(site.base().cli(&["producer", "status"]).1.contains("no connection to faktory: "));
     assert!(instance.terminate().success());
-    assert!(!site.site().log().contains("did not stop in time"), "{}", site.site().log());
+    assert!(!site.base().log().contains("did not stop in time"), "{}", site.base().log());
 }
 
 /// The original's file, with a port and a password that are right.
-fn originals_file(site: &Site, database: &MongoDb, queue: &Faktory, password: &str) -> String {
+fn originals_file(site: &TestEnv, database: &MongoDb, queue: &Faktory, password: &str) -> String {
     let (faktory, mongo) = (queue.port(), database.port());
     let text = format!(
         "faktory-connection-info: {{port: {faktory}, domain: localhost}}\n\
@@ -96,7 +97,7 @@ fn originals_file(site: &Site, database: &MongoDb, queue: &Faktory, password: &s
     path.display().to_string()
 }
 
-fn drop_in(site: &Site, arguments: &[&str]) -> Command {
+fn drop_in(site: &TestEnv, arguments: &[&str]) -> Command {
     let mut command = site.bare_command();
     command.env("RUNTIME_DIRECTORY", site.path()).args(["as", "fproducer"]).args(arguments);
     command
@@ -104,11 +105,11 @@ fn drop_in(site: &Site, arguments: &[&str]) -> Command {
 
 #[test]
 fn in_place_of_the_original_its_file_is_enough() {
-    let (database, queue) = (MongoDb::start_guarded("root", "p@ss/1"), Faktory::start(&[]));
+    let (database, queue) = (MongoDb::start_with_password("root", "p@ss/1"), Faktory::start(&[]));
     let small = Tanglenomicon::small();
     small.fill(&database);
     let _worker = worker(&queue);
-    let site = Site::new(BINARY);
+    let site = TestEnv::new(BINARY);
     let file = originals_file(&site, &database, &queue, "p@ss/1");
     let mut instance = Instance::spawn(drop_in(&site, &[&file, "--until-done", "--ensure-indexes"]));
     assert_eq!(instance.wait().code(), Some(0), "{}", site.log());
@@ -123,11 +124,11 @@ fn in_place_of_the_original_its_file_is_enough() {
 /// Strict: the same order, and documents as the original leaves them. Recovery pushes TCN 4, then each tick a TCN.
 #[test]
 fn strict_pushes_in_the_originals_order_and_leaves_its_documents() {
-    let (database, queue) = (MongoDb::start_guarded("root", "secret"), Faktory::start(&[]));
+    let (database, queue) = (MongoDb::start_with_password("root", "secret"), Faktory::start(&[]));
     let small = Tanglenomicon::small();
     small.fill(&database);
     let _worker = worker(&queue);
-    let site = Site::new(BINARY);
+    let site = TestEnv::new(BINARY);
     let file = originals_file(&site, &database, &queue, "secret");
     let instance = Instance::spawn(drop_in(&site, &[&file, "--strict"]));
     let wanted = small.jobs(2);
@@ -142,7 +143,7 @@ fn strict_pushes_in_the_originals_order_and_leaves_its_documents() {
 
 #[test]
 fn the_originals_file_is_refused_with_its_name_and_key() {
-    let site = Site::new(BINARY);
+    let site = TestEnv::new(BINARY);
     let run = |arguments: &[&str]| {
         let code = drop_in(&site, arguments).status().expect("run the program").code();
         (code, site.log())
@@ -161,43 +162,44 @@ fn the_originals_file_is_refused_with_its_name_and_key() {
 #[test]
 fn an_address_that_is_none_starts_nothing() {
     let (database, queue) = (MongoDb::start(), Faktory::start(&[]));
-    let site = ProducerSite::new(BINARY, &database, &queue).set("producer.mongodb.uri=mongo:27017");
+    let site = ProducerEnv::new(BINARY, &database, &queue).set("producer.mongodb.uri=mongo:27017");
     assert_eq!(Instance::spawn(site.command()).wait().code(), Some(CONFIG));
-    let log = site.site().log();
+    let log = site.base().log();
     assert!(log.contains("producer.mongodb.uri: ..: this is no address of a database"), "{log}");
 }
 
 /// A password that is wrong is told where people look, and may be put right while it runs.
 #[test]
 fn wrong_passwords_are_told_and_faktorys_is_read_again() {
-    let (database, queue) = (MongoDb::start_guarded("me", "right"), Faktory::start(&["--password", "right"]));
+    let (database, queue) =
+        (MongoDb::start_with_password("me", "right"), Faktory::start(&["--password", "right"]));
     Tanglenomicon::small().fill(&database);
-    let site = ProducerSite::new(BINARY, &database, &queue);
-    let (secret, uri) = (site.site().path().join("faktory.password"), site.site().path().join("mongodb.uri"));
+    let site = ProducerEnv::new(BINARY, &database, &queue);
+    let (secret, uri) = (site.base().path().join("faktory.password"), site.base().path().join("mongodb.uri"));
     fs::write(&secret, "wrong\n").expect("write a file");
     fs::write(&uri, format!("mongodb://me:wrong@127.0.0.1:{}\n", database.port())).expect("write a file");
     let site = site
         .set(&format!("producer.faktory.password_file={}", secret.display()))
         .set(&format!("producer.mongodb.uri_file={}", uri.display()));
     let instance = site.start();
-    let reason = |path: &str| site.site().link(path).reason;
+    let reason = |path: &str| site.base().link(path).reason;
     eventually("Faktory's password to be told", || reason("producer/faktory/0").contains("password_file"));
     eventually("MongoDB's password to be told", || {
         reason("producer/stencil_producer").contains("correct the credentials")
     });
     fs::write(&secret, "right\n").expect("write a file");
-    eventually("Faktory to let it in", || site.site().link("producer/faktory/0").state == "up");
-    assert!(!site.site().log().contains("wrong"), "{}", site.site().log());
-    assert_eq!(site.site().node("producer/stencil_producer")["restarts"], 0);
+    eventually("Faktory to let it in", || site.base().link("producer/faktory/0").state == "up");
+    assert!(!site.base().log().contains("wrong"), "{}", site.base().log());
+    assert_eq!(site.base().node("producer/stencil_producer")["restarts"], 0);
     assert!(instance.terminate().success());
 }
 
 #[test]
 fn documents_that_are_missing_or_odd_are_named() {
     let (database, queue) = (MongoDb::start(), Faktory::start(&[]));
-    let site = ProducerSite::new(BINARY, &database, &queue);
+    let site = ProducerEnv::new(BINARY, &database, &queue);
     let instance = site.start();
-    let link = || site.site().link("producer/stencil_producer").reason;
+    let link = || site.base().link("producer/stencil_producer").reason;
     eventually("the empty collection to be told", || {
         link().contains("arborescent_stencils") && link().contains("config")
     });
@@ -208,8 +210,8 @@ fn documents_that_are_missing_or_odd_are_named() {
         let by = site.status()["blocked_by"].to_string();
         by.contains("0badc0de0badc0de0badc0de") && by.contains("TCN")
     });
-    eventually("the log to name it", || site.site().log().contains("0badc0de0badc0de0badc0de"));
-    assert_eq!(site.site().node("producer/stencil_producer")["restarts"], 0);
+    eventually("the log to name it", || site.base().log().contains("0badc0de0badc0de0badc0de"));
+    assert_eq!(site.base().node("producer/stencil_producer")["restarts"], 0);
     assert!(instance.terminate().success());
 }
 
@@ -220,10 +222,10 @@ fn an_empty_set_is_told_with_its_stencil() {
     let empty = Tanglenomicon { tangles: vec![(2, 3)], ..Tanglenomicon::small() };
     empty.fill(&database);
     let _worker = worker(&queue);
-    let site = ProducerSite::new(BINARY, &database, &queue);
+    let site = ProducerEnv::new(BINARY, &database, &queue);
     let instance = site.start();
     let told = format!("stencil {} (TCN 5 = 2 + 3) has no jobs", Tanglenomicon::stencil_id(1));
-    eventually("the empty set to be told", || site.site().log().contains(&told));
-    assert!(site.site().log().contains("WARN"), "{}", site.site().log());
+    eventually("the empty set to be told", || site.base().log().contains(&told));
+    assert!(site.base().log().contains("WARN"), "{}", site.base().log());
     assert!(instance.terminate().success());
 }

@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use orchestrator_harness::{
-    DATABASE, Faktory, MongoDb, ProducerSite, PyFaktory, STENCILS, Tanglenomicon, eventually,
+    DATABASE, Faktory, MongoDb, ProducerEnv, PyFaktoryWorker, STENCILS, Tanglenomicon, eventually,
 };
 use serde_json::{Value, json};
 
@@ -15,8 +15,8 @@ fn filled() -> (Tanglenomicon, MongoDb, Faktory) {
     (small, database, queue)
 }
 
-fn asked(site: &ProducerSite, arguments: &[&str]) -> String {
-    let (code, out, err) = site.site().cli(&[&["producer"], arguments].concat());
+fn asked(site: &ProducerEnv, arguments: &[&str]) -> String {
+    let (code, out, err) = site.base().cli(&[&["producer"], arguments].concat());
     assert_eq!(code, 0, "{arguments:?}: {err}");
     out
 }
@@ -24,7 +24,7 @@ fn asked(site: &ProducerSite, arguments: &[&str]) -> String {
 #[test]
 fn a_plan_counts_the_jobs_and_writes_nothing_but_the_indexes_that_it_is_told_to_make() {
     let (small, database, queue) = filled();
-    let site = ProducerSite::new(BINARY, &database, &queue);
+    let site = ProducerEnv::new(BINARY, &database, &queue);
     let uri = format!("producer.mongodb.uri={}", database.uri());
     let plan = ["plan", "--set", &uri, "--set", "producer.page_size=3"];
     let before = database.documents(DATABASE, STENCILS);
@@ -38,14 +38,14 @@ fn a_plan_counts_the_jobs_and_writes_nothing_but_the_indexes_that_it_is_told_to_
     assert_eq!((&made["plan"]["jobs"], &made["missing_indexes"]), (&json!(jobs), &json!([])), "{made}");
     assert_eq!(database.documents(DATABASE, STENCILS), before);
     assert!(queue.accepted().is_empty());
-    let (code, _, err) = site.site().cli(&["producer", "plan", "--set", "producer.page_size=0"]);
+    let (code, _, err) = site.base().cli(&["producer", "plan", "--set", "producer.page_size=0"]);
     assert!(code == 78 && err.contains("producer.page_size"), "{code}: {err}");
 }
 
 #[test]
 fn status_and_switch_work_through_the_endpoint() {
     let (small, database, queue) = filled();
-    let site = ProducerSite::new(BINARY, &database, &queue).set("producer.page_size=2");
+    let site = ProducerEnv::new(BINARY, &database, &queue).set("producer.page_size=2");
     let instance = site.start();
     // Nobody takes the jobs: it waits for that, and says so.
     let first = small.jobs(2).iter().filter(|job| job[1] == 2 && job[3] == 2).count();
@@ -57,7 +57,7 @@ fn status_and_switch_work_through_the_endpoint() {
         "{told}"
     );
     assert!(asked(&site, &["pause"]).contains("pushes nothing"));
-    let mut worker = PyFaktory::start(&queue, "arborescent", "arbor_job");
+    let mut worker = PyFaktoryWorker::start(&queue, "arborescent", "arbor_job");
     (0..first).for_each(|_| drop(worker.next_args()));
     assert!(asked(&site, &["status"]).contains("paused") && site.status()["tcn"] == 4);
     assert_eq!(queue.accepted().len(), first, "nothing leaves");
@@ -74,14 +74,14 @@ fn status_and_switch_work_through_the_endpoint() {
 #[test]
 fn at_a_terminal_a_line_tells_how_far_it_is() {
     let (small, database, queue) = filled();
-    let _worker = PyFaktory::start(&queue, "arborescent", "arbor_job");
-    let site = ProducerSite::new(BINARY, &database, &queue).set("producer.until_done=true");
+    let _worker = PyFaktoryWorker::start(&queue, "arborescent", "arbor_job");
+    let site = ProducerEnv::new(BINARY, &database, &queue).set("producer.until_done=true");
     let command = site.command();
     let words = std::iter::once(command.get_program()).chain(command.get_args());
     let quoted: Vec<_> = words.map(|word| format!("'{}'", word.to_string_lossy())).collect();
     let mut terminal = Command::new("script");
     terminal.args(["--quiet", "--return", "--command", &quoted.join(" "), "/dev/null"]);
-    let output = terminal.current_dir(site.site().path()).output().expect("script is part of every Debian");
+    let output = terminal.current_dir(site.base().path()).output().expect("script is part of every Debian");
     let seen = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{seen}");
     assert_eq!(queue.accepted().len(), small.jobs(500).len());

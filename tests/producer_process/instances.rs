@@ -7,7 +7,7 @@ use std::{
 };
 
 use orchestrator_harness::{
-    Faktory, FaktoryWorker, Instance, MongoDb, ProducerSite, Tanglenomicon, eventually,
+    Faktory, FaktoryWorker, Instance, MongoDb, ProducerEnv, Tanglenomicon, eventually,
 };
 use rustix::process::Signal;
 use serde_json::Value;
@@ -33,8 +33,8 @@ impl Fixture {
         Self { all, database, queue }
     }
 
-    fn site(&self) -> ProducerSite {
-        ProducerSite::new(BINARY, &self.database, &self.queue)
+    fn site(&self) -> ProducerEnv {
+        ProducerEnv::new(BINARY, &self.database, &self.queue)
             .set("producer.page_size=1")
             .set(&format!("producer.chunk={CHUNK}"))
             .set(&format!("producer.lease_ms={}", LEASE.as_millis()))
@@ -54,12 +54,12 @@ impl Fixture {
     }
 }
 
-fn ends_well(mut instance: Instance, site: &ProducerSite) {
-    assert_eq!(instance.wait().code(), Some(0), "{}", site.site().log());
+fn ends_well(mut instance: Instance, site: &ProducerEnv) {
+    assert_eq!(instance.wait().code(), Some(0), "{}", site.base().log());
 }
 
 /// One that works, and one that waits for it.
-fn pair(fixture: &Fixture) -> [(ProducerSite, Instance); 2] {
+fn pair(fixture: &Fixture) -> [(ProducerEnv, Instance); 2] {
     let first = fixture.site();
     let working = first.start();
     eventually("the first to push", || fixture.taken() > 0);
@@ -97,7 +97,7 @@ fn the_second_takes_over_from_one_that_is_killed_within_its_lease() {
 fn the_second_takes_over_at_once_from_one_that_is_stopped() {
     let fixture = Fixture::new();
     let [(first, working), (second, waiting)] = pair(&fixture);
-    assert!(working.terminate().success(), "{}", first.site().log());
+    assert!(working.terminate().success(), "{}", first.base().log());
     eventually("the second to push", || second.status()["phase"] == "pushing");
     let _worker = FaktoryWorker::start(&fixture.queue, "arborescent");
     ends_well(waiting, &second);
@@ -126,7 +126,7 @@ fn one_that_lost_its_lease_while_it_stood_still_waits_for_the_other() {
 fn a_wall_clock_that_jumps_neither_loses_the_lease_nor_shares_it() {
     let fixture = Fixture::new();
     let first = fixture.site();
-    let offset = first.site().path().join("offset");
+    let offset = first.base().path().join("offset");
     let jump = |to: &str| {
         let new = offset.with_extension("new");
         fs::write(&new, to).expect("it is written");

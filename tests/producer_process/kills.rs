@@ -14,8 +14,8 @@ use std::{
 };
 
 use orchestrator_harness::{
-    DATABASE, Faktory, FaktoryWorker, Instance, MongoDb, ProducerSite, STENCILS, Tanglenomicon, eventually,
-    load::{Dice, seeds},
+    DATABASE, Faktory, FaktoryWorker, Instance, MongoDb, ProducerEnv, STENCILS, Tanglenomicon, eventually,
+    load::{SeededRng, for_each_seed},
 };
 
 const BINARY: &str = env!("CARGO_BIN_EXE_orchestrator");
@@ -24,8 +24,8 @@ const JOBS_BEFORE_A_CUT: u64 = 250;
 const LOST_REPLY: u64 = 10;
 
 /// Three stencils of two targets, `pages` pairs of pages or a few more.
-fn stencils(pairs: u64, dice: &mut Dice) -> Tanglenomicon {
-    let roots = 12 + dice.below(20) as u64;
+fn stencils(pairs: u64, rng: &mut SeededRng) -> Tanglenomicon {
+    let roots = 12 + rng.below(20) as u64;
     let scions = (pairs.saturating_sub(roots * roots) / (2 * roots)).max(3);
     Tanglenomicon { tangles: vec![(2, roots), (3, scions)], ..Tanglenomicon::small() }
 }
@@ -50,30 +50,30 @@ fn judge(all: &Tanglenomicon, database: &MongoDb, queue: &Faktory) -> u64 {
     (accepted.len() - wanted.len()) as u64
 }
 
-fn ends_well(mut instance: Instance, site: &ProducerSite) {
-    assert_eq!(instance.wait().code(), Some(0), "{}", site.site().log());
+fn ends_well(mut instance: Instance, site: &ProducerEnv) {
+    assert_eq!(instance.wait().code(), Some(0), "{}", site.base().log());
 }
 
 #[test]
 fn kills_cuts_and_lost_replies_lose_no_job_and_repeat_a_chunk_each_at_the_most() {
-    seeds("ORCHESTRATOR_PRODUCER_KILL_ROUNDS", 4, round);
+    for_each_seed("ORCHESTRATOR_PRODUCER_KILL_ROUNDS", 4, round);
 }
 
 fn round(seed: u64) {
     let began = Instant::now();
-    let mut dice = Dice::new(seed);
-    let chunk = [5, 25, 50, 100][dice.below(4)];
-    let connections = 1 + dice.below(3) as u64;
+    let mut rng = SeededRng::new(seed);
+    let chunk = [5, 25, 50, 100][rng.below(4)];
+    let connections = 1 + rng.below(3) as u64;
     // A cut's turn must not always be a lost reply's, too, nor the other way round: only one of them happens.
     let hides = |cut: &u64| cut.is_multiple_of(LOST_REPLY) || LOST_REPLY.is_multiple_of(*cut);
     let cut = (JOBS_BEFORE_A_CUT / chunk..).find(|cut| !hides(cut)).expect("three, at the latest");
     let (cut, lost) = (cut.to_string(), LOST_REPLY.to_string());
     let queue = Faktory::start(&["--dup-report", "--cut-push-every", &cut, "--lose-reply-every", &lost]);
     let database = MongoDb::start();
-    let all = stencils(JOBS_BEFORE_A_CUT * 4, &mut dice);
+    let all = stencils(JOBS_BEFORE_A_CUT * 4, &mut rng);
     all.fill(&database);
     let _worker = FaktoryWorker::start(&queue, "arborescent");
-    let site = ProducerSite::new(BINARY, &database, &queue)
+    let site = ProducerEnv::new(BINARY, &database, &queue)
         .set("producer.page_size=1")
         .set(&format!("producer.chunk={chunk}"))
         .set(&format!("producer.connections={connections}"))
@@ -81,10 +81,10 @@ fn round(seed: u64) {
         .set("producer.until_done=true");
 
     let mut kills = 0;
-    for _ in 0..1 + dice.below(3) {
+    for _ in 0..1 + rng.below(3) {
         let mut instance = Instance::spawn(site.command());
-        await_pushes(&queue, dice.below(6) as u64 * chunk, &mut instance);
-        sleep(Duration::from_micros(dice.below(30_000) as u64));
+        await_pushes(&queue, rng.below(6) as u64 * chunk, &mut instance);
+        sleep(Duration::from_micros(rng.below(30_000) as u64));
         if instance.ended().is_none() {
             instance.kill_nine();
             kills += 1;
@@ -119,7 +119,7 @@ fn a_kill_between_two_chunks_repeats_nothing() {
     let all = Tanglenomicon { tangles: vec![(2, 14), (3, 9)], ..Tanglenomicon::small() };
     all.fill(&database);
     let held_at = |high: u64| {
-        ProducerSite::new(BINARY, &database, &queue)
+        ProducerEnv::new(BINARY, &database, &queue)
             .set("producer.page_size=1")
             .set("producer.chunk=10")
             .set("producer.lease_ms=3000")

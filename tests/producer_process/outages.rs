@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, thread::sleep, time::Duration};
 
 use orchestrator_harness::{
-    Faktory, FaktoryWorker, Instance, MongoDb, ProducerSite, Tanglenomicon, eventually, rounds,
+    Faktory, FaktoryWorker, Instance, MongoDb, ProducerEnv, Tanglenomicon, eventually, rounds,
 };
 use serde_json::Value;
 
@@ -22,7 +22,7 @@ struct Fixture {
     all: Tanglenomicon,
     database: MongoDb,
     queue: Faktory,
-    site: ProducerSite,
+    site: ProducerEnv,
     instance: Instance,
 }
 
@@ -31,7 +31,7 @@ impl Fixture {
         let (database, queue) = (MongoDb::start(), Faktory::start(&SLOW));
         let all = Tanglenomicon { tangles: vec![(2, 26), (3, 10)], ..Tanglenomicon::small() };
         all.fill(&database);
-        let site = ProducerSite::new(BINARY, &database, &queue)
+        let site = ProducerEnv::new(BINARY, &database, &queue)
             .set("producer.page_size=1")
             .set(&format!("producer.chunk={CHUNK}"))
             .set("producer.lease_ms=3000")
@@ -43,7 +43,7 @@ impl Fixture {
     }
 
     fn operate(&self, verb: &str) {
-        let (code, _, error) = self.site.site().cli(&["producer", verb]);
+        let (code, _, error) = self.site.base().cli(&["producer", verb]);
         assert_eq!(code, 0, "{error}");
     }
 
@@ -52,7 +52,7 @@ impl Fixture {
         self.operate("pause");
         let mut quiet = 0;
         eventually("nothing to be on its way", || {
-            let connection = self.site.site().node("producer/faktory/0");
+            let connection = self.site.base().node("producer/faktory/0");
             quiet = if connection["in_progress"].is_null() { quiet + 1 } else { 0 };
             quiet == 20
         });
@@ -75,7 +75,7 @@ impl Fixture {
     }
 
     fn assert_nobody_restarted(&self) {
-        let tree = self.site.site().snapshot().expect("it runs");
+        let tree = self.site.base().snapshot().expect("it runs");
         for node in tree.all() {
             assert_eq!(node["restarts"], 0, "{node:#}");
         }
@@ -84,7 +84,7 @@ impl Fixture {
     /// It goes on and comes to its end; every pair became a job, `repeated` of them more than once at the most.
     fn ends(mut self, repeated: u64) {
         let _worker = FaktoryWorker::start(&self.queue, "arborescent");
-        assert_eq!(self.instance.wait().code(), Some(0), "{}", self.site.site().log());
+        assert_eq!(self.instance.wait().code(), Some(0), "{}", self.site.base().log());
         let taken: Vec<String> = self.queue.accepted().iter().map(|job| job["args"].to_string()).collect();
         let wanted: BTreeSet<String> = self.all.jobs(1).iter().map(Value::to_string).collect();
         assert_eq!(taken.iter().cloned().collect::<BTreeSet<_>>(), wanted);
@@ -174,7 +174,7 @@ fn it_starts_while_both_are_away() {
     small.fill(&database);
     database.kill_nine();
     queue.kill_nine();
-    let site = ProducerSite::new(BINARY, &database, &queue).set("producer.page_size=2");
+    let site = ProducerEnv::new(BINARY, &database, &queue).set("producer.page_size=2");
     let instance = site.start();
     eventually("the database to be missed", || site.status()["away"]["database"].is_string());
     database.start_again();
@@ -182,5 +182,5 @@ fn it_starts_while_both_are_away() {
     let _worker = FaktoryWorker::start(&queue, "arborescent");
     eventually("all to be done", || site.status()["phase"] == "finished");
     assert_eq!(queue.accepted().len(), small.jobs(2).len());
-    assert!(instance.terminate().success(), "{}", site.site().log());
+    assert!(instance.terminate().success(), "{}", site.base().log());
 }

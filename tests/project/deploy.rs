@@ -2,7 +2,7 @@
 
 use std::{fs, process::Command};
 
-use orchestrator_harness::Site;
+use orchestrator_harness::TestEnv;
 
 const UNIT: &str = include_str!("../../deploy/orchestrator.service");
 const BINARY: &str = env!("CARGO_BIN_EXE_orchestrator");
@@ -21,7 +21,7 @@ fn the_unit_says_what_the_program_does() {
     let line = values("ExecStart").next().expect("a command");
     let arguments: Vec<_> =
         line.split_whitespace().skip(1).map(|word| if word == "run" { "check" } else { word }).collect();
-    let (code, _, err) = Site::new(BINARY).cli(&arguments);
+    let (code, _, err) = TestEnv::new(BINARY).cli(&arguments);
     assert!(code == 78 && err.contains("/etc/orchestrator/orchestrator.toml"), "{code}: {err}");
 }
 

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, fs};
 
-use orchestrator_harness::{CatalogSite, IngesterSite, Site, ZmtpPeer, eventually, http};
+use orchestrator_harness::{CatalogEnv, IngesterEnv, TestEnv, ZmtpPeer, eventually, http};
 
 fn page(name: &str) -> String {
     let path = format!("{}/deploy/{name}", env!("CARGO_MANIFEST_DIR"));
@@ -32,7 +32,7 @@ fn words(text: &str, prefix: &str) -> BTreeSet<String> {
 fn every_metric_is_in_the_table_and_the_other_way_round() {
     // Each way for rows to reach the workers has children of its own.
     let sites = ["amqp", "embedded"].map(|transport| {
-        let site = Site::new(env!("CARGO_BIN_EXE_orchestrator"))
+        let site = TestEnv::new(env!("CARGO_BIN_EXE_orchestrator"))
             .set("provenance.sqlite.path=provenance.db")
             .set("provenance.dead_letters=dead-letters.db")
             .set("provenance.amqp.url=amqp://127.0.0.1:1")
@@ -42,25 +42,25 @@ fn every_metric_is_in_the_table_and_the_other_way_round() {
         (site, instance)
     });
     // A worker has metrics of its own; the detector is never there.
-    let ingester = IngesterSite::new(env!("CARGO_BIN_EXE_orchestrator"), "tcp://127.0.0.1:1", "");
+    let ingester = IngesterEnv::new(env!("CARGO_BIN_EXE_orchestrator"), "tcp://127.0.0.1:1", "");
     let _ingesting = ingester.start();
     // Neither of the producer's servers is ever there.
-    let producer = Site::new(env!("CARGO_BIN_EXE_orchestrator"))
+    let producer = TestEnv::new(env!("CARGO_BIN_EXE_orchestrator"))
         .set("producer.faktory.url=tcp://127.0.0.1:1")
         .set("producer.mongodb.uri=mongodb://127.0.0.1:1");
     let _producing = producer.start();
     // Neither catalog nor broker is ever there.
-    let catalog = CatalogSite::at(env!("CARGO_BIN_EXE_orchestrator"), "http://127.0.0.1:1/ermrest/catalog/1")
+    let catalog = CatalogEnv::at(env!("CARGO_BIN_EXE_orchestrator"), "http://127.0.0.1:1/ermrest/catalog/1")
         .notices("amqp://127.0.0.1:1")
         .rule("[[catalog.rule]]\nname = \"foo\"\ntable = \"Foo\"\nclaim.set.state = \"claimed\"\n");
     let _polling = catalog.start();
-    let _worker = ZmtpPeer::dial(ingester.port, "DEALER", "w1").expect("it listens");
+    let _worker = ZmtpPeer::connect(ingester.port, "DEALER", "w1").expect("it listens");
     let table = listed(&page("REFERENCE.md"), "Metrics");
     let sockets: Vec<_> = sites
         .iter()
         .map(|(site, _)| site)
-        .chain([&ingester.site, &producer, catalog.site()])
-        .map(Site::admin_socket)
+        .chain([&ingester.base, &producer, catalog.base()])
+        .map(TestEnv::admin_socket)
         .collect();
     let metrics =
         || -> String { sockets.iter().map(|socket| http(socket, "GET", "/metrics", &[], "").body).collect() };
@@ -111,7 +111,7 @@ fn every_event_is_in_the_table_and_the_other_way_round() {
 
 #[test]
 fn every_exit_code_has_a_section() {
-    let (code, help, _) = Site::new(env!("CARGO_BIN_EXE_orchestrator")).cli(&["--help"]);
+    let (code, help, _) = TestEnv::new(env!("CARGO_BIN_EXE_orchestrator")).cli(&["--help"]);
     assert_eq!(code, 0);
     let table = help.split("Exit codes:").nth(1).expect("the table of exit codes");
     let codes: BTreeSet<String> = table

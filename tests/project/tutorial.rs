@@ -7,7 +7,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use orchestrator_harness::{Instance, Site, eventually, http};
+use orchestrator_harness::{Instance, TestEnv, eventually, http};
 
 /// A fenced block whose first line names a language and a file.
 struct Block<'a> {
@@ -107,7 +107,7 @@ fn the_sixth_subsystem_is_built_from_the_page_and_runs() {
     blocks.iter().for_each(|block| follow(&fixture, block));
 
     let binary = build(&fixture, &target);
-    let site = Site::new(&binary);
+    let site = TestEnv::new(&binary);
     let socket = site.admin_socket();
     let mut command = site.bare_command();
     command.args(["run", "--set", "pulse.period_ms=5", "--set", "admin.listen="]);

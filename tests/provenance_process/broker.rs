@@ -22,7 +22,7 @@ fn contents() -> impl Iterator<Item = Value> {
 fn the_originals_configuration_file_is_enough() {
     let fixture = Fixture::new("original", "without-path");
     let home = &fixture.home;
-    let site = home.site.site();
+    let site = home.site.base();
     let file = site.path().join("swh.yml");
     let stand_in = |text: &str| {
         std::fs::write(&file, text).expect("write a file");

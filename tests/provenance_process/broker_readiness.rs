@@ -6,13 +6,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use orchestrator_harness::{HttpReply, Instance, ProvenanceSite, Rabbit, eventually, http};
+use orchestrator_harness::{HttpReply, Instance, ProvenanceEnv, Rabbit, eventually, http};
 
 /// After so long the missing queues are named.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-fn readyz(site: &ProvenanceSite) -> HttpReply {
-    http(&site.site().admin_socket(), "GET", "/readyz", &[], "")
+fn readyz(site: &ProvenanceEnv) -> HttpReply {
+    http(&site.base().admin_socket(), "GET", "/readyz", &[], "")
 }
 
 /// The next notice of the process; none when it says nothing for `limit`.
@@ -25,17 +25,17 @@ fn heard(manager: &UnixDatagram, limit: Duration) -> Option<String> {
 
 #[test]
 fn ready_is_said_when_all_queues_have_their_consumer_and_not_before() {
-    let mut rabbit = Rabbit::absent();
-    let site = ProvenanceSite::new(env!("CARGO_BIN_EXE_orchestrator"))
+    let mut rabbit = Rabbit::stopped();
+    let site = ProvenanceEnv::new(env!("CARGO_BIN_EXE_orchestrator"))
         .set("provenance.transport=amqp")
         .set(&format!("provenance.amqp.url={}", rabbit.url()));
-    let notify = site.site().path().join("notify.sock");
+    let notify = site.base().path().join("notify.sock");
     let manager = UnixDatagram::bind(&notify).expect("bind a datagram socket");
     let mut command = site.command();
     command.env("NOTIFY_SOCKET", &notify);
     let begun = Instant::now();
     let instance = Instance::spawn(command);
-    eventually("the endpoint to answer", || site.site().cli(&["tree"]).0 == 0);
+    eventually("the endpoint to answer", || site.base().cli(&["tree"]).0 == 0);
     let answer = readyz(&site);
     assert_eq!(answer.status, 503);
     assert!(answer.body.contains("culprit: orchestrator/provenance/amqp: "), "{}", answer.body);
@@ -46,7 +46,7 @@ fn ready_is_said_when_all_queues_have_their_consumer_and_not_before() {
     let missing = "160 of 160 queues have no consumer: content_add.unknown.[0-f], ";
     eventually("the queues to be named", || readyz(&site).body.contains(missing));
     // The log is written after what is shown.
-    eventually("the log to name them", || site.site().log().contains(missing));
+    eventually("the log to name them", || site.base().log().contains(missing));
 
     rabbit.start_again();
     loop {
@@ -60,13 +60,13 @@ fn ready_is_said_when_all_queues_have_their_consumer_and_not_before() {
     let consumed = queues.lines().filter(|line| line.contains("_add.") && line.ends_with("\t1")).count();
     assert_eq!(consumed, 160, "{queues}");
     assert_eq!(readyz(&site).status, 200);
-    assert!(instance.terminate().success(), "{}", site.site().log());
+    assert!(instance.terminate().success(), "{}", site.base().log());
 }
 
 #[test]
 fn without_a_broker_it_is_ready_at_once() {
-    let site = ProvenanceSite::new(env!("CARGO_BIN_EXE_orchestrator"));
+    let site = ProvenanceEnv::new(env!("CARGO_BIN_EXE_orchestrator"));
     let instance = site.start();
     eventually("readiness", || readyz(&site).status == 200);
-    assert!(instance.terminate().success(), "{}", site.site().log());
+    assert!(instance.terminate().success(), "{}", site.base().log());
 }

@@ -8,7 +8,7 @@ use std::{
 };
 
 use orchestrator_harness::{
-    Faktory, Instance, Postgres, ProvenanceSite, Rabbit, Site, eventually, http, load::Dice, sha1_of,
+    Faktory, Instance, Postgres, ProvenanceEnv, Rabbit, TestEnv, eventually, http, load::SeededRng, sha1_of,
 };
 use serde_json::{Value, json};
 
@@ -17,26 +17,26 @@ const REFUSED: i32 = 5;
 const TIMED_OUT: i32 = 6;
 const CONFIG: i32 = 78;
 
-fn site() -> ProvenanceSite {
-    ProvenanceSite::new(env!("CARGO_BIN_EXE_orchestrator"))
+fn site() -> ProvenanceEnv {
+    ProvenanceEnv::new(env!("CARGO_BIN_EXE_orchestrator"))
 }
 
 /// A database with the original's tables.
-fn database(postgres: &Postgres, site: &Site) -> String {
+fn database(postgres: &Postgres, site: &TestEnv) -> String {
     let dsn = postgres.create_database("provenance");
     let (code, _, err) = site.cli(&["provenance", "init", "--dsn", &dsn]);
     assert_eq!(code, 0, "{err}");
     dsn
 }
 
-fn write(site: &Site, name: &str, text: &str) -> String {
+fn write(site: &TestEnv, name: &str, text: &str) -> String {
     let file = site.path().join(name);
     fs::write(&file, text).expect("write a file");
     file.display().to_string()
 }
 
 /// `orchestrator provenance .. --json`, which must succeed.
-fn ask(site: &Site, arguments: &[&str]) -> Value {
+fn ask(site: &TestEnv, arguments: &[&str]) -> Value {
     let (code, out, err) = site.cli(&[&["provenance"], arguments, &["--json"]].concat());
     assert_eq!(code, 0, "{arguments:?}: {err}{}", site.log());
     serde_json::from_str(&out).expect("JSON")
@@ -44,25 +44,25 @@ fn ask(site: &Site, arguments: &[&str]) -> Value {
 
 /// Short enough for the rule, and, as nothing in it repeats, too long for PostgreSQL's index.
 fn dense() -> String {
-    let mut dice = Dice::new(7);
-    (0..2_700).map(|_| char::from(33 + dice.below(90) as u8)).collect()
+    let mut rng = SeededRng::new(7);
+    (0..2_700).map(|_| char::from(33 + rng.below(90) as u8)).collect()
 }
 
 #[test]
 fn a_broker_that_speaks_tls_is_checked_against_the_sites_own_authorities() {
     let (rabbit, site) = (Rabbit::shared(), site());
-    rabbit.vhost("secured");
-    let url = format!("provenance.amqp.url={}", rabbit.secured_url_of("secured"));
+    rabbit.create_vhost("secured");
+    let url = format!("provenance.amqp.url={}", rabbit.tls_url_of("secured"));
     let missing = ["check", "--set", "provenance.transport=amqp", "--set", &url];
     let missing = [&missing[..], &["--set", "provenance.amqp.ca_file=/none"]].concat();
-    let (code, _, err) = site.site().cli(&missing);
+    let (code, _, err) = site.base().cli(&missing);
     assert_eq!(code, CONFIG);
     assert!(err.contains("provenance.amqp: ca_file = /none: cannot be read"), "{err}");
 
-    let authority = format!("provenance.amqp.ca_file={}", Faktory::authority().display());
+    let authority = format!("provenance.amqp.ca_file={}", Faktory::ca_file().display());
     let site = site.set("provenance.transport=amqp").set(&url).set(&authority);
     let instance = site.start();
-    eventually("all queues to be consumed", || site.site().metric("provenance/amqp", "consumed") == 160);
+    eventually("all queues to be consumed", || site.base().metric("provenance/amqp", "consumed") == 160);
     let contents = (0..500).map(|number| json!({"add": "content", "id": sha1_of(0, number)}));
     site.ask(&["import", &site.file(contents)]);
     assert_eq!(site.count("content"), 500);
@@ -72,14 +72,14 @@ fn a_broker_that_speaks_tls_is_checked_against_the_sites_own_authorities() {
 #[test]
 fn rows_of_a_range_that_nobody_serves_are_refused_and_not_logged() {
     let site = site().set("provenance.transport=amqp").set("provenance.ranges=0-7");
-    let site = site.set(&format!("provenance.amqp.url={}", Rabbit::shared().vhost("half-served")));
+    let site = site.set(&format!("provenance.amqp.url={}", Rabbit::shared().create_vhost("half-served")));
     let instance = site.start();
-    eventually("its queues to be consumed", || site.site().metric("provenance/amqp", "consumed") == 80);
+    eventually("its queues to be consumed", || site.base().metric("provenance/amqp", "consumed") == 80);
     let file = site.file([json!({"add": "content", "id": sha1_of(0, 8)})]);
-    let (code, _, err) = site.site().cli(&["provenance", "import", &file]);
+    let (code, _, err) = site.base().cli(&["provenance", "import", &file]);
     assert_eq!(code, REFUSED, "{err}");
     assert!(err.contains("no server has declared the queue content_add.unknown.8"), "{err}");
-    assert!(!site.site().log().contains("BasicReturnMessage"), "{}", site.site().log());
+    assert!(!site.base().log().contains("BasicReturnMessage"), "{}", site.base().log());
     assert!(instance.terminate().success());
 }
 
@@ -87,8 +87,8 @@ fn rows_of_a_range_that_nobody_serves_are_refused_and_not_logged() {
 #[test]
 fn the_originals_client_file_leads_through_its_broker_to_its_store() {
     let (rabbit, postgres, fixture) = (Rabbit::shared(), Postgres::shared(), site());
-    let site = fixture.site();
-    let (url, dsn) = (rabbit.vhost("original-client"), database(postgres, site));
+    let site = fixture.base();
+    let (url, dsn) = (rabbit.create_vhost("original-client"), database(postgres, site));
     let storage = format!("storage_config: {{cls: postgresql, db: '{dsn}'}}");
     let client = |more: &str| {
         format!("provenance:\n  storage:\n    cls: rabbitmq\n    url: {url}\n    {storage}\n{more}")
@@ -170,7 +170,7 @@ fn an_instance_behind_a_broker(rabbit: &Rabbit, dsn: &str) {
     };
     let fixture = site()
         .set("provenance.transport=amqp")
-        .set(&format!("provenance.amqp.url={}", rabbit.vhost("prefetch")))
+        .set(&format!("provenance.amqp.url={}", rabbit.create_vhost("prefetch")))
         .set("provenance.client.prefetch=7")
         .set("provenance.writer.kind=postgres")
         .set(&format!("provenance.postgres.dsn={dsn}"));
@@ -185,19 +185,19 @@ fn an_instance_behind_a_broker(rabbit: &Rabbit, dsn: &str) {
     eventually("the client's queue", || !of_callbacks().is_empty());
     assert_eq!(of_callbacks(), ["7"]);
     assert_eq!(told().as_deref(), Some("open"));
-    let metrics = http(&fixture.site().admin_socket(), "GET", "/metrics", &[], "").body;
+    let metrics = http(&fixture.base().admin_socket(), "GET", "/metrics", &[], "").body;
     let opened = r#"orchestrator_provenance_call_duration_seconds_count{path="orchestrator/provenance/publisher",method="open"} 1"#;
     assert!(metrics.lines().any(|line| line == opened), "{metrics}");
-    eventually("all queues to be consumed", || fixture.site().metric("provenance/amqp", "consumed") == 160);
+    eventually("all queues to be consumed", || fixture.base().metric("provenance/amqp", "consumed") == 160);
     let rows =
         fixture.file([json!({"add": "location", "path": "a"}), json!({"add": "location", "path": dense()})]);
-    let (code, _, err) = fixture.site().cli(&["provenance", "import", &rows]);
+    let (code, _, err) = fixture.base().cli(&["provenance", "import", &rows]);
     assert_eq!(code, REFUSED, "{err}");
     assert!(err.contains("lines 1 to 2 of ") && err.contains("orchestrator.provenance.dead_letter"), "{err}");
-    let dead = || fixture.site().metric("provenance/amqp", "dead_lettered");
+    let dead = || fixture.base().metric("provenance/amqp", "dead_lettered");
     eventually("the dead letter", || dead() == 1);
     assert_eq!(told().as_deref(), Some("location_add"));
-    assert!(instance.terminate().success(), "{}", fixture.site().log());
+    assert!(instance.terminate().success(), "{}", fixture.base().log());
     assert_eq!(told().as_deref(), Some("close"));
 }
 
@@ -205,11 +205,11 @@ fn an_instance_behind_a_broker(rabbit: &Rabbit, dsn: &str) {
 fn an_import_waits_as_told_and_names_what_only_the_store_refuses() {
     let mut postgres = Postgres::start();
     let fixture = site();
-    let dsn = database(&postgres, fixture.site());
+    let dsn = database(&postgres, fixture.base());
     let fixture =
         fixture.set("provenance.writer.kind=postgres").set(&format!("provenance.postgres.dsn={dsn}"));
     let instance = fixture.start();
-    let site = fixture.site();
+    let site = fixture.base();
 
     let rows = fixture.file([
         json!({"add": "origin", "url": "https://a/1"}),

@@ -5,13 +5,15 @@ mod files;
 
 use std::fs;
 
-use orchestrator_harness::{Postgres, ProvenanceSite, eventually, load::Dice, load::seeds, sha1_of};
+use orchestrator_harness::{
+    Postgres, ProvenanceEnv, eventually, load::SeededRng, load::for_each_seed, sha1_of,
+};
 use serde_json::{Value, json};
 
 const CONTENT: &str = "20329687bb9c1231a7e05afe86160343ad49b494";
 
-fn site() -> ProvenanceSite {
-    ProvenanceSite::new(env!("CARGO_BIN_EXE_orchestrator"))
+fn site() -> ProvenanceEnv {
+    ProvenanceEnv::new(env!("CARGO_BIN_EXE_orchestrator"))
 }
 
 #[test]
@@ -44,7 +46,7 @@ fn rows_of_a_file_are_found_again_also_after_a_restart() {
     assert_eq!(site.ask(&["find-first", CONTENT]), json!([occurrence("b.c")]));
     assert_eq!(site.ask(&["get", "origin", origin]), json!({ origin: "https://a/b" }));
     assert_eq!(site.ask(&["get", "content", &sha1_of(0, 9)]), json!({}));
-    let worker = site.site().node("provenance/range_worker/18");
+    let worker = site.base().node("provenance/range_worker/18");
     assert_eq!((&worker["label"], &worker["state"]), (&json!("directory_2"), &json!("running")));
     assert!(instance.terminate().success());
 }
@@ -64,7 +66,7 @@ fn lines_that_cannot_be_stored_are_named_and_the_others_are_stored() {
     let mut text = fs::read_to_string(&rows).expect("the file");
     text.push_str("{not json\n");
     fs::write(&rows, text).expect("the file");
-    let (code, out, err) = site.site().cli(&["provenance", "import", &rows]);
+    let (code, out, err) = site.base().cli(&["provenance", "import", &rows]);
     assert_eq!(code, 5, "{err}");
     let summary: Value = serde_json::from_str(&out).expect("JSON");
     assert_eq!((&summary["stored"], &summary["bad"], &summary["lines"]), (&json!(2), &json!(5), &json!(7)));
@@ -80,14 +82,14 @@ fn what_a_terminal_obeys_is_escaped_in_what_an_import_prints() {
     let site = site();
     let _instance = site.start();
     let odd = "\u{1b}[2J\u{202e}\u{9b}31m\u{7f}";
-    let path = site.site().path().join(format!("rows{odd}.jsonl"));
+    let path = site.base().path().join(format!("rows{odd}.jsonl"));
     let unknown = json!({"add": format!("content{odd}"), (odd): 1, "id": odd});
     fs::write(
         &path,
         format!("{unknown}\n{odd}\n{{\"add\": \"content\", \"id\": \"{}\"}}\n", "x".repeat(9_000)),
     )
     .expect("write a file");
-    let (code, out, err) = site.site().cli(&["provenance", "import", &path.display().to_string()]);
+    let (code, out, err) = site.base().cli(&["provenance", "import", &path.display().to_string()]);
     assert_eq!(code, 5, "{err}");
     assert!(err.contains("line 1: ") && err.contains("line 2: ") && err.contains("\\u{1b}[2J"), "{err:?}");
     let obeyed = |c: char| c != '\n' && (c.is_control() || c == '\u{202e}');
@@ -99,10 +101,10 @@ fn what_a_terminal_obeys_is_escaped_in_what_an_import_prints() {
 fn a_row_that_the_store_refuses_is_named_and_kept() {
     let dsn = Postgres::shared().create_database("embedded");
     let site = site().set("provenance.writer.kind=postgres").set(&format!("provenance.postgres.dsn={dsn}"));
-    assert_eq!(site.site().cli(&["provenance", "init", "--dsn", &dsn]).0, 0);
+    assert_eq!(site.base().cli(&["provenance", "init", "--dsn", &dsn]).0, 0);
     let instance = site.start();
-    let mut dice = Dice::new(7);
-    let odd: String = (0..2_704).map(|_| format!("{:02x}", dice.below(256))).collect();
+    let mut rng = SeededRng::new(7);
+    let odd: String = (0..2_704).map(|_| format!("{:02x}", rng.below(256))).collect();
     let lines = [
         json!({"add": "location", "path": "a"}),
         json!({"add": "location", "path_hex": odd}),
@@ -110,14 +112,14 @@ fn a_row_that_the_store_refuses_is_named_and_kept() {
     ];
     let rows = site.file(lines.clone());
     for times in [1, 2] {
-        let (code, out, err) = site.site().cli(&["provenance", "import", &rows, "--json"]);
+        let (code, out, err) = site.base().cli(&["provenance", "import", &rows, "--json"]);
         assert!(code == 5 && err.contains("line 2: "), "{code} {out}{err}");
         let kept = site.ask(&["dead-letters"]);
         assert_eq!((kept.as_array().map(Vec::len), &kept[0]["times"]), (Some(1), &json!(times)), "{kept}");
         assert_eq!(kept[0]["line"], lines[1]);
         assert!(kept[0]["reason"].as_str().is_some_and(|reason| reason.contains("index")), "{kept}");
     }
-    assert_eq!((site.count("location"), site.site().metric("provenance/dead_letters", "kept")), (2, 2));
+    assert_eq!((site.count("location"), site.base().metric("provenance/dead_letters", "kept")), (2, 2));
     instance.kill_nine();
     let instance = site.start();
     assert_eq!(site.ask(&["dead-letters", "--limit", "5"])[0]["line"], lines[1]);
@@ -127,19 +129,19 @@ fn a_row_that_the_store_refuses_is_named_and_kept() {
 /// Rows that were confirmed are there after any kill, and an import that goes on where it was cut misses none.
 #[test]
 fn a_killed_import_goes_on_and_misses_nothing() {
-    seeds("ORCHESTRATOR_PROVENANCE_KILL_ROUNDS", 1, |seed| {
-        let mut dice = Dice::new(seed);
+    for_each_seed("ORCHESTRATOR_PROVENANCE_KILL_ROUNDS", 1, |seed| {
+        let mut rng = SeededRng::new(seed);
         let site = site();
         let count = 20_000;
         let contents = (0..count).map(|number| json!({"add": "content", "id": sha1_of(0, number)}));
         let rows = site.file(contents);
         for _ in 0..3 {
             let instance = site.start();
-            let extra = 400 + dice.below(5_000) as u64;
+            let extra = 400 + rng.below(5_000) as u64;
             std::thread::scope(|scope| {
-                let import = scope.spawn(|| site.site().cli(&["provenance", "import", "--resume", &rows]));
+                let import = scope.spawn(|| site.base().cli(&["provenance", "import", "--resume", &rows]));
                 eventually("some rows to be stored", || {
-                    import.is_finished() || site.site().metric("provenance/writer", "written") > extra
+                    import.is_finished() || site.base().metric("provenance/writer", "written") > extra
                 });
                 instance.kill_nine();
                 let (code, _, err) = import.join().expect("an import that ends");

@@ -8,7 +8,7 @@ use std::{
     thread,
 };
 
-use orchestrator_harness::{ProvenanceSite, eventually};
+use orchestrator_harness::{ProvenanceEnv, eventually};
 
 /// Lets a client of PostgreSQL in, and reads all that it asks.
 fn greet(mut stream: TcpStream) -> std::io::Result<()> {
@@ -28,11 +28,11 @@ fn a_database_that_never_answers_is_left_after_ten_seconds() {
             thread::spawn(|| greet(stream));
         }
     });
-    let site = ProvenanceSite::new(env!("CARGO_BIN_EXE_orchestrator"))
+    let site = ProvenanceEnv::new(env!("CARGO_BIN_EXE_orchestrator"))
         .set("provenance.writer.kind=postgres")
         .set(&format!("provenance.postgres.dsn=host=127.0.0.1 port={port} user=me dbname=d"));
     let instance = site.start();
-    let reason = || site.site().link("provenance/writer").reason;
+    let reason = || site.base().link("provenance/writer").reason;
     eventually("the writer to give it up", || reason().contains("did not answer within 10 s"));
-    assert!(instance.terminate().success(), "{}", site.site().log());
+    assert!(instance.terminate().success(), "{}", site.base().log());
 }

@@ -1,15 +1,15 @@
 //! Provenance in MongoDB: the real binary before a stand-in for its server, over restarts of both, and in place of the
 //! original's server behind a real RabbitMQ.
 
-use orchestrator_harness::{Instance, MongoDb, ProvenanceSite, Rabbit, eventually, sha1_of};
+use orchestrator_harness::{Instance, MongoDb, ProvenanceEnv, Rabbit, eventually, sha1_of};
 use serde_json::{Value, json};
 
 const ROWS: u32 = 20_000;
 const CONTENT: &str = "20329687bb9c1231a7e05afe86160343ad49b494";
 const ORIGIN: &str = "6ceea27924608c9ae55f8592999de10cf8e00eb7";
 
-fn site(server: &MongoDb) -> ProvenanceSite {
-    ProvenanceSite::new(env!("CARGO_BIN_EXE_orchestrator"))
+fn site(server: &MongoDb) -> ProvenanceEnv {
+    ProvenanceEnv::new(env!("CARGO_BIN_EXE_orchestrator"))
         .set("provenance.writer.kind=mongodb")
         .set(&format!("provenance.mongodb.uri={}", server.uri()))
 }
@@ -34,7 +34,7 @@ fn rows_of_a_file_are_found_again_also_after_restarts_of_both_sides() {
         json!({"add": "revision", "id": revision, "date": "2005-03-18T01:58:31.000001Z", "origin": ORIGIN}),
         json!({"add": "origin", "url": "https://a/b"}),
     ]);
-    eventually("an import", || site.site().cli(&["provenance", "import", &rows]).0 == 0);
+    eventually("an import", || site.base().cli(&["provenance", "import", &rows]).0 == 0);
     let occurrence = |path: &str| json!({"content": CONTENT, "revision": revision, "date": "2005-03-18T01:58:31.000001Z", "origin": "https://a/b", "path": path});
     let everywhere = json!([occurrence("a/b.c"), occurrence("b.c")]);
     assert_eq!(site.ask(&["find-all", CONTENT]), everywhere);
@@ -47,18 +47,18 @@ fn rows_of_a_file_are_found_again_also_after_restarts_of_both_sides() {
     server.kill_nine();
     // Its store being away is no reason not to start.
     let instance = site.start();
-    eventually("the link to be down", || site.site().link("provenance/writer").state == "down");
+    eventually("the link to be down", || site.base().link("provenance/writer").state == "down");
     server.start_again();
-    eventually("the link to be up", || site.site().link("provenance/writer").state == "up");
+    eventually("the link to be up", || site.base().link("provenance/writer").state == "up");
     assert_eq!(site.ask(&["find-all", CONTENT, "--limit", "1"]), json!([occurrence("a/b.c")]));
     assert_eq!(site.ask(&["find-first", CONTENT]), json!([occurrence("b.c")]));
-    assert!(instance.terminate().success(), "{}", site.site().log());
+    assert!(instance.terminate().success(), "{}", site.base().log());
 }
 
 /// An import that goes on until it is through: a call has seconds, and a server that comes back may take longer.
-fn complete(site: &ProvenanceSite, rows: &str) {
+fn complete(site: &ProvenanceEnv, rows: &str) {
     eventually("an import that goes on to its end", || {
-        site.site().cli(&["provenance", "import", "--resume", rows]).0 == 0
+        site.base().cli(&["provenance", "import", "--resume", rows]).0 == 0
     });
     assert_eq!(site.count("content"), u64::from(ROWS));
 }
@@ -69,29 +69,29 @@ fn a_server_that_is_killed_in_mid_import_loses_nothing() {
     let site = site(&server);
     let instance = site.start();
     let rows = site.file(contents());
-    let written = || site.site().metric("provenance/writer", "written");
+    let written = || site.base().metric("provenance/writer", "written");
     std::thread::scope(|scope| {
-        let import = scope.spawn(|| site.site().cli(&["provenance", "import", "--resume", &rows]));
+        let import = scope.spawn(|| site.base().cli(&["provenance", "import", "--resume", &rows]));
         eventually("some rows to be stored", || written() > 300 || import.is_finished());
         server.kill_nine();
         import.join().expect("an import that ends");
     });
     let confirmed = site.confirmed(&rows);
     server.start_again();
-    eventually("the store to answer", || site.site().cli(&["provenance", "stats"]).0 == 0);
+    eventually("the store to answer", || site.base().cli(&["provenance", "stats"]).0 == 0);
     let there = site.count("content");
     assert!(there >= confirmed, "{there} of {confirmed} rows");
     assert!(confirmed < u64::from(ROWS), "it was killed too late");
     complete(&site, &rows);
-    assert!(instance.terminate().success(), "{}", site.site().log());
+    assert!(instance.terminate().success(), "{}", site.base().log());
 }
 
 /// In place of the original's server: its variable, its file, nothing else.
 #[test]
 fn the_originals_configuration_file_is_enough() {
-    let (url, server) = (Rabbit::shared().vhost("mongodb"), MongoDb::start());
+    let (url, server) = (Rabbit::shared().create_vhost("mongodb"), MongoDb::start());
     let behind = site(&server);
-    let site = behind.site();
+    let site = behind.base();
     let file = site.path().join("swh.yml");
     let port = server.port();
     let text = format!(

@@ -6,7 +6,7 @@ use std::{
     thread,
 };
 
-use orchestrator_harness::{Reply, Site, eventually, wait_for};
+use orchestrator_harness::{Reply, TestEnv, eventually, wait_for};
 
 use crate::site;
 
@@ -165,7 +165,7 @@ fn r42_killed_in_the_middle_of_a_complete_file() {
 }
 
 /// Puts a whole file into place at once.
-fn fs_rename_in(site: &Site, name: &str, text: &str) {
+fn fs_rename_in(site: &TestEnv, name: &str, text: &str) {
     let outside = site.path().join("outside");
     std::fs::write(&outside, text).expect("a file");
     std::fs::rename(outside, site.file(name)).expect("moved into place");

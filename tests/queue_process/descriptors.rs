@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use orchestrator_harness::{Reply, Site, Worker, wait_for};
+use orchestrator_harness::{Reply, TestEnv, Worker, wait_for};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// What the process may have; both limits, so that it cannot raise them.
@@ -20,7 +20,7 @@ fn room_for_clients() {
 #[test]
 fn r29_1200_idle_clients_against_1024_descriptors() {
     room_for_clients();
-    let site = Site::new(env!("CARGO_BIN_EXE_orchestrator")).shell(&format!("ulimit -n {DESCRIPTORS}"));
+    let site = TestEnv::new(env!("CARGO_BIN_EXE_orchestrator")).shell(&format!("ulimit -n {DESCRIPTORS}"));
     site.write("f.1.txt", "alpha 0 1\nbravo 0 1\n");
     let mut instance = site.start();
     let limits = fs::read_to_string(format!("/proc/{}/limits", instance.pid())).unwrap();

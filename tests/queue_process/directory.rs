@@ -8,25 +8,25 @@ use std::{
     time::Instant,
 };
 
-use orchestrator_harness::{DEADLINE, Instance, Reply, Site, eventually, load::Dice};
+use orchestrator_harness::{DEADLINE, Instance, Reply, TestEnv, eventually, load::SeededRng};
 
 use crate::site;
 
 const ATTRS: &str = "SELECT attr_path FROM queue ORDER BY 1";
 
-fn restarts(site: &Site) -> u64 {
+fn restarts(site: &TestEnv) -> u64 {
     let children = site.node("queue")["children"].as_array().cloned().unwrap_or_default();
     assert_eq!(children.len(), 7);
     children.iter().map(|child| child["restarts"].as_u64().expect("a number")).sum()
 }
 
-fn gone(site: &Site) -> bool {
+fn gone(site: &TestEnv) -> bool {
     let link = site.link("queue/inotify");
     link.state == "down" && link.reason.contains("input directory is gone")
 }
 
 /// Serves rows, takes new files, and restarted nothing.
-fn lives(site: &Site, instance: &mut Instance) {
+fn lives(site: &TestEnv, instance: &mut Instance) {
     site.write("alive.9.txt", "alive 1\n");
     site.database().expect("SELECT payload FROM queue WHERE attr_path = 'alive'", &["1"]);
     assert!(instance.ended().is_none());
@@ -48,7 +48,7 @@ fn r14_an_overflow_of_the_event_queue_is_made_up_for() {
     let mut instance = site.start();
     let database = site.database();
     database.expect(ATTRS, &["ends", "goes", "grows", "stays"]);
-    site.steer("queue/inotify", "pause");
+    site.actor_command("queue/inotify", "pause");
     // Three events a round, no two alike in a row, so that the kernel cannot merge them.
     for round in 0..limit / 3 + 1_000 {
         let name = format!("noise{}", round % 2);
@@ -60,7 +60,7 @@ fn r14_an_overflow_of_the_event_queue_is_made_up_for() {
     site.append("ends.3.txt.part", "ended 1\n");
     site.rename("ends.3.txt.part", "ends.3.txt");
     site.write("comes.5.txt", "comes 1\n");
-    site.steer("queue/inotify", "resume");
+    site.actor_command("queue/inotify", "resume");
     database.expect(ATTRS, &["comes", "ended", "ends", "grown", "grows", "stays"]);
     database.expect("SELECT is_complete FROM fetcher_runs ORDER BY run_started", &["0", "1", "1", "1"]);
     eventually("the loss to be logged", || site.log().contains("events were lost"));
@@ -180,12 +180,12 @@ fn a_storm_of_renames_ends_with_the_rows_of_the_last_names() {
             }
         });
         let _running = StopAtEnd(&stormy);
-        let mut dice = Dice::new(7);
+        let mut rng = SeededRng::new(7);
         // Another file is read in the midst of it.
         site.write("fresh.1.txt", "fresh 1\n");
         let (foreign, began, mut fresh, mut renames) = (site.database(), Instant::now(), false, 0);
         while renames < RENAMES || !fresh {
-            let (file, to) = (dice.below(FILES), dice.below(names.len()));
+            let (file, to) = (rng.below(FILES), rng.below(names.len()));
             if !at.contains(&to) {
                 site.rename(&names[at[file]], &names[to]);
                 at[file] = to;

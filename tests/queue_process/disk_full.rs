@@ -3,13 +3,13 @@
 
 use std::{collections::BTreeMap, thread, time::Duration};
 
-use orchestrator_harness::{Database, Reply, Site, SmallDisk, Worker, eventually, wait_for};
+use orchestrator_harness::{Database, Reply, SmallDisk, TestEnv, Worker, eventually, wait_for};
 
 const JOBS: usize = 4_000;
 
-fn site(disk: &SmallDisk) -> Site {
+fn site(disk: &SmallDisk) -> TestEnv {
     let database = disk.path().join("queue.db");
-    Site::new(env!("CARGO_BIN_EXE_orchestrator")).set(&format!("queue.database={}", database.display()))
+    TestEnv::new(env!("CARGO_BIN_EXE_orchestrator")).set(&format!("queue.database={}", database.display()))
 }
 
 fn database(disk: &SmallDisk) -> Database {
@@ -21,7 +21,7 @@ fn lines(n: usize) -> String {
 }
 
 /// The store is down for want of space, alive, and was never restarted.
-fn assert_full(site: &Site) {
+fn assert_full(site: &TestEnv) {
     eventually("the link to say why", || {
         let link = site.link("queue/queue_store");
         link.state == "down" && link.reason.contains("no space left")
@@ -30,7 +30,7 @@ fn assert_full(site: &Site) {
 }
 
 /// Every job once, each reported done with a code of its own; waits as long as the store does.
-fn work(site: &Site) -> BTreeMap<String, i64> {
+fn work(site: &TestEnv) -> BTreeMap<String, i64> {
     let mut worker = site.worker();
     let mut acknowledged = BTreeMap::new();
     let mut reply = worker.ready();
@@ -186,7 +186,7 @@ fn directories_of_socket_and_files_that_are_read_only() {
         let socket = disk.path().join("worker.sock");
         std::fs::create_dir(disk.path().join("fetchers")).unwrap();
         std::fs::write(disk.path().join("fetchers/f.1.txt"), "alpha 1\n").unwrap();
-        let site = Site::new(env!("CARGO_BIN_EXE_orchestrator"))
+        let site = TestEnv::new(env!("CARGO_BIN_EXE_orchestrator"))
             .set(&format!("queue.socket={}", socket.display()))
             .set(&format!("queue.input_dir={}", disk.path().join("fetchers").display()));
         disk.set_read_only(true);

@@ -3,7 +3,7 @@
 
 use std::{fs, os::unix::fs::symlink};
 
-use orchestrator_harness::{Database, Reply, Site};
+use orchestrator_harness::{Database, Reply, TestEnv};
 
 use crate::site;
 
@@ -12,7 +12,7 @@ const RUNS: &str =
     "SELECT name, run_started, is_complete FROM fetchers JOIN fetcher_runs USING (fetcher_id) ORDER BY 1, 2";
 
 /// Writes a file and waits for its row: what was before it in the directory has been looked at by then.
-fn settle(site: &Site, database: &Database, name: &str) {
+fn settle(site: &TestEnv, database: &Database, name: &str) {
     site.write(name, "settled 1\n");
     let attr = "SELECT count(*) FROM queue WHERE attr_path = 'settled'";
     database.expect(attr, &["1"]);

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use orchestrator_harness::{Database, Reply, Site, eventually, original, wait_for};
+use orchestrator_harness::{Database, Reply, TestEnv, eventually, original, wait_for};
 
 use crate::site;
 
@@ -133,7 +133,7 @@ fn r41_a_second_instance_is_refused_and_the_first_lives_on() {
     let mut first = site.start();
     site.database().expect("SELECT count(*) FROM queue", &["1"]);
     let second_site =
-        Site::new(site.binary()).set(&format!("queue.database={}", site.database_path().display()));
+        TestEnv::new(site.binary()).set(&format!("queue.database={}", site.database_path().display()));
     let mut second = second_site.spawn();
     assert_eq!(second.wait().code(), Some(EX_CONFIG));
     let log = second_site.log();
@@ -185,7 +185,7 @@ fn r46_tables_that_are_ahead_of_their_version() {
     }
 }
 
-fn kept_aside(site: &Site) -> Vec<PathBuf> {
+fn kept_aside(site: &TestEnv) -> Vec<PathBuf> {
     let entries = fs::read_dir(site.path()).expect("the site").map(|entry| entry.expect("an entry").path());
     entries.filter(|path| path.display().to_string().contains("queue.db.corrupt-")).collect()
 }

@@ -8,7 +8,7 @@ use std::{
     thread,
 };
 
-use orchestrator_harness::{Reply, Site, wait_for};
+use orchestrator_harness::{Reply, TestEnv, wait_for};
 
 /// Four times what the store lets it grow before it is moved.
 const BOUND: u64 = 128 << 20;
@@ -22,7 +22,7 @@ fn beginnings(log: &Path) -> Option<u32> {
 
 #[test]
 fn workers_that_never_rest_do_not_let_the_log_grow() {
-    let site = Site::new(env!("CARGO_BIN_EXE_orchestrator"));
+    let site = TestEnv::new(env!("CARGO_BIN_EXE_orchestrator"));
     let rows = 150_000;
     let lines: String = (0..rows).map(|i| format!("package{i} 1.0 1.1\n")).collect();
     site.write("f.1.txt", lines);

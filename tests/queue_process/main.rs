@@ -13,9 +13,9 @@ mod names_and_bytes;
 mod protocol;
 mod replaced;
 
-use orchestrator_harness::Site;
+use orchestrator_harness::TestEnv;
 
 /// A fresh site of the real binary.
-fn site() -> Site {
-    Site::new(env!("CARGO_BIN_EXE_orchestrator"))
+fn site() -> TestEnv {
+    TestEnv::new(env!("CARGO_BIN_EXE_orchestrator"))
 }

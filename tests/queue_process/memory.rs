@@ -6,7 +6,7 @@ use std::{
     os::unix::net::UnixStream,
 };
 
-use orchestrator_harness::{Reply, Site, eventually};
+use orchestrator_harness::{Reply, TestEnv, eventually};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::site;
@@ -76,7 +76,7 @@ fn r16_a_long_line_that_grows() {
 }
 
 /// A file with a line of `before`, then `hole` bytes of zero, which cost no disk, then `after`.
-fn write_with_a_hole(site: &Site, name: &str, before: &str, hole: u64, after: &str) {
+fn write_with_a_hole(site: &TestEnv, name: &str, before: &str, hole: u64, after: &str) {
     let hidden = site.file("not-yet");
     let mut file = File::create(&hidden).expect("create a file");
     file.write_all(before.as_bytes()).expect("write");

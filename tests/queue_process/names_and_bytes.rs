@@ -12,7 +12,7 @@ use std::{
 
 use rustix::process::{Resource, Rlimit, getrlimit, prlimit};
 
-use orchestrator_harness::{Instance, Reply, Site, assert_valid, eventually, original, wait_for};
+use orchestrator_harness::{Instance, Reply, TestEnv, assert_valid_database, eventually, original, wait_for};
 
 use crate::site;
 
@@ -24,7 +24,7 @@ const RUNS: &str = "SELECT name, run_started FROM fetcher_runs JOIN fetchers USI
 const COMPLETE: &str = "SELECT is_complete FROM fetcher_runs";
 
 /// The process lives, nothing of it was restarted, and a new file is still served.
-fn lives(site: &Site, instance: &mut Instance) {
+fn lives(site: &TestEnv, instance: &mut Instance) {
     site.write("alive.9.txt", "alive 1\n");
     site.database().expect("SELECT payload FROM queue WHERE attr_path = 'alive'", &["1"]);
     assert!(instance.ended().is_none());
@@ -86,7 +86,7 @@ fn r04_r06_bytes_that_are_no_utf_8_cost_their_own_line() {
 
 #[test]
 fn r07_r08_r09_a_directory_a_loop_and_a_fifo_with_our_names() {
-    let make = |site: &Site, number: u32| {
+    let make = |site: &TestEnv, number: u32| {
         for part in ["", ".part"] {
             fs::create_dir(site.file(&format!("directory.{number}.txt{part}"))).unwrap();
             let name = format!("loop.{number}.txt{part}");
@@ -151,12 +151,12 @@ fn files_without_a_free_descriptor_are_read_later() {
 fn r10_a_growing_file_that_was_finished_before_it_was_seen() {
     let site = site();
     let mut instance = site.start();
-    site.steer("queue/inotify", "pause");
+    site.actor_command("queue/inotify", "pause");
     site.write("f.1.txt.part", "alpha 0 1\n");
     site.rename("f.1.txt.part", "f.1.txt");
     site.write("g.2.txt.part", "never 0 1\n");
     site.remove("g.2.txt.part");
-    site.steer("queue/inotify", "resume");
+    site.actor_command("queue/inotify", "resume");
     site.database().expect_queue(&["1|1|alpha|0 1"]);
     site.database().expect(COMPLETE, &["1"]);
     // And in full flight, many times.
@@ -322,7 +322,7 @@ fn p13_a_row_of_the_database_that_could_never_be_reported() {
     assert_eq!(site.database().rows("SELECT count(*) FROM queue WHERE is_dequeued = 0"), ["0"]);
     lives(&site, &mut instance);
     assert!(instance.terminate().success());
-    assert!(assert_valid(&site.database_path()));
+    assert!(assert_valid_database(&site.database_path()));
 }
 
 /// What a terminal obeys is escaped wherever a name or a worker's bytes are told, and each name is told once.

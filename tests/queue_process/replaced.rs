@@ -10,7 +10,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use orchestrator_harness::{Database, Reply, Site, Worker, assert_valid, eventually, original, wait_for};
+use orchestrator_harness::{
+    Database, Reply, TestEnv, Worker, assert_valid_database, eventually, original, wait_for,
+};
 
 use crate::site;
 
@@ -40,7 +42,7 @@ impl Drop for StopAtEnd<'_> {
 }
 
 /// Works until told to stop; as the original's workers do, a DONE is repeated until it is answered.
-fn work(site: &Site, load: &Load) -> Vec<Done> {
+fn work(site: &TestEnv, load: &Load) -> Vec<Done> {
     let mut done = Vec::new();
     let mut request = "READY\n".to_owned();
     let mut job: Option<(String, i64, Instant)> = None;
@@ -71,7 +73,7 @@ fn work(site: &Site, load: &Load) -> Vec<Done> {
 
 /// Has `workers` work, changes files of the database meanwhile, and stops once the workers went on. Every job that was asked for after
 /// the change, and with `keeps_all` every other one, is in the file at the path with its own exit code.
-fn replaced_under_load(what: &str, keeps_all: bool, change: impl FnOnce(&Site)) -> Site {
+fn replaced_under_load(what: &str, keeps_all: bool, change: impl FnOnce(&TestEnv)) -> TestEnv {
     const LINES: u32 = 3_000;
     let site = site();
     site.write("f.1.txt", lines(LINES));
@@ -100,7 +102,7 @@ fn replaced_under_load(what: &str, keeps_all: bool, change: impl FnOnce(&Site)) 
     let log = site.log();
     assert!(log.contains("link down") && !log.contains("ERROR") && !log.contains("damaged"), "{what}: {log}");
     assert!(instance.terminate().success(), "{what}: {}", site.log());
-    assert!(assert_valid(&site.database_path()));
+    assert!(assert_valid_database(&site.database_path()));
     let mut stored = BTreeMap::new();
     for row in site.database().rows("SELECT attr_path, exit_code FROM log WHERE finished IS NOT NULL") {
         let (attr_path, code) = row.split_once('|').expect("two columns");
@@ -117,7 +119,7 @@ fn replaced_under_load(what: &str, keeps_all: bool, change: impl FnOnce(&Site)) 
     site
 }
 
-fn beside(site: &Site, suffix: &str) -> PathBuf {
+fn beside(site: &TestEnv, suffix: &str) -> PathBuf {
     site.path().join(format!("queue.db{suffix}"))
 }
 
@@ -197,7 +199,8 @@ fn r41_the_lock_is_kept_when_its_file_is_deleted() {
     let lock = beside(&site, ".orchestrator-lock");
     fs::remove_file(&lock).unwrap();
     eventually("the lock file", || lock.exists() && site.log().contains("locked anew"));
-    let second = Site::new(site.binary()).set(&format!("queue.database={}", site.database_path().display()));
+    let second =
+        TestEnv::new(site.binary()).set(&format!("queue.database={}", site.database_path().display()));
     assert_eq!(second.spawn().wait().code(), Some(78), "{}", second.log());
     // Locked by another one before it is noticed.
     let taken = site.path().join("taken");

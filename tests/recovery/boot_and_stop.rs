@@ -10,11 +10,11 @@ use std::{
     thread,
 };
 
-use orchestrator_harness::{Database, Instance, Reply, Site, eventually, wait_for};
+use orchestrator_harness::{Database, Instance, Reply, TestEnv, eventually, wait_for};
 use rustix::process::Signal;
 
-fn site() -> Site {
-    Site::new(env!("CARGO_BIN_EXE_orchestrator"))
+fn site() -> TestEnv {
+    TestEnv::new(env!("CARGO_BIN_EXE_orchestrator"))
 }
 
 /// The children in start order, as the tree has them.
@@ -142,7 +142,7 @@ fn r50_a_stop_in_full_flight_loses_nothing() {
 }
 
 /// A worker that does not read its long reply keeps the process from ending at once.
-fn stalled(site: &Site) -> orchestrator_harness::Worker {
+fn stalled(site: &TestEnv) -> orchestrator_harness::Worker {
     let mut worker = site.worker();
     worker.send(b"READY\n").expect("sent");
     eventually("the reply to be stuck", || site.metric("queue/queue_store", "handed_out") == 1);

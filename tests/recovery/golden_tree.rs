@@ -8,11 +8,11 @@ use std::{
     time::Instant,
 };
 
-use orchestrator_harness::{DEADLINE, Site};
+use orchestrator_harness::{DEADLINE, TestEnv};
 
 #[test]
 fn check_prints_the_tree_that_would_run() {
-    let site = Site::new(env!("CARGO_BIN_EXE_orchestrator"));
+    let site = TestEnv::new(env!("CARGO_BIN_EXE_orchestrator"));
     let (code, out, err) = site.cli(&["check"]);
     assert_eq!((code, err.as_str()), (0, ""));
     assert_golden("check.txt", || out.clone());
@@ -21,7 +21,7 @@ fn check_prints_the_tree_that_would_run() {
 
 #[test]
 fn check_prints_the_trees_of_catalogs() {
-    let site = Site::new(env!("CARGO_BIN_EXE_orchestrator"));
+    let site = TestEnv::new(env!("CARGO_BIN_EXE_orchestrator"));
     let profile = Path::new(env!("CARGO_MANIFEST_DIR")).join("config/ermrest-agent.toml");
     // One that hears notices, and one that polls alone.
     let other = site.path().join("other.toml").display().to_string();
@@ -35,7 +35,7 @@ fn check_prints_the_trees_of_catalogs() {
 
 #[test]
 fn the_live_tree_is_the_one_that_check_printed() {
-    let site = Site::new(env!("CARGO_BIN_EXE_orchestrator"));
+    let site = TestEnv::new(env!("CARGO_BIN_EXE_orchestrator"));
     let _instance = site.start();
     assert_golden("tree.txt", || {
         let (code, out, err) = site.cli(&["tree"]);
@@ -58,7 +58,7 @@ fn is_name(part: &str) -> bool {
     part.contains(|c: char| c.is_ascii_alphabetic())
 }
 
-fn site_files(site: &Site) -> Vec<String> {
+fn site_files(site: &TestEnv) -> Vec<String> {
     let files = fs::read_dir(site.path()).expect("a directory");
     files.map(|file| file.expect("an entry").file_name().to_string_lossy().into_owned()).collect()
 }

@@ -32,9 +32,9 @@ use std::{
 };
 
 use orchestrator_harness::{
-    Instance, Reply, Site, assert_valid,
-    load::{Crew, Dice, Disruption, Fetchers, Ledger, seeds},
-    snapshot_of, wait_for,
+    Instance, Reply, TestEnv, assert_valid_database, copy_database,
+    load::{Disruption, Fetchers, LoadRecord, SeededRng, WorkerPool, for_each_seed},
+    wait_for,
 };
 
 const FETCHERS: usize = 3;
@@ -42,51 +42,51 @@ const WORKERS: usize = 6;
 
 #[test]
 fn kills_lose_nothing_and_double_one_job_per_connection_at_most() {
-    seeds("ORCHESTRATOR_KILL_ROUNDS", 3, round);
+    for_each_seed("ORCHESTRATOR_KILL_ROUNDS", 3, round);
 }
 
 fn round(seed: u64) {
     let began = Instant::now();
-    let mut dice = Dice::new(seed);
-    let site = Site::new(env!("CARGO_BIN_EXE_orchestrator"));
-    let fetchers = Fetchers::start(&site.input_dir(), FETCHERS, &mut dice);
-    let crew = Crew::start(site.socket(), WORKERS, &mut dice);
+    let mut rng = SeededRng::new(seed);
+    let site = TestEnv::new(env!("CARGO_BIN_EXE_orchestrator"));
+    let fetchers = Fetchers::start(&site.input_dir(), FETCHERS, &mut rng);
+    let crew = WorkerPool::start(site.socket(), WORKERS, &mut rng);
 
     let mut disruptions = Vec::new();
     let mut made = false;
-    for _ in 0..3 + dice.below(5) {
+    for _ in 0..3 + rng.below(5) {
         let instance = site.spawn();
-        stay(&site, &instance, &mut dice);
+        stay(&site, &instance, &mut rng);
         disruptions.push(kill(instance));
-        let copy = snapshot_of(&site.database_path(), &site.path().join("copy"));
-        let valid = copy.is_some_and(|copy| assert_valid(&copy));
+        let copy = copy_database(&site.database_path(), &site.path().join("copy"));
+        let valid = copy.is_some_and(|copy| assert_valid_database(&copy));
         assert!(valid || !made, "the tables are gone");
         made = valid;
     }
 
     let instance = site.start();
     let (present, ever) = fetchers.stop();
-    Ledger::await_ingest(&site, &present);
-    let ledger = Ledger { present, ever, seen: crew.drain(), disruptions };
-    let doubled = ledger.judge(&site);
+    LoadRecord::await_ingest(&site, &present);
+    let record = LoadRecord { present, ever, seen: crew.drain(), disruptions };
+    let doubled = record.check(&site);
     assert!(instance.terminate().success(), "it did not stop well; log:\n{}", site.log());
-    assert!(assert_valid(&site.database_path()));
+    assert!(assert_valid_database(&site.database_path()));
     eprintln!(
         "seed {seed}: {} kills, {} jobs, {} done, {doubled} doubled, {} lines at the end, {:?}",
-        ledger.disruptions.len(),
-        ledger.seen.handouts.len(),
-        ledger.seen.dones.len(),
-        ledger.present.len(),
+        record.disruptions.len(),
+        record.seen.handouts.len(),
+        record.seen.dones.len(),
+        record.present.len(),
         began.elapsed()
     );
 }
 
 /// How long it lives: some die while they start, some as soon as they serve, most under load, half of those in the middle
 /// of a commit or just after it, when answers are on their way.
-fn stay(site: &Site, instance: &Instance, dice: &mut Dice) {
-    let mut up_to = |ms: usize| Duration::from_micros(dice.below(1_000 * ms) as u64);
+fn stay(site: &TestEnv, instance: &Instance, rng: &mut SeededRng) {
+    let mut up_to = |ms: usize| Duration::from_micros(rng.below(1_000 * ms) as u64);
     let (start, service, load, commit) = (up_to(60), up_to(20), up_to(400), up_to(1));
-    match dice.below(10) {
+    match rng.below(10) {
         0..2 => return sleep(start),
         2..4 => {
             instance.await_service(site);
@@ -97,13 +97,13 @@ fn stay(site: &Site, instance: &Instance, dice: &mut Dice) {
             sleep(load);
         }
     }
-    if dice.chance(60) {
+    if rng.chance(60) {
         await_commit(site, commit);
     }
 }
 
 /// Waits until the write-ahead log grows, and for `further` after that; not longer than a moment, if nothing is written.
-fn await_commit(site: &Site, further: Duration) {
+fn await_commit(site: &TestEnv, further: Duration) {
     let log = site.path().join("queue.db-wal");
     let size = || fs::metadata(&log).map_or(0, |meta| meta.len());
     let (began, before) = (Instant::now(), size());
@@ -120,7 +120,7 @@ fn kill(instance: Instance) -> Disruption {
 
 #[test]
 fn a_start_over_a_kill_in_the_first_moment_serves() {
-    let site = Site::new(env!("CARGO_BIN_EXE_orchestrator"));
+    let site = TestEnv::new(env!("CARGO_BIN_EXE_orchestrator"));
     site.write("f.1.txt", "alpha 0 1\n");
     for ms in [0, 1, 3, 6, 10, 15, 20, 30, 40] {
         let instance = site.spawn();
@@ -136,7 +136,7 @@ fn a_start_over_a_kill_in_the_first_moment_serves() {
 #[test]
 fn a_deletion_that_was_cut_short_goes_on_at_the_next_start() {
     const LINES: usize = 20_000;
-    let site = Site::new(env!("CARGO_BIN_EXE_orchestrator"));
+    let site = TestEnv::new(env!("CARGO_BIN_EXE_orchestrator"));
     let text: String = (0..LINES).map(|i| format!("attr{i} 0 1\n")).collect();
     site.write("f.1.txt", text);
     let instance = site.start();

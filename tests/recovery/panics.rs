@@ -1,12 +1,12 @@
 //! Panics that do not end are given up, level by level, until the process ends with code 70.
 
-use orchestrator_harness::{Instance, Site, Snapshot, try_http, wait_for};
+use orchestrator_harness::{Instance, Snapshot, TestEnv, try_http, wait_for};
 use serde_json::Value;
 
 /// More panics than the queue may have, and then more than the root may have.
 #[test]
 fn a_storm_escalates_and_ends_with_code_70() {
-    let site = Site::new(env!("CARGO_BIN_EXE_orchestrator"));
+    let site = TestEnv::new(env!("CARGO_BIN_EXE_orchestrator"));
     site.write("f.1.txt", "alpha 0 1\n");
     let mut instance = site.start();
 
@@ -48,7 +48,7 @@ fn a_storm_escalates_and_ends_with_code_70() {
 /// Without `admin.chaos` nobody can make a child panic.
 #[test]
 fn panics_are_refused_without_chaos() {
-    let site = Site::new(env!("CARGO_BIN_EXE_orchestrator")).set("admin.chaos=false");
+    let site = TestEnv::new(env!("CARGO_BIN_EXE_orchestrator")).set("admin.chaos=false");
     let _instance = site.start();
     let reply = try_http(&site.admin_socket(), "POST", "/v1/actors/queue/reader/panic", &[], "{}");
     let reply = reply.expect("an answer");
@@ -58,12 +58,12 @@ fn panics_are_refused_without_chaos() {
 }
 
 /// The whole tree, if everything runs and `path` has been started again.
-pub(crate) fn healed(site: &Site, path: &str) -> Option<Snapshot> {
+pub(crate) fn healed(site: &TestEnv, path: &str) -> Option<Snapshot> {
     let tree = site.snapshot()?;
     (tree.runs() && tree.node(path)["restarts"].as_u64()? > 0).then_some(tree)
 }
 
-fn restarts_of(site: &Site, path: &str) -> Option<u64> {
+fn restarts_of(site: &TestEnv, path: &str) -> Option<u64> {
     site.snapshot()?.node(path)["restarts"].as_u64()
 }
 

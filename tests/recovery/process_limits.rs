@@ -2,15 +2,15 @@
 
 use std::{os::unix::process::ExitStatusExt, thread, time::Duration};
 
-use orchestrator_harness::{Reply, Site, eventually, wait_for};
+use orchestrator_harness::{Reply, TestEnv, eventually, wait_for};
 use rustix::process::Signal;
 
 /// The exit codes of an end by a second signal, and of a refused start.
 const KILLED: i32 = 137;
 const EX_CONFIG: i32 = 78;
 
-fn site() -> Site {
-    Site::new(env!("CARGO_BIN_EXE_orchestrator"))
+fn site() -> TestEnv {
+    TestEnv::new(env!("CARGO_BIN_EXE_orchestrator"))
 }
 
 #[test]
@@ -165,7 +165,7 @@ fn little_memory_is_refused_or_ends_the_process_and_loses_nothing() {
 }
 
 /// Blocks the arbiters of all children, and of some again; those that cannot be are refused.
-fn freeze_all(site: &Site) {
+fn freeze_all(site: &TestEnv) {
     let (_, text, _) = site.cli(&["tree", "--json"]);
     let tree: serde_json::Value = serde_json::from_str(&text).expect("JSON");
     fn paths(node: &serde_json::Value, found: &mut Vec<String>) {

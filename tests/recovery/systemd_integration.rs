@@ -8,12 +8,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use orchestrator_harness::{Instance, Site, Worker, eventually, http, wait_for};
+use orchestrator_harness::{Instance, TestEnv, Worker, eventually, http, wait_for};
 use rustix::process::Signal;
 use serde_json::Value;
 
 /// A configuration file at the site, for what is read again.
-fn configured(site: &Site, telemetry: &str) -> String {
+fn configured(site: &TestEnv, telemetry: &str) -> String {
     let file = site.path().join("orchestrator.toml");
     let text = format!(
         "[telemetry]\n{telemetry}\n[admin]\nlisten = \"\"\nunix_socket = {:?}\nchaos = true\n[queue]\ndatabase = {:?}\n\
@@ -28,7 +28,7 @@ fn configured(site: &Site, telemetry: &str) -> String {
 }
 
 /// Starts with `telemetry`, in the environment of a service manager that listens at `notify`.
-fn start(site: &Site, telemetry: &str, watchdog: Option<Duration>) -> (Instance, UnixDatagram) {
+fn start(site: &TestEnv, telemetry: &str, watchdog: Option<Duration>) -> (Instance, UnixDatagram) {
     let notify = site.path().join("notify.sock");
     let manager = UnixDatagram::bind(&notify).expect("bind a datagram socket");
     manager.set_read_timeout(Some(Duration::from_secs(30))).expect("set a time-out");
@@ -63,7 +63,7 @@ fn await_notice(manager: &UnixDatagram, wanted: &str) -> String {
 
 #[test]
 fn the_service_manager_hears_ready_reloading_and_stopping() {
-    let site = Site::new(env!("CARGO_BIN_EXE_orchestrator"));
+    let site = TestEnv::new(env!("CARGO_BIN_EXE_orchestrator"));
     let (mut instance, manager) = start(&site, "", None);
     assert_eq!(heard(&manager), "READY=1");
     // Whoever is started after it finds its sockets; the database may still be opening, and requests wait for it.
@@ -81,7 +81,7 @@ fn the_service_manager_hears_ready_reloading_and_stopping() {
 /// Who cannot write a notice is told why the process is not ready; the watchdog is fed only while every arbiter beats.
 #[test]
 fn a_frozen_arbiter_is_flagged_and_keeps_the_watchdog_hungry() {
-    let site = Site::new(env!("CARGO_BIN_EXE_orchestrator"));
+    let site = TestEnv::new(env!("CARGO_BIN_EXE_orchestrator"));
     let (_instance, manager) = start(&site, "", Some(Duration::from_millis(800)));
     await_notice(&manager, "READY=1");
     for _ in 0..5 {
@@ -120,7 +120,7 @@ fn a_frozen_arbiter_is_flagged_and_keeps_the_watchdog_hungry() {
 
 #[test]
 fn sighup_takes_over_the_log_filter_and_names_what_waits_for_a_restart() {
-    let site = Site::new(env!("CARGO_BIN_EXE_orchestrator"));
+    let site = TestEnv::new(env!("CARGO_BIN_EXE_orchestrator"));
     let (instance, manager) = start(&site, "filter = \"info\"", None);
     await_notice(&manager, "READY=1");
     let restart = || {
@@ -152,7 +152,7 @@ fn sighup_takes_over_the_log_filter_and_names_what_waits_for_a_restart() {
 
 #[test]
 fn json_logs_name_the_child() {
-    let site = Site::new(env!("CARGO_BIN_EXE_orchestrator"));
+    let site = TestEnv::new(env!("CARGO_BIN_EXE_orchestrator"));
     site.write("f.notanumber.txt", "alpha 0 1\n");
     let (mut instance, manager) = start(&site, "format = \"json\"", None);
     await_notice(&manager, "READY=1");

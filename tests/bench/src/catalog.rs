@@ -11,7 +11,7 @@ use std::{
 
 use anyhow::{Context, Result};
 use clap::Args;
-use orchestrator_harness::{CatalogSite, DerivaAgent, Ermrest, Rabbit, Step, WHOLE_RULE, wait_for};
+use orchestrator_harness::{AgentStep, CatalogEnv, DerivaAgent, Ermrest, FULL_RULE, Rabbit, wait_for};
 use serde_json::{Value, json};
 
 use crate::{calibration::median, ingester::threads_cpu_s};
@@ -103,9 +103,9 @@ fn original(broker: &Rabbit, options: &Options) -> (f64, u64) {
 
 fn rate_of_ours(binary: &Path, broker: &Rabbit, options: &Options) -> f64 {
     let server = server(broker);
-    let site = |_| CatalogSite::new(binary, &server).notices(&broker.url()).rule(WHOLE_RULE);
+    let site = |_| CatalogEnv::new(binary, &server).notices(&broker.url()).rule(FULL_RULE);
     let sites: Vec<_> = (0..options.agents).map(site).collect();
-    let instances: Vec<_> = sites.iter().map(CatalogSite::start).collect();
+    let instances: Vec<_> = sites.iter().map(CatalogEnv::start).collect();
     listening(broker, instances.len());
     let rate = rate(&server, options.rows);
     drop(instances);
@@ -125,7 +125,7 @@ claim.set = { state = "claimed" }
 /// From the making of a row to its claim, the middle of many, milliseconds.
 fn claims(binary: &Path, broker: &Rabbit, coalesce_ms: u32) -> f64 {
     let server = server(broker);
-    let site = CatalogSite::new(binary, &server)
+    let site = CatalogEnv::new(binary, &server)
         .notices(&broker.url())
         .key(&format!("coalesce_ms = {coalesce_ms}"))
         .rule(CLAIM_ONLY);
@@ -144,7 +144,7 @@ fn claims_of_the_original(broker: &Rabbit) -> f64 {
     listening(broker, 1);
     one_by_one(&server, "complete");
     let rows = server.rows("Foo");
-    let said = agent.done().into_iter().filter(|done| done.step == Step::Claimed);
+    let said = agent.events().into_iter().filter(|done| done.step == AgentStep::Claimed);
     let times = said.filter_map(|done| {
         let row = rows.iter().find(|row| row["id"] == done.id)?;
         Some(1e3 * (done.at_secs - seconds(&row["RCT"])))
@@ -174,12 +174,11 @@ fn seconds(at: &Value) -> f64 {
 /// What an agent costs that looks every second and finds nothing.
 fn idle(binary: &Path, broker: &Rabbit) -> Result<(Value, u64)> {
     let server = server(broker);
-    let site =
-        CatalogSite::new(binary, &server).notices(&broker.url()).key("poll_secs = 1.0").rule(WHOLE_RULE);
+    let site = CatalogEnv::new(binary, &server).notices(&broker.url()).key("poll_secs = 1.0").rule(FULL_RULE);
     let instance = site.start();
     listening(broker, 1);
     sleep(Duration::from_secs(3));
-    let asked = || (server.answered("GET", 304), server.answered("GET", 200));
+    let asked = || (server.response_count("GET", 304), server.response_count("GET", 200));
     let (before, cpu, begun) = (asked(), threads_cpu_s(instance.pid())?, Instant::now());
     sleep(IDLE);
     let (after, used) = (asked(), threads_cpu_s(instance.pid())? - cpu);

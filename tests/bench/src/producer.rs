@@ -17,7 +17,7 @@ use std::{
 
 use anyhow::{Result, ensure};
 use clap::{Args, ValueEnum};
-use orchestrator_harness::{Faktory as StandIn, free_port, wait_for};
+use orchestrator_harness::{Faktory as FakeServer, free_port, wait_for};
 use orchestrator_producer::{
     batch::Batch,
     edge::faktory::{Flow, Pushed, Server, child_spec},
@@ -63,13 +63,13 @@ enum Peer {
     /// One that reads and keeps jobs, and does nothing else
     Sink,
     /// The tests' stand-in, in Python
-    StandIn,
+    FakeServer,
 }
 
 /// A running server, and its port. Dropped, it is gone.
 enum Running {
     Sink(u16, #[expect(dead_code, reason = "ends it when dropped")] Process),
-    StandIn(StandIn),
+    FakeServer(FakeServer),
 }
 
 /// The figures.
@@ -182,8 +182,8 @@ fn batch(writer: &JobWriter, options: &Options, first: u32) -> Batch {
 
 impl Running {
     fn start(peer: Peer) -> Result<Self> {
-        if peer == Peer::StandIn {
-            return Ok(Self::StandIn(StandIn::start(&[])));
+        if peer == Peer::FakeServer {
+            return Ok(Self::FakeServer(FakeServer::start(&[])));
         }
         let port = free_port();
         let mut command = Command::new(std::env::current_exe()?);
@@ -195,7 +195,7 @@ impl Running {
     fn port(&self) -> u16 {
         match self {
             Self::Sink(port, _) => *port,
-            Self::StandIn(server) => server.port(),
+            Self::FakeServer(server) => server.port(),
         }
     }
 }

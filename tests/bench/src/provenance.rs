@@ -12,7 +12,7 @@ use anyhow::{Result, anyhow, bail};
 use bytes::Bytes;
 use futures_util::future::try_join_all;
 use orchestrator_edge::amqp::Broker;
-use orchestrator_harness::{Instance, Postgres, ProvenanceSite, Rabbit};
+use orchestrator_harness::{Instance, Postgres, ProvenanceEnv, Rabbit};
 use orchestrator_provenance::{
     edge::{
         amqp::{Call, Outgoing, Publication, client},
@@ -152,8 +152,8 @@ async fn straight(store: &mut PostgresStore, load: &[Rows]) -> Result<f64> {
 }
 
 /// Starts the server; seconds until it consumes all its queues.
-fn serve(binary: &Path, rabbit: &Rabbit, dsn: &str) -> (ProvenanceSite, Instance, f64) {
-    let site = ProvenanceSite::new(binary.canonicalize().unwrap_or_else(|_| binary.to_owned()))
+fn serve(binary: &Path, rabbit: &Rabbit, dsn: &str) -> (ProvenanceEnv, Instance, f64) {
+    let site = ProvenanceEnv::new(binary.canonicalize().unwrap_or_else(|_| binary.to_owned()))
         .set("provenance.transport=amqp")
         .set(&format!("provenance.amqp.url={}", rabbit.url()))
         .set("provenance.writer.kind=postgres")
@@ -161,7 +161,7 @@ fn serve(binary: &Path, rabbit: &Rabbit, dsn: &str) -> (ProvenanceSite, Instance
     let begun = Instant::now();
     let instance = site.start();
     orchestrator_harness::eventually("all queues to be consumed", || {
-        site.site().metric("provenance/amqp", "consumed") == 160
+        site.base().metric("provenance/amqp", "consumed") == 160
     });
     (site, instance, begun.elapsed().as_secs_f64())
 }

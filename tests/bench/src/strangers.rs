@@ -8,7 +8,7 @@ use std::{
 };
 
 use anyhow::Result;
-use orchestrator_harness::{Site, Worker, slow_strangers, wave};
+use orchestrator_harness::{TestEnv, Worker, open_stalled_connections, wave};
 use rustix::process::nice;
 use serde_json::{Value, json};
 
@@ -23,7 +23,7 @@ const ROUNDS: usize = 5;
 
 /// The answer to READY is timed in calm and beside strangers, turn about; ratios are medians of the rounds.
 pub(crate) fn run(binary: &Path) -> Result<Value> {
-    let site = Site::new(std::path::absolute(binary)?)
+    let site = TestEnv::new(std::path::absolute(binary)?)
         .set("admin.listen=127.0.0.1:0")
         .set(&format!("admin.max_event_clients={SEATS}"));
     let _instance = site.start();
@@ -35,7 +35,7 @@ pub(crate) fn run(binary: &Path) -> Result<Value> {
         crowd.push(
             beside(&mut worker, || (0..CROWD / WAVE).for_each(|_| drop(wave(address, WAVE, SEATS)))) / p99,
         );
-        siege.push(beside(&mut worker, || drop(slow_strangers(address))) / p99);
+        siege.push(beside(&mut worker, || drop(open_stalled_connections(address))) / p99);
         calm.push(p99);
     }
     let rounded = |ratio: f64| (ratio * 100.0).round() / 100.0;

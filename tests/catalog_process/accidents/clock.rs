@@ -2,14 +2,14 @@
 
 use std::{fs, path::PathBuf};
 
-use orchestrator_harness::{CatalogSite, Ermrest, Instance, WHOLE_RULE, eventually};
+use orchestrator_harness::{CatalogEnv, Ermrest, FULL_RULE, Instance, eventually};
 use serde_json::json;
 
 use super::BINARY;
 
 /// An agent whose clock can be set. Its handler works until it is allowed to end.
 struct Agent {
-    site: CatalogSite,
+    site: CatalogEnv,
     instance: Instance,
 }
 
@@ -21,14 +21,14 @@ fn library() -> PathBuf {
 
 impl Agent {
     fn new(server: &Ermrest) -> Self {
-        let site = CatalogSite::new(BINARY, server);
-        let path = |name: &str| site.site().path().join(name).display().to_string();
+        let site = CatalogEnv::new(BINARY, server);
+        let path = |name: &str| site.base().path().join(name).display().to_string();
         let (begun, may_end, ended, offset) = (path("begun"), path("may_end"), path("ended"), path("offset"));
         let script = format!(
             "cat > /dev/null; echo x >> {begun}; while [ ! -e {may_end} ]; do sleep 0.1; done; echo x >> {ended}"
         );
         let site = site
-            .rule(WHOLE_RULE)
+            .rule(FULL_RULE)
             .rule(&format!("handler = {{ kind = \"command\", argv = [\"/bin/sh\", \"-c\", {script:?}] }}\n"));
         fs::write(&offset, "+0").expect("it is written");
         let library = library().display().to_string();
@@ -43,7 +43,7 @@ impl Agent {
     }
 
     fn jump(&self, to: &str) {
-        let offset = self.site.site().path().join("offset");
+        let offset = self.site.base().path().join("offset");
         let new = offset.with_extension("new");
         fs::write(&new, to).expect("it is written");
         fs::rename(new, &offset).expect("it is replaced at once");
@@ -51,11 +51,11 @@ impl Agent {
 
     /// Number of handlers that have written this mark.
     fn marks(&self, name: &str) -> usize {
-        fs::read_to_string(self.site.site().path().join(name)).unwrap_or_default().lines().count()
+        fs::read_to_string(self.site.base().path().join(name)).unwrap_or_default().lines().count()
     }
 
     fn let_it_end(&self) {
-        fs::write(self.site.site().path().join("may_end"), "").expect("it is written");
+        fs::write(self.site.base().path().join("may_end"), "").expect("it is written");
     }
 
     fn count(&self, name: &str) -> u64 {

@@ -8,7 +8,7 @@ use std::{
     thread,
 };
 
-use orchestrator_harness::{CatalogSite, Ermrest, WHOLE_RULE, eventually, http};
+use orchestrator_harness::{CatalogEnv, Ermrest, FULL_RULE, eventually, http};
 use serde_json::{Value, json};
 
 use super::BINARY;
@@ -174,7 +174,7 @@ fn answers() -> Vec<(&'static str, Answer, &'static [&'static str])> {
 struct Pair {
     server: Ermrest,
     peer: Peer,
-    site: CatalogSite,
+    site: CatalogEnv,
     next: u32,
 }
 
@@ -183,13 +183,13 @@ impl Pair {
         let server = Ermrest::start(&[]);
         let peer = Peer::start(([127, 0, 0, 1], server.port()).into());
         let url = format!("http://{}/ermrest/catalog/1", peer.address);
-        let other = WHOLE_RULE.replace("\"Foo\"", "\"Other\"");
+        let other = FULL_RULE.replace("\"Foo\"", "\"Other\"");
         let well = format!(
             "[[catalog]]\nname = \"well\"\nbase = {:?}\namqp = \"\"\npoll_without_notices_secs = 0.25\n{other}\
              [links]\nretry_max_ms = 1000\n",
             server.url()
         );
-        let site = CatalogSite::at(BINARY, &url).key("read_timeout_ms = 4000").rule(WHOLE_RULE).rule(&well);
+        let site = CatalogEnv::at(BINARY, &url).key("read_timeout_ms = 4000").rule(FULL_RULE).rule(&well);
         Self { server, peer, site, next: 0 }
     }
 
@@ -206,7 +206,7 @@ impl Pair {
     /// Status of the rule; None while it is busy with an answer.
     fn rule(&self) -> Option<Value> {
         let (socket, url) =
-            (self.site.site().admin_socket(), "/v1/consoles/catalog/lab/catalog_poller/status");
+            (self.site.base().admin_socket(), "/v1/consoles/catalog/lab/catalog_poller/status");
         let reply = http(&socket, "POST", url, &["Content-Type: application/json"], "{}");
         (reply.status == 200).then(|| reply.json()["rules"]["work"].clone())
     }
@@ -241,7 +241,7 @@ fn refused_and_forgotten(cases: Vec<(&'static str, Answer, &'static [&'static st
         assert!(grown < GROWTH_MAX, "{case}: {grown} bytes");
     }
     assert!(instance.ended().is_none());
-    assert!(pair.site.site().log().len() < 400_000);
+    assert!(pair.site.base().log().len() < 400_000);
     assert!(instance.terminate().success());
 }
 

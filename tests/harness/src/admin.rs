@@ -69,7 +69,7 @@ pub fn http_tcp(address: SocketAddr, method: &str, path: &str, headers: &[&str],
 ///
 /// # Errors
 /// Nothing was sent back, and the connection was reset or stayed open for half a minute.
-pub fn try_raw(address: SocketAddr, bytes: &[u8]) -> io::Result<Vec<u8>> {
+pub fn raw_tcp(address: SocketAddr, bytes: &[u8]) -> io::Result<Vec<u8>> {
     let mut stream = TcpStream::connect(address)?;
     stream.set_read_timeout(Some(Duration::from_secs(30)))?;
     // The other end may have heard enough.

@@ -4,10 +4,10 @@ use std::{fs, path::PathBuf, process::Command};
 
 use serde_json::Value;
 
-use crate::{Ermrest, Instance, Site};
+use crate::{Ermrest, Instance, TestEnv};
 
 /// A rule `work` with everything: a token, a lease of 5 s, attempts. The handler is left to the test.
-pub const WHOLE_RULE: &str = r#"
+pub const FULL_RULE: &str = r#"
 [[catalog.rule]]
 name = "work"
 table = "Foo"
@@ -24,22 +24,22 @@ dead = { state = "dead", claimed_by = "$null", lease_until = "$null", error = "$
 
 /// A site with a configuration file, which a test may write again.
 #[derive(Debug)]
-pub struct CatalogSite {
-    site: Site,
+pub struct CatalogEnv {
+    base: TestEnv,
     head: String,
     rules: String,
 }
 
-impl CatalogSite {
+impl CatalogEnv {
     /// For the binary at `binary` and the catalog of `server`, without notices; it looks often.
     pub fn new(binary: impl Into<PathBuf>, server: &Ermrest) -> Self {
         Self::at(binary, &server.url())
     }
 
-    /// As [`CatalogSite::new`], for a catalog at `url`.
+    /// As [`CatalogEnv::new`], for a catalog at `url`.
     pub fn at(binary: impl Into<PathBuf>, url: &str) -> Self {
         let head = format!("[[catalog]]\nname = \"lab\"\nbase = {url:?}\npoll_without_notices_secs = 0.25\n");
-        Self { site: Site::new(binary), head, rules: String::new() }
+        Self { base: TestEnv::new(binary), head, rules: String::new() }
     }
 
     /// Hears notices from the broker at `url`.
@@ -63,23 +63,23 @@ impl CatalogSite {
     }
 
     /// Forgets all rules.
-    pub fn forget_rules(&mut self) {
+    pub fn clear_rules(&mut self) {
         self.rules.clear();
     }
 
-    /// Adds rules, or keys of the last one, while it runs; [`CatalogSite::write`] writes them.
+    /// Adds rules, or keys of the last one, while it runs; [`CatalogEnv::write`] writes them.
     pub fn add_rule(&mut self, text: &str) {
         self.rules.push_str(text);
     }
 
     /// The directory.
-    pub fn site(&self) -> &Site {
-        &self.site
+    pub fn base(&self) -> &TestEnv {
+        &self.base
     }
 
     /// Writes the configuration file and gives its path.
     pub fn write(&self) -> PathBuf {
-        let path = self.site.path().join("catalog.toml");
+        let path = self.base.path().join("catalog.toml");
         let amqp = if self.head.contains("amqp") { "" } else { "amqp = \"\"\n" };
         fs::write(&path, format!("{}{amqp}{}", self.head, self.rules)).expect("write the configuration");
         path
@@ -87,21 +87,21 @@ impl CatalogSite {
 
     /// The command that runs the catalog on this site, without starting it.
     pub fn command(&self) -> Command {
-        let mut command = self.site.command_of("catalog", &[]);
+        let mut command = self.base.command_of("catalog", &[]);
         command.arg("--config").arg(self.write());
         command
     }
 
     /// Starts an instance and waits until its endpoint answers.
     pub fn start(&self) -> Instance {
-        self.site.start_by(self.command())
+        self.base.start_by(self.command())
     }
 
-    /// As [`CatalogSite::start`], with variables in its environment.
+    /// As [`CatalogEnv::start`], with variables in its environment.
     pub fn start_with(&self, variables: &[(&str, &str)]) -> Instance {
         let mut command = self.command();
         command.envs(variables.iter().copied());
-        self.site.start_by(command)
+        self.base.start_by(command)
     }
 
     /// What the poller says of itself.
@@ -109,13 +109,13 @@ impl CatalogSite {
     /// # Panics
     /// If it does not answer.
     pub fn status(&self) -> Value {
-        self.site.status_of("catalog/lab/catalog_poller")
+        self.base.status_of("catalog/lab/catalog_poller")
     }
 
     /// What the poller says of a rule.
     ///
     /// # Panics
-    /// As [`CatalogSite::status`].
+    /// As [`CatalogEnv::status`].
     pub fn rule_status(&self, rule: &str) -> Value {
         self.status()["rules"][rule].clone()
     }

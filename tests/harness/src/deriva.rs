@@ -17,9 +17,9 @@ use crate::{
 
 /// What an agent has done with a row.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Done {
+pub struct AgentEvent {
     /// What.
-    pub step: Step,
+    pub step: AgentStep,
     /// The row's `id`.
     pub id: i64,
     /// When, seconds since 1970.
@@ -28,7 +28,7 @@ pub struct Done {
 
 /// A step in the life of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Step {
+pub enum AgentStep {
     /// It is claimed.
     Claimed,
     /// It is complete.
@@ -65,7 +65,7 @@ impl DerivaAgent {
     ///
     /// # Panics
     /// If it says what no agent says.
-    pub fn done(&mut self) -> Vec<Done> {
+    pub fn events(&mut self) -> Vec<AgentEvent> {
         self.done.try_iter().map(|line| parsed(&line)).collect()
     }
 
@@ -91,12 +91,16 @@ impl Drop for DerivaAgent {
     }
 }
 
-fn parsed(line: &str) -> Done {
+fn parsed(line: &str) -> AgentEvent {
     let said: Value = serde_json::from_str(line).unwrap_or_else(|_| panic!("an agent says {line:?}"));
     let step = match said["event"].as_str() {
-        Some("claimed") => Step::Claimed,
-        Some("completed") => Step::Completed,
+        Some("claimed") => AgentStep::Claimed,
+        Some("completed") => AgentStep::Completed,
         _ => panic!("an agent says {line:?}"),
     };
-    Done { step, id: said["id"].as_i64().expect("a number"), at_secs: said["at"].as_f64().expect("a time") }
+    AgentEvent {
+        step,
+        id: said["id"].as_i64().expect("a number"),
+        at_secs: said["at"].as_f64().expect("a time"),
+    }
 }

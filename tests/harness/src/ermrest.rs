@@ -7,9 +7,10 @@ use serde_json::{Map, Value, json};
 use tempfile::TempDir;
 
 use crate::{
-    HttpReply, free_port, http_tcp,
+    HttpReply,
+    fake_server::FakeServer,
+    free_port, http_tcp,
     python::{peers, python},
-    stand_in::StandIn,
 };
 
 /// A running, stopped or killed server with one catalog. Dropped, it is gone with its rows.
@@ -19,7 +20,7 @@ pub struct Ermrest {
     port: u16,
     options: Vec<String>,
     tls: bool,
-    server: StandIn,
+    server: FakeServer,
 }
 
 impl Ermrest {
@@ -31,19 +32,20 @@ impl Ermrest {
         Self::launch(options, false)
     }
 
-    /// Starts a server that speaks TLS, with the certificate of [`Faktory::authority`](crate::Faktory::authority) for `localhost`.
+    /// Starts a server that speaks TLS, with the certificate of [`Faktory::ca_file`](crate::Faktory::ca_file) for `localhost`.
     /// What a test asks of it by this type goes over plain connections, and so must not be used.
     ///
     /// # Panics
     /// As [`Ermrest::start`].
-    pub fn start_secured(options: &[&str]) -> Self {
+    pub fn start_tls(options: &[&str]) -> Self {
         Self::launch(options, true)
     }
 
     fn launch(options: &[&str], tls: bool) -> Self {
         let directory = tempfile::Builder::new().prefix("ermrest-").tempdir().expect("a directory");
         let options = options.iter().map(|&option| option.to_owned()).collect();
-        let mut made = Self { directory, port: free_port(), options, tls, server: StandIn::new("ERMrest") };
+        let mut made =
+            Self { directory, port: free_port(), options, tls, server: FakeServer::new("ERMrest") };
         made.start_again();
         made
     }
@@ -93,7 +95,7 @@ impl Ermrest {
     ///
     /// # Panics
     /// If the server does not answer.
-    pub fn fault(&self, faults: &Value) {
+    pub fn set_faults(&self, faults: &Value) {
         let reply = self.ask("POST", "/_faults", &[], &faults.to_string());
         assert_eq!(reply.status, 200, "{}", reply.body);
     }
@@ -110,7 +112,7 @@ impl Ermrest {
     ///
     /// # Panics
     /// If the server does not answer.
-    pub fn answered(&self, method: &str, code: u16) -> u64 {
+    pub fn response_count(&self, method: &str, code: u16) -> u64 {
         self.log()["statuses"][format!("{method} {code}")].as_u64().unwrap_or_default()
     }
 

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 /// One event.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Told {
+pub struct AdminEvent {
     /// Its number.
     pub id: u64,
     /// Its kind, or `resync`.
@@ -79,7 +79,7 @@ impl<S: Read + Write> EventReader<S> {
     ///
     /// # Panics
     /// If none comes within a minute, or what comes is no event.
-    pub fn next_event(&mut self) -> Option<Told> {
+    pub fn next_event(&mut self) -> Option<AdminEvent> {
         let (mut id, mut event) = (None, None);
         loop {
             let mut line = String::new();
@@ -96,7 +96,7 @@ impl<S: Read + Write> EventReader<S> {
                 "event" => event = Some(value.trim().to_owned()),
                 "data" => {
                     let data = serde_json::from_str(value).expect("JSON in one line");
-                    return Some(Told { id: id.expect("an id"), event: event.expect("a kind"), data });
+                    return Some(AdminEvent { id: id.expect("an id"), event: event.expect("a kind"), data });
                 }
                 _ => {}
             }
@@ -107,7 +107,7 @@ impl<S: Read + Write> EventReader<S> {
     ///
     /// # Panics
     /// If the stream ends before.
-    pub fn find(&mut self, mut wanted: impl FnMut(&Told) -> bool) -> Told {
+    pub fn find(&mut self, mut wanted: impl FnMut(&AdminEvent) -> bool) -> AdminEvent {
         loop {
             let told = self.next_event().expect("the stream goes on");
             if wanted(&told) {

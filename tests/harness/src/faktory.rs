@@ -15,9 +15,10 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::{
-    DEADLINE, free_port,
+    DEADLINE,
+    fake_server::FakeServer,
+    free_port,
     python::{peers, python},
-    stand_in::StandIn,
 };
 
 /// A running or killed server. Dropped, it is gone with its jobs.
@@ -26,7 +27,7 @@ pub struct Faktory {
     directory: TempDir,
     port: u16,
     tls: bool,
-    server: StandIn,
+    server: FakeServer,
 }
 
 impl Faktory {
@@ -36,24 +37,24 @@ impl Faktory {
     /// If it does not start.
     pub fn start(options: &[&str]) -> Self {
         let directory = tempfile::Builder::new().prefix("faktory-").tempdir().expect("a directory");
-        let mut made = Self { directory, port: free_port(), tls: false, server: StandIn::new("Faktory") };
+        let mut made = Self { directory, port: free_port(), tls: false, server: FakeServer::new("Faktory") };
         made.start_again(options);
         made
     }
 
-    /// Starts a server that speaks TLS, with a certificate of [`Faktory::authority`].
+    /// Starts a server that speaks TLS, with a certificate of [`Faktory::ca_file`].
     ///
     /// # Panics
     /// As [`Faktory::start`].
-    pub fn start_secured() -> Self {
+    pub fn start_tls() -> Self {
         let directory = tempfile::Builder::new().prefix("faktory-").tempdir().expect("a directory");
-        let mut made = Self { directory, port: free_port(), tls: true, server: StandIn::new("Faktory") };
+        let mut made = Self { directory, port: free_port(), tls: true, server: FakeServer::new("Faktory") };
         made.start_again(&[]);
         made
     }
 
     /// The file with the authority that certificates of these servers are signed by.
-    pub fn authority() -> PathBuf {
+    pub fn ca_file() -> PathBuf {
         peers().join("tls/ca.pem")
     }
 
@@ -146,12 +147,12 @@ impl Faktory {
 
 /// A worker of pyfaktory's for one job type. Dropped, it is gone.
 #[derive(Debug)]
-pub struct PyFaktory {
+pub struct PyFaktoryWorker {
     worker: Child,
     done: Receiver<String>,
 }
 
-impl PyFaktory {
+impl PyFaktoryWorker {
     /// Starts a worker that takes jobs of `jobtype` from `queue`.
     ///
     /// # Panics
@@ -178,7 +179,7 @@ impl PyFaktory {
     }
 }
 
-impl Drop for PyFaktory {
+impl Drop for PyFaktoryWorker {
     fn drop(&mut self) {
         // It ends, with the processes that it has, when its standard input does.
         drop(self.worker.stdin.take());

@@ -7,7 +7,7 @@ use std::{
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::{Site, wait_for};
+use crate::{TestEnv, wait_for};
 
 /// The process; killed when dropped.
 #[derive(Debug)]
@@ -28,7 +28,7 @@ impl Instance {
     ///
     /// # Panics
     /// If the process ends or does not get there, with its log.
-    pub fn await_service(&self, site: &Site) {
+    pub fn await_service(&self, site: &TestEnv) {
         wait_for(&format!("service on {}; log:\n{}", site.socket().display(), site.log()), || {
             crate::Worker::connect(&site.socket()).ok()
         });

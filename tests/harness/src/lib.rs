@@ -1,16 +1,19 @@
-//! For tests and benches: the real binary on a site of its own, workers on its real socket, its real database.
+//! For tests and benches: the real binary on a test_env of its own, workers on its real socket, its real database.
 //!
 //! Nothing here waits a fixed time: [`eventually`] waits for a condition, with a deadline far beyond what any needs.
 
 mod admin;
 mod catalog;
 mod child_logs;
+mod connection_flood;
 mod controller;
 mod database;
+mod database_check;
 mod deriva;
 pub mod dranspose;
 mod ermrest;
 mod events;
+mod fake_server;
 mod faktory;
 mod faktory_worker;
 mod instance;
@@ -24,37 +27,34 @@ mod provenance;
 mod python;
 mod rabbit;
 mod redis;
-mod site;
 mod small_disk;
-mod stand_in;
-mod strangers;
+mod test_env;
 mod tree;
-mod validity;
 mod worker;
 mod zmtp;
 
-pub use admin::{HttpReply, http, http_tcp, try_http, try_raw};
-pub use catalog::{CatalogSite, WHOLE_RULE};
-pub use controller::{Controller, IngesterSite};
+pub use admin::{HttpReply, http, http_tcp, raw_tcp, try_http};
+pub use catalog::{CatalogEnv, FULL_RULE};
+pub use connection_flood::{Wave, open_stalled_connections, wave};
+pub use controller::{Controller, IngesterEnv};
 pub use database::Database;
-pub use deriva::{DerivaAgent, Done, Step};
+pub use database_check::{assert_valid_database, copy_database};
+pub use deriva::{AgentEvent, AgentStep, DerivaAgent};
 pub use ermrest::Ermrest;
-pub use events::{EventReader, Told};
-pub use faktory::{Faktory, PyFaktory};
+pub use events::{AdminEvent, EventReader};
+pub use faktory::{Faktory, PyFaktoryWorker};
 pub use faktory_worker::FaktoryWorker;
 pub use instance::Instance;
 pub use mongodb::MongoDb;
 pub use own_process::own_process;
 pub use postgres::{Postgres, psql};
-pub use producer::{DATABASE, ProducerSite, STENCILS, TANGLES, Tanglenomicon};
-pub use provenance::{ProvenanceSite, sha1_of};
+pub use producer::{DATABASE, ProducerEnv, STENCILS, TANGLES, Tanglenomicon};
+pub use provenance::{ProvenanceEnv, sha1_of};
 pub use rabbit::Rabbit;
 pub use redis::{Redis, free_port};
-pub use site::Site;
 pub use small_disk::SmallDisk;
-pub use strangers::{Wave, slow_strangers, wave};
+pub use test_env::TestEnv;
 pub use tree::{Link, Snapshot};
-pub use validity::{assert_valid, snapshot_of};
 pub use worker::{Reply, Worker};
 pub use zmtp::ZmtpPeer;
 

@@ -1,15 +1,17 @@
-//! Load with a memory: fetchers that write files, workers that take and finish jobs, and a ledger of what both saw,
-//! so that "no job lost, none doubled" can be judged from outside. All choices come from one seed; times do not.
+//! Random load on the queue: fetchers write files, workers take and finish jobs, and both record what they saw.
+//!
+//! [`LoadRecord::check`] proves from these records that no job was lost or handed out twice.
+//! All choices come from one seed; timing does not.
 
-mod crew;
-mod dice;
-mod disk;
+mod check;
+mod disk_probe;
 mod fetchers;
-mod judge;
-mod ledger;
+mod record;
+mod rng;
+mod workers;
 
-pub use crew::{Crew, Done, Handout, Seen};
-pub use dice::{Dice, seeds};
-pub use disk::Disk;
+pub use disk_probe::DiskProbe;
 pub use fetchers::{Fetchers, Line, Lines};
-pub use ledger::{Disruption, Ledger};
+pub use record::{Disruption, LoadRecord};
+pub use rng::{SeededRng, for_each_seed};
+pub use workers::{Done, Handout, Seen, WorkerPool};

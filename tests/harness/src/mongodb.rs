@@ -10,9 +10,9 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::{
+    fake_server::FakeServer,
     free_port,
     python::{peers, python},
-    stand_in::StandIn,
 };
 
 /// A running or killed server. Dropped, it is gone with its documents.
@@ -21,7 +21,7 @@ pub struct MongoDb {
     directory: TempDir,
     port: u16,
     user: Option<[String; 2]>,
-    server: StandIn,
+    server: FakeServer,
 }
 
 impl MongoDb {
@@ -37,13 +37,13 @@ impl MongoDb {
     ///
     /// # Panics
     /// As [`MongoDb::start`].
-    pub fn start_guarded(user: &str, password: &str) -> Self {
+    pub fn start_with_password(user: &str, password: &str) -> Self {
         Self::start_for(Some([user.to_owned(), password.to_owned()]))
     }
 
     fn start_for(user: Option<[String; 2]>) -> Self {
         let directory = tempfile::Builder::new().prefix("mongodb-").tempdir().expect("a directory");
-        let mut made = Self { directory, port: free_port(), user, server: StandIn::new("MongoDB") };
+        let mut made = Self { directory, port: free_port(), user, server: FakeServer::new("MongoDB") };
         made.start_again();
         made
     }

@@ -4,7 +4,7 @@ use std::{path::PathBuf, process::Command};
 
 use serde_json::{Value, json};
 
-use crate::{Faktory, Instance, MongoDb, Site};
+use crate::{Faktory, Instance, MongoDb, TestEnv};
 
 /// The database that all of this is in.
 pub const DATABASE: &str = "tanglenomicon";
@@ -82,20 +82,20 @@ impl Tanglenomicon {
 
 /// A site of its own for one database and one queue, with the settings of each start.
 #[derive(Debug)]
-pub struct ProducerSite {
-    site: Site,
+pub struct ProducerEnv {
+    base: TestEnv,
     settings: Vec<String>,
 }
 
-impl ProducerSite {
+impl ProducerEnv {
     /// For the binary at `binary`; it looks often. A user of the database's has to be given besides.
     pub fn new(binary: impl Into<PathBuf>, database: &MongoDb, queue: &Faktory) -> Self {
-        Self::before(binary, database, &queue.url())
+        Self::with_faktory_url(binary, database, &queue.url())
     }
 
-    /// As [`ProducerSite::new`], for a server at `url`.
-    pub fn before(binary: impl Into<PathBuf>, database: &MongoDb, url: &str) -> Self {
-        Self { site: Site::new(binary), settings: Vec::new() }
+    /// As [`ProducerEnv::new`], for a server at `url`.
+    pub fn with_faktory_url(binary: impl Into<PathBuf>, database: &MongoDb, url: &str) -> Self {
+        Self { base: TestEnv::new(binary), settings: Vec::new() }
             .set("producer.poll_ms=20")
             .set(&format!("producer.mongodb.uri=mongodb://127.0.0.1:{}", database.port()))
             .set(&format!("producer.faktory.url={url}"))
@@ -109,18 +109,18 @@ impl ProducerSite {
     }
 
     /// The directory and the command line.
-    pub fn site(&self) -> &Site {
-        &self.site
+    pub fn base(&self) -> &TestEnv {
+        &self.base
     }
 
     /// The command that runs the producer on this site, without starting it.
     pub fn command(&self) -> Command {
-        self.site.command_of("producer", &self.settings)
+        self.base.command_of("producer", &self.settings)
     }
 
     /// Starts an instance and waits until its endpoint answers.
     pub fn start(&self) -> Instance {
-        self.site.start_by(self.command())
+        self.base.start_by(self.command())
     }
 
     /// What the producer says of itself.
@@ -128,6 +128,6 @@ impl ProducerSite {
     /// # Panics
     /// If it does not answer.
     pub fn status(&self) -> Value {
-        self.site.status_of("producer/stencil_producer")
+        self.base.status_of("producer/stencil_producer")
     }
 }

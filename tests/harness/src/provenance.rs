@@ -8,21 +8,21 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::{Instance, Site};
+use crate::{Instance, TestEnv};
 
 /// A site of its own for one store, with the settings of each start.
 #[derive(Debug)]
-pub struct ProvenanceSite {
-    site: Site,
+pub struct ProvenanceEnv {
+    base: TestEnv,
     settings: Vec<String>,
 }
 
-impl ProvenanceSite {
+impl ProvenanceEnv {
     /// For the binary at `binary`: the embedded transport and an SQLite file in the site's directory.
     pub fn new(binary: impl Into<PathBuf>) -> Self {
-        let site = Site::new(binary);
-        let [rows, letters] = ["provenance.db", "dead-letters.db"].map(|name| site.path().join(name));
-        Self { site, settings: Vec::new() }
+        let base = TestEnv::new(binary);
+        let [rows, letters] = ["provenance.db", "dead-letters.db"].map(|name| base.path().join(name));
+        Self { base, settings: Vec::new() }
             .set(&format!("provenance.sqlite.path={}", rows.display()))
             .set(&format!("provenance.dead_letters={}", letters.display()))
     }
@@ -35,32 +35,32 @@ impl ProvenanceSite {
     }
 
     /// The directory and the command line.
-    pub fn site(&self) -> &Site {
-        &self.site
+    pub fn base(&self) -> &TestEnv {
+        &self.base
     }
 
     /// The command that runs provenance on this site, without starting it.
     pub fn command(&self) -> Command {
-        self.site.command_of("provenance", &self.settings)
+        self.base.command_of("provenance", &self.settings)
     }
 
     /// Starts an instance and waits until its endpoint answers.
     pub fn start(&self) -> Instance {
-        self.site.start_by(self.command())
+        self.base.start_by(self.command())
     }
 
     /// Writes a file of lines to import.
     pub fn file(&self, lines: impl IntoIterator<Item = Value>) -> String {
         let text: String = lines.into_iter().map(|line| format!("{line}\n")).collect();
-        let path = self.site.path().join("rows.jsonl");
+        let path = self.base.path().join("rows.jsonl");
         fs::write(&path, text).expect("write a file of rows");
         path.display().to_string()
     }
 
     /// `orchestrator provenance ...`, which must succeed.
     pub fn ask(&self, arguments: &[&str]) -> Value {
-        let (code, out, err) = self.site.cli(&[&["provenance"], arguments, &["--json"]].concat());
-        assert_eq!(code, 0, "{arguments:?}: {err}{}", self.site.log());
+        let (code, out, err) = self.base.cli(&[&["provenance"], arguments, &["--json"]].concat());
+        assert_eq!(code, 0, "{arguments:?}: {err}{}", self.base.log());
         serde_json::from_str(&out).expect("JSON")
     }
 

@@ -60,7 +60,7 @@ impl Rabbit {
     ///
     /// # Panics
     /// If it is not installed.
-    pub fn absent() -> Self {
+    pub fn stopped() -> Self {
         Self::prepare(Place::free())
     }
 
@@ -70,14 +70,14 @@ impl Rabbit {
     /// As [`Rabbit::start`].
     pub fn shared() -> &'static Self {
         static SHARED: OnceLock<Rabbit> = OnceLock::new();
-        SHARED.get_or_init(Self::start_secured)
+        SHARED.get_or_init(Self::start_tls)
     }
 
-    /// Starts a broker that also speaks TLS, with the certificate of [`Faktory::authority`](crate::Faktory::authority) for `localhost`.
+    /// Starts a broker that also speaks TLS, with the certificate of [`Faktory::ca_file`](crate::Faktory::ca_file) for `localhost`.
     ///
     /// # Panics
     /// As [`Rabbit::start`].
-    pub fn start_secured() -> Self {
+    pub fn start_tls() -> Self {
         Self::launch(Place { secured: Some(free_port()), ..Place::free() })
     }
 
@@ -134,19 +134,19 @@ impl Rabbit {
         self.url_of("%2f")
     }
 
-    /// Where a broker of [`Rabbit::start_secured`] speaks TLS.
+    /// Where a broker of [`Rabbit::start_tls`] speaks TLS.
     ///
     /// # Panics
     /// If it does not.
-    pub fn secured_url(&self) -> String {
-        self.secured_url_of("%2f")
+    pub fn tls_url(&self) -> String {
+        self.tls_url_of("%2f")
     }
 
-    /// As [`Rabbit::secured_url`], for the virtual host `name`.
+    /// As [`Rabbit::tls_url`], for the virtual host `name`.
     ///
     /// # Panics
     /// If it does not.
-    pub fn secured_url_of(&self, name: &str) -> String {
+    pub fn tls_url_of(&self, name: &str) -> String {
         let port = self.place.secured.expect("a broker that speaks TLS");
         format!("amqps://guest:guest@localhost:{port}/{name}")
     }
@@ -166,16 +166,16 @@ impl Rabbit {
     ///
     /// # Panics
     /// If the broker refuses.
-    pub fn vhost(&self, name: &str) -> String {
-        self.vhosts(&[name]);
+    pub fn create_vhost(&self, name: &str) -> String {
+        self.create_vhosts(&[name]);
         self.url_of(name)
     }
 
-    /// As [`Rabbit::vhost`], for many at once: each call of the broker's tool takes a second.
+    /// As [`Rabbit::create_vhost`], for many at once: each call of the broker's tool takes a second.
     ///
     /// # Panics
-    /// As [`Rabbit::vhost`].
-    pub fn vhosts(&self, names: &[impl AsRef<str>]) {
+    /// As [`Rabbit::create_vhost`].
+    pub fn create_vhosts(&self, names: &[impl AsRef<str>]) {
         let make = |name: &str| {
             format!(
                 "rabbit_vhost:add(<<\"{name}\">>, <<\"test\">>), rabbit_auth_backend_internal:set_permissions(<<\"guest\">>, <<\"{name}\">>, <<\".*\">>, <<\".*\">>, <<\".*\">>, <<\"test\">>)"

@@ -45,7 +45,7 @@ impl Redis {
     ///
     /// # Panics
     /// As [`Redis::start`].
-    pub fn kept() -> Self {
+    pub fn start_persistent() -> Self {
         Self::new(true)
     }
 
@@ -94,7 +94,7 @@ impl Redis {
         self.end(Signal::KILL);
     }
 
-    /// Starts it after [`Redis::stop`] or [`Redis::kill_nine`] on the same port: empty, or [`Redis::kept`] with its data.
+    /// Starts it after [`Redis::stop`] or [`Redis::kill_nine`] on the same port: empty, or [`Redis::start_persistent`] with its data.
     ///
     /// # Panics
     /// If it is running, or does not start.

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde_json::Value;
 
-use crate::{HttpReply, Site, http, try_http, wait_for};
+use crate::{HttpReply, TestEnv, http, try_http, wait_for};
 
 /// The whole tree at one moment.
 #[derive(Debug, Clone)]
@@ -60,7 +60,7 @@ pub struct Link {
     pub reason: String,
 }
 
-impl Site {
+impl TestEnv {
     /// The whole tree; None if nobody answers now.
     pub fn snapshot(&self) -> Option<Snapshot> {
         let reply =
@@ -137,7 +137,7 @@ impl Site {
     ///
     /// # Panics
     /// If it is refused.
-    pub fn steer(&self, path: &str, verb: &str) -> HttpReply {
+    pub fn actor_command(&self, path: &str, verb: &str) -> HttpReply {
         let url = format!("/v1/actors/{path}/{verb}");
         let reply = http(&self.admin_socket(), "POST", &url, &["Content-Type: application/json"], "{}");
         assert_eq!(reply.status, 200, "{verb} {path}: {}", reply.body);

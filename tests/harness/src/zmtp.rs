@@ -19,8 +19,8 @@ impl ZmtpPeer {
     ///
     /// # Errors
     /// Nobody listens, or speaks ZMTP there.
-    pub fn dial(port: u16, kind: &str, identity: &str) -> io::Result<Self> {
-        Self::shake_hands(TcpStream::connect(("127.0.0.1", port))?, kind, identity)
+    pub fn connect(port: u16, kind: &str, identity: &str) -> io::Result<Self> {
+        Self::handshake(TcpStream::connect(("127.0.0.1", port))?, kind, identity)
     }
 
     /// Takes the next connection as a socket of type `kind`, e.g. `PUSH`.
@@ -28,18 +28,18 @@ impl ZmtpPeer {
     /// # Errors
     /// Who dialled speaks no ZMTP.
     pub fn accept(listener: &TcpListener, kind: &str) -> io::Result<Self> {
-        Self::over(listener.accept()?.0, kind)
+        Self::from_stream(listener.accept()?.0, kind)
     }
 
     /// Greets over a connection that was taken, as a socket of type `kind`.
     ///
     /// # Errors
     /// Who dialled speaks no ZMTP.
-    pub fn over(stream: TcpStream, kind: &str) -> io::Result<Self> {
-        Self::shake_hands(stream, kind, "")
+    pub fn from_stream(stream: TcpStream, kind: &str) -> io::Result<Self> {
+        Self::handshake(stream, kind, "")
     }
 
-    fn shake_hands(stream: TcpStream, kind: &str, identity: &str) -> io::Result<Self> {
+    fn handshake(stream: TcpStream, kind: &str, identity: &str) -> io::Result<Self> {
         stream.set_nodelay(true)?;
         let mut greeting = [0; 64];
         (greeting[0], greeting[9], greeting[10]) = (0xff, 0x7f, 3);
@@ -109,7 +109,7 @@ impl ZmtpPeer {
     ///
     /// # Errors
     /// The socket does not take it.
-    pub fn patience(&self, longest: Duration) -> io::Result<()> {
+    pub fn set_read_timeout(&self, longest: Duration) -> io::Result<()> {
         self.writer.set_read_timeout(Some(longest))
     }
 

@@ -2,7 +2,7 @@
 
 use std::{io, sync::Arc};
 
-use orchestrator_harness::{Site, try_http, try_raw};
+use orchestrator_harness::{TestEnv, raw_tcp, try_http};
 
 use crate::{
     client::Endpoint,
@@ -52,10 +52,10 @@ impl Edge for Admin {
         64 * (64 << 10)
     }
 
-    fn done(&mut self, site: &Site) -> u64 {
+    fn done(&mut self, site: &TestEnv) -> u64 {
         let answered = if self.is_tcp {
             let request = b"GET /v1/tree HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
-            try_raw(site.admin_tcp(), request).map(|answer| answer.starts_with(b"HTTP/1.1 200"))
+            raw_tcp(site.admin_tcp(), request).map(|answer| answer.starts_with(b"HTTP/1.1 200"))
         } else {
             let reply = try_http(&site.admin_socket(), "GET", "/v1/tree", &[], "");
             io::Result::Ok(reply.is_ok_and(|reply| reply.status == 200))

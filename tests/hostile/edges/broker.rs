@@ -18,7 +18,7 @@ fn shared() -> &'static Rabbit {
     SHARED.get_or_init(|| {
         let rabbit = Rabbit::start();
         let names = EDGES.iter().flat_map(|edge| Behaviour::ALL.map(|behaviour| vhost(edge, behaviour)));
-        rabbit.vhosts(&names.collect::<Vec<_>>());
+        rabbit.create_vhosts(&names.collect::<Vec<_>>());
         rabbit
     })
 }

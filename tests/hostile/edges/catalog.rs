@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Instant};
 
-use orchestrator_harness::{Ermrest, Site};
+use orchestrator_harness::{Ermrest, TestEnv};
 use serde_json::json;
 
 use crate::{
@@ -104,7 +104,7 @@ impl Edge for Catalog {
         self.budget
     }
 
-    fn feed(&mut self, _site: &Site) {
+    fn feed(&mut self, _site: &TestEnv) {
         // Each row is a notice, too.
         if self.rows < self.done + WAITING && self.inserted.elapsed().as_millis() > 100 {
             self.rows += 1;
@@ -113,7 +113,7 @@ impl Edge for Catalog {
         }
     }
 
-    fn done(&mut self, site: &Site) -> u64 {
+    fn done(&mut self, site: &TestEnv) -> u64 {
         // A catalog looks once at its start, also where it hears nothing.
         if self.hears && self.done == 0 && site.link("catalog/lab/notices").state != "up" {
             return 0;

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use orchestrator_harness::{DATABASE, Faktory, MongoDb, Site, TANGLES, Tanglenomicon};
+use orchestrator_harness::{DATABASE, Faktory, MongoDb, TANGLES, Tanglenomicon, TestEnv};
 use serde_json::{Value, json};
 
 use crate::{
@@ -89,7 +89,7 @@ impl Edge for Producer {
         self.budget
     }
 
-    fn done(&mut self, _site: &Site) -> u64 {
+    fn done(&mut self, _site: &TestEnv) -> u64 {
         self.queue.accepted().len() as u64
     }
 }

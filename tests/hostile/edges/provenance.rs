@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use orchestrator_harness::{Database, MongoDb, Postgres, Site, psql, sha1_of, try_http};
+use orchestrator_harness::{Database, MongoDb, Postgres, TestEnv, psql, sha1_of, try_http};
 use serde_json::json;
 
 use crate::{
@@ -86,7 +86,7 @@ pub(crate) fn postgres(plan: &Plan) -> Box<dyn Edge> {
     let (server, template) = SHARED.get_or_init(|| {
         let server = Postgres::start();
         let template = server.create_database("template");
-        let site = Site::new(env!("CARGO_BIN_EXE_orchestrator"));
+        let site = TestEnv::new(env!("CARGO_BIN_EXE_orchestrator"));
         let (code, _, error) = site.cli(&["provenance", "init", "--dsn", &template]);
         assert_eq!(code, 0, "{error}");
         (server, Mutex::new(template))
@@ -142,7 +142,7 @@ impl Edge for Provenance {
     }
 
     /// One call at a time; one that gets no answer ends by itself.
-    fn feed(&mut self, site: &Site) {
+    fn feed(&mut self, site: &TestEnv) {
         let is_under_way = self.addition.as_ref().is_some_and(|addition| !addition.is_finished());
         if is_under_way || self.added.elapsed() < PACE {
             return;
@@ -159,7 +159,7 @@ impl Edge for Provenance {
         }));
     }
 
-    fn done(&mut self, site: &Site) -> u64 {
+    fn done(&mut self, site: &TestEnv) -> u64 {
         match &self.count {
             Count::Written => site.metric("provenance/writer", "written"),
             Count::Rows(dsn) => psql(dsn, "SELECT count(*) FROM content")

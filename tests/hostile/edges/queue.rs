@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use orchestrator_harness::{Reply, Site, Worker};
+use orchestrator_harness::{Reply, TestEnv, Worker};
 
 use crate::{
     client::Endpoint,
@@ -41,7 +41,7 @@ impl Edge for WorkerSocket {
     }
 
     /// A new worker is answered.
-    fn done(&mut self, site: &Site) -> u64 {
+    fn done(&mut self, site: &TestEnv) -> u64 {
         let asked = Worker::connect(&site.socket()).and_then(|mut worker| {
             worker.send(b"READY\n")?;
             worker.try_reply()

@@ -6,19 +6,19 @@
 //! ingester have none between two mappings. Healing is measured by the process's own clock, from the exit of the child until the
 //! last of its ingester has started again; `rest_for_one`, and `one_for_all` below `scan`, decide who is.
 
-use orchestrator_harness::load::{Dice, seeds};
+use orchestrator_harness::load::{SeededRng, for_each_seed};
 
 use crate::panics::{
     CHILDREN,
     drill::{Drill, OURS, touches_scans},
 };
 
-/// Each child, and the dice of each round.
-fn drills(drill: impl Fn(&mut Drill, &str, &mut Dice)) {
+/// Each child, and the rng of each round.
+fn drills(drill: impl Fn(&mut Drill, &str, &mut SeededRng)) {
     for child in CHILDREN {
-        seeds("ORCHESTRATOR_PANIC_ROUNDS", 1, |seed| {
+        for_each_seed("ORCHESTRATOR_PANIC_ROUNDS", 1, |seed| {
             let mut one = Drill::new();
-            drill(&mut one, &format!("{OURS}{child}"), &mut Dice::new(seed));
+            drill(&mut one, &format!("{OURS}{child}"), &mut SeededRng::new(seed));
             one.judge(child);
         });
     }
@@ -26,9 +26,9 @@ fn drills(drill: impl Fn(&mut Drill, &str, &mut Dice)) {
 
 #[test]
 fn before_in_the_middle_of_and_after_a_mapping() {
-    drills(|drill, path, dice| {
+    drills(|drill, path, rng| {
         drill.panics_before_a_mapping(path);
-        drill.panics_in_the_middle(path, 200 + dice.below(200) as u64);
+        drill.panics_in_the_middle(path, 200 + rng.below(200) as u64);
         drill.whole();
         let cut_short = i64::from(touches_scans(path));
         assert_eq!(drill.broken(), cut_short, "one scan was cut short at the most");
@@ -40,9 +40,9 @@ fn before_in_the_middle_of_and_after_a_mapping() {
 /// Nothing of the mapping has left by then, so that it is whole, too.
 #[test]
 fn while_a_mapping_begins() {
-    drills(|drill, path, dice| {
+    drills(|drill, path, rng| {
         drill.whole();
-        drill.panics_while_one_begins(path, dice.chance(50));
+        drill.panics_while_one_begins(path, rng.chance(50));
         drill.whole();
         assert_eq!(drill.broken(), 0);
     });

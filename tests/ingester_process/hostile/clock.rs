@@ -2,7 +2,7 @@
 
 use std::{fs, path::PathBuf};
 
-use orchestrator_harness::{IngesterSite, Instance, ZmtpPeer, eventually, wait_for};
+use orchestrator_harness::{IngesterEnv, Instance, ZmtpPeer, eventually, wait_for};
 use serde_json::Value;
 
 use super::{BINARY, NOWHERE, mapping};
@@ -15,31 +15,31 @@ fn library() -> PathBuf {
 }
 
 /// The workers that the ingester lists.
-fn listed(site: &IngesterSite) -> Vec<Value> {
-    let presence = site.controller().presence().expect("its key is there, whatever the clock does");
+fn listed(site: &IngesterEnv) -> Vec<Value> {
+    let presence = site.controller().ingester_state().expect("its key is there, whatever the clock does");
     presence["connected_workers"].as_object().expect("workers").values().cloned().collect()
 }
 
 #[test]
 fn a_clock_that_jumps_neither_forgets_a_worker_nor_keeps_one() {
-    let site = IngesterSite::new(BINARY, NOWHERE, "");
-    let offset = site.site.path().join("offset");
+    let site = IngesterEnv::new(BINARY, NOWHERE, "");
+    let offset = site.base.path().join("offset");
     let jump = |to: &str| {
         let new = offset.with_extension("new");
         fs::write(&new, to).expect("it is written");
         fs::rename(new, &offset).expect("it is replaced at once");
     };
     jump("+0");
-    let mut command = site.site.bare_command();
-    command.args(["run", "--config"]).arg(site.site.path().join("ingester.toml"));
+    let mut command = site.base.bare_command();
+    command.args(["run", "--config"]).arg(site.base.path().join("ingester.toml"));
     command
         .env("LD_PRELOAD", library())
         .env("FAKETIME_TIMESTAMP_FILE", &offset)
         .env("FAKETIME_NO_CACHE", "1");
     command.env("FAKETIME_DONT_FAKE_MONOTONIC", "1").env("DONT_FAKE_MONOTONIC", "1");
     let _instance = Instance::spawn(command);
-    wait_for("the ingester is in Redis", || site.controller().presence());
-    let mut worker = ZmtpPeer::dial(site.port, "DEALER", "w").expect("it listens");
+    wait_for("the ingester is in Redis", || site.controller().ingester_state());
+    let mut worker = ZmtpPeer::connect(site.port, "DEALER", "w").expect("it listens");
     let uuid = [7, 7, 7, 7, 7, 7, 0x47, 7, 0x87, 7, 7, 7, 7, 7, 7, 7];
     worker.send(&[&uuid]).expect("it is taken");
     let seen = |worker: &Value| worker["last_seen"].as_f64().expect("seconds");
@@ -51,7 +51,7 @@ fn a_clock_that_jumps_neither_forgets_a_worker_nor_keeps_one() {
         worker.send(&[&uuid]).expect("it is taken");
         listed(&site).pop().map(|worker| seen(&worker)).filter(|seen| *seen > first + 80_000.0)
     });
-    site.controller().begin(&mapping(1), &["eiger"]);
+    site.controller().start_mapping(&mapping(1), &["eiger"]);
     // Back by two days: who is silent from now on is forgotten after four seconds, and not after two days.
     jump("-1d");
     wait_for("the clock is two days back", || {
@@ -62,7 +62,7 @@ fn a_clock_that_jumps_neither_forgets_a_worker_nor_keeps_one() {
     drop(worker);
     eventually("the worker is forgotten", || listed(&site).is_empty());
     // What is published still expires ten seconds after the last time.
-    site.controller().begin(&mapping(2), &["eiger"]);
+    site.controller().start_mapping(&mapping(2), &["eiger"]);
     let left = site.redis.command(&["TTL", "dranspose:ingester:eiger-ingester:config"]);
     assert!((1..=10).contains(&left.as_i64().expect("seconds")), "{left}");
 }

@@ -5,7 +5,7 @@ use std::{
     process::Command,
 };
 
-use orchestrator_harness::{Controller, IngesterSite, SmallDisk, ZmtpPeer, eventually};
+use orchestrator_harness::{Controller, IngesterEnv, SmallDisk, ZmtpPeer, eventually};
 use serde_json::{Value, json};
 
 use super::{BINARY, mapping, note};
@@ -21,13 +21,13 @@ fn events_of(workers: impl Iterator<Item = (u64, Value)>) -> Vec<Value> {
 }
 
 /// Carries a scan of [`FRAMES`] images, all for one worker, which gets all.
-fn carry(site: &IngesterSite, detector: &Detector, worker: &mut ZmtpPeer, scan: u64) {
+fn carry(site: &IngesterEnv, detector: &Detector, worker: &mut ZmtpPeer, scan: u64) {
     let controller = site.controller();
-    controller.begin(&mapping(scan), &["eiger"]);
+    controller.start_mapping(&mapping(scan), &["eiger"]);
     let events: Vec<(u64, Value)> = (0..FRAMES + 2).map(|event| (event, json!({"eiger": ["w"]}))).collect();
-    controller.assign(&mapping(scan), &events);
+    controller.assign_events(&mapping(scan), &events);
     eventually("the detector is connected", || {
-        site.site.link("ingester/eiger-ingester/scan/stream_0").state == "up"
+        site.base.link("ingester/eiger-ingester/scan/stream_0").state == "up"
     });
     detector.start(scan);
     assert_eq!(detector.images(scan, 0..FRAMES, |_| May::Go), FRAMES);
@@ -37,8 +37,8 @@ fn carry(site: &IngesterSite, detector: &Detector, worker: &mut ZmtpPeer, scan: 
         let header: Value = serde_json::from_slice(&parts[0]).expect("a header");
         assert_eq!(header["event_number"], event);
     }
-    controller.update(&Controller::update_of(&mapping(scan), &[], true));
-    eventually("the end is answered", || controller.is_answered(&mapping(scan)));
+    controller.publish_update(&Controller::update_json(&mapping(scan), &[], true));
+    eventually("the end is answered", || controller.is_finished(&mapping(scan)));
 }
 
 #[test]
@@ -49,7 +49,7 @@ fn a_dump_ends_with_a_whole_event_when_its_disk_is_full_or_cannot_be_written() {
         |disk| {
             let detector = Detector::new();
             let dump = disk.path().join("scan.cbors");
-            let site = IngesterSite::new(BINARY, &detector.url(), &format!("dump_path = {dump:?}"));
+            let site = IngesterEnv::new(BINARY, &detector.url(), &format!("dump_path = {dump:?}"));
             // An ingester that plays the file.
             let player = format!(
                 "[[ingester]]\nname = \"player\"\nlisten = \"127.0.0.1:{}\"\nredis_url = \"{}\"\n\
@@ -58,11 +58,11 @@ fn a_dump_ends_with_a_whole_event_when_its_disk_is_full_or_cannot_be_written() {
                 // In another database: nothing of the first one's is for it.
                 site.redis.url().replace("/0", "/1")
             );
-            let config = site.site.path().join("ingester.toml");
+            let config = site.base.path().join("ingester.toml");
             let text = fs::read_to_string(&config).expect("a configuration") + &player;
             fs::write(&config, text).expect("it is written");
             let _instance = site.start();
-            let mut worker = ZmtpPeer::dial(site.port, "DEALER", "w").expect("it listens");
+            let mut worker = ZmtpPeer::connect(site.port, "DEALER", "w").expect("it listens");
             carry(&site, &detector, &mut worker, 1);
             let whole = fs::metadata(&dump).expect("the dump").len();
             let events = FRAMES as i64 + 2;
@@ -94,7 +94,7 @@ fn a_dump_ends_with_a_whole_event_when_its_disk_is_full_or_cannot_be_written() {
 
             // All of it can be read: the player had it from its beginning.
             let played = || {
-                let (_, text, _) = site.site.cli(&["tree", "ingester/player/scan/stream_0", "--json"]);
+                let (_, text, _) = site.base.cli(&["tree", "ingester/player/scan/stream_0", "--json"]);
                 let tree: Value = serde_json::from_str(&text).unwrap_or_default();
                 let metrics = tree["root"]["metrics"].as_array().into_iter().flatten();
                 metrics
@@ -103,7 +103,7 @@ fn a_dump_ends_with_a_whole_event_when_its_disk_is_full_or_cannot_be_written() {
                     .sum::<i64>()
             };
             let entry = json!(events_of((0..2 * events as u64).map(|event| (event, json!([]))))).to_string();
-            let update = Controller::update_of(&mapping(5), &["eiger"], false).to_string();
+            let update = Controller::update_json(&mapping(5), &["eiger"], false).to_string();
             let key = format!("dranspose:assigned:{}", mapping(5));
             site.redis.transaction(&[
                 &["SELECT", "1"],

@@ -6,7 +6,7 @@ use std::{
     path::Path,
 };
 
-use orchestrator_harness::{IngesterSite, eventually};
+use orchestrator_harness::{IngesterEnv, eventually};
 use serde_json::Value;
 
 use super::{BINARY, NOWHERE, mapping, note};
@@ -60,11 +60,11 @@ fn write(path: &Path, bytes: &[u8], behind: u64) {
 
 #[test]
 fn a_file_that_is_no_dump_ends_its_stream_and_takes_no_memory() {
-    let site = IngesterSite::new(BINARY, NOWHERE, "");
-    let config = site.site.path().join("ingester.toml");
+    let site = IngesterEnv::new(BINARY, NOWHERE, "");
+    let config = site.base.path().join("ingester.toml");
     let mut text = fs::read_to_string(&config).expect("a configuration");
     for (name, bytes, behind, _) in files() {
-        let path = site.site.path().join(format!("{name}.cbors"));
+        let path = site.base.path().join(format!("{name}.cbors"));
         write(&path, &bytes, behind);
         text += &format!("[[ingester.stream]]\nname = \"{name}\"\nsource = \"replay\"\nfile = {path:?}\n");
     }
@@ -72,7 +72,7 @@ fn a_file_that_is_no_dump_ends_its_stream_and_takes_no_memory() {
     let instance = site.start();
     // One after the other: they must not hide behind each other.
     for (number, (name, _, _, said)) in (1..).zip(files()) {
-        site.controller().begin(&mapping(number), &[name]);
+        site.controller().start_mapping(&mapping(number), &[name]);
         let child = format!("scan/stream_{number}");
         eventually(&format!("{name} ends"), || note(&site, &child).contains(said));
         let items = site.metric(&child, "items");
@@ -80,8 +80,8 @@ fn a_file_that_is_no_dump_ends_its_stream_and_takes_no_memory() {
         let memory = instance.memory("VmHWM") >> 20;
         assert!(memory < MEMORY_MAX, "{memory} MiB with {name}");
     }
-    assert!(!site.site.log().contains('\u{1b}'));
-    let tree = site.site.snapshot().expect("the tree");
+    assert!(!site.base.log().contains('\u{1b}'));
+    let tree = site.base.snapshot().expect("the tree");
     let exits = |node: &&Value| node["last_exit"]["kind"] == "panicked";
     assert_eq!(tree.all().into_iter().filter(exits).count(), 0, "{tree}");
 }

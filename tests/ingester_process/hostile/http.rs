@@ -5,7 +5,7 @@ use std::{
     net::{SocketAddr, TcpStream},
 };
 
-use orchestrator_harness::{IngesterSite, Instance, eventually, free_port, http_tcp, try_raw};
+use orchestrator_harness::{IngesterEnv, Instance, eventually, free_port, http_tcp, raw_tcp};
 use serde_json::json;
 
 use super::{BINARY, NOWHERE, mapping};
@@ -15,19 +15,19 @@ const START: &str = r#"{"serialno":1,"scandir":"a","title":"b"}"#;
 const MIB: usize = 1 << 20;
 
 /// A site whose stream `sardana` is the only one, and where it is posted to.
-fn start() -> (IngesterSite, Instance, SocketAddr) {
-    let site = IngesterSite::new(BINARY, NOWHERE, "");
+fn start() -> (IngesterEnv, Instance, SocketAddr) {
+    let site = IngesterEnv::new(BINARY, NOWHERE, "");
     let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
-    let config = site.site.path().join("ingester.toml");
+    let config = site.base.path().join("ingester.toml");
     let stream =
         format!("[[ingester.stream]]\nname = \"sardana\"\nsource = \"sardana\"\nlisten = \"{address}\"\n");
     let text = fs::read_to_string(&config).expect("a configuration") + &stream;
     fs::write(&config, text).expect("it is written");
     let instance = site.start();
-    site.controller().begin(&mapping(1), &["sardana"]);
+    site.controller().start_mapping(&mapping(1), &["sardana"]);
     eventually("the port is open", || TcpStream::connect(address).is_ok());
     let events: Vec<_> = (0..1_000).map(|event| (event, json!({"sardana": []}))).collect();
-    site.controller().assign(&mapping(1), &events);
+    site.controller().assign_events(&mapping(1), &events);
     (site, instance, address)
 }
 
@@ -73,7 +73,7 @@ fn bodies_that_mean_nothing_are_refused_or_taken_as_they_are() {
     }
     let announced = "POST /v1/record_data HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n\
                      Content-Length: 4294967296\r\n\r\n";
-    let answer = try_raw(address, announced.as_bytes()).expect("an answer");
+    let answer = raw_tcp(address, announced.as_bytes()).expect("an answer");
     assert!(answer.starts_with(b"HTTP/1.1 413 "), "{}", answer.escape_ascii());
     // Compressed bodies are not unpacked.
     let gzip = ["Content-Type: application/json", "Content-Encoding: gzip"];

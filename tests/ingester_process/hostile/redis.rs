@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use orchestrator_harness::{Controller, IngesterSite, Redis, ZmtpPeer, eventually};
+use orchestrator_harness::{Controller, IngesterEnv, Redis, ZmtpPeer, eventually};
 use serde_json::json;
 
 use super::{BINARY, NOWHERE, mapping, note};
@@ -52,29 +52,29 @@ fn add_odd_ones(redis: &Redis, key: &str, too_long: usize) -> i64 {
 
 #[test]
 fn an_odd_entry_is_skipped_and_named_and_the_next_one_is_processed() {
-    let site = IngesterSite::new(BINARY, NOWHERE, "");
+    let site = IngesterEnv::new(BINARY, NOWHERE, "");
     let instance = site.start();
     let controller = site.controller();
-    controller.begin(&mapping(1), &["eiger"]);
+    controller.start_mapping(&mapping(1), &["eiger"]);
     add(&site.redis, UPDATES, &[b"\xff", b"x\x1b[2J"]);
     eventually("it is named", || {
         note(&site, "redis").contains("field `\\xff` of 5 bytes begins `x\\u{1b}[2J`")
     });
     assert!(note(&site, "redis").contains(&format!("of {UPDATES} is skipped")), "{}", note(&site, "redis"));
     let odd = 1 + add_odd_ones(&site.redis, UPDATES, 17 * MIB);
-    controller.begin(&mapping(2), &["eiger"]);
+    controller.start_mapping(&mapping(2), &["eiger"]);
     assert_eq!(site.metric("redis", "invalid_updates"), odd);
 
     // The same among the assignments.
     let key = format!("dranspose:assigned:{}", mapping(2));
-    controller.assign(&mapping(2), &[(0, json!({"eiger": ["w"]}))]);
+    controller.assign_events(&mapping(2), &[(0, json!({"eiger": ["w"]}))]);
     let odd = add_odd_ones(&site.redis, &key, 33 * MIB);
-    controller.assign(&mapping(2), &[(1, json!({"eiger": ["w"]}))]);
+    controller.assign_events(&mapping(2), &[(1, json!({"eiger": ["w"]}))]);
     eventually("both events are known", || site.metric("scan/assign", "assigned_events") == 2);
     assert_eq!(site.metric("scan/assign", "invalid_assignments"), odd);
     assert!(note(&site, "scan/assign").contains(&key), "{}", note(&site, "scan/assign"));
 
-    let log = site.site.log();
+    let log = site.base.log();
     assert!(log.len() < 64 << 10, "{} bytes are logged", log.len());
     assert!(!log.contains('\u{1b}') && !log.contains('\u{202e}'), "nothing in it moves a terminal");
     let resident = instance.memory("VmHWM") >> 20;
@@ -84,7 +84,7 @@ fn an_odd_entry_is_skipped_and_named_and_the_next_one_is_processed() {
 /// Each key that is read or written, as another type.
 #[test]
 fn a_key_of_another_type_is_waited_for_and_keeps_nothing_else_away() {
-    let site = IngesterSite::new(BINARY, NOWHERE, "");
+    let site = IngesterEnv::new(BINARY, NOWHERE, "");
     let redis = &site.redis;
     for key in [UPDATES, "dranspose_logs", &format!("dranspose:ready:{}", mapping(1))] {
         redis.command(&["SET", key, "x"]);
@@ -92,37 +92,37 @@ fn a_key_of_another_type_is_waited_for_and_keeps_nothing_else_away() {
     let own = "dranspose:ingester:eiger-ingester:config";
     redis.command(&["RPUSH", own, "x"]);
     let _instance = site.spawn();
-    let down = || site.site.link("ingester/eiger-ingester/redis").reason;
+    let down = || site.base.link("ingester/eiger-ingester/redis").reason;
     eventually("the updates cannot be read", || down().contains("WRONGTYPE"));
     redis.command(&["DEL", UPDATES]);
     let controller = site.controller();
     eventually("its own key heals", || redis.command(&["TYPE", own]) == "string");
-    eventually("it follows", || site.site.link("ingester/eiger-ingester/redis").state == "up");
+    eventually("it follows", || site.base.link("ingester/eiger-ingester/redis").state == "up");
 
     // A parameter that is none, and one that is one.
     let versions = [mapping(8), mapping(9)];
     redis.command(&["SADD", &format!("dranspose:parameters:a:{}", versions[0]), "x"]);
     redis.command(&["SET", &format!("dranspose:parameters:dump_prefix:{}", versions[1]), "/nowhere/"]);
-    let mut update = Controller::update_of(&mapping(1), &["eiger"], false);
+    let mut update = Controller::update_json(&mapping(1), &["eiger"], false);
     update["parameters_version"] = json!({"a": versions[0], "dump_prefix": versions[1]});
-    controller.update(&update);
-    eventually("the mapping is taken", || controller.is_taken(&mapping(1)));
+    controller.publish_update(&update);
+    eventually("the mapping is taken", || controller.is_active(&mapping(1)));
     eventually("the second parameter is known", || note(&site, "dump").contains("/nowhere/eiger-ingester-"));
 
     // The end of a mapping whose key is of another type, and of the next.
-    controller.update(&Controller::update_of(&mapping(1), &[], true));
+    controller.publish_update(&Controller::update_json(&mapping(1), &[], true));
     let key = format!("dranspose:assigned:{}", mapping(2));
     redis.command(&["SET", &key, "x"]);
-    controller.begin(&mapping(2), &["eiger"]);
-    let assign = || site.site.link("ingester/eiger-ingester/scan/assign");
+    controller.start_mapping(&mapping(2), &["eiger"]);
+    let assign = || site.base.link("ingester/eiger-ingester/scan/assign");
     eventually("the assignments cannot be read", || assign().reason.contains("WRONGTYPE"));
     redis.command(&["DEL", &key]);
-    controller.assign(&mapping(2), &[(0, json!({"eiger": ["w"]}))]);
+    controller.assign_events(&mapping(2), &[(0, json!({"eiger": ["w"]}))]);
     eventually("they can", || assign().state == "up" && site.metric("scan/assign", "assigned_events") == 1);
-    controller.update(&Controller::update_of(&mapping(2), &[], true));
-    eventually("the second end is answered", || controller.is_answered(&mapping(2)));
+    controller.publish_update(&Controller::update_json(&mapping(2), &[], true));
+    eventually("the second end is answered", || controller.is_finished(&mapping(2)));
     redis.command(&["DEL", &format!("dranspose:ready:{}", mapping(1))]);
-    eventually("then the first is, too", || controller.is_answered(&mapping(1)));
+    eventually("then the first is, too", || controller.is_finished(&mapping(1)));
 }
 
 /// Hands everything on to Redis, and ends each connection that asks for `word`. When it did so.
@@ -157,9 +157,9 @@ fn cutting(redis: &Redis, word: &'static [u8]) -> (u16, Arc<Mutex<Vec<Instant>>>
 /// A connection by itself is no progress: who is cut off again and again is dialled ever less often.
 #[test]
 fn a_redis_that_ends_each_connection_is_dialled_less_and_less_often() {
-    let site = IngesterSite::new(BINARY, NOWHERE, "");
+    let site = IngesterEnv::new(BINARY, NOWHERE, "");
     let (port, cut) = cutting(&site.redis, b"XREAD\r\n");
-    let file = site.site.path().join("ingester.toml");
+    let file = site.base.path().join("ingester.toml");
     let text = fs::read_to_string(&file).expect("a configuration");
     fs::write(&file, text.replace(&site.redis.port().to_string(), &port.to_string())).expect("it is written");
     let _instance = site.spawn();
@@ -176,9 +176,9 @@ fn a_source_that_ends_each_connection_is_dialled_less_and_less_often() {
     for garbage in [&[][..], &[&b"no header"[..]]] {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let upstream = format!("tcp://{}", listener.local_addr().expect("its address"));
-        let site = IngesterSite::new(BINARY, &upstream, "");
+        let site = IngesterEnv::new(BINARY, &upstream, "");
         let _instance = site.start();
-        site.controller().begin(&mapping(1), &["eiger"]);
+        site.controller().start_mapping(&mapping(1), &["eiger"]);
         let mut last = Instant::now();
         // The longest delay is one second, less a fifth at the most.
         eventually("the tries are half a second apart", || {

@@ -36,7 +36,7 @@ impl Worker {
         let reading = thread::spawn(move || {
             while !over.load(SeqCst) {
                 let dialled = wait_for("the ingester to listen, or the end", || {
-                    let peer = ZmtpPeer::dial(port, "DEALER", &own).ok();
+                    let peer = ZmtpPeer::connect(port, "DEALER", &own).ok();
                     if over.load(SeqCst) { Some(None) } else { peer.map(Some) }
                 });
                 let Some(mut peer) = dialled else { return };

@@ -94,7 +94,7 @@ fn parameters_in_the_middle_of_a_scan() {
 /// dranspose's own does not.
 #[test]
 fn redis_is_restarted_in_the_middle_of_a_scan() {
-    let mut fixture = Fixture::with(Redis::kept());
+    let mut fixture = Fixture::with(Redis::start_persistent());
     fixture.scan(5, 100);
     let scan = fixture.facility.post(&Map::each("eiger", 50));
     fixture.source.send(&series("cut", 50, 100)[..20]);

@@ -1,5 +1,5 @@
 //! A client of its own, which shares no code with the product: raw AMQP, bodies as captured from the original, one
-//! correlation id for each message, and a ledger of what the broker confirmed and what servers answered.
+//! correlation id for each message, and a record of what the broker confirmed and what servers answered.
 
 use std::{
     collections::BTreeMap,
@@ -64,24 +64,24 @@ impl Message {
 
 /// All messages by correlation id.
 #[derive(Debug, Default)]
-pub(crate) struct Ledger {
+pub(crate) struct CallRecord {
     messages: Mutex<BTreeMap<String, Message>>,
 }
 
-impl Ledger {
+impl CallRecord {
     /// A copy of all as it stands.
     pub(crate) fn messages(&self) -> Vec<Message> {
-        self.messages.lock().expect("the ledger").values().cloned().collect()
+        self.messages.lock().expect("the record").values().cloned().collect()
     }
 
     /// How many answers there were.
     pub(crate) fn answers(&self) -> usize {
-        self.messages.lock().expect("the ledger").values().map(|message| message.answers.len()).sum()
+        self.messages.lock().expect("the record").values().map(|message| message.answers.len()).sum()
     }
 
     /// Items of messages that were answered for since the last time.
     pub(crate) fn take_unchecked(&self) -> Vec<Item> {
-        let mut messages = self.messages.lock().expect("the ledger");
+        let mut messages = self.messages.lock().expect("the record");
         let fresh = messages.values_mut().filter(|message| !message.answers.is_empty() && !message.checked);
         fresh
             .flat_map(|message| {
@@ -93,13 +93,13 @@ impl Ledger {
 
     fn note(&self, id: &str, note: impl FnOnce(&mut Message)) {
         // An answer to another's message would be a mistake of the server's.
-        note(self.messages.lock().expect("the ledger").get_mut(id).expect("an id of ours"));
+        note(self.messages.lock().expect("the record").get_mut(id).expect("an id of ours"));
     }
 }
 
 /// The client at work, on a thread of its own.
 pub(crate) struct Caller {
-    pub(crate) ledger: Arc<Ledger>,
+    pub(crate) record: Arc<CallRecord>,
     stop: oneshot::Sender<()>,
     thread: JoinHandle<Result<(), lapin::Error>>,
 }
@@ -108,15 +108,15 @@ impl Caller {
     /// Begins to publish `messages`.
     pub(crate) fn start(url: &str, persistent: bool, messages: Vec<Message>) -> Self {
         let ids = messages.into_iter().map(|message| (format!("{:032x}", fastrand::u128(..)), message));
-        let ledger = Arc::new(Ledger { messages: Mutex::new(ids.collect()) });
+        let record = Arc::new(CallRecord { messages: Mutex::new(ids.collect()) });
         let (stop, stopped) = oneshot::channel();
-        let (url, shared) = (url.to_owned(), ledger.clone());
+        let (url, shared) = (url.to_owned(), record.clone());
         let thread = std::thread::spawn(move || {
             let runtime =
                 tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
             runtime.block_on(converse(&url, persistent, &shared, stopped))
         });
-        Self { ledger, stop, thread }
+        Self { record, stop, thread }
     }
 
     /// Ends it; an error says that the connection was lost meanwhile.
@@ -130,7 +130,7 @@ impl Caller {
 async fn converse(
     url: &str,
     persistent: bool,
-    ledger: &Ledger,
+    record: &CallRecord,
     mut stop: oneshot::Receiver<()>,
 ) -> Result<(), lapin::Error> {
     let connection = Connection::connect(url, ConnectionProperties::default()).await?;
@@ -142,7 +142,7 @@ async fn converse(
     let options = BasicConsumeOptions::default();
     let mut responses =
         channel.basic_consume(queue.name().clone(), "".into(), options, FieldTable::default()).await?;
-    let todo: Vec<_> = ledger.messages.lock().expect("the ledger").clone().into_iter().collect();
+    let todo: Vec<_> = record.messages.lock().expect("the record").clone().into_iter().collect();
     let mut todo = todo.into_iter();
     let mut sending = FuturesUnordered::new();
     loop {
@@ -156,12 +156,12 @@ async fn converse(
                 let (id, confirmation) = sent?;
                 // A message that no queue takes comes back, and is confirmed all the same.
                 if confirmation.is_ack() && confirmation.take_message().is_none() {
-                    ledger.note(&id, |message| message.confirmed = true);
+                    record.note(&id, |message| message.confirmed = true);
                 }
             }
             response = responses.next() => {
                 let Some(delivery) = response.transpose()? else { return Ok(()) };
-                answered(ledger, &delivery);
+                answered(record, &delivery);
                 delivery.ack(BasicAckOptions::default()).await?;
             }
         }
@@ -188,14 +188,14 @@ async fn publish(
     Ok((id, sent.await?))
 }
 
-fn answered(ledger: &Ledger, delivery: &Delivery) {
+fn answered(record: &CallRecord, delivery: &Delivery) {
     let id = delivery.properties.correlation_id().as_ref().expect("an id").as_str().to_owned();
     let count = match *delivery.data.as_slice() {
         [count @ ..0x80] | [0xcc, count] => u64::from(count),
         [0xcd, high, low] => u64::from(u16::from_be_bytes([high, low])),
         ref other => panic!("a response that is no small number: {other:02x?}"),
     };
-    ledger.note(&id, |message| message.answers.push((count, Instant::now())));
+    record.note(&id, |message| message.answers.push((count, Instant::now())));
 }
 
 /// A load of `count` messages of `rows` rows each, none of which is in two messages.

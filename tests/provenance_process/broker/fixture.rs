@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, ops::Deref};
 
-use orchestrator_harness::{Instance, Postgres, ProvenanceSite, Rabbit, eventually, psql};
+use orchestrator_harness::{Instance, Postgres, ProvenanceEnv, Rabbit, eventually, psql};
 
 use super::caller::Item;
 
@@ -47,7 +47,7 @@ pub(crate) struct Home {
     pub(crate) dsn: String,
     pub(crate) url: String,
     vhost: String,
-    pub(crate) site: ProvenanceSite,
+    pub(crate) site: ProvenanceEnv,
 }
 
 /// All of it together.
@@ -75,13 +75,13 @@ impl Fixture {
     fn with(rabbit: Held<Rabbit>, postgres: Held<Postgres>, name: &str, flavor: &str) -> Self {
         let servers = Servers { rabbit, postgres };
         let dsn = servers.postgres.create_database(name);
-        let url = servers.rabbit.vhost(name);
-        let site = ProvenanceSite::new(env!("CARGO_BIN_EXE_orchestrator"))
+        let url = servers.rabbit.create_vhost(name);
+        let site = ProvenanceEnv::new(env!("CARGO_BIN_EXE_orchestrator"))
             .set("provenance.transport=amqp")
             .set(&format!("provenance.amqp.url={url}"))
             .set("provenance.writer.kind=postgres")
             .set(&format!("provenance.postgres.dsn={dsn}"));
-        let (code, _, err) = site.site().cli(&["provenance", "init", "--dsn", &dsn, "--flavor", flavor]);
+        let (code, _, err) = site.base().cli(&["provenance", "init", "--dsn", &dsn, "--flavor", flavor]);
         assert_eq!(code, 0, "{err}");
         Self { servers, home: Home { dsn, url, vhost: name.to_owned(), site } }
     }
@@ -124,12 +124,12 @@ impl Home {
     }
 
     pub(crate) fn metric(&self, child: &str, name: &str) -> u64 {
-        self.site.site().metric(&format!("provenance/{child}"), name)
+        self.site.base().metric(&format!("provenance/{child}"), name)
     }
 
     /// The state of a child's connection.
     pub(crate) fn link(&self, child: &str) -> String {
-        self.site.site().link(&format!("provenance/{child}")).state
+        self.site.base().link(&format!("provenance/{child}")).state
     }
 }
 

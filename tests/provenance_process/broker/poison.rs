@@ -52,8 +52,8 @@ fn what_can_never_be_stored_becomes_a_dead_letter_that_says_why_and_the_rest_is_
     let sent = messages.len();
     let caller = Caller::start(&fixture.home.url, false, messages);
     // The body that cannot be read has no answer; the others have those for their good rows, and for no other.
-    eventually("an answer for each but one", || caller.ledger.answers() == sent - 1);
-    let messages = caller.ledger.messages();
+    eventually("an answer for each but one", || caller.record.answers() == sent - 1);
+    let messages = caller.record.messages();
     for message in &messages {
         assert_eq!(message.answered(), message.items.len() as u64, "{message:?}");
     }
@@ -62,16 +62,16 @@ fn what_can_never_be_stored_becomes_a_dead_letter_that_says_why_and_the_rest_is_
     eventually("three dead letters and nothing else on the broker", || {
         fixture.waiting() == BTreeMap::from([(DEAD_LETTER.to_owned(), 3)])
     });
-    assert_eq!(caller.ledger.answers(), sent - 1);
+    assert_eq!(caller.record.answers(), sent - 1);
     caller.end().expect("a connection");
 
     told_to_operators(&fixture.home);
     told_to_whoever_takes_the_letters(&fixture.home, &messages);
-    assert!(instance.terminate().success(), "{}", fixture.home.site.site().log());
+    assert!(instance.terminate().success(), "{}", fixture.home.site.base().log());
 }
 
 fn told_to_operators(home: &Home) {
-    let site = home.site.site();
+    let site = home.site.base();
     let (code, tree, err) = site.cli(&["tree"]);
     assert_eq!(code, 0, "{err}");
     for (child, reason) in [

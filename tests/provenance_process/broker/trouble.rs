@@ -8,14 +8,14 @@ use std::{
 use fastrand::Rng;
 use orchestrator_harness::{
     eventually,
-    load::{Dice, seeds},
+    load::{SeededRng, for_each_seed},
     psql, rounds, sha1_of,
 };
 use rustix::process::Signal;
 use serde_json::json;
 
 use super::{
-    caller::{Caller, Item, Ledger, Message, load},
+    caller::{CallRecord, Caller, Item, Message, load},
     fixture::{Fixture, Home, Servers, missing},
 };
 
@@ -49,25 +49,25 @@ fn round(
     fixture: &mut Fixture,
     seed: u64,
     promise: Promise,
-    trouble: impl FnOnce(&mut Servers, &Home, &Ledger),
+    trouble: impl FnOnce(&mut Servers, &Home, &CallRecord),
 ) -> Vec<Message> {
     let number = u8::try_from(seed).expect("few rounds");
-    let mut dice = Dice::new(seed);
+    let mut rng = SeededRng::new(seed);
     let contents = (0..IMPORTED).map(|n| json!({"add": "content", "id": sha1_of(number, n)}));
     let rows = fixture.home.site.file(contents);
     let messages = load(&mut Rng::with_seed(seed), LOAD.0, LOAD.1);
     let caller = Caller::start(&fixture.home.url, promise == Promise::Durable, messages);
-    let ledger = caller.ledger.clone();
+    let record = caller.record.clone();
     let checking = AtomicBool::new(true);
     let Fixture { servers, home } = &mut *fixture;
     std::thread::scope(|scope| {
         let checking = Ended(&checking);
-        let checker = scope.spawn(|| check(&home.dsn, &ledger, checking.0));
-        let import = scope.spawn(|| home.site.site().cli(&["provenance", "import", "--resume", &rows]));
-        let goal = 20 + dice.below(LOAD.0 / 3);
-        eventually("some messages to be answered", || ledger.answers() > goal);
-        assert!(ledger.answers() < LOAD.0, "the load was over before the trouble began");
-        trouble(servers, home, &ledger);
+        let checker = scope.spawn(|| check(&home.dsn, &record, checking.0));
+        let import = scope.spawn(|| home.site.base().cli(&["provenance", "import", "--resume", &rows]));
+        let goal = 20 + rng.below(LOAD.0 / 3);
+        eventually("some messages to be answered", || record.answers() > goal);
+        assert!(record.answers() < LOAD.0, "the load was over before the trouble began");
+        trouble(servers, home, &record);
         let (code, _, err) = import.join().expect("an import that ends");
         assert!([0, 1, 3, 5, 6].contains(&code), "{code}: {err}");
         drop(checking);
@@ -80,10 +80,10 @@ fn round(
     let (confirmed, there) = (fixture.home.site.confirmed(&rows), imported());
     assert!(there >= confirmed, "{there} rows of {confirmed} that an import knows to be stored");
     eventually("an import that goes on to its end", || {
-        fixture.home.site.site().cli(&["provenance", "import", "--resume", &rows]).0 == 0
+        fixture.home.site.base().cli(&["provenance", "import", "--resume", &rows]).0 == 0
     });
     assert_eq!(imported(), u64::from(IMPORTED));
-    let all = |what: fn(&Message) -> bool| ledger.messages().iter().all(what);
+    let all = |what: fn(&Message) -> bool| record.messages().iter().all(what);
     if promise != Promise::Durable {
         eventually("the broker to confirm all", || all(|message| message.confirmed));
     }
@@ -93,9 +93,9 @@ fn round(
         });
     }
     fixture.emptied();
-    // Whose connection was lost has an error to tell; what counts is in the ledger.
+    // Whose connection was lost has an error to tell; what counts is in the record.
     let _ = caller.end();
-    let messages = ledger.messages();
+    let messages = record.messages();
     let accepted = messages.iter().filter(|message| message.confirmed);
     let accepted: Vec<Item> = accepted.flat_map(|message| message.items.clone()).collect();
     assert_eq!(missing(&fixture.home.dsn, &accepted), Ok(0), "rows that the broker accepted are lost");
@@ -116,11 +116,11 @@ impl Drop for Ended<'_> {
 }
 
 /// Looks for all rows of every answer as soon as it is there; while the database is away, as soon as that is back.
-fn check(dsn: &str, ledger: &Ledger, goes_on: &AtomicBool) {
+fn check(dsn: &str, record: &CallRecord, goes_on: &AtomicBool) {
     let mut fresh = Vec::new();
     loop {
         let last = !goes_on.load(SeqCst);
-        fresh.extend(ledger.take_unchecked());
+        fresh.extend(record.take_unchecked());
         match missing(dsn, &fresh) {
             Ok(missing) => {
                 assert_eq!(missing, 0, "rows were answered for and are not stored");
@@ -139,21 +139,21 @@ fn check(dsn: &str, ledger: &Ledger, goes_on: &AtomicBool) {
 fn a_server_that_is_killed_loses_nothing_and_answers_for_nothing_twice() {
     let mut fixture = Fixture::new("killed", "with-path");
     let mut instance = Some(fixture.home.start());
-    seeds(ROUNDS, 1, |seed| {
+    for_each_seed(ROUNDS, 1, |seed| {
         round(&mut fixture, seed, Promise::Stored, |_, home, _| {
             instance.take().expect("an instance").kill_nine();
             instance = Some(home.start());
         });
     });
     let instance = instance.expect("an instance");
-    assert!(instance.terminate().success(), "{}", fixture.home.site.site().log());
+    assert!(instance.terminate().success(), "{}", fixture.home.site.base().log());
 }
 
 #[test]
 fn a_server_that_is_told_to_stop_ends_in_time_and_answers_for_everything() {
     let mut fixture = Fixture::new("stopped", "with-path");
     let mut instance = Some(fixture.home.start());
-    seeds(ROUNDS, 1, |seed| {
+    for_each_seed(ROUNDS, 1, |seed| {
         round(&mut fixture, seed, Promise::Answered, |_, home, _| {
             let (begun, stopped) = (Instant::now(), instance.take().expect("an instance"));
             let status = stopped.terminate();
@@ -169,9 +169,9 @@ fn while_the_database_is_away_nothing_is_answered_for_and_afterwards_all_is_stor
     let instance = fixture.home.start();
     // Answers to the raw client: all but those that went to the product's own.
     let sent = |home: &Home| home.metric("amqp", "responses") - home.metric("publisher", "responses");
-    seeds(ROUNDS, 2, |seed| {
+    for_each_seed(ROUNDS, 2, |seed| {
         let earlier = sent(&fixture.home);
-        round(&mut fixture, seed, Promise::Answered, |servers, home, ledger| {
+        round(&mut fixture, seed, Promise::Answered, |servers, home, record| {
             let failed = home.metric("writer", "retries");
             match seed % 2 {
                 0 => servers.postgres.own().stop(),
@@ -181,23 +181,23 @@ fn while_the_database_is_away_nothing_is_answered_for_and_afterwards_all_is_stor
             eventually("the writer to notice", || {
                 home.link("writer") == "down" && home.metric("writer", "retries") >= failed + 6
             });
-            eventually("the last answers to arrive", || sent(home) - earlier <= ledger.answers() as u64);
-            let (answers, begun) = (ledger.answers(), Instant::now());
+            eventually("the last answers to arrive", || sent(home) - earlier <= record.answers() as u64);
+            let (answers, begun) = (record.answers(), Instant::now());
             eventually("the outage to pass", || {
-                assert_eq!(ledger.answers(), answers, "an answer without a database");
+                assert_eq!(record.answers(), answers, "an answer without a database");
                 begun.elapsed() > outage()
             });
             // What was answered for is there before the server can have stored it again.
             instance.signal(Signal::STOP);
             servers.postgres.own().start_again();
-            let answered = ledger.messages().into_iter().filter(|message| message.answered() > 0);
+            let answered = record.messages().into_iter().filter(|message| message.answered() > 0);
             let answered: Vec<Item> = answered.flat_map(|message| message.items).collect();
             let missing = missing(&home.dsn, &answered);
             instance.signal(Signal::CONT);
             assert_eq!(missing, Ok(0), "rows were answered for and not stored");
         });
     });
-    assert!(instance.terminate().success(), "{}", fixture.home.site.site().log());
+    assert!(instance.terminate().success(), "{}", fixture.home.site.base().log());
 }
 
 /// With durable queues, since the others die with the broker.
@@ -212,7 +212,7 @@ fn a_broker_that_was_killed_is_come_back_to_with_all_that_it_accepted() {
     eventually("the server to notice", || fixture.home.metric("amqp", "consumed") == 0);
     fixture.servers.rabbit.own().start_again();
     fixture.home.serving();
-    seeds(ROUNDS, 1, |seed| {
+    for_each_seed(ROUNDS, 1, |seed| {
         let messages = round(&mut fixture, seed, Promise::Durable, |servers, home, _| {
             servers.rabbit.own().kill_nine();
             let begun = Instant::now();
@@ -226,9 +226,9 @@ fn a_broker_that_was_killed_is_come_back_to_with_all_that_it_accepted() {
         again.iter_mut().for_each(|message| message.answers.clear());
         let caller = Caller::start(&fixture.home.url, true, again);
         eventually("answers to all that is sent again", || {
-            caller.ledger.messages().iter().all(|message| message.answered() == message.items.len() as u64)
+            caller.record.messages().iter().all(|message| message.answered() == message.items.len() as u64)
         });
         caller.end().expect("a connection");
     });
-    assert!(instance.terminate().success(), "{}", fixture.home.site.site().log());
+    assert!(instance.terminate().success(), "{}", fixture.home.site.base().log());
 }

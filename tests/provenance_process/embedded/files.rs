@@ -3,18 +3,18 @@
 
 use std::fs;
 
-use orchestrator_harness::{ProvenanceSite, SmallDisk, eventually, sha1_of};
+use orchestrator_harness::{ProvenanceEnv, SmallDisk, eventually, sha1_of};
 use serde_json::json;
 
 use super::site;
 
-fn contents(site: &ProvenanceSite, numbers: std::ops::Range<u32>) -> String {
+fn contents(site: &ProvenanceEnv, numbers: std::ops::Range<u32>) -> String {
     site.file(numbers.map(|number| json!({"add": "content", "id": sha1_of(0, number)})))
 }
 
-fn import(site: &ProvenanceSite, numbers: std::ops::Range<u32>) {
+fn import(site: &ProvenanceEnv, numbers: std::ops::Range<u32>) {
     let rows = contents(site, numbers.clone());
-    eventually("an import", || site.site().cli(&["provenance", "import", &rows]).0 == 0);
+    eventually("an import", || site.base().cli(&["provenance", "import", &rows]).0 == 0);
 }
 
 /// Rows that were answered for are in the file at the path.
@@ -37,34 +37,34 @@ fn a_store_that_is_deleted_moved_or_replaced_is_opened_anew_before_anything_is_a
     ];
     for (what, change) in changes {
         let site = site();
-        let path = site.site().path().join("provenance.db");
+        let path = site.base().path().join("provenance.db");
         let instance = site.start();
         import(&site, 0..100);
         fs::copy(&path, path.with_extension("copy")).expect("copy");
         change(&path);
         import(&site, 100..200);
-        eventually(what, || site.site().log().contains("while it was open"));
-        eventually(what, || site.site().link("provenance/writer").state == "up");
+        eventually(what, || site.base().log().contains("while it was open"));
+        eventually(what, || site.base().link("provenance/writer").state == "up");
         instance.kill_nine();
         let instance = site.start();
         let last = site.ask(&["get", "content", &sha1_of(0, 1)]);
         assert!(site.count("content") >= 100, "{what}: {last}");
-        assert!(instance.terminate().success(), "{}", site.site().log());
+        assert!(instance.terminate().success(), "{}", site.base().log());
     }
 }
 
 #[test]
 fn dead_letters_that_are_deleted_are_kept_anew() {
     let site = site();
-    let path = site.site().path().join("dead-letters.db");
+    let path = site.base().path().join("dead-letters.db");
     let instance = site.start();
     assert_eq!(site.ask(&["dead-letters"]), json!([]));
     fs::remove_file(&path).expect("remove");
     eventually("an answer of the new file", || {
-        site.site().cli(&["provenance", "dead-letters", "--json"]).0 == 0 && path.exists()
+        site.base().cli(&["provenance", "dead-letters", "--json"]).0 == 0 && path.exists()
     });
-    assert!(site.site().log().contains("while it was open"), "{}", site.site().log());
-    assert!(instance.terminate().success(), "{}", site.site().log());
+    assert!(site.base().log().contains("while it was open"), "{}", site.base().log());
+    assert!(instance.terminate().success(), "{}", site.base().log());
 }
 
 #[test]
@@ -79,15 +79,15 @@ fn a_full_disk_is_waited_for_and_costs_no_row() {
         disk.fill();
         let rows = contents(&site, 100..5_000);
         eventually("the link to be down", || {
-            assert_ne!(site.site().cli(&["provenance", "import", &rows]).0, 0);
-            site.site().link("provenance/writer").reason.contains("the disk is full")
+            assert_ne!(site.base().cli(&["provenance", "import", &rows]).0, 0);
+            site.base().link("provenance/writer").reason.contains("the disk is full")
         });
         assert_eq!(site.count("content"), 100, "questions are answered");
         disk.free();
-        eventually("the link to be up", || site.site().link("provenance/writer").state == "up");
+        eventually("the link to be up", || site.base().link("provenance/writer").state == "up");
         import(&site, 0..5_000);
         assert_eq!(site.count("content"), 5_000);
-        assert!(instance.terminate().success(), "{}", site.site().log());
+        assert!(instance.terminate().success(), "{}", site.base().log());
     });
 }
 
@@ -103,8 +103,8 @@ fn a_directory_that_nobody_may_write_is_named_at_the_start() {
         };
         remount("ro");
         let mut instance = orchestrator_harness::Instance::spawn(site.command());
-        assert_eq!(instance.wait().code(), Some(78), "{}", site.site().log());
-        assert!(site.site().log().contains("p.db"), "{}", site.site().log());
+        assert_eq!(instance.wait().code(), Some(78), "{}", site.base().log());
+        assert!(site.base().log().contains("p.db"), "{}", site.base().log());
         remount("rw");
         let instance = site.start();
         import(&site, 0..10);

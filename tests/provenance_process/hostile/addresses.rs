@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use orchestrator_harness::{ProvenanceSite, eventually, http};
+use orchestrator_harness::{ProvenanceEnv, eventually, http};
 
 const SECRET: &str = "S3CR3T";
 
@@ -22,24 +22,24 @@ const ALL: [(&str, &str, &str); 9] = [
 #[test]
 fn nothing_of_a_malformed_address_in_a_file_is_shown() {
     for (kind, key, address) in ALL {
-        let site = ProvenanceSite::new(env!("CARGO_BIN_EXE_orchestrator"));
-        let file = site.site().path().join("address");
+        let site = ProvenanceEnv::new(env!("CARGO_BIN_EXE_orchestrator"));
+        let file = site.base().path().join("address");
         fs::write(&file, address).expect("write a file");
         let site =
             site.set(&format!("provenance.{kind}")).set(&format!("provenance.{key}={}", file.display()));
         let instance = site.start();
-        eventually(address, || site.site().link("provenance/writer").state == "down");
-        let reason = site.site().link("provenance/writer").reason;
+        eventually(address, || site.base().link("provenance/writer").state == "down");
+        let reason = site.base().link("provenance/writer").reason;
         assert!(reason.contains("database"), "{address}: {reason}");
         let mut shown = vec![reason];
         for path in ["/readyz", "/v1/tree", "/v1/config", "/metrics"] {
-            let reply = http(&site.site().admin_socket(), "GET", path, &["Accept: application/json"], "");
+            let reply = http(&site.base().admin_socket(), "GET", path, &["Accept: application/json"], "");
             shown.push(reply.body);
         }
-        let (_, out, err) = site.site().cli(&["provenance", "stats"]);
+        let (_, out, err) = site.base().cli(&["provenance", "stats"]);
         shown.extend([out, err]);
         assert!(instance.terminate().success());
-        shown.push(site.site().log());
+        shown.push(site.base().log());
         for text in shown {
             assert!(!text.contains(SECRET), "{address}: {text}");
         }
@@ -51,22 +51,22 @@ fn nothing_of_a_malformed_address_in_a_file_is_shown() {
 fn a_malformed_broker_and_database_of_a_command_are_refused_without_a_word_of_them() {
     for url in ["amqp://user:S3CR3T?x@host", "amqp://user:S3CR3T", "S3CR3T", "amqp://u:x@h/?heartbeat=S3CR3T"]
     {
-        let site = ProvenanceSite::new(env!("CARGO_BIN_EXE_orchestrator")).set("provenance.transport=amqp");
-        let file = site.site().path().join("address");
+        let site = ProvenanceEnv::new(env!("CARGO_BIN_EXE_orchestrator")).set("provenance.transport=amqp");
+        let file = site.base().path().join("address");
         fs::write(&file, url).expect("write a file");
         let site = site.set(&format!("provenance.amqp.url_file={}", file.display()));
         let mut instance = orchestrator_harness::Instance::spawn(site.command());
         assert!(!instance.wait().success());
-        let log = site.site().log();
+        let log = site.base().log();
         assert!(log.contains("provenance.amqp") && log.contains("amqp://USER:PASSWORD"), "{url}: {log}");
         assert!(!log.contains(SECRET), "{url}: {log}");
     }
-    let site = ProvenanceSite::new(env!("CARGO_BIN_EXE_orchestrator"));
+    let site = ProvenanceEnv::new(env!("CARGO_BIN_EXE_orchestrator"));
     for dsn in ["postgresql://me:S3CR3T?x@h/d", "host=h S3CR3T", "host=h sslmode=require password=S3CR3T"] {
-        let file = site.site().path().join("dsn");
+        let file = site.base().path().join("dsn");
         fs::write(&file, dsn).expect("write a file");
         let (code, out, err) =
-            site.site().cli(&["provenance", "init", "--dsn-file", &file.display().to_string()]);
+            site.base().cli(&["provenance", "init", "--dsn-file", &file.display().to_string()]);
         assert!(code != 0 && err.contains("the address of the database"), "{dsn}: {err}");
         assert!(!(out + &err).contains(SECRET), "{dsn}");
     }

@@ -9,8 +9,8 @@
 use std::time::{Duration, Instant};
 
 use orchestrator_harness::{
-    Site, Snapshot,
-    load::{Crew, Dice, Disk, Disruption, Fetchers, Ledger, seeds},
+    Snapshot, TestEnv,
+    load::{DiskProbe, Disruption, Fetchers, LoadRecord, SeededRng, WorkerPool, for_each_seed},
     try_http, wait_for,
 };
 
@@ -44,15 +44,15 @@ fn a_panic_in_the_admin_endpoint_does_not_touch_the_queue() {
 
 /// Makes `path` panic under load; the queue's children from number `first` on start again, the others stay.
 fn panics_heal(path: &str, first: usize) {
-    seeds("ORCHESTRATOR_PANIC_ROUNDS", 1, |seed| {
-        let mut dice = Dice::new(seed);
-        let site = Site::new(env!("CARGO_BIN_EXE_orchestrator"));
+    for_each_seed("ORCHESTRATOR_PANIC_ROUNDS", 1, |seed| {
+        let mut rng = SeededRng::new(seed);
+        let site = TestEnv::new(env!("CARGO_BIN_EXE_orchestrator"));
         let instance = site.start();
-        let fetchers = Fetchers::start(&site.input_dir(), 3, &mut dice);
-        let crew = Crew::start(site.socket(), 6, &mut dice);
+        let fetchers = Fetchers::start(&site.input_dir(), 3, &mut rng);
+        let crew = WorkerPool::start(site.socket(), 6, &mut rng);
         wait_for("jobs to be done", || (finished(&site)? > 50).then_some(()));
 
-        let disk = Disk::probe(site.path());
+        let disk = DiskProbe::start(site.path());
         let from = Instant::now();
         site.inject_panic(path);
         let healed = wait_for("it to heal", || {
@@ -68,25 +68,26 @@ fn panics_heal(path: &str, first: usize) {
             assert_eq!(*incarnation, if at < first { 1 } else { 2 }, "{child} after a panic in {path}");
         }
         let took = last_start(&healed, path) - exit_of(&healed, path)["at_ms"].as_u64().expect("a time");
-        let stalled = Some(disk.longest()).filter(|longest| *longest > STALL).unwrap_or_default() * COMMITS;
+        let stalled =
+            Some(disk.longest_sync()).filter(|longest| *longest > STALL).unwrap_or_default() * COMMITS;
         let allowed = u128::from(HEALED_MS) + stalled.as_millis();
         assert!(u128::from(took) < allowed, "{path} took {took} ms to heal, not {allowed}: {healed:#}");
 
         let (present, ever) = fetchers.stop();
-        Ledger::await_ingest(&site, &present);
-        let ledger = Ledger { present, ever, seen: crew.drain(), disruptions };
-        let doubled = ledger.judge(&site);
+        LoadRecord::await_ingest(&site, &present);
+        let record = LoadRecord { present, ever, seen: crew.drain(), disruptions };
+        let doubled = record.check(&site);
         assert!(instance.terminate().success(), "it did not stop well; log:\n{}", site.log());
         eprintln!(
             "{path}: healed in {took} ms, longest wait for an answer {:?}, {doubled} of {} jobs doubled",
-            ledger.seen.longest_wait,
-            ledger.seen.handouts.len()
+            record.seen.longest_wait,
+            record.seen.handouts.len()
         );
     });
 }
 
 /// Jobs finished so far, once the store counts them.
-fn finished(site: &Site) -> Option<u64> {
+fn finished(site: &TestEnv) -> Option<u64> {
     let tree = site.snapshot()?;
     let store = tree.node("queue/queue_store");
     let metric = store["metrics"].as_array()?.iter().find(|metric| metric["name"] == "finished")?;
@@ -101,7 +102,7 @@ fn last_start(tree: &Snapshot, path: &str) -> u64 {
 }
 
 /// The housekeeper has work in hand only when somebody asks, or the log has grown.
-fn ask_the_housekeeper(site: &Site) {
+fn ask_the_housekeeper(site: &TestEnv) {
     // It may be the one that is away.
     let _ = try_http(&site.admin_socket(), "POST", "/v1/consoles/queue/queue_console/ls", &[], "{}");
 }

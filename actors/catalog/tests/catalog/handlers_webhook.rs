@@ -176,9 +176,9 @@ async fn an_answer_is_waited_for_so_long_and_no_longer() {
 #[tokio::test]
 async fn over_tls_the_receiver_must_show_who_it_is() {
     // Any server that answers a POST with an object will do.
-    let server = Ermrest::start_secured(&[]);
+    let server = Ermrest::start_tls(&[]);
     let url = format!("https://localhost:{}/_log", server.port());
-    let target = Target::new(&url, Some(&Faktory::authority())).expect("a url");
+    let target = Target::new(&url, Some(&Faktory::ca_file())).expect("a url");
     let trusting = Webhook { target, ..webhook("http://localhost") };
     let verdict = trusting.handle(task(json!({"RID": "1-A"}))).await;
     assert!(matches!(&verdict, Verdict::Done(fields) if fields.contains_key("connections")), "{verdict:?}");

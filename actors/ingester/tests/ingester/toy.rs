@@ -148,32 +148,32 @@ impl Playground {
 
     /// What the ingester publishes.
     pub(crate) fn presence(&self) -> Option<Value> {
-        self.controller().presence()
+        self.controller().ingester_state()
     }
 
     /// Begins a mapping and waits until it is taken.
     pub(crate) async fn begin(&self, streams: &[&str]) -> Uuid {
         let uuid = Uuid::new_v4();
-        self.controller().update(&Controller::update_of(&uuid.to_string(), streams, false));
+        self.controller().publish_update(&Controller::update_json(&uuid.to_string(), streams, false));
         self.taken(uuid).await;
         uuid
     }
 
     /// Waits until the ingester says that it follows `uuid`.
     pub(crate) async fn taken(&self, uuid: Uuid) {
-        eventually("the mapping is taken", || self.controller().is_taken(&uuid.to_string())).await;
+        eventually("the mapping is taken", || self.controller().is_active(&uuid.to_string())).await;
     }
 
     /// Assigns events: number, and of each stream its workers.
     pub(crate) fn assign(&self, mapping: Uuid, events: &[(u64, Value)]) {
-        self.controller().assign(&mapping.to_string(), events);
+        self.controller().assign_events(&mapping.to_string(), events);
     }
 
     /// Says that all is done, and waits for the answer.
     pub(crate) async fn finish(&self, mapping: Uuid) {
         let mapping = mapping.to_string();
-        self.controller().update(&Controller::update_of(&mapping, &[], true));
-        eventually("finished is answered", || self.controller().is_answered(&mapping)).await;
+        self.controller().publish_update(&Controller::update_json(&mapping, &[], true));
+        eventually("finished is answered", || self.controller().is_finished(&mapping)).await;
     }
 
     /// A worker that has let itself be heard.

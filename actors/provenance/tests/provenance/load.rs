@@ -108,7 +108,7 @@ fn through_rabbitmq_into_postgresql(flavor: postgres::Flavor) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(init(&dsn, flavor)).unwrap();
     let mut config = ProvenanceConfig { transport: Transport::Amqp, ..ProvenanceConfig::default() };
-    config.amqp.url = Rabbit::shared().vhost(flavor.name());
+    config.amqp.url = Rabbit::shared().create_vhost(flavor.name());
     config.writer.kind = WriterKind::Postgres;
     config.postgres.dsn = dsn.clone();
     let lacks = Flavor { with_path: flavor.has_paths(), locations: flavor.has_paths(), ..Flavor::FULL };
@@ -149,7 +149,7 @@ fn embedded_into_sqlite() {
 fn through_rabbitmq_into_mongodb() {
     let server = MongoDb::start();
     let mut config = ProvenanceConfig { transport: Transport::Amqp, ..ProvenanceConfig::default() };
-    config.amqp.url = Rabbit::shared().vhost("mongodb");
+    config.amqp.url = Rabbit::shared().create_vhost("mongodb");
     config.writer.kind = WriterKind::Mongodb;
     config.mongodb.uri = server.uri();
     let lacks = Flavor { locations: false, urls_unique: false, exact_dates: false, ..Flavor::FULL };

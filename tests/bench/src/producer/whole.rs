@@ -6,7 +6,7 @@ use std::{
 };
 
 use anyhow::{Result, ensure};
-use orchestrator_harness::{MongoDb, ProducerSite, Tanglenomicon, wait_for};
+use orchestrator_harness::{MongoDb, ProducerEnv, Tanglenomicon, wait_for};
 use serde_json::{Value, json};
 
 use super::{Options, Running};
@@ -27,7 +27,7 @@ pub(super) fn run(binary: &Path, options: &Options) -> Result<Value> {
         all.fill(&database);
         let peer = Running::start(options.to)?;
         let url = format!("tcp://127.0.0.1:{}", peer.port());
-        let site = ProducerSite::before(std::path::absolute(binary)?, &database, &url)
+        let site = ProducerEnv::with_faktory_url(std::path::absolute(binary)?, &database, &url)
             .set("producer.page_size=1")
             .set("producer.high_water=0")
             .set(&format!("producer.chunk={}", options.chunk))
@@ -45,7 +45,7 @@ pub(super) fn run(binary: &Path, options: &Options) -> Result<Value> {
             }
             std::thread::sleep(Duration::from_millis(5));
         };
-        ensure!(end.success(), "it failed: {}", site.site().log());
+        ensure!(end.success(), "it failed: {}", site.base().log());
         rates.push((pages * pages - before) as f64 / begun.elapsed().as_secs_f64());
         peaks.push(most);
     }

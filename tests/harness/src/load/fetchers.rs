@@ -18,7 +18,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::Dice;
+use super::SeededRng;
 
 /// Attribute paths of one fetcher, and those that all fetchers list.
 const OWN: usize = 400;
@@ -46,7 +46,7 @@ pub struct Fetchers {
 
 impl Fetchers {
     /// Starts `count` fetchers on `directory`; the first of them also writes and deletes large files.
-    pub fn start(directory: &Path, count: usize, dice: &mut Dice) -> Self {
+    pub fn start(directory: &Path, count: usize, rng: &mut SeededRng) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let threads = (0..count).map(|id| {
             let mut fetcher = Fetcher {
@@ -57,14 +57,14 @@ impl Fetchers {
                 large: None,
                 has_large: id == 0,
                 ever: Lines::new(),
-                dice: dice.split(),
+                rng: rng.split(),
             };
             let stop = stop.clone();
             thread::spawn(move || {
                 while !stop.load(SeqCst) {
                     fetcher.act();
                     // The pace of the load.
-                    thread::sleep(Duration::from_millis(fetcher.dice.below(12) as u64));
+                    thread::sleep(Duration::from_millis(fetcher.rng.below(12) as u64));
                 }
                 fetcher.end()
             })
@@ -124,19 +124,19 @@ struct Fetcher {
     large: Option<i64>,
     has_large: bool,
     ever: Lines,
-    dice: Dice,
+    rng: SeededRng,
 }
 
 impl Fetcher {
     fn act(&mut self) {
-        if self.has_large && self.dice.chance(10) {
+        if self.has_large && self.rng.chance(10) {
             return self.toggle_large();
         }
-        if self.files.is_empty() || (self.files.len() < FILES_MAX && self.dice.chance(30)) {
+        if self.files.is_empty() || (self.files.len() < FILES_MAX && self.rng.chance(30)) {
             return self.begin();
         }
-        let at = self.dice.below(self.files.len());
-        match self.dice.below(100) {
+        let at = self.rng.below(self.files.len());
+        match self.rng.below(100) {
             0..70 if self.files[at].part.is_some() => self.grow(at),
             70..90 if self.files[at].part.is_some() => self.complete(at),
             0..60 if self.files[at].whole => self.replace(at),
@@ -154,11 +154,11 @@ impl Fetcher {
     }
 
     fn attrs(&mut self) -> Vec<String> {
-        let count = 10 + self.dice.below(110);
+        let count = 10 + self.rng.below(110);
         let mut attrs: Vec<String> = (0..count)
-            .map(|_| match self.dice.chance(20) {
-                true => format!("shared{}", self.dice.below(SHARED)),
-                false => format!("{}-attr{}", self.name, self.dice.below(OWN)),
+            .map(|_| match self.rng.chance(20) {
+                true => format!("shared{}", self.rng.below(SHARED)),
+                false => format!("{}-attr{}", self.name, self.rng.below(OWN)),
             })
             .collect();
         attrs.sort();
@@ -169,8 +169,7 @@ impl Fetcher {
     fn begin(&mut self) {
         let run = self.next_run;
         self.next_run += 1;
-        let mut file =
-            OneFile { run, part: None, tail: None, whole: self.dice.chance(40), attrs: Vec::new() };
+        let mut file = OneFile { run, part: None, tail: None, whole: self.rng.chance(40), attrs: Vec::new() };
         let first = run == FIRST_RUN;
         if file.whole || first {
             file.whole = true;
@@ -213,14 +212,14 @@ impl Fetcher {
             ended.push(attr);
         }
         fresh.retain(|attr| !ended.contains(attr));
-        let cut = fresh.pop().filter(|_| self.dice.chance(50));
+        let cut = fresh.pop().filter(|_| self.rng.chance(50));
         for attr in fresh {
             text.push_str(&self.line(run, &attr, "1"));
             ended.push(attr);
         }
         if let Some(attr) = cut {
             let line = self.line(run, &attr, "1");
-            let (now, later) = line.split_at(1 + self.dice.below(line.len() - 1));
+            let (now, later) = line.split_at(1 + self.rng.below(line.len() - 1));
             text.push_str(now);
             self.files[at].tail = Some((attr, later.to_owned()));
         }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use orchestrator_harness::{Site, free_port};
+use orchestrator_harness::{TestEnv, free_port};
 
 use super::lab::Lab;
 use crate::{
@@ -45,16 +45,16 @@ impl Edge for Control {
         32 << 20
     }
 
-    fn feed(&mut self, _site: &Site) {
+    fn feed(&mut self, _site: &TestEnv) {
         self.lab.ensure();
     }
 
     /// Each attack ends with a mapping that is not taken yet.
-    fn peer_is_sane(&mut self, _site: &Site) {
+    fn peer_is_sane(&mut self, _site: &TestEnv) {
         self.lab.begin();
     }
 
-    fn done(&mut self, _site: &Site) -> u64 {
+    fn done(&mut self, _site: &TestEnv) -> u64 {
         self.lab.taken()
     }
 }

@@ -58,13 +58,13 @@ impl Lab {
     pub(super) fn begin(&mut self) {
         let is_waited_for = self.begun > self.taken && self.asked.elapsed() < AGAIN;
         // Its key expires while it cannot be renewed; by then it follows the updates.
-        if is_waited_for || self.taken == 0 && self.controller().presence().is_none() {
+        if is_waited_for || self.taken == 0 && self.controller().ingester_state().is_none() {
             return;
         }
         self.begun += 1;
         self.events = 0;
         self.asked = Instant::now();
-        self.controller().update(&Controller::update_of(&mapping(self.begun), self.streams, false));
+        self.controller().publish_update(&Controller::update_json(&mapping(self.begun), self.streams, false));
     }
 
     /// Begins a mapping unless one is taken.
@@ -78,7 +78,7 @@ impl Lab {
     pub(super) fn taken(&mut self) -> u64 {
         let uuid = self
             .controller()
-            .presence()
+            .ingester_state()
             .and_then(|presence| Some(presence["mapping_uuid"].as_str()?.to_owned()));
         let number = uuid.and_then(|uuid| u64::from_str_radix(uuid.rsplit('-').next()?, 16).ok());
         self.taken = number.unwrap_or(0).min(self.begun).max(self.taken);
@@ -95,7 +95,7 @@ impl Lab {
         let event = |number| (number, json!({"eiger": [worker]}));
         let events: Vec<(u64, Value)> = (self.events..self.events + count).map(event).collect();
         self.events += count;
-        self.controller().assign(&mapping(self.begun), &events);
+        self.controller().assign_events(&mapping(self.begun), &events);
     }
 }
 
@@ -119,7 +119,7 @@ impl Source {
                 }
                 let (count, end) = (count.clone(), end.clone());
                 thread::spawn(move || {
-                    let Ok(mut peer) = ZmtpPeer::over(stream, "PUSH") else { return };
+                    let Ok(mut peer) = ZmtpPeer::from_stream(stream, "PUSH") else { return };
                     count.fetch_add(1, SeqCst);
                     let mut sent = peer.send(&[br#"{"htype":"header","msg_number":0,"filename":""}"#]);
                     for frame in 0_u64.. {
@@ -154,8 +154,8 @@ impl Drop for Source {
 
 /// Does a new worker of this name get an event before `longest` is over?
 pub(super) fn gets_event(port: u16, worker: &str, longest: Duration, assign: impl FnOnce()) -> bool {
-    let Ok(mut peer) = ZmtpPeer::dial(port, "DEALER", worker) else { return false };
+    let Ok(mut peer) = ZmtpPeer::connect(port, "DEALER", worker) else { return false };
     assign();
-    peer.patience(longest).is_ok()
+    peer.set_read_timeout(longest).is_ok()
         && peer.receive().is_ok_and(|parts| parts[0].starts_with(br#"{"event_number":"#))
 }

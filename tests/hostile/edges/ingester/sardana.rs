@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, sync::Arc};
 
-use orchestrator_harness::{Site, free_port, try_raw};
+use orchestrator_harness::{TestEnv, free_port, raw_tcp};
 
 use super::lab::Lab;
 use crate::{
@@ -49,17 +49,17 @@ impl Edge for Sardana {
         (128 + 64) << 20
     }
 
-    fn feed(&mut self, _site: &Site) {
+    fn feed(&mut self, _site: &TestEnv) {
         self.lab.ensure();
     }
 
     /// Posts of an attack may have filled the backlog, where they wait for events: the next mapping begins anew.
-    fn peer_is_sane(&mut self, _site: &Site) {
+    fn peer_is_sane(&mut self, _site: &TestEnv) {
         self.lab.begin();
     }
 
     /// A record is accepted. Whether it is waited for is a matter of events.
-    fn done(&mut self, _site: &Site) -> u64 {
+    fn done(&mut self, _site: &TestEnv) -> u64 {
         if self.lab.is_taken() {
             let body = r#"{"timestamp":1}"#;
             let request = format!(
@@ -67,7 +67,7 @@ impl Edge for Sardana {
                  Content-Length: {}\r\n\r\n{body}",
                 body.len()
             );
-            let answer = try_raw(self.address, request.as_bytes());
+            let answer = raw_tcp(self.address, request.as_bytes());
             self.accepted += u64::from(answer.is_ok_and(|answer| answer.starts_with(b"HTTP/1.1 2")));
         }
         self.accepted

@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
-use orchestrator_harness::Site;
+use orchestrator_harness::TestEnv;
 
 use super::lab::{Lab, Source, gets_event};
 use crate::{
@@ -51,12 +51,12 @@ impl Edge for Workers {
         16 << 20
     }
 
-    fn feed(&mut self, _site: &Site) {
+    fn feed(&mut self, _site: &TestEnv) {
         self.lab.ensure();
     }
 
     /// A new worker gets an event of its own.
-    fn done(&mut self, _site: &Site) -> u64 {
+    fn done(&mut self, _site: &TestEnv) -> u64 {
         if self.lab.is_taken() {
             self.number += 1;
             let worker = format!("w{}", self.number);

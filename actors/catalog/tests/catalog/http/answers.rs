@@ -46,7 +46,7 @@ fn an_aborted_transaction_is_tried_again_at_once() {
     let (catalog, spec) = to(&server.url());
     let abort = |method: &str, count: u32| {
         let body = "The service is temporarily unavailable. Detail: Transaction aborted.";
-        server.fault(&json!({"storm": {"code": 503, "count": count, "method": method, "body": body}}));
+        server.set_faults(&json!({"storm": {"code": 503, "count": count, "method": method, "body": body}}));
     };
     TestTree::run(spec, async |tree| {
         abort("PUT", 3);
@@ -65,7 +65,7 @@ fn a_transaction_that_is_always_aborted_is_given_up_and_was_not_written() {
     let server = Ermrest::start(&[]);
     let patience = Patience { aborted: Duration::from_millis(200), ..Patience::default() };
     let (catalog, spec) = with(place(&server.url()).patience(patience), Source::Anonymous);
-    server.fault(&json!({"storm": {"code": 503, "count": 1000, "body": "Transaction aborted."}}));
+    server.set_faults(&json!({"storm": {"code": 503, "count": 1000, "body": "Transaction aborted."}}));
     TestTree::run(spec, async |_tree| {
         let Err(Trouble::Away(text)) = put(&catalog, WRITE, json!([])).await else { panic!() };
         assert!(text.contains("has aborted PUT /attributegroup/Foo/id;state for 200ms"), "{text}");
@@ -78,7 +78,7 @@ fn what_a_server_does_not_say_of_a_write_is_not_guessed() {
     let (catalog, spec) = to(&server.url());
     TestTree::run(spec, async |_tree| {
         for code in [500, 502, 503, 504] {
-            server.fault(&json!({"storm": {"code": code, "count": 2}}));
+            server.set_faults(&json!({"storm": {"code": code, "count": 2}}));
             assert!(matches!(get(&catalog, FOO).await, Err(Trouble::Away(_))), "{code}");
             assert!(matches!(put(&catalog, WRITE, json!([])).await, Err(Trouble::Unsettled(_))), "{code}");
         }
@@ -95,7 +95,7 @@ fn a_server_that_wants_to_be_left_alone_is_for_so_long_but_no_longer_than_the_ca
         let patience = Patience { hold_max, away_max: hold_max, ..Patience::default() };
         let (catalog, spec) = with(place(&server.url()).patience(patience), Source::Anonymous);
         TestTree::run(spec, async |tree| {
-            server.fault(&json!({"storm": {"code": code, "count": 1, "retry_after": retry_after}}));
+            server.set_faults(&json!({"storm": {"code": code, "count": 1, "retry_after": retry_after}}));
             let begun = Instant::now();
             let answer = put(&catalog, WRITE, json!([])).await;
             assert!(matches!(answer, Err(Trouble::Away(_))), "nothing was written: {answer:?}");
@@ -117,10 +117,10 @@ fn who_is_not_believed_reads_the_credentials_again_once() {
     let (catalog, spec) = with(place(&server.url()), Source::TokenFile(file.path().to_owned()));
     TestTree::run(spec, async |_tree| {
         assert!(get(&catalog, FOO).await.is_ok());
-        server.fault(&json!({"token": "second"}));
+        server.set_faults(&json!({"token": "second"}));
         std::fs::write(file.path(), "second").unwrap();
         assert!(get(&catalog, FOO).await.is_ok(), "within the second in which files are not looked at");
-        server.fault(&json!({"token": "third"}));
+        server.set_faults(&json!({"token": "third"}));
         let asked = server.requests().len();
         let Err(Trouble::Denied(text)) = get(&catalog, FOO).await else { panic!() };
         assert_eq!(server.requests().len(), asked + 2);
@@ -158,12 +158,12 @@ fn user_and_password_are_exchanged_for_a_session_once_and_again_when_it_ends() {
     TestTree::run(spec, async |_tree| {
         let answers = tokio::join!(get(&catalog, FOO), get(&catalog, FOO), put(&catalog, WRITE, json!([])));
         assert!(answers.0.is_ok() && answers.1.is_ok() && answers.2.is_ok(), "{answers:?}");
-        assert_eq!(server.answered("POST", 200), 1, "one logs in for all");
-        server.fault(&json!({"token": "t2"}));
+        assert_eq!(server.response_count("POST", 200), 1, "one logs in for all");
+        server.set_faults(&json!({"token": "t2"}));
         assert!(get(&catalog, FOO).await.is_ok());
-        assert_eq!(server.answered("POST", 200), 2);
+        assert_eq!(server.response_count("POST", 200), 2);
         std::fs::write(file.path(), entry.to_string().replace("love", "hate")).unwrap();
-        server.fault(&json!({"token": "t3"}));
+        server.set_faults(&json!({"token": "t3"}));
         let Err(Trouble::Denied(text)) = get(&catalog, FOO).await else { panic!() };
         assert!(text.contains("the login with 401") && !text.contains("lace"), "{text}");
     });

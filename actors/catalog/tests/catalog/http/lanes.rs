@@ -43,8 +43,9 @@ fn a_write_that_is_tried_again_keeps_its_turn() {
     let server = Ermrest::start(&[]);
     server.insert_foo(2, "new");
     let (catalog, spec) = to(&server.url());
-    server
-        .fault(&json!({"storm": {"code": 503, "count": 3, "method": "PUT", "body": "Transaction aborted."}}));
+    server.set_faults(
+        &json!({"storm": {"code": 503, "count": 3, "method": "PUT", "body": "Transaction aborted."}}),
+    );
     TestTree::run(spec, async |_tree| {
         let body = |id: u32| json!([{"id": id, "state": "x"}]);
         let (first, second) = (body(1), body(2));
@@ -68,7 +69,7 @@ fn a_write_that_is_tried_again_keeps_its_turn() {
 fn four_questions_are_asked_at_once_and_over_connections_that_are_kept() {
     let server = Ermrest::start(&[]);
     let (catalog, spec) = to(&server.url());
-    server.fault(&json!({"delay_ms": 50}));
+    server.set_faults(&json!({"delay_ms": 50}));
     TestTree::run(spec, async |tree| {
         let most = std::cell::Cell::new(0);
         let asked = join_all((0..12).map(|_| get(&catalog, "/entity/Foo")));
@@ -129,12 +130,12 @@ fn a_stop_lets_what_is_under_way_end() {
 fn a_child_that_is_killed_leaves_no_caller_without_an_outcome() {
     let server = Ermrest::start(&[]);
     let (catalog, spec) = hasty(&server.url());
-    server.fault(&json!({"delay_ms": 3_600_000}));
+    server.set_faults(&json!({"delay_ms": 3_600_000}));
     TestTree::run(spec, async |tree| {
         let body = json!([]);
         let killed = async {
             eventually("both have reached the server", || server.requests().len() == 2).await;
-            server.fault(&json!({"delay_ms": 0}));
+            server.set_faults(&json!({"delay_ms": 0}));
             tree.command("http", Command::Restart, &Origin::default()).await.unwrap();
         };
         let calls = async {

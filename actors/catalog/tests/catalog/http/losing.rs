@@ -20,7 +20,7 @@ fn a_write_without_an_answer_is_unsettled_whatever_the_server_did() {
         let (catalog, spec) = to(&server.url());
         TestTree::run(spec, async |tree| {
             assert!(get(&catalog, FOO).await.is_ok(), "a connection that is used again");
-            server.fault(&json!({fault: 1}));
+            server.set_faults(&json!({fault: 1}));
             let Err(Trouble::Unsettled(text)) =
                 put(&catalog, WRITE, json!([{"id": 1, "state": "done"}])).await
             else {
@@ -86,13 +86,13 @@ fn half_an_answer_is_none() {
     server.insert_foo(50, "new");
     let (catalog, spec) = to(&server.url());
     TestTree::run(spec, async |_tree| {
-        server.fault(&json!({"cut_body": 1}));
+        server.set_faults(&json!({"cut_body": 1}));
         assert!(matches!(get(&catalog, FOO).await, Err(Trouble::Away(_))));
-        server.fault(&json!({"cut_body": 1}));
+        server.set_faults(&json!({"cut_body": 1}));
         let update = json!([{"id": 1, "state": "done"}]);
         assert!(matches!(put(&catalog, WRITE, &update).await, Err(Trouble::Unsettled(_))));
     });
-    assert_eq!(server.answered("PUT", 200), 1);
+    assert_eq!(server.response_count("PUT", 200), 1);
 }
 
 #[test]

@@ -118,7 +118,7 @@ fn an_etag_guards_what_rests_on_it_and_spares_what_is_known() {
             timings.iter().map(|timing| (timing.value.as_str(), timing.count)).collect();
         assert_eq!(counts, [("get", 3), ("put", 2)]);
     });
-    assert_eq!((server.answered("GET", 304), server.answered("PUT", 412)), (1, 1));
+    assert_eq!((server.response_count("GET", 304), server.response_count("PUT", 412)), (1, 1));
     assert_eq!(
         server.log()["connections"],
         json!(others + 1),

@@ -20,8 +20,8 @@ fn asked(base: &str, ca_file: Option<&Path>, unverified: &[&str], judge: impl Fn
 
 #[test]
 fn a_certificate_is_checked_unless_its_host_is_exempt() {
-    let server = Ermrest::start_secured(&[]);
-    let authority = Faktory::authority();
+    let server = Ermrest::start_tls(&[]);
+    let authority = Faktory::ca_file();
     let url = server.url();
     asked(&url, Some(&authority), &[], |answer| assert_eq!(answer, Ok(())));
     asked(&url, None, &["other", "LocalHost"], |answer| assert_eq!(answer, Ok(())));

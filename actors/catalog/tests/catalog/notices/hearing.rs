@@ -10,7 +10,7 @@ use super::fixture::*;
 
 #[test]
 fn exchange_queue_and_consumer_are_those_of_the_contract() {
-    let url = rabbit().vhost("flags");
+    let url = rabbit().create_vhost("flags");
     let (mut notices, spec) = at(&url);
     TestTree::run(spec, async |_tree| {
         bound(&mut notices).await;
@@ -46,7 +46,7 @@ fn exchange_queue_and_consumer_are_those_of_the_contract() {
 
 #[test]
 fn every_notice_counts_and_each_listener_hears_all() {
-    let url = rabbit().vhost("counting");
+    let url = rabbit().create_vhost("counting");
     let (mut notices, spec) = at(&url);
     assert!(!notices.heard().is_up);
     TestTree::run(spec, async |tree| {
@@ -68,7 +68,7 @@ fn every_notice_counts_and_each_listener_hears_all() {
 /// Whatever is written, a listener is told of it by a notice, or was bound, and so looks, later.
 #[test]
 fn no_write_falls_between_binding_and_looking() {
-    let url = rabbit().vhost("writing");
+    let url = rabbit().create_vhost("writing");
     let server = Ermrest::start(&["--amqp", &url]);
     for round in 0_u32..5 {
         let (mut notices, spec) = at(&url);
@@ -93,9 +93,9 @@ fn no_write_falls_between_binding_and_looking() {
 
 #[test]
 fn a_secured_broker_is_listened_to_if_it_is_the_right_one() {
-    let plain = rabbit().vhost("secured");
-    let url = rabbit().secured_url_of("secured");
-    let authority = Faktory::authority();
+    let plain = rabbit().create_vhost("secured");
+    let url = rabbit().tls_url_of("secured");
+    let authority = Faktory::ca_file();
     let (mut notices, spec) = with(Broker::with_authorities(&url, "test", Some(&authority)).unwrap(), RETRY);
     TestTree::run(spec, async |_tree| {
         bound(&mut notices).await;

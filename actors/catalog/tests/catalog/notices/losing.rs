@@ -10,7 +10,7 @@ use super::fixture::*;
 
 #[test]
 fn a_queue_that_is_deleted_is_declared_anew() {
-    let url = rabbit().vhost("deleting");
+    let url = rabbit().create_vhost("deleting");
     let (mut notices, spec) = at(&url);
     TestTree::run(spec, async |tree| {
         let teller = Teller::at(&url).await;
@@ -29,7 +29,7 @@ fn a_queue_that_is_deleted_is_declared_anew() {
 
 #[test]
 fn a_connection_that_is_closed_is_made_anew() {
-    let url = rabbit().vhost("closing");
+    let url = rabbit().create_vhost("closing");
     let (mut notices, spec) = at(&url);
     TestTree::run(spec, async |tree| {
         let before = bound(&mut notices).await;

@@ -13,8 +13,8 @@ fn servers_with_and_without_password_in_pieces_and_secured_take_jobs() {
         let server = Server::new(&peer.url(), None, password).unwrap();
         takes_jobs(server, &peer);
     }
-    let peer = Peer::start_secured();
-    let server = Server::new(&peer.url(), Some(&Peer::authority()), None).unwrap();
+    let peer = Peer::start_tls();
+    let server = Server::new(&peer.url(), Some(&Peer::ca_file()), None).unwrap();
     takes_jobs(server, &peer);
 }
 
@@ -53,14 +53,14 @@ fn a_password_that_is_wrong_or_missing_is_told_and_not_shown() {
 
 #[test]
 fn a_server_that_we_cannot_be_sure_of_is_not_spoken_to() {
-    let peer = Peer::start_secured();
+    let peer = Peer::start_tls();
     for (url, said) in [
         (peer.url(), "ca_file has the authority of its certificate"),
         // The certificate is good, for another name.
         (peer.url().replace("localhost", "127.0.0.1"), "ca_file has the authority"),
         (peer.url().replace("tcp+tls", "tcp"), "no handshake within"),
     ] {
-        let authority = url.contains("127.0.0.1").then(Peer::authority);
+        let authority = url.contains("127.0.0.1").then(Peer::ca_file);
         let server = Server::new(&url, authority.as_deref(), None).unwrap().patience(SHORT);
         let (_faktory, spec) = with(server, Flow::default());
         TestTree::run(spec, async |tree| drop(down(&tree, said).await));

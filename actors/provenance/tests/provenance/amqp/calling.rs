@@ -49,7 +49,7 @@ pub(crate) fn client_figure(tree: &Tree, name: &str) -> i64 {
 
 #[test]
 fn a_stop_fails_what_is_not_answered_in_time() {
-    let url = rabbit().vhost("client_stop");
+    let url = rabbit().create_vhost("client_stop");
     let (fixture, spec) = by_hand(&url, vec![worker(1)]);
     let publication = Publication { drain: Duration::from_millis(100), ..Publication::default() };
     let (calls, spec) = with_client(&url, publication, spec);
@@ -65,7 +65,7 @@ fn a_stop_fails_what_is_not_answered_in_time() {
 
 #[test]
 fn the_quorum_topology_works_and_a_server_of_the_other_one_says_what_is_wrong() {
-    let url = rabbit().vhost("quorum");
+    let url = rabbit().create_vhost("quorum");
     let (presence, spec) = with_topology(&url, vec![worker(1)], Topology::Quorum, store_all());
     let publication = Publication { topology: Topology::Quorum, ..Publication::default() };
     let (calls, spec) = with_client(&url, publication, spec);

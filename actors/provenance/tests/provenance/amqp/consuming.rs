@@ -10,7 +10,7 @@ use super::fixture::*;
 
 #[test]
 fn all_queues_are_declared_as_the_contract_says_and_each_has_its_consumer() {
-    let url = rabbit().vhost("topology");
+    let url = rabbit().create_vhost("topology");
     let (presence, spec) = with_sink(&url, Worker::all().collect(), store_all());
     assert_eq!(presence.missing().len(), 160);
     TestTree::run(spec, async |tree| {
@@ -59,7 +59,7 @@ fn all_queues_are_declared_as_the_contract_says_and_each_has_its_consumer() {
 
 #[test]
 fn a_client_of_the_original_gets_its_count_after_the_message_was_acknowledged() {
-    let url = rabbit().vhost("response");
+    let url = rabbit().create_vhost("response");
     let (fixture, spec) = by_hand(&url, vec![worker(10)]);
     TestTree::run(spec, async |tree| {
         all_consumed(&fixture.presence).await;
@@ -90,7 +90,7 @@ fn a_full_worker_is_offered_the_same_message_again_and_the_others_wait_in_order(
         Arc, Mutex,
         atomic::{AtomicU32, Ordering::Relaxed},
     };
-    let url = rabbit().vhost("full");
+    let url = rabbit().create_vhost("full");
     let (refusals, taken) = (Arc::new(AtomicU32::new(5)), Arc::new(Mutex::new(Vec::new())));
     let (left, order) = (refusals.clone(), taken.clone());
     let (presence, spec) = with_sink(

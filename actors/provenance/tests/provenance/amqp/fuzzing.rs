@@ -116,7 +116,7 @@ fn damaged(rng: &mut Rng) -> (Method, Vec<u8>) {
 fn a_damaged_body_ends_no_worker_and_is_stored_or_a_dead_letter() {
     let dir = tempfile::tempdir().unwrap();
     let mut config = ProvenanceConfig { transport: Transport::Amqp, ..ProvenanceConfig::default() };
-    config.amqp.url = rabbit().vhost("fuzz");
+    config.amqp.url = rabbit().create_vhost("fuzz");
     config.sqlite.path = dir.path().join("provenance.db");
     let (tree, _entrance) = with_entrance(&config).unwrap();
     TestTree::run(SupervisorSpec::new(Strategy::OneForOne).child(tree), async |tree| {

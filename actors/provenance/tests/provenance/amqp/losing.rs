@@ -17,7 +17,7 @@ use super::{
 
 #[test]
 fn a_queue_that_cannot_be_declared_keeps_no_other_worker_and_is_named() {
-    let url = rabbit().vhost("flags");
+    let url = rabbit().create_vhost("flags");
     let (fixture, spec) = by_hand(&url, (0..16).map(worker).collect());
     TestTree::run(spec, async |tree| {
         let client = Client::connect(&url).await;
@@ -47,7 +47,7 @@ fn a_queue_that_cannot_be_declared_keeps_no_other_worker_and_is_named() {
 /// Workers that end at random, and connections that break while calls are under way: every call ends with exactly its items.
 #[test]
 fn calls_under_random_trouble_all_end_with_exactly_their_items() {
-    let url = rabbit().vhost("trouble");
+    let url = rabbit().create_vhost("trouble");
     let store = store_all();
     let sink: Sink = Arc::new(move |worker, request| match fastrand::u8(..10) {
         0 => {

@@ -2,16 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Disruption, Done, Handout, Ledger};
-use crate::Site;
+use super::{Disruption, Done, Handout, LoadRecord};
+use crate::TestEnv;
 
-impl Ledger {
+impl LoadRecord {
     /// Judges a load that has been drained, with every connection's answers read. `site`'s database may be in use.
     /// Gives how many jobs were doubled, all of them excused.
     ///
     /// # Panics
     /// With the first offender.
-    pub fn judge(&self, site: &Site) -> usize {
+    pub fn check(&self, site: &TestEnv) -> usize {
         self.nothing_was_made_up();
         self.the_database_has_the_files_lines(site);
         self.no_line_was_lost();
@@ -30,7 +30,7 @@ impl Ledger {
     }
 
     /// Every line of a file that is still there has its row, and no other row is left.
-    fn the_database_has_the_files_lines(&self, site: &Site) {
+    fn the_database_has_the_files_lines(&self, site: &TestEnv) {
         let present: BTreeSet<String> =
             self.present.keys().map(|(fetcher, run, attr)| format!("{fetcher}|{run}|{attr}")).collect();
         let rows = queue_lines(site);
@@ -108,7 +108,7 @@ impl Ledger {
     /// Every DONE was answered in the end, so each is in the log: finished, with the exit code of a DONE after which no
     /// other one of that path began. A DONE for a hand-out that a disruption may have taken back is a plain finish
     /// (CONTRACT QP07), so it may stand in the log and need not.
-    fn acknowledged_dones_stand(&self, site: &Site) {
+    fn acknowledged_dones_stand(&self, site: &TestEnv) {
         let mut dones: BTreeMap<&str, Vec<&Done>> = BTreeMap::new();
         for done in &self.seen.dones {
             dones.entry(&done.job.attr).or_default().push(done);
@@ -131,7 +131,7 @@ impl Ledger {
 }
 
 /// `fetcher|run|attr_path` of every row whose run is not on its way out.
-pub(super) fn queue_lines(site: &Site) -> BTreeSet<String> {
+pub(super) fn queue_lines(site: &TestEnv) -> BTreeSet<String> {
     let sql = "SELECT name, fetcher_run_started, attr_path FROM queue JOIN fetchers USING (fetcher_id)";
     site.database().rows(sql).into_iter().collect()
 }
@@ -144,12 +144,12 @@ fn hits(disruption: &Disruption, handout: &Handout) -> bool {
     disruption.to >= handout.sent && handout.next_read.is_none_or(|next| disruption.from <= next)
 }
 
-impl Ledger {
+impl LoadRecord {
     /// Waits until the queue holds the lines of `present` and no others.
     ///
     /// # Panics
     /// If it does not get there.
-    pub fn await_ingest(site: &Site, present: &super::Lines) {
+    pub fn await_ingest(site: &TestEnv, present: &super::Lines) {
         let wanted: BTreeSet<String> =
             present.keys().map(|(fetcher, run, attr)| format!("{fetcher}|{run}|{attr}")).collect();
         let mut rows = BTreeSet::new();

@@ -12,13 +12,13 @@ use crate::wait_for;
 
 /// A running, frozen or ended process. Dropped, it is gone.
 #[derive(Debug)]
-pub(crate) struct StandIn {
+pub(crate) struct FakeServer {
     /// Whose place it takes.
     name: &'static str,
     child: Option<Child>,
 }
 
-impl StandIn {
+impl FakeServer {
     /// One that does not run yet.
     pub(crate) fn new(name: &'static str) -> Self {
         Self { name, child: None }
@@ -57,7 +57,7 @@ impl StandIn {
         child.wait().expect("its end");
     }
 
-    /// Stops it where it is: connections stay, and nothing is answered any more until [`StandIn::thaw`], or it is killed.
+    /// Stops it where it is: connections stay, and nothing is answered any more until [`FakeServer::thaw`], or it is killed.
     ///
     /// # Panics
     /// If it is not running.
@@ -85,7 +85,7 @@ impl StandIn {
     }
 }
 
-impl Drop for StandIn {
+impl Drop for FakeServer {
     fn drop(&mut self) {
         if let Some(mut child) = self.child.take() {
             // It may have ended already.

@@ -59,7 +59,7 @@ pub fn wave(address: SocketAddr, count: usize, seats: usize) -> Wave {
 ///
 /// # Panics
 /// One of them got no place in time.
-pub fn slow_strangers(address: SocketAddr) -> Vec<TcpStream> {
+pub fn open_stalled_connections(address: SocketAddr) -> Vec<TcpStream> {
     let stop = "POST /v1/actors/queue/fetcher_watcher/stop HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{";
     let kinds = [
         ("GET /v1/tree HTTP/1.1\r\nHost: local", 150),

@@ -14,14 +14,14 @@ use crate::{Database, Instance, Worker, child_logs, eventually, http};
 
 /// Input directory, database and sockets of one instance; removed when dropped.
 #[derive(Debug)]
-pub struct Site {
+pub struct TestEnv {
     directory: TempDir,
     binary: PathBuf,
     shell: Option<String>,
     extra: Vec<String>,
 }
 
-impl Site {
+impl TestEnv {
     /// An empty site for the binary at `binary` (in tests: `env!("CARGO_BIN_EXE_orchestrator")`).
     pub fn new(binary: impl Into<PathBuf>) -> Self {
         let directory = tempfile::Builder::new().prefix("site-").tempdir().expect("a temporary directory");
@@ -155,7 +155,7 @@ impl Site {
         reply.json()
     }
 
-    /// The binary with this site's surroundings and no arguments; its log is appended to [`Site::log_path`].
+    /// The binary with this site's surroundings and no arguments; its log is appended to [`TestEnv::log_path`].
     pub fn bare_command(&self) -> Command {
         let log = File::options().create(true).append(true).open(self.log_path()).expect("a log file");
         let mut command = match &self.shell {

@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{Dice, fetchers::parse_payload};
+use super::{SeededRng, fetchers::parse_payload};
 use crate::{Reply, Worker};
 
 /// Most jobs that a worker holds.
@@ -68,14 +68,14 @@ pub struct Seen {
 
 /// Workers in threads of their own.
 #[derive(Debug)]
-pub struct Crew {
+pub struct WorkerPool {
     workers: Vec<JoinHandle<Seen>>,
     drain: Arc<AtomicBool>,
 }
 
-impl Crew {
+impl WorkerPool {
     /// Starts `count` workers on `socket`.
-    pub fn start(socket: PathBuf, count: usize, dice: &mut Dice) -> Self {
+    pub fn start(socket: PathBuf, count: usize, rng: &mut SeededRng) -> Self {
         let (drain, codes) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicI64::new(1)));
         let workers = (0..count).map(|id| {
             let mut one = One {
@@ -86,7 +86,7 @@ impl Crew {
                 held: Vec::new(),
                 seen: Seen::default(),
                 codes: codes.clone(),
-                dice: dice.split(),
+                rng: rng.split(),
             };
             let drain = drain.clone();
             thread::spawn(move || {
@@ -124,7 +124,7 @@ struct One {
     held: Vec<usize>,
     seen: Seen,
     codes: Arc<AtomicI64>,
-    dice: Dice,
+    rng: SeededRng,
 }
 
 impl One {
@@ -132,9 +132,9 @@ impl One {
         loop {
             let draining = drain.load(SeqCst);
             let room = HELD_MAX - self.held.len();
-            let reply = if room < HELD_MAX && (room == 0 || draining || self.dice.chance(50)) {
+            let reply = if room < HELD_MAX && (room == 0 || draining || self.rng.chance(50)) {
                 self.done()
-            } else if self.keeps && room > 1 && !draining && self.dice.chance(20) {
+            } else if self.keeps && room > 1 && !draining && self.rng.chance(20) {
                 self.pair()
             } else {
                 // Nobody waits for a READY that was not answered.
@@ -159,7 +159,7 @@ impl One {
 
     /// Says DONE for one of the jobs held, until that is answered.
     fn done(&mut self) -> Option<(Instant, Reply)> {
-        let held = self.held.swap_remove(self.dice.below(self.held.len()));
+        let held = self.held.swap_remove(self.rng.below(self.held.len()));
         self.seen.handouts[held].done_sent = Some(Instant::now());
         let code = self.codes.fetch_add(1, SeqCst);
         let line = format!("DONE {} {code}\n", self.seen.handouts[held].attr);

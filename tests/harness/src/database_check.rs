@@ -60,7 +60,7 @@ const WRONG_GROUPS: &str = "
 ///
 /// # Panics
 /// If it cannot be copied.
-pub fn snapshot_of(path: &Path, to: &Path) -> Option<PathBuf> {
+pub fn copy_database(path: &Path, to: &Path) -> Option<PathBuf> {
     fs::create_dir_all(to).expect("a directory for the copy");
     let copy = to.join("copy.db");
     for suffix in ["", "-wal", "-journal"] {
@@ -81,7 +81,7 @@ pub fn snapshot_of(path: &Path, to: &Path) -> Option<PathBuf> {
 ///
 /// # Panics
 /// With what is wrong.
-pub fn assert_valid(path: &Path) -> bool {
+pub fn assert_valid_database(path: &Path) -> bool {
     let database = Database::open(path);
     assert_eq!(database.rows("PRAGMA integrity_check"), ["ok"]);
     let objects = database.rows("SELECT type || ' ' || name FROM sqlite_schema ORDER BY 1");

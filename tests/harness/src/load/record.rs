@@ -13,9 +13,9 @@ pub struct Disruption {
     pub to: Instant,
 }
 
-/// The evidence of one load; [`Ledger::judge`] says what is wrong with it.
+/// The evidence of one load; [`LoadRecord::judge`] says what is wrong with it.
 #[derive(Debug)]
-pub struct Ledger {
+pub struct LoadRecord {
     /// Lines of the files at the end.
     pub present: Lines,
     /// Lines that any file ever held.

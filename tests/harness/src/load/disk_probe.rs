@@ -14,17 +14,17 @@ use std::{
 
 /// Writes and syncs a few bytes, again and again, beside what is measured.
 #[derive(Debug)]
-pub struct Disk {
+pub struct DiskProbe {
     probe: JoinHandle<Duration>,
     stop: Arc<AtomicBool>,
 }
 
-impl Disk {
+impl DiskProbe {
     /// Starts to probe the disk of `directory`.
     ///
     /// # Panics
     /// If it cannot be written to.
-    pub fn probe(directory: &Path) -> Self {
+    pub fn start(directory: &Path) -> Self {
         let mut file = File::create(directory.join("probe")).expect("a file to probe with");
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = stop.clone();
@@ -46,7 +46,7 @@ impl Disk {
     ///
     /// # Panics
     /// If one failed.
-    pub fn longest(self) -> Duration {
+    pub fn longest_sync(self) -> Duration {
         self.stop.store(true, SeqCst);
         self.probe.join().expect("a probe that ends")
     }

@@ -4,16 +4,16 @@ use crate::rounds;
 
 /// A small generator (splitmix64); the same seed gives the same choices everywhere.
 #[derive(Debug, Clone)]
-pub struct Dice(u64);
+pub struct SeededRng(u64);
 
-impl Dice {
-    /// Dice for `seed`.
+impl SeededRng {
+    /// SeededRng for `seed`.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ 0x6A09_E667_F3BC_C909)
     }
 
-    /// Dice of their own for a thread; the parent's choices stay the same however many that one makes.
+    /// A generator of its own for a thread; the parent's choices stay the same however many that one makes.
     #[must_use]
     pub fn split(&mut self) -> Self {
         Self::new(self.next())
@@ -43,7 +43,7 @@ impl Dice {
 
 /// Runs `test` for the seeds 1, 2, .. (as many as `variable` says, or `default`), or only for `ORCHESTRATOR_SEED`. A
 /// failing seed is printed.
-pub fn seeds(variable: &str, default: u64, mut test: impl FnMut(u64)) {
+pub fn for_each_seed(variable: &str, default: u64, mut test: impl FnMut(u64)) {
     let only = std::env::var("ORCHESTRATOR_SEED").ok().and_then(|text| text.parse().ok());
     let seeds = only.map_or(1..=rounds(variable, default), |seed: u64| seed..=seed);
     for seed in seeds {
