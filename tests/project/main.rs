@@ -2,7 +2,10 @@
 
 mod contracts;
 mod deploy;
+mod pages;
 mod promises;
+mod quick_starts;
 mod reference;
 mod tidy;
 mod tutorial;
+mod words;
