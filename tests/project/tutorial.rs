@@ -1,4 +1,4 @@
-//! The tutorial of CONTRIBUTING.md, built from the page's own code blocks and run.
+//! The tutorial of TUTORIAL.md, built from the page's own code blocks and run.
 
 use std::{
     fs,
@@ -91,7 +91,7 @@ fn build(fixture: &Path, target: &Path) -> PathBuf {
 #[test]
 fn the_sixth_subsystem_is_built_from_the_page_and_runs() {
     let page =
-        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("CONTRIBUTING.md")).expect("the page");
+        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("TUTORIAL.md")).expect("the page");
     let blocks = blocks(&page);
     assert!(blocks.len() >= 8, "the page has only {} blocks", blocks.len());
     let mut changed: Vec<_> =
