@@ -6,7 +6,7 @@ mod event_stream;
 pub(crate) mod exit_code;
 mod graph;
 mod tail;
-mod target;
+pub(crate) mod target;
 #[cfg(test)]
 mod tests;
 mod top;

@@ -4,6 +4,7 @@
 mod cli;
 mod completion;
 mod config;
+mod demo;
 mod drop_in;
 mod limits;
 mod progress;
@@ -82,6 +83,10 @@ enum Command {
     /// Look at the configuration
     #[command(subcommand)]
     Config(ConfigCommand),
+    /// Run an instance in a temporary directory, under load and under faults, and account for every job and row
+    ///
+    /// Example: orchestrator demo --for 20s
+    Demo(demo::DemoArguments),
     #[command(flatten)]
     Client(ClientCommand),
 }
@@ -112,6 +117,7 @@ fn main() -> std::process::ExitCode {
         Some(Command::Completions { shell }) => completions(shell),
         Some(Command::Config(ConfigCommand::Print(run))) => say(Config::explained(&Sources::from(&run))),
         Some(Command::Config(ConfigCommand::Schema)) => say(Ok(Config::schema())),
+        Some(Command::Demo(arguments)) => report(demo::run(&arguments)),
         Some(Command::As { admin, original }) => report(stand_in(admin.as_deref(), &original)),
     };
     code.into()
