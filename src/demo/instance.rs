@@ -21,7 +21,7 @@ use crate::cli::{client::Client, target::Address};
 
 /// Address of the console, unless something else listens there.
 const CONSOLE: &str = "127.0.0.1:7117";
-/// Longest wait for the start.
+/// Longest wait for the start, and for a restart of children.
 const START_MAX: Duration = Duration::from_secs(30);
 /// Longest wait for the end after SIGTERM.
 const STOP_MAX: Duration = Duration::from_secs(30);
@@ -129,9 +129,16 @@ impl Instance {
         Ok(String::from_utf8(output.stdout)?)
     }
 
-    /// Counts the rows in the store.
+    /// Counts the rows in the store, once the children that answer run again.
     pub(super) fn stored_rows(&self) -> Result<u64> {
-        let counts: Value = serde_json::from_str(&self.command(&["provenance", "stats", "--json"])?)?;
+        let deadline = Instant::now() + START_MAX;
+        let counts = loop {
+            match self.command(&["provenance", "stats", "--json"]) {
+                Err(_) if Instant::now() < deadline => thread::sleep(Duration::from_millis(100)),
+                counts => break counts?,
+            }
+        };
+        let counts: Value = serde_json::from_str(&counts)?;
         let counts = counts.as_object().context("provenance stats is no object")?;
         Ok(counts.values().filter_map(Value::as_u64).sum())
     }

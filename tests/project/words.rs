@@ -162,11 +162,11 @@ fn banned(identifier: &str) -> Option<&'static str> {
     })
 }
 
-fn identifiers(tokens: TokenStream, found: &mut BTreeSet<(usize, String)>) {
+fn identifiers(tokens: TokenStream, found: &mut BTreeSet<String>) {
     for token in tokens {
         match token {
             TokenTree::Ident(ident) => {
-                found.insert((ident.span().start().line, ident.to_string()));
+                found.insert(ident.to_string());
             }
             TokenTree::Group(group) => identifiers(group.stream(), found),
             TokenTree::Punct(_) | TokenTree::Literal(_) => {}
@@ -207,10 +207,11 @@ fn identifiers_and_file_names_are_terms_of_the_field() {
         let name = shown(&path);
         let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
         offenders.extend(banned(stem).map(|word| format!("{name}: file name with `{word}`")));
-        let tokens: TokenStream = fs::read_to_string(&path).expect("UTF-8").parse().expect("Rust");
+        let text = fs::read_to_string(&path).expect("UTF-8");
         let mut found = BTreeSet::new();
-        identifiers(tokens, &mut found);
-        for (line, identifier) in found {
+        identifiers(text.parse().expect("Rust"), &mut found);
+        for identifier in found {
+            let line = text.lines().position(|line| line.contains(&identifier)).unwrap_or_default() + 1;
             offenders.extend(
                 banned(&identifier).map(|word| format!("{name}:{line}: `{identifier}` with `{word}`")),
             );

@@ -5,6 +5,7 @@ mod alone {
     mod healing;
 }
 mod boot_and_stop;
+mod demo;
 mod golden_tree;
 mod kill_nine;
 mod panics;

@@ -115,7 +115,6 @@ impl Builder {
         let runner = Runner {
             index: above.index,
             vitals: vitals.clone(),
-            shutdown,
             on_restart: traits.on_restart,
             tree: self.tree.clone(),
             report: above.report,

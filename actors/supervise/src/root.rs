@@ -3,7 +3,7 @@
 use tokio::sync::mpsc;
 
 use crate::{
-    ChildSpec, Exit, SpecError, SupervisorSpec, Tree,
+    ChildSpec, Exit, Shutdown, SpecError, SupervisorSpec, Tree,
     build::{Above, Builder},
     runner::{Control, News, Report},
 };
@@ -71,6 +71,6 @@ impl Root {
     /// Asks everything to drain and end; [`Root::wait`] sees the end.
     pub fn request_stop(&self) {
         // Its runner lives as long as `self.control`.
-        let _ = self.control.send(Control::Stop);
+        let _ = self.control.send(Control::Stop(Shutdown::Infinity));
     }
 }

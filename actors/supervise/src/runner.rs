@@ -19,7 +19,7 @@ pub(crate) enum Control {
     Start {
         incarnation: u64,
     },
-    Stop,
+    Stop(Shutdown),
     Kill,
     /// Pause, resume or panic; the runner answers.
     Obey(Order),
@@ -47,7 +47,6 @@ pub(crate) enum News {
 pub(crate) struct Runner {
     pub(crate) index: usize,
     pub(crate) vitals: Arc<Vitals>,
-    pub(crate) shutdown: Shutdown,
     pub(crate) on_restart: OnRestart,
     pub(crate) tree: Tree,
     pub(crate) report: mpsc::UnboundedSender<Report>,
@@ -109,7 +108,7 @@ impl Runner {
             Control::Obey(order) if order.verb.is_chaos() => order.answer(Err(OrderError::NotRunning)),
             Control::Obey(order) => self.obey(order),
             // Nothing runs: there is nothing to stop.
-            Control::Start { .. } | Control::Stop | Control::Kill => {}
+            Control::Start { .. } | Control::Stop(_) | Control::Kill => {}
         }
     }
 
@@ -186,7 +185,7 @@ impl Runner {
             };
             match order {
                 Some(Control::Start { incarnation }) => next = Next::Start(incarnation),
-                Some(Control::Stop | Control::Kill) => {
+                Some(Control::Stop(_) | Control::Kill) => {
                     if let Next::Start(incarnation) = std::mem::replace(&mut next, Next::Idle) {
                         self.tell(incarnation, News::Exited(Exit::Killed));
                     }
@@ -255,12 +254,12 @@ impl Runner {
                     true
                 }
                 Step::Control(Some(Control::Kill)) => true,
-                Step::Control(Some(Control::Stop)) => {
-                    if let Shutdown::After(limit) = self.shutdown {
+                Step::Control(Some(Control::Stop(shutdown))) => {
+                    if let Shutdown::After(limit) = shutdown {
                         deadline = Some(Instant::now() + limit);
                     }
                     self.begin_stop(stop);
-                    self.shutdown == Shutdown::Kill
+                    shutdown == Shutdown::Kill
                 }
                 Step::Control(Some(Control::Obey(order))) => {
                     let panicked = (order.verb == Command::Panic).then(|| self.panic(body)).flatten();

@@ -12,6 +12,8 @@ use crate::{ChildSpec, ChildrenError, Restart, Shutdown, State, Vitals, runner::
 /// A runner kills its child at the deadline. One that has not even reported that, so long after, sits on an arbiter
 /// that is blocked, and is waited for no longer.
 const GRACE: Duration = Duration::from_secs(1);
+/// Longest drain of a child that is restarted because a sibling failed: its answers may never come.
+const DRAIN_AFTER_FAILURE: Duration = Duration::from_secs(1);
 
 /// What a supervisor knows and wishes of one child.
 pub(crate) struct Entry {
@@ -24,6 +26,8 @@ pub(crate) struct Entry {
     pub(crate) status: Status,
     pub(crate) must_stop: bool,
     pub(crate) must_start: bool,
+    /// Stops because a sibling failed.
+    pub(crate) sibling_failed: bool,
     pub(crate) start_at: Instant,
     /// While stopping: when the child's arbiter counts as blocked.
     pub(crate) stop_by: Option<Instant>,
@@ -74,6 +78,7 @@ impl Entry {
             status: Status::Idle,
             must_stop: false,
             must_start: false,
+            sibling_failed: false,
             start_at: Instant::now(),
             stop_by: None,
             attempt: 0,
@@ -117,12 +122,17 @@ impl Entry {
 
     pub(crate) fn stop(&mut self, now: Instant) {
         self.status = Status::Stopping;
-        self.stop_by = match self.shutdown {
+        let shutdown = match self.shutdown {
+            Shutdown::After(limit) if self.sibling_failed => Shutdown::After(limit.min(DRAIN_AFTER_FAILURE)),
+            Shutdown::Infinity if self.sibling_failed => Shutdown::After(DRAIN_AFTER_FAILURE),
+            shutdown => shutdown,
+        };
+        self.stop_by = match shutdown {
             Shutdown::Kill => Some(now + GRACE),
             Shutdown::After(limit) => Some(now + limit + GRACE),
             Shutdown::Infinity => None,
         };
-        self.tell(Control::Stop);
+        self.tell(Control::Stop(shutdown));
     }
 
     pub(crate) fn kill(&mut self, now: Instant) {
@@ -145,6 +155,7 @@ impl Entry {
     pub(crate) fn ended(&mut self) -> bool {
         self.status = Status::Idle;
         self.stop_by = None;
+        self.sibling_failed = false;
         std::mem::take(&mut self.must_stop)
     }
 

@@ -198,17 +198,19 @@ impl SupervisorBody {
         let delay_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
         entry.vitals.event(EventKind::RestartScheduled { delay_ms });
         entry.want_start(now + delay);
-        self.take_along(index, now + delay);
+        self.take_along(index, now + delay, true);
     }
 
-    /// Siblings that share the fate of child `index` are stopped, and started again from `at` on.
-    fn take_along(&mut self, index: usize, at: Instant) {
+    /// Stops the siblings that the strategy restarts with child `index`, and starts them again from `at` on. After a
+    /// failure they drain for a second at most, since the child that failed answers them no more.
+    fn take_along(&mut self, index: usize, at: Instant, failed: bool) {
         for i in self.strategy.affected(index, self.children.len()) {
             let entry = &mut self.children[i];
             if i == index || entry.is_retired() {
                 continue;
             }
             entry.want_stop();
+            entry.sibling_failed = failed && entry.must_stop;
             if entry.restart != Restart::Temporary {
                 entry.want_start(at);
             }
@@ -254,7 +256,7 @@ impl SupervisorBody {
             Command::Restart => {
                 entry.want_stop();
                 entry.want_start(now);
-                self.take_along(index, now);
+                self.take_along(index, now, false);
             }
         }
         let contradicts = |other: &Waiter| (other.order.verb == Command::Stop) != (verb == Command::Stop);

@@ -125,6 +125,38 @@ fn a_pool_stops_under_one_deadline() {
     });
 }
 
+/// Work that waits for the child that failed would never end. A member of a pool stands for a nested supervisor.
+#[test]
+fn siblings_of_a_failed_child_drain_for_a_second_at_most() {
+    let (mailbox, failing) = noting("store", &Journal::default());
+    let habits = Habits::default();
+    habits.busy.store(true, SeqCst);
+    let (_worker, busy) = probe("worker", &habits);
+    let pool = ChildSpec::pool("pool", 3, |_| {
+        Factory::task(|cx| async move {
+            if cx.incarnation == 1 {
+                std::future::pending::<()>().await;
+            }
+            cx.stop.cancelled().await;
+            Ok(())
+        })
+    });
+    let tree = SupervisorSpec::new(Strategy::RestForOne)
+        .limits(lenient())
+        .child(failing)
+        .child(pool.shutdown(Shutdown::After(LONG)))
+        .child(busy.shutdown(Shutdown::After(LONG)));
+    TestTree::run(tree, async |tree| {
+        mailbox.tell(boom()).unwrap();
+        let begun = Instant::now();
+        for path in ["store", "pool/2", "worker"] {
+            until_incarnation(&tree, path, 2).await;
+        }
+        assert!(begun.elapsed() < LONG / 2, "they did not wait for their own deadline");
+        habits.busy.store(false, SeqCst);
+    });
+}
+
 /// Sends its word when it is dropped.
 struct Tell(mpsc::Sender<&'static str>);
 
