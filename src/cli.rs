@@ -10,6 +10,7 @@ pub(crate) mod target;
 #[cfg(test)]
 mod tests;
 mod top;
+mod why;
 
 use std::io::Write;
 
@@ -49,6 +50,15 @@ pub(crate) enum ClientCommand {
     ///
     /// Example: orchestrator tail queue --kind exited,commanded
     Tail(TailArguments),
+    /// Show what holds up work now, the most effective cause first, and the command that helps
+    ///
+    /// Example: orchestrator why queue
+    Why {
+        /// Only this branch of the tree; the root's name may be left out
+        path: Option<String>,
+        #[command(flatten)]
+        form: Form,
+    },
     /// Print the tree for Graphviz
     ///
     /// Example: orchestrator graph | dot -Tsvg -o tree.svg
@@ -85,7 +95,7 @@ impl ClientCommand {
     /// Is the answer printed as JSON?
     fn prints_json(&self) -> bool {
         let form = match self {
-            Self::Tree { form, .. } => form,
+            Self::Tree { form, .. } | Self::Why { form, .. } => form,
             Self::Top(arguments) => &arguments.form,
             Self::Restart(args)
             | Self::Stop(args)
@@ -157,6 +167,7 @@ fn answer(command: &ClientCommand, target: &Target, out: &mut dyn Write) -> Resu
 async fn dispatch(command: &ClientCommand, client: &Client) -> Result<String, CommandError> {
     match command {
         ClientCommand::Tree { path, form } => tree(path.as_deref(), *form, client).await,
+        ClientCommand::Why { path, form } => why::run(path.as_deref(), *form, client).await,
         ClientCommand::Graph { path } => graph(path.as_deref(), client).await,
         ClientCommand::Restart(args) => steer("restart", args, client).await,
         ClientCommand::Stop(args) => steer("stop", args, client).await,

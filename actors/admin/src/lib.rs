@@ -50,6 +50,7 @@ mod token_file;
 mod tokens;
 mod tree_view;
 mod unix_socket;
+mod why;
 
 pub use about::About;
 pub use audit::AUDIT_TARGET;

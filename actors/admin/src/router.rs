@@ -8,6 +8,8 @@
 //! | `GET /v1/tree/{path}` | one subtree likewise; 404 |
 //! | `GET /v1/events` | server-sent events, from `Last-Event-ID` on; `?path=..&kind=..,..`; 503 when too many listen |
 //! | `GET /v1/history` | metrics of the last hour as columns; `?path=..&metric=..,..&since=MS`, `below=true` with all below it, `sum=true` added up; 400, 404 |
+//! | `GET /v1/why` | for each subsystem the causes that hold up work now, the most effective first |
+//! | `GET /v1/why/{path}` | the same for one branch; 404 |
 //! | `POST /v1/actors/{path}/{verb}` | restart, stop, start, pause, resume, and panic and freeze where chaos is allowed; `{"reason": ".."}` -> `{path, verb, before, after}`; 202 when it takes the endpoint along; 400, 404, 409, 504 |
 //! | `POST /v1/consoles/{path}/{verb}` | a child's own verb; JSON arguments -> the child's answer; 400, 404, 409, 504 |
 //! | `GET /v1/info` | version, process, limits, arbiters |
@@ -34,7 +36,7 @@ use orchestrator_supervise::sanitize;
 
 use crate::{
     api_error::ApiError, command::command, console::console, events::events, gate, health, history_view,
-    info, metrics::metrics, openapi, page, tree_view,
+    info, metrics::metrics, openapi, page, tree_view, why,
 };
 use orchestrator_subsystem::wire::ErrorKind;
 
@@ -60,6 +62,8 @@ pub(crate) const TABLE: &[Row] = &[
     Row { pattern: "/v1/tree/{path:.*}", methods: GET, handler: || web::to(tree_view::part) },
     Row { pattern: "/v1/events", methods: GET, handler: || web::to(events) },
     Row { pattern: "/v1/history", methods: GET, handler: || web::to(history_view::history) },
+    Row { pattern: "/v1/why", methods: GET, handler: || web::to(why::whole) },
+    Row { pattern: "/v1/why/{path:.+}", methods: GET, handler: || web::to(why::part) },
     Row { pattern: "/v1/actors/{path:.+}/{verb}", methods: POST, handler: || web::to(command) },
     Row { pattern: "/v1/consoles/{path:.+}/{verb}", methods: POST, handler: || web::to(console) },
     Row { pattern: "/v1/info", methods: GET, handler: || web::to(info::info) },

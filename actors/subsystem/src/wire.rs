@@ -2,8 +2,8 @@
 //! [`TreeSnapshot`]. Readers must accept fields that they do not know.
 
 pub use orchestrator_supervise::{
-    Event, EventKind, ExitSnapshot, InProgressSnapshot, LabelSnapshot, LinkSnapshot, MailboxSnapshot,
-    MessageSnapshot, MetricKind, MetricSnapshot, NodeSnapshot, NoteSnapshot, TreeSnapshot,
+    BlockerSnapshot, Event, EventKind, ExitSnapshot, InProgressSnapshot, LabelSnapshot, LinkSnapshot,
+    MailboxSnapshot, MessageSnapshot, MetricKind, MetricSnapshot, NodeSnapshot, NoteSnapshot, TreeSnapshot,
 };
 use serde::{Deserialize, Serialize};
 
@@ -31,6 +31,42 @@ pub struct CommandAnswer {
     pub before: String,
     /// State after.
     pub after: String,
+}
+
+/// Answer of `GET /v1/why`: for each subsystem the causes that hold up work now.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Why {
+    /// Wall clock, milliseconds since 1970.
+    pub at_ms: u64,
+    /// The children of the root, or the child that was asked about.
+    pub subsystems: Vec<SubsystemCauses>,
+}
+
+/// Causes of one branch of the tree.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SubsystemCauses {
+    /// Path of the branch.
+    pub path: String,
+    /// The most effective cause first; empty when nothing holds it up.
+    pub causes: Vec<Cause>,
+}
+
+/// One cause that holds up work.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cause {
+    /// Name of the cause, for programs: `paused`, `stopped`, `stuck`, `crash_loop`, `starting`, `link_down`, `mailbox_full`,
+    /// or what a subsystem reports.
+    pub kind: String,
+    /// Path of the child.
+    pub path: String,
+    /// The cause in one sentence.
+    pub text: String,
+    /// Start, milliseconds since 1970.
+    pub since_ms: Option<u64>,
+    /// Facts that support it.
+    pub evidence: Vec<String>,
+    /// Command or action that helps.
+    pub help: String,
 }
 
 /// Body of every answer that is not a success.

@@ -84,7 +84,7 @@ pub use text::{TEXT_MAX, escape_json, is_escaped, sanitize, sanitize_to};
 pub use timing::Timing;
 pub use tokio_util::sync::CancellationToken as StopToken;
 pub use tree::{CONSOLE_TIMEOUT, CommandError, ConsoleCallError, Origin, StateChange, Tree};
-pub use vitals::{LABELS_MAX, LastExit, Note, OTHER_LABEL, Vitals};
+pub use vitals::{Blocker, LABELS_MAX, LastExit, Note, OTHER_LABEL, Vitals};
 
 /// The example of the contract is compiled and run with the tests.
 #[cfg(doctest)]

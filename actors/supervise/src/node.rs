@@ -70,6 +70,12 @@ impl Node {
             stale: vitals.stale(),
             link: vitals.link_state().map(|(kind, endpoint, link)| link_snapshot(kind, endpoint, link)),
             note: vitals.last_note().map(|note| NoteSnapshot { text: note.text, at_ms: note.at_ms }),
+            blocker: vitals.blocker().map(|blocker| BlockerSnapshot {
+                kind: blocker.kind.to_owned(),
+                text: blocker.text,
+                help: blocker.help,
+                since_ms: blocker.since_ms,
+            }),
             metrics: vitals
                 .metrics()
                 .iter()

@@ -69,6 +69,9 @@ pub struct NodeSnapshot {
     pub link: Option<LinkSnapshot>,
     /// What it last set aside, or gave up on.
     pub note: Option<NoteSnapshot>,
+    /// Reason why it does no work although it runs.
+    #[serde(default)]
+    pub blocker: Option<BlockerSnapshot>,
     /// The declared metrics.
     pub metrics: Vec<MetricSnapshot>,
     /// The declared histograms of durations; none from an instance that is older than they are.
@@ -160,6 +163,19 @@ pub struct NoteSnapshot {
     pub text: String,
     /// Milliseconds since 1970.
     pub at_ms: u64,
+}
+
+/// Reason why a child that runs does no work now.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BlockerSnapshot {
+    /// Name of the cause, for programs.
+    pub kind: String,
+    /// The cause with its evidence.
+    pub text: String,
+    /// Command or action that helps.
+    pub help: String,
+    /// Start, milliseconds since 1970.
+    pub since_ms: u64,
 }
 
 /// A declared metric.

@@ -45,6 +45,19 @@ pub struct Note {
     pub at_ms: u64,
 }
 
+/// Reason why a child that runs does no work now.
+#[derive(Debug, Clone)]
+pub struct Blocker {
+    /// Name of the cause, for programs, for example `no_mapping`.
+    pub kind: &'static str,
+    /// The cause with its evidence, in one sentence.
+    pub text: String,
+    /// Command or action that helps.
+    pub help: String,
+    /// Start, milliseconds since 1970.
+    pub since_ms: u64,
+}
+
 /// Peers that a metric is kept apart for.
 pub const LABELS_MAX: usize = 256;
 /// The value of the label under which all further peers are counted.
@@ -69,6 +82,7 @@ pub struct Vitals {
     link: Mutex<Option<Arc<LinkEntry>>>,
     metrics: Mutex<Vec<Metric>>,
     note: Mutex<Option<Note>>,
+    blocker: Mutex<Option<Blocker>>,
     timings: Mutex<Vec<Timing>>,
     pulse: OnceLock<Arc<Pulse>>,
 }
@@ -92,6 +106,7 @@ impl Vitals {
             link: Mutex::new(None),
             metrics: Mutex::new(Vec::new()),
             note: Mutex::new(None),
+            blocker: Mutex::new(None),
             timings: Mutex::new(Vec::new()),
             pulse: OnceLock::new(),
         })
@@ -260,6 +275,25 @@ impl Vitals {
         *self.note.lock() = Some(Note { text: sanitize(text.as_ref()), at_ms: now_ms() });
     }
 
+    /// Reports why the child does no work although it runs, and what helps; `GET /v1/why` shows it. The start of a cause
+    /// that is reported again stays. It ends by [`Vitals::clear_blocker`], or with the incarnation.
+    pub fn set_blocker(&self, kind: &'static str, text: impl AsRef<str>, help: impl Into<String>) {
+        let mut blocker = self.blocker.lock();
+        let since_ms =
+            blocker.as_ref().filter(|known| known.kind == kind).map_or_else(now_ms, |known| known.since_ms);
+        *blocker = Some(Blocker { kind, text: sanitize(text.as_ref()), help: help.into(), since_ms });
+    }
+
+    /// Reports that the child works again, or that nothing keeps it from it.
+    pub fn clear_blocker(&self) {
+        *self.blocker.lock() = None;
+    }
+
+    /// Returns the reported reason why the child does no work.
+    pub fn blocker(&self) -> Option<Blocker> {
+        self.blocker.lock().clone()
+    }
+
     /// Declares a histogram of durations; the same name and label give the same one, so that it goes on over restarts. All
     /// of one name have the same label, with values of their own: each is a series of one metric.
     pub fn register_timing(
@@ -327,6 +361,7 @@ impl Vitals {
     /// The incarnation ended with `exit` and leaves the child in `state`. The event comes last: who sees it sees the rest.
     pub(crate) fn end(&self, exit: &Exit, state: State) {
         let in_progress = self.hand.take_lost().filter(|_| exit.is_abnormal());
+        self.clear_blocker();
         *self.last_exit.lock() = Some(LastExit { exit: exit.clone(), at_ms: now_ms(), in_progress });
         if let Some(link) = self.link.lock().as_ref() {
             link.abandon();

@@ -57,6 +57,7 @@ fn node(path: &str, tick: u64, seed: u64) -> NodeSnapshot {
         stale: 0,
         link: None,
         note: None,
+        blocker: None,
         metrics,
         timings: Vec::new(),
         children: Vec::new(),

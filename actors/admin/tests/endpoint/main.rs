@@ -17,3 +17,4 @@ mod reader;
 mod site;
 mod sockets;
 mod tree_routes;
+mod why;

@@ -1,0 +1,128 @@
+//! `GET /v1/why`: each situation is named with its evidence and the command that helps.
+
+use std::time::Duration;
+
+use orchestrator_subsystem::wire::{Cause, Why};
+use orchestrator_supervise::{Command, Origin, testing::eventually};
+
+use crate::site::{self, Nap, Site};
+
+async fn causes(site: &Site) -> Vec<Cause> {
+    let reply = site.get("/v1/why/demo").await;
+    assert_eq!(reply.status, 200, "{reply:?}");
+    let why: Why = serde_json::from_str(&reply.body).unwrap_or_else(|error| panic!("{error}: {reply:?}"));
+    assert_eq!(why.subsystems.len(), 1);
+    why.subsystems.into_iter().next().unwrap().causes
+}
+
+async fn first(site: &Site) -> Cause {
+    let causes = causes(site).await;
+    causes.into_iter().next().expect("a cause")
+}
+
+fn alice(reason: &str) -> Origin {
+    Origin { by: "alice".to_owned(), reason: reason.to_owned() }
+}
+
+#[test]
+fn nothing_is_held_up_in_a_healthy_tree() {
+    site::run(|site| async move {
+        assert_eq!(causes(&site).await, []);
+        let reply = site.get("/v1/why").await;
+        let why: Why = serde_json::from_str(&reply.body).unwrap();
+        let paths: Vec<_> = why.subsystems.iter().map(|branch| branch.path.as_str()).collect();
+        assert_eq!(paths, ["test/demo", "test/admin"]);
+        assert_eq!(site.get("/v1/why/nobody").await.error().0, 404);
+    });
+}
+
+#[test]
+fn a_paused_child_names_the_operator_and_the_reason() {
+    site::run(|site| async move {
+        site.tree.command("demo/source", Command::Pause, &alice("new disk")).await.unwrap();
+        // It hides a cause behind it.
+        site.link.down("connection refused", Duration::from_secs(5));
+        let cause = first(&site).await;
+        assert_eq!((cause.kind.as_str(), cause.path.as_str()), ("paused", "test/demo/source"));
+        assert_eq!(cause.evidence, ["pause by alice: new disk"]);
+        assert_eq!(cause.help, "orchestrator resume demo/source");
+        assert!(cause.since_ms.is_some());
+        assert_eq!(causes(&site).await.len(), 2);
+    });
+}
+
+#[test]
+fn a_stopped_child_names_the_operator_and_the_reason() {
+    site::run(|site| async move {
+        site.tree.command("demo/source", Command::Stop, &alice("")).await.unwrap();
+        let cause = first(&site).await;
+        assert_eq!((cause.kind.as_str(), cause.help.as_str()), ("stopped", "orchestrator start demo/source"));
+        assert_eq!(cause.evidence, ["stop by alice: no reason given"]);
+        site.tree.command("demo/source", Command::Start, &alice("")).await.unwrap();
+        assert_eq!(causes(&site).await, []);
+    });
+}
+
+#[test]
+fn a_link_that_is_down_gives_the_peers_reason_and_the_next_attempt() {
+    site::run(|site| async move {
+        site.link.down("connection refused", Duration::from_secs(5));
+        let cause = first(&site).await;
+        assert_eq!((cause.kind.as_str(), cause.path.as_str()), ("link_down", "test/demo/store"));
+        assert_eq!(cause.text, "fake to fake:1 is down: connection refused");
+        assert!(cause.evidence[0].starts_with("next attempt in "), "{cause:?}");
+        assert_eq!(cause.help, "check that fake:1 runs and is reachable");
+        site.link.up();
+        assert_eq!(causes(&site).await, []);
+    });
+}
+
+#[test]
+fn a_stuck_child_names_the_work() {
+    site::run(|site| async move {
+        site.store.tell(Nap(Duration::from_secs(3))).unwrap();
+        eventually("the store is stuck", || site.tree.node("demo/store").unwrap().stuck).await;
+        let cause = first(&site).await;
+        assert_eq!((cause.kind.as_str(), cause.path.as_str()), ("stuck", "test/demo/store"));
+        assert!(cause.text.starts_with("works on `Nap` for "), "{cause:?}");
+        eventually("the store works again", || !site.tree.node("demo/store").unwrap().stuck).await;
+    });
+}
+
+#[test]
+fn a_child_that_fails_again_and_again_is_a_crash_loop() {
+    site::run(|site| async move {
+        site.tree.allow_chaos();
+        for round in 1..=3 {
+            eventually("the store runs", || site.tree.node("demo/store").unwrap().state == "running").await;
+            site.tree.command("demo/store", Command::Panic, &alice("chaos")).await.unwrap();
+            eventually("the store runs again", || {
+                let store = site.tree.node("demo/store").unwrap();
+                store.restarts == round && store.state == "running"
+            })
+            .await;
+        }
+        let cause = first(&site).await;
+        assert_eq!((cause.kind.as_str(), cause.path.as_str()), ("crash_loop", "test/demo/store"));
+        assert!(cause.text.starts_with("failed 3 times within a minute: panicked"), "{cause:?}");
+        assert_eq!(cause.help, "orchestrator tail demo/store --kind exited");
+    });
+}
+
+#[test]
+fn a_subsystem_reports_its_own_cause_until_it_works_again() {
+    site::run(|site| async move {
+        let vitals = site.tree.vitals("demo/store").unwrap();
+        vitals.set_blocker("no_mapping", "no mapping in Redis", "post a mapping to the controller");
+        let cause = first(&site).await;
+        assert_eq!((cause.kind.as_str(), cause.text.as_str()), ("no_mapping", "no mapping in Redis"));
+        assert_eq!(cause.help, "post a mapping to the controller");
+        let began = cause.since_ms;
+        vitals.set_blocker("no_mapping", "still no mapping in Redis\u{1b}[2J", "post a mapping");
+        let cause = first(&site).await;
+        assert_eq!(cause.since_ms, began, "the same cause goes on");
+        assert!(!cause.text.contains('\u{1b}'), "{cause:?}");
+        vitals.clear_blocker();
+        assert_eq!(causes(&site).await, []);
+    });
+}

@@ -1,0 +1,76 @@
+//! `orchestrator why`: the causes that hold up work now.
+
+use std::fmt::Write;
+
+use orchestrator_subsystem::{
+    CommandError, Form,
+    wire::{SubsystemCauses, Why},
+};
+
+use crate::cli::client::Client;
+
+pub(super) async fn run(path: Option<&str>, form: Form, client: &Client) -> Result<String, CommandError> {
+    let route =
+        path.map_or_else(|| "/v1/why".to_owned(), |path| format!("/v1/why/{}", path.trim_matches('/')));
+    let answer = client.get(&route).await?;
+    if form.json {
+        return Ok(form.print(&answer));
+    }
+    let why: Why = serde_json::from_value(answer)
+        .map_err(|error| client.foreign(format!("unexpected answer to {route}: {error}")))?;
+    Ok(render(&why))
+}
+
+fn render(why: &Why) -> String {
+    why.subsystems.iter().map(|branch| render_branch(branch, why.at_ms)).collect()
+}
+
+fn render_branch(branch: &SubsystemCauses, now_ms: u64) -> String {
+    let path = short(&branch.path);
+    if branch.causes.is_empty() {
+        return format!("{path}: nothing holds up work\n");
+    }
+    let mut text = format!("{path}:\n");
+    for (number, cause) in branch.causes.iter().enumerate() {
+        let age = cause
+            .since_ms
+            .map_or_else(String::new, |since| format!(" (for {} s)", now_ms.saturating_sub(since) / 1000));
+        let _ = writeln!(text, "  {}. {}: {}{age}", number + 1, short(&cause.path), cause.text);
+        for fact in &cause.evidence {
+            let _ = writeln!(text, "     evidence: {fact}");
+        }
+        let _ = writeln!(text, "     do: {}", cause.help);
+    }
+    text
+}
+
+/// A path without the root's name, as commands take it.
+fn short(path: &str) -> &str {
+    path.split_once('/').map_or(path, |(_, path)| path)
+}
+
+#[cfg(test)]
+mod tests {
+    use orchestrator_subsystem::wire::Cause;
+
+    use super::*;
+
+    #[test]
+    fn causes_are_numbered_with_evidence_and_help() {
+        let cause = Cause {
+            kind: "paused".to_owned(),
+            path: "orchestrator/queue/inotify".to_owned(),
+            text: "paused by an operator".to_owned(),
+            since_ms: Some(1_000),
+            evidence: vec!["pause by alice: disk".to_owned()],
+            help: "orchestrator resume queue/inotify".to_owned(),
+        };
+        let branch = |path: &str, causes| SubsystemCauses { path: path.to_owned(), causes };
+        let subsystems =
+            vec![branch("orchestrator/queue", vec![cause]), branch("orchestrator/admin", Vec::new())];
+        let expected = "queue:\n  1. queue/inotify: paused by an operator (for 4 s)\n     \
+            evidence: pause by alice: disk\n     do: orchestrator resume queue/inotify\n\
+            admin: nothing holds up work\n";
+        assert_eq!(render(&Why { at_ms: 5_000, subsystems }), expected);
+    }
+}
