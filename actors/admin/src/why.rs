@@ -7,7 +7,7 @@ use actix_web::{
     web::{Data, Path},
 };
 use orchestrator_subsystem::wire::{Cause, SubsystemCauses, Why};
-use orchestrator_supervise::{CommandError, Event, EventKind, LinkSnapshot, NodeSnapshot};
+use orchestrator_supervise::{BlockerSnapshot, CommandError, Event, EventKind, NodeSnapshot};
 
 use crate::{access::Access, api_error::ApiError};
 
@@ -80,119 +80,72 @@ fn causes_of(branch: &NodeSnapshot, facts: &Facts) -> SubsystemCauses {
     }
 }
 
+/// The first cause of a child with its rank, smallest first.
 fn cause(node: &NodeSnapshot, facts: &Facts) -> Option<(u8, Cause)> {
-    let short = node.path.split_once('/').map_or(node.path.as_str(), |(_, path)| path);
-    let make = |kind: &str, text: String, since_ms, evidence, help: String| Cause {
-        kind: kind.to_owned(),
-        path: node.path.clone(),
-        text,
-        since_ms,
-        evidence,
-        help,
-    };
-    let command = facts.commands.get(&node.path);
-    let commanded =
-        || (command.map(|(at, _)| *at), command.map(|(_, text)| text.clone()).into_iter().collect());
-    let exits = facts.exits.get(&node.path).map(Vec::as_slice).unwrap_or_default();
-    let has_ended = node.restart != "permanent" && node.state == "stopped" && command.is_none();
-    if node.state == "paused" {
-        let (since, evidence) = commanded();
-        return Some((
-            0,
-            make(
-                "paused",
-                "paused by an operator".to_owned(),
-                since,
-                evidence,
-                format!("orchestrator resume {short}"),
-            ),
-        ));
-    }
-    if let Some(blocker) = node.blocker.as_ref().filter(|blocker| blocker.kind == "paused") {
-        let cause =
-            make("paused", blocker.text.clone(), Some(blocker.since_ms), Vec::new(), blocker.help.clone());
-        return Some((0, cause));
-    }
-    if node.state == "stopped" && command.is_some() {
-        let (since, evidence) = commanded();
-        return Some((
-            1,
-            make(
-                "stopped",
-                "stopped by an operator".to_owned(),
-                since,
-                evidence,
-                format!("orchestrator start {short}"),
-            ),
-        ));
-    }
-    // A supervisor that restarts shows its children as the cause.
-    if exits.len() >= CRASH_LOOP {
-        let evidence = exits.iter().rev().take(EVIDENCE_MAX).cloned().collect();
-        let text = format!("failed {} times within a minute: {}", exits.len(), exits.last()?);
-        let help = format!("orchestrator tail {short} --kind exited");
-        return Some((
-            2,
-            make("crash_loop", text, node.last_exit.as_ref().map(|exit| exit.at_ms), evidence, help),
-        ));
-    }
-    if node.stuck {
-        let text = node.in_progress.as_ref().map_or_else(
-            || "its arbiter does not run".to_owned(),
-            |work| format!("works on `{}` for {:.1} s", work.name, seconds(work.for_ms)),
-        );
-        return Some((
-            3,
-            make(
-                "stuck",
-                text,
-                None,
-                Vec::new(),
-                format!("orchestrator tree {short}; see OrchestratorStuck in the runbook"),
-            ),
-        ));
-    }
-    if let Some(link) = node.link.as_ref().filter(|link| link.state == "down") {
-        return Some((4, link_down(link, &make)));
-    }
-    if let Some(blocker) = &node.blocker {
-        let cause = make(
-            &blocker.kind,
-            blocker.text.clone(),
-            Some(blocker.since_ms),
-            Vec::new(),
-            blocker.help.clone(),
-        );
-        return Some((5, cause));
-    }
-    if ["backing_off", "starting", "stopping"].contains(&node.state.as_str()) && !has_ended {
-        let exit = node.last_exit.as_ref();
-        let text =
-            exit.map_or_else(|| node.state.clone(), |exit| format!("{} after: {}", node.state, exit.reason));
-        return Some((
-            6,
-            make(
-                "starting",
-                text,
-                exit.map(|exit| exit.at_ms),
-                Vec::new(),
-                format!("orchestrator tree {short}"),
-            ),
-        ));
-    }
-    let full =
-        node.mailboxes.iter().find(|mailbox| mailbox.capacity > 0 && mailbox.depth >= mailbox.capacity)?;
-    let text = format!("`{}` is full: {} messages wait", full.name, full.depth);
-    let evidence =
-        full.messages.iter().max_by_key(|kind| kind.count).map(|kind| format!("mostly `{}`", kind.name));
-    let help = format!("orchestrator top {short} --once");
-    Some((7, make("mailbox_full", text, None, evidence.into_iter().collect(), help)))
+    let found: [fn(&NodeSnapshot, &Facts) -> Option<Cause>; 7] =
+        [steered, failing, stuck, unreachable, blocked, restarting, overflowing];
+    (0..).zip(found).find_map(|(rank, find)| find(node, facts).map(|cause| (rank, cause)))
 }
 
-fn link_down(
-    link: &LinkSnapshot,
-    make: &dyn Fn(&str, String, Option<u64>, Vec<String>, String) -> Cause,
-) -> Cause {
+/// A cause at a child; path and help follow from the child.
+fn at(node: &NodeSnapshot, kind: &str, text: String, help: String) -> Cause {
+    Cause { kind: kind.to_owned(), path: node.path.clone(), text, since_ms: None, evidence: Vec::new(), help }
+}
+
+/// Path without the root's name, as commands take it.
+fn short(node: &NodeSnapshot) -> &str {
+    node.path.split_once('/').map_or(node.path.as_str(), |(_, path)| path)
+}
+
+/// An operator paused or stopped the child, or what it hands out.
+fn steered(node: &NodeSnapshot, facts: &Facts) -> Option<Cause> {
+    if let Some(blocker) = node.blocker.as_ref().filter(|blocker| blocker.kind == "paused") {
+        return Some(reported(node, blocker));
+    }
+    let command = facts.commands.get(&node.path);
+    let cause = match node.state.as_str() {
+        "paused" => at(
+            node,
+            "paused",
+            "paused by an operator".to_owned(),
+            format!("orchestrator resume {}", short(node)),
+        ),
+        "stopped" if command.is_some() => at(
+            node,
+            "stopped",
+            "stopped by an operator".to_owned(),
+            format!("orchestrator start {}", short(node)),
+        ),
+        _ => return None,
+    };
+    let evidence = command.map(|(_, text)| text.clone()).into_iter().collect();
+    Some(Cause { since_ms: command.map(|(at_ms, _)| *at_ms), evidence, ..cause })
+}
+
+fn failing(node: &NodeSnapshot, facts: &Facts) -> Option<Cause> {
+    let exits = facts.exits.get(&node.path).filter(|exits| exits.len() >= CRASH_LOOP)?;
+    let text = format!("failed {} times within a minute: {}", exits.len(), exits.last()?);
+    let evidence = exits.iter().rev().take(EVIDENCE_MAX).cloned().collect();
+    let since_ms = node.last_exit.as_ref().map(|exit| exit.at_ms);
+    let help = format!("orchestrator tail {} --kind exited", short(node));
+    Some(Cause { since_ms, evidence, ..at(node, "crash_loop", text, help) })
+}
+
+fn stuck(node: &NodeSnapshot, _: &Facts) -> Option<Cause> {
+    let text = node.stuck.then(|| match &node.in_progress {
+        Some(work) => format!("works on `{}` for {:.1} s", work.name, seconds(work.for_ms)),
+        None => "its arbiter does not run".to_owned(),
+    })?;
+    Some(at(
+        node,
+        "stuck",
+        text,
+        format!("orchestrator tree {}; OrchestratorStuck in the runbook", short(node)),
+    ))
+}
+
+fn unreachable(node: &NodeSnapshot, _: &Facts) -> Option<Cause> {
+    let link = node.link.as_ref().filter(|link| link.state == "down")?;
     let reason = link.reason.as_deref().unwrap_or("no reason given");
     let text = format!("{} to {} is down: {reason}", link.kind, link.endpoint);
     let evidence = link.retry_in_ms.map(|ms| format!("next attempt in {:.1} s", seconds(ms)));
@@ -202,7 +155,40 @@ fn link_down(
         "inotify" | "unix socket" => format!("ls -ld {}", link.endpoint),
         _ => format!("check that {} runs and is reachable", link.endpoint),
     };
-    make("link_down", text, link.since_ms, evidence.into_iter().collect(), help)
+    let evidence = evidence.into_iter().collect();
+    Some(Cause { since_ms: link.since_ms, evidence, ..at(node, "link_down", text, help) })
+}
+
+fn blocked(node: &NodeSnapshot, _: &Facts) -> Option<Cause> {
+    node.blocker.as_ref().map(|blocker| reported(node, blocker))
+}
+
+fn reported(node: &NodeSnapshot, blocker: &BlockerSnapshot) -> Cause {
+    let cause = at(node, &blocker.kind, blocker.text.clone(), blocker.help.clone());
+    Cause { since_ms: Some(blocker.since_ms), ..cause }
+}
+
+/// On its way up or down; a supervisor is as long as a child of it is.
+fn restarting(node: &NodeSnapshot, _: &Facts) -> Option<Cause> {
+    if !["backing_off", "starting", "stopping"].contains(&node.state.as_str()) {
+        return None;
+    }
+    let exit = node.last_exit.as_ref();
+    let text = match exit {
+        Some(exit) => format!("{} after: {}", node.state, exit.reason),
+        None => node.state.clone(),
+    };
+    let cause = at(node, "starting", text, format!("orchestrator tree {}", short(node)));
+    Some(Cause { since_ms: exit.map(|exit| exit.at_ms), ..cause })
+}
+
+fn overflowing(node: &NodeSnapshot, _: &Facts) -> Option<Cause> {
+    let full = node.mailboxes.iter().find(|one| one.capacity > 0 && one.depth >= one.capacity)?;
+    let text = format!("`{}` is full: {} messages wait", full.name, full.depth);
+    let most = full.messages.iter().max_by_key(|kind| kind.count);
+    let evidence = most.map(|kind| format!("mostly `{}`", kind.name)).into_iter().collect();
+    let help = format!("orchestrator top {} --once", short(node));
+    Some(Cause { evidence, ..at(node, "mailbox_full", text, help) })
 }
 
 fn seconds(ms: u64) -> f64 {
