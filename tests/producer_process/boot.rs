@@ -1,5 +1,4 @@
-//! The producer in the real binary, before stand-ins for MongoDB and Faktory, with a worker of pyfaktory's: it starts, ends, and says
-//! what is wrong.
+//! Start, end and configuration of the producer, with a worker of pyfaktory.
 
 use std::{collections::BTreeSet, fs, process::Command};
 
@@ -20,11 +19,11 @@ fn worker(queue: &Faktory) -> PyFaktoryWorker {
     PyFaktoryWorker::start(queue, "arborescent", "arbor_job")
 }
 
-/// All jobs were pushed once, in whatever order, and all documents say so.
+/// Checks that each job was pushed once, in any order, and that all documents are complete.
 fn assert_complete(small: &Tanglenomicon, page_size: u64, database: &MongoDb, queue: &Faktory) {
     let text = |jobs: Vec<Value>| jobs.iter().map(Value::to_string).collect::<Vec<_>>();
     let (pushed, wanted) = (text(args_of(queue)), text(small.jobs(page_size)));
-    assert_eq!(pushed.len(), wanted.len(), "each once");
+    assert_eq!(pushed.len(), wanted.len(), "each job once");
     assert_eq!(pushed.iter().collect::<BTreeSet<_>>(), wanted.iter().collect());
     for document in database.documents(DATABASE, STENCILS) {
         if document["_id"] == "config" {
@@ -36,7 +35,7 @@ fn assert_complete(small: &Tanglenomicon, page_size: u64, database: &MongoDb, qu
 }
 
 #[test]
-fn a_small_set_becomes_all_jobs_and_the_process_ends_with_0() {
+fn until_done_pushes_all_jobs_and_exits_with_0() {
     let (database, queue) = (MongoDb::start(), Faktory::start(&[]));
     let small = Tanglenomicon::small();
     small.fill(&database);
@@ -52,7 +51,7 @@ fn a_small_set_becomes_all_jobs_and_the_process_ends_with_0() {
 }
 
 #[test]
-fn without_an_end_it_waits_and_sigterm_ends_it_cleanly() {
+fn without_until_done_it_runs_until_sigterm() {
     let (database, queue) = (MongoDb::start(), Faktory::start(&[]));
     let small = Tanglenomicon::small();
     small.fill(&database);
@@ -66,9 +65,9 @@ fn without_an_end_it_waits_and_sigterm_ends_it_cleanly() {
     assert!(instance.terminate().success(), "{}", site.base().log());
 }
 
-/// What waits for a connection was not sent: it is no reason to wait at a stop.
+/// A stop does not wait for batches that are queued for a connection.
 #[test]
-fn with_faktory_away_sigterm_ends_it_at_once() {
+fn sigterm_ends_it_at_once_while_faktory_is_down() {
     let (database, mut queue) = (MongoDb::start(), Faktory::start(&[]));
     let many =
         Tanglenomicon { tangles: vec![(2, 300)], completed_and_max: (3, 4), stencils: vec![(4, 2, 2)] };
@@ -84,7 +83,7 @@ fn with_faktory_away_sigterm_ends_it_at_once() {
     assert!(!site.base().log().contains("did not stop in time"), "{}", site.base().log());
 }
 
-/// The original's file, with a port and a password that are right.
+/// Writes the original's file with the right ports.
 fn originals_file(site: &TestEnv, database: &MongoDb, queue: &Faktory, password: &str) -> String {
     let (faktory, mongo) = (queue.port(), database.port());
     let text = format!(
@@ -104,7 +103,7 @@ fn drop_in(site: &TestEnv, arguments: &[&str]) -> Command {
 }
 
 #[test]
-fn in_place_of_the_original_its_file_is_enough() {
+fn the_originals_file_is_accepted() {
     let (database, queue) = (MongoDb::start_with_password("root", "p@ss/1"), Faktory::start(&[]));
     let small = Tanglenomicon::small();
     small.fill(&database);
@@ -121,9 +120,9 @@ fn in_place_of_the_original_its_file_is_enough() {
     assert!(!site.log().contains("p@ss") && !site.log().contains("p%40ss"), "{}", site.log());
 }
 
-/// Strict: the same order, and documents as the original leaves them. Recovery pushes TCN 4, then each tick a TCN.
+/// Strict pushes in the original's order and writes the same documents. The start pushes TCN 4, and each tick a TCN.
 #[test]
-fn strict_pushes_in_the_originals_order_and_leaves_its_documents() {
+fn strict_pushes_in_the_originals_order_and_writes_its_documents() {
     let (database, queue) = (MongoDb::start_with_password("root", "secret"), Faktory::start(&[]));
     let small = Tanglenomicon::small();
     small.fill(&database);
@@ -142,7 +141,7 @@ fn strict_pushes_in_the_originals_order_and_leaves_its_documents() {
 }
 
 #[test]
-fn the_originals_file_is_refused_with_its_name_and_key() {
+fn an_invalid_originals_file_is_refused_by_key() {
     let site = TestEnv::new(BINARY);
     let run = |arguments: &[&str]| {
         let code = drop_in(&site, arguments).status().expect("run the program").code();
@@ -150,7 +149,7 @@ fn the_originals_file_is_refused_with_its_name_and_key() {
     };
     let (code, log) = run(&["/nowhere.yaml"]);
     assert!(code == Some(CONFIG) && log.contains("cannot read /nowhere.yaml"), "{log}");
-    let path = site.path().join("odd.yaml");
+    let path = site.path().join("invalid.yaml");
     fs::write(&path, "faktory-connection-info: {port: 7419, domian: x}\n").expect("write a file");
     let file = path.display().to_string();
     let (code, log) = run(&[&file]);
@@ -160,17 +159,17 @@ fn the_originals_file_is_refused_with_its_name_and_key() {
 }
 
 #[test]
-fn an_address_that_is_none_starts_nothing() {
+fn an_invalid_database_address_ends_the_start() {
     let (database, queue) = (MongoDb::start(), Faktory::start(&[]));
     let site = ProducerEnv::new(BINARY, &database, &queue).set("producer.mongodb.uri=mongo:27017");
     assert_eq!(Instance::spawn(site.command()).wait().code(), Some(CONFIG));
     let log = site.base().log();
-    assert!(log.contains("producer.mongodb.uri: ..: this is no address of a database"), "{log}");
+    assert!(log.contains("producer.mongodb.uri: ..: invalid address"), "{log}");
 }
 
-/// A password that is wrong is told where people look, and may be put right while it runs.
+/// Wrong passwords are reported in the links. Faktory's file is read for each connection.
 #[test]
-fn wrong_passwords_are_told_and_faktorys_is_read_again() {
+fn wrong_passwords_are_reported_and_can_be_corrected() {
     let (database, queue) =
         (MongoDb::start_with_password("me", "right"), Faktory::start(&["--password", "right"]));
     Tanglenomicon::small().fill(&database);
@@ -183,8 +182,10 @@ fn wrong_passwords_are_told_and_faktorys_is_read_again() {
         .set(&format!("producer.mongodb.uri_file={}", uri.display()));
     let instance = site.start();
     let reason = |path: &str| site.base().link(path).reason;
-    eventually("Faktory's password to be told", || reason("producer/faktory/0").contains("password_file"));
-    eventually("MongoDB's password to be told", || {
+    eventually("Faktory's password to be reported", || {
+        reason("producer/faktory/0").contains("password_file")
+    });
+    eventually("MongoDB's password to be reported", || {
         reason("producer/stencil_producer").contains("correct the credentials")
     });
     fs::write(&secret, "right\n").expect("write a file");
@@ -195,18 +196,18 @@ fn wrong_passwords_are_told_and_faktorys_is_read_again() {
 }
 
 #[test]
-fn documents_that_are_missing_or_odd_are_named() {
+fn missing_and_invalid_documents_are_named() {
     let (database, queue) = (MongoDb::start(), Faktory::start(&[]));
     let site = ProducerEnv::new(BINARY, &database, &queue);
     let instance = site.start();
     let link = || site.base().link("producer/stencil_producer").reason;
-    eventually("the empty collection to be told", || {
+    eventually("the missing configuration document to be reported", || {
         link().contains("arborescent_stencils") && link().contains("config")
     });
-    let odd = json!({"_id": {"$oid": "0badc0de0badc0de0badc0de"}, "TCN": 3.5, "rootstock_tcn": 2, "scion_tcn": 2, "state": 0});
-    database.insert(DATABASE, STENCILS, &[odd]);
+    let invalid = json!({"_id": {"$oid": "0badc0de0badc0de0badc0de"}, "TCN": 3.5, "rootstock_tcn": 2, "scion_tcn": 2, "state": 0});
+    database.insert(DATABASE, STENCILS, &[invalid]);
     Tanglenomicon::small().fill(&database);
-    eventually("the odd stencil to block, by its name", || {
+    eventually("the invalid stencil to block", || {
         let by = site.status()["blocked_by"].to_string();
         by.contains("0badc0de0badc0de0badc0de") && by.contains("TCN")
     });
@@ -215,17 +216,17 @@ fn documents_that_are_missing_or_odd_are_named() {
     assert!(instance.terminate().success());
 }
 
-/// A set without tangles is told by its stencil; the TCN is complete all the same.
+/// A stencil with an empty set is logged, and does not block its TCN.
 #[test]
-fn an_empty_set_is_told_with_its_stencil() {
+fn a_stencil_with_an_empty_set_is_logged() {
     let (database, queue) = (MongoDb::start(), Faktory::start(&[]));
     let empty = Tanglenomicon { tangles: vec![(2, 3)], ..Tanglenomicon::small() };
     empty.fill(&database);
     let _worker = worker(&queue);
     let site = ProducerEnv::new(BINARY, &database, &queue);
     let instance = site.start();
-    let told = format!("stencil {} (TCN 5 = 2 + 3) has no jobs", Tanglenomicon::stencil_id(1));
-    eventually("the empty set to be told", || site.base().log().contains(&told));
+    let expected = format!("stencil {} (TCN 5 = 2 + 3) has no jobs", Tanglenomicon::stencil_id(1));
+    eventually("the empty set to be logged", || site.base().log().contains(&expected));
     assert!(site.base().log().contains("WARN"), "{}", site.base().log());
     assert!(instance.terminate().success());
 }

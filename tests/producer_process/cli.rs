@@ -1,4 +1,4 @@
-//! What people see of a producer: the dry run, its status, its switch, its line at a terminal.
+//! Commands and terminal output of the producer.
 
 use std::process::Command;
 
@@ -15,25 +15,25 @@ fn filled() -> (Tanglenomicon, MongoDb, Faktory) {
     (small, database, queue)
 }
 
-fn asked(site: &ProducerEnv, arguments: &[&str]) -> String {
+fn run(site: &ProducerEnv, arguments: &[&str]) -> String {
     let (code, out, err) = site.base().cli(&[&["producer"], arguments].concat());
     assert_eq!(code, 0, "{arguments:?}: {err}");
     out
 }
 
 #[test]
-fn a_plan_counts_the_jobs_and_writes_nothing_but_the_indexes_that_it_is_told_to_make() {
+fn plan_counts_jobs_and_writes_only_requested_indexes() {
     let (small, database, queue) = filled();
     let site = ProducerEnv::new(BINARY, &database, &queue);
     let uri = format!("producer.mongodb.uri={}", database.uri());
     let plan = ["plan", "--set", &uri, "--set", "producer.page_size=3"];
     let before = database.documents(DATABASE, STENCILS);
-    let text = asked(&site, &plan);
+    let text = run(&site, &plan);
     let jobs = small.jobs(3).len();
     assert!(text.contains(&format!("3 stencils are left with {jobs} jobs")), "{text}");
     assert!(text.contains("missing index") && text.contains(&Tanglenomicon::stencil_id(2)), "{text}");
     let made: Value =
-        serde_json::from_str(&asked(&site, &[&plan[..], &["--ensure-indexes", "--json"]].concat()))
+        serde_json::from_str(&run(&site, &[&plan[..], &["--ensure-indexes", "--json"]].concat()))
             .expect("JSON");
     assert_eq!((&made["plan"]["jobs"], &made["missing_indexes"]), (&json!(jobs), &json!([])), "{made}");
     assert_eq!(database.documents(DATABASE, STENCILS), before);
@@ -43,26 +43,27 @@ fn a_plan_counts_the_jobs_and_writes_nothing_but_the_indexes_that_it_is_told_to_
 }
 
 #[test]
-fn status_and_switch_work_through_the_endpoint() {
+fn status_pause_and_resume_reach_a_running_instance() {
     let (small, database, queue) = filled();
     let site = ProducerEnv::new(BINARY, &database, &queue).set("producer.page_size=2");
     let instance = site.start();
-    // Nobody takes the jobs: it waits for that, and says so.
+    // Without workers, the jobs of the first TCN block it.
     let first = small.jobs(2).iter().filter(|job| job[1] == 2 && job[3] == 2).count();
-    let blocked = format!("{first} jobs in queue arborescent: workers take them");
-    eventually("it to wait for workers", || asked(&site, &["status"]).contains(&blocked));
-    let told = asked(&site, &["status"]);
+    let blocked = format!("{first} jobs in queue arborescent: wait for workers");
+    eventually("it to wait for workers", || run(&site, &["status"]).contains(&blocked));
+    let status = run(&site, &["status"]);
     assert!(
-        told.contains("blocked for") && told.contains(&format!("4: {first} of {first} jobs of 1 stencils")),
-        "{told}"
+        status.contains("blocked for")
+            && status.contains(&format!("4: {first} of {first} jobs of 1 stencils")),
+        "{status}"
     );
-    assert!(asked(&site, &["pause"]).contains("pushes nothing"));
+    assert!(run(&site, &["pause"]).contains("pushing is paused"));
     let mut worker = PyFaktoryWorker::start(&queue, "arborescent", "arbor_job");
     (0..first).for_each(|_| drop(worker.next_args()));
-    assert!(asked(&site, &["status"]).contains("paused") && site.status()["tcn"] == 4);
+    assert!(run(&site, &["status"]).contains("paused") && site.status()["tcn"] == 4);
     assert_eq!(queue.accepted().len(), first, "nothing leaves");
     assert_eq!(
-        serde_json::from_str::<Value>(&asked(&site, &["resume", "--json"])).ok(),
+        serde_json::from_str::<Value>(&run(&site, &["resume", "--json"])).ok(),
         Some(json!({"paused": false}))
     );
     eventually("all to be done", || site.status()["phase"] == "finished");
@@ -70,9 +71,9 @@ fn status_and_switch_work_through_the_endpoint() {
     assert!(instance.terminate().success());
 }
 
-/// `script` gives the process a terminal of its own.
+/// `script` gives the process a terminal.
 #[test]
-fn at_a_terminal_a_line_tells_how_far_it_is() {
+fn a_terminal_shows_a_progress_line() {
     let (small, database, queue) = filled();
     let _worker = PyFaktoryWorker::start(&queue, "arborescent", "arbor_job");
     let site = ProducerEnv::new(BINARY, &database, &queue).set("producer.until_done=true");

@@ -1,4 +1,4 @@
-//! Two producers before one database: one works, the other waits; when the first is killed, the second takes over.
+//! Two producers of one database: one works, the other takes over when the first ends.
 
 use std::{
     collections::BTreeSet,
@@ -15,10 +15,10 @@ use serde_json::Value;
 const BINARY: &str = env!("CARGO_BIN_EXE_orchestrator");
 const CHUNK: u64 = 10;
 const LEASE: Duration = Duration::from_secs(4);
-/// What starting to push takes beside a lease's end on a machine that is busy.
+/// Time to start pushing after the lease ends, on a busy machine.
 const SLACK: Duration = Duration::from_secs(20);
 
-/// Enough jobs for a while, with a server that takes its time.
+/// Enough jobs for some seconds, with a slow server.
 struct Fixture {
     all: Tanglenomicon,
     database: MongoDb,
@@ -45,7 +45,7 @@ impl Fixture {
         self.queue.accepted().len()
     }
 
-    /// Every pair became a job; gives how many of them more than once.
+    /// Checks that every job was pushed. Returns how many are repeated.
     fn repeated(&self) -> u64 {
         let taken: Vec<String> = self.queue.accepted().iter().map(|job| job["args"].to_string()).collect();
         let wanted: BTreeSet<String> = self.all.jobs(1).iter().map(Value::to_string).collect();
@@ -54,11 +54,11 @@ impl Fixture {
     }
 }
 
-fn ends_well(mut instance: Instance, site: &ProducerEnv) {
+fn assert_exits_with_0(mut instance: Instance, site: &ProducerEnv) {
     assert_eq!(instance.wait().code(), Some(0), "{}", site.base().log());
 }
 
-/// One that works, and one that waits for it.
+/// Starts one producer that works and one on standby.
 fn pair(fixture: &Fixture) -> [(ProducerEnv, Instance); 2] {
     let first = fixture.site();
     let working = first.start();
@@ -78,7 +78,7 @@ fn pair(fixture: &Fixture) -> [(ProducerEnv, Instance); 2] {
 }
 
 #[test]
-fn the_second_takes_over_from_one_that_is_killed_within_its_lease() {
+fn the_standby_takes_over_from_a_killed_producer_after_its_lease() {
     let fixture = Fixture::new();
     let [(_first, working), (second, waiting)] = pair(&fixture);
     working.kill_nine();
@@ -88,25 +88,25 @@ fn the_second_takes_over_from_one_that_is_killed_within_its_lease() {
     eprintln!("taken over after {took:?}, of a lease of {LEASE:?}");
     assert!(took < LEASE + SLACK, "{took:?}");
     let _worker = FaktoryWorker::start(&fixture.queue, "arborescent");
-    ends_well(waiting, &second);
+    assert_exits_with_0(waiting, &second);
     assert!(fixture.repeated() <= CHUNK, "{} twice", fixture.repeated());
 }
 
-/// A stop gives the lease back: nobody waits for it, and nothing is repeated.
+/// A stop releases the lease, so the standby takes over at once and repeats no job.
 #[test]
-fn the_second_takes_over_at_once_from_one_that_is_stopped() {
+fn the_standby_takes_over_at_once_from_a_stopped_producer() {
     let fixture = Fixture::new();
     let [(first, working), (second, waiting)] = pair(&fixture);
     assert!(working.terminate().success(), "{}", first.base().log());
     eventually("the second to push", || second.status()["phase"] == "pushing");
     let _worker = FaktoryWorker::start(&fixture.queue, "arborescent");
-    ends_well(waiting, &second);
+    assert_exits_with_0(waiting, &second);
     assert_eq!(fixture.repeated(), 0);
 }
 
-/// One that stood still until another had its lease pushes nothing when it goes on: it waits like everybody else.
+/// A process that was suspended until another took its lease pushes nothing and goes on standby.
 #[test]
-fn one_that_lost_its_lease_while_it_stood_still_waits_for_the_other() {
+fn a_suspended_producer_that_lost_its_lease_goes_on_standby() {
     let fixture = Fixture::new();
     let [(first, working), (second, waiting)] = pair(&fixture);
     working.signal(Signal::STOP);
@@ -114,16 +114,15 @@ fn one_that_lost_its_lease_while_it_stood_still_waits_for_the_other() {
     working.signal(Signal::CONT);
     eventually("the first to notice", || first.status()["phase"] == "standby");
     let _worker = FaktoryWorker::start(&fixture.queue, "arborescent");
-    ends_well(waiting, &second);
-    // What it had sent when it was stopped, and one chunk that it sends before it asks for its lease.
+    assert_exits_with_0(waiting, &second);
+    // The chunk in flight when it was suspended, and one that it pushes before it renews its lease.
     assert!(fixture.repeated() <= 2 * CHUNK, "{} twice", fixture.repeated());
-    ends_well(working, &first);
+    assert_exits_with_0(working, &first);
 }
 
-/// The lease is counted by the database's clock and by a steady one of the process: set by an hour, the wall clock of the one that
-/// works changes nothing.
+/// The lease depends on the database's clock and the process's steady clock, so a jump of the wall clock has no effect.
 #[test]
-fn a_wall_clock_that_jumps_neither_loses_the_lease_nor_shares_it() {
+fn a_wall_clock_jump_does_not_affect_the_lease() {
     let fixture = Fixture::new();
     let first = fixture.site();
     let offset = first.base().path().join("offset");
@@ -147,7 +146,7 @@ fn a_wall_clock_that_jumps_neither_loses_the_lease_nor_shares_it() {
     for to in ["+1h", "-1h", "+0"] {
         eventually("the second to wait", || second.status()["phase"] == "standby");
         jump(to);
-        // Longer than its lease.
+        // Longer than the lease.
         let (jumped, before) = (Instant::now(), fixture.taken());
         eventually("the first to go on", || {
             jumped.elapsed() > LEASE + Duration::from_secs(1) && fixture.taken() > before
@@ -156,7 +155,7 @@ fn a_wall_clock_that_jumps_neither_loses_the_lease_nor_shares_it() {
         assert_eq!(second.status()["phase"], "standby", "{to}");
     }
     let _worker = FaktoryWorker::start(&fixture.queue, "arborescent");
-    ends_well(working, &first);
-    ends_well(waiting, &second);
+    assert_exits_with_0(working, &first);
+    assert_exits_with_0(waiting, &second);
     assert_eq!(fixture.repeated(), 0);
 }

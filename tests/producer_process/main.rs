@@ -1,4 +1,4 @@
-//! The producer in the real binary, against stand-ins for its database and its queue.
+//! Producer in the real binary, against stand-ins for MongoDB and Faktory.
 
 mod boot;
 mod cli;

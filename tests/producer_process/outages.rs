@@ -1,4 +1,4 @@
-//! Peers of the producer that are away for a while: it stays, says who is missing, and goes on where it was.
+//! Outages of MongoDB and Faktory: the producer keeps running, reports the peer, and resumes.
 
 use std::{collections::BTreeSet, thread::sleep, time::Duration};
 
@@ -9,15 +9,15 @@ use serde_json::Value;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_orchestrator");
 const CHUNK: u64 = 10;
-/// A server that takes its time, so that it is missed in the middle of a stencil.
+/// Options of a slow server, so that an outage falls into a stencil.
 const SLOW: [&str; 2] = ["--push-latency-ms", "30"];
 
-/// How long a server stays away, seconds.
+/// Returns the duration of an outage.
 fn outage() -> Duration {
     Duration::from_secs(rounds("ORCHESTRATOR_PRODUCER_OUTAGE_SECS", 3))
 }
 
-/// A producer at work.
+/// Running producer.
 struct Fixture {
     all: Tanglenomicon,
     database: MongoDb,
@@ -27,7 +27,7 @@ struct Fixture {
 }
 
 impl Fixture {
-    fn at_work() -> Self {
+    fn start() -> Self {
         let (database, queue) = (MongoDb::start(), Faktory::start(&SLOW));
         let all = Tanglenomicon { tangles: vec![(2, 26), (3, 10)], ..Tanglenomicon::small() };
         all.fill(&database);
@@ -38,7 +38,7 @@ impl Fixture {
             .set("producer.until_done=true");
         let instance = site.start();
         let fixture = Self { all, database, queue, site, instance };
-        fixture.await_more();
+        fixture.wait_for_more_jobs();
         fixture
     }
 
@@ -47,42 +47,42 @@ impl Fixture {
         assert_eq!(code, 0, "{error}");
     }
 
-    /// Pauses it, and waits until nothing is on its way: a chunk that had begun is acknowledged and noted by then.
+    /// Pauses pushing and waits until no chunk is in flight.
     fn pause(&self) {
         self.operate("pause");
         let mut quiet = 0;
-        eventually("nothing to be on its way", || {
+        eventually("no chunk to be in flight", || {
             let connection = self.site.base().node("producer/faktory/0");
             quiet = if connection["in_progress"].is_null() { quiet + 1 } else { 0 };
             quiet == 20
         });
     }
 
-    fn await_more(&self) {
+    fn wait_for_more_jobs(&self) {
         let before = self.queue.accepted().len();
         eventually("more jobs", || self.queue.accepted().len() > before + 3 * CHUNK as usize);
     }
 
-    /// `peer` is missed, nothing is pushed, and nobody is restarted.
-    fn assert_waits_for(&self, peer: &str) {
-        eventually("the peer to be missed", || self.site.status()["away"][peer].is_string());
+    /// Checks that `peer` is reported, nothing is pushed, and no child is restarted.
+    fn assert_outage_is_reported(&self, peer: &str) {
+        eventually("the peer to be reported", || self.site.status()["away"][peer].is_string());
         let before = self.queue.accepted().len();
         sleep(outage());
         assert_eq!(self.queue.accepted().len(), before);
         let status = self.site.status();
         assert!(status["away"][peer].is_string(), "{status:#}");
-        self.assert_nobody_restarted();
+        self.assert_no_restarts();
     }
 
-    fn assert_nobody_restarted(&self) {
+    fn assert_no_restarts(&self) {
         let tree = self.site.base().snapshot().expect("it runs");
         for node in tree.all() {
             assert_eq!(node["restarts"], 0, "{node:#}");
         }
     }
 
-    /// It goes on and comes to its end; every pair became a job, `repeated` of them more than once at the most.
-    fn ends(mut self, repeated: u64) {
+    /// Waits for the end. Every job was pushed, and at most `repeated` chunks are repeated.
+    fn assert_exits_with_0(mut self, repeated: u64) {
         let _worker = FaktoryWorker::start(&self.queue, "arborescent");
         assert_eq!(self.instance.wait().code(), Some(0), "{}", self.site.base().log());
         let taken: Vec<String> = self.queue.accepted().iter().map(|job| job["args"].to_string()).collect();
@@ -98,77 +98,77 @@ impl Fixture {
 }
 
 #[test]
-fn faktory_may_stand_still_for_a_while() {
-    let fixture = Fixture::at_work();
+fn pushing_resumes_after_faktory_hangs() {
+    let fixture = Fixture::start();
     fixture.queue.freeze();
-    fixture.assert_waits_for("queue");
+    fixture.assert_outage_is_reported("queue");
     fixture.queue.thaw();
-    eventually("it to be there again", || fixture.site.status()["away"]["queue"].is_null());
-    fixture.await_more();
-    fixture.assert_nobody_restarted();
-    fixture.ends(CHUNK);
+    eventually("the peer to be available again", || fixture.site.status()["away"]["queue"].is_null());
+    fixture.wait_for_more_jobs();
+    fixture.assert_no_restarts();
+    fixture.assert_exits_with_0(CHUNK);
 }
 
-/// One that comes back without the jobs that it had: they are pushed again, with all others of their TCN, since nobody can tell which.
+/// The server loses its jobs. They are pushed again with all others of their TCN, since nobody knows which are lost.
 #[test]
-fn faktory_may_be_gone_for_a_while_and_with_it_its_jobs() {
-    let mut fixture = Fixture::at_work();
+fn jobs_are_pushed_again_after_faktory_lost_them() {
+    let mut fixture = Fixture::start();
     fixture.queue.kill_nine();
-    fixture.assert_waits_for("queue");
+    fixture.assert_outage_is_reported("queue");
     fixture.queue.start_again(&SLOW);
-    eventually("it to be there again", || fixture.site.status()["away"]["queue"].is_null());
-    fixture.await_more();
-    fixture.assert_nobody_restarted();
+    eventually("the peer to be available again", || fixture.site.status()["away"]["queue"].is_null());
+    fixture.wait_for_more_jobs();
+    fixture.assert_no_restarts();
     let of_the_tcn = fixture.all.tangles[0].1.pow(2);
-    fixture.ends(of_the_tcn + CHUNK);
+    fixture.assert_exits_with_0(of_the_tcn + CHUNK);
 }
 
-/// A server that goes while nothing is on its way to it, so that no reply is missing: the next chunk only waits for a connection.
+/// The outage starts without a command in flight, so no reply is lost.
 #[test]
-fn faktory_is_missed_also_between_two_chunks() {
-    let mut fixture = Fixture::at_work();
+fn an_outage_of_faktory_between_chunks_is_reported() {
+    let mut fixture = Fixture::start();
     fixture.pause();
     fixture.queue.kill_nine();
-    eventually("the server to be missed", || fixture.site.status()["away"]["queue"].is_string());
+    eventually("the server to be reported", || fixture.site.status()["away"]["queue"].is_string());
     fixture.operate("resume");
-    fixture.assert_waits_for("queue");
+    fixture.assert_outage_is_reported("queue");
     fixture.queue.start_again(&SLOW);
-    eventually("it to be there again", || fixture.site.status()["away"]["queue"].is_null());
-    fixture.await_more();
-    fixture.assert_nobody_restarted();
+    eventually("the peer to be available again", || fixture.site.status()["away"]["queue"].is_null());
+    fixture.wait_for_more_jobs();
+    fixture.assert_no_restarts();
     let of_the_tcn = fixture.all.tangles[0].1.pow(2);
-    fixture.ends(of_the_tcn + CHUNK);
+    fixture.assert_exits_with_0(of_the_tcn + CHUNK);
 }
 
-/// The lease's renewal finds out, although nothing else is asked of the database.
+/// The renewal of the lease reports the outage, although no other request is made.
 #[test]
-fn mongodb_is_missed_also_while_pushing_is_paused() {
-    let mut fixture = Fixture::at_work();
+fn an_outage_of_mongodb_during_a_pause_is_reported() {
+    let mut fixture = Fixture::start();
     fixture.pause();
     fixture.database.kill_nine();
-    eventually("the database to be missed", || fixture.site.status()["away"]["database"].is_string());
+    eventually("the database to be reported", || fixture.site.status()["away"]["database"].is_string());
     fixture.database.start_again();
-    eventually("it to be there again", || fixture.site.status()["away"]["database"].is_null());
+    eventually("the peer to be available again", || fixture.site.status()["away"]["database"].is_null());
     fixture.operate("resume");
-    fixture.assert_nobody_restarted();
-    fixture.ends(CHUNK);
+    fixture.assert_no_restarts();
+    fixture.assert_exits_with_0(CHUNK);
 }
 
 #[test]
-fn mongodb_may_be_gone_for_a_while() {
-    let mut fixture = Fixture::at_work();
+fn pushing_resumes_after_an_outage_of_mongodb() {
+    let mut fixture = Fixture::start();
     fixture.database.kill_nine();
-    fixture.assert_waits_for("database");
+    fixture.assert_outage_is_reported("database");
     fixture.database.start_again();
-    eventually("it to be there again", || fixture.site.status()["away"]["database"].is_null());
-    fixture.await_more();
-    fixture.assert_nobody_restarted();
-    fixture.ends(CHUNK);
+    eventually("the peer to be available again", || fixture.site.status()["away"]["database"].is_null());
+    fixture.wait_for_more_jobs();
+    fixture.assert_no_restarts();
+    fixture.assert_exits_with_0(CHUNK);
 }
 
-/// It starts before its peers, and works when they are there.
+/// The producer starts before its peers.
 #[test]
-fn it_starts_while_both_are_away() {
+fn the_producer_starts_before_its_peers() {
     let (mut database, mut queue) = (MongoDb::start(), Faktory::start(&[]));
     let small = Tanglenomicon::small();
     small.fill(&database);
@@ -176,7 +176,7 @@ fn it_starts_while_both_are_away() {
     queue.kill_nine();
     let site = ProducerEnv::new(BINARY, &database, &queue).set("producer.page_size=2");
     let instance = site.start();
-    eventually("the database to be missed", || site.status()["away"]["database"].is_string());
+    eventually("the database to be reported", || site.status()["away"]["database"].is_string());
     database.start_again();
     queue.start_again(&[]);
     let _worker = FaktoryWorker::start(&queue, "arborescent");

@@ -1,69 +1,69 @@
-//! The producer's rules as a state machine: each event has one action for an answer. No clock, no database, no queue.
+//! State machines of the producer: each event returns the next action. They use no clock, database or queue.
 //!
-//! [`Strict`] is the original to the letter, with its flaws (CONTRACT SO13, SX01 to SX14); [`Mended`] is the default.
+//! [`Strict`] has exactly the original's rules (CONTRACT SO13, SX01 to SX14); [`Resilient`] is the default.
 
-mod mended;
 mod report;
+mod resilient;
 mod step;
 mod strict;
 
 pub use self::{
-    mended::{Mended, REGRAFTS_MAX},
-    report::{News, Phase},
-    step::{Action, Event, Halt, Mark, Rules},
+    report::{Notice, Phase},
+    resilient::{REPUSHES_MAX, Resilient},
+    step::{Action, Event, Halt, Rules, StencilUpdate},
     strict::Strict,
 };
 
-/// The rules of either way.
+/// State machine of either mode.
 #[derive(Debug, Clone)]
 pub enum Machine {
-    /// The original to the letter.
+    /// Exactly the original's rules.
     Strict(Box<Strict>),
-    /// The default.
-    Mended(Box<Mended>),
+    /// Default rules.
+    Resilient(Box<Resilient>),
 }
 
 impl Machine {
-    /// The original's rules.
+    /// Returns a machine with the original's rules.
     pub fn strict(queue: impl Into<String>) -> Self {
         Self::Strict(Box::new(Strict::new(queue)))
     }
 
-    /// The default's rules.
-    pub fn mended(rules: Rules) -> Self {
-        Self::Mended(Box::new(Mended::new(rules)))
+    /// Returns a machine with the default rules.
+    pub fn resilient(rules: Rules) -> Self {
+        Self::Resilient(Box::new(Resilient::new(rules)))
     }
 
-    /// What to do after `event`. An event that nobody waits for begins anew: that is always safe, since all that counts is
-    /// in the database.
+    /// Returns the action that follows `event`. An unexpected event starts over, which is safe because the database has all
+    /// durable state.
     pub fn on(&mut self, event: Event) -> Action {
         match self {
             Self::Strict(machine) => machine.on(event),
-            Self::Mended(machine) => machine.on(event),
+            Self::Resilient(machine) => machine.on(event),
         }
     }
 
-    /// The TCN whose stencils are worked on, once it is known.
+    /// Returns the TCN whose stencils are processed, once it is known.
     pub fn target(&self) -> Option<i64> {
         match self {
             Self::Strict(machine) => machine.target(),
-            Self::Mended(machine) => machine.target(),
+            Self::Resilient(machine) => machine.target(),
         }
     }
 
-    /// What it is at.
+    /// Returns the present phase.
     pub fn phase(&self) -> &Phase {
         match self {
             Self::Strict(machine) => machine.phase(),
-            Self::Mended(machine) => machine.phase(),
+            Self::Resilient(machine) => machine.phase(),
         }
     }
 
-    /// What people should hear since they were told last.
-    pub fn news(&mut self) -> Vec<News> {
+    /// Removes and returns the notices since the last call.
+    pub fn notices(&mut self) -> Vec<Notice> {
         match self {
             Self::Strict(_) => Vec::new(),
-            Self::Mended(machine) => machine.news(),
+            Self::Resilient(machine) => machine.notices(),
         }
     }
 }

@@ -1,24 +1,24 @@
-//! Jobs that are pushed together: one command to the server, made once, byte by byte as it is sent.
+//! Batch of jobs: one command, encoded as it is sent (CONTRACT SP07).
 
 use crate::job::{Jid, Job, JobWriter};
 
-/// Room for either command's head.
+/// Prefixes of both commands. The first one reserves the space.
 const HEAD: &[u8] = b"PUSHB [";
 const SINGLE: &[u8] = b"PUSH ";
 
-/// Jobs for one command, bounded so that a server is done with it in time (it gives a command five seconds).
+/// Jobs of one command, bounded so that the server answers within its limit of 5 s.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Batch {
     line: Vec<u8>,
     jids: Vec<Jid>,
 }
 
-/// A batch that takes no more jobs.
+/// The batch is full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the batch is full: push it and begin another one")]
+#[error("the batch is full: push it and start another one")]
 pub struct BatchFull;
 
-/// A batch as it is sent.
+/// Encoded command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Command {
     line: Vec<u8>,
@@ -27,12 +27,12 @@ pub struct Command {
 }
 
 impl Batch {
-    /// Jobs of a batch at the most.
+    /// Upper bound of the jobs.
     pub const JOBS_MAX: usize = 1_000;
-    /// A batch that has so many bytes takes no more jobs.
+    /// Size in bytes from which a batch is full.
     pub const BYTES_MAX: usize = 1024 * 1024;
 
-    /// No jobs yet, and room for `jobs` of usual size.
+    /// Returns an empty batch with capacity for `jobs`.
     pub fn with_room_for(jobs: usize) -> Self {
         let jobs = jobs.min(Self::JOBS_MAX);
         let mut line = Vec::with_capacity(HEAD.len() + jobs * 320);
@@ -43,7 +43,7 @@ impl Batch {
     /// Adds a job.
     ///
     /// # Errors
-    /// [`BatchFull`]; the job was not added.
+    /// [`BatchFull`]; the batch is unchanged.
     pub fn add(&mut self, writer: &JobWriter, job: &Job) -> Result<(), BatchFull> {
         if self.is_full() {
             return Err(BatchFull);
@@ -56,27 +56,27 @@ impl Batch {
         Ok(())
     }
 
-    /// Does it take no more?
+    /// Returns true if no job can be added.
     pub fn is_full(&self) -> bool {
         self.jids.len() >= Self::JOBS_MAX || self.line.len() >= Self::BYTES_MAX
     }
 
-    /// Jobs in it.
+    /// Returns the number of jobs.
     pub fn len(&self) -> usize {
         self.jids.len()
     }
 
-    /// Is there no job in it?
+    /// Returns true if there are no jobs.
     pub fn is_empty(&self) -> bool {
         self.jids.is_empty()
     }
 
-    /// Bytes that it occupies.
+    /// Returns the size in bytes.
     pub fn bytes(&self) -> usize {
         self.line.len()
     }
 
-    /// The command: `PUSHB`, or `PUSH` for a single job, as a client without batches sends it. None without any job.
+    /// Returns the command: `PUSH` for a single job, else `PUSHB`; `None` without jobs.
     pub fn into_command(mut self) -> Option<Command> {
         let start = match self.jids.len() {
             0 => return None,
@@ -96,23 +96,23 @@ impl Batch {
 }
 
 impl Command {
-    /// What is sent.
+    /// Returns the bytes on the wire.
     pub fn bytes(&self) -> &[u8] {
         &self.line[self.start..]
     }
 
-    /// Could a server that got only the first `sent` bytes have understood the command? It ends with the bracket that closes its JSON
-    /// and a line end; a server that forgives a missing line end is thinkable, one that forgives a missing bracket is not.
-    pub fn may_be_understood(&self, sent: usize) -> bool {
+    /// Returns true if a server that received the first `sent` bytes can have parsed the command. A missing line end counts as
+    /// received; a missing last bracket does not.
+    pub fn may_be_parsed(&self, sent: usize) -> bool {
         sent + b"\r\n".len() >= self.bytes().len()
     }
 
-    /// Is it a single `PUSH`?
+    /// Returns true for `PUSH`.
     pub fn is_single(&self) -> bool {
         self.start > 0
     }
 
-    /// The jobs' identifiers, in order.
+    /// Returns the jids of the jobs, in order.
     pub fn jids(&self) -> &[Jid] {
         &self.jids
     }
@@ -121,7 +121,7 @@ impl Command {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{id::Id, job::Terms, pair::Pair};
+    use crate::{id::Id, job::JobOptions, pair::Pair};
 
     fn job(number: u8) -> Job {
         let (root_id, scion_id) = (Id([number; 12]), Id([0; 12]));
@@ -130,7 +130,7 @@ mod tests {
     }
 
     fn command(jobs: u8) -> Option<Command> {
-        let writer = JobWriter::new(&Terms::default()).unwrap();
+        let writer = JobWriter::new(&JobOptions::default()).unwrap();
         let mut batch = Batch::with_room_for(usize::from(jobs));
         (0..jobs).for_each(|number| batch.add(&writer, &job(number)).unwrap());
         batch.into_command()
@@ -141,10 +141,10 @@ mod tests {
     }
 
     #[test]
-    fn one_job_is_a_push_and_more_are_a_bulk() {
+    fn one_job_is_a_push_and_several_are_a_pushb() {
         assert_eq!(command(0), None);
         let mut one = Vec::new();
-        JobWriter::new(&Terms::default()).unwrap().write(&job(0), &mut one);
+        JobWriter::new(&JobOptions::default()).unwrap().write(&job(0), &mut one);
         let one = String::from_utf8(one).unwrap();
         let single = command(1).unwrap();
         assert_eq!((text(&single), single.is_single()), (format!("PUSH {one}\r\n"), true));
@@ -156,19 +156,18 @@ mod tests {
     }
 
     #[test]
-    fn what_lacks_its_last_bracket_cannot_be_understood() {
+    fn a_command_without_its_last_bracket_cannot_be_parsed() {
         for command in [command(1).unwrap(), command(2).unwrap()] {
             let whole = command.bytes().len();
-            let understood: Vec<bool> =
-                (whole - 4..=whole).map(|sent| command.may_be_understood(sent)).collect();
+            let understood: Vec<bool> = (whole - 4..=whole).map(|sent| command.may_be_parsed(sent)).collect();
             assert_eq!(understood, [false, false, true, true, true]);
-            assert!(!command.may_be_understood(0));
+            assert!(!command.may_be_parsed(0));
         }
     }
 
     #[test]
     fn a_batch_is_bounded_in_jobs_and_bytes() {
-        let fill = |terms: &Terms| {
+        let fill = |terms: &JobOptions| {
             let writer = JobWriter::new(terms).unwrap();
             let mut batch = Batch::with_room_for(5);
             while !batch.is_full() {
@@ -178,8 +177,8 @@ mod tests {
             assert_eq!((batch.add(&writer, &job(1)), &batch), (Err(BatchFull), &before));
             batch
         };
-        assert_eq!(fill(&Terms::default()).len(), Batch::JOBS_MAX);
-        let long = fill(&Terms { jobtype: "j".repeat(5_000), ..Terms::default() });
+        assert_eq!(fill(&JobOptions::default()).len(), Batch::JOBS_MAX);
+        let long = fill(&JobOptions { jobtype: "j".repeat(5_000), ..JobOptions::default() });
         assert!(
             (200..220).contains(&long.len()) && long.bytes() < Batch::BYTES_MAX + 6_000,
             "{}",

@@ -1,4 +1,4 @@
-//! `orchestrator producer ..`: verbs of the producer's console, and a dry run.
+//! Commands `orchestrator producer ..`.
 
 use clap::Subcommand;
 use orchestrator_subsystem::{CommandError, Context, Form, Subsystem, columns::align};
@@ -8,35 +8,35 @@ use crate::config::ProducerConfig;
 
 mod plan;
 
-/// The branch that it is in.
+/// Path of the producer in the tree.
 const BRANCH: &str = "producer";
-/// The child that answers.
+/// Path of the actor that answers.
 const CONSOLE: &str = "producer/stencil_producer";
 
-/// Look into the producer and steer it.
+/// Inspect and control the producer.
 #[derive(Debug, Clone, Subcommand)]
 pub enum ProducerCommand {
-    /// Show what is left to be pushed, by what is in the database now: pages, jobs, bytes, time. Nothing is written
+    /// Show the jobs that are left to push, from what the database has now. Nothing is written
     ///
-    /// Asks the database, not a running instance.
+    /// Reads the database directly; no instance has to run.
     ///
     /// Example: orchestrator producer plan --config /etc/orchestrator/orchestrator.toml
     Plan(plan::PlanArguments),
-    /// Show how far it is, how fast, and what it waits for since when
+    /// Show phase, progress, speed and what the producer waits for
     ///
     /// Example: orchestrator producer status
     Status {
         #[command(flatten)]
         form: Form,
     },
-    /// Push nothing until `resume`; the chunk in hand is still noted
+    /// Stop pushing until `resume`. A chunk in flight is completed
     ///
     /// Example: orchestrator producer pause
     Pause {
         #[command(flatten)]
         form: Form,
     },
-    /// Push on
+    /// Resume pushing
     ///
     /// Example: orchestrator producer resume
     Resume {
@@ -45,9 +45,7 @@ pub enum ProducerCommand {
     },
 }
 
-/// Runs a command and prints its result.
-///
-/// `S` is the subsystem itself.
+/// Runs a command and prints its result. `S` is the producer subsystem.
 pub(crate) async fn run<S: Subsystem<Config = ProducerConfig>>(
     command: &ProducerCommand,
     context: &mut Context<'_>,
@@ -61,14 +59,14 @@ pub(crate) async fn run<S: Subsystem<Config = ProducerConfig>>(
     let answer = context.ask(CONSOLE, verb, &json!({}), form).await?;
     let text = match answer["paused"].as_bool() {
         _ if form.json => form.print(&answer),
-        _ if verb == "status" => page(&answer, now_ms()) + &links(context).await?,
-        Some(true) => "the producer pushes nothing until it is resumed\n".to_owned(),
-        _ => "the producer pushes on\n".to_owned(),
+        _ if verb == "status" => table(&answer, now_ms()) + &links(context).await?,
+        Some(true) => "pushing is paused until `orchestrator producer resume`\n".to_owned(),
+        _ => "pushing is resumed\n".to_owned(),
     };
     context.print(&text)
 }
 
-/// A line for each connection that is not there: a chunk that is on its way waits for it, which the actor cannot tell.
+/// Returns a line for each connection that is not up. The actor does not know of these while a chunk waits for one.
 async fn links(context: &Context<'_>) -> Result<String, CommandError> {
     let tree = context.tree(BRANCH).await?;
     let mut text = String::new();
@@ -81,13 +79,13 @@ async fn links(context: &Context<'_>) -> Result<String, CommandError> {
     Ok(text)
 }
 
-/// A line for everything that there is to say.
-fn page(status: &Value, now_ms: u64) -> String {
+/// Formats the status as a table.
+fn table(status: &Value, now_ms: u64) -> String {
     let text = |key: &str| status[key].as_str().unwrap_or_default();
     let number = |key: &str| status[key].as_u64();
     let secs = now_ms.saturating_sub(number("since_ms").unwrap_or(now_ms)) / 1_000;
     let mut phase = format!("{} for {secs} s", text("phase"));
-    for (key, words) in [("paused", ", paused"), ("held", ", held by the high water mark")] {
+    for (key, words) in [("paused", ", paused"), ("held", ", stopped by high_water")] {
         if status[key] == true {
             phase.push_str(words);
         }
@@ -96,10 +94,7 @@ fn page(status: &Value, now_ms: u64) -> String {
     if let Some(tcn) = status["tcn"].as_i64() {
         let [pushed, total, stencils] =
             ["tcn_pushed", "tcn_total", "tcn_stencils"].map(|key| number(key).unwrap_or_default());
-        rows.push((
-            "tcn",
-            format!("{tcn}: {pushed} of {total} jobs of {stencils} stencils that were taken up"),
-        ));
+        rows.push(("tcn", format!("{tcn}: {pushed} of {total} jobs of {stencils} started stencils")));
     }
     if !text("stencil").is_empty() {
         let of = |key: &str| number(key).map_or_else(|| "?".to_owned(), |number| number.to_string());
@@ -131,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_push_is_told_with_its_speed() {
+    fn a_table_has_the_speed_of_a_push() {
         let status = json!({
             "phase": "pushing", "since_ms": 1_000, "tcn": 5, "stencil": "stencil s (TCN 5 = 2 + 3)", "pushed": 40,
             "total": 100, "jobs_per_sec": 20, "left_secs": 3, "tcn_pushed": 60, "tcn_total": 120, "tcn_stencils": 2,
@@ -139,25 +134,25 @@ mod tests {
         });
         let expected = "\
 phase    pushing for 4 s
-tcn      5: 60 of 120 jobs of 2 stencils that were taken up
+tcn      5: 60 of 120 jobs of 2 started stencils
 stencil  stencil s (TCN 5 = 2 + 3): 40 of 100 jobs, 20/s, 3 s left
 ";
-        assert_eq!(page(&status, 5_000), expected);
+        assert_eq!(table(&status, 5_000), expected);
     }
 
     #[test]
-    fn a_stall_is_told_with_what_blocks() {
+    fn a_table_has_what_blocks_a_tcn() {
         let status = json!({
             "phase": "blocked", "since_ms": 1_000, "tcn": null, "stencil": null, "paused": true, "held": true,
             "blocked_by": ["2 jobs of any type dead: requeue"], "no_headroom": {"stencil s": "tangles with TCN 3"},
             "away": {"queue": "it is gone"},
         });
         let expected = "\
-phase      blocked for 1 s, paused, held by the high water mark
+phase      blocked for 1 s, paused, stopped by high_water
 waits for  2 jobs of any type dead: requeue
 no jobs    stencil s: there are no tangles with TCN 3
 away       queue: it is gone
 ";
-        assert_eq!(page(&status, 2_999), expected);
+        assert_eq!(table(&status, 2_999), expected);
     }
 }

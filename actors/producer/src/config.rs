@@ -6,49 +6,49 @@ use orchestrator_edge::{mongodb, read_secret};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{edge::faktory::Server, edge::mongodb::Place, job::Terms, reading::Count};
+use crate::{edge::faktory::Server, edge::mongodb::Collections, job::JobOptions, queue_state::CountedQueues};
 
-/// How stencils become jobs.
+/// Section `[producer]`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ProducerConfig {
-    /// `strict` follows the original to the letter; `default` mends its flaws.
+    /// Rules: `default`, or `strict` for exactly those of the original, with its flaws.
     pub compat: Compat,
-    /// Tangles of a page; a stencil that was begun keeps its own.
+    /// Tangles of a page. A stencil that has been started keeps its own.
     #[schemars(range(min = 1, max = 1_000_000))]
     pub page_size: u32,
-    /// Jobs that are pushed at once; what a lost reply may repeat.
+    /// Jobs of a chunk, which is pushed before the cursor is written. A lost reply repeats one chunk at most.
     #[schemars(range(min = 1, max = 1_000))]
     pub chunk: u32,
-    /// Connections to Faktory that a chunk is spread over. The original's order needs one, so strict uses only the first.
+    /// Connections to Faktory that a chunk is spread over; `strict` uses only the first one.
     #[schemars(range(min = 1, max = 4))]
     pub connections: u8,
-    /// How long a worker may take for a job before it is handed out again, seconds.
+    /// Time a worker has for a job before Faktory hands it out again, in seconds.
     #[schemars(range(min = 60, max = 86_400))]
     pub reserve_for_secs: u32,
-    /// Nothing is pushed while more jobs than this wait in the queue; 0: no bound.
+    /// Queue length above which pushing stops; 0 for no bound.
     #[schemars(range(max = 1_000_000_000_000_u64))]
     pub high_water: u64,
-    /// Once it stopped, pushing goes on when no more jobs than this wait.
+    /// Queue length at which pushing resumes.
     #[schemars(range(max = 1_000_000_000_000_u64))]
     pub low_water: u64,
-    /// Time between two looks at the queue, milliseconds.
+    /// Interval between two checks of the queue and the database, in milliseconds.
     #[schemars(range(min = 10, max = 600_000))]
     pub poll_ms: u32,
-    /// How long another producer waits for this one's lease when it is gone, milliseconds.
+    /// Lease duration, in milliseconds. A standby producer takes over after this time without a renewal.
     #[schemars(range(min = 3_000, max = 600_000))]
     pub lease_ms: u32,
-    /// End once `max_tcn` is complete, instead of waiting for a greater one.
+    /// Exit once `max_tcn` is complete, instead of waiting for a greater one.
     pub until_done: bool,
-    /// Whose waiting jobs keep a TCN from being complete: those of the own queue, or of all.
-    pub count: Count,
-    /// Complete TCNs although jobs have failed for good.
+    /// Queues whose waiting jobs keep a TCN from being complete: the producer's own queue, or all.
+    pub count: CountedQueues,
+    /// Complete a TCN even if there are dead jobs.
     pub ignore_dead: bool,
-    /// Make the indexes of tangles that pages need, if they are missing; else that is told, and each page is a walk over all.
+    /// Create the missing indexes of the tangles at the start. Without them, each page is a full collection scan.
     pub ensure_indexes: bool,
-    /// Where jobs go.
+    /// Faktory, which receives the jobs.
     pub faktory: FaktoryConfig,
-    /// Where stencils and tangles are.
+    /// MongoDB, which has the stencils and tangles.
     pub mongodb: MongoConfig,
 }
 
@@ -56,25 +56,25 @@ pub struct ProducerConfig {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct FaktoryConfig {
-    /// The server, `tcp://host:port`, or `tcp+tls://host:port` for TLS; a password belongs into `password_file`.
+    /// Address of the server: `tcp://host:port`, or `tcp+tls://host:port` for TLS. A password belongs into `password_file`.
     #[schemars(length(min = 1), extend("format" = "address"))]
     pub url: String,
-    /// A file with the server's password.
+    /// File with the server's password.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub password_file: Option<PathBuf>,
-    /// A file of authorities (PEM) that are trusted in place of the public ones, for TLS.
+    /// PEM file with certificate authorities that replace the public ones, for TLS.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ca_file: Option<PathBuf>,
 }
 
-/// Which rules.
+/// Rules of the producer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Compat {
-    /// The original's with its flaws mended.
+    /// The original's rules without its flaws (CONTRACT SX01 to SX14).
     #[default]
     Default,
-    /// The original's to the letter.
+    /// Exactly the original's rules.
     Strict,
 }
 
@@ -82,87 +82,80 @@ pub enum Compat {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct MongoConfig {
-    /// The server or the replica set; a password belongs into `uri_file`.
+    /// Address of the server or the replica set. One with a password belongs into `uri_file`.
     #[schemars(length(min = 1), extend("format" = "address"))]
     pub uri: String,
-    /// A file with the URI instead, for one with a password.
+    /// File with the address, in place of `uri`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uri_file: Option<PathBuf>,
-    /// The database, whatever the URI names.
+    /// Name of the database. A name in the address has no effect.
     #[schemars(length(min = 1))]
     pub database: String,
-    /// The collection of stencils, with the configuration document.
+    /// Collection of the stencils and the configuration document.
     #[schemars(length(min = 1))]
     pub stencils: String,
-    /// The collection of tangles.
+    /// Collection of the tangles.
     #[schemars(length(min = 1))]
     pub tangles: String,
 }
 
 impl ProducerConfig {
-    /// What a schema cannot say. The texts begin with `section.key = value`.
+    /// Returns the errors that the schema cannot express. Each begins with `section.key = value`.
     pub fn check(&self) -> Vec<String> {
-        let mut wrong = Vec::new();
+        let mut errors = Vec::new();
         if self.high_water > 0 && self.low_water > self.high_water {
-            wrong.push(format!(
-                "producer.low_water = {}: it would never be reached: set it below high_water, {}",
+            errors.push(format!(
+                "producer.low_water = {}: it must not be greater than high_water, which is {}",
                 self.low_water, self.high_water
             ));
         }
         if self.until_done && self.compat == Compat::Strict {
-            wrong.push(
-                "producer.until_done = true: with compat = \"strict\" there is no end, as in the original: leave one of them"
+            errors.push(
+                "producer.until_done = true: compat = \"strict\" never ends: remove one of the two keys"
                     .to_owned(),
             );
         }
-        // What the files hold is looked at when it runs.
+        // The files are read at run time, so they may still be missing.
         if let Err(error) = Server::new(&self.faktory.url, None, None) {
-            wrong.push(format!("producer.{error}"));
+            errors.push(format!("producer.{error}"));
         }
         if mongodb::contains_password(&self.mongodb.uri) {
-            wrong.push(
-                "producer.mongodb.uri = ..: it may hold a password: put it into a file and name that in uri_file"
+            errors.push(
+                "producer.mongodb.uri = ..: it may contain a password: write it into a file and set uri_file to that file's path"
                     .to_owned(),
             );
         } else if self.mongodb.uri_file.is_none() && mongodb::check_address(&self.mongodb.uri).is_err() {
-            // The driver's text may quote the address, and that a password.
-            wrong.push(
-                "producer.mongodb.uri = ..: this is no address of a database: write mongodb://HOST:PORT"
-                    .to_owned(),
-            );
+            // The driver's text may contain the address and with it a password.
+            errors.push("producer.mongodb.uri = ..: invalid address: write mongodb://HOST:PORT".to_owned());
         }
-        wrong
+        errors
     }
 
-    /// For a person at a terminal: what it works on, and how to look at it.
+    /// Returns the lines about the producer that a start at a terminal shows.
     pub fn greeting(&self) -> String {
         let (from, to) = (self.mongodb.endpoint(), &self.faktory.url);
-        format!("  producer    {from} -> {to}\n          how far:      orchestrator producer status\n")
+        format!("  producer    {from} -> {to}\n          status:       orchestrator producer status\n")
     }
 
-    /// What all jobs have in common.
-    pub(crate) fn terms(&self) -> Terms {
-        Terms { reserve_for_secs: self.reserve_for_secs, ..Terms::default() }
+    /// Returns the options that all jobs share.
+    pub(crate) fn job_options(&self) -> JobOptions {
+        JobOptions { reserve_for_secs: self.reserve_for_secs, ..JobOptions::default() }
     }
 }
 
 impl FaktoryConfig {
-    /// The server.
+    /// Returns the Faktory server.
     ///
     /// # Errors
-    /// The url cannot be used, or the file of authorities cannot be read. The text begins with the key.
+    /// The url or `ca_file` cannot be used. The text begins with the key.
     pub(crate) fn server(&self) -> Result<Server, String> {
-        let server = Server::new(&self.url, self.ca_file.as_deref(), None);
-        let server = server.map_err(|error| format!("producer.{error}"))?;
-        Ok(match &self.password_file {
-            Some(file) => server.password_file(file),
-            None => server,
-        })
+        Server::new(&self.url, self.ca_file.as_deref(), self.password_file.as_deref())
+            .map_err(|error| format!("producer.{error}"))
     }
 }
 
 impl MongoConfig {
-    /// Where the database is, without any password.
+    /// Returns the database's address without a password.
     pub fn endpoint(&self) -> String {
         if let Some(file) = &self.uri_file {
             return file.display().to_string();
@@ -170,16 +163,16 @@ impl MongoConfig {
         mongodb::endpoint(&self.uri, &self.database)
     }
 
-    /// The collections.
-    pub(crate) fn place(&self) -> Place {
+    /// Returns the names of the database and its collections.
+    pub(crate) fn collections(&self) -> Collections {
         let Self { database, stencils, tangles, .. } = self.clone();
-        Place { database, stencils, tangles }
+        Collections { database, stencils, tangles }
     }
 
-    /// The URI.
+    /// Returns the address of the database, with its password.
     ///
     /// # Errors
-    /// The file that holds it cannot be read; it may come.
+    /// `uri_file` cannot be read, for now.
     pub fn target(&self) -> Result<String, String> {
         read_secret(self.uri_file.as_deref(), &self.uri, "producer.mongodb.uri_file")
     }
@@ -192,13 +185,13 @@ impl Default for ProducerConfig {
             page_size: 500,
             chunk: 1_000,
             connections: 1,
-            reserve_for_secs: Terms::default().reserve_for_secs,
+            reserve_for_secs: JobOptions::default().reserve_for_secs,
             high_water: 1_000_000,
             low_water: 500_000,
             poll_ms: 3_000,
             lease_ms: 30_000,
             until_done: false,
-            count: Count::default(),
+            count: CountedQueues::default(),
             ignore_dead: false,
             ensure_indexes: false,
             faktory: FaktoryConfig::default(),
@@ -234,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn where_the_database_is_is_told_without_its_secrets() {
+    fn an_endpoint_has_no_secrets() {
         for (uri, endpoint, secret) in [
             ("mongodb://127.0.0.1:27017", "mongodb://127.0.0.1:27017/tanglenomicon", false),
             ("mongodb://me:p%2F@a:1,b/admin?appName=y", "mongodb://a:1,b/tanglenomicon", true),
@@ -251,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_low_mark_above_the_high_one_is_told() {
+    fn a_low_mark_above_the_high_mark_is_refused() {
         let mut config = ProducerConfig { high_water: 10, low_water: 11, ..ProducerConfig::default() };
         assert!(config.check()[0].starts_with("producer.low_water = 11: "));
         config.high_water = 0;
@@ -259,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn what_never_ends_is_not_waited_for() {
+    fn strict_refuses_until_done() {
         let mut config =
             ProducerConfig { until_done: true, compat: Compat::Strict, ..ProducerConfig::default() };
         assert!(config.check()[0].starts_with("producer.until_done = true: "));
@@ -268,24 +261,24 @@ mod tests {
     }
 
     #[test]
-    fn faktorys_address_is_checked_and_its_secret_not_told() {
+    fn an_invalid_faktory_url_is_refused_without_its_password() {
         let mut config =
             FaktoryConfig { password_file: Some("/nowhere/password".into()), ..Default::default() };
-        config.server().expect("the file may come");
+        config.server().expect("the file may be missing");
         config.ca_file = Some("/nowhere/ca.pem".into());
-        config.server().expect("nobody asks for it without TLS");
+        config.server().expect("the file is not read without TLS");
         config.url = "tcp+tls://faktory".to_owned();
         assert!(config.server().unwrap_err().starts_with("producer.faktory.ca_file = /nowhere/ca.pem: "));
         config.url = "tcp://:secret@faktory".to_owned();
-        let told = ProducerConfig { faktory: config, ..ProducerConfig::default() }.check();
+        let errors = ProducerConfig { faktory: config, ..ProducerConfig::default() }.check();
         assert!(
-            told[0].starts_with("producer.faktory.url = ..: ") && !told[0].contains("secret"),
-            "{told:?}"
+            errors[0].starts_with("producer.faktory.url = ..: ") && !errors[0].contains("secret"),
+            "{errors:?}"
         );
     }
 
     #[test]
-    fn a_file_may_hold_the_address() {
+    fn a_file_may_have_the_address() {
         let mut config = at("mongodb://a");
         assert_eq!(config.target().as_deref(), Ok("mongodb://a"));
         config.uri_file = Some("/nowhere/uri".into());

@@ -1,89 +1,88 @@
-//! How far a stencil came: kept in its document, in a key that the original takes no notice of.
+//! Cursor of a stencil, in a key of its document that the original ignores (CONTRACT SD05, SD06).
 
 use crate::id::Id;
 
-/// What is known of a set without walking it: two equal ones are taken for the same set.
+/// Size and end of a set. Two sets with equal summaries are taken to be equal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Census {
-    /// How many tangles.
+pub struct SetSummary {
+    /// Number of tangles.
     pub count: u64,
-    /// The greatest `_id`; None if there are no tangles.
+    /// Greatest `_id`; `None` for an empty set.
     pub greatest: Option<Id>,
 }
 
-impl Census {
-    /// Pages of at most `page_size` tangles that it takes.
+impl SetSummary {
+    /// Returns the number of pages with `page_size` tangles.
     pub fn pages(&self, page_size: u32) -> u64 {
         self.count.div_ceil(u64::from(page_size.max(1)))
     }
 }
 
-/// What is left of a stencil's pairs.
+/// Pairs that are left to push.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Rest {
-    /// All.
+pub enum Remaining {
+    /// All pairs.
     All,
-    /// The pairs from this one on. Pages are named by their first tangle: what is inserted before it moves nothing.
+    /// This pair and all that follow. Pages are named by their first tangle, so earlier insertions do not move them.
     From {
         /// First tangle of the page of rootstocks.
         root: Id,
         /// First tangle of the page of scions.
         scion: Id,
     },
-    /// Nothing.
+    /// No pairs.
     Nothing,
 }
 
-/// A stencil's durable cursor: written after each chunk that the queue has acknowledged, so that a crash pushes again what
-/// one chunk holds at the most.
+/// Durable progress of a stencil, written after each acknowledged chunk. A crash repeats one chunk at most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cursor {
-    /// Tangles of a page; pinned, since pages of another size would overlap or leave gaps.
+    /// Tangles of a page, fixed when the stencil is started: pages of another size would overlap or leave gaps.
     pub page_size: u32,
-    /// The rootstocks when the pages were first looked at.
-    pub roots: Census,
-    /// The scions then.
-    pub scions: Census,
-    /// What is left.
-    pub rest: Rest,
-    /// Jobs that the queue has acknowledged.
+    /// Summary of the rootstocks when the stencil was started.
+    pub roots: SetSummary,
+    /// Summary of the scions when the stencil was started.
+    pub scions: SetSummary,
+    /// Pairs left to push.
+    pub remaining: Remaining,
+    /// Acknowledged jobs.
     pub pushed: u64,
-    /// Epoch of the lease under which it was written: an older holder cannot write over it.
+    /// Epoch of the writer's lease. A writer with an older epoch is refused.
     pub epoch: u64,
-    /// Pushes of the same pairs before, within all epochs: a job that is pushed again gets another jid.
+    /// Number of earlier attempts, in all epochs. It gives repeated jobs new jids.
     pub attempt: u32,
 }
 
 impl Cursor {
-    /// At the beginning.
-    pub fn fresh(page_size: u32, roots: Census, scions: Census, epoch: u64) -> Self {
-        Self { page_size, roots, scions, rest: Rest::All, pushed: 0, epoch, attempt: 0 }
+    /// Returns the cursor of a stencil that has not been started.
+    pub fn start(page_size: u32, roots: SetSummary, scions: SetSummary, epoch: u64) -> Self {
+        Self { page_size, roots, scions, remaining: Remaining::All, pushed: 0, epoch, attempt: 0 }
     }
 
-    /// At the beginning again, over the sets as they are now.
+    /// Returns a cursor for pushing all jobs again, over the present sets.
     #[must_use]
-    pub fn again(&self, page_size: u32, roots: Census, scions: Census, epoch: u64) -> Self {
-        Self { attempt: self.attempt.saturating_add(1), ..Self::fresh(page_size, roots, scions, epoch) }
+    pub fn restarted(&self, page_size: u32, roots: SetSummary, scions: SetSummary, epoch: u64) -> Self {
+        Self { attempt: self.attempt.saturating_add(1), ..Self::start(page_size, roots, scions, epoch) }
     }
 
-    /// Where it was, in the hands of the holder of `epoch`. The chunk behind it may have been pushed without being noted.
+    /// Returns the cursor under a new lease. One chunk may have been pushed without being recorded.
     #[must_use]
     pub fn resumed(&self, epoch: u64) -> Self {
         Self { epoch, attempt: self.attempt.saturating_add(1), ..*self }
     }
 
-    /// After `jobs` more were acknowledged.
+    /// Returns the cursor after `jobs` more were acknowledged.
     #[must_use]
-    pub fn advanced(&self, jobs: u64, rest: Rest) -> Self {
-        Self { pushed: self.pushed.saturating_add(jobs), rest, ..*self }
+    pub fn advanced(&self, jobs: u64, remaining: Remaining) -> Self {
+        Self { pushed: self.pushed.saturating_add(jobs), remaining, ..*self }
     }
 
-    /// Are the sets what they were when the pages were first looked at?
-    pub fn fits(&self, roots: Census, scions: Census) -> bool {
+    /// Returns true if the sets have not changed since the stencil was started.
+    pub fn matches(&self, roots: SetSummary, scions: SetSummary) -> bool {
         (self.roots, self.scions) == (roots, scions)
     }
 
-    /// Jobs of the stencil, if the sets did not change since.
+    /// Returns the number of jobs if the sets do not change.
     pub fn total(&self) -> u64 {
         self.roots.pages(self.page_size).saturating_mul(self.scions.pages(self.page_size))
     }
@@ -93,35 +92,38 @@ impl Cursor {
 mod tests {
     use super::*;
 
-    fn census(count: u64) -> Census {
-        Census { count, greatest: (count > 0).then_some(Id([count as u8; 12])) }
+    fn summary(count: u64) -> SetSummary {
+        SetSummary { count, greatest: (count > 0).then_some(Id([count as u8; 12])) }
     }
 
     #[test]
-    fn a_full_last_page_is_followed_by_none() {
+    fn a_full_last_page_is_not_followed_by_an_empty_one() {
         for (count, size, pages) in
             [(0, 2, 0), (1, 2, 1), (2, 2, 1), (3, 2, 2), (4, 2, 2), (20_000, 7, 2_858), (3, 0, 3)]
         {
-            assert_eq!(census(count).pages(size), pages, "{count} by {size}");
+            assert_eq!(summary(count).pages(size), pages, "{count} by {size}");
         }
     }
 
     #[test]
-    fn jobs_are_all_pages_with_all_pages() {
-        assert_eq!(Cursor::fresh(2, census(5), census(3), 1).total(), 6);
-        assert_eq!(Cursor::fresh(2, census(0), census(3), 1).total(), 0);
+    fn total_is_the_product_of_both_page_counts() {
+        assert_eq!(Cursor::start(2, summary(5), summary(3), 1).total(), 6);
+        assert_eq!(Cursor::start(2, summary(0), summary(3), 1).total(), 0);
     }
 
     #[test]
-    fn who_goes_on_keeps_the_place_and_who_begins_again_does_not() {
-        let rest = Rest::From { root: Id([1; 12]), scion: Id([2; 12]) };
-        let there = Cursor::fresh(2, census(5), census(3), 1).advanced(4, rest);
-        let resumed = there.resumed(9);
-        assert_eq!((resumed.rest, resumed.pushed, resumed.page_size), (rest, 4, 2));
+    fn a_resumed_cursor_keeps_its_position_and_a_restarted_one_does_not() {
+        let remaining = Remaining::From { root: Id([1; 12]), scion: Id([2; 12]) };
+        let advanced = Cursor::start(2, summary(5), summary(3), 1).advanced(4, remaining);
+        let resumed = advanced.resumed(9);
+        assert_eq!((resumed.remaining, resumed.pushed, resumed.page_size), (remaining, 4, 2));
         assert_eq!((resumed.epoch, resumed.attempt), (9, 1));
-        let again = resumed.again(7, census(6), census(3), 10);
-        assert_eq!((again.rest, again.pushed, again.page_size, again.attempt), (Rest::All, 0, 7, 2));
-        assert!(again.fits(census(6), census(3)) && !again.fits(census(5), census(3)));
-        assert!(!again.fits(census(6), census(4)));
+        let restarted = resumed.restarted(7, summary(6), summary(3), 10);
+        assert_eq!(
+            (restarted.remaining, restarted.pushed, restarted.page_size, restarted.attempt),
+            (Remaining::All, 0, 7, 2)
+        );
+        assert!(restarted.matches(summary(6), summary(3)) && !restarted.matches(summary(5), summary(3)));
+        assert!(!restarted.matches(summary(6), summary(4)));
     }
 }

@@ -1,4 +1,4 @@
-//! The producer of a tanglenomicon: `runner client CONFIG.yaml` (CONTRACT SF05), with the original's YAML file.
+//! Command line and YAML file of the original, `runner client CONFIG.yaml` (CONTRACT SF05 to SF07).
 
 use std::path::{Path, PathBuf};
 
@@ -20,36 +20,38 @@ fn refused(text: impl Into<String>) -> ProducerError {
 const FAKTORY: &str = "faktory-connection-info";
 const DATABASE: &str = "db-connection-info";
 const COLLECTIONS: &str = "tangle-collections";
-/// The greatest page that a section `[producer]` may have, too.
+/// Upper bound of `page_size`, as in section `[producer]`.
 const PAGE_MAX: u32 = 1_000_000;
 
-/// Programs that can be replaced.
+/// Programs that the producer replaces.
 #[derive(Debug, Clone, Subcommand)]
 pub enum DropIn {
-    /// The producer of a tanglenomicon, as `runner client`
+    /// Producer of a tanglenomicon, `runner client`
     Fproducer(Arguments),
 }
 
-/// Its command line, and what the original has not.
+/// Arguments of the original, and three options of its replacement.
 #[derive(Debug, Clone, Args)]
 pub struct Arguments {
     /// The original's YAML file
     #[arg(value_name = "CONFIG.yaml")]
     config: PathBuf,
-    /// Follow the original to the letter, with its flaws
+    /// Follow exactly the original's rules, with its flaws
     #[arg(long, conflicts_with = "until_done")]
     strict: bool,
-    /// End with code 0 once max_tcn is complete, instead of waiting for a greater one
+    /// Exit with code 0 once max_tcn is complete, instead of waiting for a greater one
     #[arg(long)]
     until_done: bool,
-    /// Make the indexes of tangles that pages need, if they are missing
+    /// Create the missing indexes of the tangles at the start
     #[arg(long)]
     ensure_indexes: bool,
 }
 
 impl Arguments {
+    /// Returns the configuration.
+    ///
     /// # Errors
-    /// The file cannot be used; the text names it and the key.
+    /// The file cannot be used. The text names the file and the key.
     pub(crate) fn config(&self) -> Result<ProducerConfig> {
         let config = read(&self.config)?;
         let compat = if self.strict { Compat::Strict } else { Compat::Default };
@@ -58,10 +60,10 @@ impl Arguments {
     }
 }
 
-/// The original's file as a configuration.
+/// Reads the original's file.
 ///
 /// # Errors
-/// It cannot be used; the text names it and the key.
+/// The file cannot be used. The text names the file and the key.
 pub(crate) fn read(path: &Path) -> Result<ProducerConfig> {
     let text = std::fs::read_to_string(path)
         .map_err(|error| refused(format!("cannot read {}: {error}", path.display())))?;
@@ -73,17 +75,17 @@ fn translate(text: &str) -> Result<ProducerConfig> {
     let Value::Object(whole) = whole else {
         return Err(refused(format!("it has no sections: write {FAKTORY}: {{domain: .., port: ..}}")));
     };
-    known(&whole, &[FAKTORY, DATABASE, COLLECTIONS], "")?;
-    let faktory = Section::of(&whole, FAKTORY, &["domain", "port"])?;
-    let database = Section::of(&whole, DATABASE, &["database", "domain", "password", "port", "user"])?;
-    let collections = Section::of(&whole, COLLECTIONS, &["col_name", "page_size", "stencil_col_name"])?;
+    check_keys(&whole, &[FAKTORY, DATABASE, COLLECTIONS], "")?;
+    let faktory = Section::find(&whole, FAKTORY, &["domain", "port"])?;
+    let database = Section::find(&whole, DATABASE, &["database", "domain", "password", "port", "user"])?;
+    let collections = Section::find(&whole, COLLECTIONS, &["col_name", "page_size", "stencil_col_name"])?;
     let mut config = ProducerConfig::default();
     config.faktory.url = format!("tcp://{}", faktory.address()?);
     let (user, password) = (encoded(&database.text("user")?), encoded(&database.text("password")?));
-    // What is written goes to a majority in any case, and is tried again.
+    // Write concern and retries are set by the client, not by the address.
     config.mongodb.uri = format!("mongodb://{user}:{password}@{}/?authSource=admin", database.address()?);
     orchestrator_edge::mongodb::check_address(&config.mongodb.uri).map_err(|_| {
-        refused(format!("{DATABASE}: domain and port make no address: write the name of one host"))
+        refused(format!("{DATABASE}: domain and port are no valid address: write the name of one host"))
     })?;
     config.mongodb.database = database.text("database")?;
     config.mongodb.stencils = collections.text("stencil_col_name")?;
@@ -92,21 +94,21 @@ fn translate(text: &str) -> Result<ProducerConfig> {
     Ok(config)
 }
 
-/// A section of the file.
+/// Section of the file.
 struct Section<'a> {
     name: &'a str,
     keys: &'a Map<String, Value>,
 }
 
 impl<'a> Section<'a> {
-    fn of(whole: &'a Map<String, Value>, name: &'a str, all: &[&str]) -> Result<Self> {
+    fn find(whole: &'a Map<String, Value>, name: &'a str, all: &[&str]) -> Result<Self> {
         match whole.get(name) {
             Some(Value::Object(keys)) => {
-                known(keys, all, &format!("{name}."))?;
+                check_keys(keys, all, &format!("{name}."))?;
                 Ok(Self { name, keys })
             }
             found => {
-                let wrong = if found.is_some() { "this is no section" } else { "it is missing" };
+                let wrong = if found.is_some() { "it is no section" } else { "it is missing" };
                 Err(refused(format!("{name}: {wrong}: write {{{}}}", all.join(": .., ") + ": ..")))
             }
         }
@@ -116,18 +118,18 @@ impl<'a> Section<'a> {
         self.keys.get(key).ok_or_else(|| refused(format!("{}.{key}: it is missing", self.name)))
     }
 
-    /// A text that is not empty.
+    /// Returns a text that is not empty.
     fn text(&self, key: &str) -> Result<String> {
         let wrong = |what: &str| refused(format!("{}.{key}: {what}", self.name));
         match self.value(key)? {
-            Value::String(text) if text.is_empty() => Err(wrong("it is empty: fill it in")),
+            Value::String(text) if text.is_empty() => Err(wrong("it is empty: write a value")),
             Value::String(text) => Ok(text.clone()),
-            Value::Number(_) | Value::Bool(_) => Err(wrong("this is no text: write it in quotes")),
-            _ => Err(wrong("this is no text: write one")),
+            Value::Number(_) | Value::Bool(_) => Err(wrong("it is no text: put it in quotes")),
+            _ => Err(wrong("it is no text: write a text")),
         }
     }
 
-    /// A whole number from 1 to `max`, or its digits.
+    /// Returns an integer from 1 to `max`, which may be written as a text.
     fn number(&self, key: &str, max: u32) -> Result<u32> {
         let number = match self.value(key)? {
             Value::Number(number) => number.as_u64(),
@@ -138,19 +140,19 @@ impl<'a> Section<'a> {
         fits.ok_or_else(|| refused(format!("{}.{key}: write a whole number from 1 to {max}", self.name)))
     }
 
-    /// `domain` and `port` as they stand in an address.
+    /// Returns `domain` and `port` as `HOST:PORT`.
     fn address(&self) -> Result<String> {
         let (domain, port) = (self.text("domain")?, self.number("port", u16::MAX.into())?);
-        let strange = |c: char| c.is_whitespace() || "/?#@,[]".contains(c);
-        if domain.contains(strange) {
+        let invalid = |c: char| c.is_whitespace() || "/?#@,[]".contains(c);
+        if domain.contains(invalid) {
             return Err(refused(format!("{}.domain: write the name of one host", self.name)));
         }
         Ok(if domain.contains(':') { format!("[{domain}]:{port}") } else { format!("{domain}:{port}") })
     }
 }
 
-/// A key that is not known is a mistake in writing one that is.
-fn known(keys: &Map<String, Value>, all: &[&str], section: &str) -> Result<()> {
+/// Refuses unknown keys.
+fn check_keys(keys: &Map<String, Value>, all: &[&str], section: &str) -> Result<()> {
     match keys.keys().find(|key| !all.contains(&key.as_str())) {
         Some(key) => Err(refused(format!("{section}{key}: unknown key; known are {}", all.join(", ")))),
         None => Ok(()),
@@ -168,7 +170,7 @@ tangle-collections: {stencil_col_name: arborescent_stencils, col_name: arboresce
 ";
 
     #[test]
-    fn the_originals_file() {
+    fn the_originals_file_is_translated() {
         let config = translate(WHOLE).unwrap();
         assert_eq!(config.faktory.url, "tcp://faktory:7419");
         assert_eq!(config.mongodb.uri, "mongodb://root:p%40ss%2F%201@mongo:27017/?authSource=admin");
@@ -183,7 +185,7 @@ tangle-collections: {stencil_col_name: arborescent_stencils, col_name: arboresce
     }
 
     #[test]
-    fn what_cannot_be_used_is_told_with_its_key() {
+    fn an_invalid_file_is_refused_by_key() {
         for (from, to, words) in [
             ("faktory-conn", "factory-conn", "factory-connection-info: unknown key; known are faktory-"),
             (
@@ -194,13 +196,13 @@ tangle-collections: {stencil_col_name: arborescent_stencils, col_name: arboresce
             (
                 "{port: 7419, domain: faktory}",
                 "[]",
-                "faktory-connection-info: this is no section: write {domain",
+                "faktory-connection-info: it is no section: write {domain",
             ),
             ("domain: mongo, ", "", "db-connection-info.domain: it is missing"),
             ("domain: mongo", "domain: ''", "db-connection-info.domain: it is empty"),
             ("domain: mongo", "domain: 'a,b'", "db-connection-info.domain: write the name of one host"),
-            ("user: root", "user: 7", "db-connection-info.user: this is no text: write it in quotes"),
-            ("user: root", "user: null", "db-connection-info.user: this is no text"),
+            ("user: root", "user: 7", "db-connection-info.user: it is no text: put it in quotes"),
+            ("user: root", "user: null", "db-connection-info.user: it is no text"),
             (
                 "port: 7419",
                 "port: 70000",

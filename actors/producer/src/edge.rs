@@ -1,4 +1,4 @@
-//! Everything that talks to the outside.
+//! Clients of MongoDB and Faktory.
 
 pub mod faktory;
 pub mod mongodb;

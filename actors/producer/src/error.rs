@@ -1,12 +1,12 @@
-//! Reasons why the producer cannot start.
+//! Errors of the start.
 
 /// Reason why the producer cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum ProducerError {
-    /// A key of the configuration cannot be used; the text begins with it.
+    /// A configuration key cannot be used. The text begins with the key.
     #[error("{0}")]
     Config(String),
-    /// The original's configuration file cannot be used; the text names the file and the key.
+    /// The original's configuration file cannot be used. The text names the file and the key.
     #[error("{0}")]
     Original(String),
 }

@@ -1,17 +1,17 @@
-//! A document's identifier, without the driver that brings it.
+//! Identifier of a document, independent of the database driver.
 
 use std::{fmt, str::FromStr};
 
 use serde::{Serialize, Serializer};
 
-/// An ObjectId: twelve bytes, which the database orders as bytes.
+/// ObjectId of 12 bytes, which the database orders as bytes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Id(pub [u8; 12]);
 
-/// Text that is no identifier.
+/// Text that is not an identifier.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no identifier: 24 hexadecimal digits are needed")]
-pub struct NoId(String);
+#[error("`{0}` is not an identifier: write 24 hexadecimal digits")]
+pub struct InvalidId(String);
 
 impl fmt::Display for Id {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -26,10 +26,10 @@ impl fmt::Debug for Id {
 }
 
 impl FromStr for Id {
-    type Err = NoId;
+    type Err = InvalidId;
 
-    fn from_str(text: &str) -> Result<Self, NoId> {
-        let wrong = || NoId(text.to_owned());
+    fn from_str(text: &str) -> Result<Self, InvalidId> {
+        let wrong = || InvalidId(text.to_owned());
         if text.len() != 24 || !text.bytes().all(|digit| digit.is_ascii_hexdigit()) {
             return Err(wrong());
         }
@@ -41,7 +41,7 @@ impl FromStr for Id {
     }
 }
 
-/// As 24 hexadecimal digits, the form of a job's arguments.
+/// Serializes as 24 hexadecimal digits, as in a job's arguments.
 impl Serialize for Id {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn its_digits_are_lower_case_and_read_back() {
+    fn an_identifier_is_written_in_lower_case_and_parsed() {
         let id = Id([0, 1, 0xab, 0xff, 4, 5, 6, 7, 8, 9, 10, 11]);
         assert_eq!(id.to_string(), "0001abff0405060708090a0b");
         assert_eq!(id.to_string().parse(), Ok(id));

@@ -1,5 +1,4 @@
-//! A job as it goes to Faktory. Its five arguments are a contract with the workers that exist; what else is to be known of it
-//! travels in `custom`.
+//! Wire format of a job (CONTRACT SP02 to SP05). Workers depend on its five arguments; additional data is in `custom`.
 
 use std::fmt;
 
@@ -9,26 +8,26 @@ use uuid::Uuid;
 
 use crate::pair::Pair;
 
-/// Longest reservation that a server takes, seconds.
+/// Longest reservation that Faktory accepts, in seconds.
 const RESERVE_MAX_SECS: u32 = 86_400;
 const HEX: &[u8; 16] = b"0123456789abcdef";
 
-/// A job's identifier, 32 hexadecimal digits on the wire. Two jobs with one identifier are illegal: servers do not tell them
-/// apart, and one of them stays in the set of working jobs until its reservation ends.
+/// Identifier of a job, 32 hexadecimal digits on the wire. It must be unique: of two jobs with one jid, one stays in the set of
+/// working jobs until its reservation ends.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Jid(Uuid);
 
 impl Jid {
-    /// One that is used nowhere else.
+    /// Returns a random jid.
     pub fn random() -> Self {
         Self(Uuid::new_v4())
     }
 
-    /// The one of the `attempt`th push of the job of `pair` by the holder of the lease `epoch`: the same whenever it is asked for, and
-    /// another one for each attempt, since a job whose fate is unknown must not be pushed again under its old name.
+    /// Returns the jid of the job of `pair` in this epoch and attempt. Another attempt has another jid, because the job of the
+    /// earlier one may be queued.
     pub fn derived(pair: &Pair, epoch: u64, attempt: u32) -> Self {
         let Pair { root_id, root_tcn, scion_id, scion_tcn, page_size } = pair;
-        // All have a fixed length, so that no two inputs read alike.
+        // All fields have a fixed length, so different inputs have different bytes.
         let hash = Sha256::new()
             .chain_update(epoch.to_be_bytes())
             .chain_update(attempt.to_be_bytes())
@@ -42,9 +41,9 @@ impl Jid {
         Self(Uuid::from_bytes(jid))
     }
 
-    /// Reads what [`Jid`]'s `Display` writes; none if it is not that.
+    /// Parses the form that `Display` writes.
     pub fn parse(text: &str) -> Option<Self> {
-        // Other forms of a UUID are no identifiers of jobs.
+        // Other forms of a UUID are not jids.
         Uuid::try_parse(text).ok().map(Self).filter(|jid| jid.to_string() == text)
     }
 }
@@ -61,35 +60,35 @@ impl fmt::Debug for Jid {
     }
 }
 
-/// One job.
+/// Job to push.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Job {
-    /// Its name on the server.
+    /// Identifier on the server.
     pub jid: Jid,
-    /// What it is about: its five arguments.
+    /// Pair of pages: the five arguments.
     pub pair: Pair,
-    /// Does it carry the pair's key in `custom.key`? The original's jobs have no `custom`.
+    /// True to send the pair's key as `custom.key`. The original's jobs have no `custom`.
     pub keyed: bool,
 }
 
-/// What all jobs of a producer have in common.
+/// Options that all jobs of a producer share.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Terms {
-    /// Queue: letters, digits, `.`, `_` and `-`.
+pub struct JobOptions {
+    /// Queue name: letters, digits, `.`, `_` and `-`.
     pub queue: String,
-    /// Job type that workers registered.
+    /// Job type that workers register.
     pub jobtype: String,
-    /// How often it is tried again after a failure; 0 drops it, -1 makes it dead at once. Always sent: a server that is told it by one
-    /// client takes it for the default of all later jobs without one.
+    /// Retries after a failure; 0 drops the job, -1 makes it dead at once. Always sent, because Faktory applies an omitted value of
+    /// one client to later jobs.
     pub retry: i32,
-    /// How long a worker may take, seconds.
+    /// Time a worker has for the job, in seconds.
     pub reserve_for_secs: u32,
-    /// Lines of a failure's backtrace that are kept.
+    /// Lines of a failure's backtrace that Faktory keeps.
     pub backtrace: u32,
 }
 
-impl Default for Terms {
-    /// Those of the original.
+impl Default for JobOptions {
+    /// Returns the options of the original.
     fn default() -> Self {
         Self {
             queue: "arborescent".to_owned(),
@@ -101,33 +100,33 @@ impl Default for Terms {
     }
 }
 
-/// Writes jobs of the same [`Terms`]: what they have in common is written once.
+/// Encoder of jobs with the same [`JobOptions`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobWriter {
-    /// From the end of `jid` to the first argument.
+    /// Bytes between the jid and the first argument, the same for all jobs.
     common: Vec<u8>,
 }
 
 impl JobWriter {
-    /// A writer for jobs of `terms`.
+    /// Returns an encoder of jobs with `options`.
     ///
     /// # Errors
-    /// A server would refuse such jobs; the text says why.
-    pub fn new(terms: &Terms) -> Result<Self, String> {
+    /// Faktory would refuse such jobs. The text says why.
+    pub fn new(options: &JobOptions) -> Result<Self, String> {
         let legal = |c: u8| c.is_ascii_alphanumeric() || b"._-".contains(&c);
-        if terms.queue.is_empty() || !terms.queue.bytes().all(legal) {
-            return Err(format!("queue {:?}: write letters, digits, `.`, `_` and `-` only", terms.queue));
+        if options.queue.is_empty() || !options.queue.bytes().all(legal) {
+            return Err(format!("queue {:?}: write letters, digits, `.`, `_` and `-` only", options.queue));
         }
-        if terms.jobtype.is_empty() {
+        if options.jobtype.is_empty() {
             return Err("a job type must not be empty".to_owned());
         }
-        if terms.reserve_for_secs > RESERVE_MAX_SECS {
+        if options.reserve_for_secs > RESERVE_MAX_SECS {
             return Err(format!(
-                "reserve_for = {}: a server takes {RESERVE_MAX_SECS} s at the most",
-                terms.reserve_for_secs
+                "reserve_for = {}: Faktory accepts at most {RESERVE_MAX_SECS} s",
+                options.reserve_for_secs
             ));
         }
-        let Terms { queue, jobtype, retry, reserve_for_secs, backtrace } = terms;
+        let JobOptions { queue, jobtype, retry, reserve_for_secs, backtrace } = options;
         let (queue, jobtype) = (json!(queue), json!(jobtype));
         let common = format!(
             r#"","queue":{queue},"jobtype":{jobtype},"retry":{retry},"reserve_for":{reserve_for_secs},"backtrace":{backtrace},"args":[""#
@@ -145,7 +144,7 @@ impl JobWriter {
         put(&[root_id.as_flattened(), b"\",", root_tcn.text(), b",\"", scion_id.as_flattened()]);
         put(&[b"\",", scion_tcn.text(), b",", page_size.text(), b"]"]);
         if job.keyed {
-            // As the pair's `Display`.
+            // The same form as the pair's `Display`.
             put(&[br#","custom":{"key":""#, root_id.as_flattened(), b":", root_tcn.text(), b":"]);
             put(&[scion_id.as_flattened(), b":", scion_tcn.text(), b":", page_size.text(), b"\"}"]);
         }
@@ -157,7 +156,7 @@ fn hex<const N: usize>(bytes: &[u8; N]) -> [[u8; 2]; N] {
     bytes.map(|byte| [HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]])
 }
 
-/// A number in decimal, without the formatter that took most of the time of a job.
+/// Decimal form of a number. The standard formatter took most of a job's encoding time.
 struct Digits {
     text: [u8; 20],
     start: usize,
@@ -169,7 +168,7 @@ impl Digits {
         let mut left = number.unsigned_abs();
         while left > 0 || digits.start == 20 {
             digits.start -= 1;
-            // Less than ten.
+            // The remainder is less than ten.
             digits.text[digits.start] = b'0' + (left % 10) as u8;
             left /= 10;
         }
@@ -198,39 +197,42 @@ mod tests {
         page_size: 500,
     };
 
-    fn written(terms: &Terms, job: &Job) -> String {
+    fn written(options: &JobOptions, job: &Job) -> String {
         let mut bytes = Vec::new();
-        JobWriter::new(terms).unwrap().write(job, &mut bytes);
+        JobWriter::new(options).unwrap().write(job, &mut bytes);
         String::from_utf8(bytes).unwrap()
     }
 
     #[test]
-    fn a_job_has_every_field_that_must_be_sent() {
+    fn a_job_has_all_required_fields() {
         let jid = Jid::parse("00112233445566778899aabbccddeeff").unwrap();
         let plain = r#"{"jid":"00112233445566778899aabbccddeeff","queue":"arborescent","jobtype":"arbor_job","retry":25,"reserve_for":1800,"backtrace":5,"args":["000102030405060708090aff",4,"abababababababababababab",-1,500]"#;
         let job = Job { jid, pair: PAIR, keyed: false };
-        assert_eq!(written(&Terms::default(), &job), format!("{plain}}}"));
+        assert_eq!(written(&JobOptions::default(), &job), format!("{plain}}}"));
         let job = Job { keyed: true, ..job };
-        assert_eq!(written(&Terms::default(), &job), format!(r#"{plain},"custom":{{"key":"{PAIR}"}}}}"#));
+        assert_eq!(
+            written(&JobOptions::default(), &job),
+            format!(r#"{plain},"custom":{{"key":"{PAIR}"}}}}"#)
+        );
     }
 
     #[test]
-    fn terms_that_a_server_would_refuse_are_refused_here() {
-        let terms = Terms::default();
+    fn options_that_faktory_would_refuse_are_refused() {
+        let options = JobOptions::default();
         for (wrong, said) in [
-            (Terms { queue: String::new(), ..terms.clone() }, "queue \"\""),
-            (Terms { queue: "a b".to_owned(), ..terms.clone() }, "queue \"a b\""),
-            (Terms { jobtype: String::new(), ..terms.clone() }, "a job type"),
-            (Terms { reserve_for_secs: 86_401, ..terms.clone() }, "reserve_for = 86401"),
+            (JobOptions { queue: String::new(), ..options.clone() }, "queue \"\""),
+            (JobOptions { queue: "a b".to_owned(), ..options.clone() }, "queue \"a b\""),
+            (JobOptions { jobtype: String::new(), ..options.clone() }, "a job type"),
+            (JobOptions { reserve_for_secs: 86_401, ..options.clone() }, "reserve_for = 86401"),
         ] {
             let text = JobWriter::new(&wrong).unwrap_err();
             assert!(text.starts_with(said), "{text}");
         }
-        assert!(JobWriter::new(&Terms { reserve_for_secs: 86_400, ..terms }).is_ok());
+        assert!(JobWriter::new(&JobOptions { reserve_for_secs: 86_400, ..options }).is_ok());
     }
 
     #[test]
-    fn an_attempt_has_a_name_of_its_own_and_keeps_it() {
+    fn each_attempt_has_its_own_jid() {
         let first = Jid::derived(&PAIR, 1, 0);
         assert_eq!(first, Jid::derived(&PAIR, 1, 0));
         let other = Pair { page_size: 50, ..PAIR };
@@ -245,24 +247,24 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_written_as_they_are() {
+    fn numbers_are_written_in_decimal() {
         for number in [0, 1, -1, 9, 10, -10, 500, i64::MAX, i64::MIN] {
             assert_eq!(Digits::of(number).text(), number.to_string().as_bytes());
         }
     }
 
     proptest! {
-        /// What is written by hand is what a JSON library reads, whatever is in it.
+        /// Any job is JSON with exactly its values.
         #[test]
-        fn any_job_is_json_with_exactly_its_values(
+        fn any_job_is_json_with_its_values(
             jid: [u8; 16], ids: [[u8; 12]; 2], root_tcn: i64, scion_tcn: i64, page_size: u32, keyed: bool,
             jobtype in ".+", retry: i32, backtrace: u32,
         ) {
             let [root_id, scion_id] = ids.map(Id);
             let pair = Pair { root_id, root_tcn, scion_id, scion_tcn, page_size };
-            let terms = Terms { jobtype: jobtype.clone(), retry, backtrace, ..Terms::default() };
+            let options = JobOptions { jobtype: jobtype.clone(), retry, backtrace, ..JobOptions::default() };
             let jid = Jid(Uuid::from_bytes(jid));
-            let text = written(&terms, &Job { jid, pair, keyed });
+            let text = written(&options, &Job { jid, pair, keyed });
             let read: Value = serde_json::from_str(&text).unwrap();
             let mut wanted = json!({
                 "jid": jid.to_string(), "queue": "arborescent", "jobtype": jobtype, "retry": retry,

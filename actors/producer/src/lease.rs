@@ -1,81 +1,81 @@
-//! The lease: of several producers one works, the others stand by. Plain rules; times are milliseconds.
+//! Lease that lets one of several producers work while the others are on standby. Times are milliseconds.
 //!
-//! The lease lies in the configuration document. Its times are by the database's clock, so that the producers' own need not
-//! agree. Its epoch grows with each holder and fences: what a former holder still writes is refused by the document's epoch.
+//! The configuration document has the lease, with times of the database's clock. Its epoch grows with each holder and fences
+//! the writes of earlier holders (CONTRACT SD07 to SD09).
 
-/// A lease as the database has it.
+/// Lease in the database.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lease {
-    /// Who has it: unique to a process's life.
+    /// Holder, unique to an incarnation.
     pub holder: String,
-    /// Grows each time that it is taken.
+    /// Epoch, which grows with each holder.
     pub epoch: u64,
-    /// When it ends, by the database's clock, since 1970.
+    /// End, by the database's clock, since 1970.
     pub until_ms: i64,
 }
 
-/// What to do about a lease.
+/// Decision about a lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Claim {
-    /// Take it with this epoch, if it still is as it was seen.
+    /// Take it with this epoch, unless it has changed since it was read.
     Take {
-        /// The epoch to take it with.
+        /// New epoch.
         epoch: u64,
     },
-    /// Stand by; it cannot end before.
+    /// Stay on standby.
     Wait {
-        /// How long.
+        /// Time until the lease can end.
         ms: u64,
     },
 }
 
-/// What `me` does about the lease that was `seen` at `now_ms`, by the database's clock.
+/// Decides what `me` does about the lease `seen`, read at `now_ms` of the database's clock.
 pub fn claim(now_ms: i64, seen: Option<&Lease>, me: &str) -> Claim {
     match seen {
         None => Claim::Take { epoch: 1 },
-        // A new incarnation of the same process: what the former one still has under way is fenced off.
+        // An earlier incarnation of the same holder may still have writes in flight; the new epoch fences them.
         Some(lease) if lease.holder == me => Claim::Take { epoch: lease.epoch.saturating_add(1) },
         Some(lease) if lease.until_ms <= now_ms => Claim::Take { epoch: lease.epoch.saturating_add(1) },
         Some(lease) => Claim::Wait { ms: lease.until_ms.saturating_sub(now_ms).unsigned_abs() },
     }
 }
 
-/// A lease in hand, by one's own steady clock.
+/// Lease that this process holds, by the process's steady clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Tenure {
-    /// The epoch to write with.
+pub struct HeldLease {
+    /// Epoch of the writes.
     pub epoch: u64,
     asked_ms: u64,
     ttl_ms: u64,
 }
 
-impl Tenure {
-    /// A lease for `ttl_ms` that was asked for at `asked_ms`: it cannot have begun before.
+impl HeldLease {
+    /// Returns a lease of `ttl_ms`. `asked_ms` is the time of the request, so the lease starts later.
     pub fn new(epoch: u64, asked_ms: u64, ttl_ms: u64) -> Self {
         Self { epoch, asked_ms, ttl_ms }
     }
 
-    /// How long it lasts.
+    /// Returns the duration of the lease.
     pub fn ttl_ms(&self) -> u64 {
         self.ttl_ms
     }
 
-    /// It was renewed; the renewal was asked for at `asked_ms`.
+    /// Records a renewal that was requested at `asked_ms`.
     pub fn renewed(&mut self, asked_ms: u64) {
         self.asked_ms = asked_ms;
     }
 
-    /// Time until it is to be renewed: a third of its length, so that a renewal may fail.
+    /// Returns the time until the next renewal, a third of the duration after the last one.
     pub fn due_in_ms(&self, now_ms: u64) -> u64 {
         (self.ttl_ms / 3).saturating_sub(now_ms.saturating_sub(self.asked_ms))
     }
 
-    /// Is it time to renew it?
+    /// Returns true if a renewal is due.
     pub fn is_due(&self, now_ms: u64) -> bool {
         self.due_in_ms(now_ms) == 0
     }
 
-    /// May jobs be pushed? Documents are fenced, but the queue is not: so nothing is sent once the lease may have ended.
+    /// Returns true while the lease has certainly not ended. The queue cannot fence, so nothing is pushed after that.
     pub fn holds(&self, now_ms: u64) -> bool {
         now_ms.saturating_sub(self.asked_ms) < self.ttl_ms
     }
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_is_taken_when_it_is_free_ended_or_ones_own() {
+    fn a_lease_is_taken_if_free_ended_or_owned() {
         for (now, seen, decision) in [
             (0, None, Claim::Take { epoch: 1 }),
             (99, Some(lease("b", 7, 100)), Claim::Wait { ms: 1 }),
@@ -106,8 +106,8 @@ mod tests {
     }
 
     #[test]
-    fn it_is_renewed_in_time_and_not_used_beyond_its_end() {
-        let mut tenure = Tenure::new(3, 1_000, 300);
+    fn a_lease_is_renewed_in_time_and_not_used_after_its_end() {
+        let mut held_lease = HeldLease::new(3, 1_000, 300);
         for (now, due, holds) in [
             (1_000, false, true),
             (1_099, false, true),
@@ -115,49 +115,54 @@ mod tests {
             (1_299, true, true),
             (1_300, true, false),
         ] {
-            assert_eq!((tenure.is_due(now), tenure.holds(now)), (due, holds), "{now}");
+            assert_eq!((held_lease.is_due(now), held_lease.holds(now)), (due, holds), "{now}");
         }
-        assert_eq!([tenure.due_in_ms(1_000), tenure.due_in_ms(1_099), tenure.due_in_ms(9_999)], [100, 1, 0]);
-        assert_eq!(tenure.ttl_ms(), 300);
-        tenure.renewed(1_250);
-        assert_eq!((tenure.is_due(1_300), tenure.holds(1_549), tenure.holds(1_550)), (false, true, false));
+        assert_eq!(
+            [held_lease.due_in_ms(1_000), held_lease.due_in_ms(1_099), held_lease.due_in_ms(9_999)],
+            [100, 1, 0]
+        );
+        assert_eq!(held_lease.ttl_ms(), 300);
+        held_lease.renewed(1_250);
+        assert_eq!(
+            (held_lease.is_due(1_300), held_lease.holds(1_549), held_lease.holds(1_550)),
+            (false, true, false)
+        );
     }
 
     proptest! {
-        /// Flaw 11: any number of producers, clocks that are off, renewals that are late: never two that may push at once, and
-        /// epochs that only grow.
+        /// Flaw 11: with any clock offsets and delays, no two producers hold the lease, and epochs only grow.
         #[test]
-        fn flaw_11_two_never_hold_it_at_once(
+        fn flaw_11_no_two_producers_hold_the_lease(
             steps in prop::collection::vec((0_usize..3, 0_u64..400, 0_u64..100), 1..200), off in prop::array::uniform3(0_u64..10_000),
         ) {
             const TTL: u64 = 300;
             let (mut store, mut now) = (None::<Lease>, 0_u64);
-            let mut hands: [Option<Tenure>; 3] = [None; 3];
+            let mut held: [Option<HeldLease>; 3] = [None; 3];
             for (who, passed, delay) in steps {
                 now += passed;
                 let own = |time: u64| time + off[who];
                 let asked = own(now);
-                // The answer, and with it the database's time, comes later than it was asked for.
+                // The database answers later than it was asked.
                 now += delay;
                 let me = format!("p{who}");
                 let end = (now + TTL) as i64;
-                match hands[who].as_mut() {
-                    Some(tenure) => match store.as_mut().filter(|lease| lease.epoch == tenure.epoch) {
+                match held[who].as_mut() {
+                    Some(held_lease) => match store.as_mut().filter(|lease| lease.epoch == held_lease.epoch) {
                         Some(lease) => {
                             lease.until_ms = end;
-                            tenure.renewed(asked);
+                            held_lease.renewed(asked);
                         }
-                        None => hands[who] = None,
+                        None => held[who] = None,
                     },
                     None => {
                         if let Claim::Take { epoch } = claim(now as i64, store.as_ref(), &me) {
                             prop_assert!(store.as_ref().is_none_or(|old| old.epoch < epoch));
                             store = Some(lease(&me, epoch, end));
-                            hands[who] = Some(Tenure::new(epoch, asked, TTL));
+                            held[who] = Some(HeldLease::new(epoch, asked, TTL));
                         }
                     }
                 }
-                let holders = (0..3).filter(|who| hands[*who].is_some_and(|tenure| tenure.holds(now + off[*who])));
+                let holders = (0..3).filter(|who| held[*who].is_some_and(|held_lease| held_lease.holds(now + off[*who])));
                 prop_assert!(holders.count() <= 1);
             }
         }

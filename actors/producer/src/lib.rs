@@ -1,12 +1,17 @@
-//! The producer subsystem: turns stencils in MongoDB into jobs in Faktory, each once.
+//! Producer subsystem: turns stencils in MongoDB into jobs in Faktory.
 //!
-//! It takes the place of the Python producer of a tanglenomicon: the same documents, the same jobs, in the same order.
-//! [`child_spec`] gives its tree; `CONTRACT.md` beside this crate has its rules by number.
+//! It replaces the Python producer of a tanglenomicon: same documents, same jobs, same order. `CONTRACT.md` beside this
+//! crate has the rules by number.
 //!
-//! Pure rules: [`advance`] (when a TCN is complete, what becomes of stencils), [`pages`] and [`pair`] (which jobs, in which
-//! order), [`cursor`] (how far a stencil came), [`job`] and [`batch`] (what a job is on the wire), [`reading`] (what the
-//! queue's server says), [`watermark`], [`lease`]. [`perform`] does what they say over a [`store`] and a [`queue`], at a
-//! [`pace`]; [`producer`] is the actor. Everything that talks to the outside is under [`edge`].
+//! | modules | content |
+//! |---|---|
+//! | [`advance`] | state machines that decide when a TCN is complete and what happens to stencils |
+//! | [`pages`], [`pair`], [`walk`] | jobs of a stencil and their order |
+//! | [`cursor`], [`lease`], [`watermark`], [`queue_state`] | progress of a stencil, lease, flow control, `INFO` |
+//! | [`job`], [`batch`] | wire format of jobs |
+//! | [`executor`] | actions of the state machine over a [`store`], a [`queue`] and an [`environment`] |
+//! | [`producer`] | the actor |
+//! | [`edge`] | MongoDB and Faktory |
 
 pub mod advance;
 pub mod batch;
@@ -14,21 +19,21 @@ mod command;
 mod config;
 pub mod cursor;
 mod drop_in;
+mod dry_run;
 pub mod edge;
+pub mod environment;
 mod error;
+pub mod executor;
 pub mod id;
 pub mod job;
 pub mod lease;
-pub mod pace;
 pub mod pages;
 pub mod pair;
-pub mod perform;
 pub mod plan;
-mod planning;
 pub mod producer;
 mod progress;
 pub mod queue;
-pub mod reading;
+pub mod queue_state;
 pub mod status;
 pub mod stencil;
 pub mod store;
@@ -44,54 +49,54 @@ use orchestrator_supervise::{
 };
 
 pub use config::{Compat, FaktoryConfig, MongoConfig, ProducerConfig};
+pub use dry_run::dry_run;
 pub use error::ProducerError;
-pub use planning::dry_run;
 pub use subsystem::Producer;
 
 use crate::{
-    edge::faktory::{self, FaktoryQueue, Flow, Patience},
+    edge::faktory::{self, FaktoryQueue, PoolOptions, Timeouts},
     producer::StencilProducer,
 };
 
-/// The actor's place in the subsystem's tree; it ends by itself where `until_done` is set.
+/// Path of the actor in the tree.
 pub const ACTOR: &str = "producer/stencil_producer";
 
-/// Messages that may wait for the actor: operators' questions only.
-const QUESTIONS: usize = 16;
+/// Mailbox capacity of the actor, which receives only operators' requests.
+const MAILBOX_CAPACITY: usize = 16;
 
-/// The subsystem's tree: the connections to Faktory, then who pushes through them. The actor holds the connection to MongoDB itself.
+/// Returns the subsystem's tree: the connections to Faktory, then the actor.
 ///
 /// # Errors
-/// Faktory's url, or the file of authorities, cannot be used; the text begins with the key.
+/// Faktory's url or `ca_file` cannot be used. The text begins with the key.
 pub fn child_spec(config: &ProducerConfig) -> Result<ChildSpec, ProducerError> {
     let server = config.faktory.server().map_err(ProducerError::Config)?;
-    let flow = Flow { connections: config.connections.into(), ..Flow::default() };
+    let flow = PoolOptions { connections: config.connections.into(), ..PoolOptions::default() };
     let (faktory, connections) = faktory::child_spec(server, flow);
     let status = producer::status();
-    let terms = config.terms();
-    let queue = FaktoryQueue::new(faktory, &terms)
+    let job_options = config.job_options();
+    let queue = FaktoryQueue::new(faktory, &job_options)
         .map_err(|error| ProducerError::Config(format!("producer: {error}")))?;
-    let (mailbox, slot) = mailbox::<StencilProducer<FaktoryQueue>>(QUESTIONS);
-    let actor = producer::factory(config, &terms.queue, slot, &status, move |cx| queue.until(&cx.stop));
+    let (mailbox, slot) = mailbox::<StencilProducer<FaktoryQueue>>(MAILBOX_CAPACITY);
+    let actor = producer::factory(config, &job_options.queue, slot, &status, move |cx| queue.until(&cx.stop));
     let actor = ChildSpec::worker("stencil_producer", actor)
-        // What `until_done` waited for is there: no reason to start again.
+        // A normal end means that `until_done` is reached.
         .restart(Restart::Transient)
-        .shutdown(drain())
+        .shutdown(shutdown())
         .console(mailbox.recipient())
         .durable(&status);
     let tree = SupervisorSpec::new(Strategy::RestForOne).limits(Limits::LEAF).child(connections).child(actor);
     Ok(ChildSpec::supervisor("producer", tree).placement(Placement::Dedicated))
 }
 
-/// A reply that is on its way is waited for, and noted in the database: what is given up would be pushed twice.
-fn drain() -> Shutdown {
-    Shutdown::After(Patience::default().reply + Duration::from_secs(2))
+/// Returns the shutdown that waits for the reply in flight; without that reply, its chunk would be pushed again.
+fn shutdown() -> Shutdown {
+    Shutdown::After(Timeouts::default().reply + Duration::from_secs(2))
 }
 
-/// Finds what keeps the producer from ever working: an address of the database that is none.
+/// Checks the database's address.
 ///
 /// # Errors
-/// What the operator has to change. A server that is away, or a file that is missing yet, is none: it is waited for.
+/// The address is invalid. A server that is unavailable, or a missing `uri_file`, is no error.
 pub fn preflight(config: &ProducerConfig) -> Result<(), ProducerError> {
     let Ok(uri) = config.mongodb.target() else { return Ok(()) };
     let key = if config.mongodb.uri_file.is_some() { "uri_file" } else { "uri" };

@@ -1,91 +1,98 @@
-//! Pages of sets and their pairs, in order: rootstocks outside, scions inside (CONTRACT SO01, SO03).
+//! Pairs of two sets' pages: for each page of rootstocks each page of scions (CONTRACT SO01, SO03).
 
 use std::{collections::HashMap, sync::Arc};
 
 use crate::{
-    cursor::{Census, Rest},
+    cursor::{Remaining, SetSummary},
     id::Id,
     stencil::Set,
 };
 
-/// What a [`Grid`] gives.
+/// Result of [`PairGrid::step`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Step {
-    /// The next pair of pages.
+pub enum GridStep {
+    /// Next pair of pages.
     Pair {
         /// First tangle of the page of rootstocks.
         root: Id,
         /// First tangle of the page of scions.
         scion: Id,
     },
-    /// It needs the next page of rootstocks: [`Grid::add_root`].
+    /// The next page of rootstocks is needed: [`PairGrid::add_root`].
     NeedRoot,
-    /// It needs the next page of scions: [`Grid::add_scion`].
+    /// The next page of scions is needed: [`PairGrid::add_scion`].
     NeedScion,
-    /// There are no more pairs.
+    /// End of the pairs.
     End,
 }
 
-/// All pairs of two sets' pages, over pages that come in one by one: the first pair is there before the last page is known.
-/// It keeps the pages of scions, 12 bytes each, and one of rootstocks.
+/// Iterator over all pairs of two sets' pages, which are added one by one. It keeps all pages of scions, 12 bytes each, and
+/// one of rootstocks.
 #[derive(Debug, Clone)]
-pub struct Grid {
+pub struct PairGrid {
     root: Option<Id>,
     roots_end: bool,
     scions: Vec<Id>,
     scions_end: bool,
     /// Position of the next scion.
-    at: usize,
-    /// Where the first row begins.
+    next_scion: usize,
+    /// First scion of the first row.
     skip_to: Option<Id>,
 }
 
-impl Grid {
-    /// From the first pair on.
+impl PairGrid {
+    /// Starts at the first pair.
     pub fn new() -> Self {
-        Self { root: None, roots_end: false, scions: Vec::new(), scions_end: false, at: 0, skip_to: None }
+        Self {
+            root: None,
+            roots_end: false,
+            scions: Vec::new(),
+            scions_end: false,
+            next_scion: 0,
+            skip_to: None,
+        }
     }
 
-    /// From a row that begins with the scion page `scion` on. It needs that row's page of rootstocks first, and all pages of
-    /// scions from the first on.
+    /// Starts in the middle of a row, at the page of scions `scion`. The row's page of rootstocks is needed first, and all pages of
+    /// scions from the first one on.
     pub fn resumed(scion: Id) -> Self {
         Self { skip_to: Some(scion), ..Self::new() }
     }
 
-    /// The next pair, or what it takes to know it.
-    pub fn step(&mut self) -> Step {
+    /// Returns the next pair, or the page that is needed for it.
+    pub fn step(&mut self) -> GridStep {
         loop {
             let Some(root) = self.root else {
-                return if self.roots_end { Step::End } else { Step::NeedRoot };
+                return if self.roots_end { GridStep::End } else { GridStep::NeedRoot };
             };
-            match self.scions.get(self.at) {
+            match self.scions.get(self.next_scion) {
                 Some(scion) => {
-                    self.at += 1;
+                    self.next_scion += 1;
                     if self.skip_to.is_some_and(|skip_to| *scion < skip_to) {
                         continue;
                     }
                     self.skip_to = None;
-                    return Step::Pair { root, scion: *scion };
+                    return GridStep::Pair { root, scion: *scion };
                 }
-                None if !self.scions_end => return Step::NeedScion,
-                None if self.scions.is_empty() => return Step::End,
+                None if !self.scions_end => return GridStep::NeedScion,
+                None if self.scions.is_empty() => return GridStep::End,
                 None => {
-                    // The first row may have begun behind its last scion: they are fewer than they were.
+                    // The first row can start behind the last scion if scions were deleted.
                     self.skip_to = None;
-                    self.at = 0;
+                    self.next_scion = 0;
                     self.root = None;
                 }
             }
         }
     }
 
-    /// The next page of rootstocks; None: there are no more.
+    /// Adds the next page of rootstocks; `None` at the end.
     pub fn add_root(&mut self, root: Option<Id>) {
         self.roots_end |= root.is_none();
         self.root = root;
     }
 
-    /// The next page of scions; None: there are no more.
+    /// Adds the next page of scions; `None` at the end.
     pub fn add_scion(&mut self, scion: Option<Id>) {
         match scion {
             Some(scion) => self.scions.push(scion),
@@ -93,54 +100,54 @@ impl Grid {
         }
     }
 
-    /// Has any page of scions come in?
+    /// Returns true once a page of scions was added.
     pub fn has_scions(&self) -> bool {
         !self.scions.is_empty()
     }
 
-    /// All pages of scions, once they are known.
+    /// Returns all pages of scions, once their end is known.
     pub fn scions(&self) -> Option<&[Id]> {
         self.scions_end.then_some(self.scions.as_slice())
     }
 }
 
-impl Default for Grid {
+impl Default for PairGrid {
     fn default() -> Self {
         Self::new()
     }
 }
 
-/// What is left after a chunk, given the step that follows it.
-pub fn rest_before(next: Step) -> Rest {
+/// Returns the remaining pairs, given the step after a chunk.
+pub fn remaining_before(next: GridStep) -> Remaining {
     match next {
-        Step::Pair { root, scion } => Rest::From { root, scion },
-        Step::End | Step::NeedRoot | Step::NeedScion => Rest::Nothing,
+        GridStep::Pair { root, scion } => Remaining::From { root, scion },
+        GridStep::End | GridStep::NeedRoot | GridStep::NeedScion => Remaining::Nothing,
     }
 }
 
-/// Page starts of sets, kept for later stencils (a set is part of many) while the sets are what they were.
+/// Cache of sets' pages. A set is part of many stencils, and its pages are valid while its summary is the same.
 #[derive(Debug, Default)]
-pub struct KeptPages {
-    lists: HashMap<(Set, u32), Kept>,
+pub struct PageCache {
+    lists: HashMap<(Set, u32), CachedPages>,
     ids: usize,
 }
 
-/// Pages, and what their set was then.
-type Kept = (Census, Arc<[Id]>);
+/// Summary of the set and its pages.
+type CachedPages = (SetSummary, Arc<[Id]>);
 
-impl KeptPages {
-    /// Identifiers that are kept at the most, 12 bytes each.
+impl PageCache {
+    /// Upper bound of the cached identifiers, 12 bytes each.
     pub const IDS_MAX: usize = 1 << 20;
 
-    /// The pages of `set` if it still is as `census` says.
-    pub fn get(&self, set: Set, page_size: u32, census: Census) -> Option<Arc<[Id]>> {
+    /// Returns the pages of `set` if its summary is still `summary`.
+    pub fn get(&self, set: Set, page_size: u32, summary: SetSummary) -> Option<Arc<[Id]>> {
         let (then, list) = self.lists.get(&(set, page_size))?;
-        (*then == census).then(|| list.clone())
+        (*then == summary).then(|| list.clone())
     }
 
-    /// Keeps the pages of `set`, walked from the first to the last. A walk that does not fit its census saw the set change.
-    pub fn keep(&mut self, set: Set, page_size: u32, census: Census, list: Arc<[Id]>) {
-        if census.pages(page_size) != list.len() as u64 || list.len() > Self::IDS_MAX {
+    /// Caches all pages of `set`. A list that does not fit the summary, because the set has changed, is ignored.
+    pub fn insert(&mut self, set: Set, page_size: u32, summary: SetSummary, list: Arc<[Id]>) {
+        if summary.pages(page_size) != list.len() as u64 || list.len() > Self::IDS_MAX {
             return;
         }
         if self.ids + list.len() > Self::IDS_MAX {
@@ -148,7 +155,7 @@ impl KeptPages {
             self.ids = 0;
         }
         self.ids += list.len();
-        if let Some((_, former)) = self.lists.insert((set, page_size), (census, list)) {
+        if let Some((_, former)) = self.lists.insert((set, page_size), (summary, list)) {
             self.ids = self.ids.saturating_sub(former.len());
         }
     }

@@ -1,4 +1,4 @@
-//! A pair of pages: what one job is about.
+//! Pair of pages that one job is about.
 
 use std::fmt;
 
@@ -6,29 +6,29 @@ use serde::Serialize;
 
 use crate::id::Id;
 
-/// Two pages that a worker grafts: `page_size` tangles from each identifier on.
+/// Two pages of tangles that a worker grafts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Pair {
     /// First tangle of the page of rootstocks.
     pub root_id: Id,
-    /// Their crossings.
+    /// Crossings of the rootstocks.
     pub root_tcn: i64,
     /// First tangle of the page of scions.
     pub scion_id: Id,
-    /// Their crossings.
+    /// Crossings of the scions.
     pub scion_tcn: i64,
-    /// Tangles of a page at the most.
+    /// Upper bound of a page's tangles.
     pub page_size: u32,
 }
 
 impl Pair {
-    /// A job's arguments (CONTRACT SP02): an array of five. Workers that are out there take no sixth.
+    /// Returns the five arguments of the job (CONTRACT SP02). Workers refuse a sixth.
     pub fn args(&self) -> impl Serialize + use<> {
         (self.root_id, self.root_tcn, self.scion_id, self.scion_tcn, self.page_size)
     }
 }
 
-/// The pair's key: the same for the same work, whoever pushes it and however often.
+/// Writes the key of the pair, the same in each attempt (CONTRACT SP04).
 impl fmt::Display for Pair {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { root_id, root_tcn, scion_id, scion_tcn, page_size } = self;
@@ -47,13 +47,13 @@ mod tests {
     }
 
     #[test]
-    fn arguments_are_exactly_five() {
+    fn a_job_has_exactly_five_arguments() {
         let args = serde_json::to_string(&pair().args()).unwrap();
         assert_eq!(args, r#"["010101010101010101010101",-1,"fefefefefefefefefefefefe",4,500]"#);
     }
 
     #[test]
-    fn each_field_makes_another_key() {
+    fn each_field_changes_the_key() {
         let one = pair();
         let others = [
             Pair { root_id: Id([2; 12]), ..one },

@@ -1,71 +1,71 @@
-//! A dry run: what is left to be pushed, by what is in the database now. Nothing is written.
+//! Plan of a dry run: the jobs left to push, from what the database has now.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 
 use crate::{
-    cursor::{Census, Rest},
+    cursor::{Remaining, SetSummary},
     stencil::{Selection, Set, State, Stencil},
     store::{Store, StoreError},
 };
 
-/// What is left.
+/// Jobs left to push.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Plan {
-    /// The greatest TCN that is complete.
+    /// Greatest complete TCN.
     pub completed_tcn: i64,
-    /// The TCN to end with.
+    /// Last TCN.
     pub max_tcn: i64,
-    /// What there is to do, in the order of work.
-    pub stencils: Vec<Planned>,
-    /// Stencils that are never pushed: with rootstock 0, or beyond `max_tcn`.
+    /// Stencils to push, in order.
+    pub stencils: Vec<PlannedStencil>,
+    /// Number of stencils that are never pushed: with rootstock 0, or beyond `max_tcn`.
     pub left_out: usize,
-    /// What cannot be read; it would block.
+    /// Invalid documents, which would block.
     pub unreadable: Vec<String>,
-    /// Jobs that are left, as far as the sets are filled.
+    /// Jobs left, with the present sets.
     pub jobs: u64,
-    /// Bytes of these jobs on the wire.
+    /// Size of these jobs on the wire, in bytes.
     pub bytes: u64,
 }
 
-/// A stencil that is not complete.
+/// Stencil that is not complete.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Planned {
-    /// Its `_id`.
+pub struct PlannedStencil {
+    /// Identifier.
     pub id: String,
-    /// Its target.
+    /// TCN of the stencil.
     pub tcn: i64,
-    /// Crossings of its rootstocks.
+    /// Crossings of the rootstocks.
     pub rootstock_tcn: i64,
-    /// Crossings of its scions.
+    /// Crossings of the scions.
     pub scion_tcn: i64,
-    /// Its state, as a number.
+    /// Number of its state.
     pub state: i64,
     /// Pages of rootstocks.
     pub root_pages: u64,
     /// Pages of scions.
     pub scion_pages: u64,
-    /// Jobs that are left of it.
+    /// Jobs left.
     pub jobs: u64,
 }
 
 impl Plan {
-    /// How long the pushing alone takes at `jobs_per_sec`, seconds; None if that is 0.
+    /// Returns the time to push all jobs at `jobs_per_sec`, in seconds; `None` for 0.
     pub fn pushing_secs(&self, jobs_per_sec: u64) -> Option<u64> {
         (jobs_per_sec > 0).then(|| self.jobs.div_ceil(jobs_per_sec))
     }
 }
 
-/// Looks at all stencils and at the sets of those that are not complete, each once. `job_bytes` are those of one job.
+/// Plans over all stencils. `job_bytes` is the size of one job.
 ///
 /// # Errors
-/// As [`Store`]'s.
+/// As those of [`Store`].
 pub async fn plan(store: &impl Store, page_size: u32, job_bytes: u64) -> Result<Plan, StoreError> {
-    let ledger = store.ledger().await?;
-    let mut made = Plan {
-        completed_tcn: ledger.completed_tcn,
-        max_tcn: ledger.max_tcn,
+    let config = store.config_document().await?;
+    let mut plan = Plan {
+        completed_tcn: config.completed_tcn,
+        max_tcn: config.max_tcn,
         stencils: Vec::new(),
         left_out: 0,
         unreadable: Vec::new(),
@@ -75,40 +75,41 @@ pub async fn plan(store: &impl Store, page_size: u32, job_bytes: u64) -> Result<
     let mut known = BTreeMap::new();
     for stencil in store.list(Selection::All).await? {
         match stencil {
-            Err(misread) => made.unreadable.push(misread.to_string()),
+            Err(document) => plan.unreadable.push(document.to_string()),
             Ok(stencil) if stencil.state == State::Complete => {}
-            Ok(stencil) if stencil.rootstock_tcn == 0 || stencil.tcn > ledger.max_tcn => made.left_out += 1,
+            Ok(stencil) if stencil.rootstock_tcn == 0 || stencil.tcn > config.max_tcn => plan.left_out += 1,
             Ok(stencil) => {
-                let roots = census(store, &mut known, stencil.roots()).await?;
-                let scions = census(store, &mut known, stencil.scions()).await?;
-                made.stencils.push(planned(&stencil, page_size, roots, scions));
+                let roots = cached_summary(store, &mut known, stencil.roots()).await?;
+                let scions = cached_summary(store, &mut known, stencil.scions()).await?;
+                plan.stencils.push(planned(&stencil, page_size, roots, scions));
             }
         }
     }
-    made.jobs = made.stencils.iter().map(|stencil| stencil.jobs).fold(0, u64::saturating_add);
-    made.bytes = made.jobs.saturating_mul(job_bytes);
-    Ok(made)
+    plan.jobs = plan.stencils.iter().map(|stencil| stencil.jobs).fold(0, u64::saturating_add);
+    plan.bytes = plan.jobs.saturating_mul(job_bytes);
+    Ok(plan)
 }
 
-async fn census(
+async fn cached_summary(
     store: &impl Store,
-    known: &mut BTreeMap<Set, Census>,
+    known: &mut BTreeMap<Set, SetSummary>,
     set: Set,
-) -> Result<Census, StoreError> {
-    if let Some(census) = known.get(&set) {
-        return Ok(*census);
+) -> Result<SetSummary, StoreError> {
+    if let Some(summary) = known.get(&set) {
+        return Ok(*summary);
     }
-    let census = store.census(set).await?;
-    known.insert(set, census);
-    Ok(census)
+    let summary = store.set_summary(set).await?;
+    known.insert(set, summary);
+    Ok(summary)
 }
 
-fn planned(stencil: &Stencil, page_size: u32, roots: Census, scions: Census) -> Planned {
-    let begun = stencil.cursor.filter(|cursor| stencil.state == State::Started && cursor.rest != Rest::All);
-    let page_size = begun.map_or(page_size, |cursor| cursor.page_size);
+fn planned(stencil: &Stencil, page_size: u32, roots: SetSummary, scions: SetSummary) -> PlannedStencil {
+    let started =
+        stencil.cursor.filter(|cursor| stencil.state == State::Started && cursor.remaining != Remaining::All);
+    let page_size = started.map_or(page_size, |cursor| cursor.page_size);
     let (root_pages, scion_pages) = (roots.pages(page_size), scions.pages(page_size));
-    let done = begun.map_or(0, |cursor| cursor.pushed);
-    Planned {
+    let pushed = started.map_or(0, |cursor| cursor.pushed);
+    PlannedStencil {
         id: stencil.id.to_string(),
         tcn: stencil.tcn,
         rootstock_tcn: stencil.rootstock_tcn,
@@ -116,6 +117,6 @@ fn planned(stencil: &Stencil, page_size: u32, roots: Census, scions: Census) -> 
         state: stencil.state.number(),
         root_pages,
         scion_pages,
-        jobs: root_pages.saturating_mul(scion_pages).saturating_sub(done),
+        jobs: root_pages.saturating_mul(scion_pages).saturating_sub(pushed),
     }
 }

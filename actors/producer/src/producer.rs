@@ -1,8 +1,8 @@
-//! The actor StencilProducer: runs the rules over database and queue for one incarnation, and answers operators.
+//! Actor StencilProducer: runs the state machine for one incarnation and answers operators' requests.
 //!
-//! What is durable is in the database; what people see, and their switch, is a [`Status`] that outlives a restart.
+//! The database has all durable state. [`Status`], with the pause switch, outlives a restart of the actor.
 
-mod live;
+mod environment;
 
 use std::time::Duration;
 
@@ -18,48 +18,48 @@ use crate::{
     advance::{Action, Event, Halt, Machine, Rules},
     config::{Compat, ProducerConfig},
     edge::{MongoStore, faktory},
-    pace::{Pace, Peer, Stopped},
-    perform::{Performer, Settings},
+    environment::{Environment, Peer, Stopped},
+    executor::{Executor, Settings},
     queue::Queue,
-    reading::Judgement,
+    queue_state::CompletionCriteria,
     status::Status,
     watermark::WaterMarks,
 };
-use live::Live;
+use environment::{LiveEnvironment, wall_ms};
 
 const VERBS: &str = "status, pause, resume";
 
-/// How an incarnation's work ended.
+/// End of an incarnation's work.
 enum Ended {
-    /// It was asked to stop.
+    /// A stop was requested.
     Stopped,
-    /// All is done, as `until_done` wants it.
+    /// `max_tcn` is complete and `until_done` is set.
     Finished,
-    /// It cannot go on.
+    /// An operator has to act first.
     Halted(Halt),
 }
 
-/// The actor.
+/// Actor that runs the producer over the queue `Q`.
 pub struct StencilProducer<Q> {
     config: ProducerConfig,
     queue_name: String,
     queue: Option<Q>,
     status: Durable<Status>,
-    /// The switch, for this incarnation's work.
+    /// Pause switch of this incarnation's work.
     paused: watch::Sender<bool>,
     cx: StartCx,
     working: bool,
 }
 
-/// The status of a producer that has not begun: state of the child that outlives its restarts.
+/// Returns the initial status, which outlives restarts of the actor.
 pub fn status() -> Durable<Status> {
-    Durable::new("status", Status::starting())
+    Durable::new("status", Status::starting(wall_ms()))
 }
 
-/// The child. `queue` gives each incarnation its way to the queue called `queue_name`.
+/// Returns the factory of the actor. `queue` returns each incarnation's client of the queue `queue_name`.
 ///
-/// It ends with [`Exit::Normal`](orchestrator_supervise::Exit::Normal) once all is done: give it a restart that knows
-/// that for an end.
+/// The child ends with [`Exit::Normal`](orchestrator_supervise::Exit::Normal) once `until_done` is reached, so its restart
+/// must be `Transient`.
 pub fn factory<Q: Queue + Unpin + 'static>(
     config: &ProducerConfig,
     queue_name: &str,
@@ -85,8 +85,8 @@ impl<Q: Queue + Unpin + 'static> Child for StencilProducer<Q> {
     fn started(&mut self, cx: &mut ChildCx<'_, Self>) {
         let Some(queue) = self.queue.take() else { return };
         self.working = true;
-        let pace = Live::new(&self.cx, self.status.clone(), self.paused.subscribe(), &self.config);
-        let work = work(self.config.clone(), self.queue_name.clone(), self.cx.incarnation, queue, pace);
+        let env = LiveEnvironment::new(&self.cx, self.status.clone(), self.paused.subscribe(), &self.config);
+        let work = run(self.config.clone(), self.queue_name.clone(), self.cx.incarnation, queue, env);
         cx.spawn(work, |producer, ended, cx| {
             producer.working = false;
             match ended {
@@ -97,7 +97,7 @@ impl<Q: Queue + Unpin + 'static> Child for StencilProducer<Q> {
         });
     }
 
-    /// The chunk in hand is noted before it ends.
+    /// Waits until the chunk in flight is acknowledged and its cursor written.
     fn drained(&self) -> bool {
         !self.working
     }
@@ -108,12 +108,12 @@ impl<Q: Queue + Unpin + 'static> Handle<ConsoleRequest> for StencilProducer<Q> {
         let switch = |paused: bool| {
             self.paused.send_replace(paused);
             self.status.lock().paused = paused;
-            tracing::info!(paused, "pushing switched");
+            tracing::info!(paused, "an operator switched pushing");
             Ok(json!({ "paused": paused }))
         };
         Answer::now(match request.verb.as_str() {
-            "status" => serde_json::to_value(self.shown())
-                .map_err(|error| ConsoleError::Refused(format!("the status cannot be shown: {error}"))),
+            "status" => serde_json::to_value(self.current_status())
+                .map_err(|error| ConsoleError::Refused(format!("the status cannot be encoded: {error}"))),
             "pause" => switch(true),
             "resume" => switch(false),
             _ => Err(ConsoleError::UnknownVerb(VERBS.to_owned())),
@@ -122,8 +122,8 @@ impl<Q: Queue + Unpin + 'static> Handle<ConsoleRequest> for StencilProducer<Q> {
 }
 
 impl<Q> StencilProducer<Q> {
-    /// The answer to `producer status`: the queue is away also while one of its connections is down and nothing waits for it.
-    fn shown(&self) -> Status {
+    /// Returns the answer to `status`. The queue is unavailable, too, while a connection is down without a pending request.
+    fn current_status(&self) -> Status {
         let mut status = self.status.get();
         let branch = self.cx.vitals.path().rsplit_once('/').map_or("", |(branch, _)| branch);
         if let Some(reason) = faktory::outage(&self.cx.tree, &format!("{branch}/{}", faktory::POOL)) {
@@ -133,33 +133,32 @@ impl<Q> StencilProducer<Q> {
     }
 }
 
-/// One incarnation's work.
-async fn work<Q: Queue>(
+/// Runs one incarnation.
+async fn run<Q: Queue>(
     config: ProducerConfig,
     queue_name: String,
     incarnation: u64,
     queue: Q,
-    pace: Live,
+    env: LiveEnvironment,
 ) -> Ended {
     let strict = config.compat == Compat::Strict;
-    let store = match open(&config, strict, &pace).await {
+    let store = match open(&config, strict, &env).await {
         Ok(store) => store,
         Err(Stopped) => return Ended::Stopped,
     };
-    if tend_indexes(config.ensure_indexes, &store, &pace).await.is_err() {
+    if prepare_indexes(config.ensure_indexes, &store, &env).await.is_err() {
         return Ended::Stopped;
     }
     let mut machine = machine(&config, &queue_name);
-    let mut performer =
-        Performer::new(settings(&config, strict, queue_name, incarnation), store, queue, pace);
+    let mut executor = Executor::new(settings(&config, strict, queue_name, incarnation), store, queue, env);
     let mut event = Event::Started;
     loop {
         let action = machine.on(event);
-        performer.pace().enter(&mut machine);
+        executor.env().report_phase(&mut machine);
         let ended = match action {
             Action::Finish => Ended::Finished,
             Action::Halt(halt) => Ended::Halted(halt),
-            action => match performer.perform(action).await {
+            action => match executor.execute(action).await {
                 Ok(next) => {
                     event = next;
                     continue;
@@ -167,49 +166,51 @@ async fn work<Q: Queue>(
                 Err(Stopped) => Ended::Stopped,
             },
         };
-        performer.leave().await;
+        executor.release_lease().await;
         return ended;
     }
 }
 
-/// A client of the database, as soon as its address can be read.
-async fn open(config: &ProducerConfig, strict: bool, pace: &Live) -> Result<MongoStore, Stopped> {
-    let at = &config.mongodb;
-    let place = at.place();
+/// Opens the database, as soon as its address can be read.
+async fn open(config: &ProducerConfig, strict: bool, env: &LiveEnvironment) -> Result<MongoStore, Stopped> {
+    let mongodb = &config.mongodb;
+    let collections = mongodb.collections();
     loop {
-        let opened = match at.target() {
-            Ok(uri) => MongoStore::open(&uri, place.clone(), strict).await.map_err(|error| error.to_string()),
+        let opened = match mongodb.target() {
+            Ok(uri) => {
+                MongoStore::open(&uri, collections.clone(), strict).await.map_err(|error| error.to_string())
+            }
             Err(reason) => Err(reason),
         };
         match opened {
             Ok(store) => return Ok(store),
-            Err(reason) => pace.endure(Peer::Store, reason).await?,
+            Err(reason) => env.back_off(Peer::Store, reason).await?,
         }
     }
 }
 
-/// Without the indexes that pages need, each page is a walk over all tangles: they are made, or that is told.
-async fn tend_indexes(ensure: bool, store: &MongoStore, pace: &Live) -> Result<(), Stopped> {
+/// Creates the missing indexes, or logs them.
+async fn prepare_indexes(ensure: bool, store: &MongoStore, env: &LiveEnvironment) -> Result<(), Stopped> {
     if !ensure {
         if let Ok(missing) = store.missing_indexes().await
             && !missing.is_empty()
         {
             tracing::warn!(
                 missing = missing.join(", "),
-                "pages are walks over all tangles: run `orchestrator producer plan --ensure-indexes`"
+                "indexes are missing, so each page is a full collection scan: run `orchestrator producer plan --ensure-indexes`"
             );
         }
         return Ok(());
     }
     loop {
-        // The server goes on with an index that nobody waits for.
-        let made = tokio::select! {
-            made = store.ensure_indexes() => made,
-            stopped = pace.stopped() => return Err(stopped),
+        // After a stop, the server completes the index by itself.
+        let created = tokio::select! {
+            created = store.ensure_indexes() => created,
+            stopped = env.stopped() => return Err(stopped),
         };
-        match made {
+        match created {
             Ok(()) => return Ok(()),
-            Err(error) => pace.endure(Peer::Store, error.to_string()).await?,
+            Err(error) => env.back_off(Peer::Store, error.to_string()).await?,
         }
     }
 }
@@ -219,8 +220,8 @@ fn machine(config: &ProducerConfig, queue_name: &str) -> Machine {
         return Machine::strict(queue_name);
     }
     let queue = queue_name.to_owned();
-    let judgement = Judgement { queue, count: config.count, ignore_dead: config.ignore_dead };
-    Machine::mended(Rules { judgement, page_size: config.page_size, until_done: config.until_done })
+    let criteria = CompletionCriteria { queue, count: config.count, ignore_dead: config.ignore_dead };
+    Machine::resilient(Rules { criteria, page_size: config.page_size, until_done: config.until_done })
 }
 
 fn settings(config: &ProducerConfig, strict: bool, queue: String, incarnation: u64) -> Settings {
@@ -238,7 +239,7 @@ fn settings(config: &ProducerConfig, strict: bool, queue: String, incarnation: u
     }
 }
 
-/// Tells a holder of the lease from all others, also from the same process before, whose calls may still be under way.
+/// Returns a name that no other incarnation has, not even one of the same process.
 fn holder(incarnation: u64) -> String {
     let machine = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     format!("{}:{}:{incarnation}:{}", machine.trim(), std::process::id(), Uuid::new_v4().simple())

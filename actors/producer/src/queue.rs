@@ -1,37 +1,41 @@
-//! What the producer needs of the queue's server.
+//! Interface to the queue server.
 
-use crate::{pair::Pair, reading::Reading};
+use crate::{pair::Pair, queue_state::QueueState};
 
-/// Why the server did not do something.
+/// Error of the queue server.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum QueueError {
-    /// It is away.
+    /// The server is unavailable.
     #[error("{0}")]
-    Away(String),
-    /// It took all jobs but those at these positions, as far as is known: it refused them, or its reply was lost.
+    Unavailable(String),
+    /// The jobs at these positions are refused or their reply is lost. All others are enqueued.
     #[error("{reason}")]
-    NotTaken {
-        /// Positions among the jobs that were sent.
+    Unacknowledged {
+        /// Positions in the pushed slice, from 0.
         positions: Vec<usize>,
-        /// What it says of the first, and what to do.
+        /// Reason of the first one, and what to do.
         reason: String,
     },
 }
 
-/// What makes a job's jid besides its pair: no jid is ever used twice.
+/// Input of a jid besides the job's pair. No seed is used twice for a pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stamp {
+pub struct JidSeed {
     /// Epoch of the lease.
     pub epoch: u64,
-    /// Which attempt within it.
+    /// Attempt within the epoch.
     pub attempt: u32,
 }
 
-/// A queue that takes jobs.
+/// Queue server.
 pub trait Queue {
-    /// What the server says of itself.
-    fn read(&mut self) -> impl Future<Output = Result<Reading, QueueError>>;
+    /// Reads lengths of queues and sets.
+    fn read(&mut self) -> impl Future<Output = Result<QueueState, QueueError>>;
 
-    /// Pushes jobs in this order. None: jids are random, as the original's.
-    fn push(&mut self, pairs: &[Pair], stamp: Option<Stamp>) -> impl Future<Output = Result<(), QueueError>>;
+    /// Pushes jobs in this order. Without a seed the jids are random, as the original's.
+    fn push(
+        &mut self,
+        pairs: &[Pair],
+        jid_seed: Option<JidSeed>,
+    ) -> impl Future<Output = Result<(), QueueError>>;
 }

@@ -1,69 +1,68 @@
-//! What people are told of a producer at work: how far it is, how fast, and what it waits for since when. Times are milliseconds
-//! since 1970 and are handed in.
+//! Status of a producer: phase, progress, speed, and what it waits for. Times are milliseconds since 1970.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 
 use crate::{
-    advance::{Machine, News, Phase},
-    pace::Progress,
+    advance::{Machine, Notice, Phase},
+    environment::Progress,
 };
 
-/// Time over which the speed is taken, milliseconds.
-const SPAN_MS: u64 = 10_000;
+/// Interval over which the speed is measured, in milliseconds.
+const SPEED_WINDOW_MS: u64 = 10_000;
 
-/// The answer to `producer status`.
+/// Answer to `orchestrator producer status`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Status {
-    /// In one word: `starting`, `standby`, `looking`, `pushing`, `blocked`, `finished`.
+    /// `starting`, `standby`, `checking`, `pushing`, `blocked` or `finished`.
     pub phase: &'static str,
-    /// Since when.
+    /// Start of the phase.
     pub since_ms: u64,
-    /// The TCN that is worked on, once it is known.
+    /// TCN whose stencils are processed, once it is known.
     pub tcn: Option<i64>,
-    /// The stencil that is pushed.
+    /// Stencil whose jobs are being pushed.
     pub stencil: Option<String>,
-    /// Jobs of it that are acknowledged.
+    /// Acknowledged jobs of the stencil.
     pub pushed: u64,
-    /// Jobs of it.
+    /// All jobs of the stencil.
     pub total: Option<u64>,
-    /// Jobs a second, lately.
+    /// Speed over the last 10 s.
     pub jobs_per_sec: u64,
-    /// Seconds that are left of the stencil at this speed.
+    /// Estimated time until the stencil is complete, in seconds.
     pub left_secs: Option<u64>,
-    /// Jobs of this TCN's stencils that are acknowledged, as far as they were taken up by this process.
+    /// Acknowledged jobs of the TCN's stencils that this process has started.
     pub tcn_pushed: u64,
-    /// Jobs of these stencils.
+    /// All jobs of these stencils.
     pub tcn_total: u64,
-    /// How many were taken up.
+    /// Number of these stencils.
     pub tcn_stencils: usize,
-    /// Stencils without jobs, and the set that is empty.
+    /// Stencils without jobs, with the set that is empty.
     pub no_headroom: BTreeMap<String, String>,
-    /// What it waits for, one sentence each.
+    /// Reasons why the TCN is not complete, one sentence each.
     pub blocked_by: Vec<String>,
-    /// Has an operator paused it?
+    /// True while an operator has paused pushing.
     pub paused: bool,
-    /// Does it wait for the queue to fall to its low mark?
+    /// True while pushing is stopped until the queue length falls to `low_water`.
     pub held: bool,
-    /// Which peers are away, and why.
+    /// Unavailable peers, `database` or `queue`, with the reason.
     pub away: BTreeMap<&'static str, String>,
     #[serde(skip)]
     window: (u64, u64),
-    /// Pushed and all of each stencil of this TCN.
+    /// Acknowledged and all jobs of each started stencil of the TCN.
     #[serde(skip)]
-    taken_up: BTreeMap<String, (u64, u64)>,
+    started_stencils: BTreeMap<String, (u64, u64)>,
 }
 
 impl Status {
-    /// Nothing was done yet.
-    pub fn starting() -> Self {
-        Self { phase: "starting", ..Self::default() }
+    /// Returns the status before the first action.
+    pub fn starting(now_ms: u64) -> Self {
+        Self { phase: "starting", since_ms: now_ms, ..Self::default() }
     }
 
-    /// The machine has gone on to `machine`'s phase.
-    pub fn enter(&mut self, machine: &Machine, now_ms: u64) {
-        let (phase, stencil, blocked_by) = words(machine.phase());
+    /// Updates phase and TCN.
+    pub fn update_phase(&mut self, machine: &Machine, now_ms: u64) {
+        let (phase, stencil, blocked_by) = describe(machine.phase());
         if (phase, &stencil) != (self.phase, &self.stencil) {
             self.since_ms = now_ms;
             (self.pushed, self.total, self.jobs_per_sec, self.left_secs) = (0, None, 0, None);
@@ -72,59 +71,59 @@ impl Status {
         (self.phase, self.stencil, self.blocked_by) = (phase, stencil, blocked_by);
         if self.tcn != machine.target() {
             self.tcn = machine.target();
-            self.taken_up.clear();
+            self.started_stencils.clear();
         }
-        self.sum();
+        self.update_totals();
     }
 
-    /// What people hear once stays here as long as it holds.
-    pub fn hear(&mut self, news: &News) {
-        match news {
-            News::NoHeadroom { stencil, set } => {
+    /// Adds or removes a stencil without jobs.
+    pub fn apply_notice(&mut self, notice: &Notice) {
+        match notice {
+            Notice::NoHeadroom { stencil, set } => {
                 self.no_headroom.insert(stencil.clone(), set.to_string());
             }
-            News::Reopened(stencil) => drop(self.no_headroom.remove(stencil)),
+            Notice::Reopened(stencil) => drop(self.no_headroom.remove(stencil)),
             _ => {}
         }
     }
 
-    fn sum(&mut self) {
+    fn update_totals(&mut self) {
         let add = |(pushed, total): (u64, u64), more: &(u64, u64)| (pushed + more.0, total + more.1);
-        (self.tcn_pushed, self.tcn_total) = self.taken_up.values().fold((0, 0), add);
-        self.tcn_stencils = self.taken_up.len();
+        (self.tcn_pushed, self.tcn_total) = self.started_stencils.values().fold((0, 0), add);
+        self.tcn_stencils = self.started_stencils.len();
     }
 
-    /// The stencil came so far.
-    pub fn progress(&mut self, progress: Progress, now_ms: u64) {
-        let (begun_ms, then) = self.window;
-        if then == 0 || progress.pushed < then {
-            // What a former push did is no speed of this one.
+    /// Updates progress and speed of the stencil.
+    pub fn update_progress(&mut self, progress: Progress, now_ms: u64) {
+        let (window_start_ms, pushed_before) = self.window;
+        if pushed_before == 0 || progress.pushed < pushed_before {
+            // The speed does not include jobs of an earlier run.
             self.window = (now_ms, progress.pushed);
-        } else if now_ms > begun_ms {
-            let spent_ms = now_ms - begun_ms;
-            self.jobs_per_sec = (progress.pushed - then).saturating_mul(1_000) / spent_ms;
-            if spent_ms >= SPAN_MS {
+        } else if now_ms > window_start_ms {
+            let elapsed_ms = now_ms - window_start_ms;
+            self.jobs_per_sec = (progress.pushed - pushed_before).saturating_mul(1_000) / elapsed_ms;
+            if elapsed_ms >= SPEED_WINDOW_MS {
                 self.window = (now_ms, progress.pushed);
             }
         }
         (self.pushed, self.total) = (progress.pushed, progress.total);
         if let Some(stencil) = &self.stencil {
             let total = progress.total.unwrap_or(progress.pushed);
-            self.taken_up.insert(stencil.clone(), (progress.pushed, total));
-            self.sum();
+            self.started_stencils.insert(stencil.clone(), (progress.pushed, total));
+            self.update_totals();
         }
         let left = progress.total.map(|total| total.saturating_sub(progress.pushed));
         self.left_secs = left.filter(|_| self.jobs_per_sec > 0).map(|left| left.div_ceil(self.jobs_per_sec));
     }
 }
 
-fn words(phase: &Phase) -> (&'static str, Option<String>, Vec<String>) {
+fn describe(phase: &Phase) -> (&'static str, Option<String>, Vec<String>) {
     match phase {
         Phase::Starting => ("starting", None, Vec::new()),
         Phase::Standby => {
-            ("standby", None, vec!["another producer has the lease: it works, this one waits".to_owned()])
+            ("standby", None, vec!["another producer has the lease: this one is on standby".to_owned()])
         }
-        Phase::Looking => ("looking", None, Vec::new()),
+        Phase::Checking => ("checking", None, Vec::new()),
         Phase::Pushing(stencil) => ("pushing", Some(stencil.clone()), Vec::new()),
         Phase::Blocked { jobs, documents, stencils } => {
             let mut by: Vec<String> = documents.iter().map(ToString::to_string).collect();
@@ -145,68 +144,70 @@ mod tests {
     use super::*;
     use crate::{
         advance::{Event, Rules},
-        reading::{Count, Judgement, Reading},
-        stencil::{Ledger, Set},
+        queue_state::{CompletionCriteria, CountedQueues, QueueState},
+        stencil::{ConfigDocument, Set},
     };
 
     #[test]
-    fn speed_and_time_left_are_those_of_this_push() {
+    fn speed_is_measured_over_the_last_seconds_of_this_run() {
         let mut status = Status::default();
         let at = |pushed| Progress { pushed, fresh: 1_000, total: Some(10_000) };
-        status.progress(at(4_000), 1_000);
+        status.update_progress(at(4_000), 1_000);
         assert_eq!((status.jobs_per_sec, status.left_secs), (0, None), "4,000 were there before");
-        status.progress(at(5_000), 2_000);
+        status.update_progress(at(5_000), 2_000);
         assert_eq!((status.jobs_per_sec, status.left_secs), (1_000, Some(5)));
-        status.progress(at(6_000), 12_000);
-        status.progress(at(8_000), 13_000);
+        status.update_progress(at(6_000), 12_000);
+        status.update_progress(at(8_000), 13_000);
         assert_eq!((status.jobs_per_sec, status.left_secs), (2_000, Some(1)), "the last seconds count");
     }
 
     #[test]
-    fn a_tcn_is_the_sum_of_its_stencils() {
+    fn tcn_progress_is_the_sum_over_its_stencils() {
         let mut status = Status::default();
         for (stencil, pushed, total) in [("a", 5, 10), ("a", 10, 10), ("b", 1, 7)] {
             status.stencil = Some(stencil.to_owned());
-            status.progress(Progress { pushed, fresh: 1, total: Some(total) }, 1);
+            status.update_progress(Progress { pushed, fresh: 1, total: Some(total) }, 1);
         }
         assert_eq!((status.tcn_pushed, status.tcn_total, status.tcn_stencils), (11, 17, 2));
-        let judgement = Judgement { queue: "q".to_owned(), count: Count::Queue, ignore_dead: false };
-        let mut machine = Machine::mended(Rules { judgement, page_size: 2, until_done: false });
-        let ledger = Event::Ledger(Ledger { completed_tcn: 3, max_tcn: 9 });
-        for event in [Event::Started, Event::Leased { epoch: 1 }, ledger] {
+        let criteria =
+            CompletionCriteria { queue: "q".to_owned(), count: CountedQueues::Queue, ignore_dead: false };
+        let mut machine = Machine::resilient(Rules { criteria, page_size: 2, until_done: false });
+        let config = Event::ConfigRead(ConfigDocument { completed_tcn: 3, max_tcn: 9 });
+        for event in [Event::Started, Event::Leased { epoch: 1 }, config] {
             machine.on(event);
         }
-        status.enter(&machine, 1);
+        status.update_phase(&machine, 1);
         assert_eq!((status.tcn, status.tcn_pushed, status.tcn_stencils), (Some(4), 0, 0), "another TCN");
     }
 
     #[test]
-    fn a_stencil_without_jobs_is_told_until_it_has_some() {
+    fn a_stencil_without_jobs_is_listed_until_it_has_some() {
         let mut status = Status::default();
-        status.hear(&News::NoHeadroom { stencil: "s".to_owned(), set: Set::Scion { tcn: 3 } });
+        status.apply_notice(&Notice::NoHeadroom { stencil: "s".to_owned(), set: Set::Scion { tcn: 3 } });
         assert!(status.no_headroom["s"].contains("TCN 3"), "{status:?}");
-        status.hear(&News::Reopened("s".to_owned()));
+        status.apply_notice(&Notice::Reopened("s".to_owned()));
         assert!(status.no_headroom.is_empty());
     }
 
     #[test]
-    fn a_stall_says_what_blocks_since_when() {
-        let judgement = Judgement { queue: "q".to_owned(), count: Count::Queue, ignore_dead: false };
-        let mut machine = Machine::mended(Rules { judgement, page_size: 2, until_done: false });
-        let ledger = Event::Ledger(Ledger { completed_tcn: 3, max_tcn: 9 });
+    fn a_blocked_tcn_has_reasons_and_a_start_time() {
+        let criteria =
+            CompletionCriteria { queue: "q".to_owned(), count: CountedQueues::Queue, ignore_dead: false };
+        let mut machine = Machine::resilient(Rules { criteria, page_size: 2, until_done: false });
+        let config = Event::ConfigRead(ConfigDocument { completed_tcn: 3, max_tcn: 9 });
         let mut status = Status::default();
         for (now_ms, event) in [
             (1, Event::Started),
             (2, Event::Leased { epoch: 1 }),
-            (3, ledger),
-            (4, Event::Read(Reading { retries: 7, ..Reading::default() })),
+            (3, config),
+            (4, Event::QueueRead(QueueState { retries: 7, ..QueueState::default() })),
             (5, Event::Listed(Vec::new())),
             (6, Event::Slept),
         ] {
             machine.on(event);
-            status.enter(&machine, now_ms);
+            status.update_phase(&machine, now_ms);
         }
         assert_eq!((status.phase, status.since_ms, status.tcn), ("blocked", 5, Some(4)));
-        assert_eq!(status.blocked_by, ["7 jobs of any type will be tried again: see why they fail"]);
+        assert_eq!(status.blocked_by, ["7 jobs of any type will be retried: check why they fail"]);
     }
 }

@@ -1,26 +1,26 @@
-//! Stencils: which tangles are grafted onto which (CONTRACT SD02), their states, and which of them a question is about.
+//! Stencils, their states, and selections of stencils (CONTRACT SD02, SD03).
 
 use std::fmt;
 
 use crate::{cursor::Cursor, id::Id};
 
-/// What became of a stencil, as the database has it.
+/// State of a stencil in the database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
-    /// 0: nothing was done yet.
+    /// 0: not started.
     New,
     /// 1: some of its jobs may be pushed.
     Started,
-    /// 2: it has no jobs at present, since one of its sets is empty. The original skips it for good.
+    /// 2: without jobs, because one of its sets is empty. The original never pushes it.
     NoHeadroom,
     /// 3: all of its jobs are pushed.
     Complete,
-    /// A number that has no meaning. The original treats it as 0 in its loop and never recovers it.
+    /// Undefined number. The original treats it as 0 in its loop and ignores it at its start.
     Other(i64),
 }
 
 impl State {
-    /// The number in the database.
+    /// Returns the number in the database.
     pub fn number(self) -> i64 {
         match self {
             Self::New => 0,
@@ -44,30 +44,30 @@ impl From<i64> for State {
     }
 }
 
-/// An ordered pair of crossing numbers whose tangles are grafted, all with all.
+/// Pair of crossing numbers. All tangles of one number are grafted onto all of the other.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stencil {
-    /// Its document.
+    /// Identifier of the document.
     pub id: Id,
-    /// Its target: the sum of the two. Only used to choose stencils.
+    /// Sum of both crossing numbers, which selects the stencil.
     pub tcn: i64,
-    /// Crossings of the tangles that are grafted onto.
+    /// Crossings of the rootstocks, the tangles that are grafted onto.
     pub rootstock_tcn: i64,
-    /// Crossings of the tangles that are grafted.
+    /// Crossings of the scions, the tangles that are grafted.
     pub scion_tcn: i64,
-    /// What became of it.
+    /// State.
     pub state: State,
-    /// How far it came. The original has none and takes no notice of it.
+    /// Progress, which the original ignores.
     pub cursor: Option<Cursor>,
 }
 
 impl Stencil {
-    /// What is grafted onto.
+    /// Returns the set of rootstocks.
     pub fn roots(&self) -> Set {
         Set::Rootstock { tcn: self.rootstock_tcn }
     }
 
-    /// What is grafted.
+    /// Returns the set of scions.
     pub fn scions(&self) -> Set {
         Set::Scion { tcn: self.scion_tcn }
     }
@@ -82,12 +82,12 @@ impl fmt::Display for Stencil {
 /// A set of tangles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Set {
-    /// All with so many crossings.
+    /// All tangles with this number of crossings.
     Rootstock {
         /// Crossings.
         tcn: i64,
     },
-    /// The good ones with so many crossings.
+    /// Good tangles with this number of crossings.
     Scion {
         /// Crossings.
         tcn: i64,
@@ -103,45 +103,45 @@ impl fmt::Display for Set {
     }
 }
 
-/// The configuration document: which TCNs are done.
+/// Configuration document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Ledger {
-    /// The greatest TCN whose jobs are all done.
+pub struct ConfigDocument {
+    /// Greatest TCN whose jobs are all done.
     pub completed_tcn: i64,
-    /// The TCN to end with. The original reads it and goes on.
+    /// Last TCN. The original ignores it.
     pub max_tcn: i64,
 }
 
-/// Which stencils a question is about. Answers are in the order of (TCN, `_id`).
+/// Selection of stencils, in the order of (TCN, `_id`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Selection {
-    /// What the original looks at when it starts: new or started, with exactly this TCN.
+    /// Stencils at the original's start: new or started, with exactly this TCN.
     Recovery {
         /// The TCN.
         tcn: i64,
     },
-    /// What the original looks at in its loop: neither complete nor without headroom, up to this TCN, rootstock not 0.
+    /// Stencils in the original's loop: neither complete nor without jobs, up to this TCN, rootstock not 0.
     Open {
         /// The TCN.
         tcn: i64,
     },
-    /// What there may be something to do for: not complete, up to this TCN, rootstock not 0.
+    /// Stencils of the default: not complete, up to this TCN, rootstock not 0.
     Unfinished {
         /// The TCN.
         tcn: i64,
     },
-    /// What is complete with exactly this TCN, rootstock not 0.
+    /// Complete stencils with exactly this TCN, rootstock not 0.
     Complete {
         /// The TCN.
         tcn: i64,
     },
-    /// All there are.
+    /// All stencils.
     All,
 }
 
 impl Selection {
-    /// Is `stencil` one of them?
-    pub fn takes(self, stencil: &Stencil) -> bool {
+    /// Returns true if `stencil` is selected.
+    pub fn selects(self, stencil: &Stencil) -> bool {
         let Stencil { tcn: its, state, .. } = *stencil;
         let grows = stencil.rootstock_tcn != 0;
         match self {
@@ -156,21 +156,21 @@ impl Selection {
     }
 }
 
-/// A document that cannot be read: which, and what is wrong with it.
+/// Invalid document.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "collection {collection}, document {id}: field {field} is {found}, {wanted} is needed: correct the document"
+    "collection {collection}, document {id}: field {field} is {found} instead of {wanted}: correct the document"
 )]
-pub struct Misread {
-    /// The collection.
+pub struct InvalidDocument {
+    /// Collection.
     pub collection: String,
-    /// The document's `_id`, as text.
+    /// `_id` of the document, as text.
     pub id: String,
-    /// The field.
+    /// Invalid field.
     pub field: &'static str,
-    /// What is there.
+    /// Present value.
     pub found: String,
-    /// What should be there.
+    /// Required value.
     pub wanted: &'static str,
 }
 
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn states_have_the_numbers_of_the_contract() {
+    fn states_have_the_contracts_numbers() {
         for number in -1..6 {
             assert_eq!(State::from(number).number(), number);
         }
@@ -194,10 +194,9 @@ mod tests {
         );
     }
 
-    /// One line for each condition of a selection: TCN, rootstock, state; then whether recovery, open, unfinished, complete
-    /// at TCN 5 take it.
+    /// Each row has TCN, rootstock and state, then whether recovery, open, unfinished and complete at TCN 5 select it.
     #[test]
-    fn a_selection_takes_what_the_contract_says() {
+    fn selections_follow_the_contract() {
         for (tcn, root, state, taken) in [
             (5, 2, 0, [true, true, true, false]),
             (5, 2, 1, [true, true, true, false]),
@@ -217,13 +216,13 @@ mod tests {
                 Selection::Unfinished { tcn: 5 },
                 Selection::Complete { tcn: 5 },
             ];
-            assert_eq!(all.map(|selection| selection.takes(&stencil)), taken, "{stencil} {state}");
-            assert!(Selection::All.takes(&stencil));
+            assert_eq!(all.map(|selection| selection.selects(&stencil)), taken, "{stencil} {state}");
+            assert!(Selection::All.selects(&stencil));
         }
     }
 
     #[test]
-    fn sets_and_stencils_are_told_in_words() {
+    fn sets_and_stencils_have_names() {
         let stencil = stencil(5, 2, 0);
         assert_eq!(stencil.to_string(), "stencil 070707070707070707070707 (TCN 5 = 2 + 3)");
         assert_eq!(stencil.roots().to_string(), "tangles with TCN 2");

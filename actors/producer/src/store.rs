@@ -1,47 +1,48 @@
-//! What the producer needs of the database: a trait, so that its rules are tried on more documents than a server takes in time.
+//! Interface to the database. Tests implement it in memory.
 
 use crate::{
-    advance::Mark,
-    cursor::Census,
+    advance::StencilUpdate,
+    cursor::SetSummary,
     id::Id,
     lease::Lease,
-    stencil::{Ledger, Misread, Selection, Set, Stencil},
+    stencil::{ConfigDocument, InvalidDocument, Selection, Set, Stencil},
 };
 
-/// Why a question has no answer, or something is not written.
+/// Error of the database.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
-    /// The database is away, or refuses for now; says what to do.
+    /// The database is unavailable or refuses the request for now. The text says what to do.
     #[error("{0}")]
-    Away(String),
-    /// A document is not as it should be.
+    Unavailable(String),
+    /// A document is invalid.
     #[error(transparent)]
-    Misread(#[from] Misread),
-    /// Another producer holds the lease, or what was to be written to is gone: nothing was written.
-    #[error("another producer has taken over, or the document is gone: beginning anew")]
+    InvalidDocument(#[from] InvalidDocument),
+    /// Nothing was written: another producer has the lease, or the document is gone.
+    #[error("another producer has the lease, or the document is gone: starting over")]
     Fenced,
 }
 
-/// Stencils, tangles, and the lease. What is written is durable when a call returns.
+/// Database with stencils, tangles and the lease. A write is durable when its call returns.
 ///
-/// `fence` is the epoch of one's lease: who has been overtaken gets [`StoreError::Fenced`]. None: no lease is looked at.
+/// `fence` is the epoch of the writer's lease; an older one than the last holder's gets [`StoreError::Fenced`]. `None` writes
+/// without a check.
 pub trait Store {
-    /// The configuration document.
-    fn ledger(&self) -> impl Future<Output = Result<Ledger, StoreError>>;
+    /// Reads the configuration document.
+    fn config_document(&self) -> impl Future<Output = Result<ConfigDocument, StoreError>>;
 
-    /// Stencils by (TCN, `_id`), each read or not.
+    /// Reads stencils in the order of (TCN, `_id`).
     fn list(
         &self,
         selection: Selection,
-    ) -> impl Future<Output = Result<Vec<Result<Stencil, Misread>>, StoreError>>;
+    ) -> impl Future<Output = Result<Vec<Result<Stencil, InvalidDocument>>, StoreError>>;
 
-    /// How many stencils, also those that cannot be read.
+    /// Counts stencils, including invalid ones.
     fn count(&self, selection: Selection) -> impl Future<Output = Result<u64, StoreError>>;
 
-    /// How many tangles a set has, and the greatest.
-    fn census(&self, set: Set) -> impl Future<Output = Result<Census, StoreError>>;
+    /// Reads the size and the greatest `_id` of a set.
+    fn set_summary(&self, set: Set) -> impl Future<Output = Result<SetSummary, StoreError>>;
 
-    /// Of the tangles of `set` from `from` on (None: from the least), in the order of `_id`, the one at position `skip`.
+    /// Returns the `_id` at position `skip` of those in `set` from `from` on, or from the least one.
     fn page(
         &self,
         set: Set,
@@ -49,10 +50,14 @@ pub trait Store {
         skip: u32,
     ) -> impl Future<Output = Result<Option<Id>, StoreError>>;
 
-    /// Writes what became of a stencil.
-    fn mark(&self, mark: &Mark, fence: Option<u64>) -> impl Future<Output = Result<(), StoreError>>;
+    /// Writes state and cursor of a stencil.
+    fn update_stencil(
+        &self,
+        update: &StencilUpdate,
+        fence: Option<u64>,
+    ) -> impl Future<Output = Result<(), StoreError>>;
 
-    /// Writes that TCN `to` is complete; with a fence only if `from` still is what is written.
+    /// Writes that TCN `to` is complete. With a fence, the present value must be `from`.
     fn complete(
         &self,
         from: i64,
@@ -60,12 +65,12 @@ pub trait Store {
         fence: Option<u64>,
     ) -> impl Future<Output = Result<(), StoreError>>;
 
-    /// The database's time, milliseconds since 1970, and the lease.
+    /// Reads the database's clock, in milliseconds since 1970, and the lease.
     fn lease(&self) -> impl Future<Output = Result<(i64, Option<Lease>), StoreError>>;
 
-    /// Writes `lease` if what is there still is `seen`; tells whether it did.
+    /// Writes `lease` if the present one is `seen`. Returns whether it did.
     fn take(&self, seen: Option<&Lease>, lease: &Lease) -> impl Future<Output = Result<bool, StoreError>>;
 
-    /// Lets the lease of `epoch` end `ttl_ms` from now; tells whether it still is there. 0 gives it up.
+    /// Sets the end of the lease of `epoch` to `ttl_ms` from now; 0 releases it. Returns whether the lease still exists.
     fn renew(&self, epoch: u64, ttl_ms: u64) -> impl Future<Output = Result<bool, StoreError>>;
 }

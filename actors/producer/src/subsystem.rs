@@ -1,4 +1,4 @@
-//! The entry of this crate in the list of subsystems.
+//! Implementation of [`Subsystem`].
 
 use orchestrator_subsystem::{Branch, CommandError, Context, Subsystem, Work};
 
@@ -11,7 +11,7 @@ use crate::{
     preflight, progress,
 };
 
-/// The producer.
+/// The producer subsystem.
 #[derive(Debug, Clone, Copy)]
 pub struct Producer;
 
@@ -23,7 +23,7 @@ impl Subsystem for Producer {
 
     const NAME: &'static str = "producer";
     const DESCRIPTION: &'static str = "The producer subsystem.";
-    const COMMANDS: &'static str = "Look into the producer and steer it";
+    const COMMANDS: &'static str = "Inspect and control the producer";
 
     fn branch(config: &ProducerConfig) -> Result<Branch<ProducerConfig>, ProducerError> {
         child_spec(config).map(Branch::from)

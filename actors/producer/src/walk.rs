@@ -1,4 +1,4 @@
-//! The pages of a set, one by one: from a kept list, or by seeks (CONTRACT SO01, SO02).
+//! First tangles of a set's pages, from a cached list or from the database (CONTRACT SO01, SO02).
 
 use std::sync::Arc;
 
@@ -8,65 +8,65 @@ use crate::{
     store::{Store, StoreError},
 };
 
-/// A walk over the first tangles of a set's pages.
+/// Iterator over the first tangles of a set's pages.
 #[derive(Debug)]
-pub struct Walk {
+pub struct PageWalk {
     set: Set,
     page_size: u32,
     list: Option<Arc<[Id]>>,
-    /// How many pages were given.
-    given: usize,
+    /// Pages returned so far.
+    returned: usize,
     last: Option<Id>,
-    /// Where the walk begins, if not with the first page.
-    begin: Option<Id>,
+    /// First page, if it is not the set's first one.
+    first: Option<Id>,
 }
 
-impl Walk {
-    /// From the first page on; `list` saves the seeks.
+impl PageWalk {
+    /// Starts at the first page. A cached `list` replaces the database.
     pub fn new(set: Set, page_size: u32, list: Option<Arc<[Id]>>) -> Self {
-        Self { set, page_size, list, given: 0, last: None, begin: None }
+        Self { set, page_size, list, returned: 0, last: None, first: None }
     }
 
-    /// From the page that begins with `begin` on.
-    pub fn resumed(set: Set, page_size: u32, begin: Id) -> Self {
-        Self { begin: Some(begin), ..Self::new(set, page_size, None) }
+    /// Starts at the page that begins with `first`.
+    pub fn resumed(set: Set, page_size: u32, first: Id) -> Self {
+        Self { first: Some(first), ..Self::new(set, page_size, None) }
     }
 
-    /// The next page; None after the last one. What failed can be asked again.
+    /// Returns the next page, or `None` after the last one. May be repeated after an error.
     ///
     /// # Errors
     /// As [`Store::page`].
     pub async fn next(&mut self, store: &impl Store) -> Result<Option<Id>, StoreError> {
-        let page = match (&self.list, self.last, self.begin) {
-            (Some(list), ..) => list.get(self.given).copied(),
-            (None, None, Some(begin)) => Some(begin),
+        let page = match (&self.list, self.last, self.first) {
+            (Some(list), ..) => list.get(self.returned).copied(),
+            (None, None, Some(first)) => Some(first),
             (None, None, None) => store.page(self.set, None, 0).await?,
-            // From the last page's first on, and not from behind it: if that was deleted meanwhile, a page has moved.
+            // Seeks from the last page's first tangle: the result is the same if that tangle was deleted meanwhile.
             (None, Some(last), _) => store.page(self.set, Some(last), self.page_size).await?,
         };
         if page.is_some() {
-            self.given += 1;
+            self.returned += 1;
             self.last = page;
         }
         Ok(page)
     }
 
-    /// Is what it gave worth keeping: seeks, from the first page on?
-    pub fn is_whole(&self) -> bool {
-        self.list.is_none() && self.begin.is_none()
+    /// Returns true if the pages come from the database, from the first one on.
+    pub fn is_cacheable(&self) -> bool {
+        self.list.is_none() && self.first.is_none()
     }
 
-    /// Was any page given?
-    pub fn has_begun(&self) -> bool {
-        self.given > 0
+    /// Returns true once a page was returned.
+    pub fn has_started(&self) -> bool {
+        self.returned > 0
     }
 
-    /// The set.
+    /// Returns the set.
     pub fn set(&self) -> Set {
         self.set
     }
 
-    /// Tangles of a page.
+    /// Returns the tangles of a page.
     pub fn page_size(&self) -> u32 {
         self.page_size
     }

@@ -1,70 +1,71 @@
-//! Water marks on the queue's length: the queue's server keeps jobs in memory, and a TCN can have billions.
+//! Flow control by the queue's length, since Faktory keeps jobs in memory and a TCN can have billions.
 
-/// When pushing stops, and when it goes on.
+/// Queue lengths at which pushing stops and resumes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WaterMarks {
-    /// Nothing is pushed beyond so many jobs that wait; 0: no bound, as the original.
+    /// Upper bound of the waiting jobs; 0 for none, as in the original.
     pub high: u64,
-    /// Once it stopped, it goes on at so many.
+    /// Length at which pushing resumes.
     pub low: u64,
 }
 
-/// What to do before the next chunk.
+/// Decision about the next chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Gate {
-    /// Push.
-    Open,
-    /// Read the queue's length first: by what is known it could be too long.
-    Ask,
-    /// Wait a while, then read the length.
+pub enum Admission {
+    /// Push it.
+    Push,
+    /// Read the queue length first: the known upper bound leaves no room.
+    ReadLength,
+    /// Wait, then read the queue length.
     Wait,
 }
 
-/// The length as far as it is known: read at times, and grown by what was pushed since. Workers only make it shorter.
+/// Upper bound of the queue length: the last length read, plus the jobs pushed since.
 #[derive(Debug, Clone)]
-pub struct Level {
+pub struct QueueLevel {
     marks: WaterMarks,
-    most: Option<u64>,
+    upper_bound: Option<u64>,
     stopped: bool,
 }
 
-impl Level {
-    /// Nothing is known yet.
+impl QueueLevel {
+    /// Returns a level without a known length.
     pub fn new(marks: WaterMarks) -> Self {
-        Self { marks, most: None, stopped: false }
+        Self { marks, upper_bound: None, stopped: false }
     }
 
-    /// The length was read.
+    /// Records a length that was read.
     pub fn read(&mut self, length: u64) {
-        self.most = Some(length);
+        self.upper_bound = Some(length);
         self.stopped = if self.stopped { length > self.marks.low } else { self.over(length) };
     }
 
-    /// So many were pushed.
+    /// Records pushed jobs.
     pub fn pushed(&mut self, jobs: u64) {
-        self.most = self.most.map(|most| most.saturating_add(jobs));
+        self.upper_bound = self.upper_bound.map(|upper_bound| upper_bound.saturating_add(jobs));
     }
 
-    /// May `jobs` more be pushed?
-    pub fn gate(&self, jobs: u64) -> Gate {
-        match self.most {
-            _ if self.marks.high == 0 => Gate::Open,
-            _ if self.stopped => Gate::Wait,
-            Some(most) if !self.over(most.saturating_add(jobs)) => Gate::Open,
-            // An empty queue takes a chunk of any size, or it would never begin.
-            Some(0) => Gate::Open,
-            Some(_) | None => Gate::Ask,
+    /// Decides about a chunk of `jobs`.
+    pub fn admit(&self, jobs: u64) -> Admission {
+        match self.upper_bound {
+            _ if self.marks.high == 0 => Admission::Push,
+            _ if self.stopped => Admission::Wait,
+            Some(upper_bound) if !self.over(upper_bound.saturating_add(jobs)) => Admission::Push,
+            // An empty queue takes a chunk of any size; otherwise a large chunk would never be pushed.
+            Some(0) => Admission::Push,
+            Some(_) | None => Admission::ReadLength,
         }
     }
 
-    /// Is it waiting for the queue to fall to the low mark?
+    /// Returns true while pushing is stopped until the low mark.
     pub fn stopped(&self) -> bool {
         self.stopped
     }
 
-    /// The length that was read leaves no room for `jobs`: nothing more until it has fallen to the low mark.
-    pub fn full(&mut self) {
-        self.stopped = self.marks.high > 0 && self.most.is_some_and(|most| most > self.marks.low);
+    /// Stops pushing until the low mark, since the length that was read leaves no room.
+    pub fn hold(&mut self) {
+        self.stopped =
+            self.marks.high > 0 && self.upper_bound.is_some_and(|upper_bound| upper_bound > self.marks.low);
     }
 
     fn over(&self, length: u64) -> bool {
@@ -78,76 +79,76 @@ mod tests {
 
     use super::*;
 
-    fn level(high: u64, low: u64) -> Level {
-        Level::new(WaterMarks { high, low })
+    fn level(high: u64, low: u64) -> QueueLevel {
+        QueueLevel::new(WaterMarks { high, low })
     }
 
-    /// Flaw 14: the original pushes all there is at once.
+    /// Flaw 14: the original pushes all jobs at once.
     #[test]
-    fn flaw_14_without_a_mark_all_goes_out() {
+    fn flaw_14_without_a_mark_there_is_no_bound() {
         let mut level = level(0, 0);
         level.read(u64::MAX);
-        assert_eq!((level.gate(1_000), level.stopped()), (Gate::Open, false));
+        assert_eq!((level.admit(1_000), level.stopped()), (Admission::Push, false));
     }
 
     #[test]
-    fn it_stops_above_the_high_mark_and_goes_on_at_the_low_one() {
+    fn pushing_stops_above_the_high_mark_and_resumes_at_the_low_mark() {
         let mut level = level(10, 4);
-        assert_eq!(level.gate(1), Gate::Ask, "nothing is known yet");
+        assert_eq!(level.admit(1), Admission::ReadLength, "nothing is known yet");
         level.read(5);
-        assert_eq!((level.gate(5), level.gate(6)), (Gate::Open, Gate::Ask));
+        assert_eq!((level.admit(5), level.admit(6)), (Admission::Push, Admission::ReadLength));
         level.pushed(5);
-        assert_eq!(level.gate(1), Gate::Ask, "workers may have taken some");
+        assert_eq!(level.admit(1), Admission::ReadLength, "workers may have taken some");
         level.read(10);
-        level.full();
-        assert_eq!(level.gate(1), Gate::Wait);
+        level.hold();
+        assert_eq!(level.admit(1), Admission::Wait);
         level.read(5);
-        assert_eq!(level.gate(1), Gate::Wait, "above the low mark");
+        assert_eq!(level.admit(1), Admission::Wait, "above the low mark");
         level.read(4);
-        assert_eq!(level.gate(1), Gate::Open);
+        assert_eq!(level.admit(1), Admission::Push);
         level.read(11);
-        assert_eq!(level.gate(1), Gate::Wait, "others push, too");
+        assert_eq!(level.admit(1), Admission::Wait, "others push, too");
     }
 
     #[test]
-    fn a_chunk_larger_than_the_mark_goes_into_an_empty_queue() {
+    fn an_empty_queue_takes_a_chunk_larger_than_the_mark() {
         let mut level = level(10, 4);
         level.read(0);
-        assert_eq!(level.gate(1_000), Gate::Open);
+        assert_eq!(level.admit(1_000), Admission::Push);
         level.read(1);
-        level.full();
-        assert_eq!((level.gate(1_000), level.gate(9)), (Gate::Ask, Gate::Open));
+        level.hold();
+        assert_eq!((level.admit(1_000), level.admit(9)), (Admission::ReadLength, Admission::Push));
     }
 
     proptest! {
-        /// Whatever workers take, what waits never exceeds the high mark, unless one chunk into an empty queue does.
+        /// The queue never grows beyond the high mark, except by one chunk into an empty queue.
         #[test]
-        fn the_queue_never_grows_beyond_the_mark(
+        fn the_queue_never_exceeds_the_high_mark(
             high in 1_u64..50, share in 0_u64..=100, chunk in 1_u64..60, taken in prop::collection::vec(0_u64..20, 1..200),
         ) {
             let low = high * share / 100;
             let (mut level, mut length, mut pushed) = (level(high, low), 0_u64, 0_u64);
             for taken in taken {
-                match level.gate(chunk) {
-                    Gate::Open => {
+                match level.admit(chunk) {
+                    Admission::Push => {
                         length += chunk;
                         pushed += chunk;
                         level.pushed(chunk);
                         prop_assert!(length <= high.max(chunk), "{length} jobs");
                     }
-                    Gate::Ask => {
+                    Admission::ReadLength => {
                         level.read(length);
-                        if level.gate(chunk) != Gate::Open {
-                            level.full();
+                        if level.admit(chunk) != Admission::Push {
+                            level.hold();
                         }
                     }
-                    Gate::Wait => level.read(length),
+                    Admission::Wait => level.read(length),
                 }
                 length = length.saturating_sub(taken);
             }
-            // Once all is taken it goes on.
+            // An empty queue resumes pushing.
             for _ in 0..3 {
-                if level.gate(chunk) == Gate::Open {
+                if level.admit(chunk) == Admission::Push {
                     return Ok(());
                 }
                 level.read(0);

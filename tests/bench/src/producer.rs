@@ -20,9 +20,9 @@ use clap::{Args, ValueEnum};
 use orchestrator_harness::{Faktory as FakeServer, free_port, wait_for};
 use orchestrator_producer::{
     batch::Batch,
-    edge::faktory::{Flow, Pushed, Server, child_spec},
+    edge::faktory::{PoolOptions, Pushed, Server, child_spec},
     id::Id,
-    job::{Jid, Job, JobWriter, Terms},
+    job::{Jid, Job, JobOptions, JobWriter},
     pair::Pair,
 };
 use orchestrator_supervise::{Root, Strategy, SupervisorSpec};
@@ -105,15 +105,16 @@ pub(crate) fn run(binary: &Path, options: &Options) -> Result<Value> {
 /// Jobs a second of ours.
 fn pushed(options: &Options) -> Result<f64> {
     let peer = Running::start(options.to)?;
-    let server = Server::new(&format!("tcp://localhost:{}", peer.port()), None, None)?;
-    let flow = Flow { connections: options.connections, ..Flow::default() };
+    let server =
+        Server::new(&format!("tcp://localhost:{}", peer.port()), None, None).map_err(anyhow::Error::msg)?;
+    let flow = PoolOptions { connections: options.connections, ..PoolOptions::default() };
     actix_rt::System::new().block_on(async {
         let (faktory, connections) = child_spec(server, flow);
         let mut root =
             Root::start("bench", SupervisorSpec::new(Strategy::OneForOne).child(connections)).await?;
         // The connections are there.
         faktory.info().await?;
-        let writer = JobWriter::new(&Terms::default()).map_err(anyhow::Error::msg)?;
+        let writer = JobWriter::new(&JobOptions::default()).map_err(anyhow::Error::msg)?;
         let begun = Instant::now();
         let mut pending = VecDeque::new();
         for (number, first) in (0..options.jobs).step_by(options.chunk as usize).enumerate() {
@@ -133,7 +134,7 @@ fn pushed(options: &Options) -> Result<f64> {
     })
 }
 
-async fn settled(outcome: orchestrator_producer::edge::faktory::Pending) -> Result<()> {
+async fn settled(outcome: orchestrator_producer::edge::faktory::PendingPush) -> Result<()> {
     let pushed = outcome.await?;
     ensure!(pushed == Pushed::default(), "jobs are refused: {pushed:?}");
     Ok(())
@@ -162,7 +163,7 @@ fn bare(options: &Options, commands: &[Vec<u8>]) -> Result<f64> {
 
 /// What K sends: the very bytes of ours.
 fn commands(options: &Options) -> Vec<Vec<u8>> {
-    let writer = JobWriter::new(&Terms::default()).expect("the original's terms");
+    let writer = JobWriter::new(&JobOptions::default()).expect("the original's terms");
     let firsts = (0..options.jobs).step_by(options.chunk as usize);
     firsts.filter_map(|first| Some(batch(&writer, options, first).into_command()?.bytes().to_vec())).collect()
 }

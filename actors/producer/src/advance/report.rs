@@ -1,38 +1,38 @@
-//! Reports of the rules to people.
+//! Phases and notices for operators.
 
 use std::fmt;
 
 use crate::{
-    reading::Blocker,
-    stencil::{Misread, Set},
+    queue_state::Blocker,
+    stencil::{InvalidDocument, Set},
 };
 
-/// What people should hear once.
+/// Notice that is logged once.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum News {
-    /// A set is empty: the stencil is left for later.
+pub enum Notice {
+    /// A set is empty, so the stencil has no jobs for now.
     NoHeadroom {
-        /// Which.
+        /// Name of the stencil.
         stencil: String,
-        /// What is empty.
+        /// Empty set.
         set: Set,
     },
-    /// The set of a stencil without jobs has filled: it is taken up.
+    /// A stencil without jobs has some now.
     Reopened(String),
-    /// A document cannot be read; it blocks.
-    Misread(Misread),
-    /// Fewer jobs were done than pushed: the queue's server lost some. They are pushed again.
-    Vanished {
-        /// Jobs that were pushed.
+    /// A document is invalid and keeps its TCN from being complete.
+    InvalidDocument(InvalidDocument),
+    /// Faktory processed fewer jobs than were pushed. They are pushed again.
+    JobsLost {
+        /// Pushed jobs.
         pushed: u64,
-        /// Jobs that were done since, of any type.
+        /// Jobs processed since, of any type.
         done: u64,
     },
-    /// Tangles were inserted into, or deleted from, the sets of a stencil while its jobs were out: it is grafted again.
-    Changed {
-        /// Which.
+    /// A stencil's sets changed while its jobs were being processed. It is pushed again.
+    SetsChanged {
+        /// Name of the stencil.
         stencil: String,
-        /// Is it given up, after several times?
+        /// True after the last attempt, when it is not pushed again.
         given_up: bool,
     },
     /// A TCN is complete.
@@ -41,31 +41,34 @@ pub enum News {
     Finished(i64),
 }
 
-impl News {
-    /// Should somebody look at it?
-    pub fn is_trouble(&self) -> bool {
+impl Notice {
+    /// Returns true if an operator should look into it.
+    pub fn is_warning(&self) -> bool {
         !matches!(self, Self::Reopened(_) | Self::Completed(_) | Self::Finished(_))
     }
 }
 
-impl fmt::Display for News {
+impl fmt::Display for Notice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoHeadroom { stencil, set } => {
-                write!(f, "{stencil} has no jobs: there are no {set}; it is looked at again at every tick")
+                write!(f, "{stencil} has no jobs: there are no {set}; it is checked again at every tick")
             }
             Self::Reopened(stencil) => write!(f, "{stencil} has jobs now"),
-            Self::Misread(misread) => write!(f, "no TCN can be completed: {misread}"),
-            Self::Vanished { pushed, done } => write!(
+            Self::InvalidDocument(invalid) => write!(f, "the TCN cannot be completed: {invalid}"),
+            Self::JobsLost { pushed, done } => write!(
                 f,
-                "the queue's server lost jobs (flushed, or its data lost): {pushed} were pushed, {done} done; pushing them again"
+                "Faktory lost jobs, by a flush or with its data: {pushed} were pushed, {done} processed; pushing them again"
             ),
-            Self::Changed { stencil, given_up: false } => {
-                write!(f, "{stencil}: its tangles changed while its jobs were out; grafting it again")
+            Self::SetsChanged { stencil, given_up: false } => {
+                write!(
+                    f,
+                    "{stencil}: its tangles changed while its jobs were being processed; pushing it again"
+                )
             }
-            Self::Changed { stencil, given_up: true } => write!(
+            Self::SetsChanged { stencil, given_up: true } => write!(
                 f,
-                "{stencil}: its tangles change again and again; some may not be grafted: set its state to 0 when they rest"
+                "{stencil}: its tangles changed again after several attempts; some pairs may be missing: set its state to 0 once they no longer change"
             ),
             Self::Completed(tcn) => write!(f, "TCN {tcn} is complete"),
             Self::Finished(tcn) => write!(f, "TCN {tcn} is complete, and the last: max_tcn is reached"),
@@ -73,24 +76,24 @@ impl fmt::Display for News {
     }
 }
 
-/// What a machine is at, for people.
+/// Phase of a machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Phase {
-    /// Getting ready.
+    /// Taking the lease.
     Starting,
-    /// Another producer works.
+    /// Waiting for the lease of another producer.
     Standby,
-    /// Looking for work.
-    Looking,
-    /// Pushing a stencil's jobs.
+    /// Checking database and queue.
+    Checking,
+    /// Pushing the jobs of this stencil.
     Pushing(String),
     /// Jobs or documents keep the TCN from being complete.
     Blocked {
-        /// Jobs.
+        /// Blocking jobs.
         jobs: Vec<Blocker>,
-        /// Documents.
-        documents: Vec<Misread>,
-        /// Stencils that are open although nobody will push them (CONTRACT SX05).
+        /// Invalid documents.
+        documents: Vec<InvalidDocument>,
+        /// Open stencils that strict mode never pushes (CONTRACT SX05).
         stencils: u64,
     },
     /// `max_tcn` is complete.

@@ -1,128 +1,128 @@
-//! Events and actions of the rules.
+//! Events and actions of the state machines.
 
 use crate::{
-    cursor::{Census, Cursor},
+    cursor::{Cursor, SetSummary},
     id::Id,
-    reading::{Judgement, Reading},
-    stencil::{Ledger, Misread, Selection, Set, State, Stencil},
+    queue_state::{CompletionCriteria, QueueState},
+    stencil::{ConfigDocument, InvalidDocument, Selection, Set, State, Stencil},
 };
 
-/// What happened.
+/// Event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
-    /// The producer starts.
+    /// The producer has started.
     Started,
-    /// The lease was taken.
+    /// This producer has taken the lease.
     Leased {
-        /// Its epoch.
+        /// Epoch of the lease.
         epoch: u64,
     },
     /// Another producer has the lease.
     LeaseHeld,
-    /// Another producer took the lease, or may have.
+    /// This producer may have lost its lease.
     LeaseLost,
-    /// The configuration document.
-    Ledger(Ledger),
-    /// Stencils, each read or not.
-    Listed(Vec<Result<Stencil, Misread>>),
-    /// How many stencils.
+    /// The configuration document was read.
+    ConfigRead(ConfigDocument),
+    /// Stencils were read.
+    Listed(Vec<Result<Stencil, InvalidDocument>>),
+    /// Stencils were counted.
     Counted(u64),
-    /// What the queue's server says.
-    Read(Reading),
-    /// The sets of a stencil.
-    Surveyed {
-        /// Its rootstocks.
-        roots: Census,
-        /// Its scions.
-        scions: Census,
+    /// Lengths of queues and sets were read.
+    QueueRead(QueueState),
+    /// The sets of a stencil were summarized.
+    SetsSummarized {
+        /// Summary of the rootstocks.
+        roots: SetSummary,
+        /// Summary of the scions.
+        scions: SetSummary,
     },
-    /// What was to be written is durable.
+    /// A write is durable.
     Written,
     /// All jobs of a stencil are acknowledged.
     Pushed {
-        /// How many, in this push.
+        /// Jobs of this run.
         jobs: u64,
-        /// Where its cursor is, if it has one.
+        /// Final cursor, in the default mode.
         cursor: Option<Cursor>,
     },
-    /// A stencil has no jobs, since this set is empty.
+    /// A stencil has no jobs because this set is empty.
     Empty(Set),
-    /// A pause is over.
+    /// A tick has ended.
     Slept,
-    /// Database or queue failed in between; only a strict producer hears of it, others wait until they are back.
+    /// Database or queue failed. Only strict mode has this event; by default the executor retries.
     Failed,
 }
 
-/// What to do next. Each is answered with one event.
+/// Action of the executor. Each has one event as its result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
-    /// Take the lease: [`Event::Leased`] or [`Event::LeaseHeld`].
+    /// Takes the lease: [`Event::Leased`] or [`Event::LeaseHeld`].
     TakeLease,
-    /// Read the configuration document: [`Event::Ledger`].
-    ReadLedger,
-    /// Find stencils: [`Event::Listed`].
+    /// Reads the configuration document: [`Event::ConfigRead`].
+    ReadConfig,
+    /// Reads stencils: [`Event::Listed`].
     List(Selection),
-    /// Count stencils: [`Event::Counted`].
+    /// Counts stencils: [`Event::Counted`].
     CountStencils(Selection),
-    /// Ask the queue's server: [`Event::Read`].
+    /// Reads lengths of queues and sets: [`Event::QueueRead`].
     ReadQueue,
-    /// Look at a stencil's sets: [`Event::Surveyed`].
-    Survey(Stencil),
-    /// Write what became of a stencil: [`Event::Written`].
-    Mark(Mark),
-    /// Push a stencil's jobs, from its cursor on if it has one: [`Event::Pushed`] or [`Event::Empty`].
+    /// Summarizes a stencil's sets: [`Event::SetsSummarized`].
+    SummarizeSets(Stencil),
+    /// Writes state and cursor of a stencil: [`Event::Written`].
+    UpdateStencil(StencilUpdate),
+    /// Pushes a stencil's jobs, from its cursor on: [`Event::Pushed`] or [`Event::Empty`].
     Push(Stencil),
-    /// Write that a TCN is complete: [`Event::Written`].
+    /// Writes that a TCN is complete: [`Event::Written`].
     Complete {
-        /// What is written now.
+        /// Present value.
         from: i64,
-        /// What is to be written.
+        /// New value.
         to: i64,
     },
-    /// Wait until the next tick: [`Event::Slept`].
+    /// Waits until the next tick: [`Event::Slept`].
     Sleep,
-    /// All is done.
+    /// Ends the producer, with everything done.
     Finish,
-    /// Nothing more can be done before somebody acts.
+    /// Ends the producer until an operator acts.
     Halt(Halt),
 }
 
-/// What is to be written into a stencil.
+/// Write to a stencil.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Mark {
-    /// Which.
+pub struct StencilUpdate {
+    /// Identifier of the stencil.
     pub id: Id,
-    /// Its state.
+    /// New state.
     pub state: State,
-    /// Its cursor; None leaves it as it is.
+    /// New cursor; `None` leaves the present one.
     pub cursor: Option<Cursor>,
 }
 
-/// Why a producer cannot go on.
+/// Reason why the producer ends.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Halt {
-    /// A document cannot be read.
+    /// A document is invalid.
     #[error(transparent)]
-    Misread(#[from] Misread),
-    /// The original dies of an empty set, and leaves the stencil in state 1.
+    InvalidDocument(#[from] InvalidDocument),
+    /// A set is empty. The original exits here and leaves the stencil in state 1.
     #[error(
         "{stencil} has no jobs: there are no {set}: insert some, set its state to 2, or leave compat = \"strict\""
     )]
     EmptySet {
-        /// Its words.
+        /// Name of the stencil.
         stencil: String,
-        /// The set.
+        /// Empty set.
         set: Set,
     },
 }
 
-/// How the default judges and works.
+/// Parameters of the default rules.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rules {
-    /// What of a reading counts.
-    pub judgement: Judgement,
+    /// Jobs that keep a TCN from being complete.
+    pub criteria: CompletionCriteria,
     /// Tangles of a page.
     pub page_size: u32,
-    /// Does it end once `max_tcn` is complete? Else it waits for a greater one.
+    /// True to end once `max_tcn` is complete, instead of waiting for a greater one.
     pub until_done: bool,
 }

@@ -1,58 +1,62 @@
-//! The original's rules to the letter (CONTRACT SO13), flaws included.
+//! Exactly the original's rules, with its flaws (CONTRACT SO13).
 
 use std::collections::VecDeque;
 
 use super::{
     report::Phase,
-    step::{Action, Event, Halt, Mark},
+    step::{Action, Event, Halt, StencilUpdate},
 };
 use crate::{
-    reading::{Count, Judgement, blockers},
-    stencil::{Misread, Selection, State, Stencil},
+    queue_state::{CompletionCriteria, CountedQueues, blockers},
+    stencil::{InvalidDocument, Selection, State, Stencil},
 };
 
-/// What it waits for.
+/// Event that the machine waits for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Waits {
-    Ledger,
-    /// The list of stencils to push.
-    List,
-    /// State 1 of this stencil.
-    MarkStarted(Stencil),
+enum Awaiting {
+    Config,
+    /// List of the stencils to push.
+    StencilList,
+    /// Write of state 1.
+    StartedWritten(Stencil),
     Push(Stencil),
-    /// State 3.
-    MarkComplete,
-    Reading,
-    /// The count of open stencils; may the TCN be complete by the reading?
-    Count {
+    /// Write of state 3.
+    CompleteWritten,
+    QueueState,
+    /// Count of open stencils. `drained` is true if the last reading had no jobs.
+    OpenCount {
         drained: bool,
     },
-    Completion,
-    Slept,
+    CompletionWritten,
+    NextTick,
 }
 
-/// The original: recovery with exactly the next TCN, rootstock 0 included; a TCN is complete by one reading; no end.
+/// State machine of the original. It recovers exactly the next TCN, completes a TCN after one reading, and never ends.
 #[derive(Debug, Clone)]
 pub struct Strict {
-    judgement: Judgement,
-    /// The completed TCN: read once, then kept.
+    criteria: CompletionCriteria,
+    /// Completed TCN, read once at the start.
     completed: Option<i64>,
-    /// Stencils that are left of the list. An unreadable one is met only at its turn.
-    work: VecDeque<Result<Stencil, Misread>>,
-    /// Is the work that of the start? Then the first tick follows at once.
+    /// Stencils left to push. An invalid one ends the producer when its turn comes.
+    pending: VecDeque<Result<Stencil, InvalidDocument>>,
+    /// True during the recovery at the start, which is followed by a tick without a delay.
     recovering: bool,
-    waits: Waits,
+    awaiting: Awaiting,
     phase: Phase,
 }
 
 impl Strict {
     pub(super) fn new(queue: impl Into<String>) -> Self {
         Self {
-            judgement: Judgement { queue: queue.into(), count: Count::Queue, ignore_dead: false },
+            criteria: CompletionCriteria {
+                queue: queue.into(),
+                count: CountedQueues::Queue,
+                ignore_dead: false,
+            },
             completed: None,
-            work: VecDeque::new(),
+            pending: VecDeque::new(),
             recovering: true,
-            waits: Waits::Ledger,
+            awaiting: Awaiting::Config,
             phase: Phase::Starting,
         }
     }
@@ -66,56 +70,56 @@ impl Strict {
     }
 
     pub(super) fn on(&mut self, event: Event) -> Action {
-        let waits = std::mem::replace(&mut self.waits, Waits::Ledger);
-        match (waits, event) {
-            (Waits::Ledger, Event::Ledger(ledger)) => {
-                self.completed = Some(ledger.completed_tcn);
+        let awaiting = std::mem::replace(&mut self.awaiting, Awaiting::Config);
+        match (awaiting, event) {
+            (Awaiting::Config, Event::ConfigRead(config)) => {
+                self.completed = Some(config.completed_tcn);
                 self.list(Selection::Recovery { tcn: self.next_tcn() })
             }
-            (Waits::List, Event::Listed(found)) => {
-                self.work = found.into();
-                self.take_up()
+            (Awaiting::StencilList, Event::Listed(found)) => {
+                self.pending = found.into();
+                self.next_stencil()
             }
-            (Waits::MarkStarted(stencil), Event::Written) => {
+            (Awaiting::StartedWritten(stencil), Event::Written) => {
                 self.phase = Phase::Pushing(stencil.to_string());
-                self.waits = Waits::Push(stencil.clone());
+                self.awaiting = Awaiting::Push(stencil.clone());
                 Action::Push(stencil)
             }
-            (Waits::Push(stencil), Event::Pushed { .. }) => {
-                self.mark(Waits::MarkComplete, &stencil, State::Complete)
+            (Awaiting::Push(stencil), Event::Pushed { .. }) => {
+                self.update_stencil(Awaiting::CompleteWritten, &stencil, State::Complete)
             }
-            (Waits::Push(stencil), Event::Empty(set)) => {
+            (Awaiting::Push(stencil), Event::Empty(set)) => {
                 Action::Halt(Halt::EmptySet { stencil: stencil.to_string(), set })
             }
-            (Waits::MarkComplete, Event::Written) => self.take_up(),
-            (Waits::Reading, Event::Read(reading)) => {
-                let jobs = blockers(&reading, &self.judgement);
-                self.waits = Waits::Count { drained: jobs.is_empty() };
+            (Awaiting::CompleteWritten, Event::Written) => self.next_stencil(),
+            (Awaiting::QueueState, Event::QueueRead(queue_state)) => {
+                let jobs = blockers(&queue_state, &self.criteria);
+                self.awaiting = Awaiting::OpenCount { drained: jobs.is_empty() };
                 self.phase = Phase::Blocked { jobs, documents: Vec::new(), stencils: 0 };
                 Action::CountStencils(Selection::Open { tcn: self.next_tcn() })
             }
-            (Waits::Count { drained: true }, Event::Counted(0)) => {
+            (Awaiting::OpenCount { drained: true }, Event::Counted(0)) => {
                 let from = self.completed.unwrap_or_default();
                 let to = self.next_tcn();
                 self.completed = Some(to);
-                self.waits = Waits::Completion;
+                self.awaiting = Awaiting::CompletionWritten;
                 Action::Complete { from, to }
             }
-            (Waits::Count { .. }, Event::Counted(open)) => {
+            (Awaiting::OpenCount { .. }, Event::Counted(open)) => {
                 if let Phase::Blocked { stencils, .. } = &mut self.phase {
                     *stencils = open;
                 }
                 self.sleep()
             }
-            (Waits::Completion, Event::Written) => {
-                self.phase = Phase::Looking;
+            (Awaiting::CompletionWritten, Event::Written) => {
+                self.phase = Phase::Checking;
                 self.list(Selection::Open { tcn: self.next_tcn() })
             }
-            (Waits::Slept, Event::Slept) => self.read(),
-            // The process ended and was started again.
+            (Awaiting::NextTick, Event::Slept) => self.read(),
+            // The original exits and is started again.
             _ => {
-                *self = Self::new(std::mem::take(&mut self.judgement.queue));
-                Action::ReadLedger
+                *self = Self::new(std::mem::take(&mut self.criteria.queue));
+                Action::ReadConfig
             }
         }
     }
@@ -125,37 +129,39 @@ impl Strict {
     }
 
     fn list(&mut self, selection: Selection) -> Action {
-        self.waits = Waits::List;
+        self.awaiting = Awaiting::StencilList;
         Action::List(selection)
     }
 
-    fn take_up(&mut self) -> Action {
-        match self.work.pop_front() {
-            Some(Ok(stencil)) => self.mark(Waits::MarkStarted(stencil.clone()), &stencil, State::Started),
-            Some(Err(misread)) => Action::Halt(misread.into()),
+    fn next_stencil(&mut self) -> Action {
+        match self.pending.pop_front() {
+            Some(Ok(stencil)) => {
+                self.update_stencil(Awaiting::StartedWritten(stencil.clone()), &stencil, State::Started)
+            }
+            Some(Err(invalid)) => Action::Halt(invalid.into()),
             None if self.recovering => {
                 self.recovering = false;
                 self.read()
             }
             None => {
-                self.phase = Phase::Looking;
+                self.phase = Phase::Checking;
                 self.sleep()
             }
         }
     }
 
-    fn mark(&mut self, waits: Waits, stencil: &Stencil, state: State) -> Action {
-        self.waits = waits;
-        Action::Mark(Mark { id: stencil.id, state, cursor: None })
+    fn update_stencil(&mut self, awaiting: Awaiting, stencil: &Stencil, state: State) -> Action {
+        self.awaiting = awaiting;
+        Action::UpdateStencil(StencilUpdate { id: stencil.id, state, cursor: None })
     }
 
     fn read(&mut self) -> Action {
-        self.waits = Waits::Reading;
+        self.awaiting = Awaiting::QueueState;
         Action::ReadQueue
     }
 
     fn sleep(&mut self) -> Action {
-        self.waits = Waits::Slept;
+        self.awaiting = Awaiting::NextTick;
         Action::Sleep
     }
 }

@@ -1,4 +1,4 @@
-//! `orchestrator producer plan`: a dry run over the database that a configuration, or the original's file, names.
+//! Command `orchestrator producer plan`: a dry run over the database of a configuration or of the original's file.
 
 use std::path::PathBuf;
 
@@ -8,28 +8,28 @@ use orchestrator_subsystem::{
 };
 use serde_json::json;
 
-use crate::{config::ProducerConfig, drop_in, plan::Plan, planning::dry_run};
+use crate::{config::ProducerConfig, drop_in, dry_run::dry_run, plan::Plan};
 
-/// Where the database is, and how it is told.
+/// Database and output format.
 #[derive(Debug, Clone, Args)]
 #[group(skip)]
 pub struct PlanArguments {
     #[command(flatten)]
     config: ConfigArguments,
-    /// The original's YAML file in place of a configuration
+    /// Original's YAML file in place of a configuration
     #[arg(long, value_name = "CONFIG.yaml", conflicts_with_all = ["config", "set"])]
     fproducer: Option<PathBuf>,
-    /// Make the indexes of tangles that pages need, if they are missing, however long it takes
+    /// Create the missing indexes of the tangles first, without a time limit
     #[arg(long)]
     ensure_indexes: bool,
-    /// How fast the queue's server takes jobs, for the time
+    /// Rate at which Faktory takes jobs, for the estimated time
     #[arg(long, value_name = "N", default_value_t = 25_000, value_parser = clap::value_parser!(u64).range(1..))]
     jobs_per_sec: u64,
     #[command(flatten)]
     form: Form,
 }
 
-/// Prints what is left to be pushed.
+/// Prints the plan.
 pub(super) async fn run<S: Subsystem<Config = ProducerConfig>>(
     arguments: &PlanArguments,
     context: &mut Context<'_>,
@@ -41,7 +41,7 @@ pub(super) async fn run<S: Subsystem<Config = ProducerConfig>>(
         let answer = json!({ "plan": plan, "pushing_secs": secs, "missing_indexes": missing });
         arguments.form.print(&answer)
     } else {
-        page(&plan, secs.unwrap_or_default(), arguments.jobs_per_sec, &missing)
+        table(&plan, secs.unwrap_or_default(), arguments.jobs_per_sec, &missing)
     };
     context.print(&text)
 }
@@ -56,11 +56,11 @@ fn configuration<S: Subsystem<Config = ProducerConfig>>(
     }
 }
 
-/// A sum, and a line for each stencil.
-fn page(plan: &Plan, secs: u64, jobs_per_sec: u64, missing: &[String]) -> String {
+/// Formats a plan: totals, then a line for each stencil.
+fn table(plan: &Plan, secs: u64, jobs_per_sec: u64, missing: &[String]) -> String {
     let Plan { completed_tcn, max_tcn, stencils, jobs, bytes, left_out, unreadable } = plan;
     let mut text = format!(
-        "TCN {completed_tcn} of {max_tcn} is complete; {} stencils are left with {jobs} jobs of {bytes} bytes, pushed within {secs} s at {jobs_per_sec} jobs a second\n",
+        "TCN {completed_tcn} of {max_tcn} is complete; {} stencils are left with {jobs} jobs of {bytes} bytes, pushed in {secs} s at {jobs_per_sec} jobs a second\n",
         stencils.len()
     );
     if *left_out > 0 {
@@ -68,12 +68,12 @@ fn page(plan: &Plan, secs: u64, jobs_per_sec: u64, missing: &[String]) -> String
             "{left_out} stencils are never pushed: with rootstock 0, or beyond TCN {max_tcn}\n"
         ));
     }
-    for misread in unreadable {
-        text.push_str(&format!("blocks: {}\n", one_line(misread)));
+    for document in unreadable {
+        text.push_str(&format!("blocks: {}\n", one_line(document)));
     }
     for keys in missing {
         text.push_str(&format!(
-            "missing index: {keys}: each page is a walk over all tangles; --ensure-indexes makes it\n"
+            "missing index: {keys}: each page is a full collection scan; --ensure-indexes creates it\n"
         ));
     }
     let head = ["STENCIL", "TCN", "ROOTSTOCKS", "SCIONS", "STATE", "ROOT PAGES", "SCION PAGES", "JOBS"];
@@ -93,11 +93,11 @@ fn page(plan: &Plan, secs: u64, jobs_per_sec: u64, missing: &[String]) -> String
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::Planned;
+    use crate::plan::PlannedStencil;
 
     #[test]
-    fn a_page_has_the_sum_and_each_stencil() {
-        let stencil = Planned {
+    fn a_table_has_totals_and_each_stencil() {
+        let stencil = PlannedStencil {
             id: "57e".to_owned(),
             tcn: 5,
             rootstock_tcn: 2,
@@ -117,13 +117,13 @@ mod tests {
             bytes: 3_600,
         };
         let expected = "\
-TCN 4 of 9 is complete; 1 stencils are left with 12 jobs of 3600 bytes, pushed within 2 s at 10 jobs a second
+TCN 4 of 9 is complete; 1 stencils are left with 12 jobs of 3600 bytes, pushed in 2 s at 10 jobs a second
 2 stencils are never pushed: with rootstock 0, or beyond TCN 9
 blocks: stencils x: state is missing
-missing index: {\"TCN\":1}: each page is a walk over all tangles; --ensure-indexes makes it
+missing index: {\"TCN\":1}: each page is a full collection scan; --ensure-indexes creates it
 STENCIL  TCN  ROOTSTOCKS  SCIONS  STATE  ROOT PAGES  SCION PAGES  JOBS
 57e        5           2       3      1           4            3    12
 ";
-        assert_eq!(page(&plan, 2, 10, &["{\"TCN\":1}".to_owned()]), expected);
+        assert_eq!(table(&plan, 2, 10, &["{\"TCN\":1}".to_owned()]), expected);
     }
 }

@@ -1,21 +1,18 @@
-//! Faktory: pushes jobs and asks how many are left, over one to four connections of our own.
+//! Faktory client: pushes jobs and reads queue lengths, over one to four connections.
 //!
-//! The crate `faktory` is not used: it leaves the sets out of `INFO`, waits for ever for a reply, and does not come back after a
-//! lost connection. What matters most here is what became of a push, see [`PushError`].
+//! It is not the `faktory` crate, which omits the sets of `INFO`, waits for replies without a time-out and does not
+//! reconnect. [`PushError`] reports which jobs may be pushed again under the same jids.
 
 mod connection;
+mod connection_task;
 mod error;
-mod flow;
-mod handshake;
-mod info;
-mod lane;
+mod pool;
+mod protocol;
 mod queue;
 mod resp;
 mod server;
-mod verdict;
 
 pub use error::{FaktoryError, PushError, Pushed, Refusal};
-pub use flow::{Faktory, Flow, POOL, Pending, child_spec, outage};
-pub use handshake::Password;
+pub use pool::{Faktory, POOL, PendingPush, PoolOptions, child_spec, outage};
 pub use queue::FaktoryQueue;
-pub use server::{Patience, Server};
+pub use server::{Server, Timeouts};

@@ -1,7 +1,7 @@
-//! Stencils, tangles and the lease in MongoDB (CONTRACT SD01 to SD10).
+//! Stencils, tangles and the lease in MongoDB (CONTRACT SD01 to SD12).
 //!
-//! Strict leaves documents exactly as the original does. Else the key `orchestrator`, of which the original takes no notice,
-//! holds the cursor of a stencil, and in the configuration document the lease.
+//! Strict mode writes the same documents as the original. The default adds the key `orchestrator`, which the original ignores:
+//! the cursor of a stencil, and the lease in the configuration document.
 
 mod decode;
 mod error;
@@ -14,74 +14,72 @@ mod session;
 use mongodb::bson::{Bson, Document, RawDocument, doc};
 
 use crate::{
-    advance::Mark,
-    cursor::Census,
+    advance::StencilUpdate,
+    cursor::SetSummary,
     id::Id,
     lease::Lease,
-    stencil::{Ledger, Misread, Selection, Set, Stencil},
+    stencil::{ConfigDocument, InvalidDocument, Selection, Set, Stencil},
     store::{Store, StoreError},
 };
 use layout::{CONFIG, object_id};
 use session::Session;
 
-/// Documents that cannot be read, of which each list names so many; one is enough to block.
-const MISREAD_MAX: usize = 100;
+/// Upper bound of the invalid documents in one list. A single one is enough to block.
+const INVALID_MAX: usize = 100;
 
-/// Which collections.
+/// Names of the database and its collections.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
-    /// The database.
+pub struct Collections {
+    /// Database.
     pub database: String,
-    /// The collection of stencils.
+    /// Collection of the stencils.
     pub stencils: String,
-    /// The collection of tangles.
+    /// Collection of the tangles.
     pub tangles: String,
 }
 
-/// A client of one database; its background tasks end when it is dropped.
+/// Client of one database. Its background tasks end when it is dropped.
 #[derive(Debug)]
 pub struct MongoStore {
     session: Session,
-    place: Place,
+    collections: Collections,
     strict: bool,
 }
 
 impl MongoStore {
-    /// Opens a client for `uri`, an address as all drivers take it. The server is asked for the first time when something is
-    /// wanted of it. The concerns and preferences in `uri` do not count: what is written is journaled on a majority, and read
-    /// from the primary.
-    ///
-    /// `strict`: a stencil's TCN may be any number, as the original reads it.
+    /// Opens a client without connecting yet. Concerns and preferences in `uri` have no effect: writes go to the journals of a
+    /// majority, and reads to the primary (CONTRACT SD10). With `strict`, a stencil's TCN may be any number.
     ///
     /// # Errors
-    /// [`StoreError::Away`] if `uri` is no address.
-    pub async fn open(uri: &str, place: Place, strict: bool) -> Result<Self, StoreError> {
-        let session = Session::open(uri, &place.database).await?;
-        Ok(Self { session, place, strict })
+    /// [`StoreError::Unavailable`] if `uri` is invalid.
+    pub async fn open(uri: &str, collections: Collections, strict: bool) -> Result<Self, StoreError> {
+        let session = Session::open(uri, &collections.database).await?;
+        Ok(Self { session, collections, strict })
     }
 
-    /// The indexes of tangles that pages need and that are missing, as JSON; without them each page is a walk over all.
+    /// Returns the missing indexes of the tangles, as JSON. Without them, each page is a full collection scan.
     ///
     /// # Errors
-    /// [`StoreError::Away`].
+    /// [`StoreError::Unavailable`]
     pub async fn missing_indexes(&self) -> Result<Vec<String>, StoreError> {
-        index::missing(&self.session, &self.place.tangles).await
+        index::missing(&self.session, &self.collections.tangles).await
     }
 
-    /// Makes the indexes that [`MongoStore::missing_indexes`] names, however long it takes.
+    /// Creates the missing indexes, without a short time limit.
     ///
     /// # Errors
-    /// [`StoreError::Away`].
+    /// [`StoreError::Unavailable`]
     pub async fn ensure_indexes(&self) -> Result<(), StoreError> {
-        index::ensure(&self.session, &self.place.tangles).await
+        index::ensure(&self.session, &self.collections.tangles).await
     }
 
     async fn config(&self, action: &str) -> Result<Document, StoreError> {
         let filter = doc! { "_id": CONFIG };
-        let found = self.session.find_one(action, &self.place.stencils, filter, doc! {}, None, 0).await?;
+        let found =
+            self.session.find_one(action, &self.collections.stencils, filter, doc! {}, None, 0).await?;
         found.ok_or_else(|| {
-            StoreError::Misread(Misread {
-                collection: self.place.stencils.clone(),
+            StoreError::InvalidDocument(InvalidDocument {
+                collection: self.collections.stencils.clone(),
                 id: CONFIG.to_owned(),
                 field: "_id",
                 found: "missing".to_owned(),
@@ -92,50 +90,50 @@ impl MongoStore {
 }
 
 impl Store for MongoStore {
-    async fn ledger(&self) -> Result<Ledger, StoreError> {
+    async fn config_document(&self) -> Result<ConfigDocument, StoreError> {
         let found = self.config("reading the configuration document").await?;
-        Ok(layout::ledger(&self.place.stencils, &found)?)
+        Ok(layout::config_document(&self.collections.stencils, &found)?)
     }
 
-    async fn list(&self, selection: Selection) -> Result<Vec<Result<Stencil, Misread>>, StoreError> {
-        let (mut stencils, mut misread) = (Vec::new(), 0);
+    async fn list(&self, selection: Selection) -> Result<Vec<Result<Stencil, InvalidDocument>>, StoreError> {
+        let (mut stencils, mut invalid_count) = (Vec::new(), 0);
         let each = |raw: &RawDocument| {
-            let stencil = decode::decoded(raw).map_err(|found| Misread {
-                collection: self.place.stencils.clone(),
+            let stencil = decode::decoded(raw).map_err(|found| InvalidDocument {
+                collection: self.collections.stencils.clone(),
                 id: decode::id_of(raw),
                 field: "of any name",
                 found,
                 wanted: "valid BSON",
             });
             let stencil =
-                stencil.and_then(|found| layout::stencil(&self.place.stencils, &found, self.strict));
-            misread += usize::from(stencil.is_err());
-            if stencil.is_ok() || misread <= MISREAD_MAX {
+                stencil.and_then(|found| layout::stencil(&self.collections.stencils, &found, self.strict));
+            invalid_count += usize::from(stencil.is_err());
+            if stencil.is_ok() || invalid_count <= INVALID_MAX {
                 stencils.push(stencil);
             }
         };
         self.session
-            .find(&self.place.stencils, filter::stencils(selection), doc! { "TCN": 1, "_id": 1 }, each)
+            .find(&self.collections.stencils, filter::stencils(selection), doc! { "TCN": 1, "_id": 1 }, each)
             .await?;
         Ok(stencils)
     }
 
     async fn count(&self, selection: Selection) -> Result<u64, StoreError> {
-        self.session.count("counting stencils", &self.place.stencils, filter::stencils(selection)).await
+        self.session.count("counting stencils", &self.collections.stencils, filter::stencils(selection)).await
     }
 
-    async fn census(&self, set: Set) -> Result<Census, StoreError> {
+    async fn set_summary(&self, set: Set) -> Result<SetSummary, StoreError> {
         const ACTION: &str = "counting tangles";
-        let tangles = &self.place.tangles;
+        let tangles = &self.collections.tangles;
         let count = self.session.count(ACTION, tangles, filter::tangles(set)).await?;
         let (fields, order) = (doc! { "_id": 1 }, Some(doc! { "_id": -1 }));
         let greatest = self.session.find_one(ACTION, tangles, filter::tangles(set), fields, order, 0).await?;
         let greatest = greatest.map(|found| layout::id(tangles, &found)).transpose()?;
-        Ok(Census { count, greatest })
+        Ok(SetSummary { count, greatest })
     }
 
     async fn page(&self, set: Set, from: Option<Id>, skip: u32) -> Result<Option<Id>, StoreError> {
-        let tangles = &self.place.tangles;
+        let tangles = &self.collections.tangles;
         let filter = match from {
             None => filter::tangles(set),
             Some(from) => doc! { "$and": [filter::tangles(set), { "_id": { "$gte": object_id(from) } }] },
@@ -146,19 +144,20 @@ impl Store for MongoStore {
         Ok(found.map(|found| layout::id(tangles, &found)).transpose()?)
     }
 
-    async fn mark(&self, mark: &Mark, fence: Option<u64>) -> Result<(), StoreError> {
-        let mut filter = doc! { "_id": object_id(mark.id) };
-        let mut fields = doc! { "state": layout::number(mark.state.number()) };
+    async fn update_stencil(&self, update: &StencilUpdate, fence: Option<u64>) -> Result<(), StoreError> {
+        let mut filter = doc! { "_id": object_id(update.id) };
+        let mut fields = doc! { "state": layout::number(update.state.number()) };
         if let Some(epoch) = fence {
             let epoch = layout::long(epoch);
-            // A stencil that no holder has marked yet lets the first one in; from then on older ones are kept out.
+            // A stencil without an epoch accepts any holder; from then on, older epochs are refused.
             filter.insert("orchestrator.epoch", doc! { "$not": { "$gt": epoch.clone() } });
             fields.insert("orchestrator.epoch", epoch);
         }
-        if let Some(cursor) = &mark.cursor {
+        if let Some(cursor) = &update.cursor {
             fields.insert("orchestrator.cursor", layout::cursor(cursor));
         }
-        let written = self.session.set("writing a stencil", &self.place.stencils, filter, fields).await?;
+        let written =
+            self.session.set("writing a stencil", &self.collections.stencils, filter, fields).await?;
         if written || fence.is_none() { Ok(()) } else { Err(StoreError::Fenced) }
     }
 
@@ -166,26 +165,27 @@ impl Store for MongoStore {
         let mut filter = doc! { "_id": CONFIG };
         if let Some(epoch) = fence {
             filter.insert("orchestrator.lease.epoch", layout::long(epoch));
-            // `to`: the reply to a first try was lost.
+            // `to` is the present value if the reply of an earlier attempt was lost.
             let either: Vec<Bson> = vec![layout::number(from), layout::number(to)];
             filter.insert("current_completed_tcn", doc! { "$in": either });
         }
         let fields = doc! { "current_completed_tcn": layout::number(to) };
-        let written = self.session.set("completing a TCN", &self.place.stencils, filter, fields).await?;
+        let written =
+            self.session.set("completing a TCN", &self.collections.stencils, filter, fields).await?;
         if written || fence.is_none() { Ok(()) } else { Err(StoreError::Fenced) }
     }
 
     async fn lease(&self) -> Result<(i64, Option<Lease>), StoreError> {
         let now_ms = self.session.clock_ms().await?;
         let found = self.config("reading the lease").await?;
-        Ok((now_ms, layout::lease(&self.place.stencils, &found)?))
+        Ok((now_ms, layout::lease(&self.collections.stencils, &found)?))
     }
 
     async fn take(&self, seen: Option<&Lease>, lease: &Lease) -> Result<bool, StoreError> {
-        lease::take(&self.session, &self.place.stencils, seen, lease).await
+        lease::take(&self.session, &self.collections.stencils, seen, lease).await
     }
 
     async fn renew(&self, epoch: u64, ttl_ms: u64) -> Result<bool, StoreError> {
-        lease::renew(&self.session, &self.place.stencils, epoch, ttl_ms).await
+        lease::renew(&self.session, &self.collections.stencils, epoch, ttl_ms).await
     }
 }

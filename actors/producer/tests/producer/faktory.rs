@@ -1,9 +1,8 @@
-//! The Faktory edge against a stand-in for the server (`tests/peers/faktory_server.py`), against impostors that say whatever a test
-//! wants, and with workers of other people.
+//! Faktory client against a stand-in for the server (`tests/peers/faktory_server.py`) and against scripted servers.
 
 mod fixture;
 mod handshake;
-mod impostor;
-mod losing;
+mod lost_connections;
 mod outage;
 mod pushing;
+mod scripted_server;

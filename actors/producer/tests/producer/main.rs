@@ -1,4 +1,4 @@
-//! The parts of the producer: its rules against models, its edges against stand-ins.
+//! Parts of the producer: state machines against models, clients against stand-ins.
 
 #![allow(clippy::unwrap_used, reason = "what a test cannot go on without fails it")]
 
@@ -6,5 +6,5 @@ mod faktory;
 mod mongodb_store;
 mod original;
 mod resilient;
+mod simulation;
 mod strict;
-mod world;

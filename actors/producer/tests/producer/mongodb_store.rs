@@ -1,5 +1,4 @@
-//! The database's edge against a stand-in for its server (`tests/peers/mongo_server.py`); the driver, and all that is sent, is
-//! the real one.
+//! MongoDB client with the real driver, against a stand-in for the server (`tests/peers/mongo_server.py`).
 
 mod documents;
 mod leases;
@@ -11,7 +10,7 @@ use mongodb::{
 };
 use orchestrator_harness::MongoDb;
 use orchestrator_producer::{
-    edge::mongodb::{MongoStore, Place},
+    edge::mongodb::{Collections, MongoStore},
     id::Id,
 };
 
@@ -25,16 +24,16 @@ fn oid(number: u64) -> ObjectId {
     ObjectId::from_bytes(id(number).0)
 }
 
-fn place() -> Place {
+fn collections() -> Collections {
     let name = |name: &str| name.to_owned();
-    Place { database: name("tanglenomicon"), stencils: name("stencils"), tangles: name("tangles") }
+    Collections { database: name("tanglenomicon"), stencils: name("stencils"), tangles: name("tangles") }
 }
 
 async fn open(server: &MongoDb, strict: bool) -> MongoStore {
-    MongoStore::open(&server.uri(), place(), strict).await.unwrap()
+    MongoStore::open(&server.uri(), collections(), strict).await.unwrap()
 }
 
-/// A collection as another program sees it.
+/// Returns a collection, over a client of its own.
 async fn collection(server: &MongoDb, name: &str) -> Collection<Document> {
     Client::with_uri_str(server.uri()).await.unwrap().database("tanglenomicon").collection(name)
 }
@@ -60,7 +59,7 @@ fn tangle(number: u64, tcn: i64, is_good: bool) -> Document {
     doc! { "_id": oid(number), "notation": format!("[{number}]"), "TCN": tcn, "is_good": is_good, "positivity": "positive" }
 }
 
-/// An integer of a document, whatever its width.
+/// Returns an integer of either size.
 fn number(document: &Document, field: &str) -> Option<i64> {
     match document.get(field)? {
         Bson::Int32(number) => Some((*number).into()),

@@ -1,13 +1,13 @@
-//! The original as CONTRACT SO01, SO03 and SO13 describe it, told plainly and slowly, in another shape than the product: lists
-//! that are filtered and sorted again each time. It shares nothing with the code that it judges.
+//! Model of the original after CONTRACT SO01, SO03 and SO13. It is simple, slow, and shares no code with the producer: it filters
+//! and sorts plain lists.
 
-/// An identifier as 24 digits: their order is the database's.
+/// Identifier as 24 digits, which sort as the database does.
 pub(crate) type Hex = String;
 
-/// A tangle: identifier, crossings, is it good?
+/// Tangle: identifier, crossings, and whether it is good.
 pub(crate) type Tangle = (Hex, i64, bool);
 
-/// A stencil.
+/// Stencil.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Stencil {
     pub(crate) id: Hex,
@@ -17,15 +17,15 @@ pub(crate) struct Stencil {
     pub(crate) state: i64,
 }
 
-/// The five arguments of a job.
+/// Arguments of a job.
 pub(crate) type Args = (Hex, i64, Hex, i64, i64);
 
-/// What happens while the original sleeps, or is down.
+/// Changes during a sleep or after a crash of the original.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Interval {
-    /// Tangles that come.
+    /// Inserted tangles.
     pub(crate) inserted: Vec<Tangle>,
-    /// Jobs of others that the queue's server has at the next reading.
+    /// Other jobs on the server at the next reading.
     pub(crate) jobs: u64,
 }
 
@@ -36,29 +36,29 @@ pub(crate) struct Original {
     pub(crate) stencils: Vec<Stencil>,
     pub(crate) completed: i64,
     pub(crate) page_size: usize,
-    /// What it pushed, in order.
+    /// Pushed jobs, in order.
     pub(crate) pushed: Vec<Args>,
-    /// Jobs of it that still wait in its queue: workers take them while it sleeps.
+    /// Jobs that wait in the queue; workers complete them during each sleep.
     pub(crate) waiting: usize,
-    /// How often it died.
-    pub(crate) deaths: usize,
+    /// Number of crashes.
+    pub(crate) crashes: usize,
 }
 
-struct Died;
+struct Crashed;
 
 impl Original {
-    /// Lives through `intervals`: each sleep takes one, and each death.
-    pub(crate) fn live(&mut self, jobs: u64, intervals: &[Interval]) {
+    /// Runs through `intervals`; each sleep and each crash takes one.
+    pub(crate) fn run(&mut self, jobs: u64, intervals: &[Interval]) {
         let mut clock = (jobs, intervals.iter());
-        while let Some(Died) = self.process(&mut clock).err() {
-            self.deaths += 1;
-            if !self.pass(&mut clock) {
+        while let Some(Crashed) = self.process(&mut clock).err() {
+            self.crashes += 1;
+            if !self.next_interval(&mut clock) {
                 return;
             }
         }
     }
 
-    fn pass(&mut self, clock: &mut (u64, std::slice::Iter<'_, Interval>)) -> bool {
+    fn next_interval(&mut self, clock: &mut (u64, std::slice::Iter<'_, Interval>)) -> bool {
         let Some(interval) = clock.1.next() else { return false };
         self.tangles.extend(interval.inserted.iter().cloned());
         clock.0 = interval.jobs;
@@ -66,20 +66,20 @@ impl Original {
         true
     }
 
-    /// From the process's start to its death, or the end of time.
-    fn process(&mut self, clock: &mut (u64, std::slice::Iter<'_, Interval>)) -> Result<(), Died> {
+    /// Runs from a start until a crash or the end of the intervals.
+    fn process(&mut self, clock: &mut (u64, std::slice::Iter<'_, Interval>)) -> Result<(), Crashed> {
         let mut n = self.completed;
         let recovered =
             self.ids(|stencil| (stencil.state == 0 || stencil.state == 1) && stencil.tcn == n + 1);
-        self.graft(recovered)?;
+        self.push(recovered)?;
         loop {
             if clock.0 == 0 && self.waiting == 0 && self.open(n + 1).is_empty() {
                 n += 1;
                 self.completed = n;
                 let open = self.open(n + 1);
-                self.graft(open)?;
+                self.push(open)?;
             }
-            if !self.pass(clock) {
+            if !self.next_interval(clock) {
                 return Ok(());
             }
         }
@@ -95,7 +95,7 @@ impl Original {
         found.into_iter().map(|stencil| stencil.id.clone()).collect()
     }
 
-    fn graft(&mut self, ids: Vec<Hex>) -> Result<(), Died> {
+    fn push(&mut self, ids: Vec<Hex>) -> Result<(), Crashed> {
         for id in ids {
             let stencil = self.stencil(&id).clone();
             self.stencil(&id).state = 1;
@@ -115,16 +115,16 @@ impl Original {
     }
 
     fn stencil(&mut self, id: &Hex) -> &mut Stencil {
-        self.stencils.iter_mut().find(|stencil| stencil.id == *id).expect("a stencil of ours")
+        self.stencils.iter_mut().find(|stencil| stencil.id == *id).expect("a known stencil")
     }
 
-    /// The identifiers at positions 0, P, 2P, ... of what matches.
-    fn paginate(&self, wanted: impl Fn(&Tangle) -> bool) -> Result<Vec<Hex>, Died> {
+    /// Returns the identifiers at positions 0, P, 2P, .. of the matching tangles.
+    fn paginate(&self, wanted: impl Fn(&Tangle) -> bool) -> Result<Vec<Hex>, Crashed> {
         let mut matching: Vec<Hex> =
             self.tangles.iter().filter(|tangle| wanted(tangle)).map(|tangle| tangle.0.clone()).collect();
         matching.sort();
         if matching.is_empty() {
-            return Err(Died);
+            return Err(Crashed);
         }
         Ok(matching.into_iter().step_by(self.page_size).collect())
     }

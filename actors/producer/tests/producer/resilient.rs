@@ -1,19 +1,19 @@
-//! The default through accidents: every job leaves, and twice only where nobody can know.
+//! Default mode under faults: every job is pushed, and repeated only if its acknowledgement was lost.
 
-mod accidents;
+mod dry_run;
+mod faults;
 mod instances;
-mod planning;
 mod walks;
 
 use std::{cell::RefCell, collections::BTreeSet, rc::Rc};
 
-use crate::world::{Process, World};
+use crate::simulation::{SimulatedProcess, Simulation};
 use orchestrator_producer::{
     advance::{Machine, Rules},
     id::Id,
     pair::Pair,
-    reading::{Count, Judgement},
-    stencil::{Ledger, Set, State, Stencil},
+    queue_state::{CompletionCriteria, CountedQueues},
+    stencil::{ConfigDocument, Set, State, Stencil},
 };
 
 fn id(number: u64) -> Id {
@@ -23,8 +23,12 @@ fn id(number: u64) -> Id {
 }
 
 fn machine(page_size: u32) -> Machine {
-    let judgement = Judgement { queue: "arborescent".to_owned(), count: Count::Queue, ignore_dead: false };
-    Machine::mended(Rules { judgement, page_size, until_done: true })
+    let criteria = CompletionCriteria {
+        queue: "arborescent".to_owned(),
+        count: CountedQueues::Queue,
+        ignore_dead: false,
+    };
+    Machine::resilient(Rules { criteria, page_size, until_done: true })
 }
 
 fn stencil(number: u64, root: i64, scion: i64) -> Stencil {
@@ -38,35 +42,36 @@ fn stencil(number: u64, root: i64, scion: i64) -> Stencil {
     }
 }
 
-/// `counts[tcn]` tangles of each TCN; every third is not good.
-fn world_with(counts: &[u64], stencils: &[Stencil], completed_tcn: i64, max_tcn: i64) -> World {
-    let mut world = World { ledger: Some(Ledger { completed_tcn, max_tcn }), ..World::default() };
+/// Returns a simulation with `counts[tcn]` tangles of each TCN; every third is not good.
+fn simulation_with(counts: &[u64], stencils: &[Stencil], completed_tcn: i64, max_tcn: i64) -> Simulation {
+    let mut simulation =
+        Simulation { config: Some(ConfigDocument { completed_tcn, max_tcn }), ..Simulation::default() };
     for (tcn, count) in counts.iter().enumerate() {
         for number in 0..*count {
-            world.insert(id(1_000 * (tcn as u64 + 1) + number), tcn as i64, number % 3 > 0);
+            simulation.insert(id(1_000 * (tcn as u64 + 1) + number), tcn as i64, number % 3 > 0);
         }
     }
     for stencil in stencils {
-        world.stencil(stencil.clone());
+        simulation.stencil(stencil.clone());
     }
-    world
+    simulation
 }
 
-/// Workers take everything at each tick.
-fn process(world: &Rc<RefCell<World>>) -> Process {
-    Process::new(world, |world| {
-        world.work_off();
+/// Returns a process whose workers complete all jobs at each tick.
+fn process(simulation: &Rc<RefCell<Simulation>>) -> SimulatedProcess {
+    SimulatedProcess::new(simulation, |simulation| {
+        simulation.complete_jobs();
         true
     })
 }
 
-/// All jobs that there are, told plainly: every page with every page.
-fn all_jobs(world: &World, page_size: u32) -> BTreeSet<Pair> {
+/// Returns all expected jobs: every page of rootstocks with every page of scions.
+fn all_jobs(simulation: &Simulation, page_size: u32) -> BTreeSet<Pair> {
     let pages = |set: Set| -> Vec<Id> {
-        world.sets.get(&set).into_iter().flatten().copied().step_by(page_size as usize).collect()
+        simulation.sets.get(&set).into_iter().flatten().copied().step_by(page_size as usize).collect()
     };
     let mut jobs = BTreeSet::new();
-    for stencil in world.stencils.values().filter(|stencil| stencil.rootstock_tcn != 0) {
+    for stencil in simulation.stencils.values().filter(|stencil| stencil.rootstock_tcn != 0) {
         let (root_tcn, scion_tcn) = (stencil.rootstock_tcn, stencil.scion_tcn);
         for root_id in pages(stencil.roots()) {
             jobs.extend(pages(stencil.scions()).into_iter().map(|scion_id| Pair {
@@ -81,20 +86,20 @@ fn all_jobs(world: &World, page_size: u32) -> BTreeSet<Pair> {
     jobs
 }
 
-/// Nothing is missing, nothing was made up, and no jid was used twice.
-fn assert_complete(world: &World, page_size: u32, what: &str) {
-    let pushed: BTreeSet<Pair> = world.pushed.iter().map(|(pair, _)| *pair).collect();
-    assert_eq!(pushed, all_jobs(world, page_size), "{what}");
-    let jids: BTreeSet<_> = world
+/// Checks that no job is missing, none is unexpected, and no jid is used twice.
+fn assert_complete(simulation: &Simulation, page_size: u32, what: &str) {
+    let pushed: BTreeSet<Pair> = simulation.pushed.iter().map(|(pair, _)| *pair).collect();
+    assert_eq!(pushed, all_jobs(simulation, page_size), "{what}");
+    let jids: BTreeSet<_> = simulation
         .pushed
         .iter()
-        .map(|(pair, stamp)| {
-            let stamp = stamp.expect("a stamp");
-            (pair, stamp.epoch, stamp.attempt)
+        .map(|(pair, jid_seed)| {
+            let jid_seed = jid_seed.expect("a stamp");
+            (pair, jid_seed.epoch, jid_seed.attempt)
         })
         .collect();
-    assert_eq!(jids.len(), world.pushed.len(), "{what}: a jid was used twice");
-    assert_eq!(world.late, 0, "{what}: something was sent after the lease had ended");
-    let unfinished = world.stencils.values().filter(|stencil| stencil.state != State::Complete);
+    assert_eq!(jids.len(), simulation.pushed.len(), "{what}: a jid was used twice");
+    assert_eq!(simulation.pushed_without_lease, 0, "{what}: a chunk was pushed after the lease had ended");
+    let unfinished = simulation.stencils.values().filter(|stencil| stencil.state != State::Complete);
     assert_eq!(unfinished.filter(|stencil| stencil.rootstock_tcn != 0).count(), 0, "{what}");
 }

@@ -1,4 +1,4 @@
-//! `compat = "strict"` against an independent model of the original: the same jobs, in the same order, the same states.
+//! `compat = "strict"` against an independent model of the original: same jobs, same order, same states.
 
 use std::{
     cell::{Cell, RefCell},
@@ -6,14 +6,14 @@ use std::{
 };
 
 use crate::original::{self, Args, Interval, Original};
-use crate::world::{End, Process, World, live, settings};
+use crate::simulation::{End, SimulatedProcess, Simulation, run, settings};
 use fastrand::Rng;
 use orchestrator_harness::rounds;
 use orchestrator_producer::{
     advance::{Action, Halt, Machine},
     id::Id,
     pair::Pair,
-    stencil::{Ledger, State, Stencil},
+    stencil::{ConfigDocument, State, Stencil},
 };
 
 fn id(number: u64) -> Id {
@@ -22,14 +22,14 @@ fn id(number: u64) -> Id {
     Id(bytes)
 }
 
-/// The product's world with what the model has.
-fn world_of(original: &Original) -> World {
-    let mut world = World::default();
+/// Returns a simulation with the documents of the model.
+fn simulation_of(original: &Original) -> Simulation {
+    let mut simulation = Simulation::default();
     for (id, tcn, is_good) in &original.tangles {
-        world.insert(id.parse().unwrap(), *tcn, *is_good);
+        simulation.insert(id.parse().unwrap(), *tcn, *is_good);
     }
     for stencil in &original.stencils {
-        world.stencil(Stencil {
+        simulation.stencil(Stencil {
             id: stencil.id.parse().unwrap(),
             tcn: stencil.tcn,
             rootstock_tcn: stencil.root,
@@ -38,8 +38,8 @@ fn world_of(original: &Original) -> World {
             cursor: None,
         });
     }
-    world.ledger = Some(Ledger { completed_tcn: original.completed, max_tcn: 3 });
-    world
+    simulation.config = Some(ConfigDocument { completed_tcn: original.completed, max_tcn: 3 });
+    simulation
 }
 
 fn args(pair: &Pair) -> Args {
@@ -47,39 +47,39 @@ fn args(pair: &Pair) -> Args {
     (root_id.to_string(), root_tcn, scion_id.to_string(), scion_tcn, page_size.into())
 }
 
-/// Runs the product through the same times; gives what it said at each of its deaths.
-async fn strictly(
-    world: World,
+/// Runs the producer through the intervals. Returns the reason of each exit.
+async fn run_strict(
+    simulation: Simulation,
     page_size: u32,
     chunk: usize,
     jobs: u64,
     intervals: &[Interval],
-) -> (World, Vec<String>) {
-    let world = Rc::new(RefCell::new(world));
+) -> (Simulation, Vec<String>) {
+    let simulation = Rc::new(RefCell::new(simulation));
     let at = Rc::new(Cell::new(0));
     let pass = {
         let (at, intervals) = (at.clone(), intervals.to_vec());
-        move |world: &mut World| {
+        move |simulation: &mut Simulation| {
             let Some(interval) = intervals.get(at.replace(at.get() + 1)) else { return false };
             for (id, tcn, is_good) in &interval.inserted {
-                world.insert(id.parse().unwrap(), *tcn, *is_good);
+                simulation.insert(id.parse().unwrap(), *tcn, *is_good);
             }
-            // What was pushed is done, or the script would never come to its quiet readings.
-            world.reading.queues.clear();
-            world.reading.working = interval.jobs;
+            // The pushed jobs are done; otherwise no reading is idle.
+            simulation.queue_state.queues.clear();
+            simulation.queue_state.working = interval.jobs;
             true
         }
     };
-    world.borrow_mut().reading.working = jobs;
-    let process = Process::new(&world, pass);
-    let mut deaths = Vec::new();
+    simulation.borrow_mut().queue_state.working = jobs;
+    let process = SimulatedProcess::new(&simulation, pass);
+    let mut crashes = Vec::new();
     loop {
         let settings = settings(true, page_size, chunk, "strict");
-        match live(Machine::strict("arborescent"), settings, &process).await {
+        match run(Machine::strict("arborescent"), settings, &process).await {
             End::Stopped => break,
-            End::Said(Action::Halt(halt)) => {
-                deaths.push(halt.to_string());
-                if !(process.on_tick)(&mut world.borrow_mut()) {
+            End::Returned(Action::Halt(halt)) => {
+                crashes.push(halt.to_string());
+                if !(process.on_tick)(&mut simulation.borrow_mut()) {
                     break;
                 }
             }
@@ -87,28 +87,28 @@ async fn strictly(
         }
     }
     drop(process);
-    (Rc::into_inner(world).expect("the processes are gone").into_inner(), deaths)
+    (Rc::into_inner(simulation).expect("the processes are gone").into_inner(), crashes)
 }
 
-fn assert_same(original: &Original, world: &World, seed: u64) {
-    let pushed: Vec<Args> = world.pushed.iter().map(|(pair, _)| args(pair)).collect();
+fn assert_same(original: &Original, simulation: &Simulation, seed: u64) {
+    let pushed: Vec<Args> = simulation.pushed.iter().map(|(pair, _)| args(pair)).collect();
     let differs = pushed.iter().zip(&original.pushed).position(|(ours, theirs)| ours != theirs);
     assert_eq!((pushed.len(), differs), (original.pushed.len(), None), "seed {seed}: jobs");
     for stencil in &original.stencils {
-        let ours = &world.stencils[&stencil.id.parse().unwrap()];
+        let ours = &simulation.stencils[&stencil.id.parse().unwrap()];
         assert_eq!((ours.state.number(), ours.cursor), (stencil.state, None), "seed {seed}: {stencil:?}");
     }
-    assert_eq!(world.ledger.unwrap().completed_tcn, original.completed, "seed {seed}: completed");
-    assert_eq!(world.lease, None, "seed {seed}: the original leaves no lease");
+    assert_eq!(simulation.config.unwrap().completed_tcn, original.completed, "seed {seed}: completed");
+    assert_eq!(simulation.lease, None, "seed {seed}: the original leaves no lease");
 }
 
-/// Tangles of crossings 1 to 5, as many as `pages` pages of each; now and then none of one.
+/// Returns tangles of crossings 1 to 5, up to `pages` pages each, sometimes none.
 fn tangles(rng: &mut Rng, page_size: usize, pages: usize, next_id: &mut u64) -> Vec<original::Tangle> {
     let mut tangles = Vec::new();
     for tcn in 1..=5 {
         let count = if rng.u8(..8) == 0 { 0 } else { rng.usize(..=(page_size * pages).min(20_000)) };
         for _ in 0..count {
-            // Identifiers do not come in the order of insertion.
+            // Identifiers are not in the order of insertion.
             *next_id += 1;
             let number = (rng.u64(..) << 24) | *next_id;
             tangles.push((id(number).to_string(), tcn, rng.u8(..4) > 0));
@@ -152,27 +152,27 @@ async fn compare(seed: u64) -> (usize, usize) {
         })
         .collect();
     let (jobs, chunk) = (rng.u64(..2), *rng.choice(&[1, 3, 1_000]).unwrap());
-    let before = world_of(&original);
-    original.live(jobs, &intervals);
-    let (world, deaths) = strictly(before, page_size as u32, chunk, jobs, &intervals).await;
-    assert_same(&original, &world, seed);
-    assert_eq!(deaths.len(), original.deaths, "seed {seed}: {deaths:?}");
-    (world.pushed.len(), deaths.len())
+    let before = simulation_of(&original);
+    original.run(jobs, &intervals);
+    let (simulation, crashes) = run_strict(before, page_size as u32, chunk, jobs, &intervals).await;
+    assert_same(&original, &simulation, seed);
+    assert_eq!(crashes.len(), original.crashes, "seed {seed}: {crashes:?}");
+    (simulation.pushed.len(), crashes.len())
 }
 
 #[tokio::test(start_paused = true)]
-async fn random_worlds_give_the_model_s_jobs_and_states() {
-    let (mut jobs, mut deaths) = (0, 0);
+async fn random_documents_give_the_models_jobs_and_states() {
+    let (mut jobs, mut crashes) = (0, 0);
     for seed in 0..rounds("ORCHESTRATOR_PRODUCER_SEEDS", 40) {
-        let (pushed, died) = compare(seed).await;
+        let (pushed, crashed) = compare(seed).await;
         jobs += pushed;
-        deaths += died;
+        crashes += crashed;
     }
-    // A comparison of nothing with nothing proves nothing.
-    assert!(jobs > 1_000 && deaths > 0, "{jobs} jobs, {deaths} deaths");
+    // Guards against a comparison of empty runs.
+    assert!(jobs > 1_000 && crashes > 0, "{jobs} jobs, {crashes} crashes");
 }
 
-/// One stencil of TCN 5 = 2 + 3 over so many tangles.
+/// Returns one stencil of TCN 5 = 2 + 3 over this number of tangles.
 fn one_stencil(roots: u64, scions: u64) -> Original {
     let root = |number: u64| (id(number).to_string(), 2, true);
     let scion = |number: u64| (id(100 + number).to_string(), 3, true);
@@ -186,47 +186,48 @@ fn one_stencil(roots: u64, scions: u64) -> Original {
     }
 }
 
-/// The first of the unit tests that the original's documentation describes.
+/// First unit test in the original's documentation.
 #[tokio::test(start_paused = true)]
-async fn valid_stencil() {
-    let (world, deaths) = strictly(world_of(&one_stencil(5, 3)), 2, 1_000, 1, &[]).await;
-    let pushed: Vec<Args> = world.pushed.iter().map(|(pair, _)| args(pair)).collect();
+async fn a_valid_stencil_is_pushed() {
+    let (simulation, crashes) = run_strict(simulation_of(&one_stencil(5, 3)), 2, 1_000, 1, &[]).await;
+    let pushed: Vec<Args> = simulation.pushed.iter().map(|(pair, _)| args(pair)).collect();
     let page = |number: u64| id(number).to_string();
     let wanted = [(0, 100), (0, 102), (2, 100), (2, 102), (4, 100), (4, 102)];
     assert_eq!(pushed, wanted.map(|(root, scion)| (page(root), 2, page(scion), 3, 2)));
-    assert!(world.pushed.iter().all(|(_, stamp)| stamp.is_none()), "jids are random");
-    assert_eq!((world.stencils[&id(7)].state, deaths), (State::Complete, Vec::new()));
+    assert!(simulation.pushed.iter().all(|(_, jid_seed)| jid_seed.is_none()), "jids are random");
+    assert_eq!((simulation.stencils[&id(7)].state, crashes), (State::Complete, Vec::new()));
 }
 
-/// A halt is what the binary shows and ends with: it must say what to do.
+/// The reason of a halt is the last line of the process, so it says what to do.
 #[test]
-fn a_halt_says_what_to_do() {
+fn a_halt_names_the_stencil_and_what_to_do() {
     let set = orchestrator_producer::stencil::Set::Scion { tcn: 3 };
     let said = Halt::EmptySet { stencil: "stencil 07".to_owned(), set }.to_string();
     assert!(said.contains("stencil 07") && said.contains("insert some"), "{said}");
 }
 
-/// Both lists of pages are complete before the first job leaves: what comes after that is in none. And they are made anew for
-/// each stencil (CONTRACT SX10).
+/// Both lists of pages are complete before the first push, so later tangles are in no page. They are read again for each
+/// stencil (CONTRACT SX10).
 #[tokio::test(start_paused = true)]
-async fn flaw_10_and_12_pages_are_walked_before_the_first_job_and_for_each_stencil() {
+async fn flaw_10_and_12_pages_are_read_before_the_first_job_and_for_each_stencil() {
     let mut original = one_stencil(5, 3);
     original.stencils.push(original::Stencil { id: id(8).to_string(), tcn: 5, root: 2, scion: 3, state: 0 });
-    let world = Rc::new(RefCell::new(world_of(&original)));
-    world.borrow_mut().reading.working = 1;
+    let simulation = Rc::new(RefCell::new(simulation_of(&original)));
+    simulation.borrow_mut().queue_state.working = 1;
     let come = Cell::new(0);
-    let coming = move |world: &mut World| {
-        // One each before the first two jobs leave, behind all pages.
+    let coming = move |simulation: &mut Simulation| {
+        // One tangle before each of the first two jobs, behind all pages.
         if come.replace(come.get() + 1) < 2 {
-            world.insert(id(50 + come.get()), 2, true);
+            simulation.insert(id(50 + come.get()), 2, true);
         }
         std::time::Duration::ZERO
     };
-    let process = Process { on_go: Rc::new(coming), ..Process::new(&world, |_| false) };
-    let end = live(Machine::strict("arborescent"), settings(true, 2, 1, "s"), &process).await;
+    let process =
+        SimulatedProcess { before_chunk: Rc::new(coming), ..SimulatedProcess::new(&simulation, |_| false) };
+    let end = run(Machine::strict("arborescent"), settings(true, 2, 1, "s"), &process).await;
     assert_eq!(end, End::Stopped);
-    let world = world.borrow();
-    // 5 rootstocks make 3 pages, 7 make 4; 3 scions make 2.
-    assert_eq!(world.pushed.len(), 3 * 2 + 4 * 2);
-    assert_eq!(world.seeks, (3 + 1) + (2 + 1) + (4 + 1) + (2 + 1));
+    let simulation = simulation.borrow();
+    // 5 rootstocks have 3 pages, 7 have 4; 3 scions have 2.
+    assert_eq!(simulation.pushed.len(), 3 * 2 + 4 * 2);
+    assert_eq!(simulation.seeks, (3 + 1) + (2 + 1) + (4 + 1) + (2 + 1));
 }

@@ -1,4 +1,4 @@
-//! One connection: one command at a time, each answered within a time.
+//! A connection to Faktory: one command at a time, each with a time-out.
 
 use std::{io, time::Duration};
 
@@ -6,109 +6,113 @@ use bytes::BytesMut;
 use orchestrator_edge::Transport;
 use rustix::net::sockopt::{set_socket_keepalive, set_tcp_keepcnt, set_tcp_keepidle, set_tcp_keepintvl};
 use tokio::{
-    io::{AsyncReadExt, AsyncWrite, AsyncWriteExt},
+    io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
     time::timeout,
 };
 
 use super::{
     error::{FaktoryError, PushError, Pushed},
-    handshake, info,
+    protocol,
     resp::{Reply, decode, excerpt},
-    server::{Patience, Server},
-    verdict::verdict,
+    server::{Server, Timeouts},
 };
-use crate::{batch::Command, reading::Reading};
+use crate::{batch::Command, queue_state::QueueState};
 
-/// A machine that vanished is noticed a minute or two later by the system, too, whatever is being written.
-const SILENCE: Duration = Duration::from_secs(60);
-const PROBES: (Duration, u32) = (Duration::from_secs(15), 4);
-/// How long taking leave may take.
-const FAREWELL: Duration = Duration::from_millis(200);
-
-const RUNS: &str = "see that it runs there, and that the url is right";
+/// Time-out of the `END` command.
+const END_TIMEOUT: Duration = Duration::from_millis(200);
+const CHECK_SERVER: &str = "check that Faktory runs there and that the url is right";
 
 /// A connection after its handshake.
 pub(super) struct Connection {
     stream: Box<dyn Transport>,
     buffer: BytesMut,
-    patience: Patience,
+    timeouts: Timeouts,
 }
 
 impl Connection {
-    /// Connects, and has the server answer an `INFO`: one that is too busy lets clients in and hangs up on them then.
+    /// Connects and requires a reply to `INFO`: an overloaded server accepts clients and then disconnects them.
     pub(super) async fn open(server: &Server) -> Result<Self, FaktoryError> {
-        let Patience { connect, handshake, .. } = server.patience;
         let failed = |reason| FaktoryError::Connect { endpoint: server.endpoint(), reason };
-        let stream = match timeout(connect, dial(server)).await {
-            Ok(stream) => stream.map_err(failed)?,
-            Err(_elapsed) => return Err(failed(format!("no answer within {connect:?}: {RUNS}"))),
-        };
-        let mut connection = Self { stream, buffer: BytesMut::new(), patience: server.patience };
-        match timeout(handshake, connection.greet(server)).await {
-            Ok(greeted) => greeted.map_err(failed)?,
-            Err(_elapsed) => {
-                return Err(failed(format!("no handshake within {handshake:?}: is this a Faktory server?")));
-            }
-        }
+        let Timeouts { connect, handshake, .. } = server.timeouts;
+        let stream = timeout(connect, dial(server))
+            .await
+            .unwrap_or_else(|_| Err(format!("no answer within {connect:?}: {CHECK_SERVER}")));
+        let mut connection =
+            Self { stream: stream.map_err(failed)?, buffer: BytesMut::new(), timeouts: server.timeouts };
+        timeout(handshake, connection.handshake(server))
+            .await
+            .unwrap_or_else(|_| Err(format!("no handshake within {handshake:?}: is this a Faktory server?")))
+            .map_err(failed)?;
         match connection.info().await {
             Ok(_) => Ok(connection),
-            Err(FaktoryError::Lost(reason) | FaktoryError::Refused { reason, .. }) => Err(failed(reason)),
+            Err(FaktoryError::Lost(reason) | FaktoryError::Refused(reason)) => Err(failed(reason)),
             Err(other) => Err(other),
         }
     }
 
-    async fn greet(&mut self, server: &Server) -> Result<(), String> {
-        let greeting = match self.reply().await? {
+    async fn handshake(&mut self, server: &Server) -> Result<(), String> {
+        let greeting = match self.receive().await? {
             Reply::Simple(greeting) => greeting,
             Reply::Error(reason) => return Err(excerpt(&reason)),
-            other => return Err(format!("its greeting is {}: is this a Faktory server?", other)),
+            other => return Err(format!("its greeting is {other}: is this a Faktory server?")),
         };
-        let password = server.password()?;
-        let hello = handshake::answer(&greeting, password.as_ref()).map_err(|error| error.to_string())?;
-        write(&mut self.stream, hello.as_bytes(), &mut 0).await.map_err(|error| error.to_string())?;
-        match self.reply().await? {
+        let hello = protocol::hello(&greeting, server.password()?.as_deref())?;
+        self.send(hello.as_bytes(), &mut 0).await?;
+        match self.receive().await? {
             Reply::Simple(text) if text == "OK" => Ok(()),
             Reply::Error(reason) if reason.to_ascii_lowercase().contains("password") => {
                 Err(format!("{}: correct the file that password_file names", excerpt(&reason)))
             }
             Reply::Error(reason) => Err(excerpt(&reason)),
-            other => Err(format!("it answers the handshake with {}: is this a Faktory server?", other)),
+            other => Err(format!("it answers the handshake with {other}: is this a Faktory server?")),
         }
     }
 
-    /// Asks for queues and sets.
-    pub(super) async fn info(&mut self) -> Result<Reading, FaktoryError> {
-        let reply = self.ask(b"INFO\r\n", &mut 0).await.map_err(FaktoryError::Lost)?;
-        match reply {
-            Reply::Bulk(json) => info::parse(&json).map_err(FaktoryError::Lost),
-            Reply::Error(reason) => Err(FaktoryError::Refused { what: "INFO", reason: excerpt(&reason) }),
-            other => Err(FaktoryError::Lost(format!("it answers INFO with {}", other))),
+    /// Requests the lengths of queues and sets.
+    pub(super) async fn info(&mut self) -> Result<QueueState, FaktoryError> {
+        match self.request(b"INFO\r\n", &mut 0).await.map_err(FaktoryError::Lost)? {
+            Reply::Bulk(json) => protocol::parse_info(&json).map_err(FaktoryError::Lost),
+            Reply::Error(reason) => Err(FaktoryError::Refused(excerpt(&reason))),
+            other => Err(FaktoryError::Lost(format!("it answers INFO with {other}"))),
         }
     }
 
-    /// Pushes the jobs of a command. After [`PushError::NotSent`] and [`PushError::Ambiguous`] the connection is of no use.
+    /// Pushes the jobs of `command`. Only after [`PushError::Refused`] can the connection still be used.
     pub(super) async fn push(&mut self, command: &Command) -> Result<Pushed, PushError> {
         let mut sent = 0;
-        match self.ask(command.bytes(), &mut sent).await {
-            Ok(reply) => verdict(command, reply),
-            Err(reason) if command.may_be_understood(sent) => Err(PushError::Ambiguous(reason)),
+        match self.request(command.bytes(), &mut sent).await {
+            Ok(reply) => protocol::parse_push_reply(command, reply),
+            Err(reason) if command.may_be_parsed(sent) => Err(PushError::Ambiguous(reason)),
             Err(reason) => Err(PushError::NotSent(reason)),
         }
     }
 
-    /// Sends `line`, and waits for the reply; `sent` is how much of it the system took, also if this fails or is dropped.
-    async fn ask(&mut self, line: &[u8], sent: &mut usize) -> Result<Reply, String> {
-        let patience = self.patience.reply;
-        let answered = timeout(patience, async {
-            write(&mut self.stream, line, sent).await.map_err(|error| error.to_string())?;
-            self.reply().await
-        });
-        answered.await.unwrap_or_else(|_elapsed| Err(format!("no reply within {patience:?}")))
+    /// Sends `line` and receives the reply. `sent` counts the bytes that the system accepted, also after an error.
+    async fn request(&mut self, line: &[u8], sent: &mut usize) -> Result<Reply, String> {
+        let limit = self.timeouts.reply;
+        let exchange = async {
+            self.send(line, sent).await?;
+            self.receive().await
+        };
+        timeout(limit, exchange).await.unwrap_or_else(|_| Err(format!("no reply within {limit:?}")))
     }
 
-    /// The next reply, in however many pieces it comes. May be dropped and called again.
-    async fn reply(&mut self) -> Result<Reply, String> {
+    async fn send(&mut self, bytes: &[u8], sent: &mut usize) -> Result<(), String> {
+        let write = async {
+            while *sent < bytes.len() {
+                match self.stream.write(&bytes[*sent..]).await? {
+                    0 => return Err(io::ErrorKind::WriteZero.into()),
+                    written => *sent += written,
+                }
+            }
+            self.stream.flush().await
+        };
+        write.await.map_err(|error| error.to_string())
+    }
+
+    /// Receives the next reply. Cancel safe.
+    async fn receive(&mut self) -> Result<Reply, String> {
         loop {
             if let Some(reply) = decode(&mut self.buffer).map_err(|error| error.to_string())? {
                 return Ok(reply);
@@ -121,33 +125,32 @@ impl Connection {
         }
     }
 
-    /// Waits until the connection is of no use, while nothing is asked: it is closed, or the server says something. May be dropped
-    /// and called again.
+    /// Waits, without a command in flight, until the connection is closed or the server sends something. Cancel safe.
     pub(super) async fn lost(&mut self) -> FaktoryError {
-        FaktoryError::Lost(match self.reply().await {
+        FaktoryError::Lost(match self.receive().await {
             Err(reason) => reason,
             Ok(Reply::Error(reason)) => excerpt(&reason),
-            Ok(other) => format!("it says {} without being asked", other),
+            Ok(other) => format!("it sends {other} without a command"),
         })
     }
 
-    /// Takes leave. The server closes without a word.
+    /// Sends `END`; the server closes the connection without a reply.
     pub(super) async fn end(mut self) {
-        // Whether it hears it or not: the connection ends with this value.
-        let _ = timeout(FAREWELL, async {
-            write(&mut self.stream, b"END\r\n", &mut 0).await?;
-            self.stream.shutdown().await
-        })
-        .await;
+        let end = async {
+            self.send(b"END\r\n", &mut 0).await?;
+            self.stream.shutdown().await.map_err(|error| error.to_string())
+        };
+        // Without `END`, dropping the stream closes the connection.
+        let _ = timeout(END_TIMEOUT, end).await;
     }
 }
 
 async fn dial(server: &Server) -> Result<Box<dyn Transport>, String> {
-    let stream = TcpStream::connect((&*server.at.host, server.at.port)).await;
-    let stream = stream.map_err(|error| format!("{error}: {RUNS}"))?;
-    // Else the last piece of a batch waits for the acknowledgement of the piece before, 40 ms.
+    let stream = TcpStream::connect((&*server.address.host, server.address.port)).await;
+    let stream = stream.map_err(|error| format!("{error}: {CHECK_SERVER}"))?;
+    // With Nagle's algorithm, the last segment of a batch waits 40 ms for an acknowledgement.
     stream.set_nodelay(true).map_err(|error| format!("TCP_NODELAY cannot be set: {error}"))?;
-    keep_alive(&stream).map_err(|error| format!("keep-alive cannot be set: {error}"))?;
+    set_keepalive(&stream).map_err(|error| format!("keep-alive cannot be set: {error}"))?;
     let Some(tls) = &server.tls else { return Ok(Box::new(stream)) };
     let secured = tls.connect(stream).await;
     secured.map(|stream| Box::new(stream) as Box<dyn Transport>).map_err(|error| {
@@ -155,20 +158,10 @@ async fn dial(server: &Server) -> Result<Box<dyn Transport>, String> {
     })
 }
 
-fn keep_alive(stream: &TcpStream) -> rustix::io::Result<()> {
+/// Lets the system detect a vanished host within two minutes.
+fn set_keepalive(stream: &TcpStream) -> rustix::io::Result<()> {
     set_socket_keepalive(stream, true)?;
-    set_tcp_keepidle(stream, SILENCE)?;
-    set_tcp_keepintvl(stream, PROBES.0)?;
-    set_tcp_keepcnt(stream, PROBES.1)
-}
-
-/// Writes all of `bytes`; `sent` is how much was taken, also if this fails or is dropped.
-async fn write(stream: &mut (impl AsyncWrite + Unpin), bytes: &[u8], sent: &mut usize) -> io::Result<()> {
-    while *sent < bytes.len() {
-        match stream.write(&bytes[*sent..]).await? {
-            0 => return Err(io::ErrorKind::WriteZero.into()),
-            taken => *sent += taken,
-        }
-    }
-    stream.flush().await
+    set_tcp_keepidle(stream, Duration::from_secs(60))?;
+    set_tcp_keepintvl(stream, Duration::from_secs(15))?;
+    set_tcp_keepcnt(stream, 4)
 }

@@ -1,73 +1,50 @@
-//! What can go wrong with a Faktory server, by what the caller may do then.
+//! Errors of the Faktory client, by what the caller may do next.
 
-/// Why there is no connection, or no answer.
+/// Error of a connection attempt or of an `INFO`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FaktoryError {
-    /// The configuration cannot be used: no try will help.
-    #[error("{0}")]
-    Config(String),
-    /// The server does not let us in.
+    /// The connection or its handshake failed.
     #[error("cannot connect to faktory at {endpoint}: {reason}")]
     Connect {
-        /// Which server.
+        /// Address of the server, without its password.
         endpoint: String,
-        /// What it, or the system, said, and what to do.
+        /// Text of the server or the system, and what to do.
         reason: String,
     },
-    /// The connection was lost.
+    /// The connection is closed, timed out, or sent an invalid reply.
     #[error("the connection to faktory is lost: {0}")]
     Lost(String),
-    /// The server refuses to answer.
-    #[error("faktory refuses to answer {what}: {reason}")]
-    Refused {
-        /// What was asked.
-        what: &'static str,
-        /// What it said.
-        reason: String,
-    },
+    /// The server refused the command; the connection is still usable.
+    #[error("faktory refuses to answer INFO: {0}")]
+    Refused(String),
 }
 
-impl FaktoryError {
-    /// May another try succeed?
-    pub fn is_retryable(&self) -> bool {
-        !matches!(self, Self::Config(_))
-    }
-}
-
-/// What became of a batch that the server answered.
+/// Result of a batch that the server answered.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Pushed {
-    /// The jobs that it did not take; all others are in their queues.
+    /// Jobs that the server refused. All others are enqueued.
     pub refused: Vec<Refusal>,
 }
 
-/// A job that a server did not take.
+/// A job that the server refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
     /// Position in the batch, from 0.
     pub index: usize,
-    /// The server's words.
+    /// Text of the server.
     pub reason: String,
 }
 
-/// Why a batch was not pushed, or not known to be.
+/// Reason why a batch is not known to be enqueued.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PushError {
-    /// No job of it can have reached a queue: the same jobs may be pushed again as they are.
+    /// No job can have reached a queue: the same jobs may be pushed again under the same jids.
     #[error("the jobs were not sent: {0}")]
     NotSent(String),
-    /// The server answered, and took none of it: the same jobs may be pushed again as they are.
+    /// The server refused the whole batch: the same jobs may be pushed again under the same jids.
     #[error("faktory refuses the jobs: {0}")]
     Refused(String),
-    /// Any of its jobs may be in a queue, or none. The server offers no way to find out, and two jobs with one jid are illegal:
-    /// whoever pushes the jobs again must give them new ones.
-    #[error("whether the jobs are in their queues is not known: {0}")]
+    /// Any of the jobs may be enqueued. They may be pushed again only under new jids, which Faktory requires to be unique.
+    #[error("the reply was lost, so the jobs may or may not be queued: {0}")]
     Ambiguous(String),
-}
-
-impl PushError {
-    /// Is the connection still good after it?
-    pub(super) fn spares_connection(&self) -> bool {
-        matches!(self, Self::Refused(_))
-    }
 }

@@ -1,31 +1,31 @@
-//! Replies of the Faktory work protocol, in the framing of Redis: a bounded decoder that is fed pieces of any size.
+//! Bounded, incremental decoder of Faktory replies, which are framed as in RESP (CONTRACT SE03).
 
 use std::fmt;
 
 use bytes::{Buf, Bytes, BytesMut};
 use orchestrator_supervise::sanitize_to;
 
-/// Longest line; errors quote what was sent, but not all of it.
+/// Upper bound of a line, in bytes.
 const LINE_MAX: usize = 16 * 1024;
-/// Longest bulk: an `INFO` with thousands of queues, or a `PUSHB` all of whose jobs are refused, has far less.
+/// Upper bound of a bulk reply, in bytes.
 pub(super) const BULK_MAX: usize = 8 * 1024 * 1024;
 
-/// One reply.
+/// A reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Reply {
     /// `+text`.
     Simple(String),
-    /// `-CODE text`, with its code.
+    /// `-CODE text`, including the code.
     Error(String),
-    /// `$length` and so many bytes.
+    /// `$length`, followed by that number of bytes.
     Bulk(Bytes),
     /// `$-1`.
     Null,
 }
 
-/// What is no reply: the connection cannot be used any more.
+/// Bytes that are no reply. The connection cannot be used any more.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Malformed {
+pub(super) enum MalformedReply {
     #[error("a reply begins with {0:?}: is this a Faktory server?")]
     Kind(char),
     #[error("a line is longer than {LINE_MAX} bytes: is this a Faktory server?")]
@@ -36,32 +36,32 @@ pub(super) enum Malformed {
     Length(String),
 }
 
-/// Takes the first reply off `buffer`; none while it is not all there. Nothing is reserved for what was only announced beyond
-/// [`BULK_MAX`].
-pub(super) fn decode(buffer: &mut BytesMut) -> Result<Option<Reply>, Malformed> {
+/// Removes the first reply from `buffer`; `None` while it is incomplete. Lengths above [`BULK_MAX`] are refused before
+/// memory is reserved.
+pub(super) fn decode(buffer: &mut BytesMut) -> Result<Option<Reply>, MalformedReply> {
     let Some(kind) = buffer.first().copied() else { return Ok(None) };
     if !b"+-$".contains(&kind) {
-        return Err(Malformed::Kind(kind.into()));
+        return Err(MalformedReply::Kind(kind.into()));
     }
     let window = &buffer[..buffer.len().min(LINE_MAX)];
     let Some(end) = window.iter().position(|byte| *byte == b'\n') else {
-        return if buffer.len() >= LINE_MAX { Err(Malformed::Line) } else { Ok(None) };
+        return if buffer.len() >= LINE_MAX { Err(MalformedReply::Line) } else { Ok(None) };
     };
-    let Some(line) = buffer[1..end].strip_suffix(b"\r") else { return Err(Malformed::LineEnd) };
+    let Some(line) = buffer[1..end].strip_suffix(b"\r") else { return Err(MalformedReply::LineEnd) };
     let text = || String::from_utf8_lossy(line).into_owned();
     let reply = match kind {
         b'+' => Reply::Simple(text()),
         b'-' => Reply::Error(text()),
         _ if line == b"-1" => Reply::Null,
         _ => {
-            let length = length(line).ok_or_else(|| Malformed::Length(excerpt(text())))?;
+            let length = length(line).ok_or_else(|| MalformedReply::Length(excerpt(text())))?;
             let whole = end + 1 + length + 2;
             if buffer.len() < whole {
                 buffer.reserve(whole - buffer.len());
                 return Ok(None);
             }
             if &buffer[whole - 2..whole] != b"\r\n" {
-                return Err(Malformed::LineEnd);
+                return Err(MalformedReply::LineEnd);
             }
             buffer.advance(end + 1);
             let bulk = buffer.split_to(length).freeze();
@@ -75,20 +75,19 @@ pub(super) fn decode(buffer: &mut BytesMut) -> Result<Option<Reply>, Malformed> 
 
 fn length(digits: &[u8]) -> Option<usize> {
     let number = std::str::from_utf8(digits).ok().filter(|text| text.bytes().all(|c| c.is_ascii_digit()))?;
-    // No digits at all are no number either.
     number.parse().ok().filter(|length| *length <= BULK_MAX)
 }
 
-/// Longest part of a server's text that is shown, bytes.
-const SHOWN: usize = 200;
+/// Upper bound of quoted text, in bytes.
+const EXCERPT_MAX: usize = 200;
 
-/// A server's words: escaped, and limited in length.
+/// Returns text of the server, escaped and cut to 200 bytes.
 pub(super) fn excerpt(text: impl AsRef<[u8]>) -> String {
-    sanitize_to(text, SHOWN)
+    sanitize_to(text, EXCERPT_MAX)
 }
 
 impl fmt::Display for Reply {
-    /// Its kind and its beginning, for people.
+    /// Writes the kind and the beginning of the reply.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Simple(text) => write!(f, "+{}", excerpt(text)),
@@ -105,8 +104,8 @@ mod tests {
 
     use super::*;
 
-    /// All replies of `bytes`, fed in pieces that end where `cuts` say.
-    fn fed(bytes: &[u8], cuts: &[usize]) -> Result<Vec<Reply>, Malformed> {
+    /// Decodes `bytes`, received in pieces that end at `cuts`.
+    fn decode_all(bytes: &[u8], cuts: &[usize]) -> Result<Vec<Reply>, MalformedReply> {
         let (mut buffer, mut replies, mut from) = (BytesMut::new(), Vec::new(), 0);
         let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut % (bytes.len() + 1)).collect();
         cuts.push(bytes.len());
@@ -138,54 +137,54 @@ mod tests {
 
     proptest! {
         #[test]
-        fn replies_are_read_in_whatever_pieces_they_come(
+        fn replies_are_decoded_from_pieces_of_any_size(
             replies in proptest::collection::vec(reply(), 0..8),
             cuts in proptest::collection::vec(any::<usize>(), 0..20),
         ) {
             let bytes: Vec<u8> = replies.iter().flat_map(|(bytes, _)| bytes.clone()).collect();
             let wanted: Vec<Reply> = replies.into_iter().map(|(_, reply)| reply).collect();
-            prop_assert_eq!(fed(&bytes, &cuts), Ok(wanted));
+            prop_assert_eq!(decode_all(&bytes, &cuts), Ok(wanted));
         }
 
-        /// Never a panic, never more memory than the bounds; and pieces do not change what is understood.
+        /// Random bytes cause no panic, and the result does not depend on the pieces.
         #[test]
-        fn random_bytes_are_replies_or_refused(
+        fn random_bytes_are_decoded_or_refused(
             bytes in proptest::collection::vec(prop_oneof![any::<u8>(), Just(b'$'), Just(b'\r'), Just(b'\n'), b'0'..=b'9'], 0..400),
             cuts in proptest::collection::vec(any::<usize>(), 0..20),
         ) {
-            let whole = fed(&bytes, &[]);
-            match fed(&bytes, &cuts) {
+            let whole = decode_all(&bytes, &[]);
+            match decode_all(&bytes, &cuts) {
                 Ok(replies) => prop_assert_eq!(whole, Ok(replies)),
                 Err(_) => prop_assert!(whole.is_err()),
             }
         }
 
         #[test]
-        fn an_announced_length_reserves_nothing_beyond_the_bound(length in (BULK_MAX as u128 + 1)..) {
+        fn a_length_above_the_bound_reserves_no_memory(length in (BULK_MAX as u128 + 1)..) {
             let mut buffer = BytesMut::from(format!("${length}\r\nabc").as_bytes());
-            prop_assert!(matches!(decode(&mut buffer), Err(Malformed::Length(_))));
+            prop_assert!(matches!(decode(&mut buffer), Err(MalformedReply::Length(_))));
             prop_assert!(buffer.capacity() < 1024);
         }
     }
 
     #[test]
-    fn what_is_against_the_framing_is_refused() {
+    fn invalid_framing_is_refused() {
         for (bytes, error) in [
-            ("HTTP/1.1 400\r\n", Malformed::Kind('H')),
-            (":5\r\n", Malformed::Kind(':')),
-            ("+OK\n", Malformed::LineEnd),
-            ("$1099511627776\r\n", Malformed::Length("1099511627776".to_owned())),
-            ("$8388609\r\n", Malformed::Length("8388609".to_owned())),
-            ("$\u{1b}[2J\r\n", Malformed::Length("\\u{1b}[2J".to_owned())),
-            ("$-2\r\n", Malformed::Length("-2".to_owned())),
-            ("$+2\r\nab\r\n", Malformed::Length("+2".to_owned())),
-            ("$2\r\nabc\r\n", Malformed::LineEnd),
+            ("HTTP/1.1 400\r\n", MalformedReply::Kind('H')),
+            (":5\r\n", MalformedReply::Kind(':')),
+            ("+OK\n", MalformedReply::LineEnd),
+            ("$1099511627776\r\n", MalformedReply::Length("1099511627776".to_owned())),
+            ("$8388609\r\n", MalformedReply::Length("8388609".to_owned())),
+            ("$\u{1b}[2J\r\n", MalformedReply::Length("\\u{1b}[2J".to_owned())),
+            ("$-2\r\n", MalformedReply::Length("-2".to_owned())),
+            ("$+2\r\nab\r\n", MalformedReply::Length("+2".to_owned())),
+            ("$2\r\nabc\r\n", MalformedReply::LineEnd),
         ] {
             assert_eq!(decode(&mut BytesMut::from(bytes)), Err(error), "{bytes:?}");
         }
-        assert_eq!(decode(&mut BytesMut::from("$\r\nab\r\n")), Err(Malformed::Length(String::new())));
+        assert_eq!(decode(&mut BytesMut::from("$\r\nab\r\n")), Err(MalformedReply::Length(String::new())));
         let endless = "+".repeat(LINE_MAX);
         assert_eq!(decode(&mut BytesMut::from(&endless[..LINE_MAX - 1])), Ok(None));
-        assert_eq!(decode(&mut BytesMut::from(&*endless)), Err(Malformed::Line));
+        assert_eq!(decode(&mut BytesMut::from(&*endless)), Err(MalformedReply::Line));
     }
 }

@@ -1,4 +1,4 @@
-//! Which server, and how it is spoken to.
+//! Address, credentials and time-outs of a Faktory server.
 
 use std::{
     fmt,
@@ -11,35 +11,32 @@ use orchestrator_edge::{
     tls::{self, TlsClient},
 };
 
-use super::{error::FaktoryError, handshake::Password};
-
-/// Where Faktory listens if a url does not say.
+/// Default port of Faktory.
 const PORT: u16 = 7419;
 
-/// A server: address, password, and how its connection is secured.
+/// A Faktory server and how to connect to it.
 #[derive(Clone)]
 pub struct Server {
-    pub(super) at: HostPort,
-    password: Option<Password>,
+    pub(super) address: HostPort,
     password_file: Option<PathBuf>,
     pub(super) tls: Option<TlsClient>,
-    pub(super) patience: Patience,
+    pub(super) timeouts: Timeouts,
 }
 
-/// How long a server may take.
+/// Time-outs of a connection (CONTRACT SE02).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Patience {
-    /// To be found and reached, TLS included.
+pub struct Timeouts {
+    /// Connecting, including name resolution and TLS.
     pub connect: Duration,
-    /// For the handshake. A server hangs up after two seconds by itself.
+    /// Handshake. A server closes the connection after 2 s.
     pub handshake: Duration,
-    /// To take a command and answer it. A server stops working on a command after five seconds by itself.
+    /// Sending a command and receiving its reply. A server abandons a command after 5 s.
     pub reply: Duration,
-    /// Without a command; then it is asked for an `INFO`, so that one that hangs is noticed while nothing is pushed, too.
+    /// Interval without a command after which an `INFO` checks whether the server still replies.
     pub idle: Duration,
 }
 
-impl Default for Patience {
+impl Default for Timeouts {
     fn default() -> Self {
         let secs = Duration::from_secs;
         Self { connect: secs(5), handshake: secs(2), reply: secs(15), idle: secs(5) }
@@ -47,62 +44,60 @@ impl Default for Patience {
 }
 
 impl Server {
-    /// Reads `url` as `tcp://host[:port]`, or `tcp+tls://host[:port]` for TLS with the authorities in the file `ca_file`, or those of
-    /// the public web.
+    /// Parses `tcp://host[:port]`, or `tcp+tls://host[:port]` for TLS. `ca_file` replaces the public authorities. The password
+    /// in `password_file` is read for each connection, so it may appear or change later.
     ///
     /// # Errors
-    /// [`FaktoryError::Config`]; the text does not repeat a url that may hold a password.
-    pub fn new(url: &str, ca_file: Option<&Path>, password: Option<Password>) -> Result<Self, FaktoryError> {
-        let config = FaktoryError::Config;
+    /// The url or `ca_file` cannot be used. The text begins with the key and never contains a password.
+    pub fn new(url: &str, ca_file: Option<&Path>, password_file: Option<&Path>) -> Result<Self, String> {
         let (scheme, rest) = url.split_once("://").unwrap_or_default();
         if rest.contains('@') {
-            let hint = "it holds a password: put that into a file, and name the file in password_file";
-            return Err(config(format!("faktory.url = ..: {hint}")));
+            return Err("faktory.url = ..: it contains a password: write the password into a file and set password_file \
+                to that file's path"
+                .to_owned());
         }
-        let at = HostPort::parse(rest.trim_end_matches('/'), Some(PORT));
-        let at = at.filter(|_| matches!(scheme, "tcp" | "tcp+tls"));
-        let at = at.ok_or_else(|| {
-            config(format!("faktory.url = {url}: write tcp://HOST:{PORT}, or tcp+tls://HOST:{PORT}"))
-        })?;
-        let tls = match scheme {
-            "tcp+tls" => {
-                let connector =
-                    tls::connector(ca_file).map_err(|reason| config(format!("faktory.{reason}")))?;
-                let no_name = || config(format!("faktory.url = {url}: no name that a certificate can have"));
-                Some(TlsClient::new(connector, &at.host).ok_or_else(no_name)?)
-            }
-            _ => None,
-        };
-        Ok(Self { at, password, password_file: None, tls, patience: Patience::default() })
+        let address = HostPort::parse(rest.trim_end_matches('/'), Some(PORT))
+            .filter(|_| matches!(scheme, "tcp" | "tcp+tls"))
+            .ok_or_else(|| {
+                format!("faktory.url = {url}: write tcp://HOST:{PORT}, or tcp+tls://HOST:{PORT}")
+            })?;
+        let tls =
+            match scheme {
+                "tcp+tls" => {
+                    let connector = tls::connector(ca_file).map_err(|reason| format!("faktory.{reason}"))?;
+                    let client = TlsClient::new(connector, &address.host);
+                    Some(client.ok_or_else(|| {
+                        format!("faktory.url = {url}: the host is no name of a certificate")
+                    })?)
+                }
+                _ => None,
+            };
+        let password_file = password_file.map(Path::to_owned);
+        Ok(Self { address, password_file, tls, timeouts: Timeouts::default() })
     }
 
-    /// With the password in `file`, which is read for each connection: it may come, or change, while the process runs.
-    #[must_use]
-    pub fn password_file(self, file: impl Into<PathBuf>) -> Self {
-        Self { password_file: Some(file.into()), ..self }
-    }
-
-    pub(super) fn password(&self) -> Result<Option<Password>, String> {
-        let Some(file) = &self.password_file else { return Ok(self.password.clone()) };
+    /// Reads the password; `None` if no file is configured.
+    pub(super) fn password(&self) -> Result<Option<String>, String> {
+        let Some(file) = &self.password_file else { return Ok(None) };
         let failed = |reason| format!("password_file = {}: {reason}", file.display());
         let text =
             std::fs::read_to_string(file).map_err(|error| failed(format!("cannot be read: {error}")))?;
-        match Password::new(&text) {
-            Some(password) => Ok(Some(password)),
-            None => Err(failed("it is empty: write the password into it".to_owned())),
+        match text.trim_end_matches(['\r', '\n']) {
+            "" => Err(failed("it is empty: write the password into it".to_owned())),
+            password => Ok(Some(password.to_owned())),
         }
     }
 
-    /// With other time-outs.
+    /// Replaces the time-outs.
     #[must_use]
-    pub fn patience(self, patience: Patience) -> Self {
-        Self { patience, ..self }
+    pub fn timeouts(self, timeouts: Timeouts) -> Self {
+        Self { timeouts, ..self }
     }
 
-    /// For people to read: no password.
+    /// Returns the url without a password.
     pub fn endpoint(&self) -> String {
         let scheme = if self.tls.is_some() { "tcp+tls" } else { "tcp" };
-        format!("{scheme}://{}", self.at)
+        format!("{scheme}://{}", self.address)
     }
 }
 
@@ -117,8 +112,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn urls_are_read_and_shown() {
-        for (url, shown) in [
+    fn an_endpoint_has_the_default_port() {
+        for (url, endpoint) in [
             ("tcp://faktory:7419", "tcp://faktory:7419"),
             ("tcp://faktory", "tcp://faktory:7419"),
             ("tcp://10.0.0.7:1/", "tcp://10.0.0.7:1"),
@@ -126,12 +121,12 @@ mod tests {
             ("tcp://[::1]", "tcp://[::1]:7419"),
             ("tcp+tls://faktory.example.org", "tcp+tls://faktory.example.org:7419"),
         ] {
-            assert_eq!(Server::new(url, None, None).unwrap().endpoint(), shown);
+            assert_eq!(Server::new(url, None, None).unwrap().endpoint(), endpoint);
         }
     }
 
     #[test]
-    fn a_url_that_cannot_be_used_says_what_to_write() {
+    fn an_invalid_url_is_refused() {
         for url in [
             "",
             "faktory:7419",
@@ -146,34 +141,32 @@ mod tests {
             "tcp://::1:7419",
         ] {
             let error = Server::new(url, None, None).unwrap_err();
-            assert!(error.to_string().contains("write tcp://HOST:7419") && !error.is_retryable(), "{error}");
+            assert!(error.contains("write tcp://HOST:7419"), "{error}");
         }
-        let error = Server::new("tcp://:secret@faktory:7419", None, None).unwrap_err().to_string();
+        let error = Server::new("tcp://:secret@faktory:7419", None, None).unwrap_err();
         assert!(error.contains("password_file") && !error.contains("secret"), "{error}");
-        let server = Server::new("tcp://f", None, Password::new("secret")).unwrap();
-        assert!(!format!("{server:?}").contains("secret"));
     }
 
     #[test]
-    fn a_password_file_is_read_each_time() {
+    fn a_password_file_is_read_for_each_connection() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        let server = Server::new("tcp://f", None, None).unwrap().password_file(file.path());
+        let server = Server::new("tcp://f", None, Some(file.path())).unwrap();
         assert!(server.password().unwrap_err().contains("it is empty"));
         for secret in ["first", "second"] {
             std::fs::write(file.path(), format!("{secret}\n")).unwrap();
-            assert_eq!(server.password(), Ok(Password::new(secret)));
-            assert!(!format!("{server:?}").contains(secret));
+            assert_eq!(server.password(), Ok(Some(secret.to_owned())));
         }
-        let error = server.password_file("/none").password().unwrap_err();
+        let server = Server::new("tcp://f", None, Some(Path::new("/none"))).unwrap();
+        let error = server.password().unwrap_err();
         assert!(error.starts_with("password_file = /none: cannot be read"), "{error}");
     }
 
     #[test]
-    fn authorities_that_cannot_be_read_are_named() {
+    fn an_unusable_ca_file_is_refused() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        let error = Server::new("tcp+tls://f", Some(file.path()), None).unwrap_err().to_string();
+        let error = Server::new("tcp+tls://f", Some(file.path()), None).unwrap_err();
         assert!(error.contains("ca_file = /") && error.contains("has no certificate"), "{error}");
-        let error = Server::new("tcp+tls://f", Some(Path::new("/none")), None).unwrap_err().to_string();
+        let error = Server::new("tcp+tls://f", Some(Path::new("/none")), None).unwrap_err();
         assert!(error.starts_with("faktory.ca_file = /none: cannot be read"), "{error}");
     }
 }

@@ -1,21 +1,20 @@
-//! Documents as the server sent them, decoded if they are such as a database can have: the decoder follows any nesting, and would leave
-//! the stack with what a hostile server sends.
+//! Decoding of documents with a bound of nesting. The driver's decoder has none, so deep nesting would overflow the stack.
 
 use mongodb::bson::{Document, RawBsonRef, RawDocument};
 
-/// Deepest nesting that is decoded; MongoDB stores 100 levels at the most.
+/// Upper bound of the nesting. MongoDB stores at most 100 levels.
 const DEPTH_MAX: u32 = 180;
 
 /// Decodes `raw`.
 ///
 /// # Errors
-/// It is no BSON, or nested too deeply; the text says which.
+/// Invalid BSON, or nested too deeply.
 pub(super) fn decoded(raw: &RawDocument) -> Result<Document, String> {
     check(raw, DEPTH_MAX)?;
     Document::try_from(raw).map_err(|error| error.to_string())
 }
 
-/// The `_id` of a document that cannot be decoded.
+/// Returns the `_id` of an invalid document, as text.
 pub(super) fn id_of(raw: &RawDocument) -> String {
     raw.get_object_id("_id").map_or_else(|_| "whose _id is no ObjectId".to_owned(), |id| id.to_hex())
 }
@@ -53,9 +52,9 @@ mod tests {
 
     use super::*;
 
-    /// `levels` documents (or arrays), one in the other.
+    /// Returns `levels` nested documents (kind 3) or arrays (kind 4).
     fn nested(kind: u8, levels: usize) -> RawDocumentBuf {
-        // Written from the outside in: a length, the kind, an empty name, and in the end a zero for each.
+        // From the outside in: length, kind and empty name of each level, then a zero for each.
         let total = levels * 7 + 5;
         let mut bytes = Vec::with_capacity(total);
         for level in 0..levels {
@@ -69,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn nesting_without_end_is_refused_and_not_followed() {
+    fn deep_nesting_is_refused() {
         for kind in [3, 4] {
             let error = decoded(&nested(kind, 1_000_000)).expect_err("too deep");
             assert!(error.contains("180 levels"), "{error}");
@@ -78,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn a_document_is_decoded_whatever_is_in_it() {
+    fn a_document_with_unusual_values_is_decoded() {
         let id = ObjectId::from_bytes([7; 12]);
         let whole = doc! { "_id": id, "a": [1, { "b": f64::NAN }], "c": "\u{202e}\0" };
         let raw = RawDocumentBuf::try_from(&whole).expect("BSON");
@@ -94,7 +93,7 @@ mod tests {
             let mut bytes = RawDocumentBuf::try_from(&whole).expect("BSON").into_bytes();
             bytes[at] = byte;
             if let Ok(raw) = RawDocumentBuf::from_bytes(bytes) {
-                // A document or an error, and no panic.
+                // A document or an error, without a panic.
                 let _ = (decoded(&raw), id_of(&raw));
             }
         }

@@ -1,16 +1,16 @@
-//! From MongoDB's errors to the store's: all of them are waited for, each says what to do.
+//! Translation of MongoDB's errors. All of them are retried, and each text says what to do.
 
 use ::mongodb::error::{Error, ErrorKind, WriteFailure};
 use orchestrator_edge::mongodb;
 
 use crate::store::StoreError;
 
-/// There is no such collection.
+/// Code `NamespaceNotFound`.
 pub(super) const NO_COLLECTION: i32 = 26;
 
-/// Translates; `action` says what was tried.
+/// Translates an error of `action`.
 pub(super) fn explain(action: &str, error: &Error) -> StoreError {
-    StoreError::Away(match &*error.kind {
+    StoreError::Unavailable(match &*error.kind {
         ErrorKind::Write(WriteFailure::WriteError(said)) => {
             mongodb::describe_failure(action, &said.message, said.code)
         }
@@ -21,7 +21,7 @@ pub(super) fn explain(action: &str, error: &Error) -> StoreError {
     })
 }
 
-/// The server's code, if it answered.
+/// Returns the server's error code, if it answered.
 pub(super) fn code(error: &Error) -> Option<i32> {
     match &*error.kind {
         ErrorKind::Command(said) => Some(said.code),

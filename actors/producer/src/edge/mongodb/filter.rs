@@ -1,12 +1,12 @@
-//! Selections and sets as queries (CONTRACT SD04, SO06).
+//! Queries for selections and sets (CONTRACT SD04, SO06).
 
 use mongodb::bson::{Document, doc};
 
 use super::layout::{CONFIG, number};
 use crate::stencil::{Selection, Set};
 
-/// The stencils of a selection. An open one is whatever is neither 2 nor 3, so also one whose state is missing: it is met, and
-/// then cannot be read. What is unfinished includes those whose TCN is no number, so that they are told of, too.
+/// Returns the query for a selection. Documents without a state, or with a TCN that is no number, match as well, so that they
+/// are reported as invalid.
 pub(super) fn stencils(selection: Selection) -> Document {
     let others = doc! { "_id": { "$ne": CONFIG } };
     let grows = doc! { "rootstock_tcn": { "$ne": 0 } };
@@ -35,7 +35,7 @@ pub(super) fn stencils(selection: Selection) -> Document {
     doc! { "$and": parts }
 }
 
-/// The tangles of a set.
+/// Returns the query for the tangles of a set.
 pub(super) fn tangles(set: Set) -> Document {
     match set {
         Set::Rootstock { tcn } => doc! { "TCN": number(tcn) },

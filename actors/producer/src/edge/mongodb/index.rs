@@ -1,16 +1,16 @@
-//! The indexes that pages need. Sorted by `_id` within a TCN, the shipped ones serve scions only (CONTRACT SD12, SX11).
+//! Indexes that pages need. The original's one serves scions only (CONTRACT SD12, SX11).
 
 use mongodb::bson::{Bson, Document, doc};
 
 use super::session::Session;
 use crate::store::StoreError;
 
-/// One for each kind of set.
+/// Returns the keys for rootstocks and for scions.
 fn wanted() -> [Document; 2] {
     [doc! { "TCN": 1, "_id": 1 }, doc! { "TCN": 1, "is_good": 1, "_id": 1 }]
 }
 
-/// Those of `collection` that are missing, as JSON.
+/// Returns the missing indexes of `collection`, as JSON.
 pub(super) async fn missing(session: &Session, collection: &str) -> Result<Vec<String>, StoreError> {
     Ok(keys_missing(session, collection)
         .await?
@@ -19,7 +19,7 @@ pub(super) async fn missing(session: &Session, collection: &str) -> Result<Vec<S
         .collect())
 }
 
-/// Makes those that are missing.
+/// Creates the missing indexes.
 pub(super) async fn ensure(session: &Session, collection: &str) -> Result<(), StoreError> {
     for keys in keys_missing(session, collection).await? {
         session.create_index(collection, keys).await?;
@@ -29,7 +29,7 @@ pub(super) async fn ensure(session: &Session, collection: &str) -> Result<(), St
 
 async fn keys_missing(session: &Session, collection: &str) -> Result<Vec<Document>, StoreError> {
     let there = session.index_keys(collection).await?;
-    // Keys of an index may be of any type of number.
+    // The numbers in an index key may have any type.
     let plain = |keys: &Document| {
         let direction = |value: &Bson| match value {
             Bson::Int32(number) => Some(f64::from(*number)),

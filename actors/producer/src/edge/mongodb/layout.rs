@@ -1,84 +1,90 @@
-//! Documents, read by type: what is not as it should be is told with its collection, document and field.
+//! Conversion between documents and types. Errors name the collection, the document and the field.
 
 use mongodb::bson::{Bson, Document, doc, oid::ObjectId};
 use orchestrator_supervise::sanitize_to;
 
 use crate::{
-    cursor::{Census, Cursor, Rest},
+    cursor::{Cursor, Remaining, SetSummary},
     id::Id,
     lease::Lease,
-    stencil::{Ledger, Misread, Stencil},
+    stencil::{ConfigDocument, InvalidDocument, Stencil},
 };
 
-/// The `_id` of the configuration document.
+/// `_id` of the configuration document.
 pub(super) const CONFIG: &str = "config";
 
 const INTEGER: &str = "an integer";
 const IDENTIFIER: &str = "an ObjectId";
 const DOCUMENT: &str = "a document";
 
-/// A document of which errors can be told.
-struct Reading<'a> {
+/// Document whose fields are read.
+struct DocumentReader<'a> {
     collection: &'a str,
     whole: &'a Document,
 }
 
-impl Reading<'_> {
-    fn misread(&self, field: &'static str, found: Option<&Bson>, wanted: &'static str) -> Misread {
+impl DocumentReader<'_> {
+    fn invalid(&self, field: &'static str, found: Option<&Bson>, wanted: &'static str) -> InvalidDocument {
         let id = match self.whole.get("_id") {
             Some(Bson::ObjectId(id)) => id.to_hex(),
             Some(Bson::String(id)) => sanitize_to(id, 100),
             Some(Bson::Int32(id)) => id.to_string(),
             Some(Bson::Int64(id)) => id.to_string(),
-            Some(other) => words(Some(other)),
+            Some(other) => describe(Some(other)),
             None => "without _id".to_owned(),
         };
-        Misread { collection: self.collection.to_owned(), id, field, found: words(found), wanted }
+        InvalidDocument { collection: self.collection.to_owned(), id, field, found: describe(found), wanted }
     }
 
-    fn integer(&self, part: &Document, field: &'static str) -> Result<i64, Misread> {
-        match part.get(last(field)) {
+    fn integer(&self, part: &Document, field: &'static str) -> Result<i64, InvalidDocument> {
+        match part.get(last_component(field)) {
             Some(Bson::Int32(number)) => Ok((*number).into()),
             Some(Bson::Int64(number)) => Ok(*number),
-            other => Err(self.misread(field, other, INTEGER)),
+            other => Err(self.invalid(field, other, INTEGER)),
         }
     }
 
-    /// A number that we wrote, and that is never negative.
-    fn natural<T: TryFrom<i64>>(&self, part: &Document, field: &'static str) -> Result<T, Misread> {
+    /// Reads a number that this program wrote and that is never negative.
+    fn natural<T: TryFrom<i64>>(&self, part: &Document, field: &'static str) -> Result<T, InvalidDocument> {
         let number = self.integer(part, field)?;
-        number.try_into().map_err(|_| self.misread(field, part.get(last(field)), "a number that fits"))
+        number
+            .try_into()
+            .map_err(|_| self.invalid(field, part.get(last_component(field)), "a number that fits"))
     }
 
-    fn id(&self, part: &Document, field: &'static str) -> Result<Id, Misread> {
-        match part.get(last(field)) {
+    fn id(&self, part: &Document, field: &'static str) -> Result<Id, InvalidDocument> {
+        match part.get(last_component(field)) {
             Some(Bson::ObjectId(id)) => Ok(Id(id.bytes())),
-            other => Err(self.misread(field, other, IDENTIFIER)),
+            other => Err(self.invalid(field, other, IDENTIFIER)),
         }
     }
 
-    fn optional_id(&self, part: &Document, field: &'static str) -> Result<Option<Id>, Misread> {
-        match part.get(last(field)) {
+    fn optional_id(&self, part: &Document, field: &'static str) -> Result<Option<Id>, InvalidDocument> {
+        match part.get(last_component(field)) {
             None | Some(Bson::Null) => Ok(None),
             Some(_) => self.id(part, field).map(Some),
         }
     }
 
-    fn part<'d>(&self, whole: &'d Document, field: &'static str) -> Result<Option<&'d Document>, Misread> {
-        match whole.get(last(field)) {
+    fn part<'d>(
+        &self,
+        whole: &'d Document,
+        field: &'static str,
+    ) -> Result<Option<&'d Document>, InvalidDocument> {
+        match whole.get(last_component(field)) {
             None | Some(Bson::Null) => Ok(None),
             Some(Bson::Document(part)) => Ok(Some(part)),
-            other => Err(self.misread(field, other, DOCUMENT)),
+            other => Err(self.invalid(field, other, DOCUMENT)),
         }
     }
 }
 
-/// The name of a field in its part of the document.
-fn last(path: &'static str) -> &'static str {
+/// Returns the last component of `path`.
+fn last_component(path: &'static str) -> &'static str {
     path.rsplit('.').next().unwrap_or(path)
 }
 
-fn words(found: Option<&Bson>) -> String {
+fn describe(found: Option<&Bson>) -> String {
     match found {
         None => "missing".to_owned(),
         Some(Bson::Double(number)) => format!("the double {number}"),
@@ -92,76 +98,76 @@ fn words(found: Option<&Bson>) -> String {
     }
 }
 
-/// The `_id` of a tangle.
-pub(super) fn id(collection: &str, found: &Document) -> Result<Id, Misread> {
-    Reading { collection, whole: found }.id(found, "_id")
+/// Reads the `_id` of a tangle.
+pub(super) fn id(collection: &str, found: &Document) -> Result<Id, InvalidDocument> {
+    DocumentReader { collection, whole: found }.id(found, "_id")
 }
 
-/// An identifier as the database has it.
+/// Converts an identifier.
 pub(super) fn object_id(id: Id) -> ObjectId {
     ObjectId::from_bytes(id.0)
 }
 
-/// The configuration document.
-pub(super) fn ledger(collection: &str, found: &Document) -> Result<Ledger, Misread> {
-    let reading = Reading { collection, whole: found };
-    Ok(Ledger {
-        completed_tcn: reading.integer(found, "current_completed_tcn")?,
-        max_tcn: reading.integer(found, "max_tcn")?,
+/// Reads the configuration document.
+pub(super) fn config_document(collection: &str, found: &Document) -> Result<ConfigDocument, InvalidDocument> {
+    let reader = DocumentReader { collection, whole: found };
+    Ok(ConfigDocument {
+        completed_tcn: reader.integer(found, "current_completed_tcn")?,
+        max_tcn: reader.integer(found, "max_tcn")?,
     })
 }
 
-/// A stencil. The original reads neither its TCN nor a cursor; `strict` takes a TCN of any kind of number.
-pub(super) fn stencil(collection: &str, found: &Document, strict: bool) -> Result<Stencil, Misread> {
-    let reading = Reading { collection, whole: found };
+/// Reads a stencil. `strict` accepts a TCN of any number type and ignores the cursor, as the original does.
+pub(super) fn stencil(collection: &str, found: &Document, strict: bool) -> Result<Stencil, InvalidDocument> {
+    let reader = DocumentReader { collection, whole: found };
     let tcn = match found.get("TCN") {
         Some(Bson::Double(number)) if strict => *number as i64,
-        _ => reading.integer(found, "TCN")?,
+        _ => reader.integer(found, "TCN")?,
     };
     Ok(Stencil {
-        id: reading.id(found, "_id")?,
+        id: reader.id(found, "_id")?,
         tcn,
-        rootstock_tcn: reading.integer(found, "rootstock_tcn")?,
-        scion_tcn: reading.integer(found, "scion_tcn")?,
-        state: reading.integer(found, "state")?.into(),
-        cursor: if strict { None } else { read_cursor(&reading)? },
+        rootstock_tcn: reader.integer(found, "rootstock_tcn")?,
+        scion_tcn: reader.integer(found, "scion_tcn")?,
+        state: reader.integer(found, "state")?.into(),
+        cursor: if strict { None } else { read_cursor(&reader)? },
     })
 }
 
-fn read_cursor(reading: &Reading<'_>) -> Result<Option<Cursor>, Misread> {
-    let Some(ours) = reading.part(reading.whole, "orchestrator")? else { return Ok(None) };
-    let Some(part) = reading.part(ours, "orchestrator.cursor")? else { return Ok(None) };
-    let root = reading.optional_id(part, "orchestrator.cursor.root")?;
-    let scion = reading.optional_id(part, "orchestrator.cursor.scion")?;
-    let pushed: u64 = reading.natural(part, "orchestrator.cursor.pushed")?;
-    let rest = match (root, scion) {
-        (Some(root), Some(scion)) => Rest::From { root, scion },
-        _ if pushed == 0 => Rest::All,
-        _ => Rest::Nothing,
+fn read_cursor(reader: &DocumentReader<'_>) -> Result<Option<Cursor>, InvalidDocument> {
+    let Some(ours) = reader.part(reader.whole, "orchestrator")? else { return Ok(None) };
+    let Some(part) = reader.part(ours, "orchestrator.cursor")? else { return Ok(None) };
+    let root = reader.optional_id(part, "orchestrator.cursor.root")?;
+    let scion = reader.optional_id(part, "orchestrator.cursor.scion")?;
+    let pushed: u64 = reader.natural(part, "orchestrator.cursor.pushed")?;
+    let remaining = match (root, scion) {
+        (Some(root), Some(scion)) => Remaining::From { root, scion },
+        _ if pushed == 0 => Remaining::All,
+        _ => Remaining::Nothing,
     };
     Ok(Some(Cursor {
-        page_size: reading.natural(part, "orchestrator.cursor.page_size")?,
-        roots: Census {
-            count: reading.natural(part, "orchestrator.cursor.roots")?,
-            greatest: reading.optional_id(part, "orchestrator.cursor.greatest_root")?,
+        page_size: reader.natural(part, "orchestrator.cursor.page_size")?,
+        roots: SetSummary {
+            count: reader.natural(part, "orchestrator.cursor.roots")?,
+            greatest: reader.optional_id(part, "orchestrator.cursor.greatest_root")?,
         },
-        scions: Census {
-            count: reading.natural(part, "orchestrator.cursor.scions")?,
-            greatest: reading.optional_id(part, "orchestrator.cursor.greatest_scion")?,
+        scions: SetSummary {
+            count: reader.natural(part, "orchestrator.cursor.scions")?,
+            greatest: reader.optional_id(part, "orchestrator.cursor.greatest_scion")?,
         },
-        rest,
+        remaining,
         pushed,
-        epoch: reading.natural(part, "orchestrator.cursor.epoch")?,
-        attempt: reading.natural(part, "orchestrator.cursor.attempt")?,
+        epoch: reader.natural(part, "orchestrator.cursor.epoch")?,
+        attempt: reader.natural(part, "orchestrator.cursor.attempt")?,
     }))
 }
 
-/// A cursor: pages by their first tangles, and the sets as they were.
+/// Returns the document of a cursor.
 pub(super) fn cursor(cursor: &Cursor) -> Document {
     let optional = |id: Option<Id>| id.map_or(Bson::Null, |id| Bson::ObjectId(object_id(id)));
-    let (root, scion) = match cursor.rest {
-        Rest::From { root, scion } => (Some(root), Some(scion)),
-        Rest::All | Rest::Nothing => (None, None),
+    let (root, scion) = match cursor.remaining {
+        Remaining::From { root, scion } => (Some(root), Some(scion)),
+        Remaining::All | Remaining::Nothing => (None, None),
     };
     doc! {
         "page_size": long(cursor.page_size.into()),
@@ -178,28 +184,28 @@ pub(super) fn cursor(cursor: &Cursor) -> Document {
     }
 }
 
-/// The lease in the configuration document.
-pub(super) fn lease(collection: &str, found: &Document) -> Result<Option<Lease>, Misread> {
-    let reading = Reading { collection, whole: found };
-    let Some(ours) = reading.part(found, "orchestrator")? else { return Ok(None) };
-    let Some(part) = reading.part(ours, "orchestrator.lease")? else { return Ok(None) };
+/// Reads the lease from the configuration document.
+pub(super) fn lease(collection: &str, found: &Document) -> Result<Option<Lease>, InvalidDocument> {
+    let reader = DocumentReader { collection, whole: found };
+    let Some(ours) = reader.part(found, "orchestrator")? else { return Ok(None) };
+    let Some(part) = reader.part(ours, "orchestrator.lease")? else { return Ok(None) };
     let holder = match part.get("holder") {
         Some(Bson::String(holder)) => holder.clone(),
-        other => return Err(reading.misread("orchestrator.lease.holder", other, "a text")),
+        other => return Err(reader.invalid("orchestrator.lease.holder", other, "a text")),
     };
     Ok(Some(Lease {
         holder,
-        epoch: reading.natural(part, "orchestrator.lease.epoch")?,
-        until_ms: reading.integer(part, "orchestrator.lease.until_ms")?,
+        epoch: reader.natural(part, "orchestrator.lease.epoch")?,
+        until_ms: reader.integer(part, "orchestrator.lease.until_ms")?,
     }))
 }
 
-/// An integer as small as it goes: what other programs wrote as 32 bits stays so.
+/// Returns the shortest integer type, as other programs write it.
 pub(super) fn number(value: i64) -> Bson {
     i32::try_from(value).map_or(Bson::Int64(value), Bson::Int32)
 }
 
-/// A number of ours.
+/// Returns an integer of 64 bits, for fields that only this program writes.
 pub(super) fn long(value: u64) -> Bson {
     Bson::Int64(i64::try_from(value).unwrap_or(i64::MAX))
 }

@@ -1,4 +1,4 @@
-//! The lease's writes: each only if what is there still is what was seen.
+//! Writes of the lease, each on condition that it is as it was read.
 
 use mongodb::bson::{Document, doc};
 
@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{lease::Lease, store::StoreError};
 
-/// Writes `lease` in place of `seen`; false if that is not there any more.
+/// Replaces the lease `seen` with `lease`. Returns false if it has changed.
 pub(super) async fn take(
     session: &Session,
     stencils: &str,
@@ -23,14 +23,14 @@ pub(super) async fn take(
         Some(seen) => {
             filter.insert("orchestrator.lease.holder", seen.holder.as_str());
             filter.insert("orchestrator.lease.epoch", long(seen.epoch));
-            // Renewed in between, it is not free.
+            // A renewed lease is not free.
             filter.insert("orchestrator.lease.until_ms", seen.until_ms);
         }
     }
     session.set("taking the lease", stencils, filter, doc! { "orchestrator.lease": layout(lease) }).await
 }
 
-/// Moves the end of the lease of `epoch`; false if another has been given since.
+/// Sets the end of the lease of `epoch`. Returns false if the lease has another epoch.
 pub(super) async fn renew(
     session: &Session,
     stencils: &str,

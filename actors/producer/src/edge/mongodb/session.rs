@@ -1,4 +1,4 @@
-//! A client of one database, and the time-outs of its requests.
+//! Client of one database, with a time-out for each request (CONTRACT SE06).
 
 use std::time::Duration;
 
@@ -18,14 +18,14 @@ use super::{
 };
 use crate::store::StoreError;
 
-/// How long the majority may take; then it is tried again.
-const MAJORITY: Duration = Duration::from_secs(20);
-/// How long a command may take: longer than the server waits for its majority.
-const COMMAND: Duration = Duration::from_secs(60);
-/// How long a count or a page may take: without a fitting index it is a walk over all tangles.
-const WALK: Duration = Duration::from_secs(600);
-/// How long an index may take in a collection that has grown without.
-const INDEX: Duration = Duration::from_secs(24 * 3_600);
+/// Write concern time-out.
+const WRITE_CONCERN_TIMEOUT: Duration = Duration::from_secs(20);
+/// Time-out of a command, longer than that of the write concern.
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(60);
+/// Time-out of a count or a page, which is a full collection scan without an index.
+const SCAN_TIMEOUT: Duration = Duration::from_secs(600);
+/// Time-out of creating an index.
+const INDEX_TIMEOUT: Duration = Duration::from_secs(24 * 3_600);
 
 #[derive(Debug)]
 pub(super) struct Session {
@@ -36,9 +36,10 @@ pub(super) struct Session {
 }
 
 async fn client(uri: &str, name: &str) -> Result<Database, StoreError> {
-    let concern = WriteConcern::builder().w(Acknowledgment::Majority).journal(true).w_timeout(MAJORITY);
+    let concern =
+        WriteConcern::builder().w(Acknowledgment::Majority).journal(true).w_timeout(WRITE_CONCERN_TIMEOUT);
     let database = mongodb::open(uri, name, "orchestrator producer", Some(concern.build())).await;
-    database.map_err(StoreError::Away)
+    database.map_err(StoreError::Unavailable)
 }
 
 impl Session {
@@ -58,7 +59,7 @@ impl Session {
         Ok(database)
     }
 
-    /// Translates an error of `action`. Unless the server itself refused the command, its connections are given up.
+    /// Translates an error of `action`. Unless the server refused the command, the client is replaced.
     fn failed(&self, action: &str, error: &Error) -> StoreError {
         if !matches!(*error.kind, ErrorKind::Command(_) | ErrorKind::Write(_)) {
             self.disconnect();
@@ -70,7 +71,7 @@ impl Session {
         *self.client.lock() = None;
     }
 
-    async fn in_time<T>(
+    async fn with_timeout<T>(
         &self,
         action: &str,
         span: Duration,
@@ -88,25 +89,25 @@ impl Session {
         let answer = mongodb::with_timeout(action, span, answer).await;
         answer.map_err(|reason| {
             self.disconnect();
-            StoreError::Away(reason)
+            StoreError::Unavailable(reason)
         })
     }
 
-    /// The server's clock, milliseconds since 1970.
+    /// Returns the server's clock, in milliseconds since 1970.
     pub(super) async fn clock_ms(&self) -> Result<i64, StoreError> {
         const ACTION: &str = "reading its clock";
         let database = self.database().await?;
         let hello = database.run_command(doc! { "hello": 1 }).into_future();
-        let said = self.in_time(ACTION, COMMAND, hello).await?;
+        let said = self.with_timeout(ACTION, COMMAND_TIMEOUT, hello).await?;
         match said.get("localTime") {
             Some(Bson::DateTime(time)) => Ok(time.timestamp_millis()),
-            other => Err(StoreError::Away(format!(
-                "the database does not tell its time: {other:?}; is it MongoDB?"
+            other => Err(StoreError::Unavailable(format!(
+                "the reply to hello has no localTime but {other:?}: is this MongoDB?"
             ))),
         }
     }
 
-    /// The fields `fields` of the document at position `skip` among those that `filter` takes.
+    /// Returns `fields` of the document at position `skip` that matches `filter`.
     pub(super) async fn find_one(
         &self,
         action: &str,
@@ -124,12 +125,14 @@ impl Session {
         if skip > 0 {
             find = find.skip(skip);
         }
-        let found = self.in_time(action, WALK, find.into_future()).await?;
+        let found = self.with_timeout(action, SCAN_TIMEOUT, find.into_future()).await?;
         let decoded = found.map(|raw| decoded(&raw)).transpose();
-        decoded.map_err(|reason| StoreError::Away(format!("{action}: the document is {}", sanitize(reason))))
+        decoded.map_err(|reason| {
+            StoreError::Unavailable(format!("{action}: the document is {}", sanitize(reason)))
+        })
     }
 
-    /// Calls `each` with the documents that `filter` takes.
+    /// Calls `each` with the documents that match `filter`.
     pub(super) async fn find(
         &self,
         collection: &str,
@@ -141,14 +144,14 @@ impl Session {
         let collection = self.collection(collection).await?;
         let fields = doc! { "TCN": 1, "rootstock_tcn": 1, "scion_tcn": 1, "state": 1, "orchestrator": 1 };
         let find = collection.find(filter).sort(order).projection(fields).into_future();
-        let mut cursor = self.in_time(ACTION, COMMAND, find).await?;
-        while self.in_time(ACTION, COMMAND, cursor.advance()).await? {
+        let mut cursor = self.with_timeout(ACTION, COMMAND_TIMEOUT, find).await?;
+        while self.with_timeout(ACTION, COMMAND_TIMEOUT, cursor.advance()).await? {
             each(cursor.current());
         }
         Ok(())
     }
 
-    /// How many documents `filter` takes.
+    /// Counts the documents that match `filter`.
     pub(super) async fn count(
         &self,
         action: &str,
@@ -156,10 +159,10 @@ impl Session {
         filter: Document,
     ) -> Result<u64, StoreError> {
         let collection = self.collection(collection).await?;
-        self.in_time(action, WALK, collection.count_documents(filter).into_future()).await
+        self.with_timeout(action, SCAN_TIMEOUT, collection.count_documents(filter).into_future()).await
     }
 
-    /// Sets `fields` of the one document that `filter` takes; tells whether there is one.
+    /// Sets `fields` of the document that matches `filter`. Returns whether there is one.
     pub(super) async fn set(
         &self,
         action: &str,
@@ -169,10 +172,10 @@ impl Session {
     ) -> Result<bool, StoreError> {
         let collection = self.collection(collection).await?;
         let update = collection.update_one(filter, doc! { "$set": fields });
-        Ok(self.in_time(action, COMMAND, update.into_future()).await?.matched_count > 0)
+        Ok(self.with_timeout(action, COMMAND_TIMEOUT, update.into_future()).await?.matched_count > 0)
     }
 
-    /// The keys of all indexes.
+    /// Returns the keys of all indexes.
     pub(super) async fn index_keys(&self, collection: &str) -> Result<Vec<Document>, StoreError> {
         const ACTION: &str = "reading indexes";
         let failed = |error: Error| match code(&error) {
@@ -181,12 +184,12 @@ impl Session {
         };
         let collection = self.collection(collection).await?;
         let listing = collection.list_indexes().into_future();
-        let mut cursor = match self.timed(ACTION, COMMAND, listing).await? {
+        let mut cursor = match self.timed(ACTION, COMMAND_TIMEOUT, listing).await? {
             Ok(cursor) => cursor,
             Err(error) => return failed(error),
         };
         let mut keys = Vec::new();
-        while self.in_time(ACTION, COMMAND, cursor.advance()).await? {
+        while self.with_timeout(ACTION, COMMAND_TIMEOUT, cursor.advance()).await? {
             let index: IndexModel =
                 cursor.deserialize_current().map_err(|error| self.failed(ACTION, &error))?;
             keys.push(index.keys);
@@ -194,12 +197,12 @@ impl Session {
         Ok(keys)
     }
 
-    /// Makes an index.
+    /// Creates an index.
     pub(super) async fn create_index(&self, collection: &str, keys: Document) -> Result<(), StoreError> {
         let model = IndexModel::builder().keys(keys).build();
         let collection = self.collection(collection).await?;
         let creation = collection.create_index(model).into_future();
-        self.in_time("making indexes", INDEX, creation).await.map(drop)
+        self.with_timeout("creating indexes", INDEX_TIMEOUT, creation).await.map(drop)
     }
 
     async fn collection(&self, name: &str) -> Result<Collection<Document>, StoreError> {

@@ -1,48 +1,48 @@
-//! A tree with the connections and nothing else, and jobs for them.
+//! Tree with a pool of connections, and jobs for it.
 
 use std::{ops::Range, time::Duration};
 
 use orchestrator_edge::set_retry_max;
 use orchestrator_producer::{
     batch::Batch,
-    edge::faktory::{Faktory, Flow, Patience, Server, child_spec},
+    edge::faktory::{Faktory, PoolOptions, Server, Timeouts, child_spec},
     id::Id,
-    job::{Jid, Job, JobWriter, Terms},
+    job::{Jid, Job, JobOptions, JobWriter},
     pair::Pair,
 };
 pub(crate) use orchestrator_supervise::testing::{TestTree, eventually};
 use orchestrator_supervise::{LinkSnapshot, NodeSnapshot, Strategy, SupervisorSpec, Tree};
 use serde_json::{Value, json};
 
-/// Time-outs of tests in which a server never greets.
-pub(crate) const SHORT: Patience = Patience {
+/// Time-outs for a server that sends no greeting.
+pub(crate) const SHORT_HANDSHAKE: Timeouts = Timeouts {
     connect: Duration::from_secs(5),
     handshake: Duration::from_millis(300),
     reply: Duration::from_secs(15),
     idle: Duration::from_secs(5),
 };
 
-/// Time-outs of tests in which a server does not reply; a busy machine must still get through the handshake.
-pub(crate) const IMPATIENT: Patience = Patience {
+/// Time-outs for a server that does not reply. The handshake has more time, for a busy machine.
+pub(crate) const SHORT_REPLY: Timeouts = Timeouts {
     connect: Duration::from_secs(5),
     handshake: Duration::from_secs(5),
     reply: Duration::from_millis(500),
     idle: Duration::from_secs(5),
 };
 
-/// One connection to `url`.
+/// Returns a pool with one connection to `url`.
 pub(crate) fn to(url: &str) -> (Faktory, SupervisorSpec) {
-    with(Server::new(url, None, None).unwrap(), Flow::default())
+    with(Server::new(url, None, None).unwrap(), PoolOptions::default())
 }
 
-/// Connections to `server`. Tests that break many connections in a row wait this long for each, at the most.
-pub(crate) fn with(server: Server, flow: Flow) -> (Faktory, SupervisorSpec) {
+/// Returns a pool of connections to `server`, with short delays between attempts.
+pub(crate) fn with(server: Server, options: PoolOptions) -> (Faktory, SupervisorSpec) {
     set_retry_max(Duration::from_millis(200));
-    let (faktory, connections) = child_spec(server, flow);
+    let (faktory, connections) = child_spec(server, options);
     (faktory, SupervisorSpec::new(Strategy::OneForOne).child(connections))
 }
 
-/// Job `number`; its key has another identifier for each attempt.
+/// Returns job `number`. Its jid is different for each attempt.
 pub(crate) fn job(number: u32, attempt: u32) -> Job {
     let mut id = [0; 12];
     id[8..].copy_from_slice(&number.to_be_bytes());
@@ -50,22 +50,22 @@ pub(crate) fn job(number: u32, attempt: u32) -> Job {
     Job { jid: Jid::derived(&pair, 1, attempt), pair, keyed: true }
 }
 
-/// A batch of jobs.
+/// Returns a batch of jobs.
 pub(crate) fn batch(numbers: Range<u32>) -> Batch {
-    let writer = JobWriter::new(&Terms::default()).unwrap();
+    let writer = JobWriter::new(&JobOptions::default()).unwrap();
     let mut batch = Batch::with_room_for(numbers.len());
     numbers.for_each(|number| batch.add(&writer, &job(number, 0)).unwrap());
     batch
 }
 
-/// Numbers of jobs that a server has taken.
+/// Returns the numbers of jobs that a server has accepted.
 pub(crate) fn numbers(accepted: &[Value]) -> Vec<u32> {
     let number = |job: &Value| u32::from_str_radix(&job["args"][0].as_str().unwrap()[16..], 16).unwrap();
     accepted.iter().map(number).collect()
 }
 
-/// What a server must have of job `number`.
-pub(crate) fn wanted(number: u32) -> Value {
+/// Returns job `number` as a server must receive it.
+pub(crate) fn expected(number: u32) -> Value {
     let Job { jid, pair, .. } = job(number, 0);
     json!({
         "jid": jid.to_string(), "jobtype": "arbor_job", "queue": "arborescent", "retry": 25, "reserve_for": 1800,
@@ -73,10 +73,10 @@ pub(crate) fn wanted(number: u32) -> Value {
     })
 }
 
-/// A connection's place in the tree. Whatever happened to its server, it has never ended.
+/// Returns a connection's node. Its child has never been restarted.
 pub(crate) fn node(tree: &Tree, connection: usize) -> NodeSnapshot {
     let node = tree.node(&format!("faktory/{connection}")).unwrap();
-    assert_eq!(node.incarnation, 1, "a server that is away, or strange, is no crash");
+    assert_eq!(node.incarnation, 1, "an unavailable or incorrect server restarts no child");
     node
 }
 
@@ -93,10 +93,10 @@ pub(crate) fn is_up(tree: &Tree, connection: usize) -> bool {
     node(tree, connection).link.is_some_and(|link| link.state == "up")
 }
 
-/// Waits until the first connection is down because of `said`; the whole reason.
-pub(crate) async fn down(tree: &Tree, said: &str) -> String {
+/// Waits until the first connection is down with `text` in its reason. Returns the reason.
+pub(crate) async fn down(tree: &Tree, text: &str) -> String {
     let reason = || node(tree, 0).link.and_then(|link| link.reason).unwrap_or_default();
-    eventually(&format!("the link is down: {said}"), || reason().contains(said)).await;
+    eventually(&format!("the link is down: {text}"), || reason().contains(text)).await;
     reason()
 }
 
@@ -105,8 +105,8 @@ pub(crate) fn metric(tree: &Tree, name: &str) -> i64 {
     node.metrics.iter().find(|metric| metric.name == name).map_or(0, |metric| metric.value)
 }
 
-/// Is `future` not done at its first poll?
-pub(crate) async fn pends(future: impl Future) -> bool {
+/// Returns true if `future` is pending at its first poll.
+pub(crate) async fn is_pending(future: impl Future) -> bool {
     tokio::select! {
         biased;
         _ = future => false,

@@ -1,25 +1,34 @@
-//! How a connection begins.
+//! Handshake with and without password and TLS.
+
+use std::fs;
 
 use orchestrator_harness::Faktory as Peer;
-use orchestrator_producer::edge::faktory::{Flow, Password, Pushed, Server};
+use orchestrator_producer::edge::faktory::{PoolOptions, Pushed, Server};
+use tempfile::NamedTempFile;
 
 use super::fixture::*;
 
 #[test]
-fn servers_with_and_without_password_in_pieces_and_secured_take_jobs() {
+fn jobs_are_pushed_with_and_without_password_and_tls() {
     for options in [&[][..], &["--split-writes"], &["--password", "open sesame"]] {
         let peer = Peer::start(options);
-        let password = Password::new("open sesame\n");
-        let server = Server::new(&peer.url(), None, password).unwrap();
-        takes_jobs(server, &peer);
+        let password = password_file("open sesame\n");
+        let server = Server::new(&peer.url(), None, Some(password.path())).unwrap();
+        assert_jobs_are_pushed(server, &peer);
     }
     let peer = Peer::start_tls();
     let server = Server::new(&peer.url(), Some(&Peer::ca_file()), None).unwrap();
-    takes_jobs(server, &peer);
+    assert_jobs_are_pushed(server, &peer);
 }
 
-fn takes_jobs(server: Server, peer: &Peer) {
-    let (faktory, spec) = with(server, Flow::default());
+fn password_file(text: &str) -> NamedTempFile {
+    let file = NamedTempFile::new().unwrap();
+    fs::write(file.path(), text).unwrap();
+    file
+}
+
+fn assert_jobs_are_pushed(server: Server, peer: &Peer) {
+    let (faktory, spec) = with(server, PoolOptions::default());
     TestTree::run(spec, async |tree| {
         assert_eq!(faktory.push(0, batch(0..3)).await, Ok(Pushed::default()));
         assert_eq!(faktory.push(0, batch(3..4)).await, Ok(Pushed::default()));
@@ -30,60 +39,60 @@ fn takes_jobs(server: Server, peer: &Peer) {
 }
 
 #[test]
-fn a_password_that_is_wrong_or_missing_is_told_and_not_shown() {
+fn a_wrong_or_missing_password_is_reported_without_its_text() {
     let peer = Peer::start(&["--password", "open sesame"]);
-    for (password, said) in [
-        (Password::new("open barley"), "Invalid password: correct the file that password_file names"),
-        (None, "it wants a password: name the file that has it in password_file"),
+    for (password, text) in [
+        (Some(password_file("open barley")), "Invalid password: correct the file that password_file names"),
+        (None, "it requires a password: write it into a file and set password_file"),
     ] {
-        let server = Server::new(&peer.url(), None, password).unwrap();
-        let (faktory, spec) = with(server, Flow::default());
+        let server = Server::new(&peer.url(), None, password.as_ref().map(|file| file.path())).unwrap();
+        let (faktory, spec) = with(server, PoolOptions::default());
         TestTree::run(spec, async |tree| {
-            let reason = down(&tree, said).await;
+            let reason = down(&tree, text).await;
             assert!(
                 reason.starts_with(&format!("cannot connect to faktory at {}: ", peer.url())),
                 "{reason}"
             );
-            let told = faktory.info().await.unwrap_err().to_string();
-            assert!(told.contains(said), "{told}");
+            let error = faktory.info().await.unwrap_err().to_string();
+            assert!(error.contains(text), "{error}");
             assert!(!format!("{:?}", tree.snapshot()).contains("barley"));
         });
     }
 }
 
 #[test]
-fn a_server_that_we_cannot_be_sure_of_is_not_spoken_to() {
+fn a_server_with_an_untrusted_certificate_gets_no_jobs() {
     let peer = Peer::start_tls();
-    for (url, said) in [
+    for (url, text) in [
         (peer.url(), "ca_file has the authority of its certificate"),
-        // The certificate is good, for another name.
+        // The certificate is valid, for another name.
         (peer.url().replace("localhost", "127.0.0.1"), "ca_file has the authority"),
         (peer.url().replace("tcp+tls", "tcp"), "no handshake within"),
     ] {
         let authority = url.contains("127.0.0.1").then(Peer::ca_file);
-        let server = Server::new(&url, authority.as_deref(), None).unwrap().patience(SHORT);
-        let (_faktory, spec) = with(server, Flow::default());
-        TestTree::run(spec, async |tree| drop(down(&tree, said).await));
+        let server = Server::new(&url, authority.as_deref(), None).unwrap().timeouts(SHORT_HANDSHAKE);
+        let (_faktory, spec) = with(server, PoolOptions::default());
+        TestTree::run(spec, async |tree| drop(down(&tree, text).await));
     }
     assert!(peer.accepted().is_empty());
 }
 
 #[test]
-fn a_server_with_too_many_connections_keeps_those_that_it_has() {
+fn a_refused_second_connection_does_not_affect_the_first() {
     let peer = Peer::start(&["--max-conn", "1"]);
     let server = Server::new(&peer.url(), None, None).unwrap();
-    let (faktory, spec) = with(server, Flow { connections: 2, ..Flow::default() });
+    let (faktory, spec) = with(server, PoolOptions { connections: 2, ..PoolOptions::default() });
     TestTree::run(spec, async |tree| {
         let full = |at: usize| {
             let link = node(&tree, at).link;
             link.and_then(|link| link.reason).is_some_and(|reason| reason.contains("too many connections"))
         };
-        eventually("one is in and one is not", || {
+        eventually("one connection to be up and one refused", || {
             (is_up(&tree, 0) && full(1)) || (is_up(&tree, 1) && full(0))
         })
         .await;
-        let in_ = usize::from(is_up(&tree, 1));
-        assert_eq!(faktory.push(in_, batch(0..5)).await, Ok(Pushed::default()));
+        let connected = usize::from(is_up(&tree, 1));
+        assert_eq!(faktory.push(connected, batch(0..5)).await, Ok(Pushed::default()));
         assert_eq!(peer.accepted().len(), 5);
     });
 }

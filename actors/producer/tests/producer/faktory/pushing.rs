@@ -1,16 +1,16 @@
-//! Jobs reach the server as they are, in order, within bounds.
+//! Contents, order and bounds of pushed batches.
 
 use orchestrator_harness::Faktory as Peer;
 use orchestrator_producer::{
     batch::Batch,
-    edge::faktory::{Flow, PushError, Pushed, Refusal, Server},
+    edge::faktory::{PoolOptions, PushError, Pushed, Refusal, Server},
 };
 use serde_json::Value;
 
 use super::fixture::*;
 
 #[test]
-fn jobs_arrive_as_they_are_and_in_order() {
+fn jobs_arrive_unchanged_and_in_order() {
     let peer = Peer::start(&[]);
     let (faktory, spec) = to(&peer.url());
     TestTree::run(spec, async |tree| {
@@ -24,22 +24,25 @@ fn jobs_arrive_as_they_are_and_in_order() {
         let mut accepted = peer.accepted();
         for job in &mut accepted {
             let job = job.as_object_mut().unwrap();
-            // What the server adds.
+            // Added by the server.
             assert!(job.remove("created_at").is_some() && job.remove("enqueued_at").is_some());
         }
-        assert_eq!(accepted, (0..2_500).map(wanted).collect::<Vec<Value>>());
+        assert_eq!(accepted, (0..2_500).map(expected).collect::<Vec<Value>>());
         assert_eq!((metric(&tree, "accepted"), metric(&tree, "batches")), (2_500, 4));
-        let reading = faktory.info().await.unwrap();
-        assert_eq!(reading.queues, [("arborescent".to_owned(), 2_500)].into());
-        assert_eq!((reading.dead, reading.retries, reading.scheduled, reading.working), (0, 0, 0, 0));
+        let queue_state = faktory.info().await.unwrap();
+        assert_eq!(queue_state.queues, [("arborescent".to_owned(), 2_500)].into());
+        assert_eq!(
+            (queue_state.dead, queue_state.retries, queue_state.scheduled, queue_state.working),
+            (0, 0, 0, 0)
+        );
     });
 }
 
 #[test]
-fn four_connections_share_the_work_and_each_keeps_its_order() {
+fn four_connections_share_the_jobs_and_each_keeps_its_order() {
     let peer = Peer::start(&[]);
     let server = Server::new(&peer.url(), None, None).unwrap();
-    let (faktory, spec) = with(server, Flow { connections: 4, ..Flow::default() });
+    let (faktory, spec) = with(server, PoolOptions { connections: 4, ..PoolOptions::default() });
     assert_eq!(faktory.connections(), 4);
     TestTree::run(spec, async |tree| {
         let mut pending = Vec::new();
@@ -59,7 +62,7 @@ fn four_connections_share_the_work_and_each_keeps_its_order() {
 }
 
 #[test]
-fn refused_jobs_are_told_apart_from_those_that_were_taken() {
+fn refused_and_accepted_jobs_are_distinguished() {
     let peer = Peer::start(&["--refuse-job-every", "4"]);
     let (faktory, spec) = to(&peer.url());
     TestTree::run(spec, async |tree| {
@@ -76,7 +79,7 @@ fn refused_jobs_are_told_apart_from_those_that_were_taken() {
 }
 
 #[test]
-fn a_batch_that_is_refused_as_a_whole_may_be_pushed_again_as_it_is() {
+fn a_refused_batch_may_be_pushed_again_unchanged() {
     let peer = Peer::start(&["--error-push-every", "2"]);
     let (faktory, spec) = to(&peer.url());
     TestTree::run(spec, async |tree| {
@@ -85,12 +88,12 @@ fn a_batch_that_is_refused_as_a_whole_may_be_pushed_again_as_it_is() {
         assert_eq!(faktory.push(0, batch(5..9)).await, refused);
         assert_eq!(faktory.push(0, batch(5..9)).await, Ok(Pushed::default()));
         assert_eq!(numbers(&peer.accepted()), (0..9).collect::<Vec<_>>());
-        assert_eq!(metric(&tree, "reconnects"), 0, "the connection is still good");
+        assert_eq!(metric(&tree, "reconnects"), 0, "the connection is still used");
     });
 }
 
 #[test]
-fn a_batch_without_jobs_is_done_at_once() {
+fn an_empty_batch_succeeds_at_once() {
     let (faktory, spec) = to("tcp://127.0.0.1:1");
     TestTree::run(spec, async |_tree| {
         assert_eq!(faktory.push(0, Batch::with_room_for(0)).await, Ok(Pushed::default()));
@@ -98,18 +101,18 @@ fn a_batch_without_jobs_is_done_at_once() {
 }
 
 #[test]
-fn what_waits_for_a_connection_is_bounded_in_bytes() {
+fn waiting_batches_are_bounded_in_bytes() {
     let mut peer = Peer::start(&[]);
     peer.kill_nine();
     let server = Server::new(&peer.url(), None, None).unwrap();
     let size = batch(0..100).bytes();
-    let (faktory, spec) = with(server, Flow { connections: 1, bytes: size * 2 + size / 2 });
+    let (faktory, spec) = with(server, PoolOptions { connections: 1, bytes: size * 2 + size / 2 });
     TestTree::run(spec, async |_tree| {
         let first = faktory.submit(0, batch(0..100)).await;
         let second = faktory.submit(0, batch(100..200)).await;
-        assert!(pends(faktory.submit(0, batch(200..300))).await, "a third has no room");
+        assert!(is_pending(faktory.submit(0, batch(200..300))).await, "a third has no room");
         peer.start_again(&[]);
-        // More than there is room for at any time: on its own it has all of it.
+        // Larger than the bound: it waits until nothing else is queued.
         let large = faktory.submit(0, batch(300..1_300)).await;
         for outcome in [first, second, large] {
             assert_eq!(outcome.await, Ok(Pushed::default()));

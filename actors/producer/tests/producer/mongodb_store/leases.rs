@@ -1,4 +1,4 @@
-//! The lease, and what is fenced by it.
+//! The lease and the writes that it fences.
 
 use orchestrator_producer::{
     lease::Lease,
@@ -12,16 +12,16 @@ fn lease(holder: &str, epoch: u64, until_ms: i64) -> Lease {
 }
 
 #[tokio::test]
-async fn it_is_taken_only_as_it_was_seen() {
+async fn a_lease_is_taken_only_if_unchanged() {
     let server = MongoDb::start();
     insert(&server, "stencils", vec![config(3, 9)]).await;
     let (one, other) = (open(&server, false).await, open(&server, false).await);
     assert_eq!(one.lease().await.unwrap().1, None);
     let first = lease("one", 1, 1_000);
     assert_eq!(one.take(None, &first).await, Ok(true));
-    assert_eq!(other.take(None, &lease("other", 1, 1_000)).await, Ok(false), "it saw none, but there is one");
+    assert_eq!(other.take(None, &lease("other", 1, 1_000)).await, Ok(false), "the lease exists by now");
     assert_eq!(other.lease().await.unwrap().1, Some(first.clone()));
-    // Renewed between look and grasp.
+    // Renewed between the read and the write.
     assert_eq!(one.renew(1, 60_000).await, Ok(true));
     let second = lease("other", 2, 2_000);
     assert_eq!(other.take(Some(&first), &second).await, Ok(false));
@@ -31,11 +31,11 @@ async fn it_is_taken_only_as_it_was_seen() {
     assert_eq!(other.take(Some(&seen), &second).await, Ok(true));
     assert_eq!(one.renew(1, 60_000).await, Ok(false), "it is lost");
     assert_eq!(other.renew(2, 0).await, Ok(true));
-    assert_eq!(one.lease().await.unwrap().1, Some(lease("other", 2, 0)), "given up");
+    assert_eq!(one.lease().await.unwrap().1, Some(lease("other", 2, 0)), "released");
 }
 
 #[tokio::test]
-async fn of_many_at_once_one_gets_it() {
+async fn one_of_several_concurrent_producers_gets_the_lease() {
     let server = MongoDb::start();
     insert(&server, "stencils", vec![config(3, 9)]).await;
     let mut stores = Vec::new();
@@ -50,7 +50,7 @@ async fn of_many_at_once_one_gets_it() {
 }
 
 #[tokio::test]
-async fn a_tcn_is_completed_by_the_holder_only_and_may_be_repeated() {
+async fn only_the_holder_completes_a_tcn() {
     let server = MongoDb::start();
     insert(&server, "stencils", vec![config(3, 9)]).await;
     let store = open(&server, false).await;
@@ -60,7 +60,7 @@ async fn a_tcn_is_completed_by_the_holder_only_and_may_be_repeated() {
     for _ in 0..2 {
         assert_eq!(store.complete(3, 4, Some(2)).await, Ok(()), "also when the first reply was lost");
     }
-    assert_eq!(store.complete(7, 8, Some(2)).await, Err(StoreError::Fenced), "somebody wrote another");
+    assert_eq!(store.complete(7, 8, Some(2)).await, Err(StoreError::Fenced), "another TCN is complete");
     let config = document(&server, "config").await;
     assert_eq!(number(&config, "current_completed_tcn"), Some(4));
 }

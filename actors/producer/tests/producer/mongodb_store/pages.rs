@@ -1,19 +1,19 @@
-//! Sets: counted, walked, and the indexes for it.
+//! Sets: summaries, pages, and indexes.
 
 use std::time::{Duration, Instant};
 
 use orchestrator_producer::{
-    cursor::Census,
+    cursor::SetSummary,
     id::Id,
     stencil::Set,
     store::{Store, StoreError},
-    walk::Walk,
+    walk::PageWalk,
 };
 
 use super::*;
 
 async fn walked(store: &MongoStore, set: Set, page_size: u32) -> Vec<Id> {
-    let mut walk = Walk::new(set, page_size, None);
+    let mut walk = PageWalk::new(set, page_size, None);
     let mut pages = Vec::new();
     while let Some(page) = walk.next(store).await.unwrap() {
         pages.push(page);
@@ -22,7 +22,7 @@ async fn walked(store: &MongoStore, set: Set, page_size: u32) -> Vec<Id> {
 }
 
 #[tokio::test]
-async fn pages_begin_at_every_p_th_tangle_of_a_set() {
+async fn pages_start_at_every_nth_tangle_of_a_set() {
     let server = MongoDb::start();
     // Not in the order of insertion; every third is not good.
     let documents = (0..100).map(|number| tangle(number * 37 % 101, 4, number * 37 % 101 % 3 > 0)).collect();
@@ -42,33 +42,33 @@ async fn pages_begin_at_every_p_th_tangle_of_a_set() {
     assert_eq!(walked(&store, Set::Rootstock { tcn: -1 }, 2).await, [id(1_001)]);
     let good_count = numbers().filter(|number| number % 3 > 0).count() as u64;
     let greatest = numbers().filter(|number| number % 3 > 0).max().map(id);
-    assert_eq!(store.census(good).await, Ok(Census { count: good_count, greatest }));
-    assert_eq!(store.census(Set::Scion { tcn: 6 }).await, Ok(Census::default()));
+    assert_eq!(store.set_summary(good).await, Ok(SetSummary { count: good_count, greatest }));
+    assert_eq!(store.set_summary(Set::Scion { tcn: 6 }).await, Ok(SetSummary::default()));
 }
 
 #[tokio::test]
-async fn a_walk_goes_on_where_it_was() {
+async fn a_resumed_walk_starts_at_its_page() {
     let server = MongoDb::start();
     insert(&server, "tangles", (0..9).map(|number| tangle(number, 4, true)).collect()).await;
     let store = open(&server, false).await;
-    let mut walk = Walk::resumed(Set::Rootstock { tcn: 4 }, 2, id(4));
+    let mut walk = PageWalk::resumed(Set::Rootstock { tcn: 4 }, 2, id(4));
     for page in [Some(id(4)), Some(id(6)), Some(id(8)), None] {
         assert_eq!(walk.next(&store).await, Ok(page));
     }
 }
 
 #[tokio::test]
-async fn a_tangle_without_an_object_id_is_named() {
+async fn a_tangle_with_an_invalid_id_is_named() {
     let server = MongoDb::start();
     insert(&server, "tangles", vec![doc! { "_id": 17, "TCN": 4, "is_good": true }]).await;
     let page = open(&server, false).await.page(Set::Rootstock { tcn: 4 }, None, 0).await;
-    let Err(StoreError::Misread(misread)) = page else { panic!("{page:?}") };
-    assert_eq!((misread.collection.as_str(), misread.id.as_str(), misread.field), ("tangles", "17", "_id"));
+    let Err(StoreError::InvalidDocument(invalid)) = page else { panic!("{page:?}") };
+    assert_eq!((invalid.collection.as_str(), invalid.id.as_str(), invalid.field), ("tangles", "17", "_id"));
 }
 
-/// Flaw 13: the shipped indexes have none for the rootstocks of a TCN in the order of `_id`.
+/// Flaw 13: the original's indexes do not serve the rootstocks of a TCN in the order of `_id`.
 #[tokio::test]
-async fn flaw_13_missing_indexes_are_told_and_made() {
+async fn flaw_13_missing_indexes_are_listed_and_created() {
     let server = MongoDb::start();
     let store = open(&server, false).await;
     assert_eq!(store.missing_indexes().await.map(|missing| missing.len()), Ok(2), "no collection yet");
@@ -82,13 +82,13 @@ async fn flaw_13_missing_indexes_are_told_and_made() {
     );
     store.ensure_indexes().await.unwrap();
     assert_eq!(store.missing_indexes().await, Ok(Vec::new()));
-    store.ensure_indexes().await.expect("making none is no error");
+    store.ensure_indexes().await.expect("no index is missing");
 }
 
 #[tokio::test]
-async fn what_is_no_address_is_told_at_once() {
-    let begun = Instant::now();
-    let error = MongoStore::open("localhost:27017", place(), false).await.unwrap_err().to_string();
+async fn an_invalid_address_is_refused_at_once() {
+    let started = Instant::now();
+    let error = MongoStore::open("localhost:27017", collections(), false).await.unwrap_err().to_string();
     assert!(error.contains("write mongodb://"), "{error}");
-    assert!(begun.elapsed() < Duration::from_secs(1));
+    assert!(started.elapsed() < Duration::from_secs(1));
 }

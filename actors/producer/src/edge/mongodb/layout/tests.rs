@@ -1,4 +1,4 @@
-//! Documents, right and wrong.
+//! Valid and invalid documents.
 
 use super::*;
 
@@ -7,28 +7,27 @@ fn whole() -> Document {
 }
 
 #[test]
-fn both_kinds_of_integers_are_read_and_what_is_more_is_not_looked_at() {
+fn integers_of_both_sizes_are_read_and_other_fields_ignored() {
     let stencil = stencil("s", &whole(), false).unwrap();
     assert_eq!((stencil.tcn, stencil.rootstock_tcn, stencil.scion_tcn, stencil.cursor), (5, 2, 3, None));
 }
 
-/// One line for each way in which a document can be wrong: the error names the document, the field and what is there.
-/// Texts and identifiers of documents may be 16 MiB long, and are shown to people.
+/// Texts of an invalid document are shown escaped and cut, since they may have 16 MiB.
 #[test]
-fn what_is_wrong_is_named_in_short_and_escaped() {
+fn an_error_text_is_short_and_escaped() {
     let long = "\u{202e}".repeat(1_000_000);
     let nested = doc! { "a": vec![Bson::String(long.clone()); 3] };
     for id in
         [Bson::String(long.clone()), Bson::Document(nested), Bson::Array(vec![Bson::String(long.clone())])]
     {
         let found = doc! { "_id": id, "TCN": long.clone() };
-        let misread = stencil("stencils", &found, false).unwrap_err().to_string();
-        assert!(misread.len() < 600 && !misread.contains('\u{202e}'), "{} bytes", misread.len());
+        let invalid = stencil("stencils", &found, false).unwrap_err().to_string();
+        assert!(invalid.len() < 600 && !invalid.contains('\u{202e}'), "{} bytes", invalid.len());
     }
 }
 
 #[test]
-fn what_is_wrong_is_named() {
+fn an_error_names_document_field_and_value() {
     for (field, value, found) in [
         ("TCN", Some(Bson::Double(5.0)), "the double 5"),
         ("TCN", Some(Bson::from("5")), "the text \"5\""),
@@ -49,15 +48,17 @@ fn what_is_wrong_is_named() {
         assert_eq!((error.field, error.found.as_str(), error.id.as_str()), (field, found, id));
         let text = error.to_string();
         assert!(
-            text.starts_with(&format!("collection stencils, document {id}: field {field} is {found}, ")),
+            text.starts_with(&format!(
+                "collection stencils, document {id}: field {field} is {found} instead of "
+            )),
             "{text}"
         );
     }
 }
 
-/// The original never looks at a stencil's TCN, nor at a cursor.
+/// The original reads neither the TCN nor the cursor of a stencil.
 #[test]
-fn strict_reads_what_the_original_reads() {
+fn strict_reads_the_fields_of_the_original() {
     let mut document = whole();
     document.insert("TCN", 5.0);
     document.insert("orchestrator", "nonsense");
@@ -67,13 +68,15 @@ fn strict_reads_what_the_original_reads() {
 }
 
 #[test]
-fn a_cursor_is_read_as_it_was_written() {
-    let census = |count, greatest| Census { count, greatest };
-    let fresh = Cursor::fresh(500, census(1_000, Some(Id([9; 12]))), census(0, None), 3);
-    let rest = Rest::From { root: Id([1; 12]), scion: Id([2; 12]) };
-    for written in
-        [fresh, fresh.advanced(7, rest), fresh.advanced(7, Rest::Nothing).resumed(u64::from(u32::MAX))]
-    {
+fn a_written_cursor_is_read() {
+    let summary = |count, greatest| SetSummary { count, greatest };
+    let fresh = Cursor::start(500, summary(1_000, Some(Id([9; 12]))), summary(0, None), 3);
+    let remaining = Remaining::From { root: Id([1; 12]), scion: Id([2; 12]) };
+    for written in [
+        fresh,
+        fresh.advanced(7, remaining),
+        fresh.advanced(7, Remaining::Nothing).resumed(u64::from(u32::MAX)),
+    ] {
         let mut document = whole();
         document.insert("orchestrator", doc! { "epoch": 3_i64, "cursor": cursor(&written) });
         assert_eq!(stencil("s", &document, false).unwrap().cursor, Some(written));
@@ -81,8 +84,8 @@ fn a_cursor_is_read_as_it_was_written() {
 }
 
 #[test]
-fn a_damaged_cursor_is_named() {
-    let cursor = cursor(&Cursor::fresh(500, Census::default(), Census::default(), 3));
+fn an_invalid_cursor_field_is_named() {
+    let cursor = cursor(&Cursor::start(500, SetSummary::default(), SetSummary::default(), 3));
     for (field, value) in
         [("page_size", Bson::Int64(-1)), ("attempt", Bson::Int64(1 << 40)), ("root", Bson::from("x"))]
     {
@@ -96,19 +99,19 @@ fn a_damaged_cursor_is_named() {
 }
 
 #[test]
-fn the_configuration_document_and_its_lease() {
+fn the_configuration_document_and_its_lease_are_read() {
     let mut config = doc! { "_id": "config", "current_completed_tcn": 1, "max_tcn": 26_i64 };
-    assert_eq!(ledger("s", &config), Ok(Ledger { completed_tcn: 1, max_tcn: 26 }));
+    assert_eq!(config_document("s", &config), Ok(ConfigDocument { completed_tcn: 1, max_tcn: 26 }));
     assert_eq!(lease("s", &config), Ok(None));
     config.insert("orchestrator", doc! { "lease": { "holder": "a", "epoch": 4_i64, "until_ms": 5_i64 } });
     assert_eq!(lease("s", &config), Ok(Some(Lease { holder: "a".to_owned(), epoch: 4, until_ms: 5 })));
     config.insert("max_tcn", "26");
-    let error = ledger("s", &config).unwrap_err().to_string();
+    let error = config_document("s", &config).unwrap_err().to_string();
     assert!(error.contains("document config: field max_tcn is the text \"26\""), "{error}");
 }
 
 #[test]
-fn numbers_stay_as_small_as_other_programs_write_them() {
+fn numbers_have_the_shortest_type() {
     assert_eq!(number(26), Bson::Int32(26));
     assert_eq!(number(1 << 40), Bson::Int64(1 << 40));
 }

@@ -1,4 +1,4 @@
-//! Real time, the database's link, an operator's pause, and the metrics.
+//! Environment of the real process: clock, stop, pause switch, database link, status and metrics.
 
 use std::{
     cell::{Cell, RefCell},
@@ -14,55 +14,55 @@ use tokio::sync::watch;
 use crate::{
     advance::Machine,
     config::ProducerConfig,
-    pace::{Pace, Peer, Progress, Stopped},
+    environment::{Environment, Peer, Progress, Stopped},
     status::Status,
 };
 
-/// Waits before a peer that is away is tried again.
+/// Delay between attempts to reach an unavailable peer.
 const RETRY: Backoff = Backoff { first: Duration::from_millis(50), max: Duration::from_secs(5) };
 
-/// How often the log hears how far a push is, and what is waited for.
-const PUSHING_EVERY: Duration = Duration::from_secs(10);
-const WAITING_EVERY: Duration = Duration::from_secs(60);
+/// Intervals of the log lines about a push and about a blocked TCN.
+const LOG_PUSHING_INTERVAL: Duration = Duration::from_secs(10);
+const LOG_BLOCKED_INTERVAL: Duration = Duration::from_secs(60);
 
 metrics! {
     /// Metrics of the producer.
     struct ProducerMetrics {
-        /// Jobs that are acknowledged and noted.
+        /// Jobs whose chunk is acknowledged by Faktory and recorded in the cursor.
         pushed: counter("jobs"),
-        /// TCN that is worked on.
+        /// TCN whose stencils are processed.
         tcn: gauge("crossings"),
-        /// Jobs of the stencil in hand that are acknowledged.
+        /// Acknowledged jobs of the current stencil.
         stencil_pushed: gauge("jobs"),
-        /// Jobs of the stencil in hand.
+        /// All jobs of the current stencil.
         stencil_total: gauge("jobs"),
-        /// Things done again because database or queue failed.
+        /// Operations repeated because MongoDB or Faktory failed.
         retries: counter("retries"),
-        /// 1 while everything is pushed and jobs or documents keep the TCN from being complete.
+        /// 1 while everything is pushed and jobs or invalid documents keep the TCN from being complete.
         blocked: gauge(""),
         /// 1 while another producer has the lease.
         standby: gauge(""),
-        /// 1 while nothing is pushed since more jobs than `high_water` wait.
+        /// 1 while pushing is stopped because more than `high_water` jobs wait in the queue.
         held: gauge("") as "held_by_high_water",
     }
 }
 
-/// What drives one incarnation.
-pub(super) struct Live {
-    begun: Instant,
+/// Environment of one incarnation.
+pub(super) struct LiveEnvironment {
+    started: Instant,
     stop: StopToken,
     status: Durable<Status>,
     paused: watch::Receiver<bool>,
     store: RefCell<Reconnect>,
-    /// Failures of the queue in a row; its link is its own edge's.
+    /// Consecutive failures of the queue, whose link belongs to the Faktory edge.
     queue_failures: Cell<u32>,
     metrics: ProducerMetrics,
     vitals: Arc<Vitals>,
-    /// When the log heard last how far it is.
-    told: Cell<Instant>,
+    /// Time of the last log line about progress.
+    last_logged: Cell<Instant>,
 }
 
-impl Live {
+impl LiveEnvironment {
     pub(super) fn new(
         cx: &StartCx,
         status: Durable<Status>,
@@ -72,7 +72,7 @@ impl Live {
         let vitals = &cx.vitals;
         let link = vitals.link("mongodb", config.mongodb.endpoint());
         Self {
-            begun: Instant::now(),
+            started: Instant::now(),
             stop: cx.stop.clone(),
             status,
             paused,
@@ -80,74 +80,74 @@ impl Live {
             queue_failures: Cell::new(0),
             metrics: ProducerMetrics::register(vitals),
             vitals: vitals.clone(),
-            told: Cell::new(Instant::now()),
+            last_logged: Cell::new(Instant::now()),
         }
     }
 
-    /// Waits until it is asked to stop.
+    /// Waits for a stop.
     pub(super) async fn stopped(&self) -> Stopped {
         self.stop.cancelled().await;
         Stopped
     }
 
-    /// The machine went on: tells people.
-    pub(super) fn enter(&self, machine: &mut Machine) {
-        for news in machine.news() {
-            self.status.lock().hear(&news);
-            if news.is_trouble() {
-                tracing::warn!("{news}");
-                self.vitals.note(news.to_string());
+    /// Reports the machine's phase and its notices to the status, the metrics and the log.
+    pub(super) fn report_phase(&self, machine: &mut Machine) {
+        for notice in machine.notices() {
+            self.status.lock().apply_notice(&notice);
+            if notice.is_warning() {
+                tracing::warn!("{notice}");
+                self.vitals.note(notice.to_string());
             } else {
-                tracing::info!("{news}");
+                tracing::info!("{notice}");
             }
         }
         if let Some(tcn) = machine.target() {
             self.metrics.tcn.set(tcn.max(0).unsigned_abs());
         }
         let mut status = self.status.lock();
-        status.enter(machine, wall_ms());
+        status.update_phase(machine, wall_ms());
         self.metrics.blocked.set((status.phase == "blocked").into());
         self.metrics.standby.set((status.phase == "standby").into());
-        if !status.blocked_by.is_empty() && self.is_time(WAITING_EVERY) {
+        if !status.blocked_by.is_empty() && self.log_is_due(LOG_BLOCKED_INTERVAL) {
             let secs = wall_ms().saturating_sub(status.since_ms) / 1_000;
-            tracing::info!(tcn = status.tcn, secs, "waits: {}", status.blocked_by.join("; "));
+            tracing::info!(tcn = status.tcn, secs, "TCN is blocked: {}", status.blocked_by.join("; "));
         }
     }
 
-    fn is_time(&self, every: Duration) -> bool {
-        let is_time = self.told.get().elapsed() >= every;
-        if is_time {
-            self.told.set(Instant::now());
+    fn log_is_due(&self, every: Duration) -> bool {
+        let is_due = self.last_logged.get().elapsed() >= every;
+        if is_due {
+            self.last_logged.set(Instant::now());
         }
-        is_time
+        is_due
     }
 }
 
-impl Pace for Live {
+impl Environment for LiveEnvironment {
     fn now_ms(&self) -> u64 {
-        u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX)
+        u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
-    async fn timer(&self, span: Duration) {
+    async fn sleep(&self, span: Duration) {
         tokio::time::sleep(span).await;
     }
 
-    async fn wait(&self, span: Duration) -> Result<(), Stopped> {
+    async fn sleep_or_stop(&self, span: Duration) -> Result<(), Stopped> {
         let stopped = tokio::time::timeout(span, self.stop.cancelled()).await.is_ok();
         if stopped { Err(Stopped) } else { Ok(()) }
     }
 
-    async fn go(&self) -> Result<(), Stopped> {
+    async fn wait_until_resumed(&self) -> Result<(), Stopped> {
         let mut paused = self.paused.clone();
         tokio::select! {
             biased;
             () = self.stop.cancelled() => Err(Stopped),
-            // The sender lives in the actor, whose work this is, so waiting cannot fail.
+            // The sender lives as long as the actor that runs this work, so this cannot fail.
             _ = paused.wait_for(|paused| !paused) => Ok(()),
         }
     }
 
-    fn missed(&self, peer: Peer, reason: String) -> Duration {
+    fn report_failure(&self, peer: Peer, reason: String) -> Duration {
         self.metrics.retries.add(1);
         let reason = sanitize(reason);
         match peer {
@@ -163,7 +163,7 @@ impl Pace for Live {
         }
     }
 
-    fn answered(&self, peer: Peer) {
+    fn report_success(&self, peer: Peer) {
         let name = match peer {
             Peer::Store => {
                 self.store.borrow_mut().succeeded();
@@ -177,26 +177,26 @@ impl Pace for Live {
         self.status.lock().away.remove(name);
     }
 
-    fn tell(&self, progress: Progress) {
+    fn report_progress(&self, progress: Progress) {
         self.metrics.pushed.add(progress.fresh);
         self.metrics.stencil_pushed.set(progress.pushed);
         self.metrics.stencil_total.set(progress.total.unwrap_or_default());
         let mut status = self.status.lock();
-        status.progress(progress, wall_ms());
-        if self.is_time(PUSHING_EVERY) {
+        status.update_progress(progress, wall_ms());
+        if self.log_is_due(LOG_PUSHING_INTERVAL) {
             let Status { pushed, total, jobs_per_sec, left_secs, .. } = *status;
             let stencil = status.stencil.as_deref().unwrap_or_default();
             tracing::info!(pushed, total, jobs_per_sec, left_secs, "pushing {stencil}");
         }
     }
 
-    fn hold(&self, held: bool) {
+    fn set_held(&self, held: bool) {
         self.status.lock().held = held;
         self.metrics.held.set(held.into());
     }
 }
 
-fn wall_ms() -> u64 {
+pub(super) fn wall_ms() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }

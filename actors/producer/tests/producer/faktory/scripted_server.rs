@@ -1,4 +1,4 @@
-//! A server that says whatever a test wants.
+//! Server whose replies a test defines.
 
 use std::{
     io::{BufRead, BufReader, Write},
@@ -7,16 +7,16 @@ use std::{
     thread,
 };
 
-/// What an impostor answers to a line; the empty line is the connection's beginning. None hangs up.
+/// Reply to a line; the empty line is the start of the connection. `None` disconnects.
 type Script = dyn Fn(&str) -> Option<Vec<u8>> + Send + Sync;
 
-/// What a server says that is none, or broken, or evil.
-pub(crate) struct Impostor {
+/// Server that sends invalid or hostile replies.
+pub(crate) struct ScriptedServer {
     port: u16,
 }
 
-impl Impostor {
-    /// Answers every line, on every connection, as `script` says. Its threads end with the test's process.
+impl ScriptedServer {
+    /// Replies to every line of every connection as `script` says. The threads end with the test's process.
     pub(crate) fn start(script: impl Fn(&str) -> Option<Vec<u8>> + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let (port, script): (_, Arc<Script>) = (listener.local_addr().unwrap().port(), Arc::new(script));
@@ -46,8 +46,8 @@ fn converse(stream: TcpStream, script: &Script) {
     }
 }
 
-/// What an honest server says to the beginning of a connection, up to the first `INFO`; None for whatever comes then.
-pub(crate) fn honest(line: &str) -> Option<Vec<u8>> {
+/// Reply of a correct server from the start of a connection to the first `INFO`, and `None` after that.
+pub(crate) fn correct_reply(line: &str) -> Option<Vec<u8>> {
     const INFO: &str = r#"{"faktory":{"queues":{},"sets":{"dead":0,"retries":0,"scheduled":0,"working":0},"total_processed":0}}"#;
     match line {
         "" => Some(b"+HI {\"v\":2}\r\n".to_vec()),

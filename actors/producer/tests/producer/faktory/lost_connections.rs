@@ -1,15 +1,15 @@
-//! Connections that break under a batch: what of it is known, and what is not.
+//! Connections that are lost during a push.
 
 use orchestrator_harness::Faktory as Peer;
 use orchestrator_producer::{
     batch::Batch,
-    edge::faktory::{Flow, PushError, Pushed, Server},
-    job::{JobWriter, Terms},
+    edge::faktory::{PoolOptions, PushError, Pushed, Server},
+    job::{JobOptions, JobWriter},
 };
 
 use super::fixture::*;
 
-/// A connection that breaks after the batch was sent: the same to the client, whatever the server did with the jobs.
+/// After the batch is sent, a lost connection is ambiguous, whatever the server did with the jobs.
 #[test]
 fn a_lost_reply_is_ambiguous_whatever_the_server_stored() {
     for (option, stored) in
@@ -23,7 +23,7 @@ fn a_lost_reply_is_ambiguous_whatever_the_server_stored() {
             let behind = faktory.submit(0, batch(20..30)).await;
             let outcome = lost.await;
             assert!(matches!(&outcome, Err(PushError::Ambiguous(_))), "{option}: {outcome:?}");
-            assert_eq!(behind.await, Ok(Pushed::default()), "what waited goes on over the next connection");
+            assert_eq!(behind.await, Ok(Pushed::default()), "waiting batches use the next connection");
             assert_eq!(numbers(&peer.accepted()), (0..10).chain(stored).chain(20..30).collect::<Vec<_>>());
             assert_eq!((metric(&tree, "ambiguous"), metric(&tree, "reconnects")), (10, 1));
         });
@@ -31,10 +31,10 @@ fn a_lost_reply_is_ambiguous_whatever_the_server_stored() {
 }
 
 #[test]
-fn a_server_that_does_not_answer_in_time_leaves_it_open() {
+fn a_push_without_a_reply_in_time_is_ambiguous() {
     let peer = Peer::start(&[]);
-    let server = Server::new(&peer.url(), None, None).unwrap().patience(IMPATIENT);
-    let (faktory, spec) = with(server, Flow::default());
+    let server = Server::new(&peer.url(), None, None).unwrap().timeouts(SHORT_REPLY);
+    let (faktory, spec) = with(server, PoolOptions::default());
     TestTree::run(spec, async |tree| {
         up(&tree).await;
         peer.freeze();
@@ -45,7 +45,7 @@ fn a_server_that_does_not_answer_in_time_leaves_it_open() {
 }
 
 #[test]
-fn a_server_that_answers_late_but_in_time_is_waited_for() {
+fn a_late_reply_within_the_timeout_is_accepted() {
     let peer = Peer::start(&["--latency-ms", "100", "--split-writes"]);
     let (faktory, spec) = to(&peer.url());
     TestTree::run(spec, async |_tree| {
@@ -54,15 +54,15 @@ fn a_server_that_answers_late_but_in_time_is_waited_for() {
     });
 }
 
-/// A batch larger than what the system keeps for a connection, and a server that does not read it to its end.
+/// A batch larger than the socket buffers, and a server that does not read all of it.
 #[test]
-fn a_command_without_its_end_was_not_sent() {
-    let terms = Terms { jobtype: "j".repeat(32 * 1024 * 1024), ..Terms::default() };
+fn an_incomplete_command_was_not_sent() {
+    let terms = JobOptions { jobtype: "j".repeat(32 * 1024 * 1024), ..JobOptions::default() };
     let mut large = Batch::with_room_for(1);
     large.add(&JobWriter::new(&terms).unwrap(), &job(0, 0)).unwrap();
     let peer = Peer::start(&[]);
-    let server = Server::new(&peer.url(), None, None).unwrap().patience(IMPATIENT);
-    let (faktory, spec) = with(server, Flow::default());
+    let server = Server::new(&peer.url(), None, None).unwrap().timeouts(SHORT_REPLY);
+    let (faktory, spec) = with(server, PoolOptions::default());
     TestTree::run(spec, async |tree| {
         up(&tree).await;
         peer.freeze();
@@ -73,7 +73,7 @@ fn a_command_without_its_end_was_not_sent() {
 }
 
 #[test]
-fn a_stop_says_of_what_still_waits_that_it_was_not_sent() {
+fn a_stop_reports_waiting_batches_as_not_sent() {
     let (faktory, spec) = to("tcp://127.0.0.1:1");
     actix_rt::System::new().block_on(async {
         let mut tested = TestTree::start(spec).await;

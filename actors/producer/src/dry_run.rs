@@ -1,4 +1,4 @@
-//! What `orchestrator producer plan` does: opens the database, looks, and goes. It needs no running instance.
+//! Dry run of `orchestrator producer plan`, directly over the database.
 
 use crate::{
     Compat, ProducerConfig,
@@ -10,16 +10,15 @@ use crate::{
     store::StoreError,
 };
 
-/// What is left to be pushed by what is in the database now, and the indexes that pages need and that are missing, as JSON.
-/// `ensure_indexes` makes those first; nothing else is written.
+/// Returns the plan and the missing indexes, as JSON. With `ensure_indexes` those are created first; nothing else is written.
 ///
 /// # Errors
-/// The database is away, or a document that everything hangs on cannot be read; says what to do.
+/// The database is unavailable, or the configuration document is invalid. The text says what to do.
 pub async fn dry_run(config: &ProducerConfig, ensure_indexes: bool) -> Result<(Plan, Vec<String>), String> {
     let uri = config.mongodb.target()?;
     let strict = config.compat == Compat::Strict;
     let text = |error: StoreError| error.to_string();
-    let store = MongoStore::open(&uri, config.mongodb.place(), strict).await.map_err(text)?;
+    let store = MongoStore::open(&uri, config.mongodb.collections(), strict).await.map_err(text)?;
     if ensure_indexes {
         store.ensure_indexes().await.map_err(text)?;
     }
@@ -28,9 +27,9 @@ pub async fn dry_run(config: &ProducerConfig, ensure_indexes: bool) -> Result<(P
     Ok((plan, missing))
 }
 
-/// Bytes of a job on the wire with what parts it from the next; jobs differ by some digits only.
+/// Returns the size of a typical job with its separator, in bytes.
 fn job_bytes(config: &ProducerConfig) -> Result<u64, String> {
-    let writer = JobWriter::new(&config.terms())?;
+    let writer = JobWriter::new(&config.job_options())?;
     let (id, tcn) = (Id([0; 12]), 10);
     let pair = Pair { root_id: id, root_tcn: tcn, scion_id: id, scion_tcn: tcn, page_size: config.page_size };
     let mut job = Vec::new();

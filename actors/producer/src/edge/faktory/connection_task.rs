@@ -1,0 +1,231 @@
+//! Child that owns one connection: it pushes batches in order and answers `INFO` requests between them.
+//!
+//! While the server is unavailable, batches wait and `INFO` requests fail at once.
+
+use std::{
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::AcqRel},
+    },
+    time::Duration,
+};
+
+use orchestrator_edge::Reconnect;
+use orchestrator_supervise::{Backoff, Factory, Inbox, InboxSlot, Reply, StartCx, metrics};
+use tokio::{
+    sync::OwnedSemaphorePermit,
+    time::{Instant, sleep},
+};
+
+use super::{
+    connection::Connection,
+    error::{FaktoryError, PushError, Pushed},
+    server::Server,
+};
+use crate::{batch::Command, queue_state::QueueState};
+
+/// Delay between connection attempts.
+const RETRY: Backoff = Backoff { first: Duration::from_millis(50), max: Duration::from_secs(5) };
+
+/// A batch to push.
+#[derive(Debug)]
+pub(super) struct BatchRequest {
+    pub(super) command: Command,
+    pub(super) reply: Reply<Result<Pushed, PushError>>,
+    /// Set by the connection that sends the batch or by the caller that withdraws it, whichever is first.
+    pub(super) claimed: Arc<AtomicBool>,
+    /// Bytes of the batch in the connection's queue.
+    pub(super) _permit: Option<OwnedSemaphorePermit>,
+}
+
+/// A request for the lengths of queues and sets.
+pub(super) type InfoRequest = Reply<Result<QueueState, FaktoryError>>;
+
+/// Returns the factory of the child that serves both inboxes.
+pub(super) fn factory(
+    server: Server,
+    batches: &InboxSlot<BatchRequest>,
+    infos: &InboxSlot<InfoRequest>,
+) -> Factory {
+    let slots = (batches.clone(), infos.clone());
+    let task = Factory::task(move |cx: StartCx| {
+        let task = ConnectionTask {
+            server: server.clone(),
+            batches: slots.0.open(),
+            infos: slots.1.open(),
+            metrics: ConnectionMetrics::register(&cx.vitals),
+            cx,
+        };
+        async move {
+            task.run().await;
+            Ok(())
+        }
+    });
+    task.with_inbox("batches", batches).with_inbox("info_requests", infos)
+}
+
+struct ConnectionTask {
+    server: Server,
+    batches: Inbox<BatchRequest>,
+    infos: Inbox<InfoRequest>,
+    metrics: ConnectionMetrics,
+    cx: StartCx,
+}
+
+metrics! {
+    /// Metrics of one connection.
+    struct ConnectionMetrics {
+        /// Jobs that Faktory accepted.
+        accepted: counter("jobs"),
+        /// Jobs that Faktory refused; they are pushed again.
+        refused: counter("jobs"),
+        /// Jobs whose reply was lost; they are pushed again under other jids and may be queued twice.
+        ambiguous: counter("jobs"),
+        /// Batches that Faktory answered.
+        batches: counter("batches"),
+        /// Bytes of the batches that Faktory answered.
+        sent: counter("bytes"),
+        /// Time from sending a batch until its reply.
+        busy: counter("microseconds"),
+        /// Connections to Faktory that replaced a lost one.
+        reconnects: counter("connections"),
+    }
+}
+
+impl ConnectionTask {
+    async fn run(mut self) {
+        let mut reconnect = Reconnect::new(self.cx.vitals.link("faktory", self.server.endpoint()), RETRY);
+        let mut was_up = false;
+        loop {
+            let opened = tokio::select! {
+                biased;
+                opened = Connection::open(&self.server) => opened,
+                () = self.cx.stop.cancelled() => break,
+            };
+            let error = match opened {
+                Ok(mut connection) => {
+                    reconnect.connected();
+                    if std::mem::replace(&mut was_up, true) {
+                        self.metrics.reconnects.add(1);
+                    }
+                    match self.serve(&mut connection, &mut reconnect).await {
+                        Ok(()) => return connection.end().await,
+                        Err(error) => error,
+                    }
+                }
+                Err(error) => error,
+            };
+            let delay = reconnect.failed(error.to_string());
+            if !self.wait(delay, &error).await {
+                break;
+            }
+        }
+        while let Some(request) = self.batches.try_recv() {
+            let _ = request.reply.send(Err(PushError::NotSent("the process stops".to_owned())));
+        }
+    }
+
+    /// Serves requests until the connection is lost, or until a stop with empty inboxes.
+    async fn serve(
+        &mut self,
+        connection: &mut Connection,
+        reconnect: &mut Reconnect,
+    ) -> Result<(), FaktoryError> {
+        loop {
+            tokio::select! {
+                biased;
+                // First, so that no batch is sent over a connection that the server has closed.
+                error = connection.lost() => return Err(error),
+                Some(request) = self.infos.recv() => {
+                    self.info(connection, reconnect, Some(request)).await?;
+                }
+                request = self.batches.next(&self.cx) => match request {
+                    Some(request) => self.push(connection, request, reconnect).await?,
+                    None => return Ok(()),
+                },
+                () = sleep(self.server.timeouts.idle) => self.info(connection, reconnect, None).await?,
+            }
+        }
+    }
+
+    async fn info(
+        &self,
+        connection: &mut Connection,
+        reconnect: &mut Reconnect,
+        request: Option<InfoRequest>,
+    ) -> Result<(), FaktoryError> {
+        let _in_progress = self.cx.vitals.begin_work("info");
+        let info = connection.info().await;
+        let lost = match &info {
+            Ok(_) => {
+                reconnect.succeeded();
+                None
+            }
+            Err(FaktoryError::Refused(_)) => None,
+            Err(error) => Some(error.clone()),
+        };
+        if let Some(request) = request {
+            let _ = request.send(info);
+        }
+        lost.map_or(Ok(()), Err)
+    }
+
+    async fn push(
+        &self,
+        connection: &mut Connection,
+        request: BatchRequest,
+        reconnect: &mut Reconnect,
+    ) -> Result<(), FaktoryError> {
+        let BatchRequest { command, reply, claimed, _permit } = request;
+        // A caller that is gone could not push the batch again after an error.
+        if reply.is_closed() || claimed.swap(true, AcqRel) {
+            return Ok(());
+        }
+        let _in_progress = self.cx.vitals.begin_work("batch");
+        let started = Instant::now();
+        let outcome = connection.push(&command).await;
+        self.metrics.busy.add(started.elapsed().as_micros() as u64);
+        self.metrics.count(&command, &outcome);
+        let lost = match &outcome {
+            Ok(_) => {
+                reconnect.succeeded();
+                None
+            }
+            Err(PushError::Refused(_)) => None,
+            Err(error) => Some(FaktoryError::Lost(error.to_string())),
+        };
+        let _ = reply.send(outcome);
+        lost.map_or(Ok(()), Err)
+    }
+
+    /// Waits for `delay` and answers `INFO` requests with `error`. Returns false on a stop.
+    async fn wait(&mut self, delay: Duration, error: &FaktoryError) -> bool {
+        let mut delay = pin!(sleep(delay));
+        loop {
+            tokio::select! {
+                biased;
+                () = self.cx.stop.cancelled() => return false,
+                () = &mut delay => return true,
+                Some(request) = self.infos.recv() => drop(request.send(Err(error.clone()))),
+            }
+        }
+    }
+}
+
+impl ConnectionMetrics {
+    fn count(&self, command: &Command, outcome: &Result<Pushed, PushError>) {
+        let jobs = command.jids().len() as u64;
+        match outcome {
+            Ok(Pushed { refused }) => {
+                self.batches.add(1);
+                self.sent.add(command.bytes().len() as u64);
+                self.refused.add(refused.len() as u64);
+                self.accepted.add(jobs - refused.len() as u64);
+            }
+            Err(PushError::Refused(_)) => self.refused.add(jobs),
+            Err(PushError::Ambiguous(_)) => self.ambiguous.add(jobs),
+            Err(PushError::NotSent(_)) => {}
+        }
+    }
+}

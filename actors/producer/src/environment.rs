@@ -1,0 +1,59 @@
+//! Clock, stop, pause switch and reports of the producer. Tests replace them.
+
+use std::time::Duration;
+
+/// A stop was requested.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stopped;
+
+/// Peer of the producer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Peer {
+    /// Database.
+    Store,
+    /// Queue server.
+    Queue,
+}
+
+/// Progress of a stencil.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    /// Acknowledged jobs.
+    pub pushed: u64,
+    /// Jobs acknowledged since the last report.
+    pub fresh: u64,
+    /// All jobs, if known and if the sets do not change.
+    pub total: Option<u64>,
+}
+
+/// Surroundings of the producer.
+pub trait Environment {
+    /// Returns the time of a steady clock, in milliseconds.
+    fn now_ms(&self) -> u64;
+
+    /// Sleeps for `span`, also during a stop.
+    fn sleep(&self, span: Duration) -> impl Future<Output = ()>;
+
+    /// Sleeps for `span`, or returns [`Stopped`] at a stop.
+    fn sleep_or_stop(&self, span: Duration) -> impl Future<Output = Result<(), Stopped>>;
+
+    /// Waits while an operator has paused pushing.
+    fn wait_until_resumed(&self) -> impl Future<Output = Result<(), Stopped>>;
+
+    /// Marks `peer` as unavailable and returns the delay before the next attempt.
+    fn report_failure(&self, peer: Peer, reason: String) -> Duration;
+
+    /// Marks `peer` as unavailable and sleeps before the next attempt.
+    fn back_off(&self, peer: Peer, reason: String) -> impl Future<Output = Result<(), Stopped>> {
+        async move { self.sleep_or_stop(self.report_failure(peer, reason)).await }
+    }
+
+    /// Marks `peer` as available and resets its delay.
+    fn report_success(&self, peer: Peer);
+
+    /// Reports the progress of the current stencil.
+    fn report_progress(&self, progress: Progress);
+
+    /// Reports whether pushing is stopped by `high_water`.
+    fn set_held(&self, held: bool);
+}

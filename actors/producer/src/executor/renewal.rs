@@ -1,0 +1,66 @@
+//! Renewals of the lease during other work.
+
+use std::{cell::Cell, future::Future, pin::pin, time::Duration};
+
+use futures_util::future::{Either, select};
+
+use super::error::ActionError;
+use crate::{
+    environment::{Environment, Peer},
+    lease::HeldLease,
+    store::Store,
+};
+
+/// Upper bound of the delay after a failed renewal.
+const RETRY: Duration = Duration::from_millis(500);
+
+/// Runs `future` and renews the lease meanwhile.
+pub(super) async fn with_renewal<T>(
+    store: &impl Store,
+    env: &impl Environment,
+    held_lease: &Cell<Option<HeldLease>>,
+    future: impl Future<Output = T>,
+) -> Result<T, ActionError> {
+    let mut future = pin!(future);
+    loop {
+        let Some(held) = held_lease.get() else { return Ok(future.await) };
+        let due = pin!(env.sleep(Duration::from_millis(held.due_in_ms(env.now_ms()))));
+        if let Either::Left((output, _)) = select(future.as_mut(), due).await {
+            return Ok(output);
+        }
+        let renewal = pin!(renew(store, env, held_lease, held));
+        match select(future.as_mut(), renewal).await {
+            Either::Left((output, _)) => return Ok(output),
+            Either::Right((renewed, _)) => {
+                if let Err(reason) = renewed? {
+                    // The caller backs off by itself; the renewal is repeated soon, while the lease still holds.
+                    let delay = env.report_failure(Peer::Store, reason).min(RETRY);
+                    let pause = pin!(env.sleep(delay));
+                    if let Either::Left((output, _)) = select(future.as_mut(), pause).await {
+                        return Ok(output);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Renews the lease. The inner error has the reason why the database did not answer.
+pub(super) async fn renew(
+    store: &impl Store,
+    env: &impl Environment,
+    held_lease: &Cell<Option<HeldLease>>,
+    mut held: HeldLease,
+) -> Result<Result<(), String>, ActionError> {
+    let asked_ms = env.now_ms();
+    match store.renew(held.epoch, held.ttl_ms()).await {
+        Ok(true) => {
+            held.renewed(asked_ms);
+            held_lease.set(Some(held));
+            env.report_success(Peer::Store);
+            Ok(Ok(()))
+        }
+        Ok(false) => Err(ActionError::LeaseLost),
+        Err(error) => Ok(Err(error.to_string())),
+    }
+}
