@@ -156,10 +156,10 @@ fn the_queue_in_tables() {
          github    1700000000  yes         12        3  no\n\
          pypi               5  no           1        1  no\n",
         &format!("ATTR PATH  PAYLOAD{}FETCHER\na.b        {cut}  github\n", " ".repeat(55)),
-        "no job waits\n",
+        "no job is waiting\n",
         "paused    no\nready      7\nrows    1234\n",
         "2 requeued\n",
-        "nothing to requeue: c is not with a worker\n",
+        "nothing to requeue: no worker has c\n",
     ];
     for ((code, text), expected) in shown.iter().zip(expected) {
         assert_eq!((*code, text.as_str()), (ExitCode::Ok, expected));

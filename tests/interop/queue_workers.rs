@@ -66,12 +66,12 @@ fn a_reader_and_a_writer_beside_us_under_load() {
         UPDATE log SET finished = started + 1, exit_code = 0 WHERE attr_path = 'foreign'\n\
         DELETE FROM log WHERE attr_path = 'foreign'\n\
         DELETE FROM fetchers WHERE name = 'foreign'\n";
-    // SQLite's lock is nobody's turn: beside a store that never rests the writer would give up some day. On a quick machine
-    // its transactions are over before the store's turns have added up to a pause, so it writes until there was one.
-    eventually("room for the writer", || {
+    // SQLite's write lock is not fair: beside a store that never pauses a writer may fail. On a fast machine its
+    // transactions end before the store owes a pause, so the writer repeats until there was one.
+    eventually("a pause for the writer", || {
         let wrote = python("writer.py", &site.database_path(), &["20"], statements);
         assert!(wrote[0].ends_with(" 100"), "{wrote:?}");
-        site.metric("queue/queue_store", "left_to_others") > 0
+        site.metric("queue/queue_store", "paused_for_other_writers") > 0
     });
 
     let (present, ever) = fetchers.stop();

@@ -93,7 +93,7 @@ fn r27_a_reply_that_was_never_read() {
     site.database().expect("SELECT count(*) FROM queue", &["1"]);
     let mut client = site.worker();
     client.send(b"READY\n").unwrap();
-    eventually("the reply to be written", || site.metric("queue/worker_socket", "requests_answered") == 1);
+    eventually("the reply to be written", || site.metric("queue/worker_socket", "answered") == 1);
     drop(client);
     site.database().expect("SELECT is_dequeued FROM queue", &["0"]);
     site.database().expect("SELECT count(*) FROM log", &["0"]);
@@ -182,7 +182,7 @@ fn a_flooding_client_does_not_starve_another() {
     site.write("f.1.txt", lines(20_000));
     let _instance = site.start();
     site.database().expect("SELECT count(*) FROM queue", &["20000"]);
-    let answered = || site.metric("queue/worker_socket", "requests_answered");
+    let answered = || site.metric("queue/worker_socket", "answered");
     let flood = UnixStream::connect(site.socket()).unwrap();
     let (mut writer, mut reader) = (flood.try_clone().unwrap(), flood.try_clone().unwrap());
     let writing = thread::spawn(move || writer.write_all(&b"READY\n".repeat(FLOOD)).is_ok());

@@ -41,7 +41,7 @@ fn r29_1200_idle_clients_against_1024_descriptors() {
     assert_eq!(busy.ready().attr_path(), "charlie");
     let open = fs::read_dir(format!("/proc/{}/fd", instance.pid())).unwrap().count();
     assert!(open < 1_024, "{open}");
-    assert!(site.metric("queue/worker_socket", "connections_evicted") >= CLIENTS - DESCRIPTORS);
+    assert!(site.metric("queue/worker_socket", "evicted") >= CLIENTS - DESCRIPTORS);
     for child in ["worker_socket", "queue_store", "reader", "inotify"] {
         assert_eq!(site.node(&format!("queue/{child}"))["restarts"], 0, "{}", site.log());
     }

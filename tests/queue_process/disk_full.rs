@@ -215,7 +215,7 @@ fn directories_of_socket_and_files_that_are_read_only() {
         let foreign = std::os::unix::net::UnixListener::bind(&socket).unwrap();
         eventually("the link to say why", || {
             let link = site.link("queue/worker_socket");
-            link.state == "down" && link.reason.contains("belongs to a running instance")
+            link.state == "down" && link.reason.contains("is served by another process")
         });
         assert_eq!(worker.ready(), Reply::NoJobs);
         drop(foreign);

@@ -138,7 +138,7 @@ fn r41_a_second_instance_is_refused_and_the_first_lives_on() {
     assert_eq!(second.wait().code(), Some(EX_CONFIG));
     let log = second_site.log();
     let path = site.database_path().display().to_string();
-    assert!(log.contains("belongs to a running instance") && log.contains(&path), "{log}");
+    assert!(log.contains("is used by a running instance") && log.contains(&path), "{log}");
     assert!(first.ended().is_none());
     assert_eq!(site.worker().ready().attr_path(), "alpha");
     first.kill_nine(); // The lock ends with the process.

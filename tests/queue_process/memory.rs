@@ -137,7 +137,7 @@ fn r16_long_tails_of_many_growing_files() {
     }
     let rows = (2 * FILES).to_string();
     site.database().expect("SELECT count(*) FROM queue", &[&FILES.to_string()]);
-    eventually("all to be read", || site.metric("queue/reader", "text_read") >= FILES);
+    eventually("all to be read", || site.metric("queue/reader", "read_bytes") >= FILES);
     let peak = instance.memory("VmHWM") - before;
     assert!(peak < 48 * MIB, "{} MiB for tails of {} MiB", peak / MIB, FILES * 8);
     for number in 1..=FILES {

@@ -185,7 +185,7 @@ fn p12_a_live_socket_is_left_to_its_owner() {
     let owner = UnixListener::bind(site.socket()).unwrap();
     let mut instance = site.spawn();
     assert_eq!(instance.wait().code(), Some(EX_CONFIG));
-    assert!(site.log().contains("belongs to a running instance"), "{}", site.log());
+    assert!(site.log().contains("is served by another process"), "{}", site.log());
     owner.set_nonblocking(true).unwrap();
     while owner.accept().is_ok() {}
     let _client = UnixStream::connect(site.socket()).unwrap();

@@ -174,7 +174,7 @@ fn r51_noticed_at_rest_and_by_nobody_else() {
         log.lines().find(|line| line.contains("link down")).map(ToOwned::to_owned)
     });
     assert!(told.contains("queue.db was deleted or moved while it was open"), "{told}");
-    assert!(told.contains("opened anew"), "{told}");
+    assert!(told.contains("opened again"), "{told}");
     // A connection that stood ends with the database that was open.
     let reply = wait_for("the job from the file", || {
         let mut worker = site.worker();
@@ -198,7 +198,7 @@ fn r41_the_lock_is_kept_when_its_file_is_deleted() {
     let first = worker.ready().attr_path().to_owned();
     let lock = beside(&site, ".orchestrator-lock");
     fs::remove_file(&lock).unwrap();
-    eventually("the lock file", || lock.exists() && site.log().contains("locked anew"));
+    eventually("the lock file", || lock.exists() && site.log().contains("locked the new file"));
     let second =
         TestEnv::new(site.binary()).set(&format!("queue.database={}", site.database_path().display()));
     assert_eq!(second.spawn().wait().code(), Some(78), "{}", second.log());
@@ -208,7 +208,7 @@ fn r41_the_lock_is_kept_when_its_file_is_deleted() {
     foreign.lock().unwrap();
     fs::rename(&taken, &lock).unwrap();
     eventually("the link to say why", || {
-        site.link("queue/queue_store").reason.contains("belongs to a running instance")
+        site.link("queue/queue_store").reason.contains("is used by a running instance")
     });
     worker.send(format!("DONE {first} 4\n").as_bytes()).unwrap();
     assert_eq!(site.database().rows("SELECT count(*) FROM log WHERE finished IS NOT NULL"), ["0"]);

@@ -21,8 +21,8 @@ const CHARTS = {
     flow("Jobs finished", "finished"),
     flow("Rows stored", "ingested"),
     level("Workers connected", "connections"),
-    level("Files followed", "files_known"),
-    flow("Transactions", "groups"),
+    level("Files followed", "followed"),
+    flow("Transactions", "commits"),
     level("Write-ahead log, pages", "write_ahead_log"),
   ],
   provenance: [

@@ -1,4 +1,4 @@
-//! `orchestrator queue ..`: verbs of the queue's console.
+//! Subcommands of `orchestrator queue`, which call the queue's console.
 
 use std::collections::BTreeSet;
 
@@ -7,10 +7,10 @@ use orchestrator_subsystem::{CommandError, Context, Form, columns::align};
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Map, Value, json};
 
-/// The child that answers.
+/// Tree path of the console.
 const CONSOLE: &str = "queue/queue_console";
 
-/// Look into the queue and steer it.
+/// Inspect and control the queue
 #[derive(Debug, Clone, Subcommand)]
 pub enum QueueCommand {
     /// List the fetcher files in the queue
@@ -24,7 +24,7 @@ pub enum QueueCommand {
     ///
     /// Example: orchestrator queue peek -n 3
     Peek {
-        /// How many
+        /// Number of jobs, at most 1000
         #[arg(short, default_value_t = 10, value_name = "N")]
         n: u32,
         #[command(flatten)]
@@ -37,24 +37,24 @@ pub enum QueueCommand {
         #[command(flatten)]
         form: Form,
     },
-    /// Hand a job out again that a worker has, or had
+    /// Make a job available again, even if a worker has it
     ///
     /// Example: orchestrator queue requeue python3Packages.requests
     Requeue {
-        /// The job
+        /// Attribute path of the job
         #[arg(value_name = "ATTR")]
         attr_path: String,
         #[command(flatten)]
         form: Form,
     },
-    /// Hand out nothing until `resume`: workers hear NOJOBS, what they finish counts as always
+    /// Stop handing out jobs until `resume`; workers get NOJOBS, and their DONE lines still count
     ///
     /// Example: orchestrator queue pause
     Pause {
         #[command(flatten)]
         form: Form,
     },
-    /// Hand out jobs again
+    /// Resume handing out jobs
     ///
     /// Example: orchestrator queue resume
     Resume {
@@ -63,10 +63,10 @@ pub enum QueueCommand {
     },
 }
 
-/// Columns that come first; whatever else the queue tells follows in alphabetical order.
+/// Columns shown first; other fields follow in alphabetical order.
 const RUN_COLUMNS: [&str; 5] = ["fetcher", "run_started", "complete", "rows", "waiting"];
 const JOB_COLUMNS: [&str; 3] = ["attr_path", "payload", "fetcher"];
-/// Longest cell of a table, in characters; `--json` shows all.
+/// Maximum width of a table cell, in characters; `--json` shows the whole text.
 const CELL_MAX: usize = 60;
 
 type Object = Map<String, Value>;
@@ -76,7 +76,7 @@ struct Requeued {
     requeued: u64,
 }
 
-/// Asks the console and prints the answer.
+/// Sends the command to the console and prints the answer.
 pub(crate) async fn run(command: &QueueCommand, context: &mut Context<'_>) -> Result<(), CommandError> {
     let (verb, args, form) = match command {
         QueueCommand::Ls { form } => ("ls", json!({}), form),
@@ -92,32 +92,32 @@ pub(crate) async fn run(command: &QueueCommand, context: &mut Context<'_>) -> Re
     }
     let text = match command {
         QueueCommand::Ls { .. } => {
-            table(&read::<Vec<Object>>(context, answer)?, &RUN_COLUMNS, "no fetcher file in the queue\n")
+            table(&parse::<Vec<Object>>(context, answer)?, &RUN_COLUMNS, "no fetcher file in the queue\n")
         }
         QueueCommand::Peek { .. } => {
-            table(&read::<Vec<Object>>(context, answer)?, &JOB_COLUMNS, "no job waits\n")
+            table(&parse::<Vec<Object>>(context, answer)?, &JOB_COLUMNS, "no job is waiting\n")
         }
-        QueueCommand::Stats { .. } => stats(&read(context, answer)?),
-        QueueCommand::Requeue { attr_path, .. } => requeued(attr_path, &read(context, answer)?),
+        QueueCommand::Stats { .. } => stats(&parse(context, answer)?),
+        QueueCommand::Requeue { attr_path, .. } => requeued(attr_path, &parse(context, answer)?),
         QueueCommand::Pause { .. } => "paused: no job is handed out\n".to_owned(),
         QueueCommand::Resume { .. } => "resumed: jobs are handed out\n".to_owned(),
     };
     context.print(&text)
 }
 
-fn read<T: DeserializeOwned>(context: &Context<'_>, answer: Value) -> Result<T, CommandError> {
+fn parse<T: DeserializeOwned>(context: &Context<'_>, answer: Value) -> Result<T, CommandError> {
     serde_json::from_value(answer)
         .map_err(|error| context.instance.foreign(format!("unexpected answer: {error}")))
 }
 
 fn stats(stats: &Object) -> String {
-    let rows: Vec<_> = stats.iter().map(|(name, value)| vec![name.clone(), plain(value)]).collect();
+    let rows: Vec<_> = stats.iter().map(|(name, value)| vec![name.clone(), cell(value)]).collect();
     align(&rows, &[1])
 }
 
 fn requeued(attr_path: &str, answer: &Requeued) -> String {
     match answer.requeued {
-        0 => format!("nothing to requeue: {attr_path} is not with a worker\n"),
+        0 => format!("nothing to requeue: no worker has {attr_path}\n"),
         n => format!("{n} requeued\n"),
     }
 }
@@ -134,13 +134,13 @@ fn table(rows: &[Object], first: &[&str], empty: &str) -> String {
     let right: Vec<usize> = (0..columns.len()).filter(|i| is_number(&columns[*i])).collect();
     let head = columns.iter().map(|name| name.replace('_', " ").to_uppercase()).collect();
     let cells =
-        |row: &Object| columns.iter().map(|name| row.get(*name).map_or_else(String::new, plain)).collect();
+        |row: &Object| columns.iter().map(|name| row.get(*name).map_or_else(String::new, cell)).collect();
     let lines: Vec<_> = std::iter::once(head).chain(rows.iter().map(cells)).collect();
     align(&lines, &right)
 }
 
-/// A value as a person writes it.
-fn plain(value: &Value) -> String {
+/// Formats a JSON value as a table cell.
+fn cell(value: &Value) -> String {
     let text = match value {
         Value::String(text) => text.clone(),
         Value::Bool(true) => "yes".to_owned(),

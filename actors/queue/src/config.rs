@@ -8,49 +8,52 @@ use serde::{Deserialize, Serialize};
 
 use crate::edge::sqlite;
 
-/// What the queue works on. Every key has a default; the defaults live under `./var/`.
+/// Configuration of the queue. Every key has a default; the default paths are under `./var/`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct QueueConfig {
-    /// The SQLite file; created if it is missing.
+    /// Path of the SQLite database; created if it is missing.
     #[schemars(length(min = 1))]
     pub database: PathBuf,
-    /// The directory that fetchers write to; created with its parents if it is missing.
+    /// Directory of the fetcher files; created with its parents if it is missing at the start.
     #[schemars(length(min = 1))]
     pub input_dir: PathBuf,
-    /// The unix socket that workers connect to.
+    /// Path of the unix socket that workers connect to.
     #[schemars(length(min = 1))]
     pub socket: PathBuf,
-    /// How long an attribute path that was handed out and not reported done is held back, seconds; a year at most.
+    /// Seconds for which an attribute path that was handed out and not reported done is not handed
+    /// out again; at most one year.
     #[schemars(range(min = 1, max = 31_536_000))]
     pub hold_secs: u32,
-    /// Hand a job out again when its hold is over and nobody reported it done. The original never does.
+    /// Hands a job out again after `hold_secs` if no worker reported it done. The original never
+    /// does this.
     pub redeliver_after_lease: bool,
-    /// What to do with a damaged database.
+    /// Action on a damaged database.
     pub on_corrupt: OnCorrupt,
-    /// How far a commit goes before its answers leave.
+    /// Durability of a commit before its answers are sent.
     pub synchronous: Synchronous,
 }
 
-/// What to do with a damaged database.
+/// Action on a damaged database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnCorrupt {
-    /// Keep it aside as `DB.corrupt-<time>` and rebuild the queue from the fetcher files.
+    /// Rename it to `DB.corrupt-<time>` and rebuild the queue from the fetcher files.
     #[default]
     Rebuild,
-    /// End with an error and touch nothing.
+    /// Exit with an error and leave the file unchanged.
     Refuse,
 }
 
-/// How far a commit goes.
+/// Durability of a commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Synchronous {
-    /// On disk: nothing that was answered is lost in a power cut.
+    /// Synced to disk: answered requests survive a power failure.
     #[default]
     Full,
-    /// With the kernel: nothing is lost when the process dies, a power cut may take the last moments.
+    /// Written to the operating system: answered requests survive a crash of the process. A power
+    /// failure can lose the last ones.
     Normal,
 }
 
@@ -68,7 +71,8 @@ impl Default for QueueConfig {
     }
 }
 
-/// Page cache of the store's connection, bytes: a million rows stay within 120 MiB of memory.
+/// Page cache of the store's connection, in bytes. With it the process stays below 120 MiB for a
+/// million rows.
 const CACHE_BYTES: u32 = 32 << 20;
 
 impl QueueConfig {
@@ -86,7 +90,7 @@ impl QueueConfig {
 }
 
 impl QueueConfig {
-    /// For a person at a terminal: how to hand it a first job.
+    /// Returns the text printed at a terminal on start: paths, and how to enqueue a first job.
     pub fn greeting(&self) -> String {
         let shown = |path: &Path| sanitize(path.as_os_str().as_encoded_bytes());
         let (input, socket) = (shown(&self.input_dir), shown(&self.socket));

@@ -1,4 +1,4 @@
-//! The command lines that the queue replaces.
+//! Command lines of the programs that the queue replaces.
 
 use std::path::PathBuf;
 
@@ -6,22 +6,23 @@ use clap::Subcommand;
 
 use crate::config::QueueConfig;
 
-/// Programs that can be replaced.
+/// Programs with a compatible command line.
 #[derive(Debug, Clone, Subcommand)]
 pub enum DropIn {
     /// nixpkgs-update's supervisor.py
     NixpkgsUpdateSupervisor {
-        /// The SQLite file
+        /// Path of the SQLite database
         database_file: PathBuf,
-        /// The directory that fetchers write to
+        /// Directory of the fetcher files
         input_dir: PathBuf,
-        /// The unix socket that workers connect to
+        /// Path of the unix socket that workers connect to
         worker_socket: PathBuf,
     },
 }
 
 impl From<DropIn> for QueueConfig {
-    /// `supervisor.py DB INPUT_DIR SOCKET` (CONTRACT QF02): exactly three positional paths.
+    /// Maps `supervisor.py DB INPUT_DIR SOCKET` (CONTRACT QF02), which has exactly three positional
+    /// paths.
     fn from(original: DropIn) -> Self {
         let DropIn::NixpkgsUpdateSupervisor { database_file, input_dir, worker_socket } = original;
         Self { database: database_file, input_dir, socket: worker_socket, ..Self::default() }

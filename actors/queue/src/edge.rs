@@ -1,4 +1,5 @@
-//! What talks to the outside: files, inotify, the worker socket, SQLite. Nothing outside this folder names them.
+//! Input and output: files, inotify, the worker socket, SQLite. No module outside this folder uses
+//! them.
 
 pub mod error;
 pub mod files;

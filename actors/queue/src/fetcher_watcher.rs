@@ -1,8 +1,8 @@
-//! The actor between the input directory's events and the file reader.
+//! The actor that turns directory events into commands for the file reader.
 //!
-//! It turns names into fetcher files, warns of odd ones, leaves out what says nothing new, and passes the rest on as
-//! commands. It never waits: when the reader's inbox is full, what does not fit in becomes one rescan. Files and their
-//! states are the reader's: nothing here opens or lists anything.
+//! Classifies file names, warns about malformed ones, drops redundant writes and sends the rest as
+//! commands. It never waits: if the reader's inbox is full, it requests one rescan. It opens and
+//! lists nothing.
 
 use std::collections::HashSet;
 
@@ -21,18 +21,19 @@ impl Message for DirectoryNotice {
 }
 
 metrics! {
-    /// Metrics of the watcher.
+    /// Metrics of the fetcher watcher.
     struct WatcherMetrics {
-        /// Events of the input directory.
+        /// Events received from the input directory.
         events: counter("events") as "directory_events",
-        /// Full looks at the input directory: at a start, after an overflow, when it was made anew.
+        /// Rescans of the input directory: at the start, after lost events and when the directory
+        /// was created again.
         rescans: counter("rescans"),
-        /// Files in the input directory whose names are no fetcher's.
-        odd_names: counter("names"),
+        /// Files ignored because their names look like fetcher files but are malformed.
+        malformed_names: counter("names"),
     }
 }
 
-/// Tells the file reader what to look at.
+/// The actor's state.
 #[derive(Debug)]
 pub struct FetcherWatcher {
     commands: Outbox<ReadCommand>,
@@ -54,7 +55,7 @@ impl Handle<DirectoryNotice> for FetcherWatcher {
 }
 
 impl FetcherWatcher {
-    /// The child behind `slot`.
+    /// Returns the child that serves `slot`.
     pub fn factory(
         slot: MailboxSlot<Self>,
         commands: Outbox<ReadCommand>,
@@ -74,14 +75,15 @@ impl FetcherWatcher {
     fn changed(&mut self, events: Vec<DirectoryEvent>) {
         self.metrics.events.add(events.len() as u64);
         for (file, change) in self.commands_of(events) {
-            if self.commands.tell(ReadCommand::Look { file, change }).is_err() {
-                // What is lost here and later, until there is room again, the rescan finds.
+            if self.commands.tell(ReadCommand::Examine { file, change }).is_err() {
+                // The rescan covers this and later commands until the inbox has room.
                 return self.rescan();
             }
         }
     }
 
-    /// Files and changes in the order of their events. A write that follows a write of the same file says nothing new.
+    /// Returns files and changes in the order of their events. Of consecutive writes to one file
+    /// only the first is kept.
     fn commands_of(&mut self, events: Vec<DirectoryEvent>) -> Vec<(FetcherFile, Change)> {
         let mut commands = Vec::with_capacity(events.len());
         let mut written = HashSet::new();
@@ -93,11 +95,11 @@ impl FetcherWatcher {
             }
             match classify(&name) {
                 NameClass::Fetcher(file) => commands.push((file, change)),
-                NameClass::Odd(odd) if self.warned.is_news(&name) => {
-                    self.metrics.odd_names.add(1);
-                    tracing::warn!(?name, "ignored: {odd}");
+                NameClass::Malformed(error) if self.warned.should_warn(&name) => {
+                    self.metrics.malformed_names.add(1);
+                    tracing::warn!(?name, "ignored: {error}");
                 }
-                NameClass::Odd(_) | NameClass::Other => {}
+                NameClass::Malformed(_) | NameClass::Other => {}
             }
         }
         commands
@@ -106,8 +108,8 @@ impl FetcherWatcher {
     fn rescan(&mut self) {
         self.metrics.rescans.add(1);
         if self.commands.tell(ReadCommand::Rescan).is_err() {
-            // The inbox is full, so the reader will look at the flag before it waits. If it emptied the inbox between
-            // the two lines, the second try tells it.
+            // The reader checks the flag before it waits. The second `tell` wakes it up if it
+            // emptied the inbox before the flag was raised.
             self.rescan.raise();
             let _ = self.commands.tell(ReadCommand::Rescan);
         }

@@ -1,7 +1,7 @@
-//! The names of fetcher files (CONTRACT QF03 to QF05).
+//! Names of fetcher files (CONTRACT QF03 to QF05).
 //!
-//! A pure rule: a name is a complete file, a growing one, nothing of ours, or something that looks like ours and is not.
-//! Whether there is such a file, and what it is, is not asked here.
+//! Classifies a name as complete file, growing file, malformed fetcher file or unrelated file. Does
+//! no I/O.
 
 use std::{
     collections::HashSet,
@@ -12,53 +12,54 @@ use orchestrator_supervise::{ChildSpec, Durable};
 
 use crate::storage::RunId;
 
-/// Whether a fetcher still writes the file.
+/// State of a fetcher file by its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum FileKind {
-    /// `STEM.NUMBER.txt.part`: lines are being added.
+    /// `STEM.NUMBER.txt.part`: the fetcher may append lines.
     Growing,
-    /// `STEM.NUMBER.txt`: all lines are there.
+    /// `STEM.NUMBER.txt`: the fetcher has written all lines.
     Complete,
 }
 
-/// A file that holds lines of a run.
+/// A fetcher file: a file with the lines of one run.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct FetcherFile {
-    /// Whose lines they are.
+    /// The run that the lines belong to.
     pub run: RunId,
-    /// The name without `.part`, as it was spelled: `f.0100.txt` and `f.100.txt` are the same run.
+    /// The name without `.part`, spelled as in the directory: `f.0100.txt` and `f.100.txt` name the
+    /// same run.
     pub base: String,
     /// Complete or growing.
     pub kind: FileKind,
 }
 
-/// What a name is to us.
+/// Class of a file name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NameClass {
-    /// A file of a run.
+    /// A valid fetcher file name.
     Fetcher(FetcherFile),
-    /// Nothing of ours.
+    /// An unrelated name.
     Other,
-    /// Nothing of ours, but somebody may have meant it to be: worth one warning.
-    Odd(OddName),
+    /// A name in the form of a fetcher file with an error, reported by one warning.
+    Malformed(NameError),
 }
 
-/// What is wrong with an odd name.
+/// Error in the name of a fetcher file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum OddName {
+pub enum NameError {
     /// (CONTRACT QR01, QR02)
     #[error("the part before .txt is not a decimal number: name the file STEM.NUMBER.txt")]
     NotANumber,
     /// (CONTRACT QR03)
     #[error("the number before .txt does not fit 64 bits: use a smaller one")]
     NumberTooLarge,
-    /// A name that SQLite could not store as text.
+    /// The name is not valid UTF-8, so SQLite cannot store it as text.
     #[error("the name is not utf-8: rename the file")]
     NotUtf8,
 }
 
 impl FetcherFile {
-    /// The name in the directory.
+    /// Returns the file name in the directory.
     #[must_use]
     pub fn name(&self) -> String {
         match self.kind {
@@ -68,8 +69,8 @@ impl FetcherFile {
     }
 }
 
-/// Names that a warning was given about, so that there is one and no more. Clones share them: who lists the directory
-/// and who hears of its events warn of the same names.
+/// Names that were already warned about. Clones share the set: the directory listing and the event
+/// handler warn about each name once.
 #[derive(Debug, Clone)]
 pub struct WarnedNames(Durable<HashSet<OsString>>);
 
@@ -80,18 +81,18 @@ impl Default for WarnedNames {
 }
 
 impl WarnedNames {
-    /// How many names are remembered; beyond that, all are forgotten.
+    /// Capacity of the set. When it is full, all names are forgotten.
     const MAX: usize = 1024;
 
-    /// Declares them as state of `child`, which outlives its restarts.
+    /// Adds the set to the durable state of `child`, so that it outlives restarts.
     #[must_use]
     pub fn declare(&self, child: ChildSpec) -> ChildSpec {
         child.durable(&self.0)
     }
 
-    /// True the first time it is asked about `name`.
+    /// Returns true on the first call for `name`, false afterwards.
     #[must_use]
-    pub fn is_news(&self, name: &OsStr) -> bool {
+    pub fn should_warn(&self, name: &OsStr) -> bool {
         let mut names = self.0.lock();
         if names.contains(name) {
             return false;
@@ -103,7 +104,7 @@ impl WarnedNames {
     }
 }
 
-/// The name that a complete file of `run` has when its number is spelled without leading zeros.
+/// Returns the name of the complete file of `run` with its number spelled without leading zeros.
 #[must_use]
 pub fn canonical_base(run: &RunId) -> String {
     format!("{}.{}.txt", run.fetcher, run.started)
@@ -114,7 +115,7 @@ pub fn canonical_base(run: &RunId) -> String {
 pub fn classify(name: &OsStr) -> NameClass {
     let Some(text) = name.to_str() else {
         return match shape(&name.to_string_lossy()) {
-            Some(_) => NameClass::Odd(OddName::NotUtf8),
+            Some(_) => NameClass::Malformed(NameError::NotUtf8),
             None => NameClass::Other,
         };
     };
@@ -126,11 +127,12 @@ pub fn classify(name: &OsStr) -> NameClass {
             let base = text.strip_suffix(".part").unwrap_or(text).to_owned();
             NameClass::Fetcher(FetcherFile { run: RunId::new(stem, started), base, kind })
         }
-        Err(odd) => NameClass::Odd(odd),
+        Err(error) => NameClass::Malformed(error),
     }
 }
 
-/// Splits at every dot; three parts ending in `txt`, or four ending in `txt`, `part`, have the shape.
+/// Splits the name at dots. Returns parts of `STEM.NUMBER.txt` and `STEM.NUMBER.txt.part`,
+/// otherwise None.
 fn shape(name: &str) -> Option<(&str, &str, FileKind)> {
     let mut parts = name.split('.');
     let (stem, number) = (parts.next()?, parts.next()?);
@@ -144,12 +146,12 @@ fn shape(name: &str) -> Option<(&str, &str, FileKind)> {
     }
 }
 
-fn parse_number(text: &str) -> Result<i64, OddName> {
+fn parse_number(text: &str) -> Result<i64, NameError> {
     let digits = text.strip_prefix('-').unwrap_or(text);
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Err(OddName::NotANumber);
+        return Err(NameError::NotANumber);
     }
-    text.parse().map_err(|_| OddName::NumberTooLarge)
+    text.parse().map_err(|_| NameError::NumberTooLarge)
 }
 
 #[cfg(test)]
@@ -170,9 +172,9 @@ mod tests {
         }
     }
 
-    fn odd(name: &str) -> Option<OddName> {
+    fn error(name: &str) -> Option<NameError> {
         match classify(OsStr::new(name)) {
-            NameClass::Odd(odd) => Some(odd),
+            NameClass::Malformed(error) => Some(error),
             _ => None,
         }
     }
@@ -220,19 +222,19 @@ mod tests {
             "f.1e3.txt",
             "f.٣.txt",
         ] {
-            assert_eq!(odd(name), Some(OddName::NotANumber), "{name}");
+            assert_eq!(error(name), Some(NameError::NotANumber), "{name}");
         }
     }
 
     #[test]
     fn r03_what_exceeds_64_bits_is_odd() {
-        assert_eq!(odd("f.9223372036854775808.txt"), Some(OddName::NumberTooLarge));
-        assert_eq!(odd("f.-9223372036854775809.txt.part"), Some(OddName::NumberTooLarge));
+        assert_eq!(error("f.9223372036854775808.txt"), Some(NameError::NumberTooLarge));
+        assert_eq!(error("f.-9223372036854775809.txt.part"), Some(NameError::NumberTooLarge));
     }
 
     #[test]
     fn names_that_are_not_utf8_are_odd_only_in_our_shape() {
-        assert_eq!(classify(OsStr::from_bytes(b"f\xff.1.txt")), NameClass::Odd(OddName::NotUtf8));
+        assert_eq!(classify(OsStr::from_bytes(b"f\xff.1.txt")), NameClass::Malformed(NameError::NotUtf8));
         assert_eq!(classify(OsStr::from_bytes(b"f\xff.1.dat")), NameClass::Other);
     }
 

@@ -1,14 +1,14 @@
-//! Group commit: all requests that wait share one transaction, and no answer leaves before it is durable.
+//! Group commit: waiting requests share one transaction, and answers are sent after its commit.
 //!
-//! A turn is one transaction: either all requests that wait, or a slice of ingest or deletion of a few milliseconds. When
-//! both wait they take turns, so that workers are answered while a million rows come in, and a worker waits for one slice
-//! and its commit at the most. Knows any [`Storage`], no inbox and no clock but `now`.
+//! A turn is one transaction: either all waiting requests, or one slice of ingest or deletion that
+//! takes a few milliseconds. The two kinds alternate, so that a worker waits for one slice and its
+//! commit at most. Works with any [`Storage`]; it has no inbox and no clock except `now`.
 
 mod slices;
 
 use std::time::{Duration, Instant};
 
-use slices::{SLICE_DELETE, Slices};
+use slices::{DELETION_SLICE, Slices};
 
 use crate::{
     messages::{IngestOp, StoreRequest},
@@ -16,7 +16,7 @@ use crate::{
     store_metrics::StoreMetrics,
 };
 
-/// The work at hand and what is known of the storage between turns.
+/// Requests and operations that wait for a turn, and state kept between turns.
 pub(crate) struct GroupCommit {
     requests: Vec<StoreRequest>,
     delivered: Vec<HandoutId>,
@@ -25,26 +25,27 @@ pub(crate) struct GroupCommit {
     delete_turn: bool,
     reconciled: bool,
     slices: Slices,
-    /// The last turn was for requests: the next one is for ingest or deletion, if there is any.
+    /// True if the last turn served requests, so that background work is next.
     background_next: bool,
 }
 
-/// An ingest operation and how far it got.
+/// An ingest operation in progress.
 struct Ingest {
     op: IngestOp,
+    /// Number of entries stored so far.
     from: usize,
-    /// Its long lines are with the storage already.
+    /// True if its long lines were staged in the storage.
     staged: bool,
 }
 
-/// What a request's answer will be once the turn is committed.
+/// Answer of a request, sent after the commit.
 enum Outcome {
     Nothing,
     Job(Option<Job>),
     Requeued(Requeued),
 }
 
-/// What one turn did; it counts only once it is committed.
+/// Result of a turn, applied after the commit.
 struct Turn {
     outcomes: Vec<Outcome>,
     ingest: Progress,
@@ -59,10 +60,10 @@ struct Counts {
     rows: u64,
 }
 
-/// What became of the ingest operation in a turn.
+/// Progress of the ingest operation in a turn.
 enum Progress {
     Untouched,
-    /// Rows of a deleted run are in its way.
+    /// Rows of a deleted run must be removed first.
     Blocked,
     At(usize),
     Done,
@@ -70,8 +71,8 @@ enum Progress {
 }
 
 impl GroupCommit {
-    /// At the start of an incarnation: rows of deleted runs may be left, and nobody is answered before the first
-    /// listing of the input directory was worked in.
+    /// Creates the state of a new incarnation. Rows of deleted runs may be left. Requests wait
+    /// until the first directory listing was processed.
     pub(crate) fn new() -> Self {
         Self {
             requests: Vec::new(),
@@ -85,21 +86,21 @@ impl GroupCommit {
         }
     }
 
-    /// May requests have their turn? Not before the database was reconciled with the input directory.
+    /// Returns true if requests are served: the database matches the input directory.
     pub(crate) fn is_reconciled(&self) -> bool {
         self.reconciled
     }
 
-    /// Requests waiting for a turn.
+    /// Returns the number of requests that wait for a turn.
     pub(crate) fn waiting(&self) -> usize {
         self.requests.len()
     }
 
     pub(crate) fn add_request(&mut self, request: StoreRequest) {
         match request {
-            // Not worth a commit of its own: it travels with the next group.
+            // Stored with the next turn, without a commit of its own.
             StoreRequest::Delivered(handout) => self.delivered.push(handout),
-            // The peer closed without reading: as long as the notice waits, there is a way back.
+            // A delivery that is not stored yet can still be undone.
             StoreRequest::Undo(handout) => {
                 self.delivered.retain(|delivered| *delivered != handout);
                 self.requests.push(request);
@@ -108,46 +109,48 @@ impl GroupCommit {
         }
     }
 
-    /// Is there room for an ingest operation?
-    pub(crate) fn takes_ingest(&self) -> bool {
+    /// Returns true if no ingest operation is in progress.
+    pub(crate) fn has_room_for_ingest(&self) -> bool {
         self.ingest.is_none()
     }
 
     pub(crate) fn add_ingest(&mut self, op: IngestOp) {
-        // In every build: an operation that is overwritten would be rows lost.
-        assert!(self.ingest.is_none(), "one ingest operation at a time keeps their order");
+        // Checked in every build: overwriting an operation would lose rows.
+        assert!(self.ingest.is_none(), "an ingest operation is in progress");
         self.ingest = Some(Ingest { op, from: 0, staged: false });
     }
 
-    /// Is there anything that wants a turn now?
+    /// Returns true if a turn has something to do.
     pub(crate) fn has_work(&self) -> bool {
         !self.served().is_empty() || self.ingest.is_some() || self.deleting
     }
 
-    /// Is the next turn one for requests, if there is `other` work in the background beside ingest and deletion?
-    pub(crate) fn serves_next(&self, other: bool) -> bool {
+    /// Returns true if the next turn serves requests. `other` tells of background work besides
+    /// ingest and deletion.
+    pub(crate) fn next_serves_requests(&self, other: bool) -> bool {
         let background = self.ingest.is_some() || self.deleting || other;
         let requests = !self.served().is_empty();
         requests && !(background && self.background_next)
     }
 
-    /// Something else took the place of a turn of ingest or deletion: requests that wait are next.
-    pub(crate) fn background_had_its_turn(&mut self) {
+    /// Records other background work as a turn, so that requests are next.
+    pub(crate) fn end_background_turn(&mut self) {
         self.background_next = false;
     }
 
-    /// The requests that may be served.
+    /// Returns the requests that may be served.
     fn served(&self) -> &[StoreRequest] {
         if self.reconciled { &self.requests } else { &[] }
     }
 
-    /// Are there notices that can wait for company?
-    pub(crate) fn has_notices(&self) -> bool {
+    /// Returns true if delivery notices wait for the next turn.
+    pub(crate) fn has_delivery_notices(&self) -> bool {
         !self.delivered.is_empty()
     }
 
-    /// The first transaction of an incarnation: what a former one handed out and nobody received is taken back, after
-    /// the notices that still waited were heard.
+    /// Runs the first transaction of an incarnation. Stores waiting delivery notices, then undoes
+    /// hand-outs of former incarnations without a recorded delivery. Returns the number of undone
+    /// hand-outs.
     pub(crate) fn recover<S: Storage>(&mut self, store: &mut S) -> Result<usize, StorageError> {
         let recovered = (|| {
             store.begin()?;
@@ -170,10 +173,11 @@ impl GroupCommit {
         }
     }
 
-    /// One transaction over what waits. `now` is wall-clock time in seconds, read once per request.
+    /// Runs one transaction over the waiting work. `now` returns wall-clock time in seconds and is
+    /// called once per request.
     ///
     /// # Errors
-    /// Nothing happened, everything still waits, and the turn may be tried again.
+    /// Nothing was stored, all work still waits, and the turn may be repeated.
     pub(crate) fn turn<S: Storage>(
         &mut self,
         store: &mut S,
@@ -186,11 +190,11 @@ impl GroupCommit {
         {
             match store.stage(rows) {
                 Ok(()) => *staged = true,
-                Err(error) => tracing::warn!(%error, "a long line is stored from memory"),
+                Err(error) => tracing::warn!(%error, "cannot stage a long line: storing it from memory"),
             }
         }
-        let serves = self.serves_next(false);
-        // Whatever becomes of this turn: on a disk that is full for ingest, requests may still find room.
+        let serves = self.next_serves_requests(false);
+        // Set even if the turn fails: on a full disk requests may succeed where ingest does not.
         self.background_next = serves;
         let begun = Instant::now();
         match self.attempt(store, serves, paused, &now) {
@@ -198,7 +202,7 @@ impl GroupCommit {
                 if matches!(turn.ingest, Progress::At(_)) {
                     self.slices.ingest_took(begun.elapsed());
                 }
-                self.settle(turn, metrics);
+                self.apply(turn, metrics);
                 Ok(())
             }
             Err(error) => {
@@ -236,26 +240,27 @@ impl GroupCommit {
         Ok(turn)
     }
 
-    /// A slice of ingest or deletion. They take turns; a deletion that is in the way of an ingest goes first.
+    /// Runs a slice of ingest or deletion, in alternation. A deletion that blocks an ingest goes
+    /// first.
     fn background<S: Storage>(&self, store: &mut S, turn: &mut Turn) -> Result<(), StorageError> {
         let delete_first = self.deleting && self.delete_turn;
         if let Some(waiting) = self.ingest.as_ref().filter(|_| !delete_first) {
             turn.ingest = waiting.step(store, self.slices.ingest(), &mut turn.counts)?;
         }
         if self.deleting && matches!(turn.ingest, Progress::Untouched | Progress::Blocked) {
-            turn.deleting = store.delete_slice(SLICE_DELETE)? != Deletion::Idle;
+            turn.deleting = store.delete_slice(DELETION_SLICE)? != Deletion::Idle;
         }
         Ok(())
     }
 
-    /// Takes over what is durable now, and lets the answers out.
-    fn settle(&mut self, turn: Turn, metrics: &StoreMetrics) {
+    /// Applies the committed turn and sends the answers.
+    fn apply(&mut self, turn: Turn, metrics: &StoreMetrics) {
         self.delivered.clear();
         self.deleting = turn.deleting;
         if turn.outcomes.is_empty() {
             self.delete_turn = !self.delete_turn;
         }
-        metrics.groups.add(1);
+        metrics.commits.add(1);
         metrics.finished.add(turn.counts.finished);
         metrics.undone.add(turn.counts.undone);
         metrics.rows.add(turn.counts.rows);
@@ -276,7 +281,7 @@ impl GroupCommit {
         match self.ingest.take().map(|ingest| ingest.op) {
             Some(IngestOp::Reconciled) => self.reconciled = true,
             Some(IngestOp::DeleteRun { .. }) => self.deleting = true,
-            // A reader that went away asks again after its restart.
+            // A restarted reader asks again.
             Some(IngestOp::KnownRuns { reply }) => drop(reply.send(runs.unwrap_or_default())),
             _ => {}
         }
@@ -287,11 +292,11 @@ impl GroupCommit {
             (StoreRequest::Ready { reply } | StoreRequest::Done { reply, .. }, Outcome::Job(job)) => {
                 metrics.answered(job.is_some());
                 if let Err(Some(job)) = reply.send(job) {
-                    // The connection went away meanwhile and never had the job.
+                    // The connection closed meanwhile and did not receive the job.
                     self.requests.push(StoreRequest::Undo(job.handout));
                 }
             }
-            // An operator who no longer waits needs no answer.
+            // The operator may have stopped waiting.
             (StoreRequest::Requeue { reply, .. }, Outcome::Requeued(done)) => drop(reply.send(done)),
             _ => {}
         }
@@ -323,7 +328,7 @@ fn serve<S: Storage>(
             return Ok(Outcome::Requeued(store.requeue(attr_path, now)?));
         }
     };
-    // A connection that is gone gets no job; what it reported counts all the same.
+    // A closed connection gets no job, but its DONE counts.
     if reply.is_closed() {
         return Ok(Outcome::Nothing);
     }
@@ -334,7 +339,7 @@ fn serve<S: Storage>(
 }
 
 impl Ingest {
-    /// Carries the operation on for about `slice`.
+    /// Continues the operation for about `slice`.
     fn step<S: Storage>(
         &self,
         store: &mut S,
@@ -351,7 +356,7 @@ impl Ingest {
                 let reached = match store.enqueue(run, rows, self.from, Some(deadline)) {
                     Ok(reached) => reached,
                     Err(error @ StorageError::UnknownRun { .. }) => {
-                        tracing::warn!(%error, "rows of a run that is gone are dropped");
+                        tracing::warn!(%error, "dropped rows of a deleted run");
                         return Ok(Progress::Done);
                     }
                     Err(error) => return Err(error),
@@ -360,7 +365,8 @@ impl Ingest {
                 if reached < rows.len() {
                     return Ok(Progress::At(reached));
                 }
-                // `complete` is durable together with the last rows, so that a crash before it reads the file again.
+                // `complete` is committed with the last rows, so that a file is read again after a
+                // crash before it.
                 if *complete && store.upsert_run(run, true)? == Upsert::Pending {
                     return Ok(Progress::At(reached));
                 }

@@ -1,11 +1,12 @@
-//! The disorder in the queue's order: neighbours in the alphabet build alike, so they should not run side by side.
+//! Hash that scatters attribute paths in the hand-out order, because alphabetical neighbors often
+//! build the same way.
 
 use md5::{Digest, Md5};
 
-/// The signed 32-bit number that orders jobs of equal age (CONTRACT QD07).
+/// Returns the signed 32-bit number that orders jobs of equal age (CONTRACT QD07).
 ///
-/// It is the first four bytes, little endian, of the MD5 digest of the UTF-8 bytes of `attr_path`. Stored databases
-/// hold it in `order_jitter`, so it can never change.
+/// The value is the first four bytes, little endian, of the MD5 digest of `attr_path`. Databases
+/// store it in `order_jitter`, so the function must never change.
 #[must_use]
 pub fn jitter_hash(attr_path: &str) -> i32 {
     let digest = Md5::digest(attr_path.as_bytes());

@@ -1,11 +1,12 @@
-//! The queue subsystem: hands out the lines of fetcher files as jobs, one at a time, over a unix socket.
+//! The queue subsystem: hands out the lines of fetcher files as jobs to workers on a unix socket.
 //!
-//! It takes the place of nixpkgs-update's supervisor.py: the same file names and lines, the same database, the same
-//! worker protocol. [`child_spec`] gives its tree; `CONTRACT.md` beside this crate has its rules by
-//! the numbers that comments cite.
+//! Replaces nixpkgs-update's supervisor.py with the same file names, line format, database and
+//! worker protocol. [`child_spec`] builds the supervision tree. Comments cite the rules of
+//! `CONTRACT.md` by number.
 //!
-//! Pure rules: [`file_name`], [`lines`], [`tracking`], [`protocol`], [`jitter`], [`storage`]. Actors: [`fetcher_watcher`] and
-//! `queue_console`; the queue store is a thread, since a commit blocks. Everything that talks to the outside is under [`edge`].
+//! Modules without I/O: [`file_name`], [`lines`], [`tracking`], [`protocol`], [`jitter`],
+//! [`storage`]. Actors: [`fetcher_watcher`] and `queue_console`. The queue store is a thread,
+//! because a commit blocks. Files, sockets and SQLite are only used under [`edge`].
 
 mod command;
 mod config;
@@ -37,11 +38,11 @@ pub use subsystem::Queue;
 use crate::{
     edge::{
         files::{self, RescanFlag},
-        housekeeper::{Housekeeper, LogCare},
+        housekeeper::{Housekeeper, WalState},
         inotify,
         queue_store::QueueStore,
         sqlite::SqliteStore,
-        worker_socket::{self, Service},
+        worker_socket::{self, SocketLimits},
     },
     fetcher_watcher::FetcherWatcher,
     file_name::WarnedNames,
@@ -49,30 +50,32 @@ use crate::{
     storage::StorageError,
 };
 
-/// Requests that may wait for the store; a connection has at most one, and a notice or two.
-const REQUESTS: usize = 16_384;
-/// Batches that may wait for the store beside the one it has and the one being read: each is up to 4 MiB of text, twice
-/// that in memory, or one long line.
-const INGEST: usize = 1;
-/// Commands that may wait for the reader; what does not fit becomes one rescan.
-const COMMANDS: usize = 1_024;
-/// Notices that may wait for the watcher.
-const NOTICES: usize = 256;
-/// Operators' requests and chores that may wait.
-const CHORES: usize = 16;
-/// How long the store may take to commit what waits when the process stops.
-const DRAIN: Duration = Duration::from_secs(20);
+/// Capacity of the store's request inbox. A connection sends one request and up to two notices at a
+/// time.
+const REQUEST_CAPACITY: usize = 16_384;
+/// Capacity of the store's ingest inbox. A batch takes up to 8 MiB of memory, or one long line.
+const INGEST_CAPACITY: usize = 1;
+/// Capacity of the reader's inbox. When it is full, one rescan replaces the commands that do not
+/// fit.
+const COMMAND_CAPACITY: usize = 1_024;
+/// Capacity of the watcher's mailbox.
+const NOTICE_CAPACITY: usize = 256;
+/// Capacity of the console's mailbox and the housekeeper's inbox.
+const OPERATOR_CAPACITY: usize = 16;
+/// Time limit of the store's last commits when the process stops.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// The subsystem's tree. Sinks first: the store, then who talks to workers, then who reads files.
+/// Returns the subsystem's supervision tree. Children start in order of the data flow, sinks first:
+/// the store, the worker socket, the readers of files.
 pub fn child_spec(config: &QueueConfig) -> ChildSpec {
-    let (requests, requests_slot) = inbox(REQUESTS);
+    let (requests, requests_slot) = inbox(REQUEST_CAPACITY);
     let requests_slot = requests_slot.keep_on_purge();
-    let (ingest, ingest_slot) = inbox(INGEST);
-    let (chores, chores_slot) = inbox(CHORES);
-    let (commands, commands_slot) = inbox(COMMANDS);
-    let (console, console_slot) = mailbox::<QueueConsole>(CHORES);
-    let (watcher_mailbox, watcher_slot) = mailbox::<FetcherWatcher>(NOTICES);
-    let (paused, log) = (Durable::new("paused", false), Arc::new(LogCare::default()));
+    let (ingest, ingest_slot) = inbox(INGEST_CAPACITY);
+    let (chores, chores_slot) = inbox(OPERATOR_CAPACITY);
+    let (commands, commands_slot) = inbox(COMMAND_CAPACITY);
+    let (console, console_slot) = mailbox::<QueueConsole>(OPERATOR_CAPACITY);
+    let (watcher_mailbox, watcher_slot) = mailbox::<FetcherWatcher>(NOTICE_CAPACITY);
+    let (paused, log) = (Durable::new("paused", false), Arc::new(WalState::default()));
     let (rescan, warned) = (RescanFlag::default(), WarnedNames::default());
 
     let queue_console = {
@@ -94,7 +97,7 @@ pub fn child_spec(config: &QueueConfig) -> ChildSpec {
         .with_inbox("ingest", &ingest_slot);
     let housekeeper = Housekeeper { config: config.clone(), chores: chores_slot.clone(), log };
     let housekeeper = Factory::thread(move |cx| housekeeper.run(&cx)).with_inbox("chores", &chores_slot);
-    let socket = worker_socket::factory(config.socket.clone(), Service::default(), requests);
+    let socket = worker_socket::factory(config.socket.clone(), SocketLimits::default(), requests);
     let reader =
         files::factory(config.input_dir.clone(), &commands_slot, rescan.clone(), warned.clone(), ingest);
     let watcher = FetcherWatcher::factory(watcher_slot, commands, rescan, warned.clone());
@@ -105,10 +108,11 @@ pub fn child_spec(config: &QueueConfig) -> ChildSpec {
         .child(
             ChildSpec::worker("queue_console", queue_console).console(console.recipient()).durable(&paused),
         )
-        // What a former reader sent belongs to its view of the directory; its successor sends everything again.
+        // A restarted reader sends every operation again, so operations of its predecessor are
+        // dropped.
         .child(
             ChildSpec::worker("queue_store", queue_store)
-                .shutdown(Shutdown::After(DRAIN))
+                .shutdown(Shutdown::After(DRAIN_TIMEOUT))
                 .on_restart(OnRestart::Purge),
         )
         .child(ChildSpec::worker("housekeeper", housekeeper))
@@ -119,11 +123,12 @@ pub fn child_spec(config: &QueueConfig) -> ChildSpec {
     ChildSpec::supervisor("queue", tree).placement(Placement::Dedicated)
 }
 
-/// Makes the directories that are missing, and finds what no restart would heal.
+/// Creates missing directories and reports errors that no restart can fix.
 ///
 /// # Errors
-/// Another instance has the database or the socket, a newer program wrote the database, it is damaged and `on_corrupt` is
-/// `refuse`, something that is no socket is in the socket's place, or a directory cannot be made.
+/// Fails if another instance uses the database or the socket, or a newer program wrote the
+/// database. Also fails if the database is damaged and `on_corrupt` is `refuse`, if the socket path
+/// is another kind of file, or if a directory cannot be created.
 pub fn preflight(config: &QueueConfig) -> Result<(), QueueError> {
     for file in [&config.database, &config.socket] {
         if let Some(parent) = file.parent().filter(|parent| !parent.as_os_str().is_empty()) {
@@ -137,26 +142,26 @@ pub fn preflight(config: &QueueConfig) -> Result<(), QueueError> {
         Err(error @ StorageError::Corrupt { .. }) if config.on_corrupt == OnCorrupt::Refuse => {
             Err(error.into())
         }
-        // What passes by itself, the store waits for; what can be rebuilt, it rebuilds.
+        // The store itself waits for temporary errors and rebuilds a damaged database.
         Ok(_) | Err(_) => Ok(worker_socket::check(&config.socket)?),
     }
 }
 
-/// Why the queue cannot run here.
+/// Errors that keep the queue from starting.
 #[derive(Debug, thiserror::Error)]
 pub enum QueueError {
-    /// The database is not ours to use.
+    /// The database cannot be used.
     #[error(transparent)]
     Storage(#[from] StorageError),
-    /// The input directory cannot be made, or the socket is not ours to take.
+    /// The input directory cannot be created, or the socket path is in use.
     #[error(transparent)]
     Edge(#[from] edge::error::EdgeError),
-    /// A directory for database or socket cannot be made.
-    #[error("cannot create directory {path}: create it, or configure another place", path = .path.display())]
+    /// The parent directory of the database or the socket cannot be created.
+    #[error("cannot create directory {path}: create it, or configure another path", path = .path.display())]
     Directory {
-        /// Which.
+        /// Path of the directory.
         path: std::path::PathBuf,
-        /// What the operating system says.
+        /// Error of the operating system.
         source: std::io::Error,
     },
 }

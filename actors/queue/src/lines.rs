@@ -1,8 +1,8 @@
-//! The lines of fetcher files (CONTRACT QC18, QC19).
+//! Splits fetcher files into lines and rows (CONTRACT QC18, QC19).
 //!
-//! [`LineSplitter`] is fed with whatever pieces a file is read in and gives back rows, so that no cut (inside a line, a
-//! multi-byte character, or between `\r` and `\n`) shows. It does no I/O and does not know where the bytes come from. It
-//! keeps little of a long line: it says where the line is once its end was fed, for the caller to read it again.
+//! [`LineSplitter`] accepts a file in pieces of any size and returns rows. Cuts inside a line, a
+//! multi-byte character or `\r\n` do not change the result. It does no I/O. Of a long line it keeps
+//! little and returns the position, so that the caller can read the line again.
 
 mod long_line;
 mod row_batch;
@@ -16,50 +16,50 @@ pub use self::{
 };
 use crate::protocol::ATTR_PATH_BYTES_MAX;
 
-/// How many skipped lines one [`Fed`] names; the rest is only counted.
-const SKIPS_NAMED: usize = 8;
+/// Maximum number of skipped lines listed in one [`FeedResult`]; all are counted.
+const SKIPS_LISTED: usize = 8;
 
 /// A line that gives no row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Skip {
-    /// Counted from 1 in the whole file.
+pub struct SkippedLine {
+    /// Line number in the file, from 1.
     pub line: u64,
-    /// Why.
+    /// Reason for the skip.
     pub reason: SkipReason,
 }
 
-/// What one piece of a file gave.
+/// Result of feeding one piece of a file.
 #[derive(Debug, Default)]
-pub struct Fed {
-    /// A line whose end is in this piece and of which too little was kept, before all of `batches`. Read it again and call
-    /// [`Fed::add_long`].
+pub struct FeedResult {
+    /// A long line that ends in this piece, before all of `batches`. The caller reads its text
+    /// again and calls [`FeedResult::add_long`].
     pub long: Option<LongLine>,
     /// Rows in file order. No batch is empty.
     pub batches: Vec<RowBatch>,
-    /// The first skipped lines.
-    pub skips: Vec<Skip>,
-    /// How many lines were skipped, named or not.
+    /// The first skipped lines of the piece.
+    pub skips: Vec<SkippedLine>,
+    /// Number of all skipped lines, listed or not.
     pub skipped: u64,
 }
 
-/// Cuts a stream of bytes into rows.
+/// Splits a stream of bytes into rows.
 #[derive(Debug, Default)]
 pub struct LineSplitter {
-    /// The beginning of a line whose end has not been seen.
+    /// Beginning of a line whose end was not fed yet.
     tail: Vec<u8>,
-    /// In place of `tail`: the line is too long to be kept.
-    measured: Option<LongLine>,
-    /// The last line ended with `\r`: a `\n` that comes next belongs to it.
+    /// Set in place of `tail` if the line is too long to be kept.
+    long_line: Option<LongLine>,
+    /// True if the last line ended with `\r`; a following `\n` belongs to it.
     after_cr: bool,
     lines: u64,
-    /// Bytes fed so far, less those given up.
+    /// Number of bytes fed, without those discarded.
     position: u64,
 }
 
 impl LineSplitter {
-    /// Takes the next bytes of the file.
-    pub fn feed(&mut self, bytes: &[u8]) -> Fed {
-        let mut fed = Fed::default();
+    /// Feeds the next bytes of the file.
+    pub fn feed(&mut self, bytes: &[u8]) -> FeedResult {
+        let mut fed = FeedResult::default();
         let mut start = 0;
         if self.after_cr && !bytes.is_empty() {
             self.after_cr = false;
@@ -83,37 +83,37 @@ impl LineSplitter {
         fed
     }
 
-    /// How many bytes are kept back because their line has no end yet. A reader that will never feed the rest gives
-    /// them up (CONTRACT QC22) and may later go on before them.
-    pub fn give_up_tail(&mut self) -> u64 {
+    /// Discards the line without an end and returns its length in bytes. A reader calls it when the
+    /// file is complete (CONTRACT QC22), and may feed those bytes again later.
+    pub fn discard_tail(&mut self) -> u64 {
         let tail = std::mem::take(&mut self.tail).len() as u64;
-        let given_up = self.measured.take().map_or(tail, |line| line.bytes());
-        self.position -= given_up;
-        given_up
+        let discarded = self.long_line.take().map_or(tail, |line| line.bytes());
+        self.position -= discarded;
+        discarded
     }
 
-    /// Takes over `bytes`, the last ones so far of a line without an end; they begin at `at` in the piece that is fed.
+    /// Appends `bytes` to the unfinished line; they begin at `at` in the current piece.
     fn keep(&mut self, bytes: &[u8], at: usize) {
-        match &mut self.measured {
+        match &mut self.long_line {
             Some(line) => line.extend(bytes),
             None if self.tail.len() + bytes.len() > KEPT_BYTES_MAX => {
                 let tail = std::mem::take(&mut self.tail);
                 let from = self.position + at as u64 - tail.len() as u64;
-                self.measured = Some(LongLine::begin(from, &tail, bytes));
+                self.long_line = Some(LongLine::begin(from, &tail, bytes));
             }
             None => self.tail.extend_from_slice(bytes),
         }
     }
 
-    fn end_line(&mut self, rest: &[u8], at: usize, fed: &mut Fed) {
+    fn end_line(&mut self, rest: &[u8], at: usize, fed: &mut FeedResult) {
         self.lines += 1;
-        if self.tail.is_empty() && self.measured.is_none() {
+        if self.tail.is_empty() && self.long_line.is_none() {
             return fed.add(rest, self.lines);
         }
         self.keep(rest, at);
-        if let Some(line) = self.measured.take() {
-            match line.refusal() {
-                Some(reason) => fed.skip(Skip { line: self.lines, reason }),
+        if let Some(line) = self.long_line.take() {
+            match line.skip_reason() {
+                Some(reason) => fed.skip(SkippedLine { line: self.lines, reason }),
                 None => fed.long = Some(line.numbered(self.lines)),
             }
             return;
@@ -125,8 +125,8 @@ impl LineSplitter {
     }
 }
 
-impl Fed {
-    /// The text of [`Fed::long`] was read again: it becomes the first batch itself, never copied (CONTRACT QR16).
+impl FeedResult {
+    /// Adds the text of [`FeedResult::long`] as a batch of its own, without a copy (CONTRACT QR16).
     pub fn add_long(&mut self, line: &LongLine, text: Vec<u8>) {
         let row = String::from_utf8(text).map_err(|_| SkipReason::NotUtf8).and_then(|text| {
             let (attr_path, payload) = split(&text)?;
@@ -137,8 +137,8 @@ impl Fed {
             Ok(batch) => self.batches.insert(0, batch),
             Err(reason) => {
                 self.skipped += 1;
-                self.skips.insert(0, Skip { line: line.number(), reason });
-                self.skips.truncate(SKIPS_NAMED);
+                self.skips.insert(0, SkippedLine { line: line.number(), reason });
+                self.skips.truncate(SKIPS_LISTED);
             }
         }
     }
@@ -154,19 +154,19 @@ impl Fed {
                     self.batches.push(batch);
                 }
             },
-            Err(reason) => self.skip(Skip { line: number, reason }),
+            Err(reason) => self.skip(SkippedLine { line: number, reason }),
         }
     }
 
-    fn skip(&mut self, skip: Skip) {
+    fn skip(&mut self, skip: SkippedLine) {
         self.skipped += 1;
-        if self.skips.len() < SKIPS_NAMED {
+        if self.skips.len() < SKIPS_LISTED {
             self.skips.push(skip);
         }
     }
 }
 
-/// Strips white space from both ends and splits at the first U+0020.
+/// Strips surrounding white space and splits the line at the first U+0020.
 fn split(line: &str) -> Result<(&str, &str), SkipReason> {
     let line = line.trim_matches(is_space);
     let (attr_path, payload) = line.split_once(' ').map_or((line, None), |(path, rest)| (path, Some(rest)));

@@ -1,6 +1,6 @@
-//! What the parts of the subsystem tell each other over their inboxes.
+//! Messages between the children of the subsystem.
 //!
-//! Only plain values and reply channels; no part's rules live here.
+//! The types hold plain values and reply handles, without logic.
 
 use std::ffi::OsString;
 
@@ -11,133 +11,139 @@ use crate::{
     storage::{Batch, Counts, HandoutId, Job, Peeked, Requeued, RunCount, RunId, RunState, StorageError},
 };
 
-/// From the worker socket to the store. One connection has at most one [`Self::Ready`] or [`Self::Done`] in work.
+/// Request of the worker socket or the console to the store. A connection has at most one
+/// [`Self::Ready`] or [`Self::Done`] in progress.
 #[derive(Debug)]
 pub enum StoreRequest {
     /// A worker asks for a job (CONTRACT QO03).
     Ready {
-        /// The job, or None for `NOJOBS`. Dropped = the store gave up: the connection is closed without a reply.
+        /// Receives the job, or None for `NOJOBS`. Dropped if the store ends; the connection is
+        /// then closed without a reply.
         reply: Reply<Option<Job>>,
     },
-    /// A worker ended a job and asks for the next (CONTRACT QO06).
+    /// A worker finished a job and asks for the next (CONTRACT QO06).
     Done {
-        /// What was worked on.
+        /// Attribute path of the finished job.
         attr_path: String,
-        /// How it ended.
+        /// Exit code that the worker reported.
         exit_code: i64,
         /// As in [`Self::Ready`].
         reply: Reply<Option<Job>>,
     },
-    /// The reply with this hand-out was written to the socket as a whole. Sent before the connection's next request.
+    /// The reply with this job was written to the socket completely. Sent before the connection's
+    /// next request.
     Delivered(HandoutId),
-    /// The reply with this hand-out was not written, or the peer closed without reading it. In the second case a
-    /// [`Self::Delivered`] came before, and the store may have no way back any more.
+    /// The reply with this job was not written, or the peer closed without reading it. In the
+    /// second case a [`Self::Delivered`] came before, and the hand-out may be final.
     Undo(HandoutId),
-    /// An operator wants every row of an attribute path to be handed out again.
+    /// An operator makes all rows of an attribute path available again.
     Requeue {
-        /// Which.
+        /// The attribute path.
         attr_path: String,
-        /// What was done.
+        /// Receives the number of changed rows.
         reply: Reply<Requeued>,
     },
 }
 
-/// To the housekeeper: what must not delay a commit.
+/// Request to the housekeeper: work that must not delay a commit.
 #[derive(Debug)]
 pub enum Chore {
-    /// The write-ahead log has grown: move it into the database while the store goes on.
+    /// Moves pages of the write-ahead log into the database while the store continues.
     Checkpoint,
-    /// Nothing happened for a while: leave a file that a plain copy finds whole.
+    /// Truncates the write-ahead log of an idle database, so that a plain copy of the file is
+    /// complete.
     Idle,
-    /// An operator's question about the runs.
+    /// Asks for the runs with their row counts.
     Runs(Reply<Answer<Vec<RunCount>>>),
-    /// An operator's question about the next jobs, at most so many.
+    /// Asks for the next jobs, up to the given number.
     Peek(usize, Reply<Answer<Vec<Peeked>>>),
-    /// An operator's question about everything.
+    /// Asks for the totals of all tables.
     Counts(Reply<Answer<Counts>>),
 }
 
-/// An answer to an operator, or why there is none.
+/// Answer to an operator's question, or the reason why it failed.
 pub type Answer<T> = Result<T, StorageError>;
 
-/// From the file reader to the store, to be applied in order.
+/// Operation of the file reader on the store. The store applies operations in order.
 #[derive(Debug)]
 pub enum IngestOp {
-    /// Adds the run, or sets its `complete` (CONTRACT QC05, QC08).
+    /// Adds the run, or updates `complete` (CONTRACT QC05, QC08).
     UpsertRun {
-        /// Which run.
+        /// The run.
         run: RunId,
-        /// Its new state.
+        /// True if the run's file was read to its end.
         complete: bool,
     },
     /// Lines of the run's file.
     Rows {
-        /// Which run.
+        /// The run.
         run: RunId,
-        /// Possibly empty, when only `complete` is news.
+        /// The rows; empty if only `complete` changes.
         rows: Batch,
-        /// These are the last rows of a complete file: `complete` is to be committed with them, never before.
+        /// True if these are the last rows of a complete file; `complete` is committed together
+        /// with them.
         complete: bool,
     },
-    /// The file is gone: so are the run and its rows.
+    /// Deletes the run and its rows, because its file is gone.
     DeleteRun {
-        /// Which run.
+        /// The run.
         run: RunId,
     },
-    /// The first listing since the reader started has been worked in: workers may be answered from here on.
+    /// Reports that the first directory listing since the reader's start was processed. The store
+    /// answers workers from here on.
     Reconciled,
-    /// Asks for the runs as they are after all operations sent before.
+    /// Asks for the runs after all earlier operations.
     KnownRuns {
-        /// All runs of the database.
+        /// Receives all runs of the database.
         reply: Reply<Vec<RunState>>,
     },
 }
 
-/// What a directory event says about one name.
+/// Kind of a directory event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Change {
-    /// The name is new (also by link(2)).
+    /// The name was created, also by link(2).
     Created,
-    /// What it names was written or truncated.
+    /// The file was written or truncated.
     Modified,
-    /// A writer closed it.
+    /// A writer closed the file.
     Closed,
-    /// It came by rename.
+    /// The file was renamed to this name.
     MovedTo,
-    /// It left by rename.
+    /// The file was renamed away from this name.
     MovedFrom,
-    /// It was removed.
+    /// The name was removed.
     Deleted,
 }
 
-/// One event of the input directory, in the order of the kernel.
+/// An event of the input directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DirectoryEvent {
-    /// The name inside the directory, any bytes.
+    /// File name in the directory; any bytes.
     pub name: OsString,
-    /// What happened to it.
+    /// Kind of the event.
     pub change: Change,
 }
 
-/// From the inotify edge to the fetcher watcher.
+/// Notice of the inotify edge to the fetcher watcher.
 #[derive(Debug)]
 pub enum DirectoryNotice {
-    /// Events in order.
+    /// Events in the kernel's order.
     Changed(Vec<DirectoryEvent>),
-    /// A watch was set, or events were lost: look at everything.
+    /// A watch was set or events were lost; the directory must be listed.
     Rescan,
 }
 
-/// From the fetcher watcher to the file reader, to be obeyed in order.
+/// Command of the fetcher watcher to the file reader. The reader executes commands in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReadCommand {
-    /// Something happened to this file: look at it.
-    Look {
-        /// Which file.
+    /// Examines a file after an event.
+    Examine {
+        /// The file.
         file: FetcherFile,
-        /// What happened.
+        /// Kind of the event.
         change: Change,
     },
-    /// List the directory and compare it with what is known.
+    /// Lists the directory and compares it with the known files.
     Rescan,
 }

@@ -1,74 +1,75 @@
-//! Requests of workers and the replies to them (CONTRACT QP01 to QP14).
+//! Parser of worker requests and encoder of replies (CONTRACT QP01 to QP14).
 //!
 //! | request | meaning |
 //! | --- | --- |
-//! | `READY\n` | give me a job |
-//! | `DONE <attr_path> <exit_code>\n` | that job ended so; give me the next |
+//! | `READY\n` | asks for a job |
+//! | `DONE <attr_path> <exit_code>\n` | reports the end of a job and asks for the next |
 //!
 //! | reply | meaning |
 //! | --- | --- |
-//! | `JOB <attr_path> <payload>\n` | work on this |
-//! | `NOJOBS\n` | ask again later |
+//! | `JOB <attr_path> <payload>\n` | a job |
+//! | `NOJOBS\n` | no job is available; ask again later |
 //!
-//! A pure parser over whatever pieces the bytes arrive in. It knows no socket, and never sees a reply's fate.
+//! The parser accepts input in pieces of any size and does no I/O.
 
 use crate::storage::Job;
 
-/// The longest request, in bytes without its newline (CONTRACT QP09).
+/// Maximum length of a request, in bytes without its newline (CONTRACT QP09).
 pub const REQUEST_BYTES_MAX: usize = 65_536;
 
-/// Longest attribute path that every `DONE` line can carry, in bytes: the exit code may have a sign and 19 digits (CONTRACT QP13).
+/// Maximum length of an attribute path, in bytes: the longest that fits a `DONE` line with any exit
+/// code (CONTRACT QP13).
 pub const ATTR_PATH_BYTES_MAX: usize = REQUEST_BYTES_MAX - "DONE ".len() - " -9223372036854775808".len();
 
-/// What a fresh parser makes room for, in bytes: nearly every request fits.
+/// Initial capacity of the buffer, in bytes; sufficient for nearly all requests.
 const ROOM_BYTES: usize = 512;
 
-/// A larger buffer than this, in bytes, is given back as soon as it is empty.
+/// Capacity, in bytes, above which an empty buffer is freed.
 const KEPT_BYTES: usize = 8 * 1024;
 
-/// A line from a worker.
+/// A request line of a worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Request {
-    /// Wants a job.
+    /// Asks for a job.
     Ready,
-    /// Ended a job and wants the next.
+    /// Reports the end of a job and asks for the next.
     Done {
-        /// What it worked on; may be empty.
+        /// Attribute path of the job; may be empty.
         attr_path: String,
-        /// How that ended.
+        /// Exit code of the job.
         exit_code: i64,
     },
 }
 
-/// Why a connection is closed without a reply. Nothing after such a line is looked at.
+/// Error that closes a connection without a reply. Later lines of the connection are ignored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ProtocolError {
-    /// (CONTRACT QP03, QP04)
+    /// The line is neither `READY` nor `DONE` (CONTRACT QP03, QP04).
     #[error("not a request: send READY or DONE ATTR_PATH EXIT_CODE, ended by a newline")]
     NotARequest,
-    /// (CONTRACT QP05)
+    /// The attribute path is not valid UTF-8 (CONTRACT QP05).
     #[error("the attribute path is not utf-8: send utf-8")]
     AttrNotUtf8,
-    /// (CONTRACT QP05)
-    #[error("the exit code is no 64 bit number: send DONE ATTR_PATH EXIT_CODE")]
+    /// The exit code is missing or not a 64-bit number (CONTRACT QP05).
+    #[error("the exit code is not a 64-bit number: send DONE ATTR_PATH EXIT_CODE")]
     BadExitCode,
-    /// (CONTRACT QP09)
+    /// The line is longer than [`REQUEST_BYTES_MAX`] (CONTRACT QP09).
     #[error("the line is longer than 65536 bytes: send shorter lines")]
     TooLong,
 }
 
-/// Cuts a connection's bytes into requests.
+/// Splits a connection's bytes into requests.
 #[derive(Debug, Default)]
 pub struct RequestParser {
     buffer: Vec<u8>,
-    /// Where the first unread byte is.
+    /// Index of the first unread byte.
     start: usize,
-    /// Up to where there is no newline.
+    /// Index up to which no newline was found.
     searched: usize,
 }
 
 impl RequestParser {
-    /// Where to append what arrives; has spare capacity.
+    /// Returns the buffer to append received bytes to, with spare capacity.
     pub fn space(&mut self) -> &mut Vec<u8> {
         if self.start == self.buffer.len() {
             self.buffer.clear();
@@ -87,10 +88,10 @@ impl RequestParser {
         &mut self.buffer
     }
 
-    /// The next whole line.
+    /// Returns the next request if its line is complete.
     ///
     /// # Errors
-    /// [`ProtocolError`]: close the connection.
+    /// [`ProtocolError`]; the caller closes the connection.
     pub fn next_request(&mut self) -> Result<Option<Request>, ProtocolError> {
         let found = memchr::memchr(b'\n', &self.buffer[self.searched..]).map(|at| self.searched + at);
         let end = found.unwrap_or(self.buffer.len());
@@ -107,10 +108,11 @@ impl RequestParser {
         request.map(Some)
     }
 
-    /// Parses the peer's last bytes when no more will come: a last DONE counts without its newline (CONTRACT QP06).
+    /// Parses the remaining bytes after the peer's half close. A last DONE counts without its
+    /// newline (CONTRACT QP06).
     ///
     /// # Errors
-    /// [`ProtocolError`]: close the connection.
+    /// [`ProtocolError`]; the caller closes the connection.
     pub fn last_request(&mut self) -> Result<Option<Request>, ProtocolError> {
         let rest = &self.buffer[self.start..];
         if rest.is_empty() {
@@ -136,7 +138,8 @@ fn parse(line: &[u8]) -> Result<Request, ProtocolError> {
     Ok(Request::Done { attr_path: attr_path.to_owned(), exit_code })
 }
 
-/// Python's `int()` on bytes, within 64 bits: white space around, a sign, `_` between digits, leading zeros.
+/// Parses an integer like Python's `int()` on bytes, within 64 bits: surrounding white space, a
+/// sign, leading zeros and `_` between digits are allowed.
 fn parse_int(text: &[u8]) -> Option<i64> {
     let is_space = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\n' | 0x0b | 0x0c | b'\r');
     let from = text.iter().position(|byte| !is_space(byte))?;
@@ -162,7 +165,8 @@ fn parse_int(text: &[u8]) -> Option<i64> {
     after_digit.then_some(value)
 }
 
-/// Appends the reply up to, and without, payload and newline. `NOJOBS` is whole.
+/// Appends the beginning of the reply: `JOB ATTR_PATH ` without payload and newline, or all of
+/// `NOJOBS`.
 pub fn encode_head(job: Option<&Job>, out: &mut Vec<u8>) {
     match job {
         None => out.extend_from_slice(b"NOJOBS\n"),
@@ -175,7 +179,7 @@ pub fn encode_head(job: Option<&Job>, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends the whole reply.
+/// Appends the complete reply.
 pub fn encode_reply(job: Option<&Job>, out: &mut Vec<u8>) {
     encode_head(job, out);
     if let Some(job) = job {

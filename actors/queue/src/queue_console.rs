@@ -1,5 +1,5 @@
-//! The actor QueueConsole: answers operators and holds the switch for hand-outs. Jobs pass from the worker socket straight to
-//! the queue store, never through here.
+//! The actor that answers operators and pauses hand-outs. Jobs go from the store to the worker
+//! socket without it.
 
 use orchestrator_supervise::{
     Answer, Child, ChildCx, ConsoleError, ConsoleReply, ConsoleRequest, Durable, Handle, Outbox, Reply,
@@ -10,10 +10,11 @@ use serde_json::{Value, json};
 use crate::messages::{self, Chore, StoreRequest};
 
 const VERBS: &str = "ls, peek, stats, requeue, pause, resume";
-/// Jobs shown by `peek` when nobody says how many, and at the most.
-const PEEK: (usize, usize) = (10, 1_000);
+/// Default and maximum number of jobs shown by `peek`.
+const PEEK_DEFAULT: usize = 10;
+const PEEK_MAX: usize = 1_000;
 
-/// The actor.
+/// State of the actor: its outboxes and the pause switch.
 #[derive(Debug)]
 pub(crate) struct QueueConsole {
     pub(crate) requests: Outbox<StoreRequest>,
@@ -53,7 +54,7 @@ impl Handle<ConsoleRequest> for QueueConsole {
             }),
             "peek" => match arguments::<PeekArgs>(request.args) {
                 Ok(args) => {
-                    let n = args.n.unwrap_or(PEEK.0).min(PEEK.1);
+                    let n = args.n.unwrap_or(PEEK_DEFAULT).min(PEEK_MAX);
                     self.ask(cx, |reply| Chore::Peek(n, reply), |jobs| jobs.into_iter().map(peeked).collect())
                 }
                 Err(error) => Answer::now(Err(error)),
@@ -75,18 +76,19 @@ impl Handle<ConsoleRequest> for QueueConsole {
                 Ok(args) => self.requeue(cx, args.attr_path),
                 Err(error) => Answer::now(Err(error)),
             },
-            "pause" => self.switch(true),
-            "resume" => self.switch(false),
+            "pause" => self.set_paused(true),
+            "resume" => self.set_paused(false),
             _ => Answer::now(Err(ConsoleError::UnknownVerb(VERBS.to_owned()))),
         }
     }
 }
 
 impl QueueConsole {
-    /// While paused every worker is answered `NOJOBS`; what they report done counts as always.
-    fn switch(&self, paused: bool) -> Answer<Self, ConsoleReply> {
-        self.paused.update(|switch| *switch = paused);
-        tracing::info!(paused, "hand-outs switched");
+    /// Pauses or resumes hand-outs. While paused, workers get `NOJOBS`, and their DONE lines still
+    /// count.
+    fn set_paused(&self, paused: bool) -> Answer<Self, ConsoleReply> {
+        self.paused.update(|value| *value = paused);
+        tracing::info!(paused, "hand-outs paused or resumed");
         Answer::now(Ok(json!({ "paused": paused })))
     }
 
@@ -96,12 +98,12 @@ impl QueueConsole {
             Err(refused) => return Answer::now(Err(ConsoleError::Refused(refused.to_string()))),
         };
         cx.atomically(answer, |_, done, _| {
-            let done = done.map_err(|_| gone())?;
+            let done = done.map_err(|_| store_restarted())?;
             Ok(json!({ "requeued": done.rows, "was_in_flight": done.was_in_flight }))
         })
     }
 
-    /// Has the housekeeper answer a question.
+    /// Sends a question to the housekeeper and formats its answer.
     fn ask<T: 'static>(
         &self,
         cx: &mut ChildCx<'_, Self>,
@@ -113,13 +115,13 @@ impl QueueConsole {
             Err(refused) => return Answer::now(Err(ConsoleError::Refused(refused.to_string()))),
         };
         cx.atomically(answer, |_, answer, _| {
-            let found = answer.map_err(|_| gone())?;
+            let found = answer.map_err(|_| store_restarted())?;
             found.map(show).map_err(|error| ConsoleError::Refused(error.to_string()))
         })
     }
 }
 
-fn gone() -> ConsoleError {
+fn store_restarted() -> ConsoleError {
     ConsoleError::Refused("the store was restarted before it answered: ask again".to_owned())
 }
 
@@ -133,7 +135,7 @@ fn peeked(job: crate::storage::Peeked) -> Value {
     })
 }
 
-/// Arguments are an object; no arguments may be null.
+/// Parses the arguments, an object; null stands for no arguments.
 fn arguments<T: DeserializeOwned>(args: Value) -> Result<T, ConsoleError> {
     let args = if args.is_null() { json!({}) } else { args };
     serde_json::from_value(args).map_err(|error| ConsoleError::BadArguments(error.to_string()))

@@ -1,7 +1,8 @@
-//! The rules of the queue's storage, and the trait a backend implements to keep them.
+//! Rules of the queue's storage, and the trait of storage backends.
 //!
-//! Nothing here knows a database: times are arguments, rows are values. [`Storage`] is written so that many requests
-//! share one group transaction: `begin`, any number of operations, `commit`, and only then are answers let out.
+//! No database is used here: times are arguments, rows are values. With [`Storage`], many requests
+//! share one transaction: `begin`, any number of operations, `commit`. Answers are sent after the
+//! commit.
 
 mod attr;
 mod batch;
@@ -9,7 +10,7 @@ mod error;
 mod inspection;
 mod order;
 
-pub use attr::{AttrState, Dispatch, LogRow, Place, Row, Undo, is_expired, is_held};
+pub use attr::{AttrState, Dispatch, GroupPosition, LogRow, Row, Undo, is_expired, is_held};
 pub use batch::{Batch, Entry};
 pub use error::StorageError;
 pub use inspection::{Counts, Peeked, RunCount};
@@ -17,130 +18,133 @@ pub use order::GroupKey;
 
 use std::time::{Duration, Instant};
 
-/// One fetcher file: its stem and its number (CONTRACT QF04).
+/// Identity of a run, the lines of one fetcher file: stem and number of its name (CONTRACT QF04).
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RunId {
-    /// The stem of the file name, any text without `.` and `/`.
+    /// Stem of the file name; any text without `.` and `/`.
     pub fetcher: String,
-    /// The number in the file name. Only its order matters; it need not be a time.
+    /// Number in the file name. Only its order matters; it need not be a time.
     pub started: i64,
 }
 
 impl RunId {
-    /// The run `started` of `fetcher`.
+    /// Returns the run `started` of `fetcher`.
     #[must_use]
     pub fn new(fetcher: impl Into<String>, started: i64) -> Self {
         Self { fetcher: fetcher.into(), started }
     }
 }
 
-/// A run that the storage knows (CONTRACT QF06).
+/// State of a run (CONTRACT QF06).
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RunState {
-    /// Which run.
+    /// The run.
     pub run: RunId,
-    /// Whether its file was read to the end under its final name.
+    /// True if its file was read to the end under its final name.
     pub complete: bool,
 }
 
-/// The name of one hand-out. It is never used twice for one database, so that a late call for a hand-out of an earlier
-/// process, or of an earlier incarnation of the store, hits nothing.
+/// Identifier of a hand-out, unique in its database. A late message about a hand-out of an earlier
+/// process or incarnation therefore matches nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct HandoutId(pub i64);
 
-/// Reply to a worker (CONTRACT QO05).
+/// Job in a reply to a worker (CONTRACT QO05).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Job {
-    /// The attribute path, the first field of the line.
+    /// Attribute path, the first field of the line.
     pub attr_path: String,
-    /// The rest of the line.
+    /// Rest of the line.
     pub payload: String,
-    /// To be given to [`Storage::delivered`] or [`Storage::undo`].
+    /// Argument of the later [`Storage::delivered`] or [`Storage::undo`].
     pub handout: HandoutId,
 }
 
-/// What became of an [`Storage::upsert_run`].
+/// Outcome of [`Storage::upsert_run`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub enum Upsert {
-    /// The run is there.
+    /// The run exists.
     Done,
-    /// Rows of a deleted run are in the way. Call [`Storage::delete_slice`] (it takes those rows first) until it reports
-    /// [`Deletion::Idle`] or [`Deletion::Finished`], then ask again. Nothing was changed.
+    /// Rows of a deleted run must leave first; nothing was changed. Call [`Storage::delete_slice`]
+    /// until it returns [`Deletion::Idle`] or [`Deletion::Finished`], then call `upsert_run` again.
     Pending,
 }
 
-/// What one slice of deleting reached.
+/// Outcome of [`Storage::delete_slice`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use]
 pub enum Deletion {
     /// No run is marked as deleted.
     Idle,
-    /// Rows are left; call again in a later transaction.
+    /// Rows are left; call again in another transaction.
     More,
-    /// This run is gone with its last row; others may wait.
+    /// This run is removed with its last row. Other runs may follow.
     Finished(RunId),
 }
 
-/// What a [`Storage::requeue`] did.
+/// Outcome of [`Storage::requeue`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Requeued {
-    /// Rows that can be handed out again, over all fetchers and runs.
+    /// Number of rows made available again, over all fetchers and runs.
     pub rows: usize,
-    /// Whether a hold was lifted because the attribute path was in flight.
+    /// True if the attribute path was in flight, so that its hold was ended.
     pub was_in_flight: bool,
 }
 
-/// The queue's storage (CONTRACT QO01 to QO07).
+/// Storage of the queue (CONTRACT QO01 to QO07).
 ///
-/// All operations but [`Storage::begin`] need an open group transaction. After an error other than
-/// [`StorageError::UnknownRun`] the transaction must be rolled back, and the operations of its group may be tried again.
-/// `now` is wall-clock time in whole seconds, read after the request arrived.
+/// All operations except [`Storage::begin`] and [`Storage::stage`] need an open transaction. After
+/// an error other than [`StorageError::UnknownRun`] the caller must roll back, and may try the
+/// operations again. `now` is wall-clock time in whole seconds, read after the request arrived.
 pub trait Storage {
-    /// Opens a group transaction and takes note of what others committed since the last one.
+    /// Begins a transaction and reads changes that others committed since the last one.
     ///
     /// # Errors
-    /// [`StorageError::Busy`] if another process is writing: nothing happened, try again within milliseconds.
+    /// [`StorageError::Busy`] if another process is writing; try again within milliseconds.
     fn begin(&mut self) -> Result<(), StorageError>;
 
-    /// Makes the group durable. Only now may its answers leave.
+    /// Commits the transaction. Answers may be sent afterwards.
     ///
     /// # Errors
-    /// If it fails, nothing of the group happened and the transaction is closed.
+    /// On failure nothing is stored and the transaction is closed.
     fn commit(&mut self) -> Result<(), StorageError>;
 
-    /// Gives the group up. Does nothing when no transaction is open.
+    /// Rolls the transaction back. Does nothing without a transaction.
     ///
     /// # Errors
-    /// If the backend cannot roll back; open the store anew.
+    /// If the backend cannot roll back; the store must then be opened again.
     fn rollback(&mut self) -> Result<(), StorageError>;
 
-    /// The runs known now, without those marked as deleted, in no order (CONTRACT QF06).
+    /// Returns the known runs in any order, without those marked as deleted (CONTRACT QF06).
     ///
     /// # Errors
     /// Of the backend.
     fn known_runs(&mut self) -> Result<Vec<RunState>, StorageError>;
 
-    /// Adds the fetcher if it is new, and the run, or sets the run's `complete` (CONTRACT QC05, QC08).
+    /// Adds the run, and its fetcher if it is new, or updates the run's `complete` (CONTRACT QC05,
+    /// QC08).
     ///
     /// # Errors
     /// Of the backend.
     fn upsert_run(&mut self, run: &RunId, complete: bool) -> Result<Upsert, StorageError>;
 
-    /// Takes over payloads so large that holding them beside the storage's own copies would be too much (CONTRACT QR16).
-    /// Called outside of any group; what is staged is valid until the next call that stages something.
+    /// Moves large payloads of the batch into the storage ahead of [`Storage::enqueue`], to save
+    /// memory (CONTRACT QR16). Called outside of a transaction. Staged payloads stay valid until
+    /// the next call that stages something.
     ///
     /// # Errors
-    /// Of the backend: the payloads stay where they are, and everything works, with more memory.
+    /// Of the backend. The payloads then stay in the batch, and `enqueue` works with more memory.
     fn stage(&mut self, _batch: &mut Batch) -> Result<(), StorageError> {
         Ok(())
     }
 
-    /// Takes entries of `batch` from position `from` on, until its end or until `deadline`, and returns the position
-    /// reached: at least one entry further (CONTRACT QC17, QD14). An unknown fetcher takes everything and keeps nothing.
+    /// Stores entries of `batch` from position `from` to its end or until `deadline`, at least one.
+    /// Returns the position reached (CONTRACT QC17, QD14). Entries of an unknown fetcher are
+    /// skipped.
     ///
     /// # Errors
-    /// [`StorageError::UnknownRun`] if the fetcher is known and the run is not; nothing was changed.
+    /// [`StorageError::UnknownRun`] if the fetcher is known and the run is not; nothing is changed.
     fn enqueue(
         &mut self,
         run: &RunId,
@@ -149,53 +153,56 @@ pub trait Storage {
         deadline: Option<Instant>,
     ) -> Result<usize, StorageError>;
 
-    /// Marks a run as deleted: from this commit on it is as if it were not there, however many rows it has. The rows
-    /// leave by [`Storage::delete_slice`]. Returns false if there is no such run.
+    /// Marks a run as deleted, which hides all its rows at once. [`Storage::delete_slice`] removes
+    /// the rows later. Returns false if the run does not exist.
     ///
     /// # Errors
     /// Of the backend.
     fn mark_deleted(&mut self, run: &RunId) -> Result<bool, StorageError>;
 
-    /// Removes rows of marked runs for about `budget` at most, brings back older rows that they shadowed, and with the
-    /// last row removes the run, and its fetcher if that has no other run.
+    /// Removes rows of deleted runs for about `budget` and makes older rows that they shadowed
+    /// available. With its last row a run is removed, and its fetcher with its last run.
     ///
     /// # Errors
     /// Of the backend.
     fn delete_slice(&mut self, budget: Duration) -> Result<Deletion, StorageError>;
 
-    /// Hands out the first eligible job, if there is one (CONTRACT QO01 to QO05), and records the hand-out.
+    /// Hands out the first eligible job, if any (CONTRACT QO01 to QO05), and records the hand-out.
     ///
     /// # Errors
     /// Of the backend.
     fn dequeue(&mut self, now: i64) -> Result<Option<Job>, StorageError>;
 
-    /// Notes the end of a job. Returns false for an attribute path never handed out (CONTRACT QO06).
+    /// Records the end of a job. Returns false for an attribute path never handed out
+    /// (CONTRACT QO06).
     ///
     /// # Errors
     /// Of the backend.
     fn finish(&mut self, attr_path: &str, exit_code: i64, now: i64) -> Result<bool, StorageError>;
 
-    /// The reply with this hand-out was written. Returns false if the hand-out is not known any more.
+    /// Records that the reply with this job was written. Returns false if the hand-out is unknown.
     ///
     /// # Errors
     /// Of the backend.
     fn delivered(&mut self, handout: HandoutId) -> Result<bool, StorageError>;
 
-    /// The reply with this hand-out could not be written: everything becomes as before the hand-out, unless the
-    /// attribute path was finished or started again meanwhile. Returns whether it was undone.
+    /// Undoes a hand-out whose reply was not written. Returns false if the hand-out is unknown or
+    /// the attribute path was finished or started again since.
     ///
     /// # Errors
     /// Of the backend.
     fn undo(&mut self, handout: HandoutId) -> Result<bool, StorageError>;
 
-    /// For the start after a crash: undoes every hand-out whose reply was not noted as written. Returns how many.
+    /// Undoes all hand-outs without a recorded delivery, at a start after a crash. Returns their
+    /// number.
     ///
     /// # Errors
     /// Of the backend.
     fn undo_undelivered(&mut self) -> Result<usize, StorageError>;
 
-    /// For operators: makes every row of `attr_path` eligible again. If it is in flight, its log row is finished at
-    /// `now` without exit code, which lifts the hold; its worker is not stopped, and its late DONE counts as usual.
+    /// Makes all rows of `attr_path` eligible, for operators. If the path is in flight, its log row
+    /// is finished at `now` without exit code, which ends the hold. A late DONE of the worker still
+    /// counts.
     ///
     /// # Errors
     /// Of the backend.

@@ -3,24 +3,24 @@
 use orchestrator_supervise::metrics;
 
 metrics! {
-    /// Counters since the process began; they go on over restarts of the child.
+    /// Metrics since the start of the process; they outlive restarts of the child.
     pub(crate) struct StoreMetrics {
-        /// Transactions; requests that wait share one.
-        pub(crate) groups: counter("commits"),
+        /// Transactions committed; waiting requests share one.
+        pub(crate) commits: counter("commits"),
         /// Jobs handed out.
         pub(crate) jobs: counter("jobs") as "handed_out",
         /// Requests answered with `NOJOBS`.
         pub(crate) no_jobs: counter("requests") as "answered_empty",
         /// Jobs that workers reported done.
         pub(crate) finished: counter("jobs"),
-        /// Hand-outs taken back because nobody received them.
+        /// Hand-outs undone because their reply was not delivered.
         pub(crate) undone: counter("jobs"),
-        /// Rows stored.
+        /// Rows of fetcher files stored in the database.
         pub(crate) rows: counter("rows") as "ingested",
-        /// Transactions that the storage refused; they are tried again.
-        pub(crate) retries: counter("groups") as "retried",
-        /// Time for which the database was left alone for another process that writes.
-        pub(crate) left: counter("milliseconds") as "left_to_others",
+        /// Transactions that failed and are tried again; nothing is lost.
+        pub(crate) retried: counter("transactions"),
+        /// Time for which the store paused so that other processes could write to the database.
+        pub(crate) paused: counter("milliseconds") as "paused_for_other_writers",
         /// Pages of 4096 bytes in the database's write-ahead log.
         pub(crate) wal: gauge("pages") as "write_ahead_log",
     }

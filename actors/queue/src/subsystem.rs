@@ -1,4 +1,4 @@
-//! The entry of this crate in the list of subsystems.
+//! Implementation of the [`Subsystem`] trait.
 
 use orchestrator_subsystem::{Branch, CommandError, Context, Subsystem};
 
@@ -10,7 +10,7 @@ use crate::{
     preflight,
 };
 
-/// The queue.
+/// The queue subsystem.
 #[derive(Debug, Clone, Copy)]
 pub struct Queue;
 
@@ -22,7 +22,7 @@ impl Subsystem for Queue {
 
     const NAME: &'static str = "queue";
     const DESCRIPTION: &'static str = "The queue subsystem.";
-    const COMMANDS: &'static str = "Look into the queue and steer it";
+    const COMMANDS: &'static str = "Inspect and control the queue";
     const RUNS_BY_DEFAULT: bool = true;
 
     fn branch(config: &QueueConfig) -> Result<Branch<QueueConfig>, QueueError> {

@@ -1,21 +1,23 @@
-//! Actions on a fetcher file after an event of its name (CONTRACT QF07).
+//! Decides what the reader does after an event of a fetcher file (CONTRACT QF07).
 //!
-//! [`Tracking`] remembers which file each run's lines come from. Told of a change and of what the run's names stand for
-//! *now* ([`Facts`]), it decides what the reader does ([`Action`]). An event only says where to look: it may be older
-//! than what is seen, so a name that still stands for the file that is followed is never taken for gone.
-//! No I/O and no clock: the reader opens, reads and waits.
+//! [`Tracking`] stores the file that each run is read from. From a change and the files that the
+//! run's names refer to now ([`CurrentFiles`]), it decides the reader's [`Action`]s. Events may be
+//! outdated, so a name that still refers to the followed file is never treated as removed. It does
+//! no I/O and uses no clock.
 //!
-//! | change | followed | the names now | action |
+//! | change | followed | names now refer to | action |
 //! | --- | --- | --- | --- |
-//! | part appears | no | part there | follow it (CONTRACT QC01, QC09) |
-//! | whole appears | no | whole there | read it (CONTRACT QC02, QR10, QR11) |
-//! | whole appears | its part | whole is that file, part is not | finish (CONTRACT QC05) |
-//! | either is written | yes | | read further (CONTRACT QC04, QC06, QR12) |
-//! | part leaves or is replaced | yes | whole is the same file | finish (CONTRACT QC05, QC22) |
-//! | part leaves or is replaced | yes | otherwise | delete the run, and do not look at whole (CONTRACT QC23, QC24) |
-//! | whole leaves | yes | | delete the run (CONTRACT QC03); a part that is still there starts anew |
-//! | whole is replaced | yes | whole is another file | read that one, keeping the rows |
+//! | part appears | no | a part | follow it (CONTRACT QC01, QC09) |
+//! | whole appears | no | a whole file | read it (CONTRACT QC02, QR10, QR11) |
+//! | whole appears | its part | the whole name is that file, the part name is not | finish (CONTRACT QC05) |
+//! | either is written | yes | | read on (CONTRACT QC04, QC06, QR12) |
+//! | part is removed or replaced | yes | the whole name is the same file | finish (CONTRACT QC05, QC22) |
+//! | part is removed or replaced | yes | otherwise | delete the run and ignore the whole file (CONTRACT QC23, QC24) |
+//! | whole is removed | yes | | delete the run (CONTRACT QC03); a remaining part is read from its start |
+//! | whole is replaced | yes | another whole file | read that one and keep the rows |
 //! | anything else | | | nothing |
+//!
+//! "part" is the growing name (`.txt.part`), "whole" the complete name (`.txt`).
 
 use std::collections::HashMap;
 
@@ -25,61 +27,62 @@ use crate::{
     storage::RunId,
 };
 
-/// A file, whatever its name. Valid while the file exists.
+/// Identity of a file, independent of its name. Valid while the file exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct FileId {
-    /// Number of the file system.
+    /// Device number of the file system.
     pub device: u64,
-    /// Number in the file system.
+    /// Inode number.
     pub inode: u64,
 }
 
-/// Why a file is looked at.
+/// Reason to examine a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
-    /// It is in a listing, or was followed and is not.
+    /// The file is in a listing, or it was followed and is missing there.
     Listed,
-    /// An event.
+    /// A directory event.
     Changed(Change),
 }
 
-/// What the names of a run stand for now. Only regular files count.
+/// Files that the names of a run refer to now. Only regular files count.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Facts {
-    /// The file behind the growing name.
+pub struct CurrentFiles {
+    /// File of the growing name.
     pub part: Option<FileId>,
-    /// The first of [`Names::wholes`] that is a file.
+    /// First of [`Names::wholes`] that is a file.
     pub whole: Option<(String, FileId)>,
 }
 
-/// The names to find out [`Facts`] about.
+/// File names that [`CurrentFiles`] is built from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Names {
-    /// The growing name.
+    /// Growing name.
     pub part: String,
-    /// Complete names, the likeliest first.
+    /// Complete names, the most likely first.
     pub wholes: Vec<String>,
 }
 
-/// What the reader has to do for a run.
+/// Action of the reader on a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
-    /// Read this file from its beginning; say [`Tracking::began`] once its inode is known.
+    /// Read this file from its start, and call [`Tracking::began`] once its inode is known.
     Begin {
         /// The file.
         file: FetcherFile,
-        /// A writer may still be at it: `complete` waits for a sign that it is not (CONTRACT QR12).
+        /// True if a writer may still be active, so that `complete` waits for its end
+        /// (CONTRACT QR12).
         settle: bool,
     },
-    /// Read further in this kind of file.
+    /// Read on in this kind of file.
     Check(FileKind),
-    /// The writer of the complete file has closed it: read further, then it is complete.
+    /// Read the complete file to its end; its writer has closed it, so the run is then complete.
     Settled,
-    /// The growing file has become complete under this base name: read the rest of it.
+    /// Read the rest of the growing file, which was renamed to this base name.
     Finish(String),
-    /// Delete the run and its rows, stop reading its files.
+    /// Delete the run and its rows, and stop reading its files.
     Delete,
-    /// Warn: the run is already read from a file with another spelling of its number.
+    /// Warn that the run is already read from a file with another spelling of its number.
     Collision,
 }
 
@@ -95,20 +98,20 @@ struct Run {
     whole: Option<Source>,
 }
 
-/// Which files the runs are read from.
+/// The files that runs are read from.
 #[derive(Debug, Default)]
 pub struct Tracking {
     runs: HashMap<RunId, Run>,
 }
 
 impl Tracking {
-    /// Whether any file of the run is followed.
+    /// Returns true if a file of the run is followed.
     #[must_use]
     pub fn is_tracked(&self, run: &RunId) -> bool {
         self.runs.contains_key(run)
     }
 
-    /// Every file that is followed.
+    /// Returns all followed files.
     #[must_use]
     pub fn files(&self) -> Vec<FetcherFile> {
         let file = |run: &RunId, source: &Option<Source>, kind| {
@@ -120,7 +123,7 @@ impl Tracking {
         self.runs.iter().flat_map(of_run).flatten().collect()
     }
 
-    /// The reader opened this file, or skips it because its run is complete.
+    /// Records that the reader opened this file, or skips it because its run is complete.
     pub fn began(&mut self, file: &FetcherFile, id: FileId) {
         let run = self.runs.entry(file.run.clone()).or_default();
         let source = Some(Source { base: file.base.clone(), id });
@@ -130,7 +133,7 @@ impl Tracking {
         }
     }
 
-    /// The names that decide about a change of `file`.
+    /// Returns the names that decide about a change of `file`.
     #[must_use]
     pub fn names(&self, file: &FetcherFile) -> Names {
         let run = self.runs.get(&file.run);
@@ -143,8 +146,8 @@ impl Tracking {
         Names { part: format!("{part}.part"), wholes }
     }
 
-    /// Decides; see the table on top.
-    pub fn decide(&mut self, file: &FetcherFile, cause: Cause, facts: &Facts) -> Vec<Action> {
+    /// Returns the actions for a change of `file`; see the table of the module.
+    pub fn decide(&mut self, file: &FetcherFile, cause: Cause, current: &CurrentFiles) -> Vec<Action> {
         let run = self.runs.entry(file.run.clone()).or_default();
         let source = match file.kind {
             FileKind::Growing => &run.part,
@@ -158,8 +161,8 @@ impl Tracking {
                     Vec::new()
                 }
             }
-            (_, FileKind::Growing) => run.part_changed(file, cause, facts),
-            (_, FileKind::Complete) => run.whole_changed(file, cause, facts),
+            (_, FileKind::Growing) => run.part_changed(file, cause, current),
+            (_, FileKind::Complete) => run.whole_changed(file, cause, current),
         };
         if run.part.is_none() && run.whole.is_none() {
             self.runs.remove(&file.run);
@@ -169,26 +172,26 @@ impl Tracking {
 }
 
 impl Run {
-    fn part_changed(&mut self, file: &FetcherFile, cause: Cause, facts: &Facts) -> Vec<Action> {
-        let begin = (appears(cause) && facts.part.is_some())
+    fn part_changed(&mut self, file: &FetcherFile, cause: Cause, current: &CurrentFiles) -> Vec<Action> {
+        let begin = (appears(cause) && current.part.is_some())
             .then(|| Action::Begin { file: file.clone(), settle: false });
         match &self.part {
             None => begin.into_iter().collect(),
-            Some(part) if is_write(cause) || facts.part == Some(part.id) => {
+            Some(part) if is_write(cause) || current.part == Some(part.id) => {
                 vec![Action::Check(FileKind::Growing)]
             }
             Some(part) => {
                 let id = part.id;
-                let mut actions = vec![self.part_left(id, facts)];
+                let mut actions = vec![self.part_removed(id, current)];
                 actions.extend(begin);
                 actions
             }
         }
     }
 
-    fn part_left(&mut self, id: FileId, facts: &Facts) -> Action {
+    fn part_removed(&mut self, id: FileId, current: &CurrentFiles) -> Action {
         self.part = None;
-        match &facts.whole {
+        match &current.whole {
             Some((base, whole)) if *whole == id => {
                 self.whole = Some(Source { base: base.clone(), id });
                 Action::Finish(base.clone())
@@ -200,28 +203,30 @@ impl Run {
         }
     }
 
-    fn whole_changed(&mut self, file: &FetcherFile, cause: Cause, facts: &Facts) -> Vec<Action> {
-        let now = facts.whole.as_ref().filter(|(base, _)| *base == file.base).map(|&(_, id)| id);
+    fn whole_changed(&mut self, file: &FetcherFile, cause: Cause, current: &CurrentFiles) -> Vec<Action> {
+        let now = current.whole.as_ref().filter(|(base, _)| *base == file.base).map(|&(_, id)| id);
         match (&self.whole, now) {
             (None, None) => Vec::new(),
             (Some(_), _) if cause == Cause::Changed(Change::Closed) => vec![Action::Settled],
             (Some(_), _) if is_write(cause) => vec![Action::Check(FileKind::Complete)],
             (Some(whole), Some(id)) if whole.id == id => vec![Action::Check(FileKind::Complete)],
             (_, Some(id)) if appears(cause) => match &self.part {
-                Some(part) if part.id == id && facts.part != Some(id) => vec![self.part_left(id, facts)],
+                Some(part) if part.id == id && current.part != Some(id) => {
+                    vec![self.part_removed(id, current)]
+                }
                 _ => {
                     let settle = cause == Cause::Changed(Change::Created);
                     vec![Action::Begin { file: file.clone(), settle }]
                 }
             },
             (None, Some(_)) => Vec::new(),
-            (Some(_), _) => self.whole_left(file, facts),
+            (Some(_), _) => self.whole_removed(file, current),
         }
     }
 
-    fn whole_left(&mut self, file: &FetcherFile, facts: &Facts) -> Vec<Action> {
+    fn whole_removed(&mut self, file: &FetcherFile, current: &CurrentFiles) -> Vec<Action> {
         self.whole = None;
-        let part = self.part.take().filter(|part| facts.part == Some(part.id));
+        let part = self.part.take().filter(|part| current.part == Some(part.id));
         let again = part.map(|part| {
             let file = FetcherFile { run: file.run.clone(), base: part.base, kind: FileKind::Growing };
             Action::Begin { file, settle: false }

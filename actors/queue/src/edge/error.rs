@@ -1,30 +1,30 @@
-//! What can go wrong at the edges that are not SQLite.
+//! Errors of files and sockets.
 
 use std::{io, path::PathBuf};
 
-/// An error of an edge that no waiting mends; what passes by itself is a link state, not an error.
+/// Error that does not pass with time. Temporary errors are shown as link state instead.
 #[derive(Debug, thiserror::Error)]
 pub enum EdgeError {
-    /// Somebody answers there.
-    #[error("worker socket {path} belongs to a running instance: stop that one, or give this one a socket of its own", path = .path.display())]
+    /// Another process listens on the socket.
+    #[error("worker socket {path} is served by another process: stop that one, or set another path in queue.socket", path = .path.display())]
     SocketInUse {
-        /// The socket.
+        /// Path of the socket.
         path: PathBuf,
     },
-    /// A file or a directory is in the way.
-    #[error("{path} is not a socket: remove it, or name another path for the worker socket", path = .path.display())]
+    /// The path is another kind of file.
+    #[error("{path} is not a socket: remove it, or set another path in queue.socket", path = .path.display())]
     NotASocket {
         /// The path.
         path: PathBuf,
     },
-    /// The operating system refused.
+    /// An operation of the operating system failed.
     #[error("cannot {action} {path}: check that the path exists and its permissions", path = .path.display())]
     Refused {
-        /// What was tried.
+        /// Operation that failed.
         action: &'static str,
-        /// On what.
+        /// Path of the operation.
         path: PathBuf,
-        /// What the operating system says.
+        /// Error of the operating system.
         source: io::Error,
     },
 }

@@ -1,15 +1,17 @@
-//! The file reader: a thread that lists the input directory, reads fetcher files and hands their rows to the store.
+//! The file reader: a thread that lists the input directory, reads fetcher files and sends their
+//! rows to the store.
 //!
-//! It obeys the commands of the fetcher watcher in order, asks [`Tracking`](crate::tracking) what to do, and does it.
-//! All blocking file access of the subsystem is here. No file can end it: what is wrong with a file is a warning.
+//! Executes the commands of the fetcher watcher in order and follows the decisions of
+//! [`Tracking`](crate::tracking). All blocking file access of the subsystem is here. An error of a
+//! file is a warning and never ends the child.
 
-mod agenda;
-mod following;
+mod actions;
+mod followed_file;
 mod listing;
 mod probe;
 mod reader;
-mod reading;
 mod rescan;
+mod schedule;
 
 use std::{
     path::PathBuf,
@@ -28,15 +30,18 @@ use crate::{
     messages::{IngestOp, ReadCommand},
 };
 
-/// Commands obeyed before a slice of a file is read: however many come, reading goes on.
-const COMMANDS_A_TURN: usize = 256;
+/// Maximum number of commands executed before the next slice of a file is read.
+const COMMANDS_PER_TURN: usize = 256;
 
-/// Set when a command could not be queued: the reader must look at everything again. Clones share it.
+/// Request for a rescan, raised when a command did not fit the reader's inbox. Clones share it.
+///
+/// An atomic flag and not a message, because the inbox for messages is full at that moment. It is
+/// not `Durable` state: every new incarnation of the watcher requests a rescan anyway.
 #[derive(Debug, Clone, Default)]
 pub struct RescanFlag(Arc<AtomicBool>);
 
 impl RescanFlag {
-    /// Asks for a rescan before the reader next waits.
+    /// Requests a rescan before the reader next waits.
     pub fn raise(&self) {
         self.0.store(true, Ordering::Release);
     }
@@ -46,7 +51,8 @@ impl RescanFlag {
     }
 }
 
-/// The child that reads the files of `input_dir`. It starts with nothing known and waits for [`ReadCommand::Rescan`].
+/// Returns the child that reads the files of `input_dir`. It waits for the first
+/// [`ReadCommand::Rescan`].
 pub fn factory(
     input_dir: PathBuf,
     commands: &InboxSlot<ReadCommand>,
@@ -57,7 +63,7 @@ pub fn factory(
     let slot = commands.clone();
     Factory::thread(move |cx: StartCx| {
         let reader = Reader::new(input_dir.clone(), warned.clone(), ops.clone(), &cx);
-        // Asked to stop, it stops at once: what is unread is read at the next start.
+        // The reader stops at once; the next start reads the remaining lines.
         let Err(Stopped) = run(reader, &slot, &rescan, &cx);
         Ok(())
     })
@@ -75,24 +81,24 @@ fn run(
         if cx.stop.is_cancelled() {
             return Err(Stopped);
         }
-        for _ in 0..COMMANDS_A_TURN {
+        for _ in 0..COMMANDS_PER_TURN {
             let Some(command) = commands.try_recv() else { break };
-            let _in_hand = cx.vitals.begin_work("read command");
-            reader.obey(command)?;
+            let _work = cx.vitals.begin_work("read command");
+            reader.execute(command)?;
         }
         if rescan.take() {
-            reader.obey(ReadCommand::Rescan)?;
+            reader.execute(ReadCommand::Rescan)?;
         }
         let deadline = reader.deadline(Instant::now());
         if deadline.is_some_and(|at| at <= Instant::now()) {
-            let _in_hand = cx.vitals.begin_work("file");
+            let _work = cx.vitals.begin_work("file");
             reader.work(Instant::now())?;
             continue;
         }
         match commands.recv_blocking(&cx.stop, deadline) {
             Received::Item(command) => {
-                let _in_hand = cx.vitals.begin_work("read command");
-                reader.obey(command)?;
+                let _work = cx.vitals.begin_work("read command");
+                reader.execute(command)?;
             }
             Received::Stopped => return Err(Stopped),
             Received::TimedOut => {}

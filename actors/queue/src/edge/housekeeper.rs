@@ -1,5 +1,5 @@
-//! The thread beside the store: checkpoints and operators' questions, on connections of their own so that no commit
-//! waits for them.
+//! The housekeeper: a thread that runs checkpoints and answers operators on connections of its own,
+//! so that no commit waits for it.
 
 use std::{
     path::Path,
@@ -24,37 +24,43 @@ use crate::{
     storage::StorageError,
 };
 
-/// Longest time for an operator's question, inside the console's own 2 s.
-const QUESTION: Duration = Duration::from_millis(1_500);
+/// Time limit of an operator's question; the console itself waits 2 s.
+const QUESTION_TIMEOUT: Duration = Duration::from_millis(1_500);
 
-/// Passes over a log that grows meanwhile, before the store takes the rest however long it is.
-const CHASES: usize = 6;
-/// Pages that the store moves and syncs between two commits in a few milliseconds (measured: 4 to 9 ms for 700 random ones).
-const REST_PAGES: u64 = 800;
+/// Maximum number of passive checkpoints over a growing log before the store moves the rest.
+const PASSES_MAX: usize = 6;
+/// Number of pages that the store moves between two commits (measured: 4 to 9 ms for 700 random
+/// pages).
+const FINAL_PASS_PAGES: u64 = 800;
 
-/// What the store and its housekeeper tell each other of the write-ahead log. Only one of them moves pages at a time, or
-/// each would be in the other's way and the log would not begin anew.
+/// State of the write-ahead log shared by the store and the housekeeper. Only one of them moves
+/// pages at a time; two concurrent checkpoints would keep the log from being reused.
+///
+/// Shared instead of sent in messages: the store updates `pages` with every commit, the housekeeper
+/// needs only the latest value in the middle of a checkpoint. Not `Durable` state: each incarnation
+/// of the store and the housekeeper resets its part.
 #[derive(Debug, Default)]
-pub(crate) struct LogCare {
-    /// Pages in the log after the store's last commit.
+pub(crate) struct WalState {
+    /// Number of pages in the log after the store's last commit.
     pub(crate) pages: AtomicU64,
-    /// The housekeeper was asked to move the log, and is not done.
-    pub(crate) chasing: AtomicBool,
-    /// The housekeeper is done; the rest is for the store.
-    pub(crate) rest_due: AtomicBool,
-    /// Files that the store has open, none while it has not: nobody else may open what is not one of them.
+    /// True while the housekeeper shrinks the log.
+    pub(crate) checkpoint_running: AtomicBool,
+    /// True if the store is to move the remaining pages.
+    pub(crate) final_pass_due: AtomicBool,
+    /// Files that the store has open; None while it has none. Other connections must use the same
+    /// files.
     files: Mutex<Option<DatabaseFiles>>,
 }
 
-impl LogCare {
-    /// The store has opened `files`, or closed what it had.
+impl WalState {
+    /// Sets the files that the store has open.
     pub(crate) fn set_files(&self, files: Option<DatabaseFiles>) {
         *self.files.lock() = files;
     }
 
-    /// Carries out `work` on a second connection, which `open` makes. A connection to a file that took the place of the store's would
-    /// use that one's log.
-    pub(crate) fn beside_the_store<C, T>(
+    /// Runs `work` on a second connection made by `open`. Fails if the path refers to other files
+    /// than those that the store has open, because the connection would use the other file's log.
+    pub(crate) fn with_second_connection<C, T>(
         &self,
         path: &Path,
         open: impl FnOnce() -> Result<C, StorageError>,
@@ -64,55 +70,64 @@ impl LogCare {
         let Some(files) = files else { return Err(StorageError::Busy { path: path.to_path_buf() }) };
         files.check()?;
         let connection = open()?;
-        // It has the file that was at the path in between, and has looked at nothing else yet.
+        // Checked again, since the file may have been replaced before the connection opened it.
         files.check()?;
         work(connection)
     }
 }
 
-/// What every incarnation of the thread works with.
+/// The child: configuration and inbox of all incarnations.
 pub(crate) struct Housekeeper {
     pub(crate) config: QueueConfig,
     pub(crate) chores: InboxSlot<Chore>,
-    pub(crate) log: Arc<LogCare>,
+    pub(crate) log: Arc<WalState>,
 }
 
 impl Housekeeper {
-    /// One incarnation of the thread.
+    /// Runs one incarnation of the thread.
     pub(crate) fn run(&self, cx: &StartCx) -> Result<(), Fault> {
         let mut chores = self.chores.open();
-        // What a former incarnation did not finish is asked for again.
-        self.log.chasing.store(false, Relaxed);
+        // The store asks again for a checkpoint that a former incarnation did not finish.
+        self.log.checkpoint_running.store(false, Relaxed);
         while let Received::Item(chore) = chores.recv_blocking(&cx.stop, None) {
-            let _in_hand = cx.vitals.begin_work(chore.name());
+            let _work = cx.vitals.begin_work(chore.name());
             match chore {
                 Chore::Checkpoint => {
-                    self.log.rest_due.store(self.chase_log(), Relaxed);
-                    self.log.chasing.store(false, Relaxed);
+                    self.log.final_pass_due.store(self.shrink_log(), Relaxed);
+                    self.log.checkpoint_running.store(false, Relaxed);
                 }
                 Chore::Idle => drop(self.checkpoint(CheckpointMode::Truncate)),
-                // Operators who no longer wait need no answer.
-                Chore::Runs(reply) => drop(reply.send(self.ask(|inspector| inspector.runs(QUESTION)))),
-                Chore::Peek(limit, reply) => {
-                    drop(reply.send(self.ask(|inspector| inspector.peek(unix_time(), limit, QUESTION))));
+                // The operator may have stopped waiting.
+                Chore::Runs(reply) => {
+                    drop(reply.send(self.ask(|inspector| inspector.runs(QUESTION_TIMEOUT))))
                 }
-                Chore::Counts(reply) => drop(reply.send(self.ask(|inspector| inspector.counts(QUESTION)))),
+                Chore::Peek(limit, reply) => {
+                    drop(
+                        reply
+                            .send(self.ask(|inspector| inspector.peek(unix_time(), limit, QUESTION_TIMEOUT))),
+                    );
+                }
+                Chore::Counts(reply) => {
+                    drop(reply.send(self.ask(|inspector| inspector.counts(QUESTION_TIMEOUT))))
+                }
             }
         }
         Ok(())
     }
 
-    /// Moves the log while the store goes on writing, until so little is left that the store can move it between two
-    /// commits. A passive checkpoint alone never catches a busy writer, and the log would grow without bound. Each pass
-    /// brings what it wrote to the disk, or the store's own sync would wait for all of it (measured: 28 ms instead of 5).
-    /// False where it failed.
-    fn chase_log(&self) -> bool {
-        for _ in 0..CHASES {
+    /// Moves pages of the log into the database while the store writes, until few enough are left
+    /// for the store. Returns false on a failure.
+    ///
+    /// A passive checkpoint alone never reaches the end of a log that grows. Each pass syncs the
+    /// database file, or the store's own sync would wait for all pages (measured: 28 ms instead of
+    /// 5 ms).
+    fn shrink_log(&self) -> bool {
+        for _ in 0..PASSES_MAX {
             let Some(done) = self.checkpoint(CheckpointMode::Passive) else {
                 return false;
             };
-            // In a log that began anew meanwhile there are fewer pages than were moved.
-            if self.log.pages.load(Relaxed).saturating_sub(done.checkpointed_pages) <= REST_PAGES {
+            // A log that was reused meanwhile has fewer pages than were moved.
+            if self.log.pages.load(Relaxed).saturating_sub(done.checkpointed_pages) <= FINAL_PASS_PAGES {
                 break;
             }
         }
@@ -121,18 +136,23 @@ impl Housekeeper {
 
     fn checkpoint(&self, mode: CheckpointMode) -> Option<Checkpointed> {
         let path = &self.config.database;
-        let done = self.log.beside_the_store(path, || Checkpointer::open(path), |link| link.checkpoint(mode));
+        let done = self.log.with_second_connection(
+            path,
+            || Checkpointer::open(path),
+            |checkpointer| checkpointer.checkpoint(mode),
+        );
         if let Err(error) = &done {
-            tracing::warn!(%error, "checkpoint failed; the write-ahead log stays until the next one");
+            tracing::warn!(%error, "checkpoint failed: the write-ahead log is kept until the next one");
         }
         done.ok()
     }
 
-    /// Connects for one question: they are rare, and a connection at rest would keep the log from being cut.
+    /// Answers a question on a new connection. Questions are rare, and an idle connection would
+    /// keep the log from being truncated.
     fn ask<T>(&self, question: impl FnOnce(&mut Inspector) -> Answer<T>) -> Result<T, StorageError> {
         let (path, hold_secs) = (&self.config.database, i64::from(self.config.hold_secs));
         let open = || Inspector::open(path, hold_secs);
-        self.log.beside_the_store(path, open, |mut inspector| question(&mut inspector))
+        self.log.with_second_connection(path, open, |mut inspector| question(&mut inspector))
     }
 }
 

@@ -1,9 +1,9 @@
-//! The input directory's events: a watch on the directory, and its end when the directory goes (CONTRACT QF07,
+//! The watch on the input directory, and its state while the directory is missing (CONTRACT QF07,
 //! QR10 to QR15).
 //!
-//! The watch is set first and a rescan asked for second, so that nothing falls between the two; likewise when the
-//! kernel's queue overflowed. The directory's events carry the names of its files, so no file needs a watch of its own.
-//! While the directory is away the link is down and nothing is created, removed or rescanned.
+//! After a watch is set, and after an overflow of the kernel's queue, a rescan is requested, so
+//! that no change is missed. Events carry file names, so files need no watches of their own. While
+//! the directory is missing the link is down, and nothing is created, deleted or rescanned.
 
 use std::{
     fs, io,
@@ -24,23 +24,23 @@ use crate::{
     messages::{Change, DirectoryEvent, DirectoryNotice},
 };
 
-/// How often an absent directory is looked for.
-const RETRY: Duration = Duration::from_millis(250);
+/// Interval of tries to watch a missing directory.
+const RETRY_DELAY: Duration = Duration::from_millis(250);
 
-/// How often it is checked that the path still stands for the directory that is watched.
-const CHECK: Duration = Duration::from_secs(1);
+/// Interval of checks that the path still refers to the watched directory.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How long a notice waits when the watcher's mailbox is full; meanwhile events wait in the kernel.
-const FULL: Duration = Duration::from_millis(5);
+/// Delay before a notice is sent again to a full mailbox; events wait in the kernel meanwhile.
+const FULL_MAILBOX_DELAY: Duration = Duration::from_millis(5);
 
-/// Room for some hundred events.
+/// Size of the event buffer, in bytes; sufficient for some hundred events.
 const BUFFER_BYTES: usize = 16 * 1024;
 
-/// The most events passed on at a time.
+/// Maximum number of events in one notice.
 const EVENTS_MAX: usize = 256;
 
-/// Creates the input directory and its parents if they are missing (CONTRACT QD05). For the start of the process only: an input
-/// directory that goes later is waited for, never created.
+/// Creates the input directory and its parents if they are missing (CONTRACT QD05). Called at the
+/// start of the process only; a directory that is deleted later is waited for.
 ///
 /// # Errors
 /// If the operating system refuses.
@@ -48,7 +48,7 @@ pub fn create_input_dir(input_dir: &Path) -> Result<(), EdgeError> {
     fs::create_dir_all(input_dir).map_err(EdgeError::refused("create input directory", input_dir))
 }
 
-/// The child that watches `input_dir` for `watcher`. Paused, it passes nothing on.
+/// Returns the child that watches `input_dir` for `watcher`. While paused it sends nothing.
 pub fn factory(input_dir: PathBuf, watcher: Mailbox<FetcherWatcher>) -> Factory {
     Factory::task(move |cx: StartCx| {
         let edge = Edge {
@@ -83,20 +83,20 @@ impl Edge {
             let reason = match Watch::set(&self.input_dir) {
                 Ok(watch) => {
                     attempt = 0;
-                    self.tell(DirectoryNotice::Rescan).await;
+                    self.send(DirectoryNotice::Rescan).await;
                     self.link.up();
                     self.follow(watch).await
                 }
                 Err(error) => reason(&error),
             };
-            self.link.down(reason, RETRY);
-            sleep(RETRY).await;
+            self.link.down(reason, RETRY_DELAY);
+            sleep(RETRY_DELAY).await;
         }
     }
 
-    /// Passes events on until the directory is gone; says why it stopped.
+    /// Sends events until the directory is gone. Returns the reason of the end.
     async fn follow(&self, mut watch: Watch) -> String {
-        let mut check = interval(CHECK);
+        let mut check = interval(CHECK_INTERVAL);
         check.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             let read = tokio::select! {
@@ -110,14 +110,14 @@ impl Edge {
             match read {
                 Ok(batch) => {
                     if !batch.events.is_empty() {
-                        self.tell(DirectoryNotice::Changed(batch.events)).await;
+                        self.send(DirectoryNotice::Changed(batch.events)).await;
                     }
                     if batch.gone {
                         return GONE.to_owned();
                     }
                     if batch.lost {
                         tracing::warn!("directory events were lost: listing the input directory again");
-                        self.tell(DirectoryNotice::Rescan).await;
+                        self.send(DirectoryNotice::Rescan).await;
                     }
                 }
                 Err(error) => return reason(&error),
@@ -125,14 +125,14 @@ impl Edge {
         }
     }
 
-    async fn tell(&self, mut notice: DirectoryNotice) {
-        // Paused, events wait in the kernel; if they become too many, the rescan makes up for them.
+    async fn send(&self, mut notice: DirectoryNotice) {
+        // While paused, events wait in the kernel; after an overflow the rescan replaces them.
         if self.vitals.is_paused() {
             self.vitals.wait_resumed().await;
         }
         while let Err(refused) = self.watcher.tell(notice) {
             notice = refused.message;
-            sleep(FULL).await;
+            sleep(FULL_MAILBOX_DELAY).await;
         }
     }
 }
@@ -142,7 +142,9 @@ const GONE: &str = "input directory is gone: create it again";
 fn reason(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::NotFound => GONE.to_owned(),
-        io::ErrorKind::NotADirectory => "input directory is something else: make it a directory".to_owned(),
+        io::ErrorKind::NotADirectory => {
+            "input directory is another kind of file: replace it by a directory".to_owned()
+        }
         _ => format!("cannot watch the input directory: {error}"),
     }
 }
@@ -155,9 +157,9 @@ struct Watch {
 #[derive(Default)]
 struct Batch {
     events: Vec<DirectoryEvent>,
-    /// The queue overflowed.
+    /// True if the kernel's queue overflowed.
     lost: bool,
-    /// The directory was removed, renamed or unmounted.
+    /// True if the directory was removed, renamed or unmounted.
     gone: bool,
 }
 
@@ -184,7 +186,7 @@ impl Watch {
 
     async fn read(&mut self) -> io::Result<Batch> {
         let mut batch = Batch::default();
-        // The stream has no end: an inotify descriptor always has more to come.
+        // The stream of an inotify descriptor has no end.
         for event in self.events.next().await.unwrap_or_default() {
             batch.add(event?);
         }
@@ -206,7 +208,7 @@ impl Batch {
             (EventMask::DELETE, Change::Deleted),
         ];
         let change = changes.into_iter().find(|&(bit, _)| mask.contains(bit));
-        // What came after the end of the directory is of another one, or of none.
+        // Events after the end of the watched directory belong to another directory.
         if let (Some((_, change)), Some(name), false) = (change, name, self.gone) {
             self.events.push(DirectoryEvent { name, change });
         }

@@ -1,9 +1,10 @@
-//! The queue's storage in a SQLite file that the Python original and other processes can read and write meanwhile.
+//! Storage of the queue in a SQLite file that the Python original and other processes can read and
+//! write at the same time.
 //!
-//! Beside the original's tables it keeps its own, all named `orchestrator_*` (CONTRACT QD11). The first of them lists the groups that can
-//! be handed out, in order, so that a dequeue never walks over others; triggers keep it right when foreign programs write.
+//! Besides the original's tables it has its own, named `orchestrator_*` (CONTRACT QD11).
+//! `orchestrator_group` lists the groups that can be handed out in order, so that a dequeue never
+//! scans others. Triggers update it when other programs write.
 
-mod abandoned;
 mod attr;
 mod checkpoint;
 mod corrupt;
@@ -16,8 +17,9 @@ mod heads;
 mod ingest;
 mod inspect;
 mod lock;
-mod neighbours;
 mod open;
+mod other_writers;
+mod replaced;
 mod runs;
 mod schema;
 mod section;

@@ -1,8 +1,8 @@
-//! The unix socket that workers talk to (CONTRACT QP01 to QP14).
+//! The unix socket that workers connect to (CONTRACT QP01 to QP14).
 //!
-//! One future owns the listener and every connection, so that dropping it ends them all. A connection has one request
-//! in work at a time, and requests queue in one inbox, first come first served: a flooding client waits its turn.
-//! What a request does is the store's business; nothing here knows jobs beyond handing them over.
+//! One future owns the listener and all connections, so that dropping it ends them. A connection
+//! has one request in progress at a time. All requests go into one inbox in order of arrival, so
+//! that a flooding client waits its turn.
 
 mod connection;
 mod listener;
@@ -25,50 +25,52 @@ use tokio::{
 pub use listener::{WorkerListener, check};
 
 use self::{
-    connection::{Conversation, End, Shared},
+    connection::{ConnectionError, Shared, WorkerConnection},
     slots::{connection_limit, longest_idle},
 };
 use crate::{edge::error::EdgeError, messages::StoreRequest};
 
-/// Waits before a path that the operating system refuses is bound again.
+/// Delays before a failed bind is tried again.
 const RETRY: Backoff = Backoff { first: Duration::from_millis(100), max: Duration::from_secs(5) };
 
-/// Interval of checks that the path still stands for the socket.
+/// Interval of checks that the socket file was not replaced.
 const CHECK: Duration = Duration::from_secs(1);
 
-/// How the socket is served.
+/// Limits of the socket.
 #[derive(Debug, Clone, Copy)]
-pub struct Service {
-    /// The most connections at a time. When one more comes, the one that has been idle longest is closed (CONTRACT QR29).
-    /// None: as many as the limit on open files allows, which is raised as far as it goes.
+pub struct SocketLimits {
+    /// Maximum number of connections. A further one replaces the one that has been idle longest
+    /// (CONTRACT QR29). None: as many as the limit on open files allows, which is raised to its
+    /// hard limit.
     pub connections_max: Option<usize>,
-    /// A peer that reads nothing for so long loses its reply and its connection.
+    /// Time after which a peer that reads nothing loses its reply and its connection.
     pub write_stall: Duration,
 }
 
-impl Default for Service {
+impl Default for SocketLimits {
     fn default() -> Self {
         Self { connections_max: None, write_stall: Duration::from_secs(10) }
     }
 }
 
-/// The child that binds `path` and serves it. It fails if the path is somebody else's ([`WorkerListener::bind`]); a path that the
-/// operating system refuses is a state of the link, and tried again. Likewise a socket whose file was deleted or replaced is bound anew.
-/// Stopped, it lets the requests in work end and removes the socket; paused, it takes no further request in work.
-pub fn factory(path: PathBuf, service: Service, requests: Outbox<StoreRequest>) -> Factory {
+/// Returns the child that binds `path` and serves connections. It fails if another process serves
+/// the path ([`WorkerListener::bind`]). Other bind errors are a state of the link and tried again.
+/// A socket file that was deleted or replaced is bound again. On a stop, requests in progress are
+/// finished and the socket is removed; while paused no request is started.
+pub fn factory(path: PathBuf, limits: SocketLimits, requests: Outbox<StoreRequest>) -> Factory {
     Factory::task(move |cx: StartCx| {
         let (path, requests) = (path.clone(), requests.clone());
         async move {
             let link = cx.vitals.link("unix socket", path.display().to_string());
             let mut tries = Reconnect::new(link, RETRY);
             let Some(listener) = bind(&path, &mut tries, &cx.stop).await? else { return Ok(()) };
-            serve(listener, tries, service, requests, &cx.vitals, cx.stop).await;
+            serve(listener, tries, limits, requests, &cx.vitals, cx.stop).await;
             Ok(())
         }
     })
 }
 
-/// Binds `path`, waiting as long as the operating system refuses; None when asked to stop meanwhile.
+/// Binds `path` and repeats failed tries. Returns None when asked to stop.
 async fn bind(path: &Path, tries: &mut Reconnect, stop: &StopToken) -> Result<Option<WorkerListener>, Fault> {
     loop {
         let fault = match WorkerListener::bind(path).await {
@@ -88,29 +90,29 @@ async fn bind(path: &Path, tries: &mut Reconnect, stop: &StopToken) -> Result<Op
     }
 }
 
-/// Serves `listener` until `stop`; then lets the requests in work end.
+/// Serves `listener` until `stop`, then finishes requests in progress.
 async fn serve(
     listener: WorkerListener,
     tries: Reconnect,
-    service: Service,
+    limits: SocketLimits,
     requests: Outbox<StoreRequest>,
     vitals: &Arc<Vitals>,
     stop: StopToken,
 ) {
     let metrics = SocketMetrics::register(vitals);
     let slots = ConnectionSlots::new(
-        service.connections_max.unwrap_or_else(connection_limit),
+        limits.connections_max.unwrap_or_else(connection_limit),
         longest_idle,
         metrics.connected,
         metrics.evicted,
     );
-    let shared = Arc::new(Shared::new(requests, service.write_stall, vitals.clone()));
+    let shared = Arc::new(Shared::new(requests, limits.write_stall, vitals.clone()));
     let server = WorkerServer { listener, tries, shared };
-    // The children of this future have a fair order of their own; tokio's budget would only wake it up in vain.
+    // Connections take turns already; tokio's budget would only cause needless wake-ups.
     tokio::task::unconstrained(server.run(slots, stop)).await;
 }
 
-/// Process at the other end of a connection, as the kernel saw it when it connected.
+/// Process of the peer, as recorded by the kernel at its connect.
 struct Peer(Option<UCred>);
 
 impl Peer {
@@ -122,7 +124,7 @@ impl Peer {
 impl fmt::Display for Peer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            // A process of another namespace has no number here.
+            // A process of another PID namespace has no PID here.
             Some(peer) => write!(f, "pid {} uid {}", peer.pid().unwrap_or(0), peer.uid()),
             None => f.write_str("unknown"),
         }
@@ -130,12 +132,12 @@ impl fmt::Display for Peer {
 }
 
 metrics! {
-    /// Metrics of the socket.
+    /// Metrics of the worker socket.
     struct SocketMetrics {
-        /// Workers connected.
+        /// Worker connections open.
         connected: gauge("connections") as "connections",
-        /// Idle workers cut off to make room for new ones.
-        evicted: counter("connections") as "connections_evicted",
+        /// Idle connections closed to make room for new ones.
+        evicted: counter("connections") as "evicted",
     }
 }
 
@@ -146,7 +148,7 @@ struct WorkerServer {
 }
 
 impl WorkerServer {
-    async fn run(mut self, mut slots: ConnectionSlots<Peer, Result<(), End>>, stop: StopToken) {
+    async fn run(mut self, mut slots: ConnectionSlots<Peer, Result<(), ConnectionError>>, stop: StopToken) {
         let mut check = interval(CHECK);
         check.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut stopping = false;
@@ -157,12 +159,12 @@ impl WorkerServer {
                     stopping = true;
                     slots.close_all();
                 }
-                _ = check.tick(), if !stopping => self.stay_reachable().await,
+                _ = check.tick(), if !stopping => self.rebind_if_replaced().await,
                 event = slots.next_event(async || self.listener.accept().await, !stopping) => match event {
                     ConnectionEvent::Accepted(stream) => {
                         let shared = self.shared.clone();
                         let peer = Peer::of(&stream);
-                        slots.serve(peer, |_, slot| Conversation::new(stream, slot, shared).run());
+                        slots.serve(peer, |_, slot| WorkerConnection::new(stream, slot, shared).run());
                     }
                     ConnectionEvent::Ended { end: Some(Ok(())), .. } => {}
                     ConnectionEvent::Ended { id, peer, end: Some(Err(end)) } => {
@@ -176,8 +178,8 @@ impl WorkerServer {
         }
     }
 
-    /// Binds the path anew if the socket's file was deleted or replaced. Connections that stand go on.
-    async fn stay_reachable(&mut self) {
+    /// Binds the path again if the socket file was deleted or replaced. Open connections continue.
+    async fn rebind_if_replaced(&mut self) {
         let path = self.listener.path();
         if self.listener.is_current() {
             return;
@@ -188,7 +190,7 @@ impl WorkerServer {
         };
         match bound {
             Ok(listener) => {
-                tracing::warn!(?path, "the worker socket was deleted or replaced: it is bound anew");
+                tracing::warn!(?path, "the worker socket was deleted or replaced: bound it again");
                 self.listener = listener;
                 self.tries.succeeded();
             }

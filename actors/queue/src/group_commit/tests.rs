@@ -122,7 +122,7 @@ impl Bench {
 
     fn ingest(&mut self, op: IngestOp) {
         self.group.add_ingest(op);
-        while !self.group.takes_ingest() {
+        while !self.group.has_room_for_ingest() {
             self.turn().unwrap();
         }
     }
@@ -245,7 +245,7 @@ fn workers_are_served_while_ingest_has_no_space() {
         assert_eq!(turns.iter().filter(|ok| **ok).count(), 1, "{turns:?}");
         assert_eq!(answer.try_recv().unwrap().expect("an answer").map(|job| job.attr_path).as_deref(), job);
     }
-    while !bench.group.takes_ingest() {
+    while !bench.group.has_room_for_ingest() {
         bench.turn().unwrap();
     }
     assert_eq!(bench.metrics.rows.get(), 2, "the refused rows came in later, once");
@@ -259,20 +259,20 @@ fn ingest_gets_its_turns_under_a_flood_of_requests() {
         let _answer = bench.ready();
         bench.turn().unwrap();
     }
-    assert!(bench.group.takes_ingest(), "requests alone had turns");
+    assert!(bench.group.has_room_for_ingest(), "requests alone had turns");
 }
 
 #[test]
 fn other_work_shares_the_turns_with_requests() {
     let mut bench = Bench::with_rows(&["a", "b"]);
     let _first = bench.ready();
-    assert!(bench.group.serves_next(true), "ingest had the turn before");
+    assert!(bench.group.next_serves_requests(true), "ingest had the turn before");
     bench.turn().unwrap();
     let _second = bench.ready();
-    assert!(!bench.group.serves_next(true), "two turns for requests while other work waits");
-    assert!(bench.group.serves_next(false));
-    bench.group.background_had_its_turn();
-    assert!(bench.group.serves_next(true));
+    assert!(!bench.group.next_serves_requests(true), "two turns for requests while other work waits");
+    assert!(bench.group.next_serves_requests(false));
+    bench.group.end_background_turn();
+    assert!(bench.group.next_serves_requests(true));
 }
 
 #[test]
@@ -299,7 +299,7 @@ fn complete_comes_with_the_last_rows_and_rows_of_a_gone_run_are_dropped() {
     bench.store.begin().unwrap();
     assert!(!bench.store.known_runs().unwrap()[0].complete, "complete without its rows");
     bench.store.rollback().unwrap();
-    while !bench.group.takes_ingest() {
+    while !bench.group.has_room_for_ingest() {
         bench.turn().unwrap();
     }
     bench.store.begin().unwrap();

@@ -1,11 +1,11 @@
-//! A line too long to be kept in memory while its end is looked for.
+//! Lines that are too long to be kept in memory.
 
 use std::ops::Range;
 
 use super::skip::{KEPT_BYTES_MAX, LINE_BYTES_MAX, SkipReason, is_space};
 use crate::protocol::ATTR_PATH_BYTES_MAX;
 
-/// Where such a line is, and what is known of it without its text.
+/// Position and properties of a long line, without its text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LongLine {
     from: u64,
@@ -17,15 +17,15 @@ pub struct LongLine {
 /// Length of the attribute path, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum AttrPath {
-    /// It has not begun in what was kept, or what was kept is not UTF-8: reading the line again will show it.
+    /// Unknown: the kept part is white space or not UTF-8. Reading the line again decides.
     Unknown,
-    /// So long already, without an end.
+    /// Length so far; no space was found yet.
     Growing(u64),
     Ended(u64),
 }
 
 impl LongLine {
-    /// A line that begins at `from`, with the bytes that were kept of it and those that follow.
+    /// Starts a line at `from` with its `kept` bytes and the `bytes` that follow them.
     pub(super) fn begin(from: u64, kept: &[u8], bytes: &[u8]) -> Self {
         let head = if kept.is_empty() { &bytes[..bytes.len().min(KEPT_BYTES_MAX)] } else { kept };
         let text = head.utf8_chunks().next().map_or("", |chunk| chunk.valid());
@@ -56,8 +56,8 @@ impl LongLine {
         Self { number, ..self }
     }
 
-    /// Why the line gives no row, as far as that is known without its text.
-    pub(super) fn refusal(&self) -> Option<SkipReason> {
+    /// Returns the reason to skip the line, as far as it is known without the text.
+    pub(super) fn skip_reason(&self) -> Option<SkipReason> {
         match self.attr_path {
             AttrPath::Growing(bytes) | AttrPath::Ended(bytes) if bytes > ATTR_PATH_BYTES_MAX as u64 => {
                 Some(SkipReason::AttrPathTooLong { bytes })
@@ -68,18 +68,18 @@ impl LongLine {
         }
     }
 
-    /// Where its text is in the file, without its end; not more than [`LINE_BYTES_MAX`].
+    /// Returns the range of its text in the file, without the line end; at most [`LINE_BYTES_MAX`].
     #[must_use]
     pub fn range(&self) -> Range<u64> {
         self.from..self.from + self.bytes
     }
 
-    /// Length so far, in bytes.
+    /// Returns the length so far, in bytes.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Number of the line, counted from 1.
+    /// Returns the line number, from 1.
     pub(super) fn number(&self) -> u64 {
         self.number
     }

@@ -1,8 +1,9 @@
-//! Rows on their way from a file to the store, packed so that a batch costs a few allocations instead of two a row.
+//! Batches of rows that are sent from the reader to the store. A batch costs a few allocations
+//! instead of two per row.
 
 use std::ops::Range;
 
-/// How much text one [`RowBatch`] holds, in bytes; a longer line is alone in its batch.
+/// Maximum text of a [`RowBatch`], in bytes; a longer line has a batch of its own.
 pub const BATCH_TEXT_BYTES: usize = 4 << 20;
 
 /// Rows of one file in file order.
@@ -10,9 +11,9 @@ pub const BATCH_TEXT_BYTES: usize = 4 << 20;
 pub struct RowBatch {
     /// Attribute path, payload, attribute path, payload, and so on, without separators.
     text: String,
-    /// Where each attribute path ends, and where each payload ends.
+    /// End positions of each attribute path and payload in `text`.
     ends: Vec<(usize, usize)>,
-    /// One row with a payload too long to be copied; then the fields above are empty.
+    /// A single row with a payload too long to copy; then the fields above are empty.
     huge: Option<Box<Huge>>,
 }
 
@@ -39,25 +40,25 @@ impl RowBatch {
         self.ends.push((attr_end, self.text.len()));
     }
 
-    /// How many rows.
+    /// Returns the number of rows.
     #[must_use]
     pub fn len(&self) -> usize {
         self.ends.len() + usize::from(self.huge.is_some())
     }
 
-    /// Whether there is no row.
+    /// Returns true if there is no row.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// How much text the rows have, in bytes.
+    /// Returns the length of all texts, in bytes.
     #[must_use]
     pub fn text_bytes(&self) -> usize {
         self.text.len() + self.huge.as_ref().map_or(0, |huge| huge.line.len())
     }
 
-    /// (attribute path, payload) of each row.
+    /// Returns (attribute path, payload) of each row.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         let starts = std::iter::once(0).chain(self.ends.iter().map(|&(_, end)| end));
         let packed = starts
@@ -66,7 +67,7 @@ impl RowBatch {
         packed.chain(self.huge.iter().map(|huge| (huge.attr_path.as_str(), &huge.line[huge.payload.clone()])))
     }
 
-    /// The rows as owned strings. A huge payload is moved, not copied.
+    /// Returns the rows as owned strings. A huge payload is moved, not copied.
     #[must_use]
     pub fn into_pairs(mut self) -> Vec<(String, String)> {
         if let Some(huge) = self.huge.take() {

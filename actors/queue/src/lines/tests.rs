@@ -7,7 +7,7 @@ use super::*;
 type Pairs = Vec<(String, String)>;
 
 /// Feeds a piece of `text`, and what was not kept of it once more.
-fn feed(splitter: &mut LineSplitter, piece: &[u8], text: &[u8]) -> Fed {
+fn feed(splitter: &mut LineSplitter, piece: &[u8], text: &[u8]) -> FeedResult {
     let mut fed = splitter.feed(piece);
     if let Some(line) = fed.long.take() {
         let range = line.range();
@@ -70,7 +70,11 @@ fn c19_a_cr_at_the_end_of_a_read_ends_the_line_at_once() {
     let mut splitter = LineSplitter::default();
     assert_eq!(splitter.feed(b"a 1\r").batches.len(), 1);
     let fed = splitter.feed(b"\nb\n");
-    assert_eq!(fed.skips, [Skip { line: 2, reason: SkipReason::NoSpace }], "the \\n belongs to line 1");
+    assert_eq!(
+        fed.skips,
+        [SkippedLine { line: 2, reason: SkipReason::NoSpace }],
+        "the \\n belongs to line 1"
+    );
     assert_eq!(read(&[b"a 1\r", b"\n", b"\nb 2\n"]).0, pairs(&[("a", "1"), ("b", "2")]));
     assert_eq!(read(&[b"a 1\r", b"", b"\nb 2\n"]).1, []);
 }
@@ -94,7 +98,7 @@ fn r06_a_character_cut_between_two_reads_is_whole() {
 fn c21_a_tail_is_given_up_when_asked() {
     let mut splitter = LineSplitter::default();
     splitter.feed(b"a 1\nb 2");
-    assert_eq!(splitter.give_up_tail(), 3);
+    assert_eq!(splitter.discard_tail(), 3);
     assert_eq!(splitter.feed(b"c 3\n").batches[0].iter().next(), Some(("c", "3")));
 }
 
@@ -156,7 +160,7 @@ fn r16_little_is_kept_of_a_line_without_an_end() {
             "path" => SkipReason::AttrPathTooLong { bytes: long },
             _ => SkipReason::LineTooLong { bytes: long + 2 },
         };
-        assert_eq!(fed.skips[0], Skip { line: 2, reason }, "{}", start.trim());
+        assert_eq!(fed.skips[0], SkippedLine { line: 2, reason }, "{}", start.trim());
     }
 }
 
@@ -167,7 +171,7 @@ fn c21_a_long_tail_is_given_up_whole_and_read_again() {
     for piece in text.as_bytes().chunks(KEPT_BYTES_MAX) {
         splitter.feed(piece);
     }
-    assert_eq!(splitter.give_up_tail(), text.len() as u64 - 4);
+    assert_eq!(splitter.discard_tail(), text.len() as u64 - 4);
     let again = format!("{text}\n");
     let fed = feed(&mut splitter, &again.as_bytes()[4..], again.as_bytes());
     assert_eq!(fed.batches[0].len(), 1);

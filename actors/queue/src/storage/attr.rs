@@ -1,41 +1,41 @@
-//! All that is stored about one attribute path, and what the operations make of it.
+//! State of one attribute path, and the operations on it.
 
 use super::GroupKey;
 
-/// A row of `log`: the last start of an attribute path.
+/// Row of `log`: the last hand-out of an attribute path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogRow {
-    /// When it was handed out, in unix seconds.
+    /// Time of the hand-out, in unix seconds.
     pub started: i64,
-    /// When it was done; none while in flight.
+    /// Time of the DONE, in unix seconds; None while in flight.
     pub finished: Option<i64>,
-    /// What the worker reported.
+    /// Exit code that the worker reported.
     pub exit_code: Option<i64>,
 }
 
-/// Whether a job of this attribute path must not be handed out at `now`: one is in flight and its hold of `hold` seconds
-/// is not over. At exactly `started + hold` it still holds (CONTRACT QO02).
+/// Returns true if a job of this path is in flight and its hold of `hold` seconds is not over. At
+/// exactly `started + hold` it is still held (CONTRACT QO02).
 #[must_use]
 pub fn is_held(log: Option<&LogRow>, now: i64, hold: i64) -> bool {
     log.is_some_and(|log| log.finished.is_none() && !is_expired(log.started, now, hold))
 }
 
-/// Whether the hold of a job started at `started` is over.
+/// Returns true if the hold of a job started at `started` is over.
 #[must_use]
 pub fn is_expired(started: i64, now: i64, hold: i64) -> bool {
     i128::from(started) + i128::from(hold) < i128::from(now)
 }
 
-/// A row of `queue` without its texts.
+/// Row of `queue` without its texts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Row {
-    /// The backend's name of the row.
+    /// Row id of the backend.
     pub rowid: i64,
-    /// The fetcher.
+    /// Number of the fetcher.
     pub fetcher_id: i64,
-    /// The run.
+    /// Number of the run.
     pub run_started: i64,
-    /// Whether a hand-out has used it up.
+    /// True if a hand-out has used the row.
     pub is_dequeued: bool,
     /// Copy of the log's `started`.
     pub last_started: Option<i64>,
@@ -43,34 +43,35 @@ pub struct Row {
     pub order_jitter: Option<i64>,
 }
 
-/// Where a ready group (one whose representative is not dequeued) stands: in which section and at which key.
+/// Position of a ready group in the index: section and key. A group is ready if its representative
+/// row is not dequeued.
 ///
-/// A section holds the ready groups of one representing run with one state of hold. Within a section of held groups the
-/// first is the one whose hold ends first, so no other of them need be looked at.
+/// A section contains the ready groups of one run with the same hold state. In a section of held
+/// groups the hold of the first ends first, so the others need no check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Place {
-    /// The fetcher.
+pub struct GroupPosition {
+    /// Number of the fetcher.
     pub fetcher_id: i64,
-    /// The run of the row that represents the group.
+    /// Run of the representative row.
     pub run_started: i64,
-    /// Whether a job of the attribute path is in flight, whenever it was started.
+    /// True if a job of the attribute path is in flight, whenever it started.
     pub held: bool,
-    /// From the representing row.
+    /// `last_started` of the representative row.
     pub last_started: Option<i64>,
-    /// From the representing row.
+    /// `order_jitter` of the representative row.
     pub order_jitter: Option<i64>,
 }
 
-impl Place {
-    /// Whether a group at this place has this key.
+impl GroupPosition {
+    /// Returns true if a group at this position has this key.
     #[must_use]
-    pub fn is_at(&self, key: &GroupKey) -> bool {
+    pub fn has_key(&self, key: &GroupKey) -> bool {
         self.fetcher_id == key.fetcher_id
             && self.last_started == key.last_started
             && self.order_jitter == key.order_jitter
     }
 
-    /// The key that the group of `attr_path` at this place is ordered by.
+    /// Returns the sort key of the group of `attr_path` at this position.
     #[must_use]
     pub fn key(&self, attr_path: &str) -> GroupKey {
         GroupKey {
@@ -82,55 +83,56 @@ impl Place {
     }
 }
 
-/// All that is stored about one attribute path.
+/// All rows of one attribute path.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AttrState {
-    /// Its row of `log`.
+    /// Its `log` row.
     pub log: Option<LogRow>,
-    /// Its rows of `queue`, over all fetchers and runs but the deleted ones.
+    /// Its `queue` rows of all fetchers and runs, except deleted runs.
     pub rows: Vec<Row>,
 }
 
-/// What a hand-out changed, enough to undo it.
+/// Changes of a hand-out, sufficient to undo it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Dispatch {
-    /// The fetcher whose group was handed out.
+    /// Number of the fetcher whose group was handed out.
     pub fetcher_id: i64,
-    /// The time of the hand-out.
+    /// Time of the hand-out, in unix seconds.
     pub started: i64,
-    /// The runs whose rows it marked as dequeued.
+    /// Runs whose rows the hand-out marked as dequeued.
     pub runs: Vec<i64>,
-    /// The log row that it replaced.
+    /// Previous log row.
     pub previous: Option<LogRow>,
 }
 
-/// Whether a hand-out can be undone.
+/// Outcome of [`AttrState::undo`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Undo {
-    /// Its start is the last one and nobody reported its end.
+    /// The hand-out is the last one and nobody reported its end.
     Possible,
-    /// It was finished, or started again: it reached somebody.
+    /// The job was finished or started again, so the reply reached a worker.
     TooLate,
 }
 
 impl AttrState {
-    /// The row that stands for the group of `fetcher_id`: the one of the newest run (CONTRACT QO01).
+    /// Returns the representative row of the fetcher's group: the one of the newest run
+    /// (CONTRACT QO01).
     #[must_use]
     pub fn representative(&self, fetcher_id: i64) -> Option<&Row> {
         self.rows.iter().filter(|row| row.fetcher_id == fetcher_id).max_by_key(|row| row.run_started)
     }
 
-    /// The places of the ready groups, at most one a fetcher.
+    /// Returns the positions of the ready groups, at most one per fetcher.
     #[must_use]
-    pub fn places(&self) -> Vec<Place> {
+    pub fn positions(&self) -> Vec<GroupPosition> {
         let held = self.log.is_some_and(|log| log.finished.is_none());
-        let mut places: Vec<Place> = Vec::new();
+        let mut positions: Vec<GroupPosition> = Vec::new();
         for row in &self.rows {
             let represents = self
                 .representative(row.fetcher_id)
                 .is_some_and(|first| first.run_started == row.run_started && !row.is_dequeued);
             if represents {
-                places.push(Place {
+                positions.push(GroupPosition {
                     fetcher_id: row.fetcher_id,
                     run_started: row.run_started,
                     held,
@@ -139,7 +141,7 @@ impl AttrState {
                 });
             }
         }
-        places
+        positions
     }
 
     /// Hands out the group of `fetcher_id` at `now` (CONTRACT QO04).
@@ -156,7 +158,7 @@ impl AttrState {
         Dispatch { fetcher_id, started: now, runs, previous }
     }
 
-    /// Notes the end of a job; whether there was a log row to note it in (CONTRACT QO06).
+    /// Records the end of a job. Returns false without a log row (CONTRACT QO06).
     pub fn finish(&mut self, exit_code: i64, now: i64) -> bool {
         match &mut self.log {
             Some(log) => {
@@ -168,18 +170,18 @@ impl AttrState {
         }
     }
 
-    /// Makes everything as it was before `dispatch`, if nothing happened since.
+    /// Reverts `dispatch` unless the path was finished or started again since.
     pub fn undo(&mut self, dispatch: &Dispatch) -> Undo {
         if !self.log.is_some_and(|log| log.started == dispatch.started && log.finished.is_none()) {
             return Undo::TooLate;
         }
-        self.put_back(dispatch);
+        self.restore_rows(dispatch);
         self.set_log(dispatch.previous);
         Undo::Possible
     }
 
-    /// Makes the rows that `dispatch` used up ready again and leaves the log alone; for a hold that ran out.
-    pub fn put_back(&mut self, dispatch: &Dispatch) {
+    /// Makes the rows of `dispatch` ready again without changing the log, after an expired hold.
+    pub fn restore_rows(&mut self, dispatch: &Dispatch) {
         for row in &mut self.rows {
             if row.fetcher_id == dispatch.fetcher_id && dispatch.runs.contains(&row.run_started) {
                 row.is_dequeued = false;
@@ -187,14 +189,15 @@ impl AttrState {
         }
     }
 
-    /// Uses up every row without a hand-out, for a path that nobody could report done.
-    pub fn withdraw(&mut self) {
+    /// Marks every row as dequeued, for a path that no DONE line can report.
+    pub fn mark_dequeued(&mut self) {
         for row in &mut self.rows {
             row.is_dequeued = true;
         }
     }
 
-    /// Makes every row ready and lifts a hold; returns how many rows changed and whether a hold was lifted.
+    /// Makes every row ready and ends a hold. Returns the number of changed rows and whether a hold
+    /// was ended.
     pub fn requeue(&mut self, now: i64) -> (usize, bool) {
         let mut changed = 0;
         for row in &mut self.rows {
@@ -208,16 +211,16 @@ impl AttrState {
         (changed, in_flight.is_some())
     }
 
-    /// Makes `last_started` of all rows what the log says, which the order relies on.
-    pub fn heal(&mut self) {
+    /// Sets `last_started` of all rows to the log's value, which the hand-out order relies on.
+    pub fn sync_last_started(&mut self) {
         if let Some(log) = self.log {
             self.set_log(Some(log));
         }
     }
 
-    /// Whether a row's `last_started` is not what the log says.
+    /// Returns true if a row's `last_started` differs from the log's value.
     #[must_use]
-    pub fn is_out_of_step(&self) -> bool {
+    pub fn has_stale_last_started(&self) -> bool {
         self.log.is_some_and(|log| self.rows.iter().any(|row| row.last_started != Some(log.started)))
     }
 

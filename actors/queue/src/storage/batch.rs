@@ -1,47 +1,48 @@
-//! Lines of a fetcher file on their way into the storage.
+//! Batches of entries for the storage.
 
 use crate::jitter::jitter_hash;
 
-/// One line of a fetcher file.
+/// A line of a fetcher file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// What is before the first space.
+    /// Text before the first space.
     pub attr_path: String,
-    /// What is after it; empty while it is staged.
+    /// Text after the first space; empty while staged.
     pub payload: String,
-    /// Where the storage keeps the payload meanwhile ([`super::Storage::stage`]).
+    /// Position of the staged payload in the storage ([`super::Storage::stage`]).
     pub staged: Option<i64>,
-    /// [`jitter_hash`] of the attribute path, computed here so that the storage's thread need not.
+    /// [`jitter_hash`] of the attribute path, computed outside the storage's thread.
     pub order_jitter: i32,
 }
 
-/// Entries of one run, ready to be stored: each attribute path once, with its last payload (CONTRACT QC17).
+/// Entries of one run, each attribute path once with its last payload (CONTRACT QC17).
 ///
-/// The order is the one the storage's indexes like best. Two of them go by attribute path and two by the hash of it, so
-/// entries that are near each other in both are stored together: in tiles, the tiles in the order in which new jobs are
-/// handed out, the entries of a tile by path. The first tile is in hand-out order itself: what a partly stored batch
-/// serves is what the whole one would have served, for as long as workers do not take jobs faster than rows come in.
+/// The order of entries minimizes the pages written. Two indexes of the storage are sorted by
+/// attribute path and two by its hash, so entries close in both are stored together, in tiles.
+/// Tiles are in hand-out order, and entries of a tile are sorted by path. The first tile is in
+/// hand-out order itself, so that a partly stored batch hands out the same jobs as a complete one.
 #[derive(Debug, Clone, Default)]
 pub struct Batch {
     entries: Vec<Entry>,
 }
 
-/// Batches of no more entries are one tile: their part of an index is a few pages, in whatever order.
+/// Batches with at most this number of entries are one tile.
 const TILED_LEN_MIN: usize = 8_192;
-/// A tile is to be as long in pages of the indexes by path as in those by hash. The former grow with the batch and the
-/// latter with all rows, so that the number of tiles goes with the root of these. With as many rows a tile, squared, half as
-/// many pages were written for the first 60,000 rows as without tiles, and a tenth less for the fifth (measured).
+/// Rows per tile, squared. The number of tiles grows with the square root of all rows, so that a
+/// tile spans as many pages of the path indexes as of the hash indexes. Measured: half of the pages
+/// for the first 60,000 rows, a tenth less for the fifth 60,000.
 const TILE_ROWS: usize = 600;
-/// Behind so many rows tiles no longer save pages (measured).
+/// Number of rows before the batch from which on tiles save no pages (measured).
 const TILED_ROWS_MAX: usize = 300_000;
 
 impl Batch {
-    /// Makes a batch of (attribute path, payload) pairs in file order.
+    /// Creates a batch from (attribute path, payload) pairs in file order.
     pub fn new(lines: impl IntoIterator<Item = (String, String)>) -> Self {
         Self::after(0, lines)
     }
 
-    /// [`Self::new`] for pairs that come after `before` others of the same file, which only the order depends on.
+    /// Creates a batch like [`Self::new`] from pairs that follow `before` others of the same file.
+    /// The number affects only the order.
     pub fn after(before: usize, lines: impl IntoIterator<Item = (String, String)>) -> Self {
         let mut entries: Vec<Entry> = lines
             .into_iter()
@@ -52,7 +53,7 @@ impl Batch {
                 staged: None,
             })
             .collect();
-        // Stable, so of equal paths the later line stays behind the earlier one.
+        // A stable sort keeps a later line of the same path behind the earlier one.
         entries.sort_by(|a, b| (a.order_jitter, &a.attr_path).cmp(&(b.order_jitter, &b.attr_path)));
         entries.dedup_by(|later, kept| {
             let same = later.attr_path == kept.attr_path;
@@ -68,31 +69,31 @@ impl Batch {
         Self { entries }
     }
 
-    /// How many entries there are after duplicates are gone.
+    /// Returns the number of entries without duplicates.
     #[must_use]
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether there is no entry.
+    /// Returns true if there is no entry.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// All entries, for a storage that stages some.
+    /// Returns all entries, for a storage that stages some.
     pub fn entries_mut(&mut self) -> &mut [Entry] {
         &mut self.entries
     }
 
-    /// The entries from position `from` on; empty beyond the end.
+    /// Returns the entries from position `from` on; empty beyond the end.
     #[must_use]
     pub fn from_position(&self, from: usize) -> &[Entry] {
         self.entries.get(from..).unwrap_or_default()
     }
 }
 
-/// Entries of a tile in a batch of `len` that comes after `before` others.
+/// Returns the number of entries per tile for a batch of `len` entries after `before` others.
 fn tile_len(before: usize, len: usize) -> usize {
     if len <= TILED_LEN_MIN || before >= TILED_ROWS_MAX {
         return len.max(1);

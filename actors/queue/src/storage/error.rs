@@ -1,57 +1,58 @@
-//! What can go wrong in a storage.
+//! Errors of a storage.
 
 use std::path::PathBuf;
 
 use orchestrator_edge::FileReplaced;
 
-/// An error of the storage. Which of them are worth another try without a change from outside, [`Self::is_retryable`] says.
+/// Error of a storage. [`Self::is_retryable`] tells which errors may pass with time.
 #[derive(Debug, thiserror::Error)]
 pub enum StorageError {
-    /// Another connection holds the lock that is needed. Nothing happened.
+    /// Another connection holds the lock; nothing was changed.
     #[error("database {path} is in use by another process: waiting for exclusive access", path = .path.display())]
     Busy {
         /// The database file.
         path: PathBuf,
     },
-    /// Another instance of this program has the database (CONTRACT QR41).
-    #[error("database {path} belongs to a running instance: stop that one, or give this one a database of its own", path = .path.display())]
+    /// Another instance of this program uses the database (CONTRACT QR41).
+    #[error("database {path} is used by a running instance: stop that one, or set another path in queue.database", path = .path.display())]
     Locked {
         /// The database file.
         path: PathBuf,
     },
-    /// The database was written by a newer program. It was not touched.
+    /// A newer program wrote the database; it was not changed.
     #[error("database {path} has schema version {found}, this program knows {known}: run the newer program, or point to another database", path = .path.display())]
     NewerSchema {
         /// The database file.
         path: PathBuf,
-        /// The version in the file.
+        /// Schema version of the file.
         found: i64,
-        /// The newest version known here.
+        /// Newest schema version that this program knows.
         known: i64,
     },
-    /// The file is no database, or a damaged one.
+    /// The file is not a database, or is damaged.
     #[error("database {path} is damaged ({reason}): set it aside and rebuild it from the fetcher files", path = .path.display())]
     Corrupt {
         /// The database file.
         path: PathBuf,
-        /// What was found.
+        /// Error text of SQLite.
         reason: String,
     },
-    /// The disk is full or a quota is used up.
+    /// The disk is full or a quota is exhausted.
     #[error("no space left for database {path}: free some", path = .path.display())]
     Full {
         /// The database file.
         path: PathBuf,
     },
-    /// A file of the open database is not at its path any more. What was committed since is in no file there.
+    /// A file of the open database was deleted or replaced at its path. Later commits would go to a
+    /// file that nobody finds.
     #[error(
-        "{replaced}: it is opened anew as at a start; to bring back another file, stop this program before"
+        "{replaced}: the database is opened again as at a start; stop this program before you replace a file"
     )]
     Replaced {
         /// The file.
         replaced: FileReplaced,
     },
-    /// The fetcher is known and the run is not.
+    /// The fetcher is known, but the run is not.
     #[error("run {started} of fetcher {fetcher:?} is not known: upsert it first")]
     UnknownRun {
         /// The fetcher.
@@ -59,14 +60,14 @@ pub enum StorageError {
         /// The run.
         started: i64,
     },
-    /// Reading or writing failed, or the backend refused.
+    /// An operation failed in the file system or the backend.
     #[error("database {path}: {action} failed: check the disk and the permissions", path = .path.display())]
     Backend {
         /// The database file.
         path: PathBuf,
-        /// What was tried.
+        /// Action that failed.
         action: &'static str,
-        /// What the backend says.
+        /// Error of the backend.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
 }
@@ -78,7 +79,7 @@ impl From<FileReplaced> for StorageError {
 }
 
 impl StorageError {
-    /// Whether the same call may succeed later with nothing but time passing.
+    /// Returns true if the same call may succeed later without a change from outside.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         matches!(

@@ -1,39 +1,39 @@
-//! Answers to operators' questions about the queue.
+//! Answers to questions of operators.
 
 use super::{RunId, RunState};
 
-/// A run and the rows of its file that are stored.
+/// A run with the number of its rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunCount {
     /// The run.
     pub state: RunState,
-    /// Whether it is being deleted.
+    /// True while the run is being deleted.
     pub deleted: bool,
-    /// Its rows.
+    /// Number of its rows.
     pub rows: u64,
 }
 
-/// One of the next jobs.
+/// A job that is handed out next.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Peeked {
     /// The attribute path.
     pub attr_path: String,
-    /// What a worker would get with it.
+    /// Payload of the job.
     pub payload: String,
-    /// Where it comes from.
+    /// Run that the job comes from.
     pub run: RunId,
-    /// When a job of that path was last started, in unix seconds.
+    /// Time of the path's last hand-out, in unix seconds.
     pub last_started: Option<i64>,
 }
 
-/// How much there is.
+/// Totals of the database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
     /// Rows of fetcher files.
     pub rows: u64,
-    /// Groups that can be handed out, now or when their hold ends.
+    /// Ready groups, including those that wait for the end of a hold.
     pub ready: u64,
-    /// Those of them whose attribute path is in flight.
+    /// Ready groups whose attribute path is in flight.
     pub held: u64,
     /// Attribute paths ever handed out.
     pub logged: u64,

@@ -1,18 +1,19 @@
-//! The order in which jobs are handed out.
+//! Order of hand-outs.
 
-/// The place of a group in the queue; the smallest eligible one is next (CONTRACT QO03).
+/// Sort key of a group in the hand-out order; the smallest eligible one is next (CONTRACT QO03).
 ///
-/// The derived order is the contract's: never started before started, then oldest start, then jitter as a signed number,
-/// then attribute path byte by byte, then the older fetcher. A missing jitter, which only foreign writers leave, sorts first.
+/// The derived order implements the contract: never started first, then by oldest start, jitter as
+/// signed number, attribute path by bytes, and fetcher number. A missing jitter sorts first; only
+/// other programs leave one out.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GroupKey {
-    /// When a job of this attribute path was last started, in unix seconds.
+    /// Time of the path's last hand-out, in unix seconds.
     pub last_started: Option<i64>,
-    /// See [`crate::jitter::jitter_hash`].
+    /// Hash of the attribute path, [`crate::jitter::jitter_hash`].
     pub order_jitter: Option<i64>,
     /// The attribute path.
     pub attr_path: String,
-    /// The database's number of the fetcher; older fetchers have smaller ones.
+    /// Number of the fetcher in the database; older fetchers have smaller ones.
     pub fetcher_id: i64,
 }
 

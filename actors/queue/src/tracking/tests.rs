@@ -31,12 +31,12 @@ impl World {
         Self { directory, ..Self::default() }
     }
 
-    fn look(&mut self, name: &str, cause: Cause) -> Vec<Action> {
+    fn examine(&mut self, name: &str, cause: Cause) -> Vec<Action> {
         let file = file(name);
         let names = self.tracking.names(&file);
         let seen = |name: &String| self.directory.get(name).map(|&inode| id(inode));
         let whole = names.wholes.iter().find_map(|name| seen(name).map(|id| (name.clone(), id)));
-        let actions = self.tracking.decide(&file, cause, &Facts { part: seen(&names.part), whole });
+        let actions = self.tracking.decide(&file, cause, &CurrentFiles { part: seen(&names.part), whole });
         for action in &actions {
             if let Action::Begin { file, .. } = action {
                 let inode = self.directory[&file.name()];
@@ -47,7 +47,7 @@ impl World {
     }
 
     fn event(&mut self, name: &str, change: Change) -> Vec<Action> {
-        self.look(name, Cause::Changed(change))
+        self.examine(name, Cause::Changed(change))
     }
 
     fn rename(&mut self, from: &str, to: &str) {
@@ -74,15 +74,15 @@ fn c01_c04_a_part_is_followed_from_its_creation() {
 #[test]
 fn c02_a_whole_file_in_a_listing_is_read() {
     let mut world = World::with(&[(WHOLE, 1)]);
-    assert_eq!(world.look(WHOLE, Cause::Listed), begin(WHOLE));
-    assert_eq!(world.look(WHOLE, Cause::Listed), [Action::Check(FileKind::Complete)]);
+    assert_eq!(world.examine(WHOLE, Cause::Listed), begin(WHOLE));
+    assert_eq!(world.examine(WHOLE, Cause::Listed), [Action::Check(FileKind::Complete)]);
 }
 
 #[test]
 fn c03_a_whole_file_that_goes_takes_its_run_with_it() {
     for change in [Change::Deleted, Change::MovedFrom] {
         let mut world = World::with(&[(WHOLE, 1)]);
-        world.look(WHOLE, Cause::Listed);
+        world.examine(WHOLE, Cause::Listed);
         world.directory.clear();
         assert_eq!(world.event(WHOLE, change), [Action::Delete]);
         assert_eq!(world.event(WHOLE, change), [], "once");
@@ -106,7 +106,7 @@ fn a_rename_seen_from_its_end_first_is_a_rename() {
     let mut world = World::with(&[(PART, 1)]);
     world.event(PART, Change::Created);
     world.rename(PART, WHOLE);
-    assert_eq!(world.look(WHOLE, Cause::Listed), [Action::Finish(WHOLE.into())]);
+    assert_eq!(world.examine(WHOLE, Cause::Listed), [Action::Finish(WHOLE.into())]);
     assert_eq!(world.event(PART, Change::MovedFrom), []);
 }
 
@@ -124,8 +124,8 @@ fn leading_zeros_are_finished_under_their_own_name_or_the_plain_one() {
 #[test]
 fn two_spellings_of_one_run_collide() {
     let mut world = World::with(&[("f.100.txt", 1), ("f.0100.txt", 2)]);
-    world.look("f.100.txt", Cause::Listed);
-    assert_eq!(world.look("f.0100.txt", Cause::Listed), [Action::Collision]);
+    world.examine("f.100.txt", Cause::Listed);
+    assert_eq!(world.examine("f.0100.txt", Cause::Listed), [Action::Collision]);
     world.directory.remove("f.0100.txt");
     assert_eq!(world.event("f.0100.txt", Change::Deleted), []);
 }
@@ -171,7 +171,7 @@ fn a_part_replaced_by_another_file_is_deleted_and_begun() {
 #[test]
 fn events_older_than_what_is_seen_do_no_harm() {
     let mut world = World::with(&[(PART, 1)]);
-    assert_eq!(world.look(PART, Cause::Listed), begin(PART));
+    assert_eq!(world.examine(PART, Cause::Listed), begin(PART));
     for change in [Change::Created, Change::Deleted, Change::MovedFrom, Change::Created] {
         assert_eq!(world.event(PART, change), [Action::Check(FileKind::Growing)], "{change:?}");
     }
@@ -252,14 +252,14 @@ proptest! {
         }
         let listed: Vec<String> = world.directory.keys().cloned().collect();
         for name in &listed {
-            world.look(name, Cause::Listed);
+            world.examine(name, Cause::Listed);
         }
         let followed: Vec<String> = world.tracking.files().iter().map(FetcherFile::name).collect();
         for name in followed.iter().filter(|name| !listed.contains(name)) {
-            world.look(name, Cause::Listed);
+            world.examine(name, Cause::Listed);
         }
         for name in &listed {
-            world.look(name, Cause::Listed);
+            world.examine(name, Cause::Listed);
         }
         let mut followed: Vec<String> = world.tracking.files().iter().map(FetcherFile::name).collect();
         followed.sort();

@@ -1,4 +1,4 @@
-//! What a name stands for, found out without ever waiting for it: a FIFO is not opened, a device not touched.
+//! Examines file names without blocking: never opens a FIFO or a device.
 
 use std::{
     fs::{self, File, Metadata, OpenOptions},
@@ -11,12 +11,12 @@ use rustix::{fs::OFlags, io::Errno};
 
 use crate::tracking::FileId;
 
-/// What a name stands for; symbolic links are followed.
+/// Kind of file that a name refers to; symbolic links are followed.
 #[derive(Debug)]
-pub(super) enum Seen {
+pub(super) enum PathKind {
     Absent,
     Regular(FileId),
-    /// Something that has no lines; the word for it.
+    /// Not a regular file; the value is its description.
     Irregular(&'static str),
 }
 
@@ -24,27 +24,27 @@ pub(super) fn file_id(meta: &Metadata) -> FileId {
     FileId { device: meta.dev(), inode: meta.ino() }
 }
 
-/// Looks at a name.
-pub(super) fn look(path: &Path) -> io::Result<Seen> {
+/// Returns the kind of file at `path`.
+pub(super) fn examine(path: &Path) -> io::Result<PathKind> {
     match fs::metadata(path) {
         Ok(meta) => Ok(match irregular(&meta) {
-            None => Seen::Regular(file_id(&meta)),
-            Some(kind) => Seen::Irregular(kind),
+            None => PathKind::Regular(file_id(&meta)),
+            Some(kind) => PathKind::Irregular(kind),
         }),
         Err(error) => match Errno::from_io_error(&error) {
-            Some(Errno::NOENT | Errno::NOTDIR) => Ok(Seen::Absent),
-            Some(Errno::LOOP) => Ok(Seen::Irregular("a loop of symbolic links")),
+            Some(Errno::NOENT | Errno::NOTDIR) => Ok(PathKind::Absent),
+            Some(Errno::LOOP) => Ok(PathKind::Irregular("a loop of symbolic links")),
             _ => Err(error),
         },
     }
 }
 
-/// Opens a regular file for reading. None if the name stands for no regular file any more.
+/// Opens a regular file for reading. Returns None if the path is not a regular file any more.
 pub(super) fn open(path: &Path) -> io::Result<Option<(File, Metadata)>> {
-    if !matches!(look(path)?, Seen::Regular(_)) {
+    if !matches!(examine(path)?, PathKind::Regular(_)) {
         return Ok(None);
     }
-    // Another kind of file may take the name between the look and the opening: do not wait for a FIFO's writer.
+    // A FIFO may take the name between the check and the opening; do not wait for its writer.
     let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
     let opened = OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path);
     let file = match opened {

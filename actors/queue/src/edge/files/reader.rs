@@ -1,4 +1,4 @@
-//! The reader's hands: looks at names, reads slices, sends operations.
+//! The file reader's state and its main steps: commands, timers, slices, rows.
 
 use std::{
     collections::HashMap,
@@ -9,44 +9,45 @@ use std::{
 use orchestrator_supervise::{Outbox, StartCx, metrics};
 
 use super::{
-    agenda::{Agenda, Key, Timer},
-    reading::{BUFFER_BYTES, Phase, Reading, SLICE_BYTES, Slice},
+    followed_file::{BUFFER_BYTES, FollowedFile, Phase, SLICE_BYTES, Slice},
+    schedule::{Key, Schedule, Timer},
 };
 use crate::{
     file_name::WarnedNames,
-    lines::{Fed, RowBatch},
+    lines::{FeedResult, RowBatch},
     messages::{IngestOp, ReadCommand},
     storage::{Batch, RunId},
     tracking::{Cause, Tracking},
 };
 
-/// A created file without a sign of its writer is complete after so long without growth (CONTRACT QR12).
-const QUIET: Duration = Duration::from_secs(1);
+/// Time without growth after which a created file is complete if its writer has not closed it
+/// (CONTRACT QR12).
+const QUIET_PERIOD: Duration = Duration::from_secs(1);
 
-/// How often a file is looked at whose changes inotify may not tell under its name.
-pub(super) const POLL: Duration = Duration::from_millis(250);
+/// Interval of checks for growth of files that inotify may not report under their name.
+pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
-/// The first wait after a failure.
-pub(super) const RETRY: Duration = Duration::from_millis(250);
+/// Delay before the first retry after a failure.
+pub(super) const RETRY_DELAY: Duration = Duration::from_millis(250);
 
-/// How much of a file is read at a time while workers wait for their first answer, in bytes.
+/// Size of a slice before workers are answered for the first time, in bytes.
 const FIRST_SLICE_BYTES: usize = 256 << 10;
 
-/// How many skipped lines of one file are named in warnings.
-const SKIPS_NAMED: u64 = 10;
+/// Maximum number of skipped lines per file reported in warnings.
+const SKIPS_LISTED: u64 = 10;
 
-/// The child is asked to stop.
+/// Result of a reader that was asked to stop.
 #[derive(Debug)]
 pub(super) struct Stopped;
 
 pub(super) struct Reader {
     pub(super) input_dir: PathBuf,
     pub(super) tracking: Tracking,
-    pub(super) readings: HashMap<Key, Reading>,
-    pub(super) agenda: Agenda,
+    pub(super) followed: HashMap<Key, FollowedFile>,
+    pub(super) schedule: Schedule,
     pub(super) warned: WarnedNames,
-    /// Bytes still to be read before workers are answered; None once they are.
-    pub(super) reconciling: Option<FirstRound>,
+    /// Bytes to read before workers are answered; None once they are.
+    pub(super) initial_read: Option<InitialRead>,
     pub(super) scanned: bool,
     pub(super) cx: StartCx,
     ops: Outbox<IngestOp>,
@@ -54,27 +55,27 @@ pub(super) struct Reader {
     pub(super) metrics: ReaderMetrics,
 }
 
-/// Part of the files that is read before workers are answered, in bytes left.
-pub(super) struct FirstRound {
-    /// Of rows.
+/// Remaining bytes of the initial read, after which workers are answered.
+pub(super) struct InitialRead {
+    /// Bytes of rows.
     pub(super) rows: usize,
-    /// Of lines that give rows and of those that do not.
+    /// Bytes of all lines, with or without a row.
     pub(super) text: usize,
 }
 
 metrics! {
     /// Metrics of the reader.
     pub(super) struct ReaderMetrics {
-        /// Fetcher files being followed.
-        pub(super) known: gauge("files") as "files_known",
-        /// Fetcher files that could not be opened.
-        pub(super) failed: counter("tries") as "opens_failed",
-        /// Bytes read from fetcher files.
-        pub(super) bytes: counter("bytes") as "text_read",
+        /// Fetcher files that are followed.
+        pub(super) followed: gauge("files"),
+        /// Failed tries to open or examine a fetcher file.
+        pub(super) failed: counter("opens") as "failed_opens",
+        /// Bytes of rows read from fetcher files.
+        pub(super) bytes: counter("bytes") as "read_bytes",
         /// Rows read from fetcher files.
-        pub(super) rows: counter("rows") as "rows_read",
-        /// Lines of fetcher files that were no job.
-        pub(super) skipped: counter("lines") as "lines_skipped",
+        pub(super) rows: counter("rows") as "read_rows",
+        /// Lines of fetcher files skipped because they are not a job.
+        pub(super) skipped: counter("lines"),
     }
 }
 
@@ -83,10 +84,10 @@ impl Reader {
         Self {
             input_dir,
             tracking: Tracking::default(),
-            readings: HashMap::new(),
-            agenda: Agenda::default(),
+            followed: HashMap::new(),
+            schedule: Schedule::default(),
             warned,
-            reconciling: None,
+            initial_read: None,
             scanned: false,
             cx: cx.clone(),
             ops,
@@ -95,38 +96,38 @@ impl Reader {
         }
     }
 
-    pub(super) fn obey(&mut self, command: ReadCommand) -> Result<(), Stopped> {
+    pub(super) fn execute(&mut self, command: ReadCommand) -> Result<(), Stopped> {
         match command {
-            ReadCommand::Look { file, change } => self.look(&file, Cause::Changed(change), RETRY),
+            ReadCommand::Examine { file, change } => self.examine(&file, Cause::Changed(change), RETRY_DELAY),
             ReadCommand::Rescan => self.rescan(),
         }
     }
 
-    /// When there is something to do: now, if a file is to be read.
+    /// Returns the time of the next work: now, if a file is to be read.
     pub(super) fn deadline(&self, now: Instant) -> Option<Instant> {
-        let reading = self.agenda.has_reading().then(|| {
-            // Paused, no file is read; resuming is noticed soon enough.
-            if self.cx.vitals.is_paused() { now + POLL } else { now }
+        let next_read = self.schedule.has_reading().then(|| {
+            // While paused no file is read; a resume is noticed after `POLL_INTERVAL`.
+            if self.cx.vitals.is_paused() { now + POLL_INTERVAL } else { now }
         });
-        let answering = self.reconciling.is_some().then_some(now);
-        reading.into_iter().chain(self.agenda.next_timer()).chain(answering).min()
+        let answering = self.initial_read.is_some().then_some(now);
+        next_read.into_iter().chain(self.schedule.next_timer()).chain(answering).min()
     }
 
-    /// Does what is due: timers, then one slice of one file.
+    /// Runs the timers that are due, then reads one slice of one file.
     pub(super) fn work(&mut self, now: Instant) -> Result<(), Stopped> {
-        while let Some(timer) = self.agenda.due(now) {
+        while let Some(timer) = self.schedule.due(now) {
             self.fire(timer, now)?;
         }
         while !self.cx.vitals.is_paused()
-            && let Some(key) = self.agenda.next()
+            && let Some(key) = self.schedule.next()
         {
-            // What was followed under a name may have gone since, many times over in a storm of renames.
-            if self.readings.get(&key).is_some_and(|reading| reading.queued) {
+            // Renames and deletions leave outdated entries in the schedule.
+            if self.followed.get(&key).is_some_and(|followed_file| followed_file.queued) {
                 self.read(key, now)?;
                 break;
             }
         }
-        self.answer_workers()
+        self.finish_initial_read()
     }
 
     pub(super) fn send(&self, op: IngestOp) -> Result<(), Stopped> {
@@ -136,109 +137,118 @@ impl Reader {
     fn fire(&mut self, timer: Timer, now: Instant) -> Result<(), Stopped> {
         match timer {
             Timer::Quiet(key) => {
-                let Some(reading) = self.readings.get_mut(&key).filter(|r| r.phase == Phase::Settling) else {
+                let Some(followed_file) = self.followed.get_mut(&key).filter(|r| r.phase == Phase::Settling)
+                else {
                     return Ok(());
                 };
-                reading.timed = false;
-                if reading.last_growth + QUIET <= now {
-                    reading.phase = Phase::Ending;
+                followed_file.timer_set = false;
+                if followed_file.last_growth + QUIET_PERIOD <= now {
+                    followed_file.phase = Phase::Final;
                     self.enqueue(&key);
                 } else {
-                    reading.timed = true;
-                    self.agenda.at(reading.last_growth + QUIET, Timer::Quiet(key));
+                    followed_file.timer_set = true;
+                    self.schedule.at(followed_file.last_growth + QUIET_PERIOD, Timer::Quiet(key));
                 }
             }
             Timer::Poll(key, id) => {
-                if self.readings.get(&key).is_some_and(|r| r.id == id && r.phase == Phase::Growing) {
+                if self.followed.get(&key).is_some_and(|r| r.id == id && r.phase == Phase::Growing) {
                     self.enqueue(&key);
-                    self.agenda.at(now + POLL, Timer::Poll(key, id));
+                    self.schedule.at(now + POLL_INTERVAL, Timer::Poll(key, id));
                 }
             }
-            Timer::Retry { file, cause, delay } => self.look(&file, cause, delay)?,
+            Timer::Retry { file, cause, delay } => self.examine(&file, cause, delay)?,
             Timer::Reread(key) => self.enqueue(&key),
             Timer::Rescan => self.rescan()?,
         }
         Ok(())
     }
 
-    /// Gives a file its turn in the agenda.
+    /// Schedules a file for reading.
     pub(super) fn enqueue(&mut self, key: &Key) {
-        if let Some(reading) = self.readings.get_mut(key)
-            && !std::mem::replace(&mut reading.queued, true)
+        if let Some(followed_file) = self.followed.get_mut(key)
+            && !std::mem::replace(&mut followed_file.queued, true)
         {
-            self.agenda.add(key.clone());
+            self.schedule.add(key.clone());
         }
     }
 
     fn read(&mut self, key: Key, now: Instant) -> Result<(), Stopped> {
-        let Some(reading) = self.readings.get_mut(&key).filter(|reading| reading.queued) else {
+        let Some(followed_file) = self.followed.get_mut(&key).filter(|followed_file| followed_file.queued)
+        else {
             return Ok(());
         };
-        reading.queued = false;
-        // Small slices until workers are answered, so that small files come in before large ones.
-        let bytes = if self.reconciling.is_some() { FIRST_SLICE_BYTES } else { SLICE_BYTES };
-        match reading.slice(&self.input_dir, &mut self.buffer, bytes) {
+        followed_file.queued = false;
+        // Small slices let small files finish before large ones until workers are answered.
+        let bytes = if self.initial_read.is_some() { FIRST_SLICE_BYTES } else { SLICE_BYTES };
+        match followed_file.slice(&self.input_dir, &mut self.buffer, bytes) {
             Ok(Slice::Read { fed, bytes, end }) => {
-                if let Some(left) = &mut self.reconciling {
+                if let Some(left) = &mut self.initial_read {
                     let rows: usize = fed.batches.iter().map(RowBatch::text_bytes).sum();
                     left.rows = left.rows.saturating_sub(rows);
                     left.text = left.text.saturating_sub(bytes);
                 }
-                self.take(key, fed, bytes > 0, end, now)
+                self.process(key, fed, bytes > 0, end, now)
             }
             Ok(Slice::Rewritten) => {
                 tracing::warn!(
-                    name = reading.file.name(),
-                    "it was truncated or rewritten: reading it from its beginning"
+                    name = followed_file.file.name(),
+                    "the file was truncated or rewritten: reading it from its start"
                 );
                 self.enqueue(&key);
                 Ok(())
             }
             Ok(Slice::Gone) => {
-                let file = reading.file.clone();
-                self.look(&file, Cause::Listed, RETRY)
+                let file = followed_file.file.clone();
+                self.examine(&file, Cause::Listed, RETRY_DELAY)
             }
             Err(error) => {
-                let name = reading.file.name();
-                if self.warned.is_news(name.as_ref()) {
-                    tracing::warn!(name, %error, "cannot read it: trying again until it works");
+                let name = followed_file.file.name();
+                if self.warned.should_warn(name.as_ref()) {
+                    tracing::warn!(name, %error, "cannot read the file: trying again");
                 }
-                self.agenda.at(now + RETRY, Timer::Reread(key));
+                self.schedule.at(now + RETRY_DELAY, Timer::Reread(key));
                 Ok(())
             }
         }
     }
 
-    fn take(&mut self, key: Key, fed: Fed, grown: bool, end: bool, now: Instant) -> Result<(), Stopped> {
-        let Some(reading) = self.readings.get_mut(&key) else { return Ok(()) };
-        report_skips(reading, &fed);
+    fn process(
+        &mut self,
+        key: Key,
+        fed: FeedResult,
+        grown: bool,
+        end: bool,
+        now: Instant,
+    ) -> Result<(), Stopped> {
+        let Some(followed_file) = self.followed.get_mut(&key) else { return Ok(()) };
+        warn_about_skips(followed_file, &fed);
         self.metrics.skipped.add(fed.skipped);
-        let reopened = grown && reading.phase == Phase::Done;
+        let reopened = grown && followed_file.phase == Phase::Done;
         if grown {
-            reading.last_growth = now;
+            followed_file.last_growth = now;
         }
         if reopened {
-            reading.phase = Phase::Settling;
+            followed_file.phase = Phase::Settling;
         }
-        let ends = end && reading.ends_here();
-        let must_settle = end && !ends && reading.phase == Phase::Settling;
-        if must_settle && !std::mem::replace(&mut reading.timed, true) {
-            self.agenda.at(reading.last_growth + QUIET, Timer::Quiet(key.clone()));
+        let ends = end && followed_file.completes_at_end();
+        let must_settle = end && !ends && followed_file.phase == Phase::Settling;
+        if must_settle && !std::mem::replace(&mut followed_file.timer_set, true) {
+            self.schedule.at(followed_file.last_growth + QUIET_PERIOD, Timer::Quiet(key.clone()));
         }
-        if ends || (end && reading.phase == Phase::Done) {
-            reading.finish();
+        if ends || (end && followed_file.phase == Phase::Done) {
+            followed_file.finish();
         } else if !end {
-            reading.queued = true;
-            self.agenda.add_active(key.clone());
+            followed_file.queued = true;
+            self.schedule.add_active(key.clone());
         }
         if reopened {
             self.send(IngestOp::UpsertRun { run: key.0.clone(), complete: false })?;
         }
-        self.hand_over(&key, fed.batches, ends)
+        self.send_rows(&key, fed.batches, ends)
     }
 
-    /// Sends the rows; `complete` goes with the last of them (CONTRACT QR42).
-    fn hand_over(&mut self, key: &Key, batches: Vec<RowBatch>, complete: bool) -> Result<(), Stopped> {
+    /// Sends the rows; the last batch carries `complete` (CONTRACT QR42).
+    fn send_rows(&mut self, key: &Key, batches: Vec<RowBatch>, complete: bool) -> Result<(), Stopped> {
         let run: &RunId = &key.0;
         let mut left = batches.len();
         for batch in batches {
@@ -246,7 +256,8 @@ impl Reader {
             let bytes = batch.text_bytes();
             self.metrics.rows.add(batch.len() as u64);
             self.metrics.bytes.add(bytes as u64);
-            let before = self.readings.get_mut(key).map_or(0, |reading| reading.count_rows(batch.len()));
+            let before =
+                self.followed.get_mut(key).map_or(0, |followed_file| followed_file.count_rows(batch.len()));
             let rows = Batch::after(before, batch.into_pairs());
             self.send(IngestOp::Rows { run: run.clone(), rows, complete: complete && left == 0 })?;
             if left == 0 {
@@ -260,14 +271,14 @@ impl Reader {
     }
 }
 
-fn report_skips(reading: &mut Reading, fed: &Fed) {
-    let name = || reading.file.name();
-    for skip in fed.skips.iter().take(SKIPS_NAMED.saturating_sub(reading.skipped) as usize) {
+fn warn_about_skips(followed_file: &mut FollowedFile, fed: &FeedResult) {
+    let name = || followed_file.file.name();
+    for skip in fed.skips.iter().take(SKIPS_LISTED.saturating_sub(followed_file.skipped) as usize) {
         tracing::warn!(name = name(), line = skip.line, "skipped a line: {}", skip.reason);
     }
-    let before = reading.skipped;
-    reading.skipped += fed.skipped;
-    if before < SKIPS_NAMED && reading.skipped >= SKIPS_NAMED {
+    let before = followed_file.skipped;
+    followed_file.skipped += fed.skipped;
+    if before < SKIPS_LISTED && followed_file.skipped >= SKIPS_LISTED {
         tracing::warn!(name = name(), "further skipped lines of this file are only counted");
     }
 }

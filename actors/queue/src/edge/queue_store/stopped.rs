@@ -1,17 +1,17 @@
-//! Reasons why an incarnation of the queue store ends.
+//! Reasons for the end of an incarnation of the queue store.
 
 use orchestrator_edge::FileReplaced;
 use orchestrator_supervise::{Fault, Origin, StartCx, block_on};
 
-/// Why an incarnation ends without a fault.
+/// Reason for the end of an incarnation without a fault.
 pub(super) enum End {
-    /// It was asked to.
+    /// The supervisor asked it to stop.
     Asked,
-    /// The database is to be opened anew.
+    /// A file of the database was replaced, so the database must be opened again.
     Replaced(FileReplaced),
 }
 
-/// Why no further turn is made.
+/// Reason to run no further turn.
 pub(super) enum Stopped {
     Asked,
     Replaced(FileReplaced),
@@ -30,13 +30,13 @@ impl From<FileReplaced> for Stopped {
     }
 }
 
-/// Asks the supervisor to restart this child, and everything behind it, which speaks of the database that was open; ends with the stop that
-/// follows.
-pub(super) fn start_anew(cx: &StartCx, replaced: &FileReplaced) -> Result<(), Fault> {
+/// Asks the supervisor to restart this child and those behind it, which refer to the former
+/// database. Returns with the stop that follows.
+pub(super) fn request_restart(cx: &StartCx, replaced: &FileReplaced) -> Result<(), Fault> {
     let path = cx.vitals.path();
     let origin = Origin { by: path.to_owned(), reason: replaced.to_string() };
     cx.tree.request_restart(path, &origin).map_err(|error| Fault::from_error(&error))?;
-    // An end without that stop would count as a failure.
+    // An end without a stop would count as a failure.
     block_on(None, cx.stop.cancelled());
     Ok(())
 }

@@ -1,12 +1,12 @@
-//! Reading and writing all that is stored about one attribute path.
+//! Reads and writes the state of one attribute path.
 
 use super::groups;
 use super::section::Section;
 use super::view::View;
-use crate::storage::{AttrState, GroupKey, LogRow, Place, Row};
+use crate::storage::{AttrState, GroupKey, GroupPosition, LogRow, Row};
 use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
 
-/// Reads the log row and the queue rows of an attribute path, but those of deleted runs.
+/// Reads the log row and the queue rows of an attribute path, except rows of deleted runs.
 pub(super) fn load(conn: &Connection, view: &View, attr_path: &str) -> rusqlite::Result<AttrState> {
     let mut statement = conn.prepare_cached(
         "SELECT rowid, fetcher_id, fetcher_run_started, is_dequeued, last_started, order_jitter
@@ -30,7 +30,7 @@ pub(super) fn load(conn: &Connection, view: &View, attr_path: &str) -> rusqlite:
     Ok(AttrState { log: load_log(conn, attr_path)?, rows })
 }
 
-/// The statement of [`load_log_by`], for those who load many.
+/// Returns the statement of [`load_log_by`], to be reused for many rows.
 pub(super) fn log_statement(conn: &Connection) -> rusqlite::Result<CachedStatement<'_>> {
     conn.prepare_cached("SELECT started, finished, exit_code FROM log WHERE attr_path = ?1")
 }
@@ -40,7 +40,7 @@ pub(super) fn load_log(conn: &Connection, attr_path: &str) -> rusqlite::Result<O
     load_log_by(&mut log_statement(conn)?, attr_path)
 }
 
-/// [`load_log`] by its [`log_statement`].
+/// Runs [`load_log`] with a prepared [`log_statement`].
 pub(super) fn load_log_by(
     statement: &mut CachedStatement<'_>,
     attr_path: &str,
@@ -52,8 +52,8 @@ pub(super) fn load_log_by(
         .optional()
 }
 
-/// Writes what differs between `before`, which was just read, and `after`, which has the same rows: the log row, the queue
-/// rows, and the places of the groups.
+/// Writes the differences between `before` and `after`, which have the same rows: log row, queue
+/// rows and positions of groups.
 pub(super) fn save(
     conn: &Connection,
     view: &mut View,
@@ -68,27 +68,27 @@ pub(super) fn save(
                 .execute(params![new.rowid, new.is_dequeued, new.last_started])?;
         }
     }
-    // A group that comes back after its newer row's run was deleted may stand nowhere yet: removing it then does nothing,
-    // and if its place stays the same, the slice that removes that row puts it there.
-    let (old, new) = (before.places(), after.places());
+    // A group that was shadowed by a deleted run may have no index entry yet. Removing it does
+    // nothing, and the deletion of the newer row inserts it if its position stays the same.
+    let (old, new) = (before.positions(), after.positions());
     move_groups(conn, view, attr_path, &old, &new)
 }
 
-/// Takes an attribute path's groups from their old places to the new ones.
+/// Moves the groups of an attribute path from their old positions to the new ones.
 pub(super) fn move_groups(
     conn: &Connection,
     view: &mut View,
     attr_path: &str,
-    old: &[Place],
-    new: &[Place],
+    old: &[GroupPosition],
+    new: &[GroupPosition],
 ) -> rusqlite::Result<()> {
-    for place in old.iter().filter(|place| !new.contains(place)) {
-        groups::remove(conn, place, attr_path)?;
-        view.heads.removed(place, attr_path);
+    for position in old.iter().filter(|position| !new.contains(position)) {
+        groups::remove(conn, position, attr_path)?;
+        view.heads.removed(position, attr_path);
     }
-    for place in new.iter().filter(|place| !old.contains(place)) {
-        groups::insert(conn, place, attr_path)?;
-        view.heads.inserted(place, attr_path);
+    for position in new.iter().filter(|position| !old.contains(position)) {
+        groups::insert(conn, position, attr_path)?;
+        view.heads.inserted(position, attr_path);
     }
     Ok(())
 }
@@ -120,7 +120,8 @@ fn save_log(
     Ok(())
 }
 
-/// Corrects what the tables hold about an attribute path whose group was found at a wrong place: `key` in `section`.
+/// Repairs the index entries of an attribute path whose group was found at a wrong position: `key`
+/// in `section`.
 pub(super) fn repair(
     conn: &Connection,
     view: &mut View,
@@ -128,7 +129,7 @@ pub(super) fn repair(
     key: &GroupKey,
     mut state: AttrState,
 ) -> rusqlite::Result<()> {
-    let wrong = Place {
+    let wrong = GroupPosition {
         fetcher_id: section.fetcher_id,
         run_started: section.run_started,
         held: section.held,
@@ -136,10 +137,10 @@ pub(super) fn repair(
         order_jitter: key.order_jitter,
     };
     let before = state.clone();
-    state.heal();
+    state.sync_last_started();
     save(conn, view, &key.attr_path, &before, &state)?;
-    let right = state.places();
-    // All of `right` is put in, even what the tables say is there.
+    let right = state.positions();
+    // Insert all of `right`, because the tables may lack entries that they should have.
     move_groups(conn, view, &key.attr_path, &[wrong], &[])?;
     move_groups(conn, view, &key.attr_path, &[], &right)
 }

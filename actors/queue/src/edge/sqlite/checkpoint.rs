@@ -1,34 +1,35 @@
-//! Moving the write-ahead log into the database, on a connection of its own so that no commit waits for it.
+//! Checkpoints: move the write-ahead log into the database, on a connection of their own so that no
+//! commit waits.
 
 use super::database_file;
-use super::error::explain;
+use super::error::storage_error;
 use crate::storage::StorageError;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How far a checkpoint goes.
+/// Mode of a checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CheckpointMode {
-    /// What can be moved without waiting for anyone; the log is used from its start again if all of it was moved.
+    /// Moves the pages that need no wait. If all were moved, the log is reused from its start.
     Passive,
-    /// All of it, and then the log file is cut to nothing; waits for the store's running transaction. For idle times and
-    /// the end, so that a plain copy of the file is whole.
+    /// Moves all pages and truncates the log; waits for the store's transaction. Used when idle and
+    /// at the end, so that a plain copy of the file is complete.
     Truncate,
 }
 
-/// What a checkpoint reached.
+/// Result of a checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Checkpointed {
-    /// Whether somebody stood in the way of the whole.
+    /// True if a reader or writer kept the checkpoint from completing.
     pub busy: bool,
-    /// Pages in the log.
+    /// Number of pages in the log.
     pub log_pages: u64,
-    /// Pages of them that are in the database now.
+    /// Number of those pages that are in the database now.
     pub checkpointed_pages: u64,
 }
 
-/// The second connection to a database that a [`super::SqliteStore`] has open.
+/// A second connection to a database that a [`super::SqliteStore`] has open.
 #[derive(Debug)]
 pub struct Checkpointer {
     conn: Connection,
@@ -49,21 +50,23 @@ impl Checkpointer {
             conn.pragma_update(None, "cache_size", -256)?;
             Ok(conn)
         };
-        let conn = connect().map_err(|error| explain(path, "opening it to checkpoint", error))?;
+        let conn = connect().map_err(|error| storage_error(path, "opening for a checkpoint", error))?;
         Ok(Self { conn, path: path.to_path_buf() })
     }
 
-    /// Checkpoints, and brings what was moved to the disk, all of it or not. SQLite itself syncs the database only in the
-    /// checkpoint that reaches the end of the log; behind a busy writer that is the writer's own
-    /// ([`super::SqliteStore::checkpoint_rest`]), which would then wait for the pages of all passes before.
+    /// Runs a checkpoint and syncs the database file. SQLite syncs the file only in the checkpoint
+    /// that reaches the end of the log. With a busy writer that is the writer's own
+    /// ([`super::SqliteStore::checkpoint_final`]), which would then wait for the pages of all
+    /// earlier ones.
     ///
     /// # Errors
-    /// [`StorageError::Full`], [`StorageError::Backend`]. A lock in the way is no error but [`Checkpointed::busy`].
+    /// [`StorageError::Full`], [`StorageError::Backend`]. A lock of another connection is
+    /// [`Checkpointed::busy`] instead.
     pub fn checkpoint(&self, mode: CheckpointMode) -> Result<Checkpointed, StorageError> {
         let done = run(&self.conn, &self.path, mode)?;
         database_file::sync(&self.path).map_err(|error| StorageError::Backend {
             path: self.path.clone(),
-            action: "bringing it to the disk",
+            action: "syncing",
             source: error.into(),
         })?;
         Ok(done)
@@ -91,6 +94,6 @@ pub(super) fn run(
         Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => {
             Ok(Checkpointed { busy: true, log_pages: 0, checkpointed_pages: 0 })
         }
-        done => done.map_err(|error| explain(path, "checkpointing", error)),
+        done => done.map_err(|error| storage_error(path, "checkpointing", error)),
     }
 }

@@ -1,4 +1,4 @@
-//! Keeping a damaged database for who wants to look into it.
+//! Sets damaged databases and foreign logs aside.
 
 use crate::storage::StorageError;
 use std::ffi::OsString;
@@ -6,25 +6,26 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// SQLite's files beside a database. The database itself comes last: without the others it is still seen as damaged at the
-/// next start, while the others without it could be taken for parts of the new one.
+/// Suffixes of SQLite's files. The database itself is renamed last: until then the next start still
+/// finds it damaged, and its log is never combined with a new file.
 const SUFFIXES: [&str; 4] = ["-wal", "-shm", "-journal", ""];
 
-/// Renames a database that is open nowhere, with its companions, to `DB.corrupt-<unix_time>` and returns the new path
-/// (CONTRACT QR48). If that name is taken, `-2`, `-3`, .. is added. `unix_time` is in seconds.
+/// Renames a closed database and its companion files to `DB.corrupt-<unix_time>`, and returns the
+/// new path (CONTRACT QR48). If that name is taken, `-2`, `-3`, .. is appended. `unix_time` is in
+/// seconds.
 ///
 /// # Errors
-/// [`StorageError::Backend`] if a rename fails; what was renamed stays so, and the call may be repeated.
+/// [`StorageError::Backend`] if a rename fails; the call may then be repeated.
 pub fn set_aside(db_path: &Path, unix_time: i64) -> Result<PathBuf, StorageError> {
     rename_all(db_path, unix_time).map_err(|source| StorageError::Backend {
         path: db_path.to_path_buf(),
-        action: "setting it aside",
+        action: "setting aside",
         source: Box::new(source),
     })
 }
 
-/// Renames `log`, a write-ahead log beside `db_path` that belongs to another file, to `DB.replaced-<unix_time>-wal` and returns the
-/// new path.
+/// Renames `log`, a write-ahead log that belongs to another file, to `DB.replaced-<unix_time>-wal`,
+/// and returns the new path.
 ///
 /// # Errors
 /// [`StorageError::Backend`].

@@ -1,5 +1,5 @@
-//! Bringing the database file to the disk beside SQLite, which does it only in the checkpoint that reaches the end of the
-//! log: behind a busy writer that is the writer's own one, and the writes of all the others before wait for it there.
+//! Syncs the database file outside of SQLite. SQLite syncs it only in the checkpoint that reaches
+//! the end of the log, which would then wait for all earlier writes.
 
 use std::{
     collections::BTreeMap,
@@ -12,12 +12,12 @@ use std::{
 use orchestrator_edge::FileIdentity;
 use parking_lot::Mutex;
 
-/// Files that were ever synchronised, with the path they had then. They stay open as long as a connection may have them: POSIX locks
-/// belong to a process and a file, so that closing any descriptor of it would drop the locks of SQLite's connections too
+/// Files that were synced, with their paths. They stay open: POSIX locks belong to a process and a
+/// file, so closing any descriptor would drop the locks of SQLite's connections
 /// (sqlite.org/howtocorrupt.html, 2.2).
-static KEPT: Mutex<BTreeMap<FileIdentity, (PathBuf, Arc<File>)>> = Mutex::new(BTreeMap::new());
+static OPEN_FILES: Mutex<BTreeMap<FileIdentity, (PathBuf, Arc<File>)>> = Mutex::new(BTreeMap::new());
 
-/// Waits until what was written to the file at `path` is on the disk. Holds up no reader and no writer of the file.
+/// Syncs the data of the file at `path` to the disk. Blocks no reader and no writer of the file.
 ///
 /// # Errors
 /// Of the file system.
@@ -25,22 +25,23 @@ pub(super) fn sync(path: &Path) -> io::Result<()> {
     kept(path)?.sync_data()
 }
 
-/// Closes files that were at `path` and are not any more, so that a deleted one gives its space back. Call it while no connection of
-/// this process has one of them.
+/// Closes files that are not at `path` any more, so that the space of deleted ones is freed. Called
+/// while no connection of this process has one of them open.
 pub(crate) fn release_replaced(path: &Path) {
     let now = FileIdentity::at(path).ok().flatten();
-    let mut all = KEPT.lock();
+    let mut all = OPEN_FILES.lock();
     all.retain(|identity, (kept, _)| kept != path || Some(*identity) == now);
 }
 
 fn kept(path: &Path) -> io::Result<Arc<File>> {
-    let mut all = KEPT.lock();
+    let mut all = OPEN_FILES.lock();
     if let Some((_, file)) = all.get(&FileIdentity::of(&fs::metadata(path)?)) {
         return Ok(Arc::clone(file));
     }
     let file = Arc::new(File::open(path)?);
     let found = FileIdentity::of(&file.metadata()?);
-    // Another file may have come to the path since the first look; one that is kept already must not be closed here.
+    // The file at the path may have been replaced since the first check; a file in `OPEN_FILES` must not
+    // be closed here.
     if let Some(former) = all.insert(found, (path.to_owned(), Arc::clone(&file))) {
         std::mem::forget(former);
     }
@@ -55,7 +56,7 @@ mod tests {
 
     use super::*;
 
-    /// POSIX locks that this process holds on the file, as the kernel counts them (proc_locks(5)).
+    /// Number of POSIX locks that this process holds on the file (proc_locks(5)).
     fn locks(path: &Path) -> usize {
         let inode = format!(":{}", fs::metadata(path).unwrap().ino());
         let process = std::process::id().to_string();
@@ -83,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn another_file_at_the_path_is_synchronised_too() {
+    fn another_file_at_the_path_is_synced_too() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("q.db");
         fs::write(&path, "one").unwrap();
@@ -93,7 +94,7 @@ mod tests {
         sync(&path).unwrap();
         let found = kept(&path).unwrap().metadata().unwrap();
         assert_eq!(Some(FileIdentity::of(&found)), FileIdentity::at(&path).unwrap());
-        let open = || KEPT.lock().values().filter(|(kept, _)| *kept == path).count();
+        let open = || OPEN_FILES.lock().values().filter(|(kept, _)| *kept == path).count();
         assert_eq!(open(), 2);
         release_replaced(&path);
         assert_eq!(open(), 1, "the one that is there");

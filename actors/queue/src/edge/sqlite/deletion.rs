@@ -1,14 +1,14 @@
-//! Deleting a run slice by slice. Its mark has made it invisible already; what is left is to free the space, and to give
-//! older rows, which the run's rows shadowed, their places back.
+//! Deletes the rows of a run in slices. The mark has hidden the run already. The slices free its
+//! space and make older rows that it shadowed available.
 
 use super::sibling::{newest_sibling, sibling_statement};
 use super::view::View;
 use super::{attr, groups};
-use crate::storage::{Deletion, Place};
+use crate::storage::{Deletion, GroupPosition};
 use rusqlite::{Connection, params};
 use std::time::{Duration, Instant};
 
-/// Rows between two looks at the clock.
+/// Number of rows between two checks of the deadline.
 const STRIDE: u32 = 32;
 
 pub(super) fn slice(conn: &Connection, view: &mut View, budget: Duration) -> rusqlite::Result<Deletion> {
@@ -51,21 +51,21 @@ fn remove_rows(
             continue;
         };
         if !other.is_dequeued {
-            let place = Place {
+            let position = GroupPosition {
                 fetcher_id,
                 run_started: other.run_started,
                 held: attr::load_log(conn, attr_path)?.is_some_and(|log| log.finished.is_none()),
                 last_started: other.last_started,
                 order_jitter: other.order_jitter,
             };
-            groups::insert(conn, &place, attr_path)?;
-            view.heads.inserted(&place, attr_path);
+            groups::insert(conn, &position, attr_path)?;
+            view.heads.inserted(&position, attr_path);
         }
     }
     Ok(rows.len())
 }
 
-/// The deleted run's own places: a range of the table, which goes cheaper by itself than row by row.
+/// Removes the deleted run's groups: one range of the table, which is cheaper than row by row.
 fn remove_groups(conn: &Connection, fetcher_id: i64, run_started: i64) -> rusqlite::Result<usize> {
     conn.prepare_cached(
         "DELETE FROM orchestrator_group WHERE (fetcher_id, run_started, held, started_key, jitter_key, attr_path) IN (

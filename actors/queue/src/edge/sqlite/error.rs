@@ -1,11 +1,11 @@
-//! From SQLite's errors to the storage's.
+//! Converts errors of SQLite.
 
 use crate::storage::StorageError;
 use rusqlite::ErrorCode;
 use std::path::Path;
 
-/// Translates; `action` says what was tried.
-pub(super) fn explain(path: &Path, action: &'static str, error: rusqlite::Error) -> StorageError {
+/// Converts `error` to a [`StorageError`]; `action` names what failed.
+pub(super) fn storage_error(path: &Path, action: &'static str, error: rusqlite::Error) -> StorageError {
     let path = path.to_path_buf();
     match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StorageError::Busy { path },

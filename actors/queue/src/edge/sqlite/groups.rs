@@ -1,10 +1,10 @@
-//! The table of ready groups: one row for each group whose representative is not dequeued.
+//! The table of ready groups: one row for each group whose representative row is not dequeued.
 
 use super::section::Section;
-use crate::storage::{GroupKey, Place};
+use crate::storage::{GroupKey, GroupPosition};
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Params, Row, params};
 
-/// Stands for NULL in keys, which a primary key cannot hold. It sorts before all times and jitters.
+/// Value of NULL in keys, which a primary key cannot hold. It sorts before all times and jitters.
 pub(super) const NULL_KEY: i64 = i64::MIN;
 
 /// [`NULL_KEY`] as SQL, which has no literal for it.
@@ -18,7 +18,7 @@ pub(super) fn from_key(key: i64) -> Option<i64> {
     (key != NULL_KEY).then_some(key)
 }
 
-/// The statement of [`insert_by`], for those who insert many.
+/// Returns the statement of [`insert_by`], to be reused for many rows.
 pub(super) fn insert_statement(conn: &Connection) -> rusqlite::Result<CachedStatement<'_>> {
     conn.prepare_cached(
         "INSERT INTO orchestrator_group (fetcher_id, run_started, held, started_key, jitter_key, attr_path)
@@ -26,46 +26,46 @@ pub(super) fn insert_statement(conn: &Connection) -> rusqlite::Result<CachedStat
     )
 }
 
-/// Adds a group; nothing happens if it is there.
-pub(super) fn insert(conn: &Connection, place: &Place, attr_path: &str) -> rusqlite::Result<()> {
-    insert_by(&mut insert_statement(conn)?, place, attr_path)
+/// Adds a group unless it exists.
+pub(super) fn insert(conn: &Connection, position: &GroupPosition, attr_path: &str) -> rusqlite::Result<()> {
+    insert_by(&mut insert_statement(conn)?, position, attr_path)
 }
 
-/// [`insert`] by its [`insert_statement`].
+/// Runs [`insert`] with a prepared [`insert_statement`].
 pub(super) fn insert_by(
     statement: &mut CachedStatement<'_>,
-    place: &Place,
+    position: &GroupPosition,
     attr_path: &str,
 ) -> rusqlite::Result<()> {
     statement.execute(params![
-        place.fetcher_id,
-        place.run_started,
-        place.held,
-        to_key(place.last_started),
-        to_key(place.order_jitter),
+        position.fetcher_id,
+        position.run_started,
+        position.held,
+        to_key(position.last_started),
+        to_key(position.order_jitter),
         attr_path
     ])?;
     Ok(())
 }
 
-/// Removes a group; nothing happens if it is not there.
-pub(super) fn remove(conn: &Connection, place: &Place, attr_path: &str) -> rusqlite::Result<()> {
+/// Removes a group if it exists.
+pub(super) fn remove(conn: &Connection, position: &GroupPosition, attr_path: &str) -> rusqlite::Result<()> {
     conn.prepare_cached(
         "DELETE FROM orchestrator_group
          WHERE fetcher_id = ?1 AND run_started = ?2 AND held = ?3 AND started_key = ?4 AND jitter_key = ?5 AND attr_path = ?6",
     )?
     .execute(params![
-        place.fetcher_id,
-        place.run_started,
-        place.held,
-        to_key(place.last_started),
-        to_key(place.order_jitter),
+        position.fetcher_id,
+        position.run_started,
+        position.held,
+        to_key(position.last_started),
+        to_key(position.order_jitter),
         attr_path
     ])?;
     Ok(())
 }
 
-/// The first group of a section.
+/// Returns the first group of a section.
 pub(super) fn first(conn: &Connection, section: Section) -> rusqlite::Result<Option<GroupKey>> {
     conn.prepare_cached(
         "SELECT started_key, jitter_key, attr_path FROM orchestrator_group
@@ -78,9 +78,9 @@ pub(super) fn first(conn: &Connection, section: Section) -> rusqlite::Result<Opt
     .optional()
 }
 
-/// The first group of the first section that has one, behind `last` (from the start for none). Three seeks at most, so that
-/// all sections are found without a walk over their groups. One comparison of rows, `(a, b, c) > (?, ?, ?)`, would be
-/// shorter, but SQLite seeks to the first row that is equal and walks on from there.
+/// Returns the first group of the next section behind `last`, or of the first section for None.
+/// Takes three seeks at most. A row comparison such as `(a, b, c) > (?, ?, ?)` would be shorter,
+/// but SQLite then scans from the first equal row.
 pub(super) fn next_section(
     conn: &Connection,
     last: Option<Section>,
@@ -139,7 +139,8 @@ pub(super) fn key(row: &Row<'_>, fetcher_id: i64) -> rusqlite::Result<GroupKey> 
     })
 }
 
-/// Fills the table anew from the contract's tables. Walks over all rows: for adoption and repair only.
+/// Rebuilds the table from the original's tables. Scans all rows, so it is used for adoption and
+/// repair only.
 pub(super) fn rebuild(conn: &Connection) -> rusqlite::Result<()> {
     conn.execute_batch(&format!(
         "DELETE FROM orchestrator_group;

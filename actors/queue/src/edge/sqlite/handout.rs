@@ -1,11 +1,11 @@
-//! The record of every hand-out, from its transaction until its reply is known to be written.
+//! Records of hand-outs, kept until the delivery of the reply is known.
 
 use super::attr;
 use super::view::View;
 use crate::storage::{AttrState, Dispatch, GroupKey, HandoutId, Job, LogRow, Undo, is_expired};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-/// Hand-outs that one dequeue releases at most after their hold, oldest first.
+/// Maximum number of expired hand-outs that one dequeue releases, oldest first.
 const RELEASES: usize = 64;
 
 /// Hands out the group at `key`, whose rows are `state`.
@@ -30,7 +30,8 @@ pub(super) fn dispatch(
     Ok(Job { attr_path: key.attr_path.clone(), payload, handout })
 }
 
-/// Writes the record, in place of an older one of the same path: its hand-out was finished, else the path would be held.
+/// Writes the record and replaces an older one of the same path, whose job was finished; otherwise
+/// the path would be held.
 fn record(
     conn: &Connection,
     handout: HandoutId,
@@ -58,12 +59,12 @@ fn record(
     Ok(())
 }
 
-/// The reply was written. With `keep` the record stays until the job is done, for [`release_expired`].
+/// Records a delivery. With `keep` the record stays until the job is done, for [`release_expired`].
 pub(super) fn delivered(conn: &Connection, handout: HandoutId, keep: bool) -> rusqlite::Result<bool> {
     if !keep {
         return forget(conn, handout);
     }
-    // A job that was done before its delivery was noted needs no record any more.
+    // A job that was done before its delivery was recorded has no record any more.
     let changed = conn
         .prepare_cached(
             "UPDATE orchestrator_handout SET delivered = 1 WHERE handout_id = ?1 AND delivered = 0",
@@ -84,13 +85,15 @@ pub(super) fn forget_attr(conn: &Connection, attr_path: &str) -> rusqlite::Resul
     Ok(())
 }
 
-/// Drops what a run with `redeliver_after_lease` kept; without it those records serve nothing.
+/// Deletes records kept by an earlier start with `redeliver_after_lease`, which are of no use
+/// without that setting.
 pub(super) fn forget_delivered(conn: &Connection) -> rusqlite::Result<()> {
     conn.execute("DELETE FROM orchestrator_handout WHERE delivered = 1", [])?;
     Ok(())
 }
 
-/// Undoes one hand-out if its reply is not known to be written and nothing happened to its path since.
+/// Undoes a hand-out if its delivery was not recorded and its path was not finished or started
+/// since.
 pub(super) fn undo(conn: &Connection, view: &mut View, handout: HandoutId) -> rusqlite::Result<bool> {
     let found = conn
         .prepare_cached(
@@ -124,8 +127,8 @@ pub(super) fn undo_undelivered(conn: &Connection, view: &mut View) -> rusqlite::
     Ok(undone)
 }
 
-/// Makes delivered jobs that nobody reported done within the hold ready again (CONTRACT QR28), oldest first and not more
-/// than a dequeue can use, so that a dequeue costs the same however many there are.
+/// Makes expired hand-outs ready again (CONTRACT QR28), oldest first. Their number is limited, so
+/// that the cost of a dequeue does not depend on it.
 pub(super) fn release_expired(
     conn: &Connection,
     view: &mut View,
@@ -151,7 +154,7 @@ pub(super) fn release_expired(
             continue;
         }
         let mut after = before.clone();
-        after.put_back(&dispatch);
+        after.restore_rows(&dispatch);
         attr::save(conn, view, &attr_path, &before, &after)?;
     }
     Ok(())

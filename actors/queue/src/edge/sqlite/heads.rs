@@ -1,26 +1,27 @@
-//! The first group of every section, kept in memory, so that a dequeue asks the database only about sections it changed.
+//! The first group of every section, kept in memory. A dequeue reads only sections that have
+//! changed.
 
 use super::groups;
 use super::section::Section;
-use crate::storage::{GroupKey, Place};
+use crate::storage::{GroupKey, GroupPosition};
 use rusqlite::Connection;
 use std::collections::{BTreeMap, HashMap};
 
-/// A head's key, and its run to tell apart groups of equal key, which only a damaged table has.
+/// Key of a head, and its run to distinguish equal keys, which only a damaged table has.
 type HeadKey = (GroupKey, i64);
 
-/// The heads of all sections of runs that are not marked as deleted.
+/// Heads of all sections, without deleted runs.
 #[derive(Debug, Default)]
 pub(super) struct Heads {
     free: BTreeMap<HeadKey, Section>,
     held: BTreeMap<HeadKey, Section>,
     of_section: HashMap<Section, GroupKey>,
-    /// Sections whose head was removed; their next one is asked for when it is needed.
+    /// Sections whose head was removed; the next one is read when it is needed.
     stale: Vec<Section>,
 }
 
 impl Heads {
-    /// Reads the heads, one seek a section.
+    /// Reads all heads, with one seek per section.
     pub(super) fn load(conn: &Connection, is_deleted: &dyn Fn(i64, i64) -> bool) -> rusqlite::Result<Self> {
         let mut heads = Self::default();
         let mut at = None;
@@ -33,10 +34,10 @@ impl Heads {
         Ok(heads)
     }
 
-    /// The first group that is not held, and the held one whose hold ends first.
+    /// Returns the first group that is not held, and the held one whose hold ends first.
     pub(super) fn first(&mut self, conn: &Connection) -> rusqlite::Result<[Option<(GroupKey, Section)>; 2]> {
         while let Some(section) = self.stale.pop() {
-            // An insertion may have set a head meanwhile, while smaller groups behind the removed one are in the table.
+            // An insertion may have set a head although the table has smaller groups.
             self.unset(section);
             if let Some(key) = groups::first(conn, section)? {
                 self.set(section, key);
@@ -48,25 +49,25 @@ impl Heads {
         Ok([first(&self.free), first(&self.held)])
     }
 
-    /// A group was put into the table.
-    pub(super) fn inserted(&mut self, place: &Place, attr_path: &str) {
-        let section = Section::of(place);
+    /// Updates the heads after a group was inserted into the table.
+    pub(super) fn inserted(&mut self, position: &GroupPosition, attr_path: &str) {
+        let section = Section::of(position);
         let is_first = self.of_section.get(&section).is_none_or(|head| {
-            (place.last_started, place.order_jitter, attr_path)
+            (position.last_started, position.order_jitter, attr_path)
                 < (head.last_started, head.order_jitter, head.attr_path.as_str())
         });
         if is_first {
             self.unset(section);
-            self.set(section, place.key(attr_path));
+            self.set(section, position.key(attr_path));
         }
     }
 
-    /// A group was taken out of the table.
-    pub(super) fn removed(&mut self, place: &Place, attr_path: &str) {
-        let section = Section::of(place);
+    /// Updates the heads after a group was removed from the table.
+    pub(super) fn removed(&mut self, position: &GroupPosition, attr_path: &str) {
+        let section = Section::of(position);
         let was_first = self.of_section.get(&section).is_some_and(|head| {
-            head.last_started == place.last_started
-                && head.order_jitter == place.order_jitter
+            head.last_started == position.last_started
+                && head.order_jitter == position.order_jitter
                 && head.attr_path == attr_path
         });
         if was_first {
@@ -75,7 +76,7 @@ impl Heads {
         }
     }
 
-    /// The run was marked as deleted.
+    /// Drops the heads of a run that was marked as deleted.
     pub(super) fn drop_run(&mut self, fetcher_id: i64, run_started: i64) {
         for held in [false, true] {
             self.unset(Section { fetcher_id, run_started, held });

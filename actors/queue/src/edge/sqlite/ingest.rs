@@ -1,13 +1,13 @@
-//! Storing the lines of fetcher files.
+//! Stores lines of fetcher files.
 
 use super::sibling::{newest_sibling, sibling_statement};
 use super::view::View;
 use super::{attr, groups, staging};
-use crate::storage::{Entry, Place};
+use crate::storage::{Entry, GroupPosition};
 use rusqlite::{Connection, params};
 use std::time::Instant;
 
-/// Entries between two looks at the clock.
+/// Number of entries between two checks of the deadline.
 const STRIDE: usize = 32;
 
 const INSERT: &str =
@@ -16,8 +16,8 @@ const INSERT: &str =
 const REPLACE: &str =
     "UPDATE queue SET payload = ?4 WHERE fetcher_run_started = ?2 AND fetcher_id = ?1 AND attr_path = ?3";
 
-/// Stores entries until `deadline`, at least a few, and returns how many. `live` are the fetcher's runs, newest first,
-/// `run_started` among them.
+/// Stores entries until `deadline`, at least some, and returns their number. `live` are the
+/// fetcher's runs including `run_started`, newest first.
 pub(super) fn enqueue(
     conn: &Connection,
     view: &mut View,
@@ -38,7 +38,7 @@ pub(super) fn enqueue(
         }
         let attr_path = entry.attr_path.as_str();
         let log = attr::load_log_by(&mut logged, attr_path)?;
-        let place = Place {
+        let position = GroupPosition {
             fetcher_id,
             run_started,
             held: log.is_some_and(|log| log.finished.is_none()),
@@ -46,40 +46,41 @@ pub(super) fn enqueue(
             order_jitter: Some(i64::from(entry.order_jitter)),
         };
         let new = match entry.staged {
-            Some(id) => staging::execute(conn, INSERT, &place, attr_path, id)?,
+            Some(id) => staging::execute(conn, INSERT, &position, attr_path, id)?,
             None => insert.execute(params![
                 fetcher_id,
                 run_started,
                 attr_path,
                 entry.payload,
-                place.last_started,
+                position.last_started,
                 entry.order_jitter
             ])?,
         };
         if new == 0 {
             match entry.staged {
-                Some(id) => staging::execute(conn, REPLACE, &place, attr_path, id)?,
+                Some(id) => staging::execute(conn, REPLACE, &position, attr_path, id)?,
                 None => replace.execute(params![fetcher_id, run_started, attr_path, entry.payload])?,
             };
             continue;
         }
-        // The new row represents its group unless a newer run has the path too; then it takes over from an older one.
+        // The new row represents its group unless a newer run has the path. It replaces the group
+        // entry of an older run.
         match newest_sibling(&mut sibling, fetcher_id, run_started, live, attr_path)? {
             Some(other) if other.run_started > run_started => continue,
             Some(other) if !other.is_dequeued => {
-                let old = Place {
+                let old = GroupPosition {
                     run_started: other.run_started,
                     last_started: other.last_started,
                     order_jitter: other.order_jitter,
-                    ..place
+                    ..position
                 };
                 groups::remove(conn, &old, attr_path)?;
                 view.heads.removed(&old, attr_path);
             }
             _ => {}
         }
-        groups::insert_by(&mut group, &place, attr_path)?;
-        view.heads.inserted(&place, attr_path);
+        groups::insert_by(&mut group, &position, attr_path)?;
+        view.heads.inserted(&position, attr_path);
     }
     Ok(entries.len())
 }

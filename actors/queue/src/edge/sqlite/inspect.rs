@@ -1,6 +1,6 @@
-//! Questions of operators, answered on a connection of their own that cannot write.
+//! Answers questions of operators on a read-only connection.
 
-use super::error::explain;
+use super::error::storage_error;
 use super::groups::{self, NULL_KEY};
 use super::section::Section;
 use crate::storage::{Counts, GroupKey, Peeked, RunCount, RunId, RunState, StorageError};
@@ -8,10 +8,10 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Steps of SQLite's machine between two looks at the clock.
+/// Number of SQLite's virtual machine steps between two checks of the deadline.
 const STEPS: i32 = 2_000;
 
-/// A connection for questions. Each question sees one moment of the database and gives up after its deadline.
+/// A read-only connection. Each question sees one snapshot and fails after its deadline.
 #[derive(Debug)]
 pub struct Inspector {
     conn: Connection,
@@ -20,7 +20,8 @@ pub struct Inspector {
 }
 
 impl Inspector {
-    /// Connects to the database at `path`, which a [`super::SqliteStore`] has made. `hold_secs` as in its options.
+    /// Connects to the database at `path`, created by a [`super::SqliteStore`] with the same
+    /// `hold_secs`.
     ///
     /// # Errors
     /// Of SQLite.
@@ -32,11 +33,11 @@ impl Inspector {
             conn.pragma_update(None, "cache_size", -2048)?;
             Ok(conn)
         };
-        let conn = connect().map_err(|error| explain(path, "opening it to read", error))?;
+        let conn = connect().map_err(|error| storage_error(path, "opening for reading", error))?;
         Ok(Self { conn, path: path.to_path_buf(), hold_secs })
     }
 
-    /// The runs with the number of their rows. Walks over an index of all rows.
+    /// Returns the runs with the number of their rows. Scans an index of all rows.
     ///
     /// # Errors
     /// [`StorageError::Backend`] ("interrupted") after `deadline`, and others of SQLite.
@@ -59,17 +60,17 @@ impl Inspector {
         })
     }
 
-    /// The next `limit` jobs in the order in which they would be handed out at `now` if nothing else happened.
+    /// Returns the next `limit` jobs in hand-out order at `now`.
     ///
     /// # Errors
     /// [`StorageError::Backend`] ("interrupted") after `deadline`, and others of SQLite.
     pub fn peek(&mut self, now: i64, limit: usize, deadline: Duration) -> Result<Vec<Peeked>, StorageError> {
-        self.ask("looking at the next jobs", deadline, |conn, hold_secs| {
+        self.ask("reading the next jobs", deadline, |conn, hold_secs| {
             let mut next: Vec<(GroupKey, Section)> = Vec::new();
             let mut at = None;
             while let Some((section, _)) = groups::next_section(conn, at)? {
                 at = Some(section);
-                // A hold that ends now is not over yet (CONTRACT QO02).
+                // A hold that ends now is still held (CONTRACT QO02).
                 let before = if section.held { now.saturating_sub(hold_secs) } else { i64::MAX };
                 next.extend(
                     section_start(conn, section, before, limit)?.into_iter().map(|key| (key, section)),
@@ -81,7 +82,7 @@ impl Inspector {
         })
     }
 
-    /// How much there is of everything. Walks over indexes of all rows.
+    /// Returns the totals of the database. Scans indexes of all rows.
     ///
     /// # Errors
     /// [`StorageError::Backend`] ("interrupted") after `deadline`, and others of SQLite.
@@ -112,11 +113,11 @@ impl Inspector {
             let tx = self.conn.transaction()?;
             question(&tx, self.hold_secs)
         };
-        answer().map_err(|error| explain(&self.path, action, error))
+        answer().map_err(|error| storage_error(&self.path, action, error))
     }
 }
 
-/// The first groups of a section that were started before `before`.
+/// Returns the first groups of a section that were started before `before`.
 fn section_start(
     conn: &Connection,
     section: Section,

@@ -1,12 +1,12 @@
-//! One instance a database.
+//! Lock that admits one instance per database.
 
 use crate::storage::StorageError;
 use orchestrator_edge::FileIdentity;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::path::{Path, PathBuf};
 
-/// Held while a store is open. The lock is the kernel's, so it ends with the process however that ends; the empty file
-/// stays, because removing it would let two instances lock two files of one name.
+/// Lock held while a store is open. The kernel releases it with the process. The empty file stays,
+/// because removing it would let two instances lock two files of one name.
 #[derive(Debug)]
 pub(super) struct InstanceLock {
     _file: File,
@@ -15,8 +15,8 @@ pub(super) struct InstanceLock {
 }
 
 impl InstanceLock {
-    /// Locks the sibling of `database`, never the database file itself: closing any handle of that one would drop
-    /// SQLite's own locks.
+    /// Locks a file beside `database`. Closing a descriptor of the database file itself would drop
+    /// SQLite's locks.
     pub(super) fn take(database: &Path) -> Result<Self, StorageError> {
         let backend = |action, source: std::io::Error| StorageError::Backend {
             path: database.to_path_buf(),
@@ -30,7 +30,7 @@ impl InstanceLock {
             .write(true)
             .open(&path)
             .map_err(|error| backend("opening the lock file", error))?;
-        let metadata = file.metadata().map_err(|error| backend("looking at the lock file", error))?;
+        let metadata = file.metadata().map_err(|error| backend("checking the lock file", error))?;
         match file.try_lock() {
             Ok(()) => Ok(Self { _file: file, path, identity: FileIdentity::of(&metadata) }),
             Err(TryLockError::WouldBlock) => Err(StorageError::Locked { path: database.to_path_buf() }),
@@ -38,15 +38,16 @@ impl InstanceLock {
         }
     }
 
-    /// Locks the file that is at the path now, if the one that was locked is not there any more: another instance would find it free.
+    /// Locks the file at the path again if it was deleted or replaced, because another instance
+    /// would find it unlocked.
     ///
     /// # Errors
-    /// [`StorageError::Locked`] if another instance has it already: the database is not ours to write any more.
-    pub(super) fn keep(&mut self, database: &Path) -> Result<(), StorageError> {
+    /// [`StorageError::Locked`] if another instance has the new lock; nothing may be written then.
+    pub(super) fn relock_if_replaced(&mut self, database: &Path) -> Result<(), StorageError> {
         match FileIdentity::at(&self.path) {
             Ok(now) if now != Some(self.identity) => {
                 *self = Self::take(database)?;
-                tracing::warn!(path = ?self.path, "the lock file was deleted or replaced: it is made and locked anew");
+                tracing::warn!(path = ?self.path, "the lock file was deleted or replaced: locked the new file");
                 Ok(())
             }
             _ => Ok(()),

@@ -1,6 +1,6 @@
-//! Opening a database file: lock, schema check, write-ahead log, migration, adoption.
+//! Opens a database file: instance lock, schema check, write-ahead log, migration, adoption.
 
-use super::error::explain;
+use super::error::storage_error;
 use super::lock::InstanceLock;
 use super::{schema, triggers};
 use crate::storage::StorageError;
@@ -11,26 +11,28 @@ use std::path::Path;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// How far a commit goes before it returns.
+/// Durability of a commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Synchronous {
-    /// On disk: it outlives a power cut.
+    /// Synced to disk: commits survive a power failure.
     #[default]
     Full,
-    /// With the kernel: it outlives the process, and a power cut can take the last commits.
+    /// Written to the operating system: commits survive a crash of the process. A power failure can
+    /// lose the last ones.
     Normal,
 }
 
-/// How to run a store.
+/// Settings of a store.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Seconds for which a job that was not reported done keeps its attribute path from being handed out again.
+    /// Seconds for which a job that was not reported done keeps its attribute path from being
+    /// handed out again.
     pub hold_secs: i64,
-    /// Tells whether a job that nobody reported done within the hold is handed out again (CONTRACT QR28).
+    /// Hands a job out again after its hold if no worker reported it done (CONTRACT QR28).
     pub redeliver_after_lease: bool,
-    /// How far a commit goes.
+    /// Durability of a commit.
     pub synchronous: Synchronous,
-    /// Upper bound of the page cache in bytes.
+    /// Size of the page cache, in bytes.
     pub cache_bytes: u32,
 }
 
@@ -45,24 +47,25 @@ impl Default for Options {
     }
 }
 
-/// How long SQLite itself waits for a lock; longer waits are the caller's, who has others to serve meanwhile.
+/// Time that SQLite itself waits for a lock. Longer waits are up to the caller, which serves others
+/// meanwhile.
 const BUSY_WAIT: Duration = Duration::from_millis(10);
 
-/// Latest incarnation of any store of this process. A file that takes the place of another may be younger in incarnations: it must
-/// not give out names of hand-outs that connections still know from the other one.
-static LATEST: AtomicI64 = AtomicI64::new(0);
+/// Largest incarnation of any store in this process. A replaced file may contain a smaller one, but
+/// ids of hand-outs must not repeat while connections know those of the former file.
+static LATEST_INCARNATION: AtomicI64 = AtomicI64::new(0);
 
 pub(super) struct Opened {
     pub(super) conn: Connection,
     pub(super) files: DatabaseFiles,
     pub(super) lock: InstanceLock,
-    /// Larger at every opening.
+    /// Number that grows with every opening.
     pub(super) incarnation: i64,
 }
 
 pub(super) fn open(path: &Path, options: &Options) -> Result<Opened, StorageError> {
     let lock = InstanceLock::take(path)?;
-    let failed = |error| explain(path, "opening", error);
+    let failed = |error| storage_error(path, "opening", error);
     let flags =
         OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut conn = Connection::open_with_flags(path, flags).map_err(failed)?;
@@ -70,7 +73,7 @@ pub(super) fn open(path: &Path, options: &Options) -> Result<Opened, StorageErro
     check_version(path, &conn)?;
     configure(&conn, options).map_err(failed)?;
     let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;
-    // Again, now that nobody else can write.
+    // Checked again under the write lock.
     check_version(path, &tx)?;
     schema::migrate(&tx).map_err(failed)?;
     if let Err(found) = triggers::adopt(&tx).map_err(failed)? {
@@ -80,23 +83,24 @@ pub(super) fn open(path: &Path, options: &Options) -> Result<Opened, StorageErro
             known: triggers::OWN_VERSION,
         });
     }
-    let incarnation = triggers::next_incarnation(&tx, LATEST.load(Relaxed) + 1).map_err(failed)?;
+    let incarnation =
+        triggers::next_incarnation(&tx, LATEST_INCARNATION.load(Relaxed) + 1).map_err(failed)?;
     tx.commit().map_err(failed)?;
-    LATEST.fetch_max(incarnation, Relaxed);
+    LATEST_INCARNATION.fetch_max(incarnation, Relaxed);
     let files = files(path, &conn)?;
     Ok(Opened { conn, files, lock, incarnation })
 }
 
-/// The files at `path`, which are those that `conn` has open.
+/// Returns the files at `path` after checking that `conn` has them open.
 fn files(path: &Path, conn: &Connection) -> Result<DatabaseFiles, StorageError> {
     let files = DatabaseFiles::at(path).map_err(|source| StorageError::Backend {
         path: path.to_path_buf(),
-        action: "looking at its files",
+        action: "checking its files",
         source: source.into(),
     })?;
     let mut moved = 0;
     conn.file_control(None::<&str>, FileControl::HasMoved(&mut moved))
-        .map_err(|error| explain(path, "looking at its files", error))?;
+        .map_err(|error| storage_error(path, "checking its files", error))?;
     if moved != 0 {
         let (path, part) = (path.to_path_buf(), DatabasePart::Database);
         return Err(FileReplaced { path, part, gone: false }.into());
@@ -105,7 +109,8 @@ fn files(path: &Path, conn: &Connection) -> Result<DatabaseFiles, StorageError> 
 }
 
 fn check_version(path: &Path, conn: &Connection) -> Result<(), StorageError> {
-    let found = schema::version(conn).map_err(|error| explain(path, "reading the schema version", error))?;
+    let found =
+        schema::version(conn).map_err(|error| storage_error(path, "reading the schema version", error))?;
     if found > schema::VERSION {
         return Err(StorageError::NewerSchema { path: path.to_path_buf(), found, known: schema::VERSION });
     }
@@ -117,7 +122,7 @@ fn configure(conn: &Connection, options: &Options) -> rusqlite::Result<()> {
     if mode != "wal" {
         tracing::warn!(
             mode,
-            "the database does not take a write-ahead log; commits are slower and readers block writers"
+            "the database does not support a write-ahead log: commits are slower and readers block writers"
         );
     }
     conn.pragma_update(
@@ -126,10 +131,10 @@ fn configure(conn: &Connection, options: &Options) -> rusqlite::Result<()> {
         if options.synchronous == Synchronous::Full { "FULL" } else { "NORMAL" },
     )?;
     conn.pragma_update(None, "foreign_keys", true)?;
-    // A second connection moves the log into the database, outside of commits.
+    // A second connection runs the checkpoints.
     conn.pragma_update(None, "wal_autocheckpoint", 0)?;
     conn.pragma_update(None, "cache_size", -i64::from(options.cache_bytes / 1024))?;
-    // What the triggers do for foreign writers, the store does itself and cheaper.
+    // The store itself does the work of the triggers, at a lower cost.
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)?;
     conn.set_prepared_statement_cache_capacity(64);
     Ok(())

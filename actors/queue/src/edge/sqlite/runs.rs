@@ -1,15 +1,15 @@
-//! The fetchers and their runs, kept in memory: a few dozen rows that every operation asks about.
+//! Fetchers and runs in memory: a few dozen rows that every operation needs.
 
 use crate::storage::{RunId, RunState};
 use rusqlite::{Connection, params};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// What `fetchers`, `fetcher_runs` and `orchestrator_deleted_run` hold.
+/// Contents of `fetchers`, `fetcher_runs` and `orchestrator_deleted_run`.
 #[derive(Debug, Default)]
 pub(super) struct Runs {
     ids: HashMap<String, i64>,
     names: HashMap<i64, String>,
-    /// By fetcher and run; the value is `is_complete`.
+    /// `is_complete` by fetcher and run.
     known: BTreeMap<(i64, i64), bool>,
     deleted: HashSet<(i64, i64)>,
 }
@@ -51,7 +51,7 @@ impl Runs {
         self.deleted.iter().any(|run| run.0 == fetcher_id)
     }
 
-    /// Some run marked as deleted, the one of `fetcher_id` first.
+    /// Returns a run marked as deleted, preferably one of `fetcher_id`.
     pub(super) fn next_deleted(&self, fetcher_id: Option<i64>) -> Option<(i64, i64)> {
         self.deleted.iter().copied().min_by_key(|run| (Some(run.0) != fetcher_id, *run))
     }
@@ -60,7 +60,7 @@ impl Runs {
         self.known.contains_key(&(fetcher_id, run_started)) && !self.is_deleted(fetcher_id, run_started)
     }
 
-    /// The runs of a fetcher that are not deleted, newest first.
+    /// Returns the runs of a fetcher that are not deleted, newest first.
     pub(super) fn live_runs(&self, fetcher_id: i64) -> Vec<i64> {
         self.of_fetcher(fetcher_id).rev().filter(|run| !self.is_deleted(fetcher_id, *run)).collect()
     }
@@ -112,7 +112,7 @@ impl Runs {
         Ok(())
     }
 
-    /// Removes a run without rows, its mark, and its fetcher if it was the last one (CONTRACT QC03).
+    /// Removes a run without rows and its mark, and its fetcher with its last run (CONTRACT QC03).
     pub(super) fn remove(
         &mut self,
         conn: &Connection,

@@ -1,11 +1,11 @@
-//! The tables of the original (CONTRACT QD08 to QD10), their versions, and how a file gets to version 2.
+//! Tables of the original (CONTRACT QD08 to QD10) and their migration to version 2.
 
-use super::error::explain;
+use super::error::storage_error;
 use crate::storage::StorageError;
 use rusqlite::{Connection, OptionalExtension};
 use std::path::Path;
 
-/// The newest version of the contract's schema known here, kept in `user_version`.
+/// Newest version of the original's schema that this program knows, stored in `user_version`.
 pub(super) const VERSION: i64 = 2;
 
 const TABLES: &str = "
@@ -36,7 +36,7 @@ CREATE TABLE log (
     exit_code integer
 ) STRICT, WITHOUT ROWID;";
 
-/// Everything that hangs on the tables but the order index, which differs between the versions.
+/// Indexes and triggers of the tables, except the order index, which differs between versions.
 const ATTACHED: &str = "
 CREATE INDEX IF NOT EXISTS fetcher_run_started_index ON fetcher_runs (run_started, fetcher_id);
 CREATE INDEX IF NOT EXISTS queue_attr_path_index ON queue (attr_path);
@@ -67,7 +67,8 @@ const ORDER_INDEX_2: &str = "
 CREATE INDEX IF NOT EXISTS queue_order_index
     ON queue (last_started, order_jitter, attr_path, fetcher_id, fetcher_run_started DESC);";
 
-/// The rows of version 1 have no jitter and are dropped: the fetcher files still hold them (CONTRACT QD02).
+/// Rows of version 1 have no jitter and are dropped; the fetcher files still contain them
+/// (CONTRACT QD02).
 const FROM_1_TO_2: &str = "
 DELETE FROM queue;
 DELETE FROM fetcher_runs;
@@ -76,15 +77,15 @@ DELETE FROM log;
 ALTER TABLE queue ADD COLUMN order_jitter integer;
 DROP INDEX IF EXISTS queue_order_index;";
 
-/// The `user_version` of the file; reads nothing but the header.
+/// Returns the file's `user_version`, from its header.
 pub(super) fn version(conn: &Connection) -> rusqlite::Result<i64> {
     conn.query_row("PRAGMA user_version", [], |row| row.get(0))
 }
 
-/// Brings the contract's tables to [`VERSION`]; the caller holds a write transaction and commits it.
+/// Migrates the original's tables to [`VERSION`] in the caller's transaction.
 ///
-/// What to do follows from the tables that are there and not from the number: the original writes the number after its
-/// tables, so a crash between leaves tables that are newer than their number says (CONTRACT QR46).
+/// Decides by the existing tables and not by the version: the original writes the version after its
+/// tables, so a crash can leave tables newer than their version (CONTRACT QR46).
 pub(super) fn migrate(conn: &Connection) -> rusqlite::Result<()> {
     if !has_queue(conn)? {
         conn.execute_batch(TABLES)?;
@@ -114,11 +115,11 @@ fn has_jitter(conn: &Connection) -> rusqlite::Result<bool> {
     Ok(found.is_some())
 }
 
-/// Creates an empty database with the contract's tables of `version` (1 or 2) and none of our own, as the original makes
-/// it. For tests of upgrades and of foreign files (CONTRACT QD02).
+/// Creates an empty database with the original's tables of `version` (1 or 2) and none of our own.
+/// For tests of upgrades and of files of other programs (CONTRACT QD02).
 ///
 /// # Errors
-/// [`StorageError::Backend`] or a more special one if the file cannot be written or holds such tables already.
+/// [`StorageError`] if the file cannot be written or has such tables already.
 pub fn create_version(db_path: &Path, version: i64) -> Result<(), StorageError> {
     let create = || -> rusqlite::Result<()> {
         let conn = Connection::open(db_path)?;
@@ -134,5 +135,5 @@ pub fn create_version(db_path: &Path, version: i64) -> Result<(), StorageError> 
         tx.pragma_update(None, "user_version", version)?;
         tx.commit()
     };
-    create().map_err(|error| explain(db_path, "creating the tables", error))
+    create().map_err(|error| storage_error(db_path, "creating the tables", error))
 }

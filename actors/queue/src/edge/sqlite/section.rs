@@ -1,8 +1,8 @@
-//! How the table of groups is divided.
+//! Sections of the table of groups.
 
-use crate::storage::Place;
+use crate::storage::GroupPosition;
 
-/// Ready groups of one representing run, held or not.
+/// Section of the ready groups of one representing run, held or not held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Section {
     pub(super) fetcher_id: i64,
@@ -11,8 +11,8 @@ pub(super) struct Section {
 }
 
 impl Section {
-    /// Where a group at `place` belongs.
-    pub(super) fn of(place: &Place) -> Self {
-        Self { fetcher_id: place.fetcher_id, run_started: place.run_started, held: place.held }
+    /// Returns the section of a group at `position`.
+    pub(super) fn of(position: &GroupPosition) -> Self {
+        Self { fetcher_id: position.fetcher_id, run_started: position.run_started, held: position.held }
     }
 }

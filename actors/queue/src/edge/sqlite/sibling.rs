@@ -1,4 +1,4 @@
-//! The rows of other runs in a group.
+//! Rows of other runs in a group.
 
 use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
 
@@ -17,16 +17,16 @@ pub(super) fn sibling_statement(conn: &Connection) -> rusqlite::Result<CachedSta
     )
 }
 
-/// The row of the newest of the `live` runs, other than `but`, that has the path. A fetcher has few runs at a time and
-/// mostly one, so asking run by run is the cheapest.
+/// Returns the row of the path in the newest of the `live` runs other than `except`. A fetcher has few
+/// runs, so one seek per run is cheapest.
 pub(super) fn newest_sibling(
     statement: &mut CachedStatement<'_>,
     fetcher_id: i64,
-    but: i64,
+    except: i64,
     live: &[i64],
     attr_path: &str,
 ) -> rusqlite::Result<Option<Sibling>> {
-    for &run_started in live.iter().filter(|run| **run != but) {
+    for &run_started in live.iter().filter(|run| **run != except) {
         let found = statement
             .query_row(params![run_started, fetcher_id, attr_path], |row| {
                 Ok(Sibling {

@@ -1,25 +1,26 @@
-//! Very long payloads on their way into the queue, in a temporary file of SQLite's.
+//! Staging of very long payloads in a temporary file of SQLite.
 //!
-//! To store a text SQLite needs it twice in memory, bound and as a record. A third copy on our side, kept should the
-//! group have to be tried again, would be too much (CONTRACT QR16): so the text is written piece by piece into a temporary
-//! table first, which outlives a rollback of the group and ends with the connection, and our copy is given back.
+//! SQLite needs a text twice in memory, as bound value and as record. A third copy for a retry of
+//! the transaction would take too much (CONTRACT QR16). Such a text is first written piece by piece
+//! into a temporary table and dropped from memory. The table outlives a rollback and ends with the
+//! connection.
 
-use crate::storage::{Entry, Place};
+use crate::storage::{Entry, GroupPosition};
 use rusqlite::Connection;
 use rusqlite::types::Type;
 use std::io::{Read, Write};
 
-/// Payloads of so many bytes are staged.
+/// Minimum size of a staged payload, in bytes.
 const STAGED_BYTES_MIN: usize = 8 << 20;
-/// Bytes written at a time.
+/// Number of bytes written at a time.
 const PIECE_BYTES: usize = 1 << 20;
 
-/// Stages the payloads that are long; those staged before are given up.
+/// Stages the long payloads; drops those staged before.
 pub(super) fn stage(conn: &mut Connection, entries: &mut [Entry]) -> rusqlite::Result<()> {
     if !entries.iter().any(is_long) {
         return Ok(());
     }
-    // In a file, and not in memory as would be the default.
+    // SQLite's default would be memory.
     conn.execute_batch(
         "DROP TABLE IF EXISTS temp.orchestrator_staged;
          PRAGMA temp_store = FILE;
@@ -51,23 +52,24 @@ fn write(conn: &Connection, payload: &[u8]) -> rusqlite::Result<i64> {
     Ok(id)
 }
 
-/// Runs `insert` or `replace`, whose parameters are numbered as in ingest, with a staged payload; gives the number of
-/// rows changed. Our copy is given back before SQLite makes its second one.
+/// Runs ingest's `INSERT` or `REPLACE` with a staged payload and returns the number of changed
+/// rows. The statement takes ownership of the payload, so that SQLite's second copy is the last
+/// one.
 pub(super) fn execute(
     conn: &Connection,
     sql: &str,
-    place: &Place,
+    position: &GroupPosition,
     attr_path: &str,
     id: i64,
 ) -> rusqlite::Result<usize> {
     let mut statement = conn.prepare(sql)?;
-    statement.raw_bind_parameter(1, place.fetcher_id)?;
-    statement.raw_bind_parameter(2, place.run_started)?;
+    statement.raw_bind_parameter(1, position.fetcher_id)?;
+    statement.raw_bind_parameter(2, position.run_started)?;
     statement.raw_bind_parameter(3, attr_path)?;
     statement.raw_bind_parameter(4, read(conn, id)?)?;
     if statement.parameter_count() > 4 {
-        statement.raw_bind_parameter(5, place.last_started)?;
-        statement.raw_bind_parameter(6, place.order_jitter)?;
+        statement.raw_bind_parameter(5, position.last_started)?;
+        statement.raw_bind_parameter(6, position.order_jitter)?;
     }
     statement.raw_execute()
 }

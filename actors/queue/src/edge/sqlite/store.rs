@@ -1,12 +1,13 @@
-//! The store: one connection, one group transaction at a time, and what it keeps in memory.
+//! The SQLite store: one connection, one open transaction at a time, and a view of the database in
+//! memory.
 
 use super::checkpoint::{self, CheckpointMode, Checkpointed};
-use super::error::explain;
+use super::error::storage_error;
 use super::lock::InstanceLock;
-use super::neighbours::Neighbours;
 use super::open::{Opened, Options, open};
+use super::other_writers::OtherWriters;
 use super::view::View;
-use super::{abandoned, attr, deletion, groups, handout, ingest, staging};
+use super::{attr, deletion, groups, handout, ingest, replaced, staging};
 use crate::protocol::ATTR_PATH_BYTES_MAX;
 use crate::storage::{
     AttrState, Batch, Deletion, HandoutId, Job, Requeued, RunId, RunState, Storage, StorageError, Upsert,
@@ -20,15 +21,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Repairs of single groups in one dequeue before the whole table of groups is made anew.
-const MAX_REPAIRS: usize = 1_000;
+/// Maximum number of repaired groups in one dequeue before the whole table of groups is rebuilt.
+const REPAIRS_MAX: usize = 1_000;
 
-/// Attribute paths that no `DONE` can report and that one dequeue takes out at most (CONTRACT QP13): others wait for its commit. Beyond that it
-/// finds no job, and the next one goes on.
-const MAX_WITHDRAWN: usize = 32;
+/// Maximum number of attribute paths too long for a `DONE` line that one dequeue marks as dequeued
+/// (CONTRACT QP13). Others wait for its commit. At the limit it returns no job, and the next
+/// dequeue continues.
+const MARKED_MAX: usize = 32;
 
-/// The queue's storage in a SQLite file. Use it from one thread; a second connection checkpoints
-/// ([`super::Checkpointer`]) and a third one answers operators ([`super::Inspector`]).
+/// Storage of the queue in a SQLite file, used from one thread. A second connection runs
+/// checkpoints ([`super::Checkpointer`]), a third one answers operators ([`super::Inspector`]).
 #[derive(Debug)]
 pub struct SqliteStore {
     conn: Connection,
@@ -36,23 +38,23 @@ pub struct SqliteStore {
     files: DatabaseFiles,
     options: Options,
     view: Option<View>,
-    /// SQLite's count of foreign commits when `view` was made.
+    /// SQLite's `data_version` when `view` was read.
     data_version: i64,
-    neighbours: Neighbours,
+    other_writers: OtherWriters,
     next_handout: i64,
     wal_pages: Arc<AtomicU64>,
     lock: InstanceLock,
 }
 
 impl SqliteStore {
-    /// Opens or creates the database at `path`, brings it to schema version 2, and makes our own tables in it. Opening a
-    /// file made by the original, or by us, keeps its rows; one of version 1 comes up empty (CONTRACT QD01 to QD04, QR46).
-    /// Never blocks for longer than about 50 ms on another process.
+    /// Opens or creates the database at `path`, migrates it to schema version 2 and adopts it with
+    /// tables of our own. Keeps the rows of a file of the original; a file of version 1 becomes
+    /// empty (CONTRACT QD01 to QD04, QR46). Waits for other processes for 50 ms at most.
     ///
     /// # Errors
-    /// [`StorageError::Busy`] while another process uses the file: try again later. [`StorageError::Locked`] if another
-    /// instance has it, [`StorageError::NewerSchema`], [`StorageError::Corrupt`] (see [`super::set_aside`]),
-    /// [`StorageError::Full`], [`StorageError::Backend`].
+    /// [`StorageError::Busy`] while another process uses the file, [`StorageError::Locked`] while
+    /// another instance does, [`StorageError::NewerSchema`], [`StorageError::Corrupt`] (see
+    /// [`super::set_aside`]), [`StorageError::Full`], [`StorageError::Backend`].
     pub fn open(path: &Path, options: Options) -> Result<Self, StorageError> {
         let Opened { mut conn, files, lock, incarnation } = open(path, &options)?;
         let wal_pages = Arc::new(AtomicU64::new(0));
@@ -61,7 +63,7 @@ impl SqliteStore {
             shared.store(u64::try_from(pages).unwrap_or(0), Ordering::Relaxed);
             Ok(())
         }))
-        .map_err(|error| explain(path, "watching the log", error))?;
+        .map_err(|error| storage_error(path, "watching the log", error))?;
         Ok(Self {
             conn,
             path: path.to_path_buf(),
@@ -69,86 +71,91 @@ impl SqliteStore {
             options,
             view: None,
             data_version: 0,
-            neighbours: Neighbours::default(),
+            other_writers: OtherWriters::default(),
             next_handout: incarnation << 32,
             wal_pages,
             lock,
         })
     }
 
-    /// Pages in the write-ahead log after the last commit, for whoever decides when to checkpoint.
+    /// Returns the number of pages in the write-ahead log after the last commit, updated by each
+    /// commit.
     #[must_use]
     pub fn wal_pages(&self) -> Arc<AtomicU64> {
         Arc::clone(&self.wal_pages)
     }
 
-    /// Moves the rest of the write-ahead log into the database, between groups, so that the log starts anew and does not
-    /// grow for ever under load. Call it when a [`super::Checkpointer`] has left few pages: it costs a write of those and
-    /// a sync.
+    /// Moves the rest of the write-ahead log into the database between two transactions, so that
+    /// the log is reused and stays short under load. Called when a [`super::Checkpointer`] has left
+    /// few pages; costs a write of those and a sync.
     ///
     /// # Errors
-    /// [`StorageError::Full`], [`StorageError::Backend`]. A lock in the way is no error but [`Checkpointed::busy`].
-    pub fn checkpoint_rest(&mut self) -> Result<Checkpointed, StorageError> {
+    /// [`StorageError::Full`], [`StorageError::Backend`]. A lock of another connection is
+    /// [`Checkpointed::busy`] instead.
+    pub fn checkpoint_final(&mut self) -> Result<Checkpointed, StorageError> {
         checkpoint::run(&self.conn, &self.path, CheckpointMode::Passive)
     }
 
-    /// The files that are open.
+    /// Returns the files that are open.
     #[must_use]
     pub fn files(&self) -> &DatabaseFiles {
         &self.files
     }
 
-    /// Compares the paths of the files with what is open, and keeps other instances out.
+    /// Checks that the files at their paths are the open ones, and keeps other instances out.
     ///
     /// # Errors
-    /// [`StorageError::Replaced`]: see [`SqliteStore::abandon`]. [`StorageError::Locked`] if the lock's file was replaced and another
-    /// instance has it: nothing may be written before the call succeeds.
+    /// [`StorageError::Replaced`]: call [`SqliteStore::close_replaced`]. [`StorageError::Locked`]
+    /// if the lock file was replaced and another instance has the lock: nothing may be written
+    /// until the call succeeds.
     pub fn check_files(&mut self) -> Result<(), StorageError> {
         self.files.check()?;
-        self.lock.keep(&self.path)
+        self.lock.relock_if_replaced(&self.path)
     }
 
-    /// Closes a database of which a file was `replaced`. Every commit is moved into the database file that is open, wherever it is
-    /// now, and a log at the path that is not that of the file there is set aside as of `unix_time`, in seconds.
+    /// Closes a database after one of its files was `replaced`. Moves every commit into the open
+    /// database file. Sets a log at the path aside if it belongs to another file. `unix_time` is in
+    /// seconds.
     ///
     /// # Errors
-    /// Of SQLite or the file system; the database is closed in any case.
-    pub fn abandon(self, replaced: &FileReplaced, unix_time: i64) -> Result<(), StorageError> {
-        abandoned::close(self.conn, &self.path, &self.files, replaced, unix_time)
+    /// Of SQLite or the file system; the database is closed nevertheless.
+    pub fn close_replaced(self, replaced: &FileReplaced, unix_time: i64) -> Result<(), StorageError> {
+        replaced::close(self.conn, &self.path, &self.files, replaced, unix_time)
     }
 
-    /// A connection of ours is about to cut the log: that is not taken for another process's commit.
+    /// Announces that the next change of `data_version` comes from another connection of this
+    /// process.
     pub fn expect_own_change(&mut self) {
-        self.neighbours.expect_own_change();
+        self.other_writers.expect_own_change();
     }
 
-    /// How long to leave the database alone after a transaction of `took`, so that other processes that write get to it.
+    /// Returns the pause after a transaction of `took` that lets other processes write.
     #[must_use]
-    pub fn room_after(&self, took: Duration) -> Duration {
-        self.neighbours.room_after(took)
+    pub fn pause_after(&self, took: Duration) -> Duration {
+        self.other_writers.pause_after(took)
     }
 
-    /// Where the database is.
+    /// Returns the path of the database.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Makes the table of groups anew from the contract's tables, should somebody have written them with triggers
-    /// off. Walks over all rows. Needs an open group transaction.
+    /// Rebuilds the table of groups from the original's tables, in case another program wrote with
+    /// triggers off. Scans all rows. Needs an open transaction.
     ///
     /// # Errors
     /// Of SQLite.
     pub fn rebuild_groups(&mut self) -> Result<(), StorageError> {
-        self.run("making the table of groups anew", |conn, view, _| {
+        self.run("rebuilding the table of groups", |conn, view, _| {
             groups::rebuild(conn)?;
             *view = View::load(conn)?;
             Ok(())
         })
     }
 
-    /// Starts to count the steps of SQLite's machine, the measure of work that does not depend on the computer. For tests
-    /// of cost; it makes everything slower.
+    /// Counts the steps of SQLite's virtual machine, a measure of cost that does not depend on the
+    /// computer. For tests; it slows everything down.
     ///
     /// # Errors
     /// Of SQLite.
@@ -161,7 +168,7 @@ impl SqliteStore {
         };
         self.conn
             .progress_handler(1, Some(count))
-            .map_err(|error| explain(&self.path, "counting steps", error))?;
+            .map_err(|error| storage_error(&self.path, "counting steps", error))?;
         Ok(steps)
     }
 
@@ -170,9 +177,9 @@ impl SqliteStore {
         let data_version =
             self.conn.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))?;
         if self.view.is_none() || data_version != self.data_version {
-            // The first view is no sign of others.
+            // The first view is no sign of other writers.
             if self.data_version != 0 && data_version != self.data_version {
-                self.neighbours.wrote();
+                self.other_writers.record_commit();
             }
             self.view = Some(View::load(&self.conn)?);
             self.data_version = data_version;
@@ -185,13 +192,13 @@ impl SqliteStore {
         action: &'static str,
         work: impl FnOnce(&Connection, &mut View, &Options) -> rusqlite::Result<T>,
     ) -> Result<T, StorageError> {
-        // Without a group there is no view either: the error is SQLite's "no transaction".
+        // Without a transaction there is no view either.
         let Some(view) = self.view.as_mut().filter(|_| !self.conn.is_autocommit()) else {
-            let source = "no group transaction is open: begin one".into();
+            let source = "no transaction is open: begin one".into();
             return Err(StorageError::Backend { path: self.path.clone(), action, source });
         };
         work(&self.conn, view, &self.options).map_err(|error| {
-            let error = explain(&self.path, action, error);
+            let error = storage_error(&self.path, action, error);
             tracing::debug!(%error, action, "storage operation failed");
             error
         })
@@ -200,7 +207,8 @@ impl SqliteStore {
 
 impl Storage for SqliteStore {
     fn begin(&mut self) -> Result<(), StorageError> {
-        let started = self.start().map_err(|error| explain(&self.path, "beginning a transaction", error));
+        let started =
+            self.start().map_err(|error| storage_error(&self.path, "beginning a transaction", error));
         if started.is_err() {
             self.rollback()?;
         }
@@ -210,11 +218,11 @@ impl Storage for SqliteStore {
     fn commit(&mut self) -> Result<(), StorageError> {
         let done = self.conn.prepare_cached("COMMIT").and_then(|mut commit| commit.execute([]));
         match done {
-            // No answer leaves for what is in a file that is not at the path any more.
+            // A commit into a file that is not at the path any more must not be answered.
             Ok(_) => Ok(self.files.check_database()?),
             Err(error) => {
                 self.rollback()?;
-                Err(explain(&self.path, "committing", error))
+                Err(storage_error(&self.path, "committing", error))
             }
         }
     }
@@ -225,7 +233,7 @@ impl Storage for SqliteStore {
             return Ok(());
         }
         let done = self.conn.execute_batch("ROLLBACK");
-        done.map_err(|error| explain(&self.path, "rolling back", error))
+        done.map_err(|error| storage_error(&self.path, "rolling back", error))
     }
 
     fn known_runs(&mut self) -> Result<Vec<RunState>, StorageError> {
@@ -235,7 +243,8 @@ impl Storage for SqliteStore {
     fn upsert_run(&mut self, run: &RunId, complete: bool) -> Result<Upsert, StorageError> {
         self.run("adding a run", |conn, view, _| {
             if let Some(fetcher_id) = view.runs.fetcher_id(&run.fetcher) {
-                // A fetcher without a live run is gone for everyone else: it must come back with a number of its own.
+                // A fetcher without a live run does not exist for other programs, so it gets a new
+                // number when it returns.
                 let gone = view.runs.live_runs(fetcher_id).is_empty() && view.runs.has_deleted_of(fetcher_id);
                 if gone || view.runs.is_deleted(fetcher_id, run.started) {
                     view.urgent = Some(fetcher_id);
@@ -249,7 +258,7 @@ impl Storage for SqliteStore {
 
     fn stage(&mut self, batch: &mut Batch) -> Result<(), StorageError> {
         staging::stage(&mut self.conn, batch.entries_mut())
-            .map_err(|error| explain(&self.path, "staging a long line", error))
+            .map_err(|error| storage_error(&self.path, "staging a long line", error))
     }
 
     fn enqueue(
@@ -297,24 +306,27 @@ impl Storage for SqliteStore {
             if options.redeliver_after_lease {
                 handout::release_expired(conn, view, now, options.hold_secs)?;
             }
-            let (mut repairs, mut withdrawn) = (0, 0);
+            let (mut repairs, mut marked) = (0, 0);
             loop {
                 let [free, held] = view.heads.first(conn)?;
                 let held = held.filter(|(key, _)| hold_is_over(key.last_started, now, options.hold_secs));
                 let Some((key, section)) = free.into_iter().chain(held).min() else { return Ok(None) };
                 let state = attr::load(conn, view, &key.attr_path)?;
-                let stands = state.places().iter().any(|place| {
-                    place.run_started == section.run_started
-                        && place.held == section.held
-                        && place.is_at(&key)
+                let is_correct = state.positions().iter().any(|position| {
+                    position.run_started == section.run_started
+                        && position.held == section.held
+                        && position.has_key(&key)
                 });
-                if stands && !state.is_out_of_step() && !is_held(state.log.as_ref(), now, options.hold_secs) {
+                if is_correct
+                    && !state.has_stale_last_started()
+                    && !is_held(state.log.as_ref(), now, options.hold_secs)
+                {
                     if key.attr_path.len() > ATTR_PATH_BYTES_MAX {
-                        if withdrawn == MAX_WITHDRAWN {
+                        if marked == MARKED_MAX {
                             return Ok(None);
                         }
-                        withdrawn += 1;
-                        withdraw(conn, view, &key.attr_path, &state)?;
+                        marked += 1;
+                        mark_dequeued(conn, view, &key.attr_path, &state)?;
                         continue;
                     }
                     return handout::dispatch(conn, view, handout, &key, section.run_started, state, now)
@@ -322,10 +334,10 @@ impl Storage for SqliteStore {
                 }
                 tracing::warn!(
                     attr_path = key.attr_path,
-                    "the table of groups was wrong about an attribute path"
+                    "repaired the table of groups for an attribute path"
                 );
                 repairs += 1;
-                if repairs > MAX_REPAIRS {
+                if repairs > REPAIRS_MAX {
                     groups::rebuild(conn)?;
                     *view = View::load(conn)?;
                     repairs = 0;
@@ -337,7 +349,7 @@ impl Storage for SqliteStore {
     }
 
     fn finish(&mut self, attr_path: &str, exit_code: i64, now: i64) -> Result<bool, StorageError> {
-        self.run("finishing", |conn, view, options| {
+        self.run("recording the end of a job", |conn, view, options| {
             let before = attr::load(conn, view, attr_path)?;
             let mut after = before.clone();
             if !after.finish(exit_code, now) {
@@ -352,7 +364,7 @@ impl Storage for SqliteStore {
     }
 
     fn delivered(&mut self, handout: HandoutId) -> Result<bool, StorageError> {
-        self.run("noting a delivery", |conn, _, options| {
+        self.run("recording a delivery", |conn, _, options| {
             handout::delivered(conn, handout, options.redeliver_after_lease)
         })
     }
@@ -382,15 +394,20 @@ impl Storage for SqliteStore {
     }
 }
 
-/// Uses up the rows of an attribute path that no `DONE` can report.
-fn withdraw(conn: &Connection, view: &mut View, attr_path: &str, state: &AttrState) -> rusqlite::Result<()> {
+/// Marks the rows of an attribute path that no `DONE` can report as dequeued.
+fn mark_dequeued(
+    conn: &Connection,
+    view: &mut View,
+    attr_path: &str,
+    state: &AttrState,
+) -> rusqlite::Result<()> {
     tracing::warn!(
         attr_path = sanitize(attr_path),
         bytes = attr_path.len(),
-        "a row of the database is used up and not handed out: no DONE could report so long an attribute path"
+        "skipped a row of the database: its attribute path is too long for a DONE line"
     );
     let mut after = state.clone();
-    after.withdraw();
+    after.mark_dequeued();
     attr::save(conn, view, attr_path, state, &after)
 }
 

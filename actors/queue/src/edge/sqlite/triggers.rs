@@ -1,17 +1,17 @@
-//! Our own tables, and the triggers that keep the table of groups right when foreign programs write.
+//! Tables of our own, and the triggers that update the table of groups when other programs write.
 //!
-//! Our connection runs with triggers off and keeps that table itself. A foreign one fires the contract's triggers and
-//! ours in an order that SQLite does not promise, so each of ours computes its result from the tables as they are and
-//! clears every place where the group can have been before: its rows' present keys and the changed row's old one.
-//! No statement here has a conflict clause: within a trigger the foreign statement's own clause would replace it.
+//! Our connection runs with triggers off and updates that table itself. In other connections,
+//! SQLite fires the original's triggers and ours in no defined order. So each of ours computes its
+//! result from the current tables and removes every possible former position of the group. No
+//! statement has a conflict clause, because the clause of the outer statement would replace it.
 
 use super::groups;
 use rusqlite::{Connection, OptionalExtension};
 
-/// The version of our own tables.
+/// Version of our tables.
 pub(super) const OWN_VERSION: i64 = 1;
 
-/// How many objects there are with our prefix: four tables, an index, eight triggers.
+/// Number of objects with our prefix: four tables, an index, eight triggers.
 const OWN_OBJECTS: i64 = 13;
 
 const OWN_TABLES: &str = "
@@ -47,7 +47,7 @@ CREATE TABLE IF NOT EXISTS orchestrator_handout (
 ) STRICT;
 CREATE INDEX IF NOT EXISTS orchestrator_handout_delivered ON orchestrator_handout (started) WHERE delivered = 1;";
 
-/// Takes the group of `$attr`, `$fetcher` out of every place that its rows' present keys allow.
+/// Removes the group of `$attr` and `$fetcher` from every position that its rows allow.
 const CLEAR_GROUP: &str = "
     DELETE FROM orchestrator_group
     WHERE (fetcher_id, run_started, held, started_key, jitter_key, attr_path) IN (
@@ -56,15 +56,15 @@ const CLEAR_GROUP: &str = "
         FROM queue AS q CROSS JOIN (SELECT 0 AS held UNION ALL SELECT 1) AS h
         WHERE q.attr_path = $attr AND ($fetcher IS NULL OR q.fetcher_id = $fetcher));";
 
-/// Takes the group of the row OLD out of the place of that row's old key.
+/// Removes the group of the row OLD from the position of its old key.
 const CLEAR_OLD: &str = "
     DELETE FROM orchestrator_group
     WHERE fetcher_id = OLD.fetcher_id AND run_started = OLD.fetcher_run_started AND held IN (0, 1)
         AND started_key = ifnull(OLD.last_started, $min) AND jitter_key = ifnull(OLD.order_jitter, $min)
         AND attr_path = OLD.attr_path;";
 
-/// Puts the group, if it is ready, where it belongs.
-const PLACE_GROUP: &str = "
+/// Inserts the group at its position if it is ready.
+const INSERT_GROUP: &str = "
     INSERT INTO orchestrator_group (fetcher_id, run_started, held, started_key, jitter_key, attr_path)
     SELECT q.fetcher_id, q.fetcher_run_started,
         EXISTS (SELECT 1 FROM log WHERE log.attr_path = $attr AND log.finished IS NULL),
@@ -82,8 +82,8 @@ const PLACE_GROUP: &str = "
                     SELECT 1 FROM orchestrator_deleted_run AS d
                     WHERE d.fetcher_id = newer.fetcher_id AND d.run_started = newer.fetcher_run_started));";
 
-/// Makes our tables and triggers and fills the table of groups, if that was not done or something of it was lost since; the
-/// caller holds a write transaction. The inner error is the version of a newer program that made them.
+/// Creates our tables and triggers and fills the table of groups, unless all of them exist. Runs in
+/// the caller's transaction. The inner error is the version of a newer program's tables.
 pub(super) fn adopt(conn: &Connection) -> rusqlite::Result<Result<(), i64>> {
     let found = own_version(conn)?;
     if let Some(newer) = found.filter(|found| *found > OWN_VERSION) {
@@ -116,7 +116,8 @@ fn own_objects(conn: &Connection) -> rusqlite::Result<i64> {
     })
 }
 
-/// A number that is larger at every opening of this database; the caller holds a write transaction.
+/// Returns a number that grows with every opening of this database. Runs in the caller's
+/// transaction.
 pub(super) fn next_incarnation(conn: &Connection, at_least: i64) -> rusqlite::Result<i64> {
     conn.query_row(
         "INSERT INTO orchestrator_meta (name, value) VALUES ('incarnation', ?1)
@@ -139,11 +140,11 @@ fn has_meta(conn: &Connection) -> rusqlite::Result<bool> {
 
 fn triggers() -> String {
     let clear = |attr: &str, fetcher: &str| fill(CLEAR_GROUP, attr, fetcher);
-    let place = |attr: &str, fetcher: &str| fill(PLACE_GROUP, attr, fetcher);
-    let new_group = clear("NEW.attr_path", "NEW.fetcher_id") + &place("NEW.attr_path", "NEW.fetcher_id");
-    let old_group = clear("OLD.attr_path", "OLD.fetcher_id") + &place("OLD.attr_path", "OLD.fetcher_id");
-    let new_attr = clear("NEW.attr_path", "NULL") + &place("NEW.attr_path", "NULL");
-    let old_attr = clear("OLD.attr_path", "NULL") + &place("OLD.attr_path", "NULL");
+    let insert = |attr: &str, fetcher: &str| fill(INSERT_GROUP, attr, fetcher);
+    let new_group = clear("NEW.attr_path", "NEW.fetcher_id") + &insert("NEW.attr_path", "NEW.fetcher_id");
+    let old_group = clear("OLD.attr_path", "OLD.fetcher_id") + &insert("OLD.attr_path", "OLD.fetcher_id");
+    let new_attr = clear("NEW.attr_path", "NULL") + &insert("NEW.attr_path", "NULL");
+    let old_attr = clear("OLD.attr_path", "NULL") + &insert("OLD.attr_path", "NULL");
     let clear_old = fill(CLEAR_OLD, "", "");
     let changed = "NEW.attr_path IS NOT OLD.attr_path OR NEW.fetcher_id IS NOT OLD.fetcher_id";
     let mut sql = String::new();

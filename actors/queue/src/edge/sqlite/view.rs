@@ -1,20 +1,21 @@
-//! What the store keeps in memory of the database.
+//! View of the database in memory.
 
 use super::heads::Heads;
 use super::runs::Runs;
 use rusqlite::Connection;
 
-/// What is kept in memory of the database; exact while no foreign commit and no rollback came between.
+/// View of the database in memory; exact until another process commits or the transaction is rolled
+/// back.
 #[derive(Debug, Default)]
 pub(super) struct View {
     pub(super) runs: Runs,
     pub(super) heads: Heads,
-    /// Fetcher whose deleted runs stand in the way of a new one.
+    /// Fetcher whose deleted runs block a new run.
     pub(super) urgent: Option<i64>,
 }
 
 impl View {
-    /// Reads it: the runs, and one seek for each section of groups.
+    /// Reads the runs, and one head per section.
     pub(super) fn load(conn: &Connection) -> rusqlite::Result<Self> {
         let runs = Runs::load(conn)?;
         let heads = Heads::load(conn, &|fetcher, run| runs.is_deleted(fetcher, run))?;

@@ -1,4 +1,4 @@
-//! One worker's connection: read a request, have it answered, write the reply, and again.
+//! A worker's connection: reads a request, waits for its answer, writes the reply, and repeats.
 
 use std::{io, sync::Arc, time::Duration};
 
@@ -17,33 +17,33 @@ use crate::{
     storage::{HandoutId, Job},
 };
 
-/// A payload over this size, in bytes, is written from where it is instead of being copied beside its head.
+/// Size, in bytes, above which a payload is written without being copied into the output buffer.
 const COPY_BYTES_MAX: usize = 64 * 1024;
 
-/// Why a connection ended otherwise than by its peer's wish.
+/// Error that ends a connection.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum End {
+pub(super) enum ConnectionError {
     #[error(transparent)]
     Protocol(#[from] ProtocolError),
     #[error("{0}")]
     Io(#[from] io::Error),
-    #[error("the peer does not read its reply: read it, or close")]
+    #[error("the peer did not read its reply in time")]
     Stalled,
-    #[error("the store does not answer: try again")]
+    #[error("the queue store ended before it answered")]
     StoreGone,
 }
 
 metrics! {
-    /// Metrics of all connections.
+    /// Metrics of all worker connections.
     struct ReplyMetrics {
-        /// Requests answered.
-        answered: counter("requests") as "requests_answered",
-        /// Replies whose worker had gone; their jobs are back in the queue.
-        undelivered: counter("replies") as "replies_undelivered",
+        /// Requests answered with a job or `NOJOBS`.
+        answered: counter("requests"),
+        /// Replies that could not be delivered; their jobs are available again.
+        undelivered: counter("replies"),
     }
 }
 
-/// What all connections share.
+/// State shared by all connections.
 #[derive(Debug)]
 pub(super) struct Shared {
     requests: Outbox<StoreRequest>,
@@ -60,29 +60,29 @@ impl Shared {
 
     async fn undo(&self, handout: HandoutId) {
         self.metrics.undelivered.add(1);
-        // The store is gone only with the process; then the hand-out is undone at the next start.
+        // The store only closes with the process; the next start then undoes the hand-out.
         let _ = self.requests.send(StoreRequest::Undo(handout)).await;
     }
 }
 
-/// One connection's state.
-pub(super) struct Conversation {
+/// State of one connection.
+pub(super) struct WorkerConnection {
     stream: UnixStream,
     slot: Arc<ConnectionSlot>,
     shared: Arc<Shared>,
     parser: RequestParser,
     out: Vec<u8>,
-    /// The hand-out of the last reply, until the peer shows a sign of life after it.
-    last: Option<HandoutId>,
+    /// Hand-out of the last reply, until the peer sends something.
+    last_handout: Option<HandoutId>,
 }
 
-impl Conversation {
+impl WorkerConnection {
     pub(super) fn new(stream: UnixStream, slot: Arc<ConnectionSlot>, shared: Arc<Shared>) -> Self {
-        Self { stream, slot, shared, parser: RequestParser::default(), out: Vec::new(), last: None }
+        Self { stream, slot, shared, parser: RequestParser::default(), out: Vec::new(), last_handout: None }
     }
 
-    /// Serves until the peer closes, breaks the protocol, or the slot is to be given up.
-    pub(super) async fn run(mut self) -> Result<(), End> {
+    /// Serves requests until the peer closes, violates the protocol, or the slot is taken away.
+    pub(super) async fn run(mut self) -> Result<(), ConnectionError> {
         let mut half_closed = false;
         loop {
             if self.slot.is_closing() {
@@ -112,19 +112,20 @@ impl Conversation {
         }
     }
 
-    /// Waits for bytes; true when no more will come.
-    async fn read(&mut self) -> Result<bool, End> {
+    /// Waits for bytes. Returns true at the end of the stream.
+    async fn read(&mut self) -> Result<bool, ConnectionError> {
         let read = tokio::select! {
             biased;
             read = self.stream.read_buf(self.parser.space()) => read,
             () = self.slot.closing() => return Ok(false),
         };
-        let last = self.last.take();
+        let last_handout = self.last_handout.take();
         match read {
             Ok(read) => Ok(read == 0),
             Err(error) => {
-                // A reset right after a reply: the peer closed without reading it (CONTRACT QR27).
-                if let (Some(handout), io::ErrorKind::ConnectionReset) = (last, error.kind()) {
+                // A reset right after a reply means that the peer closed without reading it
+                // (CONTRACT QR27).
+                if let (Some(handout), io::ErrorKind::ConnectionReset) = (last_handout, error.kind()) {
                     self.shared.undo(handout).await;
                 }
                 Err(error.into())
@@ -132,7 +133,7 @@ impl Conversation {
         }
     }
 
-    async fn answer(&mut self, request: Request) -> Result<(), End> {
+    async fn answer(&mut self, request: Request) -> Result<(), ConnectionError> {
         let (reply, answer) = reply();
         let request = match request {
             Request::Ready => StoreRequest::Ready { reply },
@@ -140,32 +141,33 @@ impl Conversation {
         };
         let shared = &*self.shared;
         let mut in_progress = InProgress { shared, answer, handout: None };
-        shared.requests.send(request).await.map_err(|_| End::StoreGone)?;
+        shared.requests.send(request).await.map_err(|_| ConnectionError::StoreGone)?;
         let slot = &self.slot;
-        let given_up = async {
+        let abandoned = async {
             if !slot.is_closing() {
                 slot.closing().await;
             }
-            // A store that crashed is started again only when this child has ended.
+            // A crashed store is restarted only after this child has ended.
             shared.requests.inbox_closed().await;
         };
         let job = tokio::select! {
             biased;
-            job = &mut in_progress.answer => job.map_err(|_| End::StoreGone)?,
-            () = given_up => return Err(End::StoreGone),
+            job = &mut in_progress.answer => job.map_err(|_| ConnectionError::StoreGone)?,
+            () = abandoned => return Err(ConnectionError::StoreGone),
         };
         in_progress.handout = job.as_ref().map(|job| job.handout);
         match write_reply(&mut self.stream, &mut self.out, job.as_ref(), shared.write_stall).await {
             Ok(()) => {
                 shared.metrics.answered.add(1);
-                self.last = in_progress.handout.take();
-                if let Some(handout) = self.last {
-                    // Queued before this connection's next request, so the store knows it before a DONE.
+                self.last_handout = in_progress.handout.take();
+                if let Some(handout) = self.last_handout {
+                    // Sent before this connection's next request, so that the store knows of it
+                    // before a DONE.
                     shared
                         .requests
                         .send(StoreRequest::Delivered(handout))
                         .await
-                        .map_err(|_| End::StoreGone)?;
+                        .map_err(|_| ConnectionError::StoreGone)?;
                 }
                 Ok(())
             }
@@ -179,7 +181,7 @@ impl Conversation {
     }
 }
 
-/// A request in work. If its connection is dropped meanwhile, a job that was handed out for it goes back.
+/// A request in progress. If its connection is dropped, its hand-out is undone.
 struct InProgress<'a> {
     shared: &'a Shared,
     answer: Pending<Option<Job>>,
@@ -191,7 +193,7 @@ impl Drop for InProgress<'_> {
         self.answer.close();
         let unread = self.answer.try_recv().ok().flatten().flatten().map(|job| job.handout);
         if let Some(handout) = self.handout.or(unread) {
-            // Full or gone: then the hand-out is undone at the next start, like after a crash.
+            // If the inbox is full or closed, the next start undoes the hand-out.
             self.shared.metrics.undelivered.add(1);
             let _ = self.shared.requests.tell(StoreRequest::Undo(handout));
         }
@@ -203,7 +205,7 @@ async fn write_reply(
     out: &mut Vec<u8>,
     job: Option<&Job>,
     stall: Duration,
-) -> Result<(), End> {
+) -> Result<(), ConnectionError> {
     out.clear();
     match job {
         Some(job) if job.payload.len() > COPY_BYTES_MAX => {
@@ -223,11 +225,11 @@ async fn write_reply(
     Ok(())
 }
 
-/// Writes all of `bytes`, as long as the peer takes some of them within `stall`.
-async fn write(stream: &mut UnixStream, mut bytes: &[u8], stall: Duration) -> Result<(), End> {
+/// Writes all of `bytes`; fails if the peer takes none of them within `stall`.
+async fn write(stream: &mut UnixStream, mut bytes: &[u8], stall: Duration) -> Result<(), ConnectionError> {
     while !bytes.is_empty() {
         match timeout(stall, stream.write(bytes)).await {
-            Err(_) => return Err(End::Stalled),
+            Err(_) => return Err(ConnectionError::Stalled),
             Ok(Ok(0)) => return Err(io::Error::from(io::ErrorKind::WriteZero).into()),
             Ok(Ok(written)) => bytes = &bytes[written..],
             Ok(Err(error)) => return Err(error.into()),

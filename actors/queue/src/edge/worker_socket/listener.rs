@@ -1,4 +1,4 @@
-//! The listening end, and the file that stands for it.
+//! The listening socket and its file.
 
 use std::{
     fs, io,
@@ -18,13 +18,14 @@ use tokio::{
 
 use crate::edge::error::EdgeError;
 
-/// How many workers may wait to be accepted.
+/// Maximum number of connections that wait to be accepted.
 const BACKLOG: u32 = 4096;
 
-/// A live owner of the path has at least accepted into its backlog by then.
+/// Time limit of a connect to another process's socket; a live owner accepts into its backlog by
+/// then.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// A bound, listening socket. Dropped, it removes its file, unless another one has taken its place.
+/// A listening socket. On drop it removes its file, unless another file has taken its path.
 #[derive(Debug)]
 pub struct WorkerListener {
     listener: UnixListener,
@@ -33,11 +34,12 @@ pub struct WorkerListener {
 }
 
 impl WorkerListener {
-    /// Binds `path`; its mode is 0777 without the bits of the umask. A socket that nobody listens on is replaced (CONTRACT QP12).
-    /// Must be called on a tokio runtime.
+    /// Binds `path` with mode 0777 without the bits of the umask. A socket without a listener is
+    /// replaced (CONTRACT QP12). Must be called on a tokio runtime.
     ///
     /// # Errors
-    /// If somebody listens there, if another kind of file is there, or if the operating system refuses.
+    /// If another process listens there, if the path is another kind of file, or if the operating
+    /// system refuses.
     pub async fn bind(path: &Path) -> Result<Self, EdgeError> {
         clear(path).await?;
         let bind = || {
@@ -54,7 +56,7 @@ impl WorkerListener {
         &self.path
     }
 
-    /// Tells whether the path stands for this socket. One that the operating system does not tell about is taken for the same.
+    /// Returns true if the path still refers to this socket, or if that cannot be checked.
     pub(super) fn is_current(&self) -> bool {
         match inode(&self.path) {
             Ok(inode) => inode == self.inode,
@@ -77,10 +79,11 @@ impl Drop for WorkerListener {
     }
 }
 
-/// Finds what no restart would heal: another kind of file at `path`, or somebody who listens there (CONTRACT QP12). Never blocks.
+/// Checks for errors that no restart can fix: another kind of file at `path`, or another process
+/// that listens there (CONTRACT QP12). Never blocks.
 ///
 /// # Errors
-/// Which of the two.
+/// [`EdgeError::NotASocket`], [`EdgeError::SocketInUse`].
 pub fn check(path: &Path) -> Result<(), EdgeError> {
     let Ok(meta) = fs::symlink_metadata(path) else { return Ok(()) };
     if !meta.file_type().is_socket() {
@@ -93,7 +96,7 @@ fn is_served(path: &Path) -> bool {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let asked = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
         .and_then(|fd| connect(&fd, &SocketAddrUnix::new(path)?));
-    // A full backlog is somebody's, too.
+    // A full backlog also belongs to a listening process.
     matches!(asked, Ok(()) | Err(Errno::AGAIN))
 }
 
@@ -102,12 +105,12 @@ fn inode(path: &Path) -> io::Result<(u64, u64)> {
     Ok((meta.dev(), meta.ino()))
 }
 
-/// Makes sure that nothing is at `path`, removing nothing but a socket without an owner.
+/// Makes the path free. Removes nothing but a socket without a listener.
 async fn clear(path: &Path) -> Result<(), EdgeError> {
     let kind = match fs::symlink_metadata(path) {
         Ok(meta) => meta.file_type(),
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(EdgeError::refused("look at worker socket", path)(error)),
+        Err(error) => return Err(EdgeError::refused("check worker socket", path)(error)),
     };
     if !kind.is_socket() {
         return Err(EdgeError::NotASocket { path: path.to_owned() });
@@ -120,7 +123,7 @@ async fn clear(path: &Path) -> Result<(), EdgeError> {
         Ok(Err(error)) if error.kind() != io::ErrorKind::WouldBlock => {
             Err(EdgeError::refused("probe worker socket", path)(error))
         }
-        // It answered, or its backlog is full, or it is slow: it is somebody's.
+        // It answered, its backlog is full or it is slow: another process serves it.
         _ => Err(EdgeError::SocketInUse { path: path.to_owned() }),
     }
 }

@@ -1,26 +1,27 @@
-//! How many workers may be connected, and which one is asked to end for another one.
+//! Limit of worker connections, and the choice of the one that is closed for a new one.
 
 use orchestrator_edge::{ConnectionSlot, raise_descriptor_limit};
 
-/// Descriptors left to the rest of the process.
+/// Descriptors reserved for the rest of the process.
 const RESERVE: u64 = 64;
 
-/// More connections than this are never held, whatever the limit on descriptors.
+/// Maximum number of connections, whatever the limit on descriptors.
 const CONNECTIONS_MAX: u64 = 16_384;
 
-/// Standing of a connection without a request in work.
+/// Priority of a connection without a request in progress.
 pub(super) const IDLE: u8 = 0;
-/// Standing of a connection with a request in work.
+/// Priority of a connection with a request in progress.
 pub(super) const BUSY: u8 = 1;
 
-/// How many connections the limit on descriptors allows, raised as far as it goes, less a reserve for the rest of the process.
+/// Returns the number of connections that the limit on descriptors allows, less a reserve. Raises
+/// the limit to its hard limit.
 pub(super) fn connection_limit() -> usize {
     let descriptors = raise_descriptor_limit();
     let connections = descriptors.saturating_sub(RESERVE).clamp(1, CONNECTIONS_MAX);
     usize::try_from(connections).unwrap_or(usize::MAX)
 }
 
-/// The connection that has been idle longest; None if all are at work.
+/// Returns the connection that has been idle longest; None if all are busy.
 pub(super) fn longest_idle<'a>(
     _: usize,
     slots: &mut dyn Iterator<Item = &'a ConnectionSlot>,

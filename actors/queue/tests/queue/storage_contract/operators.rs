@@ -114,7 +114,7 @@ fn the_log_starts_anew_after_the_rest_was_moved() {
     let mut s = stocked();
     let pages = s.wal_pages();
     let before = pages.load(Ordering::Relaxed);
-    let done = s.checkpoint_rest().unwrap();
+    let done = s.checkpoint_final().unwrap();
     assert_eq!(done.log_pages, done.checkpointed_pages);
     assert!(next_attr(&mut s, 1_001).is_some());
     assert!(pages.load(Ordering::Relaxed) < before, "{} pages after {before}", pages.load(Ordering::Relaxed));

@@ -237,7 +237,7 @@ impl Model {
         self.handouts = kept;
         for handout in gone {
             if self.is_current(&handout) {
-                self.put_back(&handout);
+                self.restore_rows(&handout);
             }
         }
     }
@@ -246,7 +246,7 @@ impl Model {
         self.log_of(&handout.attr).is_some_and(|log| log.0 == handout.started && log.1.is_none())
     }
 
-    fn put_back(&mut self, handout: &Handout) {
+    fn restore_rows(&mut self, handout: &Handout) {
         for row in &mut self.queue {
             if row.attr == handout.attr && row.fetcher == handout.fetcher && handout.runs.contains(&row.run) {
                 row.dequeued = false;
@@ -284,7 +284,7 @@ impl Model {
         if !self.is_current(&handout) {
             return false;
         }
-        self.put_back(&handout);
+        self.restore_rows(&handout);
         self.set_log(&handout.attr, handout.previous);
         self.set_last_started(&handout.attr, handout.previous.map(|log| log.0));
         true

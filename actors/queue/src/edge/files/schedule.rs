@@ -1,4 +1,4 @@
-//! What the reader does next: files to read, a slice of each in turn, and what is to be done at a certain time.
+//! Schedule of the reader: files to read, slice by slice in turn, and timers.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -14,48 +14,48 @@ use crate::{
 /// One file of a run.
 pub(super) type Key = (RunId, FileKind);
 
-/// So many files are read in turns; the others wait, so that few are open at a time.
+/// Maximum number of files read in turns; the others wait, which bounds open files.
 const ACTIVE_MAX: usize = 32;
 
-/// Something to be done later.
+/// Action at a later time.
 #[derive(Debug)]
 pub(super) enum Timer {
-    /// Has the file been quiet long enough to be complete?
+    /// Check whether the file has not grown for long enough to be complete.
     Quiet(Key),
-    /// Look whether a file grew whose changes inotify does not tell.
+    /// Check a file for growth that inotify does not report.
     Poll(Key, FileId),
-    /// Look at a file again that could not be looked at.
+    /// Examine a file again after an error.
     Retry { file: FetcherFile, cause: Cause, delay: Duration },
-    /// Read a file again that could not be read.
+    /// Read a file again after an error.
     Reread(Key),
     /// List the directory again.
     Rescan,
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Agenda {
+pub(super) struct Schedule {
     waiting: VecDeque<Key>,
     active: VecDeque<Key>,
     timers: BTreeMap<(Instant, u64), Timer>,
     next_timer: u64,
 }
 
-impl Agenda {
+impl Schedule {
     pub(super) fn has_reading(&self) -> bool {
         !self.active.is_empty() || !self.waiting.is_empty()
     }
 
-    /// A file that has something to read.
+    /// Adds a file with bytes to read.
     pub(super) fn add(&mut self, key: Key) {
         self.waiting.push_back(key);
     }
 
-    /// A file of which a slice was read and that has more.
+    /// Adds a file back after a slice of it was read.
     pub(super) fn add_active(&mut self, key: Key) {
         self.active.push_back(key);
     }
 
-    /// The file whose turn it is.
+    /// Returns the next file to read.
     pub(super) fn next(&mut self) -> Option<Key> {
         while self.active.len() < ACTIVE_MAX
             && let Some(key) = self.waiting.pop_front()
@@ -70,13 +70,13 @@ impl Agenda {
         self.next_timer += 1;
     }
 
-    /// A timer whose time has come.
+    /// Returns a timer that is due.
     pub(super) fn due(&mut self, now: Instant) -> Option<Timer> {
         let first = self.timers.first_entry()?;
         (first.key().0 <= now).then(|| first.remove())
     }
 
-    /// When the next timer is due.
+    /// Returns the time of the next timer.
     pub(super) fn next_timer(&self) -> Option<Instant> {
         self.timers.first_key_value().map(|(&(time, _), _)| time)
     }

@@ -1,4 +1,4 @@
-//! The end of a database whose files were deleted, moved or replaced while it was open.
+//! Closes a database whose files were deleted, moved or replaced while it was open.
 
 use super::checkpoint::{self, CheckpointMode};
 use super::corrupt::set_log_aside;
@@ -8,8 +8,8 @@ use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 use std::path::Path;
 
-/// Moves every commit into the database file that `conn` has open and closes it. The log is empty then: it changes nothing in another
-/// file that came to the path.
+/// Moves every commit into the database file that `conn` has open, and closes it. The empty log
+/// cannot change another file at the path.
 pub(super) fn close(
     conn: Connection,
     path: &Path,
@@ -17,12 +17,12 @@ pub(super) fn close(
     replaced: &FileReplaced,
     unix_time: i64,
 ) -> Result<(), StorageError> {
-    // Closing must do nothing to a log that another process may have begun anew.
+    // The log may belong to another process now, so the close must not checkpoint it.
     if let Err(error) = conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true) {
-        tracing::debug!(%error, "the log is moved once more when the database is closed");
+        tracing::debug!(%error, "closing the database runs one more checkpoint");
     }
     if replaced.part == DatabasePart::LogIndex {
-        // The log is where it was, and the next opening reads it.
+        // The log is still at its path, and the next opening reads it.
         return Ok(());
     }
     let moved = checkpoint::run(&conn, path, CheckpointMode::Truncate);
@@ -31,11 +31,7 @@ pub(super) fn close(
     let length = log.metadata().map_or(0, |metadata| metadata.len());
     if length > 0 && is_ours == (replaced.part == DatabasePart::Database) {
         let kept = set_log_aside(path, log, unix_time)?;
-        tracing::warn!(
-            ?log,
-            ?kept,
-            "set aside: a write-ahead log that does not belong to the database at its side"
-        );
+        tracing::warn!(?log, ?kept, "set aside a write-ahead log that belongs to another database file");
     }
     moved.map(drop)
 }

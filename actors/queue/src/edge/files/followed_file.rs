@@ -1,4 +1,4 @@
-//! One file on its way into rows: where it was read to, and what is known about the rest.
+//! State of one followed file: how far it was read, and whether more may come.
 
 use std::{
     fs::File,
@@ -11,72 +11,74 @@ use std::{
 use super::probe;
 use crate::{
     file_name::FetcherFile,
-    lines::{Fed, LineSplitter, LongLine},
+    lines::{FeedResult, LineSplitter, LongLine},
     tracking::FileId,
 };
 
-/// How much is read at a time, in bytes, before other files have their turn.
+/// Maximum size of a slice, in bytes; then other files are read.
 pub(super) const SLICE_BYTES: usize = 4 << 20;
 
-/// So many bytes before the offset are remembered, and compared at the next read: a file that was rewritten shows.
-const PRINT_BYTES: usize = 64;
+/// Bytes before the offset that are stored and compared at the next read, to detect a rewritten
+/// file.
+const FINGERPRINT_BYTES: usize = 64;
 
-/// A buffer that every slice fits in.
-pub(super) const BUFFER_BYTES: usize = SLICE_BYTES + PRINT_BYTES;
+/// Size of a buffer for any slice, in bytes.
+pub(super) const BUFFER_BYTES: usize = SLICE_BYTES + FINGERPRINT_BYTES;
 
-/// What the end of the file means.
+/// Meaning of the end of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// Nothing: lines are still being added.
+    /// More lines may follow.
     Growing,
-    /// Nothing yet: a writer may still be at work (CONTRACT QR12).
+    /// A writer may still be active (CONTRACT QR12).
     Settling,
-    /// The run is complete.
-    Ending,
-    /// It was reached, and the run is complete.
+    /// No writer is active: the run is complete at the end.
+    Final,
+    /// The end was reached, and the run is complete.
     Done,
 }
 
 #[derive(Debug)]
-pub(super) struct Reading {
+pub(super) struct FollowedFile {
     pub(super) file: FetcherFile,
     pub(super) id: FileId,
     pub(super) phase: Phase,
     pub(super) last_growth: Instant,
-    /// Waits in the agenda.
+    /// True if the file is in the schedule.
     pub(super) queued: bool,
-    /// A timer will ask whether it has been quiet for long enough.
-    pub(super) timed: bool,
-    /// Complete in the database, and not read by us: where it was read to is not known (CONTRACT QD06).
+    /// True if a [`Timer::Quiet`](super::schedule::Timer::Quiet) is set.
+    pub(super) timer_set: bool,
+    /// True if the run was complete in the database before any read: the offset is unknown
+    /// (CONTRACT QD06).
     pub(super) unread: bool,
-    /// Lines that gave no row.
+    /// Number of skipped lines.
     pub(super) skipped: u64,
-    /// Lines that gave a row.
+    /// Number of rows.
     rows: usize,
     handle: Option<File>,
     splitter: LineSplitter,
     offset: u64,
-    print: Vec<u8>,
+    fingerprint: Vec<u8>,
 }
 
-/// What one read gave.
+/// Result of reading a slice.
 #[derive(Debug)]
 pub(super) enum Slice {
-    /// Some rows, perhaps none.
+    /// Rows, possibly none.
     Read {
-        fed: Fed,
-        /// Number of new bytes.
+        fed: FeedResult,
+        /// Number of bytes read.
         bytes: usize,
-        /// The end of the file was reached.
+        /// True if the end of the file was reached.
         end: bool,
     },
-    /// The rows that were read before are gone: the next read starts at the beginning (CONTRACT QR13).
+    /// The file was truncated or rewritten; the next read starts at the beginning (CONTRACT QR13).
     Rewritten,
-    /// The name stands for another file, or for none.
+    /// The name refers to another file or to none.
     Gone,
 }
 
-impl Reading {
+impl FollowedFile {
     pub(super) fn new(
         file: FetcherFile,
         id: FileId,
@@ -90,18 +92,19 @@ impl Reading {
             phase,
             last_growth: now,
             queued: false,
-            timed: false,
+            timer_set: false,
             unread: phase == Phase::Done,
             skipped: 0,
             rows: 0,
             handle,
             splitter: LineSplitter::default(),
             offset: 0,
-            print: Vec::new(),
+            fingerprint: Vec::new(),
         }
     }
 
-    /// Reads the next slice, of at most `bytes` and [`SLICE_BYTES`], into `buffer`, which has [`BUFFER_BYTES`].
+    /// Reads the next slice, at most `bytes` and [`SLICE_BYTES`], into `buffer` of
+    /// [`BUFFER_BYTES`].
     pub(super) fn slice(&mut self, input_dir: &Path, buffer: &mut [u8], bytes: usize) -> io::Result<Slice> {
         let handle = match &self.handle {
             Some(handle) => handle,
@@ -111,19 +114,19 @@ impl Reading {
             },
         };
         self.unread = false;
-        let print = self.print.len();
-        let wanted = &mut buffer[..print + bytes.min(SLICE_BYTES)];
+        let fingerprint = self.fingerprint.len();
+        let wanted = &mut buffer[..fingerprint + bytes.min(SLICE_BYTES)];
         let wanted_len = wanted.len();
-        let filled = fill(handle, wanted, self.offset - print as u64)?;
-        let shrunk = filled <= print && handle.metadata()?.len() < self.offset;
-        if shrunk || filled < print || wanted[..print] != self.print {
+        let filled = fill(handle, wanted, self.offset - fingerprint as u64)?;
+        let shrunk = filled <= fingerprint && handle.metadata()?.len() < self.offset;
+        if shrunk || filled < fingerprint || wanted[..fingerprint] != self.fingerprint {
             self.restart();
             return Ok(Slice::Rewritten);
         }
-        let fresh = &wanted[print..filled];
+        let fresh = &wanted[fingerprint..filled];
         self.offset += fresh.len() as u64;
         let mut fed = self.splitter.feed(fresh);
-        self.print = wanted[filled.saturating_sub(PRINT_BYTES)..filled].to_vec();
+        self.fingerprint = wanted[filled.saturating_sub(FINGERPRINT_BYTES)..filled].to_vec();
         if let Some(line) = fed.long.take() {
             match text_of(handle, &line) {
                 Ok(Some(text)) => fed.add_long(&line, text),
@@ -138,46 +141,46 @@ impl Reading {
                 }
             }
         }
-        Ok(Slice::Read { fed, bytes: filled - print, end: filled < wanted_len })
+        Ok(Slice::Read { fed, bytes: filled - fingerprint, end: filled < wanted_len })
     }
 
-    /// Counts `rows` more, and gives how many there were before.
+    /// Adds `rows` to the number of rows and returns the number before.
     pub(super) fn count_rows(&mut self, rows: usize) -> usize {
         let before = self.rows;
         self.rows += rows;
         before
     }
 
-    /// Whether the file has another name, as one that was linked into place has.
+    /// Returns true if the file has more than one name.
     pub(super) fn is_linked(&self) -> bool {
         self.handle.as_ref().is_some_and(|handle| handle.metadata().is_ok_and(|meta| meta.nlink() > 1))
     }
 
-    /// Whether `complete` may be said once the end is reached.
-    pub(super) fn ends_here(&self) -> bool {
-        self.phase == Phase::Ending || (self.phase == Phase::Settling && self.is_linked())
+    /// Returns true if the run is complete at the end of the file.
+    pub(super) fn completes_at_end(&self) -> bool {
+        self.phase == Phase::Final || (self.phase == Phase::Settling && self.is_linked())
     }
 
-    /// The end was reached for good: the file is closed, and a line without end given up.
+    /// Closes the file at its end and discards a line without an end.
     pub(super) fn finish(&mut self) {
         self.phase = Phase::Done;
         self.handle = None;
-        let tail = self.splitter.give_up_tail();
-        // Should the file grow after all, its last line is read from its beginning.
+        let tail = self.splitter.discard_tail();
+        // If the file grows again, its last line is read from its beginning.
         self.offset -= tail;
         let tail = usize::try_from(tail).unwrap_or(usize::MAX);
-        self.print.truncate(self.print.len().saturating_sub(tail));
+        self.fingerprint.truncate(self.fingerprint.len().saturating_sub(tail));
     }
 
     fn restart(&mut self) {
         self.splitter = LineSplitter::default();
         self.offset = 0;
         self.rows = 0;
-        self.print.clear();
+        self.fingerprint.clear();
     }
 }
 
-/// The text of a line whose end was found, read in one piece. None if the file has become another one meanwhile.
+/// Reads the text of a line. Returns None if the file has changed meanwhile.
 fn text_of(file: &File, line: &LongLine) -> io::Result<Option<Vec<u8>>> {
     let range = line.range();
     let mut text = vec![0; usize::try_from(range.end - range.start).unwrap_or(usize::MAX)];

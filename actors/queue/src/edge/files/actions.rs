@@ -1,0 +1,181 @@
+//! Executes the actions that [`Tracking`](crate::tracking) decides on.
+
+use std::{
+    io,
+    time::{Duration, Instant},
+};
+
+use super::{
+    followed_file::{FollowedFile, Phase},
+    probe::{self, PathKind},
+    reader::{POLL_INTERVAL, Reader, Stopped},
+    schedule::{Key, Timer},
+};
+use crate::{
+    file_name::{FetcherFile, FileKind},
+    messages::{Change, IngestOp},
+    storage::RunId,
+    tracking::{Action, Cause, CurrentFiles, FileId},
+};
+
+/// Maximum delay between tries to examine a file; delays double up to it.
+const RETRY_DELAY_MAX: Duration = Duration::from_secs(5);
+
+impl Reader {
+    /// Examines the files behind the names of `file` and executes the resulting actions. `delay` is
+    /// the delay before a retry.
+    pub(super) fn examine(
+        &mut self,
+        file: &FetcherFile,
+        cause: Cause,
+        delay: Duration,
+    ) -> Result<(), Stopped> {
+        let current = match self.current_files(file, cause) {
+            Ok(current) => current,
+            Err(error) => {
+                self.retry(file, cause, delay, &error);
+                return Ok(());
+            }
+        };
+        for action in self.tracking.decide(file, cause, &current) {
+            self.act(file, cause, delay, &current, action)?;
+        }
+        self.metrics.followed.set(self.followed.len() as u64);
+        Ok(())
+    }
+
+    fn current_files(&mut self, file: &FetcherFile, cause: Cause) -> io::Result<CurrentFiles> {
+        let mut current = CurrentFiles::default();
+        if matches!(cause, Cause::Changed(Change::Modified | Change::Closed)) {
+            return Ok(current);
+        }
+        let names = self.tracking.names(file);
+        current.part = self.regular(&names.part)?;
+        for name in names.wholes {
+            if let Some(id) = self.regular(&name)? {
+                current.whole = Some((name, id));
+                break;
+            }
+        }
+        Ok(current)
+    }
+
+    fn regular(&mut self, name: &str) -> io::Result<Option<FileId>> {
+        match probe::examine(&self.input_dir.join(name))? {
+            PathKind::Regular(id) => Ok(Some(id)),
+            PathKind::Absent => Ok(None),
+            PathKind::Irregular(kind) => {
+                if self.warned.should_warn(name.as_ref()) {
+                    tracing::warn!(name, "ignored: {kind} instead of a regular file");
+                }
+                Ok(None)
+            }
+        }
+    }
+
+    fn retry(&mut self, file: &FetcherFile, cause: Cause, delay: Duration, error: &io::Error) {
+        self.metrics.failed.add(1);
+        let name = file.name();
+        if self.warned.should_warn(name.as_ref()) {
+            tracing::warn!(name, %error, "cannot open the file: trying again");
+        }
+        let next = (delay * 2).min(RETRY_DELAY_MAX);
+        self.schedule.at(Instant::now() + delay, Timer::Retry { file: file.clone(), cause, delay: next });
+    }
+
+    fn act(
+        &mut self,
+        looked_at: &FetcherFile,
+        cause: Cause,
+        delay: Duration,
+        current: &CurrentFiles,
+        action: Action,
+    ) -> Result<(), Stopped> {
+        let run = &looked_at.run;
+        match action {
+            Action::Begin { file, settle } => match self.begin(&file, settle, current) {
+                Ok(true) => self.send(IngestOp::UpsertRun { run: run.clone(), complete: false })?,
+                Ok(false) => {}
+                Err(error) => self.retry(&file, cause, delay, &error),
+            },
+            Action::Check(kind) => self.check(&(run.clone(), kind), cause),
+            Action::Settled => {
+                let key = (run.clone(), FileKind::Complete);
+                if let Some(followed_file) =
+                    self.followed.get_mut(&key).filter(|r| r.phase == Phase::Settling)
+                {
+                    followed_file.phase = Phase::Final;
+                }
+                self.check(&key, cause);
+            }
+            Action::Finish(base) => {
+                if let Some(mut followed_file) = self.followed.remove(&(run.clone(), FileKind::Growing)) {
+                    let key = (run.clone(), FileKind::Complete);
+                    followed_file.file = FetcherFile { run: run.clone(), base, kind: FileKind::Complete };
+                    followed_file.phase = Phase::Final;
+                    followed_file.queued = false;
+                    self.followed.insert(key.clone(), followed_file);
+                    self.enqueue(&key);
+                }
+            }
+            Action::Delete => {
+                self.forget(run);
+                self.send(IngestOp::DeleteRun { run: run.clone() })?;
+            }
+            Action::Collision => {
+                if self.warned.should_warn(looked_at.name().as_ref()) {
+                    tracing::warn!(
+                        name = looked_at.name(),
+                        "ignored: its run is already read from another file"
+                    );
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn forget(&mut self, run: &RunId) {
+        for kind in [FileKind::Growing, FileKind::Complete] {
+            self.followed.remove(&(run.clone(), kind));
+        }
+    }
+
+    /// Starts to follow a file. Returns false if it vanished meanwhile; then there is no run
+    /// (CONTRACT QF07).
+    fn begin(&mut self, file: &FetcherFile, settle: bool, current: &CurrentFiles) -> io::Result<bool> {
+        let now = Instant::now();
+        let followed_file = match file.kind {
+            // An open file keeps its inode from being reused for another file.
+            FileKind::Growing => match probe::open(&self.input_dir.join(file.name()))? {
+                Some((handle, meta)) => {
+                    FollowedFile::new(file.clone(), probe::file_id(&meta), Phase::Growing, Some(handle), now)
+                }
+                None => return Ok(false),
+            },
+            FileKind::Complete => match &current.whole {
+                Some((_, id)) => {
+                    let phase = if settle { Phase::Settling } else { Phase::Final };
+                    FollowedFile::new(file.clone(), *id, phase, None, now)
+                }
+                None => return Ok(false),
+            },
+        };
+        self.tracking.began(file, followed_file.id);
+        let key = (file.run.clone(), file.kind);
+        let is_link = || self.input_dir.join(file.name()).is_symlink();
+        if file.kind == FileKind::Growing && (followed_file.is_linked() || is_link()) {
+            self.schedule.at(now + POLL_INTERVAL, Timer::Poll(key.clone(), followed_file.id));
+        }
+        self.followed.insert(key.clone(), followed_file);
+        self.enqueue(&key);
+        Ok(true)
+    }
+
+    fn check(&mut self, key: &Key, cause: Cause) {
+        let Some(followed_file) = self.followed.get(key) else { return };
+        // A run that is complete in the database is read only if its file changes (CONTRACT QD06).
+        if !followed_file.unread || cause == Cause::Changed(Change::Modified) {
+            self.enqueue(key);
+        }
+    }
+}
