@@ -1,4 +1,5 @@
-//! No job is lost and none handed out twice without need (CONTRACT QR27, QR28, QR42), and no client starves another.
+//! Delivery: no job is lost, none is handed out twice without need (CONTRACT QR27, QR28, QR42), and
+//! no client starves another.
 
 use std::{
     io::{Read, Write},
@@ -16,9 +17,10 @@ fn lines(n: u32) -> String {
 
 const ALPHA: &str = "SELECT is_dequeued, started, finished, exit_code FROM queue JOIN log USING (attr_path)";
 
-/// CONTRACT QR27: the client goes before its reply is written, at any moment: the hand-out is as if it had never been.
+/// CONTRACT QR27: a hand-out is undone if its client closes before the reply is written, at any
+/// moment.
 #[test]
-fn r27_a_reply_that_cannot_be_delivered_is_undone() {
+fn r27_an_undeliverable_reply_is_undone() {
     let site = site();
     site.write("f.1.txt", "alpha 0 1\n");
     let _instance = site.start();
@@ -26,7 +28,7 @@ fn r27_a_reply_that_cannot_be_delivered_is_undone() {
     foreign.expect("SELECT count(*) FROM queue", &["1"]);
     foreign.execute("INSERT INTO log VALUES ('alpha', 103, 105, 7)");
     for _ in 0..20 {
-        // While somebody else writes, the request waits, and its client goes.
+        // The request waits for another writer, and its client closes meanwhile.
         foreign.execute("BEGIN IMMEDIATE");
         let mut client = site.worker();
         client.send(b"READY\n").unwrap();
@@ -34,8 +36,8 @@ fn r27_a_reply_that_cannot_be_delivered_is_undone() {
         eventually("the client to be accepted", || connections() == 1);
         drop(client);
         foreign.execute("COMMIT");
-        // It may have been handed out and taken back meanwhile: nothing of that remains.
-        eventually("the connection to be gone", || connections() == 0);
+        // A hand-out made meanwhile must have been undone.
+        eventually("the connection to be closed", || connections() == 0);
         foreign.expect(ALPHA, &["0|103|105|7"]);
     }
     assert!(
@@ -47,9 +49,9 @@ fn r27_a_reply_that_cannot_be_delivered_is_undone() {
     assert_eq!(worker.ready(), Reply::NoJobs);
 }
 
-/// CONTRACT QR27: a DONE whose client goes counts all the same; only the next job is not lost with it.
+/// CONTRACT QR27: a DONE counts even if its client closes; the next job is not lost with it.
 #[test]
-fn r27_what_a_lost_client_reported_counts() {
+fn r27_a_done_of_a_lost_client_counts() {
     let site = site();
     site.write("f.1.txt", "alpha 0 1\nbravo 0 1\n");
     let _instance = site.start();
@@ -67,9 +69,10 @@ fn r27_what_a_lost_client_reported_counts() {
     assert_ne!(second.attr_path(), first.attr_path());
 }
 
-/// CONTRACT QR27 with a reply too long for the socket's buffer: the peer reads a part of it and goes.
+/// CONTRACT QR27 with a reply longer than the socket's buffer: the peer reads a part of it and
+/// closes.
 #[test]
-fn r27_a_reply_that_was_read_in_part() {
+fn r27_a_partly_read_reply_is_undone() {
     let site = site();
     let payload = "p".repeat(4 << 20);
     site.write("f.1.txt", format!("alpha {payload}\n"));
@@ -86,7 +89,7 @@ fn r27_a_reply_that_was_read_in_part() {
 
 /// CONTRACT QR27: the reply is written, and the client closes without reading it.
 #[test]
-fn r27_a_reply_that_was_never_read() {
+fn r27_an_unread_reply_is_undone() {
     let site = site();
     site.write("f.1.txt", "alpha 0 1\n");
     let _instance = site.start();
@@ -99,26 +102,27 @@ fn r27_a_reply_that_was_never_read() {
     site.database().expect("SELECT count(*) FROM log", &["0"]);
 }
 
-/// CONTRACT QR28: a worker takes a job and dies. As the original does it, the job does not come back from the same run.
+/// CONTRACT QR28: a worker takes a job and dies. Like in the original, the job is not handed out
+/// again from the same run.
 #[test]
-fn r28_by_default_a_dead_workers_job_does_not_come_back() {
+fn r28_by_default_a_dead_workers_job_is_not_handed_out_again() {
     let site = site().set("queue.hold_secs=1");
     site.write("f.1.txt", "alpha 0 1\n");
     let _instance = site.start();
     assert_eq!(site.worker().ready().attr_path(), "alpha");
     let foreign = site.database();
-    eventually("the hold to be over for long", || {
+    eventually("the hold to be over", || {
         assert_eq!(site.worker().ready(), Reply::NoJobs);
         foreign.rows("SELECT unixepoch() > started + 3 FROM log") == ["1"]
     });
-    // Only a newer run brings it back.
+    // Only a newer run makes it available.
     site.write("f.2.txt", "alpha 0 2\n");
     foreign.expect("SELECT count(*) FROM queue", &["2"]);
     assert_eq!(site.worker().ready(), Reply::Job { attr_path: "alpha".into(), payload: "0 2".into() });
 }
 
 #[test]
-fn r28_redeliver_after_lease_hands_it_out_again() {
+fn r28_redeliver_after_lease_repeats_an_expired_job() {
     let site = site().set("queue.hold_secs=1").set("queue.redeliver_after_lease=true");
     site.write("f.1.txt", "alpha 0 1\nbravo 0 1\n");
     let _instance = site.start();
@@ -126,7 +130,7 @@ fn r28_redeliver_after_lease_hands_it_out_again() {
     let mut worker = site.worker();
     let first = worker.ready();
     assert_ne!(worker.done(first.attr_path(), 0), Reply::NoJobs);
-    // One of the two was reported done and stays so; the other one comes back again and again.
+    // The job reported done stays done; the other one is handed out again and again.
     let lost = if first.attr_path() == "alpha" { "bravo" } else { "alpha" };
     for _ in 0..2 {
         let started = foreign.rows(&format!("SELECT started FROM log WHERE attr_path = '{lost}'"));
@@ -140,15 +144,16 @@ fn r28_redeliver_after_lease_hands_it_out_again() {
     assert_eq!(worker.done(lost, 0), Reply::NoJobs);
 }
 
-/// CONTRACT QR42: `complete` is committed with the last rows, so a kill before leaves a run that is read again.
+/// CONTRACT QR42: `complete` is committed with the last rows, so a run is read again after a kill
+/// before them.
 #[test]
-fn r42_killed_in_the_middle_of_a_complete_file() {
+fn r42_a_kill_in_a_complete_file_has_it_read_again() {
     const ROWS: u32 = 80_000;
     let site = site();
     let instance = site.start();
     site.worker().ready();
     let foreign = site.database();
-    fs_rename_in(&site, "f.1.txt", &lines(ROWS));
+    write_and_rename(&site, "f.1.txt", &lines(ROWS));
     let some = wait_for("some rows", || {
         let count: u32 = foreign.rows("SELECT count(*) FROM queue")[0].parse().expect("a number");
         (count > 1_000).then_some(count)
@@ -164,16 +169,16 @@ fn r42_killed_in_the_middle_of_a_complete_file() {
     assert!(instance.terminate().success());
 }
 
-/// Puts a whole file into place at once.
-fn fs_rename_in(site: &TestEnv, name: &str, text: &str) {
+/// Creates a complete file by a rename.
+fn write_and_rename(site: &TestEnv, name: &str, text: &str) {
     let outside = site.path().join("outside");
     std::fs::write(&outside, text).expect("a file");
     std::fs::rename(outside, site.file(name)).expect("moved into place");
 }
 
-/// One client pipelines 100k requests; another one asks one by one. Counted, not timed: the second one has all its
-/// answers while the first one still waits, and the first one gets no more than its share meanwhile: a turn each when both
-/// have requests waiting, and some more while the second one is on its way to its next.
+/// One client pipelines 100k requests, another one asks one by one. The test counts answers instead
+/// of time. The second client gets all its answers while the first one still waits. The first one
+/// gets one turn for each of the second's, and a few between the second's requests.
 #[test]
 fn a_flooding_client_does_not_starve_another() {
     const FLOOD: usize = 100_000;
@@ -190,7 +195,7 @@ fn a_flooding_client_does_not_starve_another() {
         let mut buffer = [0; 4096];
         while reader.read(&mut buffer).is_ok_and(|read| read > 0) {}
     });
-    eventually("the flood to be on", || answered() > 500);
+    eventually("the flood to be answered", || answered() > 500);
     let mut other = site.worker();
     let mut reply = other.ready();
     let before = answered();

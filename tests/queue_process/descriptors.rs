@@ -1,16 +1,17 @@
-//! More clients than file descriptors (CONTRACT QR29): a fresh worker is answered, the files are still read, the process lives.
+//! More clients than file descriptors (CONTRACT QR29): new workers are answered, files are read,
+//! and the process continues.
 
 use std::fs;
 
 use orchestrator_harness::{Reply, TestEnv, Worker, wait_for};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// What the process may have; both limits, so that it cannot raise them.
+/// Soft and hard limit of the process's descriptors, so that it cannot raise the limit.
 const DESCRIPTORS: u64 = 1_024;
 const CLIENTS: u64 = 1_200;
 
-/// This process holds the other ends.
-fn room_for_clients() {
+/// Raises this process's own limit, since it holds the clients' ends.
+fn raise_own_descriptor_limit() {
     let limit = getrlimit(Resource::Nofile);
     let wanted = limit.current.unwrap_or(u64::MAX).max(CLIENTS + 200);
     setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum: limit.maximum })
@@ -18,8 +19,8 @@ fn room_for_clients() {
 }
 
 #[test]
-fn r29_1200_idle_clients_against_1024_descriptors() {
-    room_for_clients();
+fn r29_idle_connections_are_closed_at_the_descriptor_limit() {
+    raise_own_descriptor_limit();
     let site = TestEnv::new(env!("CARGO_BIN_EXE_orchestrator")).shell(&format!("ulimit -n {DESCRIPTORS}"));
     site.write("f.1.txt", "alpha 0 1\nbravo 0 1\n");
     let mut instance = site.start();
@@ -27,7 +28,7 @@ fn r29_1200_idle_clients_against_1024_descriptors() {
     let limit = limits.lines().find(|line| line.starts_with("Max open files")).unwrap();
     assert_eq!(limit.split_whitespace().nth(4), Some("1024"), "{limit}");
     let mut idle: Vec<Worker> = (0..CLIENTS).map(|_| site.worker()).collect();
-    // One after the other, a fresh worker is answered; so is one that stays connected and works.
+    // New workers are answered one after the other, and so is one that stays connected and works.
     let mut busy = site.worker();
     let first = busy.ready();
     assert_ne!(first, Reply::NoJobs);
@@ -35,7 +36,7 @@ fn r29_1200_idle_clients_against_1024_descriptors() {
         assert_ne!(site.worker().done("nothing", 0), Reply::Closed);
     }
     assert_eq!(busy.done(first.attr_path(), 0), Reply::NoJobs, "it was not the one idle longest");
-    // The rest of the process has descriptors left: files, database, the admin socket.
+    // Descriptors are left for files, the database and the admin socket.
     site.write("g.2.txt", "charlie 0 1\n");
     site.database().expect("SELECT count(*) FROM queue", &["3"]);
     assert_eq!(busy.ready().attr_path(), "charlie");
@@ -46,9 +47,9 @@ fn r29_1200_idle_clients_against_1024_descriptors() {
         assert_eq!(site.node(&format!("queue/{child}"))["restarts"], 0, "{}", site.log());
     }
     assert!(instance.ended().is_none());
-    // Those that were closed see an end, and come back as any worker does; those that were kept are answered.
+    // Closed clients read an end and may connect again; kept clients are answered.
     let first_out =
-        wait_for("the client idle longest to see its end", || idle.first_mut().map(Worker::read_to_end));
+        wait_for("the longest idle client to be closed", || idle.first_mut().map(Worker::read_to_end));
     assert_eq!(first_out, b"");
     assert_eq!(idle.last_mut().unwrap().ready(), Reply::NoJobs);
     drop(idle);

@@ -1,17 +1,18 @@
-//! What workers get and in which order (CONTRACT QC10 to QC16), with another process writing the log meanwhile.
+//! Hand-outs and their order (CONTRACT QC10 to QC16), with another process writing the log
+//! meanwhile.
 
 use orchestrator_harness::{Database, Reply, Worker};
 
 use crate::site;
 
-/// Seconds that a path is held; the default of the queue.
+/// Default of `hold_secs`.
 const HOLD: i64 = 43_200;
 
 fn now(database: &Database) -> i64 {
     database.rows("SELECT unixepoch()")[0].parse().expect("seconds")
 }
 
-/// Takes jobs, reports each done, until there is none.
+/// Takes jobs and reports each done until there is none.
 fn drain(worker: &mut Worker) -> Vec<String> {
     let mut seen = Vec::new();
     let mut reply = worker.ready();
@@ -23,15 +24,16 @@ fn drain(worker: &mut Worker) -> Vec<String> {
 }
 
 #[test]
-fn c10_case_19_nothing_to_do() {
+fn c10_case_19_ready_without_jobs_gets_nojobs() {
     let site = site();
     let _instance = site.start();
     assert_eq!(site.worker().ready(), Reply::NoJobs);
 }
 
-/// CONTRACT QC11, case 20: the original's own dialogue; log rows come in from a second connection while the process serves.
+/// CONTRACT QC11, case 20 of the original's test: a second connection changes log rows while the
+/// process serves.
 #[test]
-fn c11_case_20_the_dialogue_with_a_foreign_log() {
+fn c11_case_20_log_changes_of_other_processes_count() {
     let site = site();
     site.write("f1.100.txt.part", "alpha 0 1\nbravo 0 1\ncharlie 0 1\ndelta 0 1\n");
     let _instance = site.start();
@@ -57,7 +59,7 @@ fn c11_case_20_the_dialogue_with_a_foreign_log() {
 }
 
 #[test]
-fn c12_two_fetchers_list_the_same_path() {
+fn c12_a_path_of_two_fetchers_is_handed_out_once_at_a_time() {
     let site = site();
     site.write("f1.1.txt", "alpha 0 1\n");
     site.write("f2.2.txt", "alpha 1.0 1.1\n");
@@ -79,9 +81,10 @@ fn c12_two_fetchers_list_the_same_path() {
     assert_eq!(worker.done("alpha", 0), Reply::NoJobs);
 }
 
-/// CONTRACT QC13, QC14: held for twelve hours and no second less; the log is moved by another process, the clock is real.
+/// CONTRACT QC13, QC14: a path is held for 12 hours to the second. Another process changes the log;
+/// the clock is real.
 #[test]
-fn c13_c14_the_hold_ends_after_twelve_hours() {
+fn c13_c14_a_hold_ends_after_hold_secs() {
     let site = site();
     site.write("f1.1.txt", "alpha 0 1\n");
     site.write("f2.2.txt", "alpha 1.0 1.1\n");
@@ -90,19 +93,19 @@ fn c13_c14_the_hold_ends_after_twelve_hours() {
     let mut worker = site.worker();
     foreign.expect("SELECT count(*) FROM queue", &["2"]);
     worker.ready();
-    // An hour is left, so no slow machine gets over it.
+    // An hour is left, which no slow machine exceeds.
     foreign.execute(&format!("UPDATE log SET started = {}", now(&foreign) - HOLD + 3600));
     assert_eq!(worker.ready(), Reply::NoJobs);
     foreign.execute(&format!("UPDATE log SET started = {}", now(&foreign) - HOLD - 1));
     assert_eq!(worker.ready().attr_path(), "alpha");
     assert_eq!(worker.ready(), Reply::NoJobs, "both are with workers");
-    // What was handed out from the same run does not come back, however long ago that was.
+    // Rows of the same run are not handed out again, however long ago that was.
     foreign.execute("UPDATE log SET started = 5");
     assert_eq!(worker.ready(), Reply::NoJobs);
 }
 
 #[test]
-fn c15_the_newest_listing_of_a_path_counts_and_older_runs_go_on() {
+fn c15_the_newest_run_of_a_path_counts_and_older_runs_continue() {
     let site = site();
     site.write("f1.1.txt", "alpha 0 1\nbravo 0 1\ncharlie 0 1\n");
     site.write("f1.2.txt.part", "alpha 0 2\n");
@@ -118,14 +121,14 @@ fn c15_the_newest_listing_of_a_path_counts_and_older_runs_go_on() {
     for reply in &seen {
         assert_eq!(worker.done(reply.attr_path(), 0), Reply::NoJobs);
     }
-    // The newer run lists what only the older one had: a job of its own.
+    // The newer run lists a path that only the older one had: it is a new job.
     site.append("f1.2.txt.part", "bravo 0 2\n");
     foreign.expect("SELECT count(*) FROM queue", &["5"]);
     assert_eq!(worker.ready(), job("bravo", "0 2"));
 }
 
 #[test]
-fn c16_a_hand_out_marks_every_run_and_shadows_what_comes_late() {
+fn c16_a_hand_out_marks_all_runs_and_shadows_later_rows() {
     let site = site();
     site.write("f1.1.txt", "alpha 0 1\n");
     site.write("f1.2.txt", "alpha 0 2\n");
@@ -136,24 +139,25 @@ fn c16_a_hand_out_marks_every_run_and_shadows_what_comes_late() {
     let mut worker = site.worker();
     assert_eq!(drain(&mut worker).len(), 2);
     foreign.expect("SELECT DISTINCT is_dequeued FROM queue", &["1"]);
-    // Read from an older run after the newest was handed out: shadowed ..
+    // A row of an older run, read after the newest was handed out, is shadowed ..
     site.append("f1.0.txt.part", "alpha 0 0\n");
     foreign.expect(
         "SELECT is_dequeued FROM queue WHERE fetcher_run_started = 0 AND attr_path = 'alpha'",
         &["0"],
     );
     assert_eq!(worker.ready(), Reply::NoJobs);
-    // .. until the runs that shadow it are gone.
+    // .. until the runs that shadow it are deleted.
     site.remove("f1.2.txt");
     site.remove("f1.1.txt");
     foreign.expect("SELECT count(*) FROM fetcher_runs", &["1"]);
     assert_eq!(worker.ready(), Reply::Job { attr_path: "alpha".into(), payload: "0 0".into() });
 }
 
-/// The system's clock is set by hours and days, both ways, while workers work: no job is lost, none hangs, nothing falls over. Set
-/// ahead, holds end early; set back, they end later by as much, and DONE ends them at once.
+/// The system's clock jumps by hours and days in both directions while workers work: no job is lost
+/// and none hangs. Set ahead, holds end early. Set back, they end later by as much, and DONE ends
+/// them at once.
 #[test]
-fn the_clock_jumps() {
+fn a_clock_jump_loses_no_job() {
     const DAY: i64 = 86_400;
     let library = ["x86_64", "aarch64"]
         .map(|machine| format!("/usr/lib/{machine}-linux-gnu/faketime/libfaketime.so.1"))
@@ -184,7 +188,8 @@ fn the_clock_jumps() {
     };
     let began = started(&first);
     assert!((began - now(&foreign)).abs() < 600, "the clock of the test itself");
-    // Another fetcher lists the path that is in flight: held, until the clock is set ahead beyond the hold.
+    // Another fetcher's row of the path in flight is held until the clock passes the end of the
+    // hold.
     site.write("f2.2.txt", format!("{first} other\n"));
     foreign.expect("SELECT count(*) FROM queue", &["5"]);
     set(-3 * DAY);
@@ -195,7 +200,7 @@ fn the_clock_jumps() {
     assert_eq!(foreign.rows(&format!("SELECT exit_code FROM log WHERE attr_path = '{second}'")), ["2"]);
     set(10 * DAY);
     let mut seen = vec![first.clone(), second, third.clone()];
-    // The hold of `first` is over; the last one was never started, so it comes before.
+    // The hold of `first` is over; the last one never started, so it comes first.
     let last = worker.ready().attr_path().to_owned();
     seen.push(last.clone());
     match worker.ready() {
@@ -204,7 +209,7 @@ fn the_clock_jumps() {
         }
         other => panic!("{other:?}"),
     }
-    // Set back again: what was started in the future is held on, what was started long ago is not.
+    // Set back again: a path started in the future is held, one started long ago is not.
     set(-DAY);
     site.write("f3.3.txt", format!("{third} again\n{last} again\nnew 1\n"));
     foreign.expect("SELECT count(*) FROM queue", &["8"]);
@@ -212,7 +217,7 @@ fn the_clock_jumps() {
     assert_eq!(worker.ready().attr_path(), third);
     assert_eq!(worker.ready(), Reply::NoJobs);
     assert_eq!(worker.done(&last, 0).attr_path(), last, "DONE ends a hold whenever it was started");
-    // A restart in the past works on the same database.
+    // A restart at the earlier time uses the same database.
     drop(worker);
     assert!(instance.terminate().success(), "{}", site.log());
     set(-20 * 365 * DAY);

@@ -1,5 +1,5 @@
-//! The input directory itself: events that were lost (CONTRACT QR14), a directory that goes and comes back (CONTRACT QR15), and more renames than
-//! anybody can follow.
+//! The input directory: lost events (CONTRACT QR14), deletion and return (CONTRACT QR15), and many
+//! renames.
 
 use std::{
     fs,
@@ -25,7 +25,7 @@ fn gone(site: &TestEnv) -> bool {
     link.state == "down" && link.reason.contains("input directory is gone")
 }
 
-/// Serves rows, takes new files, and restarted nothing.
+/// Checks that rows are served, new files are read and no child was restarted.
 fn lives(site: &TestEnv, instance: &mut Instance) {
     site.write("alive.9.txt", "alive 1\n");
     site.database().expect("SELECT payload FROM queue WHERE attr_path = 'alive'", &["1"]);
@@ -35,9 +35,10 @@ fn lives(site: &TestEnv, instance: &mut Instance) {
     site.database().expect("SELECT payload FROM queue WHERE attr_path = 'alive'", &[]);
 }
 
-/// CONTRACT QR14: more events than the kernel keeps while nobody takes them. What came, grew, ended and went meanwhile is found.
+/// CONTRACT QR14: more events than the kernel queues while the watcher is paused. Files that were
+/// created, written, completed and deleted meanwhile are found.
 #[test]
-fn r14_an_overflow_of_the_event_queue_is_made_up_for() {
+fn r14_a_rescan_follows_an_event_queue_overflow() {
     let limit = fs::read_to_string("/proc/sys/fs/inotify/max_queued_events").expect("a kernel with inotify");
     let limit: usize = limit.trim().parse().expect("a number");
     let site = site();
@@ -49,7 +50,7 @@ fn r14_an_overflow_of_the_event_queue_is_made_up_for() {
     let database = site.database();
     database.expect(ATTRS, &["ends", "goes", "grows", "stays"]);
     site.actor_command("queue/inotify", "pause");
-    // Three events a round, no two alike in a row, so that the kernel cannot merge them.
+    // Three different events per round, so that the kernel cannot merge them.
     for round in 0..limit / 3 + 1_000 {
         let name = format!("noise{}", round % 2);
         site.write(&name, "");
@@ -64,15 +65,15 @@ fn r14_an_overflow_of_the_event_queue_is_made_up_for() {
     database.expect(ATTRS, &["comes", "ended", "ends", "grown", "grows", "stays"]);
     database.expect("SELECT is_complete FROM fetcher_runs ORDER BY run_started", &["0", "1", "1", "1"]);
     eventually("the loss to be logged", || site.log().contains("events were lost"));
-    // What is followed goes on being followed.
+    // Followed files are still followed.
     site.append("grows.2.txt.part", "further 1\n");
     database.expect("SELECT payload FROM queue WHERE attr_path = 'further'", &["1"]);
     lives(&site, &mut instance);
 }
 
-/// CONTRACT QR15: the directory itself is removed and made again.
+/// CONTRACT QR15: the directory is deleted and created again.
 #[test]
-fn r15_deleted_and_made_again() {
+fn r15_a_deleted_directory_is_watched_again_once_created() {
     let site = site();
     site.write("f.1.txt", "alpha 0 1\n");
     site.write("g.2.txt.part", "bravo 0 1\n");
@@ -81,13 +82,13 @@ fn r15_deleted_and_made_again() {
     database.expect(ATTRS, &["alpha", "bravo"]);
     for round in 0..2 {
         fs::remove_dir_all(site.input_dir()).unwrap();
-        eventually("the link to say why", || gone(&site));
+        eventually("the link to report the reason", || gone(&site));
         assert_ne!(site.worker().ready(), Reply::Closed, "workers are answered all the same");
         assert!(!site.input_dir().exists(), "it is waited for, not made");
         fs::create_dir(site.input_dir()).unwrap();
         let (file, attr) = (format!("h.{round}.txt"), format!("charlie{round}"));
         site.write(&file, format!("{attr} 0 1\n"));
-        // What is not there any more is gone, what is new is there, and what comes next is seen, too.
+        // Missing files are deleted, new ones are read, and later events are received.
         database.expect(ATTRS, &[&attr]);
         eventually("the link to be up", || site.link("queue/inotify").state == "up");
         site.append("i.3.txt.part", "delta 0 1\n");
@@ -96,9 +97,10 @@ fn r15_deleted_and_made_again() {
     lives(&site, &mut instance);
 }
 
-/// CONTRACT QR15: moved away, it takes its events along; what happens there is no matter of ours. Moved back, nothing is lost.
+/// CONTRACT QR15: events of a directory that was moved away are ignored. Moved back, it has lost
+/// nothing.
 #[test]
-fn r15_moved_away_and_back() {
+fn r15_a_directory_moved_away_and_back_loses_nothing() {
     let site = site();
     site.write("f.1.txt.part", "alpha 0 1\n");
     let mut instance = site.start();
@@ -106,7 +108,7 @@ fn r15_moved_away_and_back() {
     database.expect(ATTRS, &["alpha"]);
     let away = site.path().join("away");
     fs::rename(site.input_dir(), &away).unwrap();
-    eventually("the link to say why", || gone(&site));
+    eventually("the link to report the reason", || gone(&site));
     assert_eq!(site.worker().ready().attr_path(), "alpha", "its rows stay while it is away");
     fs::write(away.join("g.2.txt"), "bravo 0 1\n").unwrap();
     fs::rename(&away, site.input_dir()).unwrap();
@@ -119,9 +121,9 @@ fn r15_moved_away_and_back() {
     lives(&site, &mut instance);
 }
 
-/// CONTRACT QR15: another directory is put in its place while the old one lives on elsewhere.
+/// CONTRACT QR15: another directory takes the path while the former one exists elsewhere.
 #[test]
-fn r15_replaced_by_another_one() {
+fn r15_a_replaced_directory_is_watched() {
     let site = site();
     site.write("f.1.txt", "alpha 0 1\n");
     let mut instance = site.start();
@@ -140,7 +142,7 @@ fn r15_replaced_by_another_one() {
     database.expect(ATTRS, &["bravo", "charlie"]);
 }
 
-/// Lets the other thread stop, also when the test fails.
+/// Stops the other thread, also when the test fails.
 struct StopAtEnd<'a>(&'a AtomicBool);
 
 impl Drop for StopAtEnd<'_> {
@@ -149,10 +151,11 @@ impl Drop for StopAtEnd<'_> {
     }
 }
 
-/// Thousands of renames a second between the names of complete and growing files of several runs. Workers are answered all the while,
-/// memory and log stay small, and in the end the rows are those of the files under their last names.
+/// Thousands of renames per second between complete and growing names of several runs. Workers are
+/// answered, memory and log stay small, and the final rows are those of the files under their last
+/// names.
 #[test]
-fn a_storm_of_renames_ends_with_the_rows_of_the_last_names() {
+fn many_renames_end_with_the_rows_of_the_final_names() {
     const FILES: usize = 4;
     const RENAMES: u64 = 40_000;
     let site = site();
@@ -181,7 +184,7 @@ fn a_storm_of_renames_ends_with_the_rows_of_the_last_names() {
         });
         let _running = StopAtEnd(&stormy);
         let mut rng = SeededRng::new(7);
-        // Another file is read in the midst of it.
+        // Another file is read meanwhile.
         site.write("fresh.1.txt", "fresh 1\n");
         let (foreign, began, mut fresh, mut renames) = (site.database(), Instant::now(), false, 0);
         while renames < RENAMES || !fresh {
@@ -201,8 +204,8 @@ fn a_storm_of_renames_ends_with_the_rows_of_the_last_names() {
         eventually("workers to be answered", || answers.load(SeqCst) > meanwhile + 100);
     });
     assert!(answers.load(SeqCst) > 100);
-    // A growing file that leaves takes its run with it (CONTRACT QC23), also while another file has the complete name: so each one ends
-    // under a name of its own.
+    // Removing a growing file deletes its run (CONTRACT QC23), even while another file has the
+    // complete name. So each file ends under a name of its own.
     for (file, name) in at.iter().enumerate() {
         site.rename(&names[*name], &format!("f.{}.txt", 11 + file));
     }

@@ -1,5 +1,6 @@
-//! A full disk under the database (CONTRACT QR45): an outage with a reason, not a crash; what was acknowledged stays, and the work
-//! goes on once there is space. Likewise a directory that cannot be written: it is waited for.
+//! A full disk under the database (CONTRACT QR45) is an outage with a reason, not a crash.
+//! Acknowledged work stays, and the work continues once there is space. A directory without write
+//! permission is waited for in the same way.
 
 use std::{collections::BTreeMap, thread, time::Duration};
 
@@ -20,16 +21,16 @@ fn lines(n: usize) -> String {
     (0..n).map(|i| format!("package{i} 1.0 1.1\n")).collect()
 }
 
-/// The store is down for want of space, alive, and was never restarted.
+/// Checks that the store's link is down for lack of space and the child was never restarted.
 fn assert_full(site: &TestEnv) {
-    eventually("the link to say why", || {
+    eventually("the link to report the reason", || {
         let link = site.link("queue/queue_store");
         link.state == "down" && link.reason.contains("no space left")
     });
     assert_eq!(site.node("queue/queue_store")["restarts"], 0, "{}", site.log());
 }
 
-/// Every job once, each reported done with a code of its own; waits as long as the store does.
+/// Takes every job once and reports each done with its own code; waits as long as the store does.
 fn work(site: &TestEnv) -> BTreeMap<String, i64> {
     let mut worker = site.worker();
     let mut acknowledged = BTreeMap::new();
@@ -45,8 +46,8 @@ fn work(site: &TestEnv) -> BTreeMap<String, i64> {
 }
 
 #[test]
-fn r45_a_disk_that_fills_up_while_workers_work() {
-    SmallDisk::with(48, "disk_full::r45_a_disk_that_fills_up_while_workers_work", |disk| {
+fn r45_a_disk_that_fills_up_loses_no_acknowledged_work() {
+    SmallDisk::with(48, "disk_full::r45_a_disk_that_fills_up_loses_no_acknowledged_work", |disk| {
         let site = site(disk);
         site.write("f.1.txt", lines(JOBS));
         let mut instance = site.start();
@@ -81,10 +82,10 @@ fn r45_a_disk_that_fills_up_while_workers_work() {
     });
 }
 
-/// CONTRACT QR45 and a kill on top: what was acknowledged before is there after a restart with space.
+/// CONTRACT QR45 with a kill: work acknowledged before is there after a restart with space.
 #[test]
-fn r45_killed_while_the_disk_is_full() {
-    SmallDisk::with(8, "disk_full::r45_killed_while_the_disk_is_full", |disk| {
+fn r45_a_kill_on_a_full_disk_loses_no_acknowledged_work() {
+    SmallDisk::with(8, "disk_full::r45_a_kill_on_a_full_disk_loses_no_acknowledged_work", |disk| {
         let site = site(disk);
         site.write("f.1.txt", lines(50));
         let mut instance = site.start();
@@ -97,7 +98,7 @@ fn r45_killed_while_the_disk_is_full() {
         }
         let in_progress = reply.attr_path().to_owned();
         disk.fill();
-        // What still fits into the log is committed and answered; the first request that does not, waits.
+        // Commits that fit into the log are answered; the first one that does not waits.
         let mut other = site.worker();
         other.send(&b"READY\n".repeat(40)).unwrap();
         site.write("g.2.txt", lines(JOBS));
@@ -112,7 +113,8 @@ fn r45_killed_while_the_disk_is_full() {
         finished.sort();
         done.sort();
         assert_eq!(finished, done);
-        // Read by its worker but not known to be: it may come twice, and is not taken for done.
+        // A reply that was read without a known delivery may be repeated, and is not recorded as
+        // done.
         let held = foreign.rows(&format!("SELECT exit_code FROM log WHERE attr_path = '{in_progress}'"));
         let waits =
             format!("SELECT attr_path FROM queue WHERE attr_path = '{in_progress}' AND is_dequeued = 0");
@@ -123,10 +125,11 @@ fn r45_killed_while_the_disk_is_full() {
     });
 }
 
-/// CONTRACT QR45: the rows themselves do not fit. Workers get what is there already; with a larger disk the file is read to its end.
+/// CONTRACT QR45: the rows do not fit. Workers get the stored ones; with a larger disk the rest of
+/// the file is read.
 #[test]
-fn r45_a_file_that_does_not_fit() {
-    SmallDisk::with(6, "disk_full::r45_a_file_that_does_not_fit", |disk| {
+fn r45_a_file_too_large_for_the_disk_is_read_once_it_fits() {
+    SmallDisk::with(6, "disk_full::r45_a_file_too_large_for_the_disk_is_read_once_it_fits", |disk| {
         let site = site(disk);
         site.write("a.1.txt", "first 1\n");
         let mut instance = site.start();
@@ -145,16 +148,17 @@ fn r45_a_file_that_does_not_fit() {
     });
 }
 
-/// A read-only database directory, with a database in it and without one: workers wait until it can be written.
+/// A read-only database directory, with and without a database: workers wait until it can be
+/// written.
 #[test]
-fn a_database_directory_that_is_read_only() {
-    SmallDisk::with(16, "disk_full::a_database_directory_that_is_read_only", |disk| {
+fn a_read_only_database_directory_is_waited_for() {
+    SmallDisk::with(16, "disk_full::a_read_only_database_directory_is_waited_for", |disk| {
         for existing in [false, true] {
             let site = site(disk);
             site.write("f.1.txt", "alpha 1\n");
             disk.set_read_only(true);
             let mut instance = site.spawn();
-            eventually("the link to say why", || {
+            eventually("the link to report the reason", || {
                 let link = site.link("queue/queue_store");
                 link.state == "down" && link.reason.to_lowercase().contains("read-only")
             });
@@ -179,10 +183,11 @@ fn a_database_directory_that_is_read_only() {
     });
 }
 
-/// CONTRACT QP14: read-only directories of the socket and of the fetcher files: the one is waited for, the other is only read.
+/// CONTRACT QP14: a read-only directory of the socket is waited for; a read-only input directory is
+/// only read.
 #[test]
-fn directories_of_socket_and_files_that_are_read_only() {
-    SmallDisk::with(16, "disk_full::directories_of_socket_and_files_that_are_read_only", |disk| {
+fn read_only_socket_and_input_directories_are_handled() {
+    SmallDisk::with(16, "disk_full::read_only_socket_and_input_directories_are_handled", |disk| {
         let socket = disk.path().join("worker.sock");
         std::fs::create_dir(disk.path().join("fetchers")).unwrap();
         std::fs::write(disk.path().join("fetchers/f.1.txt"), "alpha 1\n").unwrap();
@@ -193,7 +198,7 @@ fn directories_of_socket_and_files_that_are_read_only() {
         let mut instance = site.spawn();
         site.database().expect("SELECT count(*) FROM sqlite_schema WHERE name = 'queue'", &["1"]);
         site.database().expect("SELECT attr_path FROM queue", &["alpha"]);
-        eventually("the link to say why", || {
+        eventually("the link to report the reason", || {
             let link = site.link("queue/worker_socket");
             link.state == "down" && link.reason.to_lowercase().contains("read-only")
         });
@@ -204,16 +209,17 @@ fn directories_of_socket_and_files_that_are_read_only() {
         for child in ["worker_socket", "queue_store", "reader", "inotify"] {
             assert_eq!(site.node(&format!("queue/{child}"))["restarts"], 0, "{child}: {}", site.log());
         }
-        // CONTRACT QP14: the socket file is deleted: connections stand, and the path is bound anew.
+        // CONTRACT QP14: after a deletion of the socket file connections stay open, and the path is
+        // bound again.
         std::fs::remove_file(&socket).unwrap();
         let mut other = wait_for("the socket again", || Worker::connect(&socket).ok());
         assert_eq!(other.ready(), Reply::NoJobs);
         assert_eq!(worker.done("alpha", 7), Reply::NoJobs);
         assert_eq!(site.database().rows("SELECT exit_code FROM log"), ["7"]);
-        // Somebody else's socket in its place is left alone.
+        // A socket of another process at the path is not replaced.
         std::fs::remove_file(&socket).unwrap();
         let foreign = std::os::unix::net::UnixListener::bind(&socket).unwrap();
-        eventually("the link to say why", || {
+        eventually("the link to report the reason", || {
             let link = site.link("queue/worker_socket");
             link.state == "down" && link.reason.contains("is served by another process")
         });

@@ -1,5 +1,6 @@
-//! Fetcher files become rows: the cases of the original's own test (CONTRACT QC01 to QC09), lines (CONTRACT QC17 to QC19, QC21,
-//! QC22), files that leave (CONTRACT QC23 to QC25) and names (CONTRACT QC26, QC27). Looked at from another process.
+//! Fetcher files and their rows: the cases of the original's own test (CONTRACT QC01 to QC09),
+//! lines (CONTRACT QC17 to QC19, QC21, QC22), removed files (CONTRACT QC23 to QC25) and names
+//! (CONTRACT QC26, QC27). The tests read the database from another process.
 
 use std::{fs, os::unix::fs::symlink};
 
@@ -11,7 +12,7 @@ const ATTRS: &str = "SELECT attr_path FROM queue ORDER BY 1";
 const RUNS: &str =
     "SELECT name, run_started, is_complete FROM fetchers JOIN fetcher_runs USING (fetcher_id) ORDER BY 1, 2";
 
-/// Writes a file and waits for its row: what was before it in the directory has been looked at by then.
+/// Writes a file and waits for its row; earlier changes of the directory have been processed then.
 fn settle(site: &TestEnv, database: &Database, name: &str) {
     site.write(name, "settled 1\n");
     let attr = "SELECT count(*) FROM queue WHERE attr_path = 'settled'";
@@ -21,7 +22,7 @@ fn settle(site: &TestEnv, database: &Database, name: &str) {
 }
 
 #[test]
-fn c01_case_10_a_file_that_grows() {
+fn c01_case_10_a_growing_file_is_followed() {
     let site = site();
     let _instance = site.start();
     site.write("f1.100.txt.part", "alpha 0 1\n");
@@ -32,7 +33,7 @@ fn c01_case_10_a_file_that_grows() {
 }
 
 #[test]
-fn c02_c03_cases_11_and_12_a_file_that_is_there_and_goes() {
+fn c02_c03_cases_11_and_12_a_complete_file_is_read_and_deleted() {
     let site = site();
     site.write("f1.100.txt", "alpha 0 1\n");
     let _instance = site.start();
@@ -43,9 +44,9 @@ fn c02_c03_cases_11_and_12_a_file_that_is_there_and_goes() {
     site.database().expect("SELECT name FROM fetchers", &[]);
 }
 
-/// Workers are answered once every file had its turn, not once all is read.
+/// Workers are answered once the initial part of the files was read.
 #[test]
-fn c02_a_start_with_much_to_read_answers_before_all_is_read() {
+fn c02_workers_are_answered_before_large_files_are_read() {
     let site = site();
     site.write("f1.1.txt", (0..300_000).map(|n| format!("a{n} 1\n")).collect::<String>());
     site.write("f2.2.txt", "alpha 0 1\n");
@@ -55,7 +56,7 @@ fn c02_a_start_with_much_to_read_answers_before_all_is_read() {
 }
 
 #[test]
-fn c04_case_13_a_growing_file_that_is_there() {
+fn c04_case_13_an_existing_growing_file_is_followed() {
     let site = site();
     site.write("f1.100.txt.part", "alpha 0 1\n");
     let _instance = site.start();
@@ -65,7 +66,7 @@ fn c04_case_13_a_growing_file_that_is_there() {
 }
 
 #[test]
-fn c05_case_14_runs_end_begin_and_go() {
+fn c05_case_14_a_renamed_file_completes_its_run() {
     let site = site();
     site.write("f1.100.txt.part", "alpha 0 1\n");
     site.write("f2.101.txt.part", "bravo 0 1\n");
@@ -81,7 +82,7 @@ fn c05_case_14_runs_end_begin_and_go() {
 }
 
 #[test]
-fn c06_case_15_a_line_counts_once_it_has_its_end() {
+fn c06_case_15_a_line_counts_once_its_end_is_written() {
     let site = site();
     let instance = site.start();
     let database = site.database();
@@ -91,7 +92,7 @@ fn c06_case_15_a_line_counts_once_it_has_its_end() {
     database.expect(ATTRS, &["alpha"]);
     settle(&site, &database, "z.1.txt");
     database.expect(ATTRS, &["alpha"]);
-    // Kept back over a restart, too.
+    // The unfinished line is also kept back after a restart.
     assert!(instance.terminate().success());
     let _instance = site.start();
     settle(&site, &database, "z.2.txt");
@@ -101,7 +102,7 @@ fn c06_case_15_a_line_counts_once_it_has_its_end() {
 }
 
 #[test]
-fn c07_c08_cases_16_and_17_files_that_go_and_come_while_nobody_looks() {
+fn c07_c08_cases_16_and_17_files_change_while_the_queue_is_stopped() {
     let site = site();
     let instance = site.start();
     let database = site.database();
@@ -125,7 +126,7 @@ fn c07_c08_cases_16_and_17_files_that_go_and_come_while_nobody_looks() {
 }
 
 #[test]
-fn c09_case_18_a_growing_file_goes_on_and_marks_are_kept() {
+fn c09_case_18_a_restart_keeps_dequeued_marks_and_follows_the_file() {
     let site = site();
     site.write("f1.100.txt.part", "alpha 0 1\n");
     let instance = site.start();
@@ -141,7 +142,7 @@ fn c09_case_18_a_growing_file_goes_on_and_marks_are_kept() {
 }
 
 #[test]
-fn c17_c18_c19_lines_in_every_form() {
+fn c17_c18_c19_line_forms() {
     let site = site();
     let _instance = site.start();
     let text = "alpha 0 1\nbravo 0 1\r\ncharlie 0 1\rdelta  two  blanks\t \n x\t9 1 2\u{1c}\u{a0}\nnothing\n\n \
@@ -160,7 +161,7 @@ fn c17_c18_c19_lines_in_every_form() {
 }
 
 #[test]
-fn c21_c22_a_tail_without_line_end_is_dropped_for_good() {
+fn c21_c22_an_unterminated_line_is_dropped_at_completion() {
     let site = site();
     let instance = site.start();
     let database = site.database();
@@ -176,7 +177,7 @@ fn c21_c22_a_tail_without_line_end_is_dropped_for_good() {
 }
 
 #[test]
-fn c22_lines_that_come_with_the_rename_are_read() {
+fn c22_lines_written_with_the_rename_are_read() {
     let site = site();
     let _instance = site.start();
     let database = site.database();
@@ -189,7 +190,7 @@ fn c22_lines_that_come_with_the_rename_are_read() {
 }
 
 #[test]
-fn c23_c24_a_growing_file_that_leaves_takes_its_rows_along() {
+fn c23_c24_removing_a_growing_file_deletes_its_rows() {
     let site = site();
     let _instance = site.start();
     let database = site.database();
@@ -205,7 +206,7 @@ fn c23_c24_a_growing_file_that_leaves_takes_its_rows_along() {
 }
 
 #[test]
-fn c25_the_log_is_no_matter_of_files() {
+fn c25_files_do_not_change_the_log() {
     let site = site();
     site.write("f1.1.txt", "alpha 0 1\n");
     let instance = site.start();
@@ -223,7 +224,7 @@ fn c25_the_log_is_no_matter_of_files() {
 }
 
 #[test]
-fn c26_c27_which_names_count() {
+fn c26_c27_file_names() {
     let site = site();
     fs::create_dir(site.file("deeper")).unwrap();
     fs::write(site.file("deeper/f1.1.txt"), "no 1\n").unwrap();

@@ -1,4 +1,5 @@
-//! Other processes on the database (CONTRACT QR41, QR43, QR44), and databases that are not as we left them (CONTRACT QR46 to QR48).
+//! Other processes that use the database (CONTRACT QR41, QR43, QR44), and foreign, newer or damaged
+//! databases (CONTRACT QR46 to QR48).
 
 use std::{
     fs,
@@ -14,10 +15,10 @@ use crate::site;
 
 const EX_CONFIG: i32 = 78;
 
-/// The bound of the issue: workers are answered within it while somebody reads.
+/// Time limit of an answer while another process reads.
 const ANSWER: Duration = Duration::from_millis(100);
 
-/// Longer than the five seconds after which the original gives up.
+/// Longer than the 5 s after which the original fails.
 const HELD: Duration = Duration::from_secs(6);
 
 fn lines(n: u32) -> String {
@@ -25,7 +26,7 @@ fn lines(n: u32) -> String {
 }
 
 #[test]
-fn r43_a_reader_in_another_process_delays_nobody() {
+fn r43_a_reader_in_another_process_does_not_delay_workers() {
     let site = site();
     site.write("f.1.txt", lines(20_000));
     let instance = site.start();
@@ -42,7 +43,7 @@ fn r43_a_reader_in_another_process_delays_nobody() {
         reply = worker.done(reply.attr_path(), 0);
         times.push(asked.elapsed());
         if times.len() % 200 == 0 {
-            // Files come meanwhile.
+            // New files arrive meanwhile.
             files += 1;
             site.write(&format!("g.{files}.txt"), "g 1\n");
         }
@@ -52,7 +53,8 @@ fn r43_a_reader_in_another_process_delays_nobody() {
     let answers = times.len();
     times.sort_unstable();
     assert!(times[answers / 2] < ANSWER, "the median of {answers} answers");
-    // A disk may be slow now and then; waiting for the reader shows in more than a few, or in one that is very late.
+    // A slow disk may delay a few answers; waiting for the reader would delay more, or one for very
+    // long.
     assert!(times[answers * 95 / 100] < ANSWER, "19 of 20 of {answers} answers");
     let longest = times[answers - 1];
     assert!(longest < HELD / 2, "{longest:?}: an answer waited for the reader");
@@ -63,9 +65,10 @@ fn r43_a_reader_in_another_process_delays_nobody() {
     assert!(instance.terminate().success());
 }
 
-/// CONTRACT QR44: a file made by the original is in a rollback journal, and a reader keeps us from changing that.
+/// CONTRACT QR44: a file of the original has a rollback journal, and a reader prevents the change
+/// to a write-ahead log.
 #[test]
-fn r44_a_rollback_journal_file_with_a_reader_is_waited_for() {
+fn r44_a_rollback_journal_with_a_reader_is_waited_for() {
     let site = site();
     original::create(&site.database_path(), 2, 2, "");
     let reader = site.database();
@@ -73,7 +76,7 @@ fn r44_a_rollback_journal_file_with_a_reader_is_waited_for() {
     reader.rows("SELECT count(*) FROM queue");
     site.write("f.1.txt", "alpha 0 1\n");
     let mut instance = site.spawn();
-    eventually("the link to say why", || {
+    eventually("the link to report the reason", || {
         let link = site.link("queue/queue_store");
         link.state == "down" && link.reason.contains("waiting for exclusive access")
     });
@@ -89,9 +92,10 @@ fn r44_a_rollback_journal_file_with_a_reader_is_waited_for() {
     assert_eq!(site.database().rows("PRAGMA journal_mode"), ["wal"]);
 }
 
-/// CONTRACT QR44: while another process writes, requests wait; nothing is answered before it is committed.
+/// CONTRACT QR44: requests wait while another process writes, and nothing is answered before its
+/// commit.
 #[test]
-fn r44_a_foreign_writer_makes_requests_wait() {
+fn r44_requests_wait_for_another_writer() {
     let site = site();
     site.write("f.1.txt", "alpha 0 1\nbravo 0 1\ncharlie 0 1\n");
     let instance = site.start();
@@ -103,7 +107,7 @@ fn r44_a_foreign_writer_makes_requests_wait() {
     worker.send(format!("DONE {} 5\n", first.attr_path()).as_bytes()).unwrap();
     let mut other = site.worker();
     other.send(b"READY\n").unwrap();
-    eventually("the link to say why", || {
+    eventually("the link to report the reason", || {
         site.link("queue/queue_store").reason.contains("waiting for exclusive access")
     });
     thread::sleep(HELD);
@@ -115,7 +119,7 @@ fn r44_a_foreign_writer_makes_requests_wait() {
     );
     writer.execute("COMMIT");
     let mut seen = vec![first.attr_path().to_owned(), worker.reply().attr_path().to_owned()];
-    // Each answer is durable when it is here.
+    // Each answered request is durable.
     let done = format!("SELECT exit_code FROM log WHERE attr_path = '{}'", first.attr_path());
     assert_eq!(writer.rows(&done), ["5"]);
     seen.push(other.reply().attr_path().to_owned());
@@ -127,7 +131,7 @@ fn r44_a_foreign_writer_makes_requests_wait() {
 }
 
 #[test]
-fn r41_a_second_instance_is_refused_and_the_first_lives_on() {
+fn r41_a_second_instance_is_refused_and_the_first_continues() {
     let site = site();
     site.write("f.1.txt", "alpha 0 1\n");
     let mut first = site.start();
@@ -158,9 +162,10 @@ fn r47_a_newer_schema_is_refused_and_not_touched() {
     assert!(!site.path().join("queue.db-wal").exists());
 }
 
-/// CONTRACT QR46: the original stamps the version after its tables, so a kill between leaves tables ahead of their number.
+/// CONTRACT QR46: the original writes the version after its tables, so a kill between leaves tables
+/// newer than their version.
 #[test]
-fn r46_tables_that_are_ahead_of_their_version() {
+fn r46_tables_newer_than_their_version_are_migrated() {
     let rows = "INSERT INTO fetchers VALUES (3, 'f1'); INSERT INTO fetcher_runs VALUES (3, 1, 0);
                 INSERT INTO log VALUES ('old', 1, 2, 3);
                 INSERT INTO queue (fetcher_id, fetcher_run_started, attr_path, payload) VALUES (3, 1, 'alpha', 'old')";
@@ -191,7 +196,7 @@ fn kept_aside(site: &TestEnv) -> Vec<PathBuf> {
 }
 
 #[test]
-fn r48_a_garbage_database_is_kept_aside_and_rebuilt() {
+fn r48_a_garbage_database_is_set_aside_and_rebuilt() {
     let garbage = b"this is no database at all, not even a short one\n".repeat(500);
     let site = site();
     fs::write(site.database_path(), &garbage).unwrap();
@@ -213,7 +218,7 @@ fn r48_a_garbage_database_is_kept_aside_and_rebuilt() {
 }
 
 #[test]
-fn r48_on_corrupt_refuse_touches_nothing() {
+fn r48_on_corrupt_refuse_changes_nothing() {
     let garbage = b"garbage ".repeat(5_000);
     let site = site().set("queue.on_corrupt=refuse");
     fs::write(site.database_path(), &garbage).unwrap();
@@ -224,7 +229,7 @@ fn r48_on_corrupt_refuse_touches_nothing() {
     assert!(kept_aside(&site).is_empty());
 }
 
-/// CONTRACT QR48: damage in the middle of a real database is found when it is read, not at the start.
+/// CONTRACT QR48: damage inside a real database is found when the page is read, not at the start.
 #[test]
 fn r48_damaged_pages_are_rebuilt_from_the_files_while_running() {
     let site = site();
@@ -234,12 +239,12 @@ fn r48_damaged_pages_are_rebuilt_from_the_files_while_running() {
     assert!(instance.terminate().success());
     let mut file = fs::File::options().write(true).open(site.database_path()).unwrap();
     let size = file.metadata().unwrap().len();
-    // All but the header and the schema.
+    // Everything except the header and the schema.
     file.seek(SeekFrom::Start(10 * 4096)).unwrap();
     file.write_all(&vec![0xa5; usize::try_from(size).unwrap() - 10 * 4096]).unwrap();
     drop(file);
     let _instance = site.start();
-    // The connection that meets the damage ends with it; the next one is served.
+    // The connection that meets the damage is closed; the next one is served.
     let job = wait_for("a job again", || {
         let mut worker = site.worker();
         worker.send(b"READY\n").ok()?;

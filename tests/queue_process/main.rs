@@ -1,4 +1,5 @@
-//! The queue in the real binary: workers on its socket, fetcher files, its database, and what happens to them.
+//! Tests of the queue in the real binary: workers on its socket, fetcher files, its database, and
+//! faults.
 
 mod delivery;
 mod descriptors;
@@ -15,7 +16,7 @@ mod replaced;
 
 use orchestrator_harness::TestEnv;
 
-/// A fresh site of the real binary.
+/// Returns a fresh environment of the real binary.
 fn site() -> TestEnv {
     TestEnv::new(env!("CARGO_BIN_EXE_orchestrator"))
 }

@@ -1,4 +1,5 @@
-//! Memory is bounded whatever comes in (CONTRACT QR16): a very long line, very many files, clients that never read.
+//! Memory is bounded (CONTRACT QR16) for very long lines, very many files and clients that never
+//! read.
 
 use std::{
     fs::{self, File},
@@ -14,16 +15,17 @@ use crate::site;
 const MIB: u64 = 1 << 20;
 const LONG: usize = 64 << 20;
 
-/// CONTRACT QR16: read, stored and handed out, at less than three times its size at any time, and nothing of it is kept.
+/// CONTRACT QR16: a line of 64 MiB is read, stored and handed out with less than three times its
+/// size in memory, and the memory is freed.
 #[test]
-fn r16_a_line_of_64_mib() {
+fn r16_a_line_of_64_mib_takes_less_than_three_times_its_size() {
     let site = site();
     site.write("f.1.txt", "short 1\n");
     let instance = site.start();
     let mut worker = site.worker();
     assert_eq!(worker.ready().attr_path(), "short");
     let before = instance.memory("VmHWM");
-    // Not one byte repeated: a loss or a swap of parts shows.
+    // The text does not repeat, so that a loss or a swap of parts shows.
     let payload: String = (0..LONG / 8).map(|i| format!("{i:07x}-")).collect();
     for number in 2..4 {
         site.write(&format!("f.{number}.txt"), format!("long{number} {payload}\nafter{number} 1\n"));
@@ -48,7 +50,7 @@ fn r16_a_line_of_64_mib() {
 
 /// CONTRACT QR16: a long line in small pieces costs no more than in one.
 #[test]
-fn r16_a_long_line_that_grows() {
+fn r16_a_long_line_in_pieces_costs_no_more() {
     let site = site();
     let instance = site.start();
     site.worker().ready();
@@ -62,7 +64,7 @@ fn r16_a_long_line_that_grows() {
     site.database().expect("SELECT length(payload) FROM queue", &[&(LONG - 1).to_string()]);
     let peak = instance.memory("VmHWM") - before;
     assert!(peak < 3 * LONG as u64, "{} MiB", peak / MIB);
-    // After a restart it is read once more, over the row that is there, and served whole.
+    // After a restart it is read again, updates the existing row, and is served whole.
     assert!(instance.terminate().success());
     let instance = site.start();
     let before = instance.memory("VmHWM");
@@ -75,8 +77,8 @@ fn r16_a_long_line_that_grows() {
     assert!(peak < 3 * LONG as u64, "{} MiB", peak / MIB);
 }
 
-/// A file with a line of `before`, then `hole` bytes of zero, which cost no disk, then `after`.
-fn write_with_a_hole(site: &TestEnv, name: &str, before: &str, hole: u64, after: &str) {
+/// Writes a file with a line of `before`, `hole` zero bytes that use no disk, and `after`.
+fn write_sparse_line(site: &TestEnv, name: &str, before: &str, hole: u64, after: &str) {
     let hidden = site.file("not-yet");
     let mut file = File::create(&hidden).expect("create a file");
     file.write_all(before.as_bytes()).expect("write");
@@ -85,7 +87,8 @@ fn write_with_a_hole(site: &TestEnv, name: &str, before: &str, hole: u64, after:
     fs::rename(&hidden, site.file(name)).expect("move it into place");
 }
 
-/// CONTRACT QR16, QP13: whichever field is long, little is kept of a line, it is told once, and the next one counts.
+/// CONTRACT QR16, QP13: whichever field is long, little of a line is kept, one warning is logged,
+/// and the next line counts.
 #[test]
 fn r16_a_line_of_160_mib_is_skipped_in_slices() {
     const HOLE: u64 = 160 << 20;
@@ -99,11 +102,11 @@ fn r16_a_line_of_160_mib_is_skipped_in_slices() {
         ("path.2.txt", "", " 1\n", format!("its attribute path has {HOLE} bytes")),
         ("payload.3.txt", "long ", "\n", format!("it has {} bytes", HOLE + 5)),
     ];
-    for (name, start, end, told) in &cases {
-        write_with_a_hole(&site, name, &format!("a{name} 1\n{start}"), HOLE, &format!("{end}z{name} 1\n"));
+    for (name, start, end, message) in &cases {
+        write_sparse_line(&site, name, &format!("a{name} 1\n{start}"), HOLE, &format!("{end}z{name} 1\n"));
         let mut seen = Vec::new();
         while seen.len() < 2 {
-            // Workers are answered while it is read.
+            // Workers are answered while the file is read.
             match worker.ready() {
                 Reply::Job { attr_path, .. } => seen.push(attr_path),
                 Reply::NoJobs => {}
@@ -113,16 +116,16 @@ fn r16_a_line_of_160_mib_is_skipped_in_slices() {
         assert_eq!(seen, [format!("a{name}"), format!("z{name}")]);
         let log = site.log();
         let lines: Vec<&str> = log.lines().filter(|line| line.contains(name)).collect();
-        assert!(lines.len() == 1 && lines[0].contains(told) && lines[0].contains("line=2"), "{lines:#?}");
+        assert!(lines.len() == 1 && lines[0].contains(message) && lines[0].contains("line=2"), "{lines:#?}");
     }
     let peak = instance.memory("VmHWM") - before;
     assert!(peak < 32 * MIB, "{} MiB", peak / MIB);
     assert!(instance.terminate().success());
 }
 
-/// Tails without an end in many files cost little each, however long they are.
+/// Unterminated lines in many files cost little each, however long they are.
 #[test]
-fn r16_long_tails_of_many_growing_files() {
+fn r16_unterminated_lines_of_many_files_cost_little() {
     const FILES: u64 = 20;
     let site = site();
     let instance = site.start();
@@ -137,7 +140,7 @@ fn r16_long_tails_of_many_growing_files() {
     }
     let rows = (2 * FILES).to_string();
     site.database().expect("SELECT count(*) FROM queue", &[&FILES.to_string()]);
-    eventually("all to be read", || site.metric("queue/reader", "read_bytes") >= FILES);
+    eventually("all files to be read", || site.metric("queue/reader", "read_bytes") >= FILES);
     let peak = instance.memory("VmHWM") - before;
     assert!(peak < 48 * MIB, "{} MiB for tails of {} MiB", peak / MIB, FILES * 8);
     for number in 1..=FILES {
@@ -151,7 +154,7 @@ fn r16_long_tails_of_many_growing_files() {
 
 /// Each of many growing files costs little, however long it has been open.
 #[test]
-fn r16_many_growing_files() {
+fn r16_each_growing_file_costs_little() {
     const FILES: u64 = 300;
     let site = site();
     let instance = site.start();
@@ -161,7 +164,7 @@ fn r16_many_growing_files() {
     let before = instance.memory("VmRSS");
     for round in 1..=3 {
         for number in 1..=FILES {
-            // A tail without end is kept for each, too.
+            // An unterminated line is kept for each, too.
             site.append(&format!("f.{number}.txt.part"), format!("{round} 1\n{}", "t".repeat(100)));
         }
         database.expect(
@@ -177,9 +180,9 @@ fn r16_many_growing_files() {
     database.expect("SELECT count(*) FROM fetcher_runs WHERE is_complete", &[&FILES.to_string()]);
 }
 
-/// Clients that send as fast as they can and never read an answer: what they send waits in their own socket.
+/// Requests of clients that never read wait in their own sockets.
 #[test]
-fn r16_flooding_clients_that_never_read() {
+fn r16_clients_that_never_read_cost_little() {
     const CLIENTS: usize = 64;
     let limit = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum })
@@ -210,7 +213,7 @@ fn r16_flooding_clients_that_never_read() {
                 }
             }
         }
-        // One who reads is answered all the while, whether or not there is work left.
+        // A client that reads is answered, whether or not jobs are left.
         reply = match &reply {
             Reply::Job { attr_path, .. } => worker.done(attr_path, 0),
             _ => worker.ready(),

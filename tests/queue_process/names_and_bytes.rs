@@ -1,5 +1,6 @@
-//! What ends or robs the original and must not touch ours: odd names (CONTRACT QR01 to QR03), odd bytes (CONTRACT QR04 to QR06), odd kinds of files
-//! (CONTRACT QR07 to QR09), and files whose way into place the original does not see (CONTRACT QR10 to QR13).
+//! Input that the original fails on or loses: malformed names (CONTRACT QR01 to QR03), invalid
+//! bytes (CONTRACT QR04 to QR06), other kinds of files (CONTRACT QR07 to QR09), and renames and
+//! rewrites that it does not see (CONTRACT QR10 to QR13).
 
 use std::{
     ffi::OsString,
@@ -16,14 +17,14 @@ use orchestrator_harness::{Instance, Reply, TestEnv, assert_valid_database, even
 
 use crate::site;
 
-/// How long the writer of a complete file may rest before it is taken for gone.
+/// Time without growth after which a created file is complete.
 const QUIET: Duration = Duration::from_secs(1);
 
 const ATTRS: &str = "SELECT attr_path FROM queue ORDER BY 1";
 const RUNS: &str = "SELECT name, run_started FROM fetcher_runs JOIN fetchers USING (fetcher_id) ORDER BY 1";
 const COMPLETE: &str = "SELECT is_complete FROM fetcher_runs";
 
-/// The process lives, nothing of it was restarted, and a new file is still served.
+/// Checks that no child was restarted and a new file is still served.
 fn lives(site: &TestEnv, instance: &mut Instance) {
     site.write("alive.9.txt", "alive 1\n");
     site.database().expect("SELECT payload FROM queue WHERE attr_path = 'alive'", &["1"]);
@@ -34,7 +35,7 @@ fn lives(site: &TestEnv, instance: &mut Instance) {
 }
 
 #[test]
-fn r01_r02_r03_numbers_that_are_none() {
+fn r01_r02_r03_malformed_numbers_are_ignored() {
     let names = ["a.abc.txt", "h.-.txt.part", "i.9223372036854775808.txt"];
     let site = site();
     for name in names {
@@ -61,7 +62,7 @@ fn r01_r02_r03_numbers_that_are_none() {
 }
 
 #[test]
-fn r04_r06_bytes_that_are_no_utf_8_cost_their_own_line() {
+fn r04_r06_invalid_utf_8_skips_its_line_only() {
     let site = site();
     let bad: &[&[u8]] = &[
         b"\xff 1\n",
@@ -85,7 +86,7 @@ fn r04_r06_bytes_that_are_no_utf_8_cost_their_own_line() {
 }
 
 #[test]
-fn r07_r08_r09_a_directory_a_loop_and_a_fifo_with_our_names() {
+fn r07_r08_r09_directories_links_and_fifos_are_ignored() {
     let make = |site: &TestEnv, number: u32| {
         for part in ["", ".part"] {
             fs::create_dir(site.file(&format!("directory.{number}.txt{part}"))).unwrap();
@@ -104,7 +105,7 @@ fn r07_r08_r09_a_directory_a_loop_and_a_fifo_with_our_names() {
     site.database().expect(ATTRS, &["alpha"]);
     make(&site, 2);
     lives(&site, &mut instance);
-    // Ignored: they make no runs, and nobody tries to open them.
+    // Ignored: they create no runs and are never opened.
     assert_eq!(site.database().rows(RUNS), ["alive|9", "f|1"]);
     assert_eq!(site.metric("queue/reader", "failed_opens"), 0, "{}", site.log());
     fs::remove_dir(site.file("directory.2.txt")).unwrap();
@@ -113,7 +114,7 @@ fn r07_r08_r09_a_directory_a_loop_and_a_fifo_with_our_names() {
     assert_eq!(site.worker().ready().attr_path().len(), 5);
 }
 
-/// A link is followed to the file that it names, wherever that is.
+/// A symbolic link is followed to its file in another directory.
 #[test]
 fn a_link_to_a_growing_file_elsewhere_is_followed() {
     let site = site();
@@ -126,9 +127,9 @@ fn a_link_to_a_growing_file_elsewhere_is_followed() {
     site.database().expect(ATTRS, &["alpha", "bravo"]);
 }
 
-/// Files that find no free descriptor are read once there is one.
+/// Files that cannot be opened for lack of descriptors are read later.
 #[test]
-fn files_without_a_free_descriptor_are_read_later() {
+fn files_are_read_once_descriptors_are_free() {
     let site = site();
     let instance = site.start();
     assert_eq!(site.worker().ready(), Reply::NoJobs);
@@ -140,15 +141,16 @@ fn files_without_a_free_descriptor_are_read_later() {
         site.write(&format!("f.{run}.txt.part"), "alpha 0 1\n");
     }
     let database = site.database();
-    eventually("some to wait", || site.log().contains("cannot open"));
+    eventually("some files to wait", || site.log().contains("cannot open"));
     prlimit(pid, Resource::Nofile, limit).expect("raised");
     database.expect("SELECT count(*) FROM queue", &["40"]);
     assert_eq!(site.node("queue/reader")["restarts"], 0, "{}", site.log());
 }
 
-/// CONTRACT QR10: written and renamed before anybody looks: here while the intake of events is closed.
+/// CONTRACT QR10: a file is written and renamed before it is examined, here while the watcher is
+/// paused.
 #[test]
-fn r10_a_growing_file_that_was_finished_before_it_was_seen() {
+fn r10_a_growing_file_renamed_before_it_was_seen_is_read() {
     let site = site();
     let mut instance = site.start();
     site.actor_command("queue/inotify", "pause");
@@ -159,7 +161,7 @@ fn r10_a_growing_file_that_was_finished_before_it_was_seen() {
     site.actor_command("queue/inotify", "resume");
     site.database().expect_queue(&["1|1|alpha|0 1"]);
     site.database().expect(COMPLETE, &["1"]);
-    // And in full flight, many times.
+    // Repeated many times without a pause.
     for number in 2..200 {
         site.write(&format!("f.{number}.txt.part"), format!("a{number} 1\n"));
         site.rename(&format!("f.{number}.txt.part"), &format!("f.{number}.txt"));
@@ -170,7 +172,7 @@ fn r10_a_growing_file_that_was_finished_before_it_was_seen() {
 }
 
 #[test]
-fn r11_a_file_that_is_moved_into_place() {
+fn r11_a_file_renamed_to_its_name_is_read() {
     let site = site();
     let _instance = site.start();
     fs::write(site.path().join("outside"), "alpha 0 1\n").unwrap();
@@ -184,14 +186,14 @@ fn r11_a_file_that_is_moved_into_place() {
     site.database().expect(ATTRS, &["alpha", "bravo", "charlie", "delta"]);
     site.database()
         .expect("SELECT is_complete FROM fetcher_runs ORDER BY run_started", &["1", "1", "0", "1"]);
-    // Replaced as a whole: the new lines count.
+    // A replacement of the file adds its lines.
     site.write("tmp2", "echo 0 1\n");
     site.rename("tmp2", "f.1.txt");
     site.database().expect("SELECT count(*) FROM queue WHERE attr_path = 'echo'", &["1"]);
 }
 
 #[test]
-fn r12_a_complete_file_that_is_written_in_steps() {
+fn r12_a_complete_file_written_in_steps_is_read_whole() {
     let site = site();
     let instance = site.start();
     let database = site.database();
@@ -204,17 +206,18 @@ fn r12_a_complete_file_that_is_written_in_steps() {
     drop(file);
     database.expect(ATTRS, &["alpha", "bravo", "charlie"]);
     database.expect(COMPLETE, &["1"]);
-    // Reopened after it was complete, and over a restart.
+    // Written again after it was complete, also over a restart.
     site.append("f.1.txt", "delta 0 1\n");
     database.expect(ATTRS, &["alpha", "bravo", "charlie", "delta"]);
     database.expect(COMPLETE, &["1"]);
     assert!(instance.terminate().success());
     let _instance = site.start();
-    // What changed before the first listing is left unread (CONTRACT QD06); workers are answered after it.
+    // A change before the first listing is not read (CONTRACT QD06); workers are answered after it.
     assert_ne!(site.worker().ready(), Reply::Closed);
     site.append("f.1.txt", "echo 0 1\n");
     database.expect(ATTRS, &["alpha", "bravo", "charlie", "delta", "echo"]);
-    // Closed in the middle of a line and complete: whoever goes on with the line finds its beginning.
+    // A file closed in the middle of a line is complete; a later writer continues the line from its
+    // beginning.
     site.append("f.1.txt", "foxtrot 0 1\ngo");
     database.expect(ATTRS, &["alpha", "bravo", "charlie", "delta", "echo", "foxtrot"]);
     database.expect(COMPLETE, &["1"]);
@@ -223,16 +226,17 @@ fn r12_a_complete_file_that_is_written_in_steps() {
     assert_eq!(site.metric("queue/reader", "skipped"), 0);
 }
 
-/// CONTRACT QR12: a run that is complete is left unread by the next start (CONTRACT QD06), so it must not be while somebody writes its file.
+/// CONTRACT QR12: the next start does not read a complete run (CONTRACT QD06), so a run must not be
+/// complete while its file is written.
 #[test]
-fn r12_a_file_in_the_hands_of_its_writer_is_not_complete() {
+fn r12_a_file_with_an_active_writer_is_not_complete() {
     let site = site();
     let _instance = site.start();
-    // What the first listing finds counts as whole; workers are answered after it.
+    // Files of the first listing count as complete; workers are answered after it.
     assert_eq!(site.worker().ready(), Reply::NoJobs);
     let database = site.database();
     let mut number = 0;
-    let (file, complete) = wait_for("a look at a file right after a write", || {
+    let (file, complete) = wait_for("a check right after a write", || {
         number += 1;
         let since = Instant::now();
         let mut file = File::create(site.file(&format!("f.{number}.txt"))).unwrap();
@@ -240,7 +244,7 @@ fn r12_a_file_in_the_hands_of_its_writer_is_not_complete() {
         let run = format!("WHERE {number} IN (fetcher_run_started, run_started)");
         let seen = "SELECT is_complete FROM fetcher_runs JOIN queue ON run_started = fetcher_run_started";
         let complete = wait_for("its line", || database.rows(&format!("{seen} {run}")).pop());
-        // A writer that is quiet for longer may be taken for gone: on a slow machine there is nothing to say.
+        // A slow machine may pause the writer for longer; such a round proves nothing.
         (since.elapsed() < QUIET).then_some((file, complete))
     });
     assert_eq!(complete, "0");
@@ -249,7 +253,7 @@ fn r12_a_file_in_the_hands_of_its_writer_is_not_complete() {
 }
 
 #[test]
-fn r13_a_growing_file_that_is_truncated_and_rewritten() {
+fn r13_a_truncated_file_is_read_from_its_start() {
     let site = site();
     let mut instance = site.start();
     let database = site.database();
@@ -257,7 +261,7 @@ fn r13_a_growing_file_that_is_truncated_and_rewritten() {
     database.expect(ATTRS, &["alpha", "bravo"]);
     site.write("f.1.txt.part", "c 2\n");
     database.expect(ATTRS, &["alpha", "bravo", "c"]);
-    // Longer than before, so that its length tells nothing.
+    // Longer than before, so that the length does not show the rewrite.
     site.write("f.1.txt.part", "delta 0 1\necho 0 1\nfoxtrot 0 1\n");
     database.expect(ATTRS, &["alpha", "bravo", "c", "delta", "echo", "foxtrot"]);
     site.append("f.1.txt.part", "golf 0 1\n");
@@ -268,9 +272,10 @@ fn r13_a_growing_file_that_is_truncated_and_rewritten() {
     lives(&site, &mut instance);
 }
 
-/// CONTRACT QP13: the longest path that DONE can carry is served and reported; a longer one is told once and skipped.
+/// CONTRACT QP13: the longest path that DONE can carry is served and reported; a longer one is
+/// skipped with one warning.
 #[test]
-fn p13_a_path_that_could_never_be_reported() {
+fn p13_a_path_too_long_for_done_is_skipped() {
     let site = site();
     let longest = "p".repeat(65_510);
     site.write("f.1.txt", format!("{} 1\n{longest} 1\n", "q".repeat(70_000)));
@@ -281,15 +286,15 @@ fn p13_a_path_that_could_never_be_reported() {
     assert_eq!(worker.done(&longest, i64::MIN), Reply::NoJobs);
     assert_eq!(site.database().rows("SELECT exit_code FROM log"), [i64::MIN.to_string()]);
     let log = site.log();
-    let told: Vec<&str> = log.lines().filter(|line| line.contains("f.1.txt")).collect();
-    assert_eq!(told.len(), 1, "{told:#?}");
-    assert!(told[0].contains("line=1") && told[0].contains("70000 bytes"), "{told:#?}");
+    let warnings: Vec<&str> = log.lines().filter(|line| line.contains("f.1.txt")).collect();
+    assert_eq!(warnings.len(), 1, "{warnings:#?}");
+    assert!(warnings[0].contains("line=1") && warnings[0].contains("70000 bytes"), "{warnings:#?}");
     lives(&site, &mut instance);
 }
 
-/// CONTRACT QP13: rows that are in the database already, or that another program writes.
+/// CONTRACT QP13: rows that the database has already, or that another program writes.
 #[test]
-fn p13_a_row_of_the_database_that_could_never_be_reported() {
+fn p13_a_row_too_long_for_done_is_marked_as_dequeued() {
     const LONG: u32 = 40;
     let site = site();
     original::create(
@@ -309,7 +314,7 @@ fn p13_a_row_of_the_database_that_could_never_be_reported() {
     assert_eq!(site.database().rows(rows), ["80000|1"]);
     assert_eq!(site.database().rows("SELECT attr_path FROM log"), ["short"], "nobody got it");
     assert_eq!(site.log().matches("could report so long an attribute path").count(), 1, "{}", site.log());
-    // More than one request takes out at a time.
+    // More than one request removes at a time.
     site.database().execute(&format!(
         "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {LONG})
          INSERT INTO queue (fetcher_id, fetcher_run_started, attr_path, payload, order_jitter)
@@ -325,9 +330,9 @@ fn p13_a_row_of_the_database_that_could_never_be_reported() {
     assert!(assert_valid_database(&site.database_path()));
 }
 
-/// What a terminal obeys is escaped wherever a name or a worker's bytes are told, and each name is told once.
+/// Control characters are escaped in logged names and worker bytes, and each name is logged once.
 #[test]
-fn names_and_peers_in_the_log() {
+fn the_log_escapes_names_and_names_peers() {
     let site = site();
     let hostile: &[u8] = b"\n2026-01-01 ERROR forged\x1b[31m\xe2\x80\xae\xc2\x9b31m";
     let name = |end: &[u8]| OsString::from_vec([b"odd", hostile, end].concat());
@@ -335,7 +340,7 @@ fn names_and_peers_in_the_log() {
         [name(b".x.txt"), name(b"\xff.1.txt"), name(b"dir.2.txt"), name(b"fifo.3.txt"), name(b"bad.4.txt")];
     fs::create_dir(site.input_dir().join(&names[2])).unwrap();
     assert!(Command::new("mkfifo").arg(site.input_dir().join(&names[3])).status().unwrap().success());
-    // Once by the listing, once by the watcher.
+    // One name is found by the listing, one by the watcher.
     fs::write(site.input_dir().join(&names[0]), "no 1\n").unwrap();
     fs::write(site.input_dir().join(&names[1]), "no 1\n").unwrap();
     let mut instance = site.start();
@@ -357,7 +362,7 @@ fn names_and_peers_in_the_log() {
     for what in ["not a decimal number", "not utf-8: rename", "a directory", "a fifo", "there is no space"] {
         assert!(text.contains(what) || text.contains("not a regular file"), "{what}: {text}");
     }
-    // The worker that was dropped is named by its process.
+    // The message names the process of the closed worker.
     let dropped = text.lines().find(|line| line.contains("worker connection closed")).expect("a line");
     let me = format!("pid {} uid {}", std::process::id(), rustix::process::getuid().as_raw());
     assert!(dropped.contains(&me) && dropped.contains("not a request"), "{dropped}");

@@ -1,4 +1,4 @@
-//! The worker protocol on the real socket (CONTRACT QP01 to QP12): what is answered, what is not, and what happens to the socket file.
+//! The worker protocol on the real socket (CONTRACT QP01 to QP12), and the socket file.
 
 use std::{
     fs,
@@ -14,7 +14,7 @@ use orchestrator_harness::{Reply, Worker, eventually};
 
 use crate::site;
 
-/// The exit code of a start that was refused.
+/// Exit code of a refused start.
 const EX_CONFIG: i32 = 78;
 
 fn job(attr_path: &str) -> Reply {
@@ -25,7 +25,7 @@ const LOG: &str =
     "SELECT attr_path, started > 1000000000, finished IS NOT NULL, exit_code FROM log ORDER BY 1";
 
 #[test]
-fn p01_p02_byte_by_byte_and_all_at_once_in_order() {
+fn p01_p02_bytewise_and_pipelined_requests_are_answered_in_order() {
     let site = site();
     site.write("f1.1.txt", "alpha 0 1\nbravo 0 1\n");
     let _instance = site.start();
@@ -50,7 +50,7 @@ fn p01_p02_byte_by_byte_and_all_at_once_in_order() {
 }
 
 #[test]
-fn p03_p04_p05_what_is_no_request_closes_and_nothing_of_it_is_done() {
+fn p03_p04_p05_an_invalid_request_closes_without_effect() {
     let site = site();
     site.write("f1.1.txt", "alpha 0 1\n");
     let _instance = site.start();
@@ -82,7 +82,7 @@ fn p03_p04_p05_what_is_no_request_closes_and_nothing_of_it_is_done() {
 }
 
 #[test]
-fn p07_p08_a_done_for_something_unknown_or_by_anybody() {
+fn p07_p08_a_done_counts_from_any_worker_and_is_ignored_for_unknown_paths() {
     let site = site();
     site.write("f1.1.txt", "alpha 0 1\nbravo 0 1\n");
     let _instance = site.start();
@@ -97,14 +97,14 @@ fn p07_p08_a_done_for_something_unknown_or_by_anybody() {
 }
 
 #[test]
-fn p09_a_line_of_65536_bytes_and_no_longer() {
+fn p09_a_request_has_at_most_65536_bytes() {
     let site = site();
     let _instance = site.start();
     let line = |bytes: usize| format!("DONE {} 0\n", "x".repeat(bytes - 7));
     let mut worker = site.worker();
     worker.send(line(65_536).as_bytes()).unwrap();
     assert_eq!(worker.reply(), Reply::NoJobs);
-    // The end of the process's patience may break the pipe while we still send.
+    // The process may close the connection while the test still sends.
     let _ = worker.send(line(65_537).as_bytes());
     assert_eq!(worker.read_to_end(), b"");
     let mut endless = site.worker();
@@ -113,9 +113,9 @@ fn p09_a_line_of_65536_bytes_and_no_longer() {
     assert_eq!(site.worker().ready(), Reply::NoJobs);
 }
 
-/// CONTRACT QP10 as worker.bash does it: one line through socat, write side shut, read to the end.
+/// CONTRACT QP10 like worker.bash: one line through socat, half close, read to the end.
 #[test]
-fn p10_half_close_through_the_real_socat() {
+fn p10_a_half_close_by_socat_is_answered() {
     let site = site();
     site.write("f1.1.txt", "alpha 0 1\n");
     let _instance = site.start();
@@ -137,9 +137,10 @@ fn p10_half_close_through_the_real_socat() {
     assert_eq!(site.database().rows(LOG), ["alpha|1|1|4"]);
 }
 
-/// CONTRACT QP10, QP11: an early end of input has its answers all the same, and the end of one connection is no matter for others.
+/// CONTRACT QP10, QP11: requests before an early half close are answered, and the end of one
+/// connection does not affect others.
 #[test]
-fn p10_p11_pipelined_then_shut_and_others_live_on() {
+fn p10_p11_a_half_close_is_answered_and_other_connections_continue() {
     let site = site();
     let _instance = site.start();
     let mut bystander = site.worker();
@@ -153,11 +154,11 @@ fn p10_p11_pipelined_then_shut_and_others_live_on() {
 }
 
 #[test]
-fn p12_a_stale_socket_is_replaced_and_the_umask_rules() {
+fn p12_a_stale_socket_is_replaced_with_the_mode_of_the_umask() {
     let site = site().shell("umask 027");
     drop(UnixListener::bind(site.socket()).unwrap());
-    // A child that a neighbouring test forks holds our listener too, until its exec.
-    eventually("nobody to listen there", || UnixStream::connect(site.socket()).is_err());
+    // A child process forked by a parallel test has the listener open until its exec.
+    eventually("the listener to be closed", || UnixStream::connect(site.socket()).is_err());
     let instance = site.start();
     assert_eq!(site.worker().ready(), Reply::NoJobs);
     let mode = fs::metadata(site.socket()).unwrap().permissions().mode() & 0o7777;
@@ -169,7 +170,7 @@ fn p12_a_stale_socket_is_replaced_and_the_umask_rules() {
 }
 
 #[test]
-fn p12_another_kind_of_file_is_an_error_exit() {
+fn p12_another_kind_of_file_at_the_socket_path_is_refused() {
     let site = site();
     fs::write(site.socket(), "precious").unwrap();
     let mut instance = site.spawn();
@@ -178,9 +179,9 @@ fn p12_another_kind_of_file_is_an_error_exit() {
     assert!(site.log().contains("is not a socket"), "{}", site.log());
 }
 
-/// A socket that somebody serves is not taken away from them.
+/// A socket with a listener is not replaced.
 #[test]
-fn p12_a_live_socket_is_left_to_its_owner() {
+fn p12_a_socket_with_a_listener_is_refused() {
     let site = site();
     let owner = UnixListener::bind(site.socket()).unwrap();
     let mut instance = site.spawn();
@@ -189,6 +190,6 @@ fn p12_a_live_socket_is_left_to_its_owner() {
     owner.set_nonblocking(true).unwrap();
     while owner.accept().is_ok() {}
     let _client = UnixStream::connect(site.socket()).unwrap();
-    eventually("the owner to be asked", || owner.accept().is_ok());
+    eventually("the owner to be probed", || owner.accept().is_ok());
     drop(Worker::connect(&site.socket()));
 }

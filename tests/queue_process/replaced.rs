@@ -1,5 +1,5 @@
-//! Files of an open database that are deleted, moved or replaced (CONTRACT QR51): nothing is answered that is in no file at the path, and the
-//! work goes on with what is there.
+//! Files of an open database that are deleted, moved or replaced (CONTRACT QR51). No commit into a
+//! file that is not at the path is answered, and work continues with the files at the path.
 
 use std::{
     collections::BTreeMap,
@@ -20,15 +20,15 @@ fn lines(n: u32) -> String {
     (0..n).map(|i| format!("a{i} 1\n")).collect()
 }
 
-/// A DONE that was answered: attribute path, exit code, and when its job was asked for.
+/// An answered DONE: attribute path, exit code, and time of the request for the job.
 type Done = (String, i64, Instant);
 
-/// What tells workers when to stop; also when the test fails, or it would wait for them.
+/// Stops the workers, also when the test fails.
 #[derive(Default)]
 struct Load {
     stop: AtomicBool,
     failed: AtomicBool,
-    /// Exit codes given so far.
+    /// Next exit code.
     codes: AtomicI64,
 }
 
@@ -41,7 +41,7 @@ impl Drop for StopAtEnd<'_> {
     }
 }
 
-/// Works until told to stop; as the original's workers do, a DONE is repeated until it is answered.
+/// Works until stopped. Like the original's workers, it repeats a DONE until it is answered.
 fn work(site: &TestEnv, load: &Load) -> Vec<Done> {
     let mut done = Vec::new();
     let mut request = "READY\n".to_owned();
@@ -59,7 +59,7 @@ fn work(site: &TestEnv, load: &Load) -> Vec<Done> {
         done.extend(job.take());
         request = "READY\n".to_owned();
         if let Reply::Job { attr_path, .. } = reply {
-            // At a pace that leaves jobs for the end.
+            // A slower pace leaves jobs for the end.
             thread::sleep(Duration::from_millis(1));
             let code = load.codes.fetch_add(1, SeqCst);
             request = format!("DONE {attr_path} {code}\n");
@@ -71,8 +71,9 @@ fn work(site: &TestEnv, load: &Load) -> Vec<Done> {
     done
 }
 
-/// Has `workers` work, changes files of the database meanwhile, and stops once the workers went on. Every job that was asked for after
-/// the change, and with `keeps_all` every other one, is in the file at the path with its own exit code.
+/// Changes files of the database while `workers` work, and stops once they continue. Checks that
+/// every job requested after the change has its exit code in the file at the path. With `keeps_all`
+/// this holds for the jobs before the change, too.
 fn replaced_under_load(what: &str, keeps_all: bool, change: impl FnOnce(&TestEnv)) -> TestEnv {
     const LINES: u32 = 3_000;
     let site = site();
@@ -82,11 +83,11 @@ fn replaced_under_load(what: &str, keeps_all: bool, change: impl FnOnce(&TestEnv
     let (all, changed) = thread::scope(|scope| {
         let workers: Vec<_> = (0..3).map(|_| scope.spawn(|| work(&site, &load))).collect();
         let running = StopAtEnd(&load);
-        eventually("some work to be done", || load.codes.load(SeqCst) > 100);
+        eventually("some jobs to be done", || load.codes.load(SeqCst) > 100);
         change(&site);
         let changed = Instant::now();
         eventually(&format!("{what}: the change to be noticed"), || site.log().contains("while it was open"));
-        // Also the admin endpoint knows: the child was restarted by plan, which costs no restart budget.
+        // The admin endpoint reports a planned restart, at no cost to the restart intensity.
         eventually(&format!("{what}: the link to be up again"), || {
             let node = site.node("queue/queue_store");
             node["restarts"] == 1 && site.link("queue/queue_store").state == "up"
@@ -124,7 +125,7 @@ fn beside(site: &TestEnv, suffix: &str) -> PathBuf {
 }
 
 #[test]
-fn r51_a_database_that_is_deleted_under_load() {
+fn r51_a_database_deleted_under_load_is_rebuilt() {
     replaced_under_load("deleted", false, |site| fs::remove_file(site.database_path()).unwrap());
     replaced_under_load("deleted with its log", false, |site| {
         for suffix in ["", "-wal", "-shm"] {
@@ -134,13 +135,13 @@ fn r51_a_database_that_is_deleted_under_load() {
 }
 
 #[test]
-fn r51_a_database_that_is_replaced_under_load() {
+fn r51_a_database_replaced_under_load_is_used() {
     let site = replaced_under_load("replaced by another one", false, |site| {
         original::create(&site.path().join("new.db"), 2, 2, "INSERT INTO log VALUES ('kept', 1, 2, 3)");
         fs::rename(site.path().join("new.db"), site.database_path()).unwrap();
     });
     assert_eq!(site.database().rows("SELECT exit_code FROM log WHERE attr_path = 'kept'"), ["3"]);
-    // What was open is whole where it is now, without the log that it left behind.
+    // The former file is complete at its new path, without its log.
     let site = replaced_under_load("moved aside", false, |site| {
         fs::rename(site.database_path(), site.path().join("aside.db")).unwrap();
     });
@@ -150,7 +151,7 @@ fn r51_a_database_that_is_replaced_under_load() {
 }
 
 #[test]
-fn r51_the_log_or_its_index_is_deleted_under_load() {
+fn r51_a_log_or_index_deleted_under_load_loses_nothing() {
     for suffix in ["-wal", "-shm"] {
         replaced_under_load(suffix, true, |site| fs::remove_file(beside(site, suffix)).unwrap());
     }
@@ -160,22 +161,23 @@ fn r51_the_log_or_its_index_is_deleted_under_load() {
     });
 }
 
-/// CONTRACT QR51: also while nobody works, and an operator's question never opens a file that took the place of the database.
+/// CONTRACT QR51: the change is also noticed without load, and an operator's question never opens
+/// the replacing file.
 #[test]
-fn r51_noticed_at_rest_and_by_nobody_else() {
+fn r51_an_idle_store_notices_a_replaced_database() {
     let site = site();
     site.write("f.1.txt", "alpha 1\n");
     let instance = site.start();
     assert_eq!(site.worker().ready().attr_path(), "alpha");
-    eventually("the log to be cut at rest", || fs::metadata(beside(&site, "-wal")).unwrap().len() == 0);
+    eventually("the log to be truncated", || fs::metadata(beside(&site, "-wal")).unwrap().len() == 0);
     fs::remove_file(site.database_path()).unwrap();
-    let told = wait_for("the link to say why", || {
+    let reason = wait_for("the link to report the reason", || {
         let log = site.log();
         log.lines().find(|line| line.contains("link down")).map(ToOwned::to_owned)
     });
-    assert!(told.contains("queue.db was deleted or moved while it was open"), "{told}");
-    assert!(told.contains("opened again"), "{told}");
-    // A connection that stood ends with the database that was open.
+    assert!(reason.contains("queue.db was deleted or moved while it was open"), "{reason}");
+    assert!(reason.contains("opened again"), "{reason}");
+    // An open connection ends with the former database.
     let reply = wait_for("the job from the file", || {
         let mut worker = site.worker();
         worker.send(b"READY\n").ok()?;
@@ -186,10 +188,10 @@ fn r51_noticed_at_rest_and_by_nobody_else() {
     assert_eq!(site.database().rows("SELECT attr_path FROM log"), ["alpha"]);
 }
 
-/// CONTRACT QR41: a lock file that is deleted is made and locked anew, so that a second instance is refused as before. Where another one has taken
-/// the lock meanwhile, nothing is written until it is gone.
+/// CONTRACT QR41: a deleted lock file is created and locked again, so that a second instance is
+/// refused. If another instance has the lock, nothing is written until it ends.
 #[test]
-fn r41_the_lock_is_kept_when_its_file_is_deleted() {
+fn r41_a_deleted_lock_file_is_locked_again() {
     let site = site();
     site.write("f.1.txt", "alpha 1\nbravo 1\n");
     let instance = site.start();
@@ -202,12 +204,12 @@ fn r41_the_lock_is_kept_when_its_file_is_deleted() {
     let second =
         TestEnv::new(site.binary()).set(&format!("queue.database={}", site.database_path().display()));
     assert_eq!(second.spawn().wait().code(), Some(78), "{}", second.log());
-    // Locked by another one before it is noticed.
+    // Locked by another process before it is noticed.
     let taken = site.path().join("taken");
     let foreign = fs::File::create(&taken).unwrap();
     foreign.lock().unwrap();
     fs::rename(&taken, &lock).unwrap();
-    eventually("the link to say why", || {
+    eventually("the link to report the reason", || {
         site.link("queue/queue_store").reason.contains("is used by a running instance")
     });
     worker.send(format!("DONE {first} 4\n").as_bytes()).unwrap();

@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn c27_odd_stems_and_the_whole_range_of_numbers_match() {
+    fn c27_unusual_stems_and_all_numbers_match() {
         assert_eq!(file(".100.txt"), Some((String::new(), 100, FileKind::Complete)));
         assert_eq!(file("übung 1'%.-5.txt.part"), Some(("übung 1'%".into(), -5, FileKind::Growing)));
         assert_eq!(file("f.9223372036854775807.txt"), Some(("f".into(), i64::MAX, FileKind::Complete)));
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn r01_r02_what_is_no_number_is_odd() {
+    fn r01_r02_a_name_without_a_decimal_number_is_malformed() {
         for name in [
             "f.abc.txt",
             "f..txt",
@@ -227,13 +227,13 @@ mod tests {
     }
 
     #[test]
-    fn r03_what_exceeds_64_bits_is_odd() {
+    fn r03_a_number_beyond_64_bits_is_malformed() {
         assert_eq!(error("f.9223372036854775808.txt"), Some(NameError::NumberTooLarge));
         assert_eq!(error("f.-9223372036854775809.txt.part"), Some(NameError::NumberTooLarge));
     }
 
     #[test]
-    fn names_that_are_not_utf8_are_odd_only_in_our_shape() {
+    fn invalid_utf8_is_malformed_only_in_the_form_of_a_fetcher_file() {
         assert_eq!(classify(OsStr::from_bytes(b"f\xff.1.txt")), NameClass::Malformed(NameError::NotUtf8));
         assert_eq!(classify(OsStr::from_bytes(b"f\xff.1.dat")), NameClass::Other);
     }
@@ -247,7 +247,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_stem_and_number_comes_back(stem in "[^./\0]{0,20}", number: i64, growing: bool) {
+        fn every_stem_and_number_round_trips(stem in "[^./\0]{0,20}", number: i64, growing: bool) {
             let name = format!("{stem}.{number}.txt{}", if growing { ".part" } else { "" });
             let kind = if growing { FileKind::Growing } else { FileKind::Complete };
             prop_assert_eq!(file(&name), Some((stem, number, kind)));

@@ -18,7 +18,7 @@ mod tests {
     use super::jitter_hash;
 
     #[test]
-    fn agrees_with_the_values_found_in_databases_of_the_original() {
+    fn the_hash_matches_databases_of_the_original() {
         let vectors = [
             ("", -645128748),
             ("a", -1183465204),

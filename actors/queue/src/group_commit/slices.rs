@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slices_are_cut_so_that_a_turn_takes_what_it_should() {
+    fn slices_adapt_to_the_target_duration() {
         let ms = Duration::from_millis;
         // The commit takes as long as the slice, or four times as long, or as good as nothing.
         for (of_commit, settled) in [(1, TURN_TARGET / 2), (4, TURN_TARGET / 5), (0, SLICE_MAX)] {

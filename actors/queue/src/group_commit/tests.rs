@@ -1,4 +1,4 @@
-//! Group commit over a real store whose begin and commit fail on demand.
+//! Group commit over a real store whose operations fail on demand.
 
 use std::{path::Path, time::Instant};
 
@@ -12,13 +12,13 @@ use crate::{
     storage::{Batch, RunId},
 };
 
-/// A store that fails where the seam says.
-struct Flaky {
+/// A store that fails at armed fault points.
+struct FaultyStore {
     inner: SqliteStore,
     faults: FaultInjector,
 }
 
-impl Flaky {
+impl FaultyStore {
     fn open(directory: &Path) -> Self {
         let inner = SqliteStore::open(&directory.join("q.db"), Options::default()).unwrap();
         Self { inner, faults: FaultInjector::enabled() }
@@ -29,7 +29,7 @@ impl Flaky {
     }
 }
 
-impl Storage for Flaky {
+impl Storage for FaultyStore {
     fn begin(&mut self) -> Result<(), StorageError> {
         if self.faults.should_fail("begin") {
             return Err(StorageError::Busy { path: self.inner.path().to_owned() });
@@ -90,18 +90,18 @@ impl Storage for Flaky {
     }
 }
 
-/// A site with metrics of a real child.
-struct Bench {
+/// A store and a group commit with the metrics of a real child.
+struct Fixture {
     _directory: tempfile::TempDir,
-    store: Flaky,
+    store: FaultyStore,
     group: GroupCommit,
     metrics: StoreMetrics,
 }
 
-impl Bench {
+impl Fixture {
     fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let store = Flaky::open(directory.path());
+        let store = FaultyStore::open(directory.path());
         let metrics = actix_rt::System::new().block_on(async {
             let mut root = Root::start("bench", SupervisorSpec::new(Strategy::OneForOne)).await.unwrap();
             let metrics = StoreMetrics::register(&root.tree().vitals("bench").unwrap());
@@ -111,13 +111,13 @@ impl Bench {
         Self { _directory: directory, store, group: GroupCommit::new(), metrics }
     }
 
-    /// With a run `f/1` of these attribute paths, reconciled.
+    /// Creates a reconciled fixture with a run `f/1` of these attribute paths.
     fn with_rows(attr_paths: &[&str]) -> Self {
-        let mut bench = Self::new();
-        bench.ingest(IngestOp::UpsertRun { run: run(), complete: false });
-        bench.ingest(rows(attr_paths));
-        bench.ingest(IngestOp::Reconciled);
-        bench
+        let mut fixture = Self::new();
+        fixture.ingest(IngestOp::UpsertRun { run: run(), complete: false });
+        fixture.ingest(rows(attr_paths));
+        fixture.ingest(IngestOp::Reconciled);
+        fixture
     }
 
     fn ingest(&mut self, op: IngestOp) {
@@ -149,163 +149,163 @@ fn rows(attr_paths: &[&str]) -> IngestOp {
 
 #[test]
 fn no_answer_leaves_before_its_commit() {
-    let mut bench = Bench::with_rows(&["a"]);
-    let mut answer = bench.ready();
+    let mut fixture = Fixture::with_rows(&["a"]);
+    let mut answer = fixture.ready();
     for point in ["begin", "commit"] {
-        bench.store.faults.arm(point, 1);
-        assert!(bench.turn().is_err());
+        fixture.store.faults.arm(point, 1);
+        assert!(fixture.turn().is_err());
         assert_eq!(answer.try_recv(), Ok(None), "answered although {point} failed");
     }
-    bench.turn().unwrap();
+    fixture.turn().unwrap();
     assert_eq!(answer.try_recv().unwrap().expect("an answer").unwrap().attr_path, "a");
 }
 
 #[test]
-fn one_job_goes_to_one_of_a_group() {
-    let mut bench = Bench::with_rows(&["a"]);
-    let (mut one, mut two) = (bench.ready(), bench.ready());
-    bench.turn().unwrap();
+fn one_job_goes_to_one_request_of_a_group() {
+    let mut fixture = Fixture::with_rows(&["a"]);
+    let (mut one, mut two) = (fixture.ready(), fixture.ready());
+    fixture.turn().unwrap();
     assert!(one.try_recv().unwrap().expect("an answer").is_some());
     assert_eq!(two.try_recv().unwrap().expect("an answer"), None);
 }
 
 #[test]
-fn an_asker_that_went_away_gets_no_job_but_its_done_counts() {
-    let mut bench = Bench::with_rows(&["a", "b"]);
-    let mut first = bench.ready();
-    bench.turn().unwrap();
+fn a_closed_connection_gets_no_job_but_its_done_counts() {
+    let mut fixture = Fixture::with_rows(&["a", "b"]);
+    let mut first = fixture.ready();
+    fixture.turn().unwrap();
     let job = first.try_recv().unwrap().expect("an answer").unwrap();
-    bench.group.add_request(StoreRequest::Delivered(job.handout));
+    fixture.group.add_request(StoreRequest::Delivered(job.handout));
     let (reply, gone) = reply();
     drop(gone);
-    bench.group.add_request(StoreRequest::Done { attr_path: job.attr_path.clone(), exit_code: 3, reply });
-    bench.turn().unwrap();
-    assert_eq!((bench.metrics.finished.get(), bench.metrics.jobs.get()), (1, 1));
-    let mut next = bench.ready();
-    bench.turn().unwrap();
+    fixture.group.add_request(StoreRequest::Done { attr_path: job.attr_path.clone(), exit_code: 3, reply });
+    fixture.turn().unwrap();
+    assert_eq!((fixture.metrics.finished.get(), fixture.metrics.jobs.get()), (1, 1));
+    let mut next = fixture.ready();
+    fixture.turn().unwrap();
     assert_ne!(next.try_recv().unwrap().expect("an answer").unwrap().attr_path, job.attr_path);
 }
 
 #[test]
-fn an_unread_reply_is_taken_back_while_its_notice_waits() {
-    let mut bench = Bench::with_rows(&["a"]);
-    let mut answer = bench.ready();
-    bench.turn().unwrap();
+fn an_unread_reply_is_undone_while_its_delivery_notice_waits() {
+    let mut fixture = Fixture::with_rows(&["a"]);
+    let mut answer = fixture.ready();
+    fixture.turn().unwrap();
     let handout = answer.try_recv().unwrap().expect("an answer").unwrap().handout;
-    bench.group.add_request(StoreRequest::Delivered(handout));
-    bench.group.add_request(StoreRequest::Undo(handout));
-    bench.turn().unwrap();
-    assert_eq!(bench.metrics.undone.get(), 1);
-    let mut again = bench.ready();
-    bench.turn().unwrap();
+    fixture.group.add_request(StoreRequest::Delivered(handout));
+    fixture.group.add_request(StoreRequest::Undo(handout));
+    fixture.turn().unwrap();
+    assert_eq!(fixture.metrics.undone.get(), 1);
+    let mut again = fixture.ready();
+    fixture.turn().unwrap();
     assert_eq!(again.try_recv().unwrap().expect("an answer").unwrap().attr_path, "a");
 }
 
 #[test]
-fn a_new_incarnation_takes_back_what_nobody_received() {
-    let mut bench = Bench::with_rows(&["a", "b"]);
-    let (mut one, mut two) = (bench.ready(), bench.ready());
-    bench.turn().unwrap();
+fn a_new_incarnation_undoes_undelivered_hand_outs() {
+    let mut fixture = Fixture::with_rows(&["a", "b"]);
+    let (mut one, mut two) = (fixture.ready(), fixture.ready());
+    fixture.turn().unwrap();
     let received = one.try_recv().unwrap().expect("an answer").unwrap();
     let lost = two.try_recv().unwrap().expect("an answer").unwrap();
     let mut next = GroupCommit::new();
-    // The notice of the first was still on its way when the store died.
+    // The delivery notice of the first hand-out was still queued when the store ended.
     next.add_request(StoreRequest::Delivered(received.handout));
-    bench.store.faults.arm("begin", 1);
-    assert!(next.recover(&mut bench.store).is_err());
-    assert_eq!(next.recover(&mut bench.store).unwrap(), 1);
-    bench.group = next;
-    bench.ingest(IngestOp::Reconciled);
-    let mut again = bench.ready();
-    bench.turn().unwrap();
+    fixture.store.faults.arm("begin", 1);
+    assert!(next.recover(&mut fixture.store).is_err());
+    assert_eq!(next.recover(&mut fixture.store).unwrap(), 1);
+    fixture.group = next;
+    fixture.ingest(IngestOp::Reconciled);
+    let mut again = fixture.ready();
+    fixture.turn().unwrap();
     assert_eq!(again.try_recv().unwrap().expect("an answer").unwrap().attr_path, lost.attr_path);
 }
 
 #[test]
-fn nobody_is_answered_before_the_directory_was_worked_in() {
-    let mut bench = Bench::new();
-    let mut answer = bench.ready();
-    bench.ingest(IngestOp::UpsertRun { run: run(), complete: false });
-    bench.ingest(rows(&["a"]));
+fn requests_wait_for_the_first_listing() {
+    let mut fixture = Fixture::new();
+    let mut answer = fixture.ready();
+    fixture.ingest(IngestOp::UpsertRun { run: run(), complete: false });
+    fixture.ingest(rows(&["a"]));
     assert_eq!(answer.try_recv(), Ok(None));
-    bench.ingest(IngestOp::Reconciled);
-    bench.turn().unwrap();
+    fixture.ingest(IngestOp::Reconciled);
+    fixture.turn().unwrap();
     assert!(answer.try_recv().unwrap().expect("an answer").is_some());
 }
 
 #[test]
-fn workers_are_served_while_ingest_has_no_space() {
-    let mut bench = Bench::with_rows(&["a"]);
-    bench.group.add_ingest(rows(&["b"]));
-    bench.store.faults.arm("enqueue", 2);
+fn workers_are_served_while_ingest_fails() {
+    let mut fixture = Fixture::with_rows(&["a"]);
+    fixture.group.add_ingest(rows(&["b"]));
+    fixture.store.faults.arm("enqueue", 2);
     for job in [Some("a"), None] {
-        let mut answer = bench.ready();
-        // One of two turns is the ingest's, and fails; the other one is the worker's.
-        let turns = [bench.turn().is_ok(), bench.turn().is_ok()];
+        let mut answer = fixture.ready();
+        // One of two turns serves the ingest and fails; the other one serves the worker.
+        let turns = [fixture.turn().is_ok(), fixture.turn().is_ok()];
         assert_eq!(turns.iter().filter(|ok| **ok).count(), 1, "{turns:?}");
         assert_eq!(answer.try_recv().unwrap().expect("an answer").map(|job| job.attr_path).as_deref(), job);
     }
-    while !bench.group.has_room_for_ingest() {
-        bench.turn().unwrap();
+    while !fixture.group.has_room_for_ingest() {
+        fixture.turn().unwrap();
     }
-    assert_eq!(bench.metrics.rows.get(), 2, "the refused rows came in later, once");
+    assert_eq!(fixture.metrics.rows.get(), 2, "the refused rows are stored later, once");
 }
 
 #[test]
-fn ingest_gets_its_turns_under_a_flood_of_requests() {
-    let mut bench = Bench::with_rows(&["a"]);
-    bench.group.add_ingest(rows(&["b"]));
+fn ingest_makes_progress_under_a_flood_of_requests() {
+    let mut fixture = Fixture::with_rows(&["a"]);
+    fixture.group.add_ingest(rows(&["b"]));
     for _ in 0..2 {
-        let _answer = bench.ready();
-        bench.turn().unwrap();
+        let _answer = fixture.ready();
+        fixture.turn().unwrap();
     }
-    assert!(bench.group.has_room_for_ingest(), "requests alone had turns");
+    assert!(fixture.group.has_room_for_ingest(), "only requests had turns");
 }
 
 #[test]
-fn other_work_shares_the_turns_with_requests() {
-    let mut bench = Bench::with_rows(&["a", "b"]);
-    let _first = bench.ready();
-    assert!(bench.group.next_serves_requests(true), "ingest had the turn before");
-    bench.turn().unwrap();
-    let _second = bench.ready();
-    assert!(!bench.group.next_serves_requests(true), "two turns for requests while other work waits");
-    assert!(bench.group.next_serves_requests(false));
-    bench.group.end_background_turn();
-    assert!(bench.group.next_serves_requests(true));
+fn background_work_alternates_with_requests() {
+    let mut fixture = Fixture::with_rows(&["a", "b"]);
+    let _first = fixture.ready();
+    assert!(fixture.group.next_serves_requests(true), "ingest had the turn before");
+    fixture.turn().unwrap();
+    let _second = fixture.ready();
+    assert!(!fixture.group.next_serves_requests(true), "two turns for requests while other work waits");
+    assert!(fixture.group.next_serves_requests(false));
+    fixture.group.end_background_turn();
+    assert!(fixture.group.next_serves_requests(true));
 }
 
 #[test]
-fn while_paused_every_worker_hears_nojobs_and_done_counts() {
-    let mut bench = Bench::with_rows(&["a", "b"]);
-    let mut first = bench.ready();
-    bench.turn().unwrap();
+fn while_paused_workers_get_nojobs_and_done_counts() {
+    let mut fixture = Fixture::with_rows(&["a", "b"]);
+    let mut first = fixture.ready();
+    fixture.turn().unwrap();
     let job = first.try_recv().unwrap().expect("an answer").unwrap();
     let (reply, mut answer) = reply();
-    bench.group.add_request(StoreRequest::Done { attr_path: job.attr_path, exit_code: 0, reply });
-    bench.group.turn(&mut bench.store, true, &bench.metrics, || 100).unwrap();
+    fixture.group.add_request(StoreRequest::Done { attr_path: job.attr_path, exit_code: 0, reply });
+    fixture.group.turn(&mut fixture.store, true, &fixture.metrics, || 100).unwrap();
     assert_eq!(answer.try_recv().unwrap().expect("an answer"), None);
-    assert_eq!(bench.metrics.finished.get(), 1);
+    assert_eq!(fixture.metrics.finished.get(), 1);
 }
 
 #[test]
-fn complete_comes_with_the_last_rows_and_rows_of_a_gone_run_are_dropped() {
-    let mut bench = Bench::with_rows(&["a"]);
+fn complete_is_committed_with_the_last_rows_and_rows_of_deleted_runs_are_dropped() {
+    let mut fixture = Fixture::with_rows(&["a"]);
     let op =
         IngestOp::Rows { run: run(), rows: Batch::new([("b".to_owned(), "1".to_owned())]), complete: true };
-    bench.group.add_ingest(op);
-    bench.store.faults.arm("commit", 1);
-    assert!(bench.turn().is_err());
-    bench.store.begin().unwrap();
-    assert!(!bench.store.known_runs().unwrap()[0].complete, "complete without its rows");
-    bench.store.rollback().unwrap();
-    while !bench.group.has_room_for_ingest() {
-        bench.turn().unwrap();
+    fixture.group.add_ingest(op);
+    fixture.store.faults.arm("commit", 1);
+    assert!(fixture.turn().is_err());
+    fixture.store.begin().unwrap();
+    assert!(!fixture.store.known_runs().unwrap()[0].complete, "complete without its rows");
+    fixture.store.rollback().unwrap();
+    while !fixture.group.has_room_for_ingest() {
+        fixture.turn().unwrap();
     }
-    bench.store.begin().unwrap();
-    assert!(bench.store.known_runs().unwrap()[0].complete);
-    bench.store.rollback().unwrap();
-    bench.ingest(IngestOp::UpsertRun { run: RunId::new("f", 2), complete: false });
-    bench.ingest(IngestOp::DeleteRun { run: run() });
-    bench.ingest(rows(&["late"]));
+    fixture.store.begin().unwrap();
+    assert!(fixture.store.known_runs().unwrap()[0].complete);
+    fixture.store.rollback().unwrap();
+    fixture.ingest(IngestOp::UpsertRun { run: RunId::new("f", 2), complete: false });
+    fixture.ingest(IngestOp::DeleteRun { run: run() });
+    fixture.ingest(rows(&["late"]));
 }

@@ -1,4 +1,4 @@
-//! Lines however they are cut.
+//! Tests of the line splitter.
 
 use proptest::prelude::*;
 
@@ -6,7 +6,7 @@ use super::*;
 
 type Pairs = Vec<(String, String)>;
 
-/// Feeds a piece of `text`, and what was not kept of it once more.
+/// Feeds a piece of `text`, and reads a long line again.
 fn feed(splitter: &mut LineSplitter, piece: &[u8], text: &[u8]) -> FeedResult {
     let mut fed = splitter.feed(piece);
     if let Some(line) = fed.long.take() {
@@ -55,7 +55,7 @@ fn c18_the_first_space_splits_and_tabs_do_not() {
 }
 
 #[test]
-fn c19_cr_lf_and_crlf_end_lines_and_nothing_else_does() {
+fn c19_only_cr_lf_and_crlf_end_lines() {
     assert_eq!(rows("a 1\rb 2\r\nc 3\n"), pairs(&[("a", "1"), ("b", "2"), ("c", "3")]));
     let odd = "a 1\u{b}2\u{c}3\u{1c}4\u{85}5\u{2028}6\n";
     assert_eq!(rows(odd), pairs(&[("a", &odd[2..odd.len() - 1])]));
@@ -80,14 +80,14 @@ fn c19_a_cr_at_the_end_of_a_read_ends_the_line_at_once() {
 }
 
 #[test]
-fn r04_r05_a_bad_line_is_skipped_by_number_and_the_rest_read() {
+fn r04_r05_an_invalid_line_is_skipped_with_its_number() {
     let (rows, skips) = read(&[b"a 1\nb\xff 2\nc 3\n\xe2\x82\nd 4\n"]);
     assert_eq!(rows, pairs(&[("a", "1"), ("c", "3"), ("d", "4")]));
     assert_eq!(skips, [(2, SkipReason::NotUtf8), (4, SkipReason::NotUtf8)]);
 }
 
 #[test]
-fn r06_a_character_cut_between_two_reads_is_whole() {
+fn r06_a_character_split_between_reads_is_kept() {
     let text = "日本語 1 \u{1f980}\n".as_bytes();
     for cut in 0..text.len() {
         assert_eq!(read(&[&text[..cut], &text[cut..]]).0, pairs(&[("日本語", "1 \u{1f980}")]));
@@ -95,7 +95,7 @@ fn r06_a_character_cut_between_two_reads_is_whole() {
 }
 
 #[test]
-fn c21_a_tail_is_given_up_when_asked() {
+fn c21_a_tail_is_discarded_on_request() {
     let mut splitter = LineSplitter::default();
     splitter.feed(b"a 1\nb 2");
     assert_eq!(splitter.discard_tail(), 3);
@@ -103,7 +103,7 @@ fn c21_a_tail_is_given_up_when_asked() {
 }
 
 #[test]
-fn r16_a_huge_line_is_alone_and_batches_are_bounded() {
+fn r16_a_huge_line_has_its_own_batch_and_batches_are_bounded() {
     let huge = "x".repeat(3 * BATCH_TEXT_BYTES);
     let many = "attr payload\n".repeat(60_000);
     let text = format!("first 1\n  huge {huge} \nlast 1\n{many}");
@@ -119,7 +119,8 @@ fn r16_a_huge_line_is_alone_and_batches_are_bounded() {
     assert_eq!(found.into_pairs(), vec![("huge".to_owned(), huge)]);
 }
 
-/// CONTRACT QP13: the longest attribute path that DONE can carry is the longest one read, however the line is cut.
+/// CONTRACT QP13: the longest path that DONE can carry is the longest one read, however the line is
+/// cut.
 #[test]
 fn p13_a_path_that_no_done_line_can_carry_is_skipped_with_its_length() {
     let done = |path: usize| format!("DONE {} {}", "p".repeat(path), i64::MIN).len();
@@ -165,7 +166,7 @@ fn r16_little_is_kept_of_a_line_without_an_end() {
 }
 
 #[test]
-fn c21_a_long_tail_is_given_up_whole_and_read_again() {
+fn c21_a_long_tail_is_discarded_and_read_again() {
     let mut splitter = LineSplitter::default();
     let text = format!("a 1\nb {}", "2".repeat(3 * KEPT_BYTES_MAX));
     for piece in text.as_bytes().chunks(KEPT_BYTES_MAX) {
@@ -184,7 +185,7 @@ fn c21_a_long_tail_is_given_up_whole_and_read_again() {
     assert_eq!(line.number(), 4);
 }
 
-/// The rule once more, on whole text, as plain as can be.
+/// The same rule on a whole text, in plain code.
 fn model(text: &[u8]) -> Pairs {
     let mut lines = vec![Vec::new()];
     let mut bytes = text.iter().copied().peekable();
@@ -205,7 +206,7 @@ fn model(text: &[u8]) -> Pairs {
 
 proptest! {
     #[test]
-    fn any_cut_gives_the_same_rows(
+    fn rows_do_not_depend_on_cuts(
         text in proptest::collection::vec(prop_oneof![
             Just(b'\n'), Just(b'\r'), Just(b' '), Just(b'a'), Just(b'b'), Just(0xc3), Just(0xa9), any::<u8>()
         ], 0..200),

@@ -1,4 +1,4 @@
-//! Requests however they arrive.
+//! Tests of the request parser.
 
 use proptest::prelude::*;
 
@@ -6,7 +6,7 @@ use super::*;
 use crate::storage::HandoutId;
 
 /// All requests, and the error that ends the connection, if any.
-fn talk(pieces: &[&[u8]]) -> (Vec<Request>, Option<ProtocolError>) {
+fn parse_pieces(pieces: &[&[u8]]) -> (Vec<Request>, Option<ProtocolError>) {
     let mut parser = RequestParser::default();
     let mut requests = Vec::new();
     for piece in pieces {
@@ -33,22 +33,22 @@ fn done(attr_path: &str, exit_code: i64) -> Request {
 }
 
 fn one(line: &[u8]) -> Result<Request, ProtocolError> {
-    match talk(&[line]) {
+    match parse_pieces(&[line]) {
         (mut requests, None) if requests.len() == 1 => Ok(requests.remove(0)),
         (_, error) => Err(error.expect("one request or an error")),
     }
 }
 
 #[test]
-fn p01_p02_pipelined_and_bytewise_requests_are_the_same() {
+fn p01_p02_pipelined_and_bytewise_requests_parse_alike() {
     let text = b"READY\nDONE a 0\nREADY\n";
     let expected = (vec![Request::Ready, done("a", 0), Request::Ready], None);
-    assert_eq!(talk(&[text]), expected);
-    assert_eq!(talk(&text.chunks(1).collect::<Vec<_>>()), expected);
+    assert_eq!(parse_pieces(&[text]), expected);
+    assert_eq!(parse_pieces(&text.chunks(1).collect::<Vec<_>>()), expected);
 }
 
 #[test]
-fn p03_what_is_not_exactly_a_request_ends_the_connection() {
+fn p03_an_unknown_request_is_an_error() {
     let bad: [&[u8]; 12] = [
         b"\n",
         b"READY\r\n",
@@ -64,18 +64,18 @@ fn p03_what_is_not_exactly_a_request_ends_the_connection() {
         b"\xff\n",
     ];
     for line in bad {
-        assert_eq!(talk(&[line]), (vec![], Some(ProtocolError::NotARequest)), "{line:?}");
+        assert_eq!(parse_pieces(&[line]), (vec![], Some(ProtocolError::NotARequest)), "{line:?}");
     }
 }
 
 #[test]
 fn p04_nothing_after_a_bad_line_is_executed() {
-    let (requests, error) = talk(&[b"READY\nnonsense\nDONE a 0\n"]);
+    let (requests, error) = parse_pieces(&[b"READY\nnonsense\nDONE a 0\n"]);
     assert_eq!((requests, error), (vec![Request::Ready], Some(ProtocolError::NotARequest)));
 }
 
 #[test]
-fn p05_a_done_without_a_sound_code_or_path_ends_the_connection() {
+fn p05_a_done_with_an_invalid_code_or_path_is_an_error() {
     let bad: [&[u8]; 14] = [
         b"DONE a\n",
         b"DONE a \n",
@@ -100,7 +100,7 @@ fn p05_a_done_without_a_sound_code_or_path_ends_the_connection() {
 }
 
 #[test]
-fn p06_every_form_of_done_that_python_takes() {
+fn p06_done_codes_are_parsed_like_python() {
     let good: [(&[u8], &str, i64); 14] = [
         (b"DONE a 0\n", "a", 0),
         (b"DONE a 0", "a", 0),
@@ -128,8 +128,8 @@ fn p09_65536_bytes_are_accepted_and_one_more_is_not() {
         let attr = "a".repeat(REQUEST_BYTES_MAX - "DONE  0".len() + spare);
         for end in ["\n", ""] {
             let line = format!("DONE {attr} 0{end}");
-            let whole = talk(&[line.as_bytes()]);
-            assert_eq!(whole, talk(&line.as_bytes().chunks(1000).collect::<Vec<_>>()));
+            let whole = parse_pieces(&[line.as_bytes()]);
+            assert_eq!(whole, parse_pieces(&line.as_bytes().chunks(1000).collect::<Vec<_>>()));
             match expected {
                 true => assert_eq!(whole, (vec![done(&attr, 0)], None)),
                 false if end == "\n" => assert_eq!(whole, (vec![], Some(ProtocolError::TooLong))),
@@ -158,7 +158,7 @@ fn replies_are_lines() {
 
 proptest! {
     #[test]
-    fn any_cut_gives_the_same_requests(
+    fn requests_do_not_depend_on_cuts(
         lines in proptest::collection::vec(prop_oneof![
             Just(b"READY\n".to_vec()), Just(b"DONE a 0\n".to_vec()), Just(b"DONE b -1 c\r\n".to_vec()),
             Just(b"DONE x 1".to_vec()), Just(b"READY".to_vec()), proptest::collection::vec(any::<u8>(), 0..30),
@@ -170,11 +170,11 @@ proptest! {
         cuts.extend([0, text.len()]);
         cuts.sort_unstable();
         let pieces: Vec<&[u8]> = cuts.windows(2).map(|pair| &text[pair[0]..pair[1]]).collect();
-        prop_assert_eq!(talk(&pieces), talk(&[&text]));
+        prop_assert_eq!(parse_pieces(&pieces), parse_pieces(&[&text]));
     }
 
     #[test]
-    fn every_number_is_read_back(code: i64) {
+    fn every_exit_code_round_trips(code: i64) {
         prop_assert_eq!(one(format!("DONE a {code}\n").as_bytes()), Ok(done("a", code)));
     }
 }

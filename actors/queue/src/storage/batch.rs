@@ -19,8 +19,9 @@ pub struct Entry {
 ///
 /// The order of entries minimizes the pages written. Two indexes of the storage are sorted by
 /// attribute path and two by its hash, so entries close in both are stored together, in tiles.
-/// Tiles are in hand-out order, and entries of a tile are sorted by path. The first tile is in
-/// hand-out order itself, so that a partly stored batch hands out the same jobs as a complete one.
+/// Tiles follow the order of hand-outs, and entries of a tile are sorted by path. The first tile
+/// follows the order of hand-outs itself, so that a partly stored batch hands out the same jobs as
+/// a complete one.
 #[derive(Debug, Clone, Default)]
 pub struct Batch {
     entries: Vec<Entry>,
@@ -117,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_batch_is_in_tiles_and_its_first_one_in_hand_out_order() {
+    fn a_long_batch_is_tiled_with_its_first_tile_in_hand_out_order() {
         let lines = |len: usize| (0..len).map(|i| (format!("package-{i}"), i.to_string()));
         let (len, before) = (20_000, 150_000);
         let batch = Batch::after(before, lines(len));

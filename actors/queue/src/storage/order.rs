@@ -31,7 +31,7 @@ mod tests {
     }
 
     #[test]
-    fn sorts_as_the_contract_says() {
+    fn keys_sort_in_contract_order() {
         let sorted = [
             key(None, None, "z", 9),
             key(None, Some(-5), "b", 2),

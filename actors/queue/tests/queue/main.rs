@@ -1,4 +1,4 @@
-//! The storage of the queue: its contract case by case, its cost, and random sequences against a model.
+//! Tests of the storage: contract by cases, cost, and random sequences against a model.
 
 #![allow(clippy::unwrap_used, reason = "what a test cannot go on without fails it")]
 

@@ -1,4 +1,4 @@
-//! The storage's contract, case by case: the queue operations, upgrades, foreign files and foreign writers.
+//! The contract of the storage by cases: operations, upgrades, files and writers of other programs.
 
 mod files;
 mod foreign;

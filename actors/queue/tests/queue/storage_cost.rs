@@ -1,4 +1,4 @@
-//! What a request costs, counted in steps of SQLite's machine: the same in a small and in a large queue.
+//! Cost of requests in steps of SQLite's virtual machine: the same in a small and in a large queue.
 
 use orchestrator_queue::edge::sqlite::{Options, SqliteStore, Synchronous};
 use orchestrator_queue::storage::{Deletion, RunId, Storage, StorageError};
@@ -11,7 +11,7 @@ fn fresh() -> TestStore {
     TestStore::with(Options { synchronous: Synchronous::Normal, ..Options::default() })
 }
 
-/// Hands out everything.
+/// Hands out all jobs.
 fn drain(store: &mut TestStore, now: i64) {
     group(store, |s| {
         while let Some(job) = s.dequeue(now)? {
@@ -21,7 +21,7 @@ fn drain(store: &mut TestStore, now: i64) {
     });
 }
 
-/// Steps of `work` in a group of its own; the memory of heads is there before.
+/// Returns the steps of `work` in a transaction of its own, with loaded heads.
 fn steps<T>(
     store: &mut TestStore,
     work: impl FnOnce(&mut SqliteStore) -> Result<T, StorageError>,
@@ -35,7 +35,8 @@ fn steps<T>(
     (done, after - before)
 }
 
-/// A queue whose first `blocked` groups cannot be handed out, by three ways of blocking, with two jobs behind them.
+/// Creates a queue whose first `blocked` groups cannot be handed out, for three different reasons,
+/// with two jobs behind them.
 fn blocked_queue(way: &str, blocked: usize) -> TestStore {
     let mut store = fresh();
     match way {
@@ -49,7 +50,7 @@ fn blocked_queue(way: &str, blocked: usize) -> TestStore {
             drain(&mut store, 10);
         }
         _ => {
-            // Shadowed: the newest row of each was handed out, an older run's row came later.
+            // Shadowed: the newest row of each was handed out, and an older run's row came later.
             feed_batch(&mut store, "f1", 2, &packages(blocked));
             drain(&mut store, 10);
             group(&mut store, |s| {
@@ -68,7 +69,7 @@ fn blocked_queue(way: &str, blocked: usize) -> TestStore {
 }
 
 #[test]
-fn blocked_groups_in_front_cost_nothing() {
+fn blocked_groups_do_not_add_cost() {
     for way in ["dequeued", "held", "shadowed"] {
         let mut costs = Vec::new();
         for blocked in [10, 5_000] {
@@ -90,12 +91,12 @@ fn blocked_groups_in_front_cost_nothing() {
 }
 
 #[test]
-fn opening_and_the_first_answer_cost_the_same() {
+fn the_cost_of_opening_does_not_depend_on_size() {
     let mut costs = Vec::new();
     for rows in [10, 5_000] {
         let mut store = fresh();
         feed_batch(&mut store, "f1", 1, &packages(rows));
-        // A foreign commit makes the store read its heads anew, as it does at its start.
+        // A foreign commit makes the store load its heads again, as at its start.
         store.foreign.execute_batch("DELETE FROM log").unwrap();
         store.foreign.execute_batch("INSERT INTO log VALUES ('x', 20, 21, 0)").unwrap();
         let steps = store.count_steps().unwrap();
@@ -107,7 +108,7 @@ fn opening_and_the_first_answer_cost_the_same() {
 }
 
 #[test]
-fn a_slice_of_deleting_is_small() {
+fn a_deletion_slice_has_bounded_cost() {
     let mut store = fresh();
     feed_batch(&mut store, "f1", 1, &packages(20_000));
     group(&mut store, |s| s.mark_deleted(&RunId::new("f1", 1)));

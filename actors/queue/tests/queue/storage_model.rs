@@ -1,4 +1,5 @@
-//! The SQLite store against a naive model of the contract that shares no code with it, over random sequences.
+//! Compares the SQLite store with a naive model of the contract that shares no code with it, over
+//! random sequences.
 //!
 //! `ORCHESTRATOR_TEST_SEEDS` sets how many sequences run, `ORCHESTRATOR_TEST_SEED` repeats one of them.
 
@@ -44,7 +45,7 @@ impl World {
     }
 
     fn attr(&mut self) -> String {
-        // Of unlike jitter, some sharing prefixes, one not ASCII.
+        // Paths of different jitter, some with common prefixes, one outside ASCII.
         match self.rng.u32(..self.attrs) {
             0 => "ünïcödé".to_owned(),
             n => format!("pkg{n}"),
@@ -66,7 +67,7 @@ impl World {
         self.now
     }
 
-    /// One group transaction, or one foreign writer, or one crash.
+    /// One transaction, one foreign writer or one crash.
     fn step(&mut self) {
         match self.rng.u8(..10) {
             0..7 => self.group(),
@@ -213,7 +214,7 @@ impl World {
 
     fn reopen(&mut self) {
         if self.rng.bool() {
-            // The original takes over for a while: its whole dequeue, in one transaction.
+            // A dequeue of the original in one transaction.
             let now = self.tick();
             if self.model.marked() == 0 {
                 self.foreign_dequeue(now);
@@ -277,7 +278,7 @@ fn number(name: &str) -> Option<u64> {
 }
 
 #[test]
-fn agrees_with_the_naive_model() {
+fn the_store_agrees_with_the_model() {
     let seeds = match number("ORCHESTRATOR_TEST_SEED") {
         Some(seed) => seed..seed + 1,
         None => 0..number("ORCHESTRATOR_TEST_SEEDS").unwrap_or(20),

@@ -1,4 +1,4 @@
-//! A store on a fresh file, and what tests do with it.
+//! Fixture: a store on a fresh file, and helpers.
 
 use orchestrator_queue::edge::sqlite::{Options, SqliteStore};
 use orchestrator_queue::storage::{Batch, Job, RunId, Storage, StorageError, Upsert};
@@ -6,7 +6,7 @@ use rusqlite::Connection;
 use std::ops::{Deref, DerefMut};
 use std::path::PathBuf;
 
-/// A store on a fresh file, and another connection to it, with triggers, as another process would have.
+/// A store on a fresh file, and a second connection with triggers, like that of another process.
 pub(crate) struct TestStore {
     pub(crate) dir: tempfile::TempDir,
     store: Option<SqliteStore>,
@@ -31,7 +31,7 @@ impl TestStore {
         self.dir.path().join("q.db")
     }
 
-    /// The process dies, whatever it was doing, and starts again.
+    /// Simulates a crash of the process and a new start.
     pub(crate) fn crash(&mut self) -> usize {
         self.store = None;
         self.store = Some(SqliteStore::open(&self.path(), self.options.clone()).unwrap());
@@ -57,7 +57,7 @@ impl DerefMut for TestStore {
     }
 }
 
-/// One group transaction.
+/// Runs one transaction.
 pub(crate) fn group<T>(
     store: &mut SqliteStore,
     work: impl FnOnce(&mut SqliteStore) -> Result<T, StorageError>,
@@ -72,7 +72,7 @@ pub(crate) fn lines(lines: &[(&str, &str)]) -> Batch {
     Batch::new(lines.iter().map(|(attr, payload)| ((*attr).to_owned(), (*payload).to_owned())))
 }
 
-/// Rows of `pkg0` and so on.
+/// Returns rows of `pkg0`, `pkg1`, ..
 pub(crate) fn packages(count: usize) -> Batch {
     Batch::new((0..count).map(|n| (format!("pkg{n}"), "0 1".to_owned())))
 }
@@ -94,7 +94,7 @@ pub(crate) fn take(store: &mut SqliteStore, now: i64) -> Option<Job> {
     group(store, |s| s.dequeue(now))
 }
 
-/// The attribute path and payload handed out at `now`.
+/// Returns the attribute path and payload handed out at `now`.
 pub(crate) fn next(store: &mut SqliteStore, now: i64) -> Option<(String, String)> {
     take(store, now).map(|job| (job.attr_path, job.payload))
 }

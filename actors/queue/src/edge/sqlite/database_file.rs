@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn sqlite_keeps_its_locks() {
+    fn a_sync_keeps_the_locks_of_sqlite() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("q.db");
         let writer = rusqlite::Connection::open(&path).unwrap();

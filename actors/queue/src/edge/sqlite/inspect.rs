@@ -60,7 +60,7 @@ impl Inspector {
         })
     }
 
-    /// Returns the next `limit` jobs in hand-out order at `now`.
+    /// Returns the next `limit` jobs in the order of hand-outs at `now`.
     ///
     /// # Errors
     /// [`StorageError::Backend`] ("interrupted") after `deadline`, and others of SQLite.

@@ -1,4 +1,4 @@
-//! Files that are damaged, newer than ours, lack a part of ours, or are used by others.
+//! Database files that are damaged, newer, incomplete or used by others.
 
 use crate::store::*;
 use orchestrator_queue::edge::sqlite::{Options, SqliteStore, create_version};
@@ -30,7 +30,7 @@ fn works(path: &Path) {
 }
 
 #[test]
-fn our_own_newer_tables_are_not_touched() {
+fn newer_own_tables_are_not_changed() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("q.db");
     works(&path);
@@ -39,9 +39,9 @@ fn our_own_newer_tables_are_not_touched() {
     assert!(matches!(open(&path), Err(StorageError::NewerSchema { found: 99, .. })));
 }
 
-/// CONTRACT QD11.
+/// CONTRACT QD11: missing tables of our own are created again.
 #[test]
-fn what_was_lost_of_our_own_is_made_again() {
+fn missing_own_tables_are_created_again() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("q.db");
     let mut store = open(&path).unwrap();
@@ -61,7 +61,7 @@ fn what_was_lost_of_our_own_is_made_again() {
 }
 
 #[test]
-fn a_few_bytes_are_garbage_too() {
+fn a_file_of_a_few_bytes_is_damaged() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("q.db");
     std::fs::write(&path, "hello").unwrap();
@@ -81,7 +81,7 @@ fn a_database_with_a_broken_schema_is_damaged() {
 }
 
 #[test]
-fn the_log_is_switched_on_when_nobody_is_in_the_way() {
+fn the_write_ahead_log_is_enabled_without_other_users() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("q.db");
     create_version(&path, 2).unwrap();

@@ -1,9 +1,9 @@
-//! Other processes that write, with triggers and without them.
+//! Writers in other processes, with and without triggers.
 
 use crate::store::*;
 use rusqlite::config::DbConfig;
 
-/// Steps of SQLite's machine in a foreign connection.
+/// Counts the steps of SQLite's virtual machine in a foreign connection.
 fn steps(s: &mut TestStore, sql: &str) -> u64 {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,7 +20,7 @@ fn steps(s: &mut TestStore, sql: &str) -> u64 {
 }
 
 #[test]
-fn our_triggers_cost_foreign_writers_the_same_in_a_full_queue() {
+fn triggers_cost_the_same_in_a_full_queue() {
     let mut s = TestStore::new();
     let changes = [
         "INSERT INTO log (attr_path, started) VALUES ('alpha', 7)",
@@ -40,7 +40,7 @@ fn our_triggers_cost_foreign_writers_the_same_in_a_full_queue() {
 }
 
 #[test]
-fn what_was_written_without_triggers_is_put_right_when_it_comes_up() {
+fn a_dequeue_repairs_groups_written_without_triggers() {
     let mut s = TestStore::new();
     feed(&mut s, "f1", 1, &["alpha", "bravo", "charlie", "delta"].map(|attr| (attr, "0 1")));
     s.foreign.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false).unwrap();
@@ -57,7 +57,7 @@ fn what_was_written_without_triggers_is_put_right_when_it_comes_up() {
 }
 
 #[test]
-fn ten_thousand_wrong_groups_do_not_stop_a_dequeue() {
+fn a_dequeue_repairs_ten_thousand_wrong_groups() {
     let mut s = TestStore::new();
     feed_batch(&mut s, "f1", 1, &packages(3_000));
     s.foreign.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false).unwrap();

@@ -1,11 +1,11 @@
-//! Operations on the queue that random sequences against the model do not judge.
+//! Operations that the random sequences do not cover.
 
 use crate::store::*;
 use orchestrator_queue::storage::{Deletion, HandoutId, RunId, Storage, Upsert};
 use std::time::{Duration, Instant};
 
 #[test]
-fn a_slice_takes_what_the_deadline_allows() {
+fn a_slice_ends_at_its_deadline() {
     let mut s = TestStore::new();
     let run = RunId::new("f1", 1);
     let batch = packages(1_000);
@@ -20,7 +20,7 @@ fn a_slice_takes_what_the_deadline_allows() {
 }
 
 #[test]
-fn without_a_group_nothing_is_done() {
+fn operations_without_a_transaction_fail() {
     let mut s = TestStore::new();
     feed(&mut s, "f1", 1, &[("alpha", "0 1")]);
     let error = s.dequeue(10).unwrap_err();
@@ -29,7 +29,7 @@ fn without_a_group_nothing_is_done() {
 }
 
 #[test]
-fn names_of_hand_outs_are_not_used_again() {
+fn hand_out_ids_are_never_reused() {
     let mut s = TestStore::new();
     feed(&mut s, "f1", 1, &[("alpha", "0 1")]);
     let old = take(&mut s, 20).unwrap();
@@ -42,7 +42,7 @@ fn names_of_hand_outs_are_not_used_again() {
 }
 
 #[test]
-fn a_run_that_comes_back_waits_for_its_old_rows_to_leave() {
+fn a_returning_run_waits_for_its_old_rows_to_be_deleted() {
     let mut s = TestStore::new();
     for (fetcher, started) in [("f2", 1), ("f1", 1), ("f1", 2)] {
         feed_batch(&mut s, fetcher, started, &packages(300));

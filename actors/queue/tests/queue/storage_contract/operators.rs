@@ -1,4 +1,4 @@
-//! What operators see and do, and checkpoints.
+//! Questions and commands of operators, and checkpoints.
 
 use crate::store::*;
 use orchestrator_queue::edge::sqlite::{CheckpointMode, Checkpointer, Counts, Inspector};
@@ -6,7 +6,7 @@ use orchestrator_queue::storage::{RunId, Storage};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// More time than any question takes, however busy the machine is.
+/// More time than any question takes on a busy machine.
 const PLENTY: Duration = Duration::from_secs(60);
 
 fn stocked() -> TestStore {
@@ -19,7 +19,7 @@ fn stocked() -> TestStore {
 }
 
 #[test]
-fn peeking_shows_what_will_be_handed_out() {
+fn peek_shows_the_next_jobs() {
     let mut s = stocked();
     let mut inspector = Inspector::open(&s.path(), 43_200).unwrap();
     for now in [1_001, 1_000 + 43_200, 1_001 + 43_200] {
@@ -37,7 +37,7 @@ fn peeking_shows_what_will_be_handed_out() {
 }
 
 #[test]
-fn counting() {
+fn counts_and_runs_are_correct() {
     let mut s = stocked();
     group(&mut s, |s| s.mark_deleted(&RunId::new("f1", 2)));
     let mut inspector = Inspector::open(&s.path(), 43_200).unwrap();
@@ -52,7 +52,7 @@ fn counting() {
 }
 
 #[test]
-fn a_question_gives_up_at_its_deadline() {
+fn a_question_fails_at_its_deadline() {
     let mut s = TestStore::new();
     feed_batch(&mut s, "f1", 1, &packages(5_000));
     let mut inspector = Inspector::open(&s.path(), 43_200).unwrap();
@@ -65,7 +65,7 @@ fn a_question_gives_up_at_its_deadline() {
 }
 
 #[test]
-fn requeuing_lifts_the_hold_and_the_marks() {
+fn requeue_ends_the_hold_and_resets_the_rows() {
     let mut s = stocked();
     let done = group(&mut s, |s| s.requeue("alpha", 1_005));
     assert_eq!((done.rows, done.was_in_flight), (1, true));
@@ -78,7 +78,7 @@ fn requeuing_lifts_the_hold_and_the_marks() {
 }
 
 #[test]
-fn after_a_truncating_checkpoint_a_plain_copy_is_whole() {
+fn a_plain_copy_is_complete_after_a_truncating_checkpoint() {
     let mut s = stocked();
     let pages = s.wal_pages();
     feed(&mut s, "f3", 1, &[("foxtrot", "0 1")]);
@@ -99,7 +99,7 @@ fn after_a_truncating_checkpoint_a_plain_copy_is_whole() {
 }
 
 #[test]
-fn a_checkpoint_beside_a_running_group_is_busy_and_no_error() {
+fn a_checkpoint_during_a_transaction_is_busy() {
     let mut s = stocked();
     let checkpointer = Checkpointer::open(&s.path()).unwrap();
     s.begin().unwrap();
@@ -110,7 +110,7 @@ fn a_checkpoint_beside_a_running_group_is_busy_and_no_error() {
 }
 
 #[test]
-fn the_log_starts_anew_after_the_rest_was_moved() {
+fn the_log_is_reused_after_the_final_checkpoint() {
     let mut s = stocked();
     let pages = s.wal_pages();
     let before = pages.load(Ordering::Relaxed);
@@ -121,7 +121,7 @@ fn the_log_starts_anew_after_the_rest_was_moved() {
 }
 
 #[test]
-fn the_table_of_groups_can_be_made_anew() {
+fn the_table_of_groups_can_be_rebuilt() {
     let mut s = stocked();
     s.foreign.execute_batch("DELETE FROM orchestrator_group").unwrap();
     assert_eq!(next(&mut s, 1_001), None);

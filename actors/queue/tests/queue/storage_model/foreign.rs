@@ -1,10 +1,11 @@
-//! What other processes do to the file meanwhile, with triggers on (CONTRACT QD13).
+//! Statements of other processes, with triggers on (CONTRACT QD13).
 
 use super::World;
 use super::model::Picked;
 use rusqlite::Connection;
 
-/// Puts the contract's triggers behind ours: which of two on one table fires first, SQLite does not say.
+/// Creates the contract's triggers again, behind ours, because SQLite does not define which of two
+/// triggers fires first.
 pub(crate) fn recreate_triggers(conn: &Connection) {
     let mut statement = conn
         .prepare(
@@ -79,7 +80,7 @@ impl World {
         }
     }
 
-    /// The original's whole dequeue.
+    /// Runs the original's dequeue.
     pub(crate) fn foreign_dequeue(&mut self, now: i64) {
         let Some((fetcher, attr, payload)) = self.model.peek(now) else { return };
         self.store

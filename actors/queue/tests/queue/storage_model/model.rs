@@ -1,4 +1,4 @@
-//! The contract, done the slow way: vectors and full walks.
+//! Naive implementation of the contract with vectors and full scans.
 
 mod tables;
 
@@ -28,7 +28,7 @@ struct Handout {
     delivered: bool,
 }
 
-/// What the store answered.
+/// Answers of the store.
 #[derive(Debug)]
 pub(crate) enum Picked {
     Right,
@@ -39,7 +39,8 @@ pub(crate) enum Picked {
 pub(crate) struct Model {
     hold: i64,
     redeliver: bool,
-    /// Names in order of birth; a fetcher that comes back is born again. Indexes are the ids.
+    /// Fetcher names in order of creation; a fetcher that returns is created again. Indexes are the
+    /// ids.
     fetchers: Vec<Option<String>>,
     runs: Vec<(usize, i64, bool)>,
     queue: Vec<QueueRow>,
@@ -47,11 +48,11 @@ pub(crate) struct Model {
     handouts: Vec<Handout>,
     /// Runs being deleted.
     marked: Vec<(usize, i64)>,
-    /// Groups whose newest row was in such a run: they come back some time before its end.
+    /// Groups whose newest row was in a deleted run: they become available before the run's end.
     coming_back: BTreeSet<(usize, String)>,
 }
 
-/// The contract's jitter hash, written down once more.
+/// The contract's jitter hash, implemented again.
 fn jitter(attr: &str) -> i64 {
     let digest = <md5::Md5 as md5::Digest>::digest(attr);
     let low = (0..4).rev().fold(0_u32, |number, at| number << 8 | u32::from(digest[at]));
@@ -113,7 +114,7 @@ impl Model {
         self.runs.push((id, run, complete));
     }
 
-    /// False for an unknown run of a known fetcher (CONTRACT QD14).
+    /// Returns false for an unknown run of a known fetcher (CONTRACT QD14).
     pub(crate) fn enqueue(&mut self, fetcher: &str, run: i64, lines: &[(String, String)]) -> bool {
         let Some(id) = self.fetcher(fetcher) else { return true };
         if !self.runs.iter().any(|known| known.0 == id) {
@@ -144,7 +145,7 @@ impl Model {
         true
     }
 
-    /// The rows that stand for their groups: those without a newer one.
+    /// Returns the rows that represent their groups: those without a newer one.
     fn standing(&self) -> Vec<&QueueRow> {
         let newer = |row: &QueueRow| {
             self.queue
@@ -188,7 +189,7 @@ impl Model {
         }
     }
 
-    /// A dequeue by a program that keeps no record.
+    /// Models a dequeue by a program that keeps no record.
     pub(crate) fn dequeue_unrecorded(&mut self, now: i64, got: Option<(&str, &str)>) -> Picked {
         self.serve(now, got).map_or_else(Picked::Wrong, |_| Picked::Right)
     }
@@ -313,7 +314,7 @@ impl Model {
         true
     }
 
-    /// The last row of a marked run is gone.
+    /// Models the removal of a deleted run's last row.
     pub(crate) fn deleted(&mut self, fetcher: &str, run: i64) {
         let Some(id) = self.fetcher(fetcher) else { return };
         self.marked.retain(|marked| *marked != (id, run));

@@ -1,4 +1,4 @@
-//! The model's tables as lines of text, to be compared with the store's.
+//! The model's tables as lines of text, to compare with the store's.
 
 use super::{Model, QueueRow};
 
