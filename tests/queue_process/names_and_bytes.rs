@@ -313,7 +313,7 @@ fn p13_a_row_too_long_for_done_is_marked_as_dequeued() {
     let rows = "SELECT length(attr_path), is_dequeued FROM queue WHERE payload = 'long' GROUP BY 1, 2";
     assert_eq!(site.database().rows(rows), ["80000|1"]);
     assert_eq!(site.database().rows("SELECT attr_path FROM log"), ["short"], "nobody got it");
-    assert_eq!(site.log().matches("could report so long an attribute path").count(), 1, "{}", site.log());
+    assert_eq!(site.log().matches("too long for a DONE line").count(), 1, "{}", site.log());
     // More than one request removes at a time.
     site.database().execute(&format!(
         "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {LONG})

@@ -1,5 +1,5 @@
-//! Hash that scatters attribute paths in the hand-out order, because alphabetical neighbors often
-//! build the same way.
+//! Hash that scatters attribute paths in the order of hand-outs, because paths next to each other
+//! in the alphabet often build the same way.
 
 use md5::{Digest, Md5};
 

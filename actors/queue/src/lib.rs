@@ -75,7 +75,7 @@ pub fn child_spec(config: &QueueConfig) -> ChildSpec {
     let (commands, commands_slot) = inbox(COMMAND_CAPACITY);
     let (console, console_slot) = mailbox::<QueueConsole>(OPERATOR_CAPACITY);
     let (watcher_mailbox, watcher_slot) = mailbox::<FetcherWatcher>(NOTICE_CAPACITY);
-    let (paused, log) = (Durable::new("paused", false), Arc::new(WalState::default()));
+    let (paused, wal_state) = (Durable::new("paused", false), Arc::new(WalState::default()));
     let (rescan, warned) = (RescanFlag::default(), WarnedNames::default());
 
     let queue_console = {
@@ -89,13 +89,13 @@ pub fn child_spec(config: &QueueConfig) -> ChildSpec {
         requests: requests_slot.clone(),
         ingest: ingest_slot.clone(),
         chores,
-        log: log.clone(),
+        wal_state: wal_state.clone(),
         paused: paused.view(),
     };
     let queue_store = Factory::thread(move |cx| store.run(&cx))
         .with_inbox("requests", &requests_slot)
         .with_inbox("ingest", &ingest_slot);
-    let housekeeper = Housekeeper { config: config.clone(), chores: chores_slot.clone(), log };
+    let housekeeper = Housekeeper { config: config.clone(), chores: chores_slot.clone(), wal_state };
     let housekeeper = Factory::thread(move |cx| housekeeper.run(&cx)).with_inbox("chores", &chores_slot);
     let socket = worker_socket::factory(config.socket.clone(), SocketLimits::default(), requests);
     let reader =

@@ -80,7 +80,7 @@ impl WalState {
 pub(crate) struct Housekeeper {
     pub(crate) config: QueueConfig,
     pub(crate) chores: InboxSlot<Chore>,
-    pub(crate) log: Arc<WalState>,
+    pub(crate) wal_state: Arc<WalState>,
 }
 
 impl Housekeeper {
@@ -88,13 +88,13 @@ impl Housekeeper {
     pub(crate) fn run(&self, cx: &StartCx) -> Result<(), Fault> {
         let mut chores = self.chores.open();
         // The store asks again for a checkpoint that a former incarnation did not finish.
-        self.log.checkpoint_running.store(false, Relaxed);
+        self.wal_state.checkpoint_running.store(false, Relaxed);
         while let Received::Item(chore) = chores.recv_blocking(&cx.stop, None) {
             let _work = cx.vitals.begin_work(chore.name());
             match chore {
                 Chore::Checkpoint => {
-                    self.log.final_pass_due.store(self.shrink_log(), Relaxed);
-                    self.log.checkpoint_running.store(false, Relaxed);
+                    self.wal_state.final_pass_due.store(self.shrink_log(), Relaxed);
+                    self.wal_state.checkpoint_running.store(false, Relaxed);
                 }
                 Chore::Idle => drop(self.checkpoint(CheckpointMode::Truncate)),
                 // The operator may have stopped waiting.
@@ -127,7 +127,8 @@ impl Housekeeper {
                 return false;
             };
             // A log that was reused meanwhile has fewer pages than were moved.
-            if self.log.pages.load(Relaxed).saturating_sub(done.checkpointed_pages) <= FINAL_PASS_PAGES {
+            if self.wal_state.pages.load(Relaxed).saturating_sub(done.checkpointed_pages) <= FINAL_PASS_PAGES
+            {
                 break;
             }
         }
@@ -136,7 +137,7 @@ impl Housekeeper {
 
     fn checkpoint(&self, mode: CheckpointMode) -> Option<Checkpointed> {
         let path = &self.config.database;
-        let done = self.log.with_second_connection(
+        let done = self.wal_state.with_second_connection(
             path,
             || Checkpointer::open(path),
             |checkpointer| checkpointer.checkpoint(mode),
@@ -152,7 +153,7 @@ impl Housekeeper {
     fn ask<T>(&self, question: impl FnOnce(&mut Inspector) -> Answer<T>) -> Result<T, StorageError> {
         let (path, hold_secs) = (&self.config.database, i64::from(self.config.hold_secs));
         let open = || Inspector::open(path, hold_secs);
-        self.log.with_second_connection(path, open, |mut inspector| question(&mut inspector))
+        self.wal_state.with_second_connection(path, open, |mut inspector| question(&mut inspector))
     }
 }
 

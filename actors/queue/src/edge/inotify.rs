@@ -30,7 +30,7 @@ const RETRY_DELAY: Duration = Duration::from_millis(250);
 /// Interval of checks that the path still refers to the watched directory.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Delay before a notice is sent again to a full mailbox; events wait in the kernel meanwhile.
+/// Delay before a notice is sent again to a full mailbox. Events wait in the kernel.
 const FULL_MAILBOX_DELAY: Duration = Duration::from_millis(5);
 
 /// Size of the event buffer, in bytes; sufficient for some hundred events.

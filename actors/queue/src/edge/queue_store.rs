@@ -7,8 +7,8 @@
 //!
 //! A locked, full or missing database is a state of the link, not a crash: requests wait, and
 //! nothing is answered before its commit. A damaged database is set aside and rebuilt from the
-//! fetcher files, by a restart of this child and those behind it. If its files were deleted or
-//! replaced, a planned restart opens it again, at no cost to the restart intensity.
+//! fetcher files, by a restart of this child and the children started after it. If its files were
+//! deleted or replaced, a planned restart opens it again, at no cost to the restart intensity.
 
 mod replaced;
 mod stopped;
@@ -50,9 +50,9 @@ const UNREPORTED_FAILURES: u32 = 3;
 /// Delay after which delivery notices are committed without other work.
 const NOTICE_WAIT: Duration = Duration::from_millis(100);
 /// Interval of checks that the database's files were not replaced.
-const CHECK_FILES: Duration = Duration::from_secs(1);
+const CHECK_FILES_INTERVAL: Duration = Duration::from_secs(1);
 /// Idle time after which the write-ahead log is truncated.
-const IDLE_AFTER: Duration = Duration::from_secs(1);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Pages in the write-ahead log that start a checkpoint (32 MiB). Fewer reduce the ingest rate by a
 /// tenth, more make no difference (measured).
 const CHECKPOINT_PAGES: u64 = 8_192;
@@ -69,7 +69,7 @@ pub(crate) struct QueueStore {
     pub(crate) requests: InboxSlot<StoreRequest>,
     pub(crate) ingest: InboxSlot<IngestOp>,
     pub(crate) chores: Outbox<Chore>,
-    pub(crate) log: Arc<WalState>,
+    pub(crate) wal_state: Arc<WalState>,
     /// True if an operator paused hand-outs.
     pub(crate) paused: DurableView<bool>,
 }
@@ -78,7 +78,7 @@ pub(crate) struct QueueStore {
 struct Incarnation<'a> {
     spec: &'a QueueStore,
     cx: &'a StartCx,
-    tries: Reconnect,
+    reconnect: Reconnect,
     metrics: StoreMetrics,
     store: SqliteStore,
     wal_pages: Arc<AtomicU64>,
@@ -100,47 +100,47 @@ impl QueueStore {
         let requests = self.requests.open();
         let ingest = self.ingest.open();
         // No connection is open now.
-        self.log.set_files(None);
+        self.wal_state.set_files(None);
         release_replaced(&self.config.database);
         let link = cx.vitals.link("sqlite", self.config.database.display().to_string());
-        let mut tries = Reconnect::new(link, RETRY).report_after_failures(UNREPORTED_FAILURES);
-        let Some(store) = self.open(cx, &mut tries)? else {
+        let mut reconnect = Reconnect::new(link, RETRY).report_after_failures(UNREPORTED_FAILURES);
+        let Some(store) = self.open(cx, &mut reconnect)? else {
             return Ok(());
         };
-        self.log.set_files(Some(store.files().clone()));
+        self.wal_state.set_files(Some(store.files().clone()));
         let incarnation = Incarnation {
             spec: self,
             metrics: StoreMetrics::register(&cx.vitals),
             wal_pages: store.wal_pages(),
             cx,
-            tries,
+            reconnect,
             store,
             group: GroupCommit::new(),
             requests,
             ingest,
             checkpoint_at: CHECKPOINT_PAGES,
             idle: false,
-            check_files_at: Instant::now() + CHECK_FILES,
+            check_files_at: Instant::now() + CHECK_FILES_INTERVAL,
             pause_owed: Duration::ZERO,
         };
         match incarnation.work()? {
-            End::Asked => Ok(()),
+            End::StopRequested => Ok(()),
             // Connections and inboxes are closed, so waiting requests fail now.
             End::Replaced(replaced) => request_restart(cx, &replaced),
         }
     }
 
     /// Opens the database and waits as long as it is unavailable. Returns None when asked to stop.
-    fn open(&self, cx: &StartCx, tries: &mut Reconnect) -> Result<Option<SqliteStore>, Fault> {
+    fn open(&self, cx: &StartCx, reconnect: &mut Reconnect) -> Result<Option<SqliteStore>, Fault> {
         loop {
             match SqliteStore::open(&self.config.database, self.config.store_options()) {
                 Ok(store) => {
-                    tries.connected();
+                    reconnect.connected();
                     return Ok(Some(store));
                 }
                 Err(error @ StorageError::Corrupt { .. }) => self.set_aside(&error)?,
                 Err(error) if error.is_retryable() => {
-                    if pause(&cx.stop, tries.failed(Fault::from_error(&error).to_string())) {
+                    if pause(&cx.stop, reconnect.failed(Fault::from_error(&error).to_string())) {
                         return Ok(None);
                     }
                 }
@@ -171,18 +171,18 @@ impl Incarnation<'_> {
             stopped => stopped,
         };
         match stopped {
-            Ok(()) | Err(Stopped::Asked) => self.close(),
+            Ok(()) | Err(Stopped::StopRequested) => self.close(),
             Err(Stopped::Replaced(replaced)) => return self.close_replaced(replaced),
             Err(Stopped::Failed(fault)) => return Err(fault),
         }
-        Ok(End::Asked)
+        Ok(End::StopRequested)
     }
 
     /// Runs turns until asked to stop.
     fn serve(&mut self) -> Result<(), Stopped> {
         while self.wait_for_work()? {
             let _work = self.cx.vitals.begin_work("group");
-            if self.spec.log.final_pass_due.load(Relaxed) && !self.group.next_serves_requests(true) {
+            if self.spec.wal_state.final_pass_due.load(Relaxed) && !self.group.next_serves_requests(true) {
                 self.final_checkpoint();
                 continue;
             }
@@ -190,7 +190,7 @@ impl Incarnation<'_> {
             let begun = Instant::now();
             match self.group.turn(&mut self.store, paused, &self.metrics, unix_time) {
                 Ok(()) => {
-                    self.tries.succeeded();
+                    self.reconnect.succeeded();
                     self.schedule_checkpoint();
                     self.pause_for_other_writers(begun.elapsed());
                 }
@@ -232,8 +232,8 @@ impl Incarnation<'_> {
                 // On a small disk the log may use the space; once moved, its pages are reused.
                 let _ = self.store.checkpoint_final();
             }
-            let delay = self.tries.failed(Fault::from_error(error).to_string());
-            return if pause(&self.cx.stop, delay) { Err(Stopped::Asked) } else { Ok(()) };
+            let delay = self.reconnect.failed(Fault::from_error(error).to_string());
+            return if pause(&self.cx.stop, delay) { Err(Stopped::StopRequested) } else { Ok(()) };
         }
         Err(Fault::from_error(error).into())
     }
@@ -265,7 +265,7 @@ impl Incarnation<'_> {
                 return Ok(true);
             }
             let notices = self.group.has_delivery_notices();
-            let wait = if notices { NOTICE_WAIT } else { IDLE_AFTER };
+            let wait = if notices { NOTICE_WAIT } else { IDLE_TIMEOUT };
             let due = if notices || !self.idle { quiet_since + wait } else { self.check_files_at };
             let (requests, ingest) = (&mut self.requests, &mut self.ingest);
             let (reconciled, has_room_for_ingest) =
@@ -305,7 +305,7 @@ impl Incarnation<'_> {
         let mut refused = false;
         while self.check_files_at <= Instant::now() {
             match self.store.check_files() {
-                Ok(()) => self.check_files_at = Instant::now() + CHECK_FILES,
+                Ok(()) => self.check_files_at = Instant::now() + CHECK_FILES_INTERVAL,
                 Err(error) => {
                     self.handle_error(&error)?;
                     refused = true;
@@ -313,7 +313,7 @@ impl Incarnation<'_> {
             }
         }
         if refused {
-            self.tries.connected();
+            self.reconnect.connected();
         }
         Ok(())
     }
@@ -333,28 +333,28 @@ impl Incarnation<'_> {
     fn schedule_checkpoint(&mut self) {
         let pages = self.wal_pages.load(Relaxed);
         self.metrics.wal.set(pages);
-        let before = self.spec.log.pages.swap(pages, Relaxed);
+        let before = self.spec.wal_state.pages.swap(pages, Relaxed);
         if pages < before {
             self.checkpoint_at = CHECKPOINT_PAGES;
         }
-        let log = &self.spec.log;
+        let wal_state = &self.spec.wal_state;
         if pages < self.checkpoint_at
-            || log.final_pass_due.load(Relaxed)
-            || log.checkpoint_running.swap(true, Relaxed)
+            || wal_state.final_pass_due.load(Relaxed)
+            || wal_state.checkpoint_running.swap(true, Relaxed)
         {
             return;
         }
         self.checkpoint_at = pages + RETRY_PAGES;
         if self.spec.chores.tell(Chore::Checkpoint).is_err() {
             // The inbox is full of operators' questions.
-            log.checkpoint_running.store(false, Relaxed);
+            wal_state.checkpoint_running.store(false, Relaxed);
         }
     }
 
     /// Moves the last pages of the log in place of a background turn, so that workers do not wait
     /// for both.
     fn final_checkpoint(&mut self) {
-        self.spec.log.final_pass_due.store(false, Relaxed);
+        self.spec.wal_state.final_pass_due.store(false, Relaxed);
         if let Err(error) = self.store.checkpoint_final() {
             tracing::warn!(%error, "checkpoint failed: the write-ahead log is kept until the next one");
         }
@@ -366,7 +366,7 @@ impl Incarnation<'_> {
     fn close(self) {
         let path = &self.spec.config.database;
         let checkpoint = |link: Checkpointer| link.checkpoint(CheckpointMode::Truncate);
-        let done = self.spec.log.with_second_connection(path, || Checkpointer::open(path), checkpoint);
+        let done = self.spec.wal_state.with_second_connection(path, || Checkpointer::open(path), checkpoint);
         if let Err(error) = done {
             tracing::warn!(%error, "the last checkpoint failed: the next start reads the write-ahead log");
         }

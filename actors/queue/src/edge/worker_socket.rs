@@ -62,26 +62,30 @@ pub fn factory(path: PathBuf, limits: SocketLimits, requests: Outbox<StoreReques
         let (path, requests) = (path.clone(), requests.clone());
         async move {
             let link = cx.vitals.link("unix socket", path.display().to_string());
-            let mut tries = Reconnect::new(link, RETRY);
-            let Some(listener) = bind(&path, &mut tries, &cx.stop).await? else { return Ok(()) };
-            serve(listener, tries, limits, requests, &cx.vitals, cx.stop).await;
+            let mut reconnect = Reconnect::new(link, RETRY);
+            let Some(listener) = bind(&path, &mut reconnect, &cx.stop).await? else { return Ok(()) };
+            serve(listener, reconnect, limits, requests, &cx.vitals, cx.stop).await;
             Ok(())
         }
     })
 }
 
 /// Binds `path` and repeats failed tries. Returns None when asked to stop.
-async fn bind(path: &Path, tries: &mut Reconnect, stop: &StopToken) -> Result<Option<WorkerListener>, Fault> {
+async fn bind(
+    path: &Path,
+    reconnect: &mut Reconnect,
+    stop: &StopToken,
+) -> Result<Option<WorkerListener>, Fault> {
     loop {
         let fault = match WorkerListener::bind(path).await {
             Ok(listener) => {
-                tries.succeeded();
+                reconnect.succeeded();
                 return Ok(Some(listener));
             }
             Err(error @ EdgeError::Refused { .. }) => Fault::from_error(&error),
             Err(error) => return Err(Fault::from_error(&error)),
         };
-        let delay = tries.failed(fault.to_string());
+        let delay = reconnect.failed(fault.to_string());
         tokio::select! {
             biased;
             () = stop.cancelled() => return Ok(None),
@@ -93,7 +97,7 @@ async fn bind(path: &Path, tries: &mut Reconnect, stop: &StopToken) -> Result<Op
 /// Serves `listener` until `stop`, then finishes requests in progress.
 async fn serve(
     listener: WorkerListener,
-    tries: Reconnect,
+    reconnect: Reconnect,
     limits: SocketLimits,
     requests: Outbox<StoreRequest>,
     vitals: &Arc<Vitals>,
@@ -107,7 +111,7 @@ async fn serve(
         metrics.evicted,
     );
     let shared = Arc::new(Shared::new(requests, limits.write_stall, vitals.clone()));
-    let server = WorkerServer { listener, tries, shared };
+    let server = WorkerServer { listener, reconnect, shared };
     // Connections take turns already; tokio's budget would only cause needless wake-ups.
     tokio::task::unconstrained(server.run(slots, stop)).await;
 }
@@ -143,7 +147,7 @@ metrics! {
 
 struct WorkerServer {
     listener: WorkerListener,
-    tries: Reconnect,
+    reconnect: Reconnect,
     shared: Arc<Shared>,
 }
 
@@ -192,12 +196,12 @@ impl WorkerServer {
             Ok(listener) => {
                 tracing::warn!(?path, "the worker socket was deleted or replaced: bound it again");
                 self.listener = listener;
-                self.tries.succeeded();
+                self.reconnect.succeeded();
             }
             Err(error) => {
                 let why = Fault::from_error(&error);
                 let reason = format!("worker socket {} was deleted or replaced: {why}", path.display());
-                self.tries.not_ready(reason, CHECK);
+                self.reconnect.not_ready(reason, CHECK);
             }
         }
     }

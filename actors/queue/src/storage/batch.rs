@@ -29,9 +29,9 @@ pub struct Batch {
 
 /// Batches with at most this number of entries are one tile.
 const TILED_LEN_MIN: usize = 8_192;
-/// Rows per tile, squared. The number of tiles grows with the square root of all rows, so that a
-/// tile spans as many pages of the path indexes as of the hash indexes. Measured: half of the pages
-/// for the first 60,000 rows, a tenth less for the fifth 60,000.
+/// Rows per squared number of tiles: a batch has `sqrt(rows / TILE_ROWS)` tiles, with all rows of
+/// the file so far. A tile then spans equally many pages of the path indexes and the hash indexes.
+/// Measured: half of the pages for the first 60,000 rows, a tenth less for the fifth 60,000.
 const TILE_ROWS: usize = 600;
 /// Number of rows before the batch from which on tiles save no pages (measured).
 const TILED_ROWS_MAX: usize = 300_000;

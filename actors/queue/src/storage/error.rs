@@ -43,8 +43,8 @@ pub enum StorageError {
         /// The database file.
         path: PathBuf,
     },
-    /// A file of the open database was deleted or replaced at its path. Later commits would go to a
-    /// file that nobody finds.
+    /// A file of the open database was deleted or replaced at its path. Commits since then are not
+    /// in the files at the path.
     #[error(
         "{replaced}: the database is opened again as at a start; stop this program before you replace a file"
     )]

@@ -8,19 +8,20 @@ use orchestrator_supervise::Fault;
 use super::{Incarnation, pause, stopped::End};
 use crate::{edge::unix_time::unix_time, storage::StorageError};
 
-/// Delay before the database is opened again, for whoever is still replacing its files.
+/// Delay before the database is opened again, so that another program can finish replacing its
+/// files.
 const REOPEN_AFTER: Duration = Duration::from_secs(1);
 
 impl Incarnation<'_> {
     /// Closes a database after one of its files was replaced. Requests wait meanwhile.
     pub(super) fn close_replaced(mut self, replaced: FileReplaced) -> Result<End, Fault> {
         let error = StorageError::from(replaced.clone());
-        self.tries.not_ready(error.to_string(), REOPEN_AFTER);
-        self.spec.log.set_files(None);
+        self.reconnect.not_ready(error.to_string(), REOPEN_AFTER);
+        self.spec.wal_state.set_files(None);
         let stopped = pause(&self.cx.stop, REOPEN_AFTER);
         if let Err(error) = self.store.close_replaced(&replaced, unix_time()) {
             tracing::warn!(%error, "the replaced database may lack the last commits");
         }
-        Ok(if stopped { End::Asked } else { End::Replaced(replaced) })
+        Ok(if stopped { End::StopRequested } else { End::Replaced(replaced) })
     }
 }

@@ -6,14 +6,14 @@ use orchestrator_supervise::{Fault, Origin, StartCx, block_on};
 /// Reason for the end of an incarnation without a fault.
 pub(super) enum End {
     /// The supervisor asked it to stop.
-    Asked,
+    StopRequested,
     /// A file of the database was replaced, so the database must be opened again.
     Replaced(FileReplaced),
 }
 
 /// Reason to run no further turn.
 pub(super) enum Stopped {
-    Asked,
+    StopRequested,
     Replaced(FileReplaced),
     Failed(Fault),
 }
@@ -30,8 +30,8 @@ impl From<FileReplaced> for Stopped {
     }
 }
 
-/// Asks the supervisor to restart this child and those behind it, which refer to the former
-/// database. Returns with the stop that follows.
+/// Asks the supervisor to restart this child and the children started after it, which refer to the
+/// former database. Returns with the stop that follows.
 pub(super) fn request_restart(cx: &StartCx, replaced: &FileReplaced) -> Result<(), Fault> {
     let path = cx.vitals.path();
     let origin = Origin { by: path.to_owned(), reason: replaced.to_string() };
