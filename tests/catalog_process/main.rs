@@ -1,7 +1,7 @@
-//! Catalogs in the real binary, against a stand-in for ERMrest and a real broker.
+//! Catalogs in the real binary, with a stand-in for ERMrest and a real broker.
 
-mod accidents;
 mod agents;
+mod faults;
 mod migration;
 mod polling;
 mod rules;

@@ -1,4 +1,4 @@
-//! The page that turns an agent of the original into a rule is followed to the letter.
+//! The rule on the catalog's page works as described.
 
 use std::fs;
 
@@ -6,10 +6,10 @@ use orchestrator_harness::{Ermrest, Instance, TestEnv, eventually};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_orchestrator");
 const PAGE: &str = include_str!("../../actors/catalog/README.md");
-const HEADING: &str = "## From PollingErmrestCatalog to a rule";
+const HEADING: &str = "## In place of PollingErmrestCatalog";
 
 #[test]
-fn the_rule_on_the_page_does_what_the_original_s_agent_does() {
+fn the_rule_on_the_page_replaces_the_agent_of_the_original() {
     let (_, section) = PAGE.split_once(HEADING).expect("the section");
     let (_, block) = section.split_once("```toml\n").expect("a block");
     let (block, _) = block.split_once("```").expect("its end");
@@ -23,7 +23,7 @@ fn the_rule_on_the_page_does_what_the_original_s_agent_does() {
     command.args(["run", "--only", "catalog", "--config"]).arg(&file);
     let _instance = Instance::spawn(command);
     eventually("all rows to be complete", || server.rows("Foo").iter().all(|row| row["state"] == "complete"));
-    // A table with only `id` and `state`: nothing else was written.
+    // A table with only `id` and `state`: no other column was written.
     for request in server.requests().iter().filter(|request| request["method"] == "PUT") {
         let path = request["path"].as_str().expect("a path");
         assert!(

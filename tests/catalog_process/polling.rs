@@ -1,4 +1,4 @@
-//! Looks that never pause, and rules that cannot be followed beside rules that can.
+//! Polling without interruption, and rejected rules beside valid ones.
 
 use std::{
     fs,
@@ -15,22 +15,23 @@ fn named(name: &str, from: &str, to: &str) -> String {
     FULL_RULE.replace("\"work\"", &format!("{name:?}")).replace(from, to)
 }
 
-/// Looks of one rule, in the order of their coming.
-fn looks(server: &Ermrest) -> usize {
+/// Returns the number of reads so far.
+fn polls(server: &Ermrest) -> usize {
     server.requests().iter().filter(|request| request["method"] == "GET").count()
 }
 
-/// The original sleeps 5, 25, 125 .. seconds between two tries to reach the broker, and does not poll meanwhile.
+/// The original sleeps 5, 25, 125 .. s between two connection attempts to the broker and does not
+/// poll meanwhile (CONTRACT CX10).
 #[test]
-fn polling_every_250_ms_goes_on_while_the_broker_is_away() {
+fn polling_every_250_ms_continues_without_the_broker() {
     let server = Ermrest::start(&[]);
     let nobody = format!("amqp://guest:guest@127.0.0.1:{}/%2f", free_port());
     let site = CatalogEnv::new(BINARY, &server).notices(&nobody).key("poll_secs = 0.25").rule(FULL_RULE);
     let instance = site.start();
-    eventually("looks", || looks(&server) > 8);
-    let (before, begun) = (looks(&server), Instant::now());
-    eventually("forty looks more", || looks(&server) >= before + 40);
-    // Ten seconds, and what a busy machine adds.
+    eventually("polls", || polls(&server) > 8);
+    let (before, begun) = (polls(&server), Instant::now());
+    eventually("forty more polls", || polls(&server) >= before + 40);
+    // Ten seconds, and a margin for a busy machine.
     assert!(begun.elapsed() > Duration::from_secs(9), "{:?}", begun.elapsed());
     assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
     assert_eq!(
@@ -39,14 +40,14 @@ fn polling_every_250_ms_goes_on_while_the_broker_is_away() {
         "candidates, and what others hold: all else was as it had been"
     );
     let status = site.status();
-    assert_eq!(status["notices"]["there"], false);
+    assert_eq!(status["notices"]["up"], false);
     let (_, tree, _) = site.base().cli(&["tree", "catalog"]);
     assert!(tree.contains("notices") && tree.contains("rabbitmq"), "{tree}");
     assert!(instance.terminate().success());
 }
 
 #[test]
-fn a_broker_that_speaks_tls_is_checked_against_the_sites_own_authorities() {
+fn the_certificate_of_the_broker_is_verified_with_ca_file() {
     let (server, broker) = (Ermrest::start(&[]), Rabbit::shared());
     broker.create_vhost("secured");
     let site = CatalogEnv::new(BINARY, &server).notices(&broker.tls_url_of("secured")).rule(FULL_RULE);
@@ -56,12 +57,12 @@ fn a_broker_that_speaks_tls_is_checked_against_the_sites_own_authorities() {
     assert!(instance.terminate().success());
     let site = site.key(&format!("ca_file = {:?}", Faktory::ca_file()));
     let instance = site.start();
-    eventually("notices to come", || site.status()["notices"]["there"] == true);
+    eventually("notices to come", || site.status()["notices"]["up"] == true);
     assert!(instance.terminate().success());
 }
 
 #[test]
-fn a_broker_whose_name_is_not_known_ends_nothing() {
+fn an_unknown_broker_host_does_not_stop_the_rules() {
     let server = Ermrest::start(&[]);
     let site = CatalogEnv::new(BINARY, &server)
         .notices("amqp://guest:guest@no-such-host.invalid:5672/%2f")
@@ -74,7 +75,7 @@ fn a_broker_whose_name_is_not_known_ends_nothing() {
 }
 
 #[test]
-fn a_catalog_whose_name_is_not_known_is_waited_for() {
+fn an_unknown_catalog_host_is_retried() {
     let site = CatalogEnv::at(BINARY, "http://no-such-host.invalid/ermrest/catalog/1").rule(FULL_RULE);
     let instance = site.start();
     eventually("it to be missed", || site.rule_status("work")["phase"] == "waiting");
@@ -87,7 +88,7 @@ fn a_catalog_whose_name_is_not_known_is_waited_for() {
 }
 
 #[test]
-fn rules_that_the_server_refuses_are_parked_and_the_others_go_on() {
+fn rejected_rules_are_parked_and_the_others_continue() {
     let server = Ermrest::start(&[]);
     let site = CatalogEnv::new(BINARY, &server)
         .rule(FULL_RULE)
@@ -104,15 +105,15 @@ fn rules_that_the_server_refuses_are_parked_and_the_others_go_on() {
     eventually("rows to be complete", || server.rows("Foo").iter().all(|row| row["state"] == "complete"));
     let (_, page, _) = site.base().cli(&["catalog", "status"]);
     assert!(page.contains("table: parked: ") && page.contains("Nowhere"), "{page}");
-    // A parked rule is not asked for again and again.
+    // A parked rule sends no further requests.
     let refused = server.response_count("GET", 409) + server.response_count("GET", 400);
-    let before = looks(&server);
-    eventually("looks of the other", || looks(&server) >= before + 10);
+    let before = polls(&server);
+    eventually("polls of the other", || polls(&server) >= before + 10);
     assert_eq!(server.response_count("GET", 409) + server.response_count("GET", 400), refused);
 }
 
 #[test]
-fn a_catalog_that_is_not_there_parks_its_rules_and_comes_back_by_order() {
+fn a_missing_catalog_parks_its_rules_and_run_once_retries() {
     let server = Ermrest::start(&[]);
     let url = server.url().replace("/catalog/1", "/catalog/77");
     let site = CatalogEnv::at(BINARY, &url).rule(FULL_RULE);
@@ -125,7 +126,7 @@ fn a_catalog_that_is_not_there_parks_its_rules_and_comes_back_by_order() {
 }
 
 #[test]
-fn whoever_is_not_let_in_reads_its_credentials_again_and_goes_on() {
+fn renewed_credentials_are_read_and_used() {
     let server = Ermrest::start(&["--token", "token-first"]);
     let directory = tempfile::tempdir().expect("a directory");
     let file = directory.path().join("token");
@@ -139,7 +140,7 @@ fn whoever_is_not_let_in_reads_its_credentials_again_and_goes_on() {
         });
     };
     complete(1);
-    // Renewed before anybody notices: asked once more, with what the file has now.
+    // The token was renewed: one retry with the new content of the file.
     fs::write(&file, "token-second").expect("write");
     server.set_faults(&json!({ "token": "token-second" }));
     server.insert("Foo", &json!([{ "id": 2, "state": "actionable" }]), "token-second");
@@ -160,7 +161,7 @@ fn whoever_is_not_let_in_reads_its_credentials_again_and_goes_on() {
 }
 
 #[test]
-fn rules_change_while_it_runs() {
+fn rules_are_replaced_while_the_process_runs() {
     let server = Ermrest::start(&[]);
     let mut site = CatalogEnv::new(BINARY, &server)
         .rule(FULL_RULE)
@@ -168,7 +169,7 @@ fn rules_change_while_it_runs() {
     let instance = site.start();
     server.insert_foo(4, "actionable");
     eventually("rows to be worked on", || site.rule_status("work")["working"] == 4);
-    // The rule is gone, another one is there: what was begun is finished.
+    // One rule is removed and another one added: running handlers are finished.
     site.clear_rules();
     site.add_rule(&named("other", "state=actionable", "state=other"));
     site.write();
@@ -182,7 +183,7 @@ fn rules_change_while_it_runs() {
     eventually("the other's row to be complete", || state(10) == "complete");
     assert_eq!(state(11), "actionable", "nobody's any more");
     assert!(site.base().log().contains("catalog.lab.rule"), "{}", site.base().log());
-    // What is wrong changes nothing.
+    // An invalid configuration changes nothing.
     site.add_rule("claim.set.state = \"$nonsense\"\n");
     site.write();
     instance.signal(Signal::HUP);
@@ -214,9 +215,10 @@ fn a_pause_claims_nothing_and_a_check_writes_nothing() {
     eventually("rows to be complete", || server.rows("Foo").iter().all(|row| row["state"] == "complete"));
 }
 
-/// A mistake that shows in the rule alone is refused before anything is asked: by `check`, by `catalog check` and at startup.
+/// A mistake that the rule alone shows is refused before any request: by `check`, by `catalog
+/// check` and at startup.
 #[test]
-fn a_rule_whose_result_is_its_own_candidate_is_refused_before_it_asks() {
+fn a_rule_that_feeds_itself_is_refused_before_any_request() {
     let server = Ermrest::start(&[]);
     let site = CatalogEnv::new(BINARY, &server).rule(&named(
         "circle",
@@ -236,9 +238,9 @@ fn a_rule_whose_result_is_its_own_candidate_is_refused_before_it_asks() {
     assert_eq!(server.requests(), Vec::<serde_json::Value>::new());
 }
 
-/// Two rules, each of which makes candidates for the other: neither can tell from itself.
+/// Two rules that create candidates for each other, which neither rule alone shows.
 #[test]
-fn rows_that_come_back_at_once_do_not_keep_the_server_busy() {
+fn recurring_rows_do_not_keep_the_server_busy() {
     let server = Ermrest::start(&[]);
     let circle = |name: &str, from: &str, to: &str| {
         format!(
@@ -252,31 +254,32 @@ fn rows_that_come_back_at_once_do_not_keep_the_server_busy() {
         .rule(FULL_RULE);
     let _instance = site.start();
     server.insert_foo(20, "ping");
-    // Each row has come back some times, and waits ever longer.
+    // Each row has recurred some times and is deferred longer each time.
     eventually("rows to be left alone", || {
         ["there", "back"].iter().any(|rule| site.rule_status(rule)["recurred"].as_u64() >= Some(40))
     });
     let (before, begun) = (server.requests().len(), Instant::now());
-    // The other rule goes on.
+    // The other rule continues.
     server.insert("Foo", &json!([{ "id": 1_000, "state": "actionable" }]), "");
     eventually("the other rule to go on", || {
         server.rows("Foo").iter().any(|row| row["id"] == 1_000 && row["state"] == "complete")
     });
-    let looks_before = site.rule_status("work")["looks"].as_u64().expect("a number");
-    eventually("looks of the other rule", || {
-        site.rule_status("work")["looks"].as_u64() >= Some(looks_before + 20)
+    let polls_before = site.rule_status("work")["polls"].as_u64().expect("a number");
+    eventually("polls of the other rule", || {
+        site.rule_status("work")["polls"].as_u64() >= Some(polls_before + 20)
     });
     let (requests, secs) = (server.requests().len() - before, begun.elapsed().as_secs_f64());
-    // Of these some 25 are polls, and it was 3,000.
+    // About 25 of these are polls; without deferral there were 3,000.
     assert!((requests as f64) < 200.0 * secs, "{requests} requests in {secs} s");
     let log = site.base().log();
-    let told = log.lines().filter(|line| line.contains("is a candidate again at once"));
-    assert!(told.clone().count() <= 4 && told.clone().any(|line| line.contains("Foo")), "{log}");
+    let warnings = log.lines().filter(|line| line.contains("is a candidate again at once"));
+    assert!(warnings.clone().count() <= 4 && warnings.clone().any(|line| line.contains("Foo")), "{log}");
 }
 
-/// Our own environment may hold secrets; a handler gets what it needs, what the rule passes on and what the rule sets.
+/// The environment of the process may hold secrets: a handler gets harmless variables, and those
+/// that its rule passes on or sets.
 #[test]
-fn a_handler_has_an_environment_of_its_own() {
+fn a_handler_gets_only_its_own_environment() {
     let server = Ermrest::start(&[]);
     let site = CatalogEnv::new(BINARY, &server);
     let file = site.base().path().join("environment");
@@ -321,7 +324,7 @@ fn a_handler_has_an_environment_of_its_own() {
         "TZ",
         "TZDIR",
         "USER",
-        // The shell's own.
+        // Set by the shell itself.
         "OLDPWD",
         "PWD",
         "SHLVL",
@@ -331,7 +334,7 @@ fn a_handler_has_an_environment_of_its_own() {
         let name = line.split('=').next().unwrap_or_default();
         assert!(wanted.contains(&name), "{line}");
     }
-    // What the rule sets is shown nowhere.
+    // Values of the rule are shown nowhere.
     let (_, shown, _) = site.base().cli(&["config", "print", "--config", "catalog.toml"]);
     assert!(shown.contains("MODE") && !shown.contains("S3CR3T"), "{shown}");
     let (_, tree, _) = site.base().cli(&["tree", "--json"]);

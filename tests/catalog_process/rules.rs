@@ -1,4 +1,5 @@
-//! Rules as children: a panic in one leaves the others alone, each is steered by its path, and a reload adds, changes and removes them.
+//! Rules as children: a panic affects only its rule, each rule is controlled by its path, and a
+//! reload adds, changes and removes rules.
 
 use std::{
     fs,
@@ -11,9 +12,9 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_orchestrator");
-/// Lets children be made to panic.
+/// Enables the injection of panics.
 const CHAOS: &[(&str, &str)] = &[("ORCHESTRATOR__ADMIN__CHAOS", "true")];
-/// The lease in [`FULL_RULE`].
+/// Duration of the lease in [`FULL_RULE`].
 const LEASE: Duration = Duration::from_secs(5);
 
 fn rule(name: &str, from: &str) -> String {
@@ -21,8 +22,8 @@ fn rule(name: &str, from: &str) -> String {
     FULL_RULE.replace("\"work\"", &format!("{name:?}")).replace("filter = \"state=actionable\"", &filter)
 }
 
-/// A handler that notes that it has begun, and ends once the file `go` is there.
-fn waiting(site: &CatalogEnv) -> (String, PathBuf) {
+/// Returns a handler that runs until the file `go` exists, and the path of that file.
+fn blocking_handler(site: &CatalogEnv) -> (String, PathBuf) {
     let go = site.base().path().join("go");
     let script = format!("cat >/dev/null; until [ -e {} ]; do sleep 0.05; done", go.display());
     let handler = format!("handler = {{ kind = \"command\", argv = [\"/bin/sh\", \"-c\", {script:?}] }}\n");
@@ -41,7 +42,7 @@ fn complete(server: &Ermrest, id: u32) {
     eventually(&format!("row {id} to be complete"), || row(server, id)["state"] == "complete");
 }
 
-/// State, incarnation and restarts of a rule's child.
+/// Returns state, incarnation and restarts of a rule's child.
 fn child(site: &CatalogEnv, rule: &str) -> (String, u64, u64) {
     let node = site.base().node(&format!("catalog/lab/rules/{rule}"));
     let number = |key: &str| node[key].as_u64().expect("a number");
@@ -58,10 +59,10 @@ fn rules(site: &CatalogEnv) -> Vec<String> {
 fn a_panic_in_one_rule_leaves_the_others_claiming() {
     let server = Ermrest::start(&[]);
     let site = CatalogEnv::new(BINARY, &server);
-    let (handler, go) = waiting(&site);
+    let (handler, go) = blocking_handler(&site);
     let site = site.rule(&rule("work", "actionable")).rule(&rule("held", "hold")).rule(&handler);
     let mut instance = site.start_with(CHAOS);
-    // A rule that falls, with a row in hand, again and again.
+    // A rule with a running handler panics repeatedly.
     insert(&server, 1, "hold");
     eventually("the row to be worked on", || site.rule_status("held")["working"] == 1);
     let mut longest = Duration::ZERO;
@@ -77,14 +78,14 @@ fn a_panic_in_one_rule_leaves_the_others_claiming() {
     assert!(longest < LEASE, "no row had to wait for anybody: {longest:?}");
     assert_eq!(child(&site, "work"), ("running".to_owned(), 1, 0));
     assert!((100..120).all(|id| row(&server, id)["attempts"] == 1));
-    // The rule that fell takes its row over when the lease has ended.
+    // The rule takes its own row over when the lease has ended.
     eventually("it to be back", || child(&site, "held").0 == "running");
     assert_eq!(child(&site, "held").1, 5, "four panics");
     fs::write(&go, "").expect("write");
     complete(&server, 1);
     assert!(row(&server, 1)["attempts"].as_u64() >= Some(2), "claimed by the fallen, and taken over");
 
-    // The other way round: the row in hand outlives the panic of another rule, and of the poller.
+    // A running handler outlives panics of another rule and of the poller.
     fs::remove_file(&go).expect("it is there");
     insert(&server, 2, "hold");
     eventually("the row to be worked on", || site.rule_status("held")["working"] == 1);
@@ -102,25 +103,25 @@ fn a_panic_in_one_rule_leaves_the_others_claiming() {
 }
 
 #[test]
-fn a_rule_is_steered_by_its_path() {
+fn a_rule_is_controlled_by_its_path() {
     let server = Ermrest::start(&[]);
     let site = CatalogEnv::new(BINARY, &server);
-    let (handler, go) = waiting(&site);
+    let (handler, go) = blocking_handler(&site);
     let site = site
         .key("grace_ms = 20000")
         .rule(&rule("held", "hold"))
         .rule(&handler)
         .rule(&rule("work", "actionable"));
     let instance = site.start_with(CHAOS);
-    let steer = |verb: &str, rule: &str| {
+    let control = |verb: &str, rule: &str| {
         let path = format!("catalog/lab/rules/{rule}");
         let (code, out, error) = site.base().cli(&[verb, &path]);
         assert_eq!(code, 0, "{verb} {path}: {out}{error}");
     };
-    // A rule that is paused claims nothing, and keeps the lease of what it has claimed.
+    // A paused rule claims nothing and renews the leases of its rows.
     insert(&server, 1, "hold");
     eventually("the row to be worked on", || site.rule_status("held")["working"] == 1);
-    steer("pause", "held");
+    control("pause", "held");
     assert_eq!(site.status()["paused"], json!(["held"]));
     insert(&server, 2, "hold");
     let begun = Instant::now();
@@ -139,14 +140,14 @@ fn a_rule_is_steered_by_its_path() {
     fs::write(&go, "").expect("write");
     complete(&server, 1);
     assert_eq!(row(&server, 1)["attempts"], 1, "its lease was renewed all the time");
-    // The pause outlives a panic; the console's word is the same as the path's.
+    // The pause outlives a panic. The catalog's console and the child's path are equivalent.
     site.base().inject_panic("catalog/lab/rules/held");
     eventually("it to come back", || child(&site, "held") == ("paused".to_owned(), 2, 1));
     let (code, _, error) = site.base().cli(&["catalog", "resume", "held"]);
     assert_eq!((code, child(&site, "held").0.as_str()), (0, "running"), "{error}");
     complete(&server, 2);
 
-    // A restart finishes what is in hand, within the grace period.
+    // A restart finishes running handlers within the grace period.
     fs::remove_file(&go).expect("it is there");
     insert(&server, 3, "hold");
     eventually("the row to be worked on", || site.rule_status("held")["working"] == 1);
@@ -162,14 +163,14 @@ fn a_rule_is_steered_by_its_path() {
     complete(&server, 3);
     assert_eq!(row(&server, 3)["attempts"], 1);
 
-    steer("stop", "held");
+    control("stop", "held");
     let status = site.rule_status("held");
     assert_eq!((&status["phase"], &status["reason"]), (&json!("stopped"), &json!("shutdown")));
     insert(&server, 4, "hold");
     let (code, _, refused) = site.base().cli(&["catalog", "run-once", "held"]);
     assert!(code != 0 && refused.contains("start it first"), "{refused}");
     assert_eq!(row(&server, 4)["state"], "hold");
-    steer("start", "held");
+    control("start", "held");
     complete(&server, 4);
     assert_eq!(child(&site, "work"), ("running".to_owned(), 1, 0));
     assert!(instance.terminate().success());
@@ -179,7 +180,7 @@ fn a_rule_is_steered_by_its_path() {
 fn a_reload_adds_changes_and_removes_rules_as_children() {
     let server = Ermrest::start(&[]);
     let mut site = CatalogEnv::new(BINARY, &server);
-    let (handler, go) = waiting(&site);
+    let (handler, go) = blocking_handler(&site);
     site.add_rule(&rule("same", "actionable"));
     site.add_rule(&format!("{}{handler}", rule("other", "hold")));
     site.add_rule(&format!("{}{handler}", rule("gone", "leave")));
@@ -199,7 +200,7 @@ fn a_reload_adds_changes_and_removes_rules_as_children() {
     site.write();
     instance.signal(Signal::HUP);
     eventually("the new rule", || rules(&site).contains(&"fresh".to_owned()));
-    // All of them are at work at once: the new one, the new version, and what was claimed before.
+    // New rule, new version and old version work at the same time.
     for (id, state) in [(10, "actionable"), (11, "other"), (12, "fresh")] {
         insert(&server, id, state);
         complete(&server, id);
@@ -224,7 +225,7 @@ fn a_reload_adds_changes_and_removes_rules_as_children() {
         (json!("hold"), json!("leave"))
     );
 
-    // It comes back, as another child, and so does one that an operator has stopped meanwhile.
+    // The removed rule returns as a new child, and a stopped rule is removed.
     site.base().actor_command("catalog/lab/rules/fresh", "stop");
     site.clear_rules();
     site.add_rule(&rule("same", "actionable"));

@@ -1,18 +1,19 @@
-//! One rule at work: looks for candidates, claims them, has them worked on, and settles them. Everything that waits is waited for in
-//! one place, so that leases are renewed while handlers work and handlers work while the server is away.
+//! Agent of one rule: finds candidates, claims them, runs handlers and settles the rows. A single
+//! loop waits for everything, so that leases are renewed while handlers run, and handlers run while
+//! the server is unavailable.
 
-mod adopt;
-mod look;
-mod looks;
+mod confirm;
 mod next;
-mod order;
-mod orphan;
 mod outage;
+mod poll;
+mod poll_request;
+mod poll_state;
 mod renew;
-mod report;
+mod request;
 mod settle;
 #[cfg(test)]
 mod tests;
+mod unconfirmed_claim;
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -29,157 +30,157 @@ use tokio::{
 };
 
 use self::{
-    looks::Looks,
-    orphan::Orphan,
     outage::Outage,
-    report::{Next, Report, Work},
+    poll_state::PollState,
+    request::{HandlerRun, Next, RequestResult},
+    unconfirmed_claim::UnconfirmedClaim,
 };
 use crate::{
-    config::Guard, hand::Hand, handling::Handler, left_alone::LeftAlone, rule::Rule, service::Service,
-    state_change::StateChange, status::Board, wall::Wall,
+    claimed_rows::ClaimedRows, config::Guard, deferred_rows::DeferredRows, handler::Handler, rule::Rule,
+    service::Service, state_change::StateChange, status::StatusReporter, wall_clock::WallClock,
 };
 
 /// Context that the agents of one catalog share.
 #[derive(Debug, Clone)]
 pub struct AgentContext<S> {
-    /// The catalog.
+    /// Access to the catalog.
     pub service: S,
-    /// The clock of leases.
-    pub wall: Wall,
+    /// Clock for leases.
+    pub clock: WallClock,
     /// Prefix of claim tokens.
     pub agent: Arc<str>,
-    /// Most rows of one write.
+    /// Maximum number of rows of one write.
     pub max_batch: usize,
-    /// Keeps answers with their ETags.
+    /// Enables conditional reads (`If-None-Match`).
     pub cache: bool,
-    /// Time that handlers have to finish after the stop.
+    /// Time that running handlers get after a stop.
     pub grace: Duration,
 }
 
-/// What a rule is told from outside.
+/// Input of an agent from the poller and from operators.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Call {
-    /// Grows when there may be work.
-    pub looks: u64,
-    /// Grows when an operator wants it to look, whatever keeps it from it.
-    pub orders: u64,
-    /// Is it paused?
+pub struct Triggers {
+    /// Number of requested polls; a new value means that there may be work.
+    pub polls: u64,
+    /// Number of polls requested by operators, which also end parking and backoff.
+    pub forced_polls: u64,
+    /// No rows are claimed while set.
     pub paused: bool,
 }
 
-/// One rule at work.
+/// Agent of one rule.
 pub struct Agent<S, H> {
     rule: Rc<Rule>,
     context: AgentContext<S>,
     handler: Rc<H>,
-    board: Board,
-    looks: Looks,
-    hand: Hand,
-    /// Ends a handler whose row is lost.
+    reporter: StatusReporter,
+    poll_state: PollState,
+    rows: ClaimedRows,
+    /// Cancels the handler of a lost row.
     cancels: HashMap<u64, StopToken>,
-    /// Rows that failed, or were candidates again right after their end.
-    left_alone: LeftAlone,
-    /// The log has been told of such a candidate, and there has been none since that is left alone.
-    recurrence_told: bool,
-    /// Claims of which it is not known whether they were written.
-    orphans: VecDeque<Orphan>,
-    /// Settlements that the server tells nothing of, though they may have been done before.
+    /// Rows that are not claimed for a while.
+    deferred: DeferredRows,
+    /// A recurring row was logged, and some row has been deferred ever since.
+    recurrence_logged: bool,
+    /// Claims whose write had an unknown outcome.
+    unconfirmed: VecDeque<UnconfirmedClaim>,
+    /// Retried settlements that the server did not return; the rows are read.
     to_check: Vec<u64>,
-    /// Rows that are written at once now; fewer while one of many is looked for that the server refuses.
+    /// Rows of the next write. Halved while a rejected row is isolated.
     batch: usize,
-    /// Rows that the server takes at once.
-    largest: usize,
+    /// Largest write that the server accepts, in rows.
+    batch_max: usize,
     last_was_write: bool,
-    /// Durations of handlers.
-    handling: Option<Duration>,
-    reading: Outage,
-    writing: Outage,
+    /// Moving average of handlers' durations.
+    handler_time: Option<Duration>,
+    read_outage: Outage,
+    write_outage: Outage,
     parked: Option<(String, Instant)>,
     paused: bool,
-    retired: bool,
-    /// When handlers are ended, once it is asked to stop.
+    retiring: bool,
+    /// Time at which running handlers are cancelled; set by a stop.
     grace_ends: Option<Instant>,
-    /// Asks it to stop.
+    /// Requests the stop.
     stop: StopToken,
 }
 
 impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
-    /// A rule that has not looked yet.
-    pub fn new(rule: Rc<Rule>, context: AgentContext<S>, handler: Rc<H>, board: Board) -> Self {
+    /// Creates an agent that has not polled yet.
+    pub fn new(rule: Rc<Rule>, context: AgentContext<S>, handler: Rc<H>, reporter: StatusReporter) -> Self {
         let changes = |query: String, update: String, guarded| {
             let change = StateChange::new(query, update, guarded);
             if context.cache { change } else { change.without_cache() }
         };
-        let now = context.wall.now();
+        let now = context.clock.now();
         let candidates = changes(rule.query(now, 0), rule.update().to_owned(), rule.guard == Guard::IfMatch);
-        let others = rule.held_query().map(|query| changes(query, rule.take_over(), false));
+        let held_rows = rule.held_query().map(|query| changes(query, rule.take_over(), false));
         let batch = context.max_batch;
         Self {
-            looks: Looks::new(candidates, others),
-            left_alone: LeftAlone::new(rule.backoff),
-            recurrence_told: false,
+            poll_state: PollState::new(candidates, held_rows),
+            deferred: DeferredRows::new(rule.backoff),
+            recurrence_logged: false,
             rule,
             context,
             handler,
-            board,
-            hand: Hand::default(),
+            reporter,
+            rows: ClaimedRows::default(),
             cancels: HashMap::new(),
-            orphans: VecDeque::new(),
+            unconfirmed: VecDeque::new(),
             to_check: Vec::new(),
             batch,
-            largest: batch,
+            batch_max: batch,
             last_was_write: false,
-            handling: None,
-            reading: Outage::default(),
-            writing: Outage::default(),
+            handler_time: None,
+            read_outage: Outage::default(),
+            write_outage: Outage::default(),
             parked: None,
             paused: false,
-            retired: false,
+            retiring: false,
             grace_ends: None,
             stop: StopToken::new(),
         }
     }
 
-    /// Works until it is asked to stop (what is in hand is finished within the grace period, or released), or to retire (what is in
-    /// hand is finished).
-    pub async fn run(mut self, mut calls: watch::Receiver<Call>, stop: StopToken, retire: StopToken) {
+    /// Runs until `stop` (running handlers get the grace period, other rows are released) or until
+    /// `retire` (all claimed rows are finished).
+    pub async fn run(mut self, mut triggers: watch::Receiver<Triggers>, stop: StopToken, retire: StopToken) {
         self.stop = stop.clone();
-        let mut heard = Call::default();
-        let mut working: FuturesUnordered<Work> = FuturesUnordered::new();
-        let mut errand: Option<LocalBoxFuture<'static, Report>> = None;
+        let mut applied = Triggers::default();
+        let mut handler_runs: FuturesUnordered<HandlerRun> = FuturesUnordered::new();
+        let mut pending_request: Option<LocalBoxFuture<'static, RequestResult>> = None;
         loop {
-            self.obey(*calls.borrow_and_update(), &mut heard);
-            self.work(&mut working);
+            self.apply_triggers(*triggers.borrow_and_update(), &mut applied);
+            self.run_handlers(&mut handler_runs);
             let now = Instant::now();
-            let mut wake = self.urgent();
-            if errand.is_none() {
-                match self.next(now) {
-                    Next::Errand(next) => errand = Some(next),
-                    Next::Wait(until) => wake = [wake, until].into_iter().flatten().min(),
+            let mut deadline = self.next_deadline();
+            if pending_request.is_none() {
+                match self.next_request(now) {
+                    Next::Request(next) => pending_request = Some(next),
+                    Next::Wait(until) => deadline = [deadline, until].into_iter().flatten().min(),
                     Next::Finished => return,
                 }
             }
-            self.show(errand.is_some());
+            self.publish_status(pending_request.is_some());
             tokio::select! {
                 biased;
-                report = ended(&mut errand) => {
-                    errand = None;
-                    self.heard(report);
+                result = ended(&mut pending_request) => {
+                    pending_request = None;
+                    self.handle_result(result);
                 }
-                Some((id, verdict, span)) = working.next(), if !working.is_empty() => self.worked(id, verdict, span),
-                () = stop.cancelled(), if self.grace_ends.is_none() => self.stop(Instant::now()),
-                () = retire.cancelled(), if !self.retired => self.retired = true,
-                _ = calls.changed(), if self.grace_ends.is_none() => {}
-                () = sleep_until(wake.unwrap_or(now)), if wake.is_some() => self.wake(Instant::now()),
+                Some((id, outcome, span)) = handler_runs.next(), if !handler_runs.is_empty() => self.handler_finished(id, outcome, span),
+                () = stop.cancelled(), if self.grace_ends.is_none() => self.begin_stop(Instant::now()),
+                () = retire.cancelled(), if !self.retiring => self.retiring = true,
+                _ = triggers.changed(), if self.grace_ends.is_none() => {}
+                () = sleep_until(deadline.unwrap_or(now)), if deadline.is_some() => self.handle_deadlines(Instant::now()),
             }
         }
     }
 }
 
-/// Waits for the errand that is under way, if one is.
-async fn ended(errand: &mut Option<LocalBoxFuture<'static, Report>>) -> Report {
-    match errand {
-        Some(errand) => errand.await,
+/// Waits for the pending request; never returns without one.
+async fn ended(pending_request: &mut Option<LocalBoxFuture<'static, RequestResult>>) -> RequestResult {
+    match pending_request {
+        Some(pending_request) => pending_request.await,
         None => std::future::pending().await,
     }
 }

@@ -1,19 +1,19 @@
-//! What a handler answered, read as the fields of a row, and shown to people where it cannot be.
+//! Parsing of handlers' answers, and their quotation in error texts.
 
 use std::fmt::Write;
 
 use orchestrator_supervise::{is_escaped, sanitize_to};
 use serde_json::Value;
 
-use crate::handling::Row;
+use crate::handler::Row;
 
-/// Longest part of an unreadable answer that is shown, bytes.
+/// Maximum length of a quoted unreadable answer, in bytes.
 const SHOWN: usize = 120;
 
-/// The fields that an answer has: it is a JSON object, or nothing at all.
+/// Parses an answer: one JSON object, or nothing.
 ///
 /// # Errors
-/// It is something else; the text shows its beginning.
+/// The answer is something else; the text quotes its beginning.
 pub fn fields(answer: &[u8]) -> Result<Row, String> {
     let answer = answer.trim_ascii();
     if answer.is_empty() {
@@ -24,7 +24,7 @@ pub fn fields(answer: &[u8]) -> Result<Row, String> {
         Ok(_) => {
             Err(format!("`{}`: answer with one JSON object, or with nothing", sanitize_to(answer, SHOWN)))
         }
-        // What is wrong where: with one text of many lines, that is not seen from its beginning.
+        // serde's error names line and column, which the quoted beginning may not show.
         Err(error) => Err(format!(
             "`{}`, which is no JSON ({error}): answer with one object",
             sanitize_to(answer, SHOWN)
@@ -32,15 +32,15 @@ pub fn fields(answer: &[u8]) -> Result<Row, String> {
     }
 }
 
-/// Text for a column: without the white space around it, with its lines, and with nothing that a terminal obeys or a
-/// database refuses. As long as `bytes` at the most, but for what is escaped.
+/// Converts a message to text for a database column: trimmed, line breaks kept, control characters
+/// escaped.
 pub fn quoted(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     let text = text.trim();
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         if is_escaped(c) && !matches!(c, '\n' | '\t') {
-            // A String takes whatever is written into it.
+            // Writing to a String cannot fail.
             let _ = write!(out, "{}", c.escape_default());
         } else {
             out.push(c);
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_object_is_shown_in_short() {
+    fn an_answer_that_is_not_an_object_is_quoted_in_short() {
         for (answer, shown) in [
             (b"[1]".as_slice(), "`[1]`: answer with one JSON object"),
             (b"done\n", "`done`, which is no JSON"),
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_said_keeps_its_lines_and_loses_what_terminals_obey() {
+    fn quoted_text_keeps_lines_and_escapes_control_characters() {
         assert_eq!(quoted(b" Traceback:\n\tfile 1\x1b[2J\0\n"), "Traceback:\n\tfile 1\\u{1b}[2J\\u{0}");
         assert_eq!(quoted("gpj.\u{202e}exe".as_bytes()), "gpj.\\u{202e}exe");
     }

@@ -1,4 +1,4 @@
-//! Orders of the poller to a rule's child. Declared state, which outlives the child's incarnations.
+//! Commands of the poller to a rule's child. They outlive the child's incarnations.
 
 use std::sync::Arc;
 
@@ -6,67 +6,67 @@ use tokio::sync::watch;
 
 use crate::config::RuleConfig;
 
-/// Orders to a rule's child.
+/// Commands to a rule's child.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Orders {
-    /// The rule; None: the child finishes what is claimed, and ends.
+pub(crate) struct Commands {
+    /// Rule to run; None: the child finishes the claimed rows and ends.
     pub(crate) config: Option<RuleConfig>,
-    /// Grows when there may be work.
-    pub(crate) looks: u64,
-    /// Grows when an operator wants a look, whatever keeps the rule from it.
-    pub(crate) demands: u64,
+    /// Number of requested polls.
+    pub(crate) polls: u64,
+    /// Number of polls requested by operators.
+    pub(crate) forced_polls: u64,
     /// The child has ended for good.
     ended: bool,
 }
 
-/// The orders of one rule's child. Clones share them.
+/// Commands of one rule's child. Clones share them.
 #[derive(Debug, Clone)]
-pub(crate) struct Assignment(Arc<watch::Sender<Orders>>);
+pub(crate) struct Assignment(Arc<watch::Sender<Commands>>);
 
 impl Assignment {
-    /// A rule to be followed.
+    /// Assigns a rule.
     pub(crate) fn new(config: RuleConfig) -> Self {
-        let orders = Orders { config: Some(config), looks: 0, demands: 0, ended: false };
-        Self(Arc::new(watch::Sender::new(orders)))
+        let commands = Commands { config: Some(config), polls: 0, forced_polls: 0, ended: false };
+        Self(Arc::new(watch::Sender::new(commands)))
     }
 
-    /// The orders, for the child.
-    pub(crate) fn subscribe(&self) -> watch::Receiver<Orders> {
+    /// Subscribes the child to its commands.
+    pub(crate) fn subscribe(&self) -> watch::Receiver<Commands> {
         self.0.subscribe()
     }
 
-    /// There may be work.
-    pub(crate) fn look(&self) {
-        self.0.send_modify(|orders| orders.looks += 1);
+    /// Requests a poll.
+    pub(crate) fn poll(&self) {
+        self.0.send_modify(|commands| commands.polls += 1);
     }
 
-    /// An operator wants a look.
-    pub(crate) fn demand_look(&self) {
-        self.0.send_modify(|orders| orders.demands += 1);
+    /// Requests a poll that also ends parking and backoff.
+    pub(crate) fn force_poll(&self) {
+        self.0.send_modify(|commands| commands.forced_polls += 1);
     }
 
-    /// Gives the child another rule, or none; false if it has ended for good.
+    /// Replaces or removes the rule; returns false if the child has ended for good.
     pub(crate) fn change(&self, config: Option<RuleConfig>) -> bool {
-        self.0.send_if_modified(|orders| {
-            if !orders.ended {
-                orders.config = config;
+        self.0.send_if_modified(|commands| {
+            if !commands.ended {
+                commands.config = config;
             }
-            !orders.ended
+            !commands.ended
         })
     }
 
-    /// Ends the child for good unless it has a rule to follow; true if it ends.
+    /// Ends the child for good unless it has a rule; returns true if it ends.
     pub(crate) fn end(&self) -> bool {
         let mut ends = false;
-        self.0.send_if_modified(|orders| {
-            ends = orders.config.is_none();
-            orders.ended |= ends;
+        self.0.send_if_modified(|commands| {
+            ends = commands.config.is_none();
+            commands.ended |= ends;
             false
         });
         ends
     }
 
-    /// Tells whether the child has ended for good.
+    /// Returns true if the child has ended for good.
     pub(crate) fn has_ended(&self) -> bool {
         self.0.borrow().ended
     }
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_child_ends_only_without_a_rule_and_then_takes_no_other() {
+    fn a_child_ends_only_without_a_rule_and_then_accepts_none() {
         let assignment = Assignment::new(RuleConfig::default());
         assert!(!assignment.end());
         assert!(assignment.change(None));

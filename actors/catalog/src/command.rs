@@ -1,4 +1,4 @@
-//! `orchestrator catalog ..`: verbs of the pollers' consoles, and a dry run.
+//! Commands `orchestrator catalog ..`.
 
 use std::time::Duration;
 
@@ -11,26 +11,26 @@ use crate::config::CatalogConfig;
 
 mod check;
 
-/// The branch that they are in.
+/// Branch of the catalogs in the tree.
 const BRANCH: &str = "catalog";
-/// The child of each that answers.
+/// Child of each catalog that answers console requests.
 const CONSOLE: &str = "catalog_poller";
 
-/// Time-out for the end of an ordered query.
+/// Maximum time that `run-once` waits for the end of the poll.
 const TIMEOUT: Duration = Duration::from_secs(70);
-/// Between two questions whether it has ended.
+/// Interval at which `run-once` reads the status.
 const AGAIN: Duration = Duration::from_millis(50);
 
-/// Look into the catalogs and their rules, and try rules out.
+/// Show the catalogs and their rules, and preview rules.
 #[derive(Debug, Clone, Subcommand)]
 pub enum CatalogCommand {
-    /// Show the exact paths of each rule, and rows that it would claim now. Nothing is written
+    /// Show the exact requests of each rule, and rows that it would claim now. Writes nothing
     ///
     /// Asks the catalogs, not a running instance.
     ///
     /// Example: orchestrator catalog check --config /etc/orchestrator/orchestrator.toml
     Check(check::CheckArguments),
-    /// Show each rule: what it does, what it has in hand, and what waits for people
+    /// Show each rule: its phase, its counters, and what an operator has to look at
     ///
     /// Example: orchestrator catalog status
     Status {
@@ -39,21 +39,21 @@ pub enum CatalogCommand {
         #[command(flatten)]
         form: Form,
     },
-    /// Claim nothing until `resume`; what is claimed is finished
+    /// Stop claiming rows until `resume`; rows already claimed are finished
     ///
     /// Example: orchestrator catalog pause convert
     Pause(SwitchArguments),
-    /// Claim again
+    /// Claim rows again
     ///
     /// Example: orchestrator catalog resume
     Resume(SwitchArguments),
-    /// Let a rule look now, also if it is parked, and tell what it claimed
+    /// Make a rule poll now, even if it is parked, and report what it claimed
     ///
     /// Example: orchestrator catalog run-once convert
     RunOnce {
         /// The rule
         rule: String,
-        /// The catalog, if several have such a rule
+        /// The catalog, if several have a rule of this name
         #[arg(long, value_name = "NAME")]
         catalog: Option<String>,
         #[command(flatten)]
@@ -61,7 +61,7 @@ pub enum CatalogCommand {
     },
 }
 
-/// Which rules.
+/// Rules to pause or resume.
 #[derive(Debug, Clone, Args)]
 #[group(skip)]
 pub struct SwitchArguments {
@@ -103,37 +103,37 @@ pub(crate) async fn run<S: Subsystem<Config = Vec<CatalogConfig>>>(
     context.print(&text)
 }
 
-/// Pauses or resumes, and gives which rules are paused then.
+/// Pauses or resumes rules, and reports which rules are paused then.
 async fn switch(
     context: &Context<'_>,
     arguments: &SwitchArguments,
     verb: &str,
 ) -> Result<String, CommandError> {
     let SwitchArguments { rule, catalog, form } = arguments;
-    let mut told = Vec::new();
+    let mut results = Vec::new();
     for (console, status) in statuses(context, catalog.as_deref(), *form).await? {
         if rule.as_ref().is_some_and(|rule| status["rules"].get(rule).is_none()) {
             continue;
         }
         let args = rule.as_ref().map_or_else(|| json!({}), |rule| json!({ "rule": rule }));
         let answer = context.ask(&console, verb, &args, *form).await?;
-        told.push(json!({ "catalog": status["catalog"], "paused": answer["paused"] }));
+        results.push(json!({ "catalog": status["catalog"], "paused": answer["paused"] }));
     }
-    if told.is_empty() {
+    if results.is_empty() {
         return Err(CommandError::Local("there is no such catalog, or rule".to_owned()));
     }
     if form.json {
-        return Ok(form.print(&told));
+        return Ok(form.print(&results));
     }
     let line = |one: &Value| {
         let paused: Vec<_> = one["paused"].as_array().into_iter().flatten().map(text).collect();
         let paused = if paused.is_empty() { "none".to_owned() } else { paused.join(", ") };
         format!("{}: paused: {paused}\n", text(&one["catalog"]))
     };
-    Ok(told.iter().map(line).collect())
+    Ok(results.iter().map(line).collect())
 }
 
-/// Path and status of each console.
+/// Returns path and status of each catalog's console.
 async fn statuses(
     context: &Context<'_>,
     name: Option<&str>,
@@ -150,7 +150,7 @@ async fn statuses(
     Ok(statuses)
 }
 
-/// Orders a look and waits for its end; gives the status before and after.
+/// Requests a poll and waits for its end; returns the rule's status before and after.
 async fn run_once(
     context: &Context<'_>,
     rule: &str,
@@ -181,30 +181,30 @@ async fn run_once(
     loop {
         let status = context.ask(console, "status", &json!({}), form).await?;
         let after = &status["rules"][rule];
-        let looked = after["looks"].as_u64() > before["looks"].as_u64();
+        let polled = after["polls"].as_u64() > before["polls"].as_u64();
         let stuck = after["phase"] == "parked" || after["phase"] == "waiting" && after["reason"].is_string();
-        if looked || stuck || Instant::now() > deadline {
+        if polled || stuck || Instant::now() > deadline {
             return Ok(json!({ "before": before, "after": after }));
         }
         sleep(AGAIN).await;
     }
 }
 
-/// What a look came to.
-fn outcome(rule: &str, told: &Value) -> String {
-    let (before, after) = (&told["before"], &told["after"]);
+/// Describes the result of a poll.
+fn outcome(rule: &str, results: &Value) -> String {
+    let (before, after) = (&results["before"], &results["after"]);
     let more =
         |name: &str| after[name].as_u64().unwrap_or(0).saturating_sub(before[name].as_u64().unwrap_or(0));
-    if more("looks") == 0 {
+    if more("polls") == 0 {
         return format!("{rule} is {}: {}\n", text(&after["phase"]), text(&after["reason"]));
     }
-    format!("{rule} has looked: {} claimed, {} done so far\n", more("claimed"), more("done"))
+    format!("{rule} has polled: {} claimed, {} done so far\n", more("claimed"), more("done"))
 }
 
-/// One catalog: a line on itself, a table of its rules, and what waits for people.
+/// Formats one catalog: a line on itself, a table of its rules, and what an operator has to look
+/// at.
 fn page(status: &Value) -> String {
-    let notices =
-        if status["notices"]["there"] == true { "notices arrive" } else { "no notices: polling alone" };
+    let notices = if status["notices"]["up"] == true { "notices arrive" } else { "no notices: polling only" };
     let mut page = format!(
         "{} at {} as {}: {notices}\n",
         text(&status["catalog"]),
@@ -212,8 +212,19 @@ fn page(status: &Value) -> String {
         text(&status["agent"])
     );
     let head = [
-        "RULE", "PHASE", "IN HAND", "WORKING", "CLAIMED", "DONE", "FAILED", "DEAD", "LOST", "BACK", "412",
-        "LAG MS", "LOOKED",
+        "RULE",
+        "PHASE",
+        "IN PROGRESS",
+        "WORKING",
+        "CLAIMED",
+        "DONE",
+        "FAILED",
+        "DEAD",
+        "LOST",
+        "DEFERRED",
+        "412",
+        "LAG MS",
+        "LAST POLL",
     ];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     let rules = status["rules"].as_object().cloned().unwrap_or_default();
@@ -227,10 +238,10 @@ fn page(status: &Value) -> String {
             "failed",
             "dead",
             "lost",
-            "held_back",
+            "deferred",
             "conflicts",
             "lag_ms",
-            "looked",
+            "last_poll",
         ];
         let cells = keys.map(|key| text(&rule[key]));
         rows.push(std::iter::once(name.clone()).chain(cells).collect());
@@ -240,7 +251,7 @@ fn page(status: &Value) -> String {
         if rule["reason"].is_string() {
             page.push_str(&format!("{name}: {}: {}\n", text(&rule["phase"]), text(&rule["reason"])));
         }
-        for (key, what) in [("unsettled", "look at this"), ("would_claim", "would claim")] {
+        for (key, what) in [("unsettled", "needs attention"), ("would_claim", "would claim")] {
             for line in rule[key].as_array().into_iter().flatten() {
                 page.push_str(&format!("{name}: {what}: {}\n", text(line)));
             }
@@ -266,33 +277,33 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_has_a_line_for_each_rule_and_for_what_waits_for_people() {
+    fn the_status_has_a_line_for_each_rule_and_each_problem() {
         let status = json!({
             "catalog": "lab", "base": "https://h/ermrest/catalog/1", "agent": "me:1", "paused": [],
-            "notices": { "there": false, "count": 0 },
+            "notices": { "up": false, "count": 0 },
             "rules": {
                 "convert": { "phase": "idle", "in_progress": 0, "working": 0, "claimed": 7, "done": 6, "failed": 1, "dead": 0, "lost": 0,
-                    "held_back": 1, "conflicts": 0, "lag_ms": 12, "unsettled": ["RID = 1 cannot be written"] },
+                    "deferred": 1, "conflicts": 0, "lag_ms": 12, "unsettled": ["RID = 1 cannot be written"] },
                 "gone": { "phase": "parked", "reason": "409 Table not found", "claimed": 0 },
             },
         });
         let page = page(&status);
         assert!(
-            page.starts_with("lab at https://h/ermrest/catalog/1 as me:1: no notices: polling alone\n"),
+            page.starts_with("lab at https://h/ermrest/catalog/1 as me:1: no notices: polling only\n"),
             "{page}"
         );
         let lines: Vec<_> = page.lines().collect();
         assert!(lines[2].starts_with("convert") && lines[2].contains(" 7 "), "{page}");
-        assert_eq!(lines[4], "convert: look at this: RID = 1 cannot be written");
+        assert_eq!(lines[4], "convert: needs attention: RID = 1 cannot be written");
         assert_eq!(lines[5], "gone: parked: 409 Table not found");
     }
 
     #[test]
-    fn a_look_tells_what_it_claimed_or_why_it_did_not() {
-        let told = json!({ "before": { "looks": 1, "claimed": 2, "done": 2 }, "after": { "looks": 2, "claimed": 5, "done": 3 } });
-        assert_eq!(outcome("r", &told), "r has looked: 3 claimed, 1 done so far\n");
-        let told =
-            json!({ "before": { "looks": 1 }, "after": { "looks": 1, "phase": "parked", "reason": "409" } });
-        assert_eq!(outcome("r", &told), "r is parked: 409\n");
+    fn run_once_reports_claims_or_the_reason_for_none() {
+        let results = json!({ "before": { "polls": 1, "claimed": 2, "done": 2 }, "after": { "polls": 2, "claimed": 5, "done": 3 } });
+        assert_eq!(outcome("r", &results), "r has polled: 3 claimed, 1 done so far\n");
+        let results =
+            json!({ "before": { "polls": 1 }, "after": { "polls": 1, "phase": "parked", "reason": "409" } });
+        assert_eq!(outcome("r", &results), "r is parked: 409\n");
     }
 }

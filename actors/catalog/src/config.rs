@@ -6,82 +6,86 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{handler_config::HandlerConfig, polling::Patience};
+use crate::{handler_config::HandlerConfig, polling::PollIntervals};
 
-/// A catalog on an ERMrest server, and what is done with its rows. There may be several.
+/// A catalog on an ERMrest server, with the rules for its rows. There may be several.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(extend("required" = ["name", "base"]))]
 pub struct CatalogConfig {
-    /// Its name in the tree.
+    /// Name of the catalog in the tree.
     #[schemars(length(min = 1))]
     pub name: String,
-    /// The catalog, `https://HOST/ermrest/catalog/ID`.
+    /// Address of the catalog, `https://HOST/ermrest/catalog/ID`.
     #[schemars(length(min = 1), extend("format" = "address"))]
     pub base: String,
-    /// A JSON file of credentials by host; without it, and without a token, `~/.deriva/credential.json` if it is there.
+    /// JSON file with credentials by host. Default, without a token: `~/.deriva/credential.json` if
+    /// it exists.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub credential_file: Option<PathBuf>,
-    /// A file with a bearer token.
+    /// File with a bearer token.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub token_file: Option<PathBuf>,
-    /// A bearer token, for trying out: whoever may read this file may use it. It is not printed.
+    /// Bearer token, for tests: whoever may read this file may use it. It is not printed.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("format" = "secret"))]
     pub token: Option<PlainToken>,
-    /// A file of authorities (PEM) that are trusted in place of the public ones, for the catalog and its broker.
+    /// File with the certificate authorities (PEM) trusted for the catalog and its broker, in place
+    /// of the public ones.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ca_file: Option<PathBuf>,
-    /// Hosts whose certificate is not looked at, as with the original.
+    /// Hosts whose certificate is not verified, as with the original.
     #[schemars(extend("format" = "address"))]
     pub unverified_hosts: Vec<String>,
-    /// The broker of change notices, `amqp://..` or `amqps://..`; without it guest on the catalog's host, port 5672; empty: none.
-    /// A url with a password belongs into `amqp_file`.
+    /// Broker of change notices, `amqp://..` or `amqps://..`. Default: user guest on the catalog's
+    /// host, port 5672. Empty: none. A URL with a password belongs into `amqp_file`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("format" = "address"))]
     pub amqp: Option<String>,
-    /// A file with that url instead.
+    /// File with the URL of the broker.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub amqp_file: Option<PathBuf>,
-    /// Time between two looks while notices arrive, seconds.
+    /// Time between two polls while notices arrive, in seconds.
     #[schemars(range(min = 0.01, max = 86_400.0))]
     pub poll_secs: f64,
-    /// Time between two looks while they do not, seconds.
+    /// Time between two polls while they do not, in seconds.
     #[schemars(range(min = 0.01, max = 86_400.0))]
     pub poll_without_notices_secs: f64,
-    /// How long a notice is waited for after another one, to look once for both, milliseconds.
+    /// Time that a notice shortly after a poll waits for further ones, to poll once for all, in
+    /// milliseconds.
     #[schemars(range(max = 60_000))]
     pub coalesce_ms: u32,
-    /// How long notices may put off a look, milliseconds.
+    /// Maximum time that notices postpone a poll, in milliseconds.
     #[schemars(range(max = 600_000))]
     pub coalesce_max_ms: u32,
-    /// Rows that are written at once.
+    /// Maximum number of rows in one write.
     #[schemars(range(min = 1, max = 5_000))]
     pub max_batch: u32,
-    /// Ask whether anything has changed, instead of for all rows again.
+    /// Send conditional reads (`If-None-Match`), so that an unchanged catalog answers 304 without
+    /// rows.
     pub cache: bool,
-    /// How long a connection may take, milliseconds.
+    /// Maximum time to connect, in milliseconds.
     #[schemars(range(min = 10, max = 600_000))]
     pub connect_timeout_ms: u32,
-    /// How long an answer may take, milliseconds.
+    /// Maximum time of a request with its answer, in milliseconds.
     #[schemars(range(min = 10, max = 3_600_000))]
     pub read_timeout_ms: u32,
-    /// What tokens of claims begin with; empty: host and process.
+    /// Prefix of claim tokens; empty: host name and process id.
     pub agent: String,
-    /// How long handlers may go on after the stop, before their rows are released, milliseconds.
+    /// Time that running handlers get at a stop before their rows are released, in milliseconds.
     #[schemars(range(max = 3_600_000))]
     pub grace_ms: u32,
-    /// What is done with which rows.
+    /// Rules for the rows of this catalog.
     pub rule: Vec<RuleConfig>,
 }
 
-/// A token that stands in the configuration itself. `Debug` does not show it.
+/// Token in the configuration itself. `Debug` does not show it.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct PlainToken(String);
 
 impl PlainToken {
-    /// The token.
+    /// Returns the token.
     pub fn reveal(&self) -> &str {
         &self.0
     }
@@ -93,66 +97,71 @@ impl fmt::Debug for PlainToken {
     }
 }
 
-/// A rule `[[catalog.rule]]`: rows that are to be claimed, worked on, and completed.
+/// A rule `[[catalog.rule]]`: the rows that it claims, the handler that processes them, and the
+/// columns that it writes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(extend("required" = ["name"]))]
 pub struct RuleConfig {
-    /// Its name.
+    /// Name of the rule.
     #[schemars(length(min = 1))]
     pub name: String,
-    /// The table, `TABLE` or `SCHEMA:TABLE`.
+    /// Table, `TABLE` or `SCHEMA:TABLE`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub table: Option<String>,
-    /// Which rows, in the server's syntax: `state=actionable`, `state=a;state=b`; `$now` is the time.
+    /// Filter of the candidates in the server's syntax: `state=actionable`, `state=a;state=b`;
+    /// `$now` is the time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub filter: Option<String>,
-    /// The path of the query instead of table and filter, sent as it stands: `/entity/Foo/state=actionable?limit=5`.
+    /// Path of the query in place of table and filter, sent as written:
+    /// `/entity/Foo/state=actionable?limit=5`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub query: Option<String>,
-    /// The path of the claim, with `query`: `/attributegroup/Foo/id;state`.
+    /// Path of the claim, together with `query`: `/attributegroup/Foo/id;state`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub update: Option<String>,
-    /// The column that tells rows apart.
+    /// Column that identifies a row.
     #[schemars(length(min = 1))]
     pub key: String,
-    /// The order, in the server's syntax: `RCT,RID` or `priority::desc::,RCT`.
+    /// Sort order in the server's syntax: `RCT,RID` or `priority::desc::,RCT`.
     pub sort: String,
-    /// Rows that are claimed at once, and that it has claimed at any time, at the most: no more than are begun within a second.
+    /// Maximum number of rows in one claim, and of claimed rows at any time. No more rows are
+    /// claimed than handlers start within a second.
     #[schemars(range(min = 1, max = 5_000))]
     pub limit: u32,
-    /// Rows that are worked on at the same time.
+    /// Maximum number of handlers that run at once.
     #[schemars(range(min = 1, max = 1_000))]
     pub concurrency: u32,
-    /// Of rules that have something to write, those with the greatest go first.
+    /// Priority of the rule's writes; the highest goes first.
     pub priority: i32,
-    /// How long a claim holds without being renewed, seconds: what `$now+..` in the claim says, which is the default.
+    /// Duration of a lease without renewal, in seconds. Must equal `$now+..` in the claim, which is
+    /// the default.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 604_800))]
     pub lease_secs: Option<u32>,
-    /// The column that counts attempts; the claim writes it.
+    /// Column that counts attempts; the claim must write it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attempts_column: Option<String>,
-    /// Attempts before `dead` is written instead of `fail`.
+    /// Number of attempts after which `dead` is written in place of `fail`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 1_000_000))]
     pub max_attempts: Option<u32>,
-    /// How long this process leaves a row alone that failed.
+    /// Time for which this process does not claim a failed row again.
     pub backoff: BackoffConfig,
-    /// Who works on rows.
+    /// Handler of claimed rows.
     pub handler: HandlerConfig,
-    /// How rows are claimed.
+    /// Claim of a row.
     pub claim: ClaimConfig,
-    /// What is written once a row is done.
+    /// Columns written when a row is done.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub done: BTreeMap<String, Value>,
-    /// What is written when it failed and is to be tried again.
+    /// Columns written after a failed attempt.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub fail: BTreeMap<String, Value>,
-    /// What is written when it is not to be tried again; without it, `fail`.
+    /// Columns written after the last attempt or a permanent failure. Default: `fail`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub dead: BTreeMap<String, Value>,
-    /// Show what would be claimed, and claim nothing.
+    /// Show in `status` what would be claimed, and claim nothing.
     pub dry_run: bool,
 }
 
@@ -160,20 +169,23 @@ pub struct RuleConfig {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ClaimConfig {
-    /// What keeps two agents from claiming one row.
+    /// Protection against two agents claiming the same row.
     pub guard: Guard,
-    /// The columns that are written: `state = "claimed"`, `claimed_by = "$token"`, `lease_until = "$now+15m"`.
+    /// Columns that a claim writes: `state = "claimed"`, `claimed_by = "$token"`, `lease_until =
+    /// "$now+15m"`.
     pub set: BTreeMap<String, Value>,
 }
 
-/// What keeps two agents from claiming one row.
+/// Protection against two agents claiming the same row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Guard {
-    /// Each row is written only if it is as it was read (CONTRACT CP08): of many agents each gets some.
+    /// Each row is written only if it is unchanged since it was read (CONTRACT CP08). Competing
+    /// agents share the rows.
     #[default]
     RowCas,
-    /// Nothing is written if anything in the catalog has changed, as with the original (CONTRACT CP09).
+    /// Nothing is written if anything in the catalog has changed, as with the original
+    /// (CONTRACT CP09).
     IfMatch,
 }
 
@@ -181,10 +193,10 @@ pub enum Guard {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct BackoffConfig {
-    /// After the first failure, milliseconds.
+    /// Delay after the first failure, in milliseconds.
     #[schemars(range(max = 604_800_000))]
     pub first_ms: u32,
-    /// At the most, milliseconds.
+    /// Maximum delay, in milliseconds.
     #[schemars(range(max = 604_800_000))]
     pub max_ms: u32,
 }
@@ -250,9 +262,9 @@ impl Default for BackoffConfig {
 }
 
 impl CatalogConfig {
-    /// How patient it is.
-    pub fn patience(&self) -> Patience {
-        Patience {
+    /// Returns the intervals of polling.
+    pub fn poll_intervals(&self) -> PollIntervals {
+        PollIntervals {
             poll: Duration::from_secs_f64(self.poll_secs),
             poll_without_notices: Duration::from_secs_f64(self.poll_without_notices_secs),
             coalesce: Duration::from_millis(self.coalesce_ms.into()),
@@ -260,7 +272,7 @@ impl CatalogConfig {
         }
     }
 
-    /// Who it is in tokens of claims.
+    /// Returns the prefix of claim tokens.
     pub fn agent(&self) -> String {
         if !self.agent.is_empty() {
             return self.agent.clone();
@@ -269,7 +281,8 @@ impl CatalogConfig {
         format!("{}:{}", machine.trim(), std::process::id())
     }
 
-    /// For a person at a terminal: what it works on, and how to look at it.
+    /// Returns a text for a terminal at startup: catalog, rules, and the command that shows their
+    /// status.
     pub fn greeting(&self) -> String {
         let rules: Vec<_> = self.rule.iter().map(|rule| rule.name.as_str()).collect();
         let rules = rules.join(", ");

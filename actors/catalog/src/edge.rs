@@ -1,4 +1,4 @@
-//! Everything that talks to the outside.
+//! Connections to other processes: server, broker and handlers.
 
 pub mod credentials;
 pub mod handlers;

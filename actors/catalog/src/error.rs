@@ -1,9 +1,9 @@
-//! Reasons why the catalogs cannot start.
+//! Errors that keep the catalogs from starting.
 
-/// Reason why the catalogs cannot start.
+/// Error that keeps the catalogs from starting.
 #[derive(Debug, thiserror::Error)]
 pub enum CatalogError {
-    /// A key of the configuration cannot be used; the text begins with it.
+    /// A configuration key has an unusable value; the text begins with the key.
     #[error("{0}")]
     Config(String),
 }

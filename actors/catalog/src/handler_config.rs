@@ -1,4 +1,4 @@
-//! The table `handler` of a rule in the configuration: who works on its rows.
+//! Table `handler` of a rule in the configuration.
 
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
@@ -10,77 +10,82 @@ use crate::{
     edge::handlers::{
         Actor, AnyHandler, Command, EnvValue, Environment, HandleRow, Target, Webhook, plain_headers,
     },
-    verdict_kind::ExitCodes,
+    outcome_kind::ExitCodes,
 };
 
-/// The actors that rows can be handed to, by the names that the configuration has for them.
+/// Actors that can process rows, by the names used in the configuration.
 pub type Actors = BTreeMap<String, Recipient<HandleRow>>;
 
-/// Who works on the rows of a rule. Keys that belong to another kind are refused.
+/// Handler of a rule's rows. Keys of another kind are refused.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct HandlerConfig {
-    /// Who it is.
+    /// Kind of the handler.
     pub kind: HandlerKind,
-    /// Longest time for one row, seconds.
+    /// Maximum time for one row, in seconds.
     #[schemars(range(min = 1, max = 604_800))]
     pub timeout_secs: u32,
-    /// Longest answer, bytes; one that is longer counts as a failure.
+    /// Maximum size of an answer, in bytes; a longer one counts as a failure.
     #[schemars(range(min = 1_024, max = 67_108_864))]
     pub answer_bytes: u32,
-    /// command: the program and its arguments. There is no shell; the row is one line of JSON on its standard input.
+    /// command: program and arguments, started without a shell. The row is one line of JSON on its
+    /// standard input.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("format" = "command"))]
     pub argv: Vec<String>,
-    /// command: the directory in which it runs; else the one in which this process runs.
+    /// command: working directory. Default: that of this process.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cwd: Option<PathBuf>,
-    /// command: variables of its environment, which are not shown. Besides, it has HOME, LANG, LANGUAGE, LC_*, LOGNAME, PATH, SHELL,
-    /// TMPDIR, TZ, TZDIR and USER of this process, and ORCHESTRATOR_RULE, _TOKEN and _ATTEMPT.
+    /// command: environment variables, whose values are not shown. The program also gets HOME,
+    /// LANG, LANGUAGE, LC_*, LOGNAME, PATH, SHELL, TMPDIR, TZ, TZDIR and USER of this process, and
+    /// ORCHESTRATOR_RULE, _TOKEN and _ATTEMPT.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("format" = "secret"))]
     pub env: BTreeMap<String, EnvValue>,
-    /// command: names of variables of this process that it has, too, if this process has them.
+    /// command: names of further variables that the program inherits from this process.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub env_pass: Vec<String>,
-    /// command: time between SIGTERM, which it gets when it takes too long, and SIGKILL, milliseconds.
+    /// command: time between SIGTERM at the time-out and SIGKILL, in milliseconds.
     #[schemars(range(max = 600_000))]
     pub grace_ms: u32,
-    /// command: exit codes that mean that the row is done.
+    /// command: exit codes for a row that is done.
     pub done_codes: Vec<u8>,
-    /// command: exit codes that mean that it could not be tried, which does not count as an attempt.
+    /// command: exit codes for a row that could not be processed now; not counted as an attempt.
     pub later_codes: Vec<u8>,
-    /// command: exit codes that mean that it will never work. All other codes count as a failed attempt.
+    /// command: exit codes for a permanent failure. All other codes count as a failed attempt.
     pub dead_codes: Vec<u8>,
-    /// http: where rows are posted to, `http://host:port/path` or `https`; a secret belongs into `headers_file`.
+    /// http: address that rows are posted to, `http://host:port/path` or `https`. A secret belongs
+    /// into `headers_file`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("format" = "address"))]
     pub url: Option<String>,
-    /// http: headers beside ours, each `Name: value`.
+    /// http: additional headers, each `Name: value`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("format" = "header"))]
     pub headers: Vec<String>,
-    /// http: a file with headers that are secret, one a line, e.g. `Authorization: Bearer ..`; it is read for each request.
+    /// http: file with secret headers, one a line, e.g. `Authorization: Bearer ..`. It is read for
+    /// each request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub headers_file: Option<PathBuf>,
-    /// http: a file of authorities (PEM) that are trusted in place of the public ones, for https.
+    /// http: file with the certificate authorities (PEM) trusted for https, in place of the public
+    /// ones.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ca_file: Option<PathBuf>,
-    /// actor: its name.
+    /// actor: name of the actor.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub actor: Option<String>,
 }
 
-/// Who works on rows.
+/// Kinds of handlers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum HandlerKind {
-    /// Nobody: a claimed row is done at once.
+    /// No handler: a claimed row is done at once.
     #[default]
     None,
     /// A program, started for each row.
     Command,
-    /// A webhook.
+    /// A webhook: each row is posted to an address.
     Http,
     /// An actor of another subsystem.
     Actor,
@@ -111,11 +116,12 @@ impl Default for HandlerConfig {
 }
 
 impl HandlerConfig {
-    /// What a schema cannot say. The texts begin with `handler.key = value`; `actors` are the names that there are.
+    /// Returns every problem that the schema cannot express. The texts begin with `handler.key =
+    /// value`; `actors` are the available names.
     pub fn check<'a>(&self, actors: impl IntoIterator<Item = &'a str>) -> Vec<String> {
-        let mut wrong = self.strangers();
+        let mut problems = self.misplaced_keys();
         let mut say =
-            |key: &str, value: &str, text: &str| wrong.push(format!("handler.{key} = {value}: {text}"));
+            |key: &str, value: &str, text: &str| problems.push(format!("handler.{key} = {value}: {text}"));
         match self.kind {
             HandlerKind::None => {}
             HandlerKind::Command => {
@@ -141,7 +147,7 @@ impl HandlerConfig {
                 }
             }
             HandlerKind::Http => {
-                // What the file holds is looked at when it runs.
+                // The file is read when the rule starts.
                 match self.url.as_deref().map(|url| Target::new(url, None)) {
                     None => say("url", "..", "it is missing: write http://HOST:PORT/PATH, or https"),
                     Some(Err(reason)) => say("url", "..", &reason),
@@ -159,11 +165,11 @@ impl HandlerConfig {
                 }
             }
         }
-        wrong
+        problems
     }
 
-    /// Keys that say nothing about this kind.
-    fn strangers(&self) -> Vec<String> {
+    /// Returns a text for each key of another kind.
+    fn misplaced_keys(&self) -> Vec<String> {
         let usual = Self::default();
         let codes = self.exit_codes() != usual.exit_codes();
         let command = [
@@ -181,28 +187,28 @@ impl HandlerConfig {
             ("ca_file", self.ca_file.is_some()),
         ];
         let actor = [("actor", self.actor.is_some())];
-        let mut wrong = Vec::new();
+        let mut problems = Vec::new();
         let mut only_for = |kind: HandlerKind, name: &str, keys: &[(&str, bool)]| {
             for (key, _) in keys.iter().filter(|(_, set)| *set && kind != self.kind) {
                 let text = format!("it is for kind = \"{name}\": leave one of them out");
-                wrong.push(format!("handler.{key} = ..: {text}"));
+                problems.push(format!("handler.{key} = ..: {text}"));
             }
         };
         only_for(HandlerKind::Command, "command", &command);
         only_for(HandlerKind::Http, "http", &http);
         only_for(HandlerKind::Actor, "actor", &actor);
-        wrong
+        problems
     }
 
-    /// The handler.
+    /// Creates the handler.
     ///
     /// # Errors
-    /// What [`HandlerConfig::check`] says, too.
+    /// The first problem that [`HandlerConfig::check`] finds, or a file that cannot be read.
     pub fn handler(&self, actors: &Actors) -> Result<AnyHandler, String> {
         let timeout = Duration::from_secs(self.timeout_secs.into());
         let answer_bytes = usize::try_from(self.answer_bytes).unwrap_or(usize::MAX);
-        if let Some(wrong) = self.check(actors.keys().map(String::as_str)).into_iter().next() {
-            return Err(wrong);
+        if let Some(problems) = self.check(actors.keys().map(String::as_str)).into_iter().next() {
+            return Err(problems);
         }
         Ok(match self.kind {
             HandlerKind::None => AnyHandler::Nothing,
@@ -232,7 +238,7 @@ impl HandlerConfig {
 
     fn target(&self) -> Result<Target, String> {
         let url = self.url.as_deref().unwrap_or_default();
-        // With the url in order, it is the file that cannot be used.
+        // `check` has accepted the URL, so the file is the cause.
         Target::new(url, self.ca_file.as_deref()).map_err(|reason| format!("handler.{reason}"))
     }
 

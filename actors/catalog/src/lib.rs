@@ -1,42 +1,45 @@
 //! The catalog subsystem: condition-action agents on an ERMrest catalog.
 //!
-//! It takes the place of agents that are built on the Python library deriva: the same requests, the same claims, the same
-//! notices. [`child_spec`] gives its tree; `CONTRACT.md` beside this crate has its rules by number.
+//! It replaces agents that use `PollingErmrestCatalog` of the Python library deriva, with the same
+//! requests, claims and change notices. [`child_spec`] builds its supervision tree. `CONTRACT.md`
+//! beside this crate lists its rules by number.
 //!
-//! Pure rules: [`path`] and [`template`] (what is asked and written), [`rule`] (a rule, read once), [`state_change`] (look, plan,
-//! write unless somebody was faster), [`polling`] (when to look), [`hand`] (what is claimed and not settled), [`left_alone`] (what is not claimed for a while), [`answer`] and
-//! [`verdict_kind`] (what handlers say). [`agent`] has one rule at work over a [`service`], taking turns in the [`lane`], in a child
-//! of its own; [`poller`] is the actor that tells them when to look. Everything that talks to the outside is under [`edge`].
+//! Pure logic: [`path`] and [`template`] build requests, [`rule`] is a compiled rule,
+//! [`state_change`] reads, plans and writes conditionally, [`polling`] decides when to poll,
+//! [`claimed_rows`] and [`deferred_rows`] keep track of rows, [`answer`] and [`outcome_kind`]
+//! interpret handlers. [`agent`] runs one rule over a [`service`] in a child of its own, limited by
+//! a [`priority_semaphore`]. [`poller`] is the actor that triggers the rules. Everything that talks
+//! to other processes is under [`edge`].
 
 pub mod agent;
 pub mod answer;
 mod assignment;
 mod check;
+pub mod claimed_rows;
 mod command;
 mod config;
+pub mod deferred_rows;
 pub mod edge;
 mod error;
-pub mod hand;
+pub mod handler;
 mod handler_config;
-pub mod handling;
-pub mod lane;
-pub mod left_alone;
 pub mod messages;
+pub mod outcome_kind;
 pub mod path;
 pub mod poller;
 pub mod polling;
+mod preview;
+pub mod priority_semaphore;
 pub mod rule;
 mod rule_child;
-mod rulebook;
+mod rule_reloader;
 mod rules;
 pub mod service;
 pub mod state_change;
 pub mod status;
 mod subsystem;
 pub mod template;
-mod trial;
-pub mod verdict_kind;
-pub mod wall;
+pub mod wall_clock;
 
 use std::time::Duration;
 
@@ -47,99 +50,104 @@ pub use check::check;
 pub use config::{BackoffConfig, CatalogConfig, ClaimConfig, Guard, PlainToken, RuleConfig};
 pub use error::CatalogError;
 pub use handler_config::{Actors, HandlerConfig, HandlerKind};
-pub use rulebook::Rulebook;
+pub use preview::{RulePreview, preview_rules};
+pub use rule_reloader::RuleReloader;
 pub use subsystem::Catalogs;
-pub use trial::{Trial, try_out};
 
 use crate::{
     agent::AgentContext,
     edge::{
         credentials::{Secret, Source},
-        http::{self, HttpCatalog, Patience, Place},
+        http::{self, CatalogEndpoint, HttpCatalog, Timeouts},
         notices::{self, Notices},
     },
     poller::CatalogPoller,
-    rule_child::RuleMaker,
+    rule_child::RuleChildFactory,
     rules::Rules,
-    wall::Wall,
+    wall_clock::WallClock,
 };
 
-/// Messages that may wait for a poller: questions of operators.
-const QUESTIONS: usize = 64;
-/// Most rules of a catalog.
+/// Capacity of a poller's mailbox: operators' requests.
+const MAILBOX_CAPACITY: usize = 64;
+/// Maximum number of rules of a catalog.
 pub(crate) const MAX_RULES: usize = 1_024;
-/// A rule that fails alone backs off up to 30 s and never takes others along; some eight that fail without end do.
+/// Restart limits of the rules' supervisor. One rule that always fails backs off up to 30 s and
+/// never exceeds them; about eight do.
 const RULE_LIMITS: Limits = Limits { intensity: 64, ..Limits::LEAF };
-/// Who we are at the broker.
+/// Connection name shown by the broker.
 const CONNECTION_NAME: &str = "orchestrator catalog";
 
-/// The tree of all catalogs: for each its connection, its notices, its rules, and its poller. `actors` are those that rows can be handed
-/// to; `rulebook` learns where to hand other rules.
+/// Specification of the supervision tree of all catalogs. `actors` are the handlers of kind
+/// `actor`, by name. Each catalog's poller is registered with `reloader`.
 ///
 /// # Errors
 /// An address or a file cannot be used; the text begins with the key.
 pub fn child_spec(
     catalogs: &[CatalogConfig],
     actors: &Actors,
-    rulebook: &mut Rulebook,
+    rule_reloader: &mut RuleReloader,
 ) -> Result<ChildSpec, CatalogError> {
     let mut tree = SupervisorSpec::new(Strategy::OneForOne).limits(Limits::LEAF);
     for config in catalogs {
-        tree = tree.child(catalog(config, actors, rulebook).map_err(CatalogError::Config)?);
+        tree = tree.child(catalog(config, actors, rule_reloader).map_err(CatalogError::Config)?);
     }
     Ok(ChildSpec::supervisor("catalog", tree).placement(Placement::Dedicated))
 }
 
-/// The tree of one catalog. Its children do not depend on each other: the poller goes on while the others come back.
-fn catalog(config: &CatalogConfig, actors: &Actors, rulebook: &mut Rulebook) -> Result<ChildSpec, String> {
-    let (service, http) = http::child_spec(place(config)?, credentials(config));
-    let (heard, listening) = match broker(config)? {
+/// Specification of one catalog: connection, notices, rules and poller. Each child restarts alone.
+fn catalog(
+    config: &CatalogConfig,
+    actors: &Actors,
+    rule_reloader: &mut RuleReloader,
+) -> Result<ChildSpec, String> {
+    let (service, http) = http::child_spec(endpoint(config)?, credentials(config));
+    let (notices, listening) = match broker(config)? {
         Some(broker) => {
-            let (heard, listening) = notices::child_spec(broker, notices::RETRY);
-            (heard, Some(listening))
+            let (notices, listening) = notices::child_spec(broker, notices::RETRY);
+            (notices, Some(listening))
         }
         None => (Notices::none(), None),
     };
-    let (mailbox, slot) = mailbox::<CatalogPoller<HttpCatalog>>(QUESTIONS);
-    rulebook.learn(&config.name, mailbox.clone());
+    let (mailbox, slot) = mailbox::<CatalogPoller<HttpCatalog>>(MAILBOX_CAPACITY);
+    rule_reloader.register(&config.name, mailbox.clone());
     let context = AgentContext {
         service,
-        wall: Wall::System,
+        clock: WallClock::System,
         agent: config.agent().into(),
         max_batch: config.max_batch as usize,
         cache: config.cache,
         grace: Duration::from_millis(config.grace_ms.into()),
     };
     let (children, vacancies) = children(MAX_RULES);
-    let maker = RuleMaker { context, actors: actors.clone() };
-    let (rules, first) = Rules::new(&config.rule, children, maker);
-    let at_work = SupervisorSpec::new(Strategy::OneForOne).limits(RULE_LIMITS);
-    let at_work = first.into_iter().fold(at_work, SupervisorSpec::child);
-    let poller = poller::factory(config, slot, heard, rules);
+    let factory = RuleChildFactory { context, actors: actors.clone() };
+    let (rules, first) = Rules::new(&config.rule, children, factory);
+    let active = SupervisorSpec::new(Strategy::OneForOne).limits(RULE_LIMITS);
+    let active = first.into_iter().fold(active, SupervisorSpec::child);
+    let poller = poller::factory(config, slot, notices, rules);
     let poller = ChildSpec::worker("catalog_poller", poller).console(mailbox.recipient());
     let tree = SupervisorSpec::new(Strategy::OneForOne).limits(Limits::LEAF).child(http);
     let tree = listening.into_iter().fold(tree, SupervisorSpec::child);
-    let tree = tree.child(ChildSpec::dynamic("rules", at_work, vacancies)).child(poller);
+    let tree = tree.child(ChildSpec::dynamic("rules", active, vacancies)).child(poller);
     Ok(ChildSpec::supervisor(ChildSpec::id_of(&config.name), tree).label(config.name.clone()))
 }
 
-/// Where the catalog is.
-fn place(config: &CatalogConfig) -> Result<Place, String> {
-    let place = Place::new(&config.base, config.ca_file.as_deref(), &config.unverified_hosts);
-    // What stands in the base may be a password: the text says what of it can be shown.
-    let place = place.map_err(|error| match error.strip_prefix("ca_file") {
+/// Endpoint and time-outs of the catalog.
+fn endpoint(config: &CatalogConfig) -> Result<CatalogEndpoint, String> {
+    let endpoint = CatalogEndpoint::new(&config.base, config.ca_file.as_deref(), &config.unverified_hosts);
+    // `base` may hold a password, so only the parser's text is shown.
+    let endpoint = endpoint.map_err(|error| match error.strip_prefix("ca_file") {
         Some(rest) => format!("catalog.{}.ca_file{rest}", config.name),
         None => format!("catalog.{}.base = ..: {error}", config.name),
     })?;
-    let patience = Patience {
+    let timeouts = Timeouts {
         connect: Duration::from_millis(config.connect_timeout_ms.into()),
         read: Duration::from_millis(config.read_timeout_ms.into()),
-        ..Patience::default()
+        ..Timeouts::default()
     };
-    Ok(place.patience(patience))
+    Ok(endpoint.timeouts(timeouts))
 }
 
-/// Who we are there.
+/// Source of the credentials (CONTRACT CF08).
 fn credentials(config: &CatalogConfig) -> Source {
     match (&config.token_file, &config.token, &config.credential_file) {
         (Some(file), ..) => Source::TokenFile(file.clone()),
@@ -149,14 +157,14 @@ fn credentials(config: &CatalogConfig) -> Source {
     }
 }
 
-/// The broker of notices; None: there is none.
+/// Broker of change notices (CONTRACT CP14); None: no notices are consumed.
 fn broker(config: &CatalogConfig) -> Result<Option<Broker>, String> {
     let key = format!("catalog.{}.amqp_file", config.name);
     let url = match (&config.amqp_file, &config.amqp) {
         (Some(file), _) => read_secret(Some(file), "", &key)?,
         (None, Some(url)) => url.clone(),
         (None, None) => {
-            let host = place(config)?.host().to_owned();
+            let host = endpoint(config)?.host().to_owned();
             let host = if host.contains(':') { format!("[{host}]") } else { host };
             format!("amqp://guest:guest@{host}:5672/%2f")
         }
@@ -174,7 +182,7 @@ mod tests {
 
     use super::*;
 
-    /// Tells whether `rules` rules that panic at every start restart the others within an hour.
+    /// Returns true if `rules` rules that panic at every start exceed the limits within an hour.
     fn escalates(rules: u32) -> bool {
         let mut window = RestartWindow::new(RULE_LIMITS);
         let (mut now, mut attempt) = (Duration::ZERO, 0);
@@ -189,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_that_always_fails_takes_no_other_along_but_many_do() {
+    fn one_failing_rule_restarts_no_other_but_many_do() {
         assert!(!escalates(1) && !escalates(6));
         assert!(escalates(9));
     }

@@ -4,10 +4,10 @@ use orchestrator_supervise::Message;
 
 use crate::config::RuleConfig;
 
-/// Other rules: those that are as they were go on undisturbed.
+/// Replaces the rules of a catalog. Unchanged rules continue undisturbed.
 #[derive(Debug, Clone)]
 pub struct SetRules {
-    /// All of them.
+    /// All rules.
     pub rules: Vec<RuleConfig>,
 }
 

@@ -1,10 +1,11 @@
-//! Paths of the catalog's API (CONTRACT CP01, CP02): what is syntax stays as it is, what is a name or a value is percent-encoded.
+//! Paths of ERMrest's API (CONTRACT CP01, CP02): names and values are percent-encoded, syntax is
+//! not.
 
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-/// A name or a value as it stands in a path: all but the unreserved characters of RFC 3986 is encoded, by UTF-8 bytes.
+/// Percent-encodes a name or a value: all UTF-8 bytes but the unreserved characters of RFC 3986.
 pub fn encode(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {
@@ -16,7 +17,7 @@ pub fn encode(text: &str) -> String {
     encoded
 }
 
-/// The text that stands percent-encoded in a path; None: it is no text.
+/// Decodes percent-encoded text; None: not valid, or not UTF-8.
 pub fn decode(encoded: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(encoded.len());
     let mut rest = encoded.bytes();
@@ -32,40 +33,41 @@ pub fn decode(encoded: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// A table as people write it, `table` or `schema:table`.
+/// Encodes a table, written `table` or `schema:table`.
 pub fn table(name: &str) -> String {
     let parts: Vec<_> = name.split(':').map(encode).collect();
     parts.join(":")
 }
 
-/// Columns, separated by commas.
+/// Encodes a list of columns.
 pub fn columns<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     let names: Vec<_> = names.into_iter().map(encode).collect();
     names.join(",")
 }
 
-/// A point in time as rows and filters have it: UTC, microseconds, always as long.
+/// Formats a point in time for rows and filters: UTC, with microseconds (CONTRACT CP12).
 pub fn instant(at: Timestamp) -> String {
     at.strftime("%Y-%m-%dT%H:%M:%S%.6f+00:00").to_string()
 }
 
-/// A point in time as the server wrote it: with `T` or a space, and an offset.
+/// Parses a point in time of the server: with `T` or a space, and an offset.
 pub fn parse_instant(text: &str) -> Option<Timestamp> {
     text.parse().ok()
 }
 
-/// `later` than `at`; what is beyond all time is its end.
-pub fn after(at: Timestamp, later: SignedDuration) -> Timestamp {
+/// Returns `at` plus `later`, limited to the representable range.
+pub fn saturating_add(at: Timestamp, later: SignedDuration) -> Timestamp {
     at.checked_add(later).unwrap_or(if later.is_negative() { Timestamp::MIN } else { Timestamp::MAX })
 }
 
-/// A span of the kernel's clock as one of the calendar.
+/// Converts a duration, limited to the representable range.
 pub fn signed(span: Duration) -> SignedDuration {
     SignedDuration::try_from(span).unwrap_or(SignedDuration::MAX)
 }
 
-/// What must be wrong with a path that people wrote, if anything: the server would refuse it, or it would not arrive as written.
-pub fn complaint(path: &str) -> Option<&'static str> {
+/// Returns the problem of a configured path, if any: the server would refuse it, or receive other
+/// bytes.
+pub fn problem(path: &str) -> Option<&'static str> {
     if !path.starts_with('/') {
         return Some("it must begin with a slash, as what follows the catalog's base");
     }
@@ -82,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_and_values_are_encoded_and_syntax_is_not() {
+    fn names_and_values_are_percent_encoded() {
         assert_eq!(encode("2026-11-20T12:42:13+00:00"), "2026-11-20T12%3A42%3A13%2B00%3A00");
         assert_eq!(encode("a b\"ü~"), "a%20b%22%C3%BC~");
         assert_eq!(table("my schema:T"), "my%20schema:T");
@@ -90,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_point_in_time_is_read_back_in_either_form() {
+    fn points_in_time_are_parsed_in_both_formats() {
         let at: Timestamp = "2026-11-20T12:42:13.9Z".parse().expect("a time");
         assert_eq!(instant(at), "2026-11-20T12:42:13.900000+00:00");
         for text in
@@ -102,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_would_not_arrive_as_written_is_told() {
+    fn a_path_that_would_change_in_transit_is_refused() {
         for (path, fine) in [
             ("/entity/Foo/state=actionable?limit=5", true),
             ("/attribute/A:=S:T/(a=any(1,2);!b::null::)/$A/*@sort(RCT,RID::desc::)", true),
@@ -111,15 +113,15 @@ mod tests {
             ("/entity/Foo/name=\"x\"", false),
             ("/entity/Fö", false),
         ] {
-            assert_eq!(complaint(path).is_none(), fine, "{path}");
+            assert_eq!(problem(path).is_none(), fine, "{path}");
         }
     }
 
     proptest! {
         #[test]
-        fn whatever_is_encoded_can_stand_in_a_path(text in ".*") {
+        fn encoded_text_is_valid_in_a_path(text in ".*") {
             let path = format!("/{}", encode(&text));
-            prop_assert_eq!(complaint(&path), None);
+            prop_assert_eq!(problem(&path), None);
             prop_assert_eq!(decode(&encode(&text)), Some(text));
         }
     }

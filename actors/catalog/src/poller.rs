@@ -1,4 +1,5 @@
-//! The actor CatalogPoller: knows when to look and tells the rules, adds and removes their children, and answers operators.
+//! The actor CatalogPoller: triggers the polls of the rules, adds and removes their children, and
+//! answers operators.
 
 mod console;
 mod timing;
@@ -18,12 +19,12 @@ use crate::{
     service::Service,
 };
 
-/// Help text of the only metric of the poller.
-const LOOKS_HELP: &str = "Times that rules were told to look, after a notice or since it was time.";
-/// Delay before a rule's child that could not be added is tried again.
+/// Help text of the poller's metric.
+const POLLS_HELP: &str = "Polls triggered by notices or by the interval.";
+/// Delay before a failed change of the children is retried.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// The actor.
+/// Poller of one catalog.
 pub struct CatalogPoller<S> {
     config: CatalogConfig,
     notices: Notices,
@@ -33,7 +34,7 @@ pub struct CatalogPoller<S> {
     changing: bool,
 }
 
-/// The child: it tells `rules` to look whenever `notices` tell it to, or it is time.
+/// Factory of the child. It triggers `rules` after notices and at intervals.
 pub(crate) fn factory<S: Service + Clone + Unpin + Send + 'static>(
     config: &CatalogConfig,
     slot: MailboxSlot<CatalogPoller<S>>,
@@ -49,26 +50,26 @@ pub(crate) fn factory<S: Service + Clone + Unpin + Send + 'static>(
 
 impl<S: Service + Clone + Unpin + Send + 'static> Child for CatalogPoller<S> {
     fn started(&mut self, cx: &mut ChildCx<'_, Self>) {
-        let clock = timing::Clock {
-            polling: Polling::new(self.config.patience()),
+        let timer = timing::PollTimer {
+            polling: Polling::new(self.config.poll_intervals()),
             notices: self.notices.clone(),
             rules: self.rules.clone(),
             cx: self.cx.clone(),
-            looked: cx.vitals().register("looks", "", MetricKind::Counter, LOOKS_HELP),
+            polls: cx.vitals().register("polls", "", MetricKind::Counter, POLLS_HELP),
         };
-        cx.spawn(clock.run(), |_, (), _| ());
+        cx.spawn(timer.run(), |_, (), _| ());
         self.change_children(cx);
     }
 }
 
 impl<S: Service + Clone + Unpin + Send + 'static> CatalogPoller<S> {
-    /// The path of the child with this id.
+    /// Returns the path of a rule's child.
     fn path(&self, id: &str) -> String {
         let own = self.cx.vitals.path();
         format!("{}/rules/{id}", own.rsplit_once('/').map_or("", |(above, _)| above))
     }
 
-    /// Adds and removes children, one at a time, until they are those of the rules.
+    /// Adds and removes children, one at a time, until they match the rules.
     fn change_children(&mut self, cx: &mut ChildCx<'_, Self>) {
         if self.changing {
             return;
@@ -81,7 +82,7 @@ impl<S: Service + Clone + Unpin + Send + 'static> CatalogPoller<S> {
             match step {
                 Step::Add(child) => children.add(child).await,
                 Step::Remove(id) => match children.remove(id).await {
-                    // It left by itself, or is about to.
+                    // The child has ended by itself, or is ending.
                     Err(ChildrenError::Missing(_) | ChildrenError::Leaving(_)) => Ok(()),
                     other => other,
                 },
@@ -89,11 +90,11 @@ impl<S: Service + Clone + Unpin + Send + 'static> CatalogPoller<S> {
         };
         cx.spawn(change, |poller, result, cx| {
             poller.changing = false;
-            poller.rules.carried_out(result.is_ok());
+            poller.rules.step_finished(result.is_ok());
             match result {
                 Ok(()) => poller.change_children(cx),
                 Err(error) => {
-                    tracing::warn!(%error, "a rule's child was not changed, which is tried again");
+                    tracing::warn!(%error, "cannot add or remove a rule's child, which is retried");
                     cx.after(RETRY, Self::change_children);
                 }
             }
@@ -103,7 +104,7 @@ impl<S: Service + Clone + Unpin + Send + 'static> CatalogPoller<S> {
 
 impl<S: Service + Clone + Unpin + Send + 'static> Handle<SetRules> for CatalogPoller<S> {
     fn handle(&mut self, SetRules { rules }: SetRules, cx: &mut ChildCx<'_, Self>) -> Answer<Self, ()> {
-        self.rules.set(rules);
+        self.rules.replace(rules);
         self.change_children(cx);
         Answer::done()
     }

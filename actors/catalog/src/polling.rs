@@ -1,72 +1,72 @@
-//! When to look for work (CONTRACT CO05 to CO07): at once after a notice that comes out of the quiet; soon after a look, once
-//! no other notice follows for a moment, but not later than a ceiling; and without any notice, when it is time. Pure: whoever asks
-//! says what time it is.
+//! Decision when to poll (CONTRACT CO05 to CO07): at once after a single notice, once for a burst
+//! of notices, and at intervals without notices. Pure: the time is an argument.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// How patient it is.
+/// Intervals of polling.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Patience {
-    /// From one look to the next while notices arrive.
+pub struct PollIntervals {
+    /// Time between two polls while notices arrive.
     pub poll: Duration,
-    /// From one look to the next while the way that notices take is down.
+    /// Time between two polls while notices are down.
     pub poll_without_notices: Duration,
-    /// So soon after a look, a notice waits that long for others, to look once for all of them.
+    /// Time that a notice shortly after a poll waits for further ones.
     pub coalesce: Duration,
-    /// A look is never put off longer than that after the first notice, however many follow.
+    /// Maximum time that notices postpone a poll, from the first of them.
     pub coalesce_max: Duration,
 }
 
-/// When to look next.
+/// Time of the next poll.
 #[derive(Debug, Clone)]
 pub struct Polling {
-    patience: Patience,
-    looked: Option<Instant>,
-    /// The first and the last notice since the last look.
-    noticed: Option<(Instant, Instant)>,
-    /// Look without waiting: there may be what no notice will tell.
+    intervals: PollIntervals,
+    last_poll: Option<Instant>,
+    /// Times of the first and the last notice since the last poll.
+    pending_notices: Option<(Instant, Instant)>,
+    /// Time of an event that requires a poll at once, without a notice.
     at_once: Option<Instant>,
-    notices: bool,
+    notices_up: bool,
 }
 
 impl Polling {
-    /// Nothing is known: the first look is due at once.
-    pub fn new(patience: Patience) -> Self {
-        Self { patience, looked: None, noticed: None, at_once: None, notices: false }
+    /// Creates the state before the first poll, which is due at once.
+    pub fn new(intervals: PollIntervals) -> Self {
+        Self { intervals, last_poll: None, pending_notices: None, at_once: None, notices_up: false }
     }
 
-    /// Something in some catalog of the server has changed.
-    pub fn noticed(&mut self, now: Instant) {
-        let first = self.noticed.map_or(now, |(first, _)| first);
-        self.noticed = Some((first, now));
+    /// Records a notice.
+    pub fn notice(&mut self, now: Instant) {
+        let first = self.pending_notices.map_or(now, |(first, _)| first);
+        self.pending_notices = Some((first, now));
     }
 
-    /// The way that notices take is there, or gone. In both cases some may have been missed.
-    pub fn notices(&mut self, there: bool, now: Instant) {
-        if self.notices != there {
-            self.notices = there;
+    /// Records that notices came up or went down. Some may have been missed, so a change requires a
+    /// poll.
+    pub fn set_notices_up(&mut self, there: bool, now: Instant) {
+        if self.notices_up != there {
+            self.notices_up = there;
             self.at_once = Some(now);
         }
     }
 
-    /// A look begins, and will see whatever was told before.
-    pub fn looks(&mut self, now: Instant) {
-        self.looked = Some(now);
-        (self.noticed, self.at_once) = (None, None);
+    /// Records that a poll begins, which covers all earlier notices.
+    pub fn polled(&mut self, now: Instant) {
+        self.last_poll = Some(now);
+        (self.pending_notices, self.at_once) = (None, None);
     }
 
-    /// When the next look is due; None: at once.
+    /// Returns the time of the next poll; None: at once.
     pub fn due(&self) -> Option<Instant> {
-        let Patience { poll, poll_without_notices, coalesce, coalesce_max } = self.patience;
-        let looked = self.looked?;
-        let poll = if self.notices { poll } else { poll.min(poll_without_notices) };
-        let told = self.noticed.map(|(first, last)| {
-            // The original lets each notice wait, also the one that nothing follows.
-            if first >= looked + coalesce { first } else { (last + coalesce).min(first + coalesce_max) }
+        let PollIntervals { poll, poll_without_notices, coalesce, coalesce_max } = self.intervals;
+        let last_poll = self.last_poll?;
+        let poll = if self.notices_up { poll } else { poll.min(poll_without_notices) };
+        let after_notice = self.pending_notices.map(|(first, last)| {
+            // The original delays every notice, also a single one.
+            if first >= last_poll + coalesce { first } else { (last + coalesce).min(first + coalesce_max) }
         });
-        [Some(looked + poll), told, self.at_once].into_iter().flatten().min()
+        [Some(last_poll + poll), after_notice, self.at_once].into_iter().flatten().min()
     }
 }
 
@@ -76,7 +76,7 @@ mod tests {
 
     use super::*;
 
-    const PATIENCE: Patience = Patience {
+    const INTERVALS: PollIntervals = PollIntervals {
         poll: Duration::from_secs(600),
         poll_without_notices: Duration::from_secs(15),
         coalesce: Duration::from_millis(100),
@@ -87,100 +87,100 @@ mod tests {
         Duration::from_millis(ms)
     }
 
-    /// A poller whose notices arrive, and which has just looked.
-    fn calm(patience: Patience, now: Instant) -> Polling {
-        let mut polling = Polling::new(patience);
-        polling.notices(true, now);
-        polling.looks(now);
+    /// Returns the state right after a poll, with notices up.
+    fn polled_with_notices(intervals: PollIntervals, now: Instant) -> Polling {
+        let mut polling = Polling::new(intervals);
+        polling.set_notices_up(true, now);
+        polling.polled(now);
         polling
     }
 
     #[test]
-    fn the_first_look_is_due_at_once_and_the_next_after_the_poll() {
+    fn the_first_poll_is_due_at_once_and_the_next_after_the_interval() {
         let now = Instant::now();
-        assert_eq!(Polling::new(PATIENCE).due(), None);
-        assert_eq!(calm(PATIENCE, now).due(), Some(now + PATIENCE.poll));
+        assert_eq!(Polling::new(INTERVALS).due(), None);
+        assert_eq!(polled_with_notices(INTERVALS, now).due(), Some(now + INTERVALS.poll));
     }
 
     #[test]
-    fn a_notice_out_of_the_quiet_is_looked_at_at_once_and_those_that_follow_together() {
+    fn a_single_notice_polls_at_once_and_a_burst_polls_once() {
         let now = Instant::now();
-        let mut polling = calm(PATIENCE, now);
-        polling.noticed(now + ms(1_000));
+        let mut polling = polled_with_notices(INTERVALS, now);
+        polling.notice(now + ms(1_000));
         assert_eq!(polling.due(), Some(now + ms(1_000)));
-        polling.looks(now + ms(1_000));
-        assert_eq!(polling.due(), Some(now + ms(1_000) + PATIENCE.poll), "told once, looked once");
+        polling.polled(now + ms(1_000));
+        assert_eq!(polling.due(), Some(now + ms(1_000) + INTERVALS.poll), "told once, looked once");
         for after in [1_010, 1_040, 1_090] {
-            polling.noticed(now + ms(after));
+            polling.notice(now + ms(after));
         }
         assert_eq!(polling.due(), Some(now + ms(1_190)));
     }
 
     #[test]
-    fn notices_every_50_ms_for_ever_are_looked_at_every_half_second() {
+    fn endless_notices_poll_every_half_second() {
         let begun = Instant::now();
-        let mut polling = calm(PATIENCE, begun);
-        let mut looks = Vec::new();
+        let mut polling = polled_with_notices(INTERVALS, begun);
+        let mut polled = Vec::new();
         for tick in 1..=20 * 60 * 10 {
             let now = begun + ms(50) * tick;
             while let Some(due) = polling.due().filter(|due| *due <= now) {
-                looks.push(due);
-                polling.looks(due);
+                polled.push(due);
+                polling.polled(due);
             }
-            polling.noticed(now);
+            polling.notice(now);
         }
-        assert!(looks.len() > 1_000, "{}", looks.len());
-        assert!(looks.windows(2).all(|pair| pair[1] - pair[0] <= ms(550)), "it starves");
-        assert!(looks.windows(2).all(|pair| pair[1] - pair[0] >= ms(500)), "it does not coalesce");
+        assert!(polled.len() > 1_000, "{}", polled.len());
+        assert!(polled.windows(2).all(|pair| pair[1] - pair[0] <= ms(550)), "it starves");
+        assert!(polled.windows(2).all(|pair| pair[1] - pair[0] >= ms(500)), "it does not coalesce");
     }
 
     #[test]
-    fn without_notices_it_looks_at_once_and_then_more_often() {
+    fn a_loss_of_notices_polls_at_once_and_then_more_often() {
         let now = Instant::now();
-        let mut polling = calm(PATIENCE, now);
-        polling.notices(false, now + ms(10));
+        let mut polling = polled_with_notices(INTERVALS, now);
+        polling.set_notices_up(false, now + ms(10));
         assert_eq!(polling.due(), Some(now + ms(10)));
-        polling.looks(now + ms(10));
-        polling.notices(false, now + ms(20));
-        assert_eq!(polling.due(), Some(now + ms(10) + PATIENCE.poll_without_notices), "told once");
-        polling.notices(true, now + ms(30));
+        polling.polled(now + ms(10));
+        polling.set_notices_up(false, now + ms(20));
+        assert_eq!(polling.due(), Some(now + ms(10) + INTERVALS.poll_without_notices), "told once");
+        polling.set_notices_up(true, now + ms(30));
         assert_eq!(polling.due(), Some(now + ms(30)), "what happened before the binding is seen");
     }
 
     #[test]
-    fn a_poll_of_250_ms_goes_on_whatever_the_notices_do() {
+    fn a_poll_interval_of_250_ms_does_not_depend_on_notices() {
         let now = Instant::now();
-        let mut polling = calm(Patience { poll: ms(250), ..PATIENCE }, now);
-        polling.notices(false, now);
-        polling.looks(now);
+        let mut polling = polled_with_notices(PollIntervals { poll: ms(250), ..INTERVALS }, now);
+        polling.set_notices_up(false, now);
+        polling.polled(now);
         assert_eq!(polling.due(), Some(now + ms(250)));
     }
 
     proptest! {
-        /// Whatever is told, and when: a look comes after each notice within the ceiling, and never later than the poll.
+        /// A poll follows each notice within `coalesce_max`, and the last poll within the interval.
         #[test]
-        fn no_notice_waits_longer_than_the_ceiling(events in proptest::collection::vec((0u64..900, 0u8..3), 1..200)) {
+        fn no_notice_waits_longer_than_the_maximum(events in proptest::collection::vec((0u64..900, 0u8..3), 1..200)) {
             let begun = Instant::now();
-            let mut polling = calm(PATIENCE, begun);
-            let (mut now, mut unseen, mut looked): (_, Option<Instant>, _) = (begun, None, begun);
+            let mut polling = polled_with_notices(INTERVALS, begun);
+            let (mut now, mut unseen, mut last_poll): (_, Option<Instant>, _) = (begun, None, begun);
             for (later, kind) in events {
                 let next = now + ms(later);
                 while let Some(due) = polling.due().filter(|due| *due <= next) {
                     let due = due.max(now);
-                    if let Some(told) = unseen.take() {
-                        prop_assert!(due - told <= PATIENCE.coalesce_max);
+                    if let Some(after_notice) = unseen.take() {
+                        prop_assert!(due - after_notice <= INTERVALS.coalesce_max);
                     }
-                    prop_assert!(due - looked <= PATIENCE.poll);
-                    looked = due;
-                    polling.looks(due);
+                    prop_assert!(due - last_poll <= INTERVALS.poll);
+                    last_poll = due;
+                    polling.polled(due);
                     now = due;
                 }
                 now = next;
                 match kind {
-                    0 => polling.notices(false, now),
-                    1 => polling.notices(true, now),
+                    0 => polling.set_notices_up(false, now),
+                    1 => polling.set_notices_up(true, now),
                     _ => {
-                        polling.noticed(now);
+                        polling.notice(now);
                         unseen.get_or_insert(now);
                     }
                 }

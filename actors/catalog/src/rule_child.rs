@@ -1,4 +1,5 @@
-//! The child of one rule: has an agent at work, and agents of former versions of the rule until they have finished what they claimed.
+//! Child of one rule. It runs an agent, and agents of former versions of the rule until their rows
+//! are finished.
 
 use std::{rc::Rc, time::Duration};
 
@@ -7,16 +8,16 @@ use orchestrator_supervise::{ChildSpec, Factory, Fault, Restart, Shutdown, Start
 use tokio::sync::watch;
 
 use crate::{
-    agent::{Agent, AgentContext, Call},
-    assignment::{Assignment, Orders},
+    agent::{Agent, AgentContext, Triggers},
+    assignment::{Assignment, Commands},
     config::RuleConfig,
     handler_config::Actors,
     rule::Rule,
     service::Service,
-    status::{Board, Status},
+    status::{Status, StatusReporter},
 };
 
-/// For rows to be given back after the grace period.
+/// Additional time to release rows after the grace period.
 const STOP: Duration = Duration::from_secs(5);
 
 /// A rule's child as the poller sees it.
@@ -27,23 +28,23 @@ pub(crate) struct RuleHandle {
     pub(crate) status: Status,
 }
 
-/// Makes the children of a catalog's rules.
+/// Factory of the children of a catalog's rules.
 #[derive(Debug, Clone)]
-pub(crate) struct RuleMaker<S> {
+pub(crate) struct RuleChildFactory<S> {
     pub(crate) context: AgentContext<S>,
     pub(crate) actors: Actors,
 }
 
-impl<S: Service + Clone + Send + 'static> RuleMaker<S> {
-    /// A child for this rule. It ends for good once it has no rule and nothing in hand.
-    pub(crate) fn make(&self, config: &RuleConfig) -> (RuleHandle, ChildSpec) {
+impl<S: Service + Clone + Send + 'static> RuleChildFactory<S> {
+    /// Creates the child of a rule. It ends for good once it has neither a rule nor claimed rows.
+    pub(crate) fn create(&self, config: &RuleConfig) -> (RuleHandle, ChildSpec) {
         let assignment = Assignment::new(config.clone());
         let handle =
             RuleHandle { config: config.clone(), assignment: assignment.clone(), status: Status::default() };
-        let (maker, status, name) = (self.clone(), handle.status.clone(), config.name.clone());
+        let (factory, status, name) = (self.clone(), handle.status.clone(), config.name.clone());
         let task = Factory::task(move |cx: StartCx| {
-            let board = Board::new(&name, &status, &cx.vitals);
-            RuleChild { maker: maker.clone(), assignment: assignment.clone(), board, cx }.run()
+            let reporter = StatusReporter::new(&name, &status, &cx.vitals);
+            RuleChild { factory: factory.clone(), assignment: assignment.clone(), reporter, cx }.run()
         });
         let spec = ChildSpec::worker(ChildSpec::id_of(&config.name), task)
             .label(config.name.clone())
@@ -54,79 +55,87 @@ impl<S: Service + Clone + Send + 'static> RuleMaker<S> {
     }
 }
 
-/// One incarnation.
+/// One incarnation of the child.
 struct RuleChild<S> {
-    maker: RuleMaker<S>,
+    factory: RuleChildFactory<S>,
     assignment: Assignment,
-    board: Board,
+    reporter: StatusReporter,
     cx: StartCx,
 }
 
 impl<S: Service + Clone + 'static> RuleChild<S> {
-    /// Works until it is asked to stop, or has no rule any more and nothing in hand.
+    /// Runs until a stop, or until it has neither a rule nor claimed rows.
     async fn run(self) -> Result<(), Fault> {
-        let mut orders = self.assignment.subscribe();
+        let mut commands = self.assignment.subscribe();
         let mut agents: FuturesUnordered<LocalBoxFuture<'static, ()>> = FuturesUnordered::new();
-        let (mut followed, mut retire) = (None, StopToken::new());
-        let calls = watch::Sender::new(self.call(&orders.borrow()));
+        let (mut active_config, mut retire) = (None, StopToken::new());
+        let triggers = watch::Sender::new(self.triggers(&commands.borrow()));
         loop {
             let stopping = self.cx.stop.is_cancelled();
-            let wanted = orders.borrow_and_update().clone();
-            calls.send_replace(self.call(&wanted));
-            if wanted.config != followed && !stopping {
+            let wanted = commands.borrow_and_update().clone();
+            triggers.send_replace(self.triggers(&wanted));
+            if wanted.config != active_config && !stopping {
                 retire.cancel();
                 retire = StopToken::new();
                 if let Some(config) = &wanted.config {
-                    agents.extend(self.agent(config, calls.subscribe(), &retire));
+                    agents.extend(self.agent(config, triggers.subscribe(), &retire));
                 }
-                followed = wanted.config;
+                active_config = wanted.config;
             }
-            if agents.is_empty() && (stopping || followed.is_none() && self.assignment.end()) {
+            if agents.is_empty() && (stopping || active_config.is_none() && self.assignment.end()) {
                 return Ok(());
             }
-            let paused = calls.borrow().paused;
+            let paused = triggers.borrow().paused;
             tokio::select! {
                 Some(()) = agents.next(), if !agents.is_empty() => {}
-                _ = orders.changed() => {}
-                () = self.switched(paused) => {}
+                _ = commands.changed() => {}
+                () = self.pause_changed(paused) => {}
                 () = self.cx.stop.cancelled(), if !stopping => {}
             }
         }
     }
 
-    fn call(&self, orders: &Orders) -> Call {
-        Call { looks: orders.looks, orders: orders.demands, paused: self.cx.vitals.is_paused() }
+    fn triggers(&self, commands: &Commands) -> Triggers {
+        Triggers {
+            polls: commands.polls,
+            forced_polls: commands.forced_polls,
+            paused: self.cx.vitals.is_paused(),
+        }
     }
 
-    /// Waits until an operator pauses, or resumes.
-    async fn switched(&self, paused: bool) {
+    /// Waits until an operator pauses or resumes the child.
+    async fn pause_changed(&self, paused: bool) {
         if paused { self.cx.vitals.wait_resumed().await } else { self.cx.vitals.wait_paused().await }
     }
 
-    /// The agent of a rule; None, told to people, if the rule cannot be followed.
+    /// Starts the agent of a rule. None: the rule is unusable, which its status says.
     fn agent(
         &self,
         config: &RuleConfig,
-        calls: watch::Receiver<Call>,
+        triggers: watch::Receiver<Triggers>,
         retire: &StopToken,
     ) -> Option<LocalBoxFuture<'static, ()>> {
-        match self.employ(config) {
-            Ok(agent) => Some(Box::pin(agent.run(calls, self.cx.stop.clone(), retire.clone()))),
-            // Checked when it was read; an actor that is named may be missing all the same.
+        match self.create_agent(config) {
+            Ok(agent) => Some(Box::pin(agent.run(triggers, self.cx.stop.clone(), retire.clone()))),
+            // The configuration was checked when it was read, but a named actor or file may be
+            // missing.
             Err(reason) => {
-                tracing::error!(rule = config.name, "the rule cannot be followed: {reason}");
-                self.board.phase("parked", Some(reason));
+                tracing::error!(rule = config.name, "the rule cannot be used: {reason}");
+                self.reporter.set_phase("parked", Some(reason));
                 None
             }
         }
     }
 
-    fn employ(&self, config: &RuleConfig) -> Result<Agent<S, crate::edge::handlers::AnyHandler>, String> {
+    fn create_agent(
+        &self,
+        config: &RuleConfig,
+    ) -> Result<Agent<S, crate::edge::handlers::AnyHandler>, String> {
         let rule = Rule::new(config).map_err(|errors| errors.join("; "))?;
         for warning in rule.warnings() {
             tracing::warn!(rule = rule.name, "{warning}");
         }
-        let handler = config.handler.handler(&self.maker.actors)?;
-        Ok(Agent::new(Rc::new(rule), self.maker.context.clone(), Rc::new(handler), self.board.clone()))
+        let handler = config.handler.handler(&self.factory.actors)?;
+        Ok(Agent::new(Rc::new(rule), self.factory.context.clone(), Rc::new(handler), self.reporter.clone()))
     }
 }

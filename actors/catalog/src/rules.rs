@@ -1,5 +1,5 @@
-//! The rules of a catalog as children: which are wanted, which are there, and what is to be done about the difference. Declared state
-//! of the poller, since the children outlive it.
+//! The rules of a catalog as children: the wanted ones, the running ones, and the steps between
+//! them. The children outlive the poller, and so does this state.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 
 use crate::{
     config::RuleConfig,
-    rule_child::{RuleHandle, RuleMaker},
+    rule_child::{RuleChildFactory, RuleHandle},
     service::Service,
     status::RuleStatus,
 };
@@ -16,23 +16,23 @@ use crate::{
 /// The rules of a catalog. Clones share them.
 #[derive(Debug, Clone)]
 pub(crate) struct Rules<S> {
-    declared: Arc<Mutex<Declared>>,
+    set: Arc<Mutex<RuleSet>>,
     pub(crate) children: Children,
-    maker: RuleMaker<S>,
+    factory: RuleChildFactory<S>,
 }
 
-/// By the rules' names.
+/// Rules by name.
 #[derive(Debug, Default)]
-struct Declared {
+struct RuleSet {
     wanted: Vec<RuleConfig>,
-    at_work: BTreeMap<String, RuleHandle>,
-    /// No rules any more: they finish what they have claimed.
+    active: BTreeMap<String, RuleHandle>,
+    /// Removed rules that finish their claimed rows.
     retiring: BTreeMap<String, RuleHandle>,
-    /// The child that is being added.
-    arriving: Option<String>,
+    /// Name of the child that is being added.
+    being_added: Option<String>,
 }
 
-/// The next change of the children.
+/// Next change of the children.
 #[derive(Debug)]
 pub(crate) enum Step {
     Add(ChildSpec),
@@ -40,98 +40,102 @@ pub(crate) enum Step {
 }
 
 impl<S: Service + Clone + Send + 'static> Rules<S> {
-    /// The rules that there are from the beginning, and their children.
+    /// Creates the initial rules and their children.
     pub(crate) fn new(
         wanted: &[RuleConfig],
         children: Children,
-        maker: RuleMaker<S>,
+        factory: RuleChildFactory<S>,
     ) -> (Self, Vec<ChildSpec>) {
-        let mut declared = Declared { wanted: wanted.to_vec(), ..Declared::default() };
+        let mut set = RuleSet { wanted: wanted.to_vec(), ..RuleSet::default() };
         let mut specs = Vec::new();
         for config in wanted {
-            let (handle, spec) = maker.make(config);
-            declared.at_work.insert(config.name.clone(), handle);
+            let (handle, spec) = factory.create(config);
+            set.active.insert(config.name.clone(), handle);
             specs.push(spec);
         }
-        (Self { declared: Arc::new(Mutex::new(declared)), children, maker }, specs)
+        (Self { set: Arc::new(Mutex::new(set)), children, factory }, specs)
     }
 
-    /// Wants other rules. Those that are as they were go on undisturbed; one that changes finishes what it has claimed while it follows
-    /// its new version; one that is gone finishes what it has claimed.
-    pub(crate) fn set(&self, wanted: Vec<RuleConfig>) {
-        let declared = &mut *self.declared.lock();
-        declared.retiring.retain(|_, rule| !rule.assignment.has_ended());
+    /// Replaces the rules. Unchanged rules continue; changed and removed ones finish their claimed
+    /// rows.
+    pub(crate) fn replace(&self, wanted: Vec<RuleConfig>) {
+        let set = &mut *self.set.lock();
+        set.retiring.retain(|_, rule| !rule.assignment.has_ended());
         let gone = |name: &String, _: &mut RuleHandle| !wanted.iter().any(|rule| rule.name == *name);
-        for (name, rule) in declared.at_work.extract_if(.., gone) {
-            tracing::info!(rule = name, "the rule retires: what it has claimed is finished");
+        for (name, rule) in set.active.extract_if(.., gone) {
+            tracing::info!(rule = name, "the rule is removed: its claimed rows are finished");
             rule.assignment.change(None);
-            declared.retiring.insert(name, rule);
+            set.retiring.insert(name, rule);
         }
         for config in &wanted {
-            let back = declared.retiring.remove(&config.name);
+            let back = set.retiring.remove(&config.name);
             if let Some(mut rule) = back.filter(|rule| rule.assignment.change(Some(config.clone()))) {
                 rule.config = config.clone();
-                declared.at_work.insert(config.name.clone(), rule);
-            } else if let Some(rule) = declared.at_work.get_mut(&config.name)
+                set.active.insert(config.name.clone(), rule);
+            } else if let Some(rule) = set.active.get_mut(&config.name)
                 && rule.config != *config
             {
-                tracing::info!(rule = config.name, "the rule changes: what it has claimed is finished");
+                tracing::info!(
+                    rule = config.name,
+                    "the rule has changed: rows claimed by its old version are finished"
+                );
                 rule.assignment.change(Some(config.clone()));
                 rule.config = config.clone();
             }
         }
-        declared.wanted = wanted;
+        set.wanted = wanted;
     }
 
-    /// The next child to be added or removed. `is_stopped` tells of a child's id whether an operator has stopped it.
+    /// Returns the next child to add or remove. `is_stopped` tells whether an operator has stopped
+    /// the child with an id.
     pub(crate) fn next(&self, is_stopped: impl Fn(&str) -> bool) -> Option<Step> {
-        let declared = &mut *self.declared.lock();
-        if let Some(name) = declared.arriving.take() {
-            // A former incarnation of the poller did not see the end of it.
-            declared.at_work.remove(&name);
+        let set = &mut *self.set.lock();
+        if let Some(name) = set.being_added.take() {
+            // The poller was restarted during the step, so its result is unknown.
+            set.active.remove(&name);
             return Some(Step::Remove(ChildSpec::id_of(&name)));
         }
-        // It cannot finish anything, and has nothing in hand.
-        let stopped = declared.retiring.keys().find(|name| is_stopped(&ChildSpec::id_of(name))).cloned();
+        // A stopped child cannot finish anything and has no rows.
+        let stopped = set.retiring.keys().find(|name| is_stopped(&ChildSpec::id_of(name))).cloned();
         if let Some(name) = stopped {
-            declared.retiring.remove(&name);
+            set.retiring.remove(&name);
             return Some(Step::Remove(ChildSpec::id_of(&name)));
         }
-        let missing = declared.wanted.iter().find(|rule| !declared.at_work.contains_key(&rule.name))?;
-        let (handle, spec) = self.maker.make(missing);
-        declared.arriving = Some(missing.name.clone());
-        declared.at_work.insert(handle.config.name.clone(), handle);
+        let missing = set.wanted.iter().find(|rule| !set.active.contains_key(&rule.name))?;
+        let (handle, spec) = self.factory.create(missing);
+        set.being_added = Some(missing.name.clone());
+        set.active.insert(handle.config.name.clone(), handle);
         Some(Step::Add(spec))
     }
 
-    /// The step was carried out, or not.
-    pub(crate) fn carried_out(&self, done: bool) {
-        let declared = &mut *self.declared.lock();
-        if let Some(name) = declared.arriving.take().filter(|_| !done) {
-            declared.at_work.remove(&name);
-            declared.retiring.remove(&name);
+    /// Records the result of the last step.
+    pub(crate) fn step_finished(&self, done: bool) {
+        let set = &mut *self.set.lock();
+        if let Some(name) = set.being_added.take().filter(|_| !done) {
+            set.active.remove(&name);
+            set.retiring.remove(&name);
         }
     }
 
-    /// Tells all rules to look.
-    pub(crate) fn look(&self) {
-        self.declared.lock().at_work.values().for_each(|rule| rule.assignment.look());
+    /// Triggers a poll of all rules.
+    pub(crate) fn poll(&self) {
+        self.set.lock().active.values().for_each(|rule| rule.assignment.poll());
     }
 
-    /// Tells a rule to look, whatever keeps it from it; false if there is no such rule.
-    pub(crate) fn demand_look(&self, name: &str) -> bool {
-        let declared = self.declared.lock();
-        declared.at_work.get(name).map(|rule| rule.assignment.demand_look()).is_some()
+    /// Triggers a poll that also ends parking and backoff; returns false if there is no such rule.
+    pub(crate) fn force_poll(&self, name: &str) -> bool {
+        let set = self.set.lock();
+        set.active.get(name).map(|rule| rule.assignment.force_poll()).is_some()
     }
 
-    /// The names of all rules.
+    /// Returns the names of all rules.
     pub(crate) fn names(&self) -> Vec<String> {
-        self.declared.lock().at_work.keys().cloned().collect()
+        self.set.lock().active.keys().cloned().collect()
     }
 
-    /// The status of each rule.
+    /// Returns the status of each rule.
     pub(crate) fn statuses(&self) -> BTreeMap<String, RuleStatus> {
-        let declared = self.declared.lock();
-        declared.at_work.iter().map(|(name, rule)| (name.clone(), rule.status.get())).collect()
+        let set = self.set.lock();
+        set.active.iter().map(|(name, rule)| (name.clone(), rule.status.get())).collect()
     }
 }

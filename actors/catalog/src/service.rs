@@ -1,79 +1,85 @@
-//! What the rules need of a catalog's server: a trait, so that they are tried on more answers than a server gives in time.
+//! Interface to a catalog's server. A trait, so that tests can return responses that a real server
+//! gives rarely.
 
 use bytes::Bytes;
 
-use crate::lane::Turn;
+use crate::priority_semaphore::WritePriority;
 
-/// A question (CONTRACT CP01, CP05). The path is what follows the catalog's base, e.g. `/entity/Foo/state=actionable?limit=5`, and is sent
-/// byte for byte.
+/// A read (CONTRACT CP01, CP05).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Get {
-    /// The path.
+    /// Path behind the catalog's base, e.g. `/entity/Foo/state=actionable?limit=5`; sent byte for
+    /// byte.
     pub path: String,
-    /// The ETag of the answer that is at hand: a server that has nothing newer says so, without a body.
+    /// ETag of the cached response; the server answers 304 if it is still current.
     pub if_none_match: Option<String>,
 }
 
-/// A write (CONTRACT CP04): rows as a JSON array.
+/// A write (CONTRACT CP04).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Put {
-    /// The path.
+    /// Path behind the catalog's base.
     pub path: String,
-    /// The ETag of the answer that this write rests on: nothing is written if anything in the catalog has changed since.
+    /// ETag of the response that this write depends on. The server writes nothing if the catalog
+    /// has changed since.
     pub if_match: Option<String>,
-    /// The body.
+    /// JSON array of rows.
     pub body: Bytes,
 }
 
-/// An answer that is none of [`Trouble`].
+/// A successful response.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Reply {
-    /// 304: what is at hand is still so; with its ETag.
-    Unchanged {
-        /// The ETag, as the server wrote it.
+pub enum CatalogResponse {
+    /// 304: the cached response is current.
+    NotModified {
+        /// ETag as the server wrote it, quotes included.
         etag: Option<String>,
     },
-    /// 200 and its like.
+    /// Any 2xx status.
     Rows {
-        /// The ETag, as the server wrote it, quotes included.
+        /// ETag as the server wrote it, quotes included.
         etag: Option<String>,
-        /// The body.
+        /// Response body.
         body: Bytes,
     },
 }
 
-/// Why there is no answer, or a write was not done, as far as that is known.
+/// Failure of a request, by what is known about its effect.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Trouble {
-    /// 412: something in the catalog has changed since. Nothing was written.
-    #[error("something in the catalog has changed meanwhile")]
-    Concurrent,
-    /// The request was not carried out, and may be later: no connection, 503, 429. Says what to do.
+pub enum RequestError {
+    /// 412: the catalog has changed since the read. Nothing was written.
+    #[error("the catalog has changed since it was read")]
+    PreconditionFailed,
+    /// No connection, 429 or 503: the request was not carried out and may succeed later.
     #[error("{0}")]
-    Away(String),
-    /// It may have been carried out, or may yet be: the answer was lost, did not come in time, or was a 5xx.
+    Unavailable(String),
+    /// Lost answer, time-out or other 5xx: the request may have been carried out, or may still be.
     #[error("{0}")]
-    Unsettled(String),
-    /// The request itself is wrong, and will be the next time: 400, 405, 409, 415. Nothing was written.
+    OutcomeUnknown(String),
+    /// 400, 405, 409, 415 and the like: the same request fails again. Nothing was written.
     #[error("{0}")]
-    Refused(String),
-    /// There is no such catalog, table or row: 404. Nothing was written; it may come.
+    Rejected(String),
+    /// 404: the catalog, table or row does not exist. Nothing was written.
     #[error("{0}")]
-    Missing(String),
-    /// 401 or 403, also with fresh credentials. Nothing was written.
+    NotFound(String),
+    /// 401 or 403, also after the credentials were read again. Nothing was written.
     #[error("{0}")]
-    Denied(String),
-    /// 413: more rows than the server takes at once. Nothing was written.
-    #[error("the server does not take so much at once")]
-    TooLarge,
+    Unauthorized(String),
+    /// 413: too many rows in one write. Nothing was written.
+    #[error("the server rejects the write as too large")]
+    PayloadTooLarge,
 }
 
-/// A catalog. Aborted transactions (503 `Transaction aborted.`) have been tried again, and credentials renewed once, before a call
-/// returns. At most one write is under way, whoever asks.
+/// Access to one catalog. Before a call returns an error, aborted transactions (503 `Transaction
+/// aborted.`) are retried and credentials are read again once. At most one write runs at a time.
 pub trait Service {
-    /// Reads.
-    fn get(&self, get: Get) -> impl Future<Output = Result<Reply, Trouble>>;
+    /// Reads rows.
+    fn get(&self, get: Get) -> impl Future<Output = Result<CatalogResponse, RequestError>>;
 
-    /// Writes, when it is its turn.
-    fn put(&self, put: Put, turn: Turn) -> impl Future<Output = Result<Reply, Trouble>>;
+    /// Writes rows, in the order of `priority` among waiting writes.
+    fn put(
+        &self,
+        put: Put,
+        priority: WritePriority,
+    ) -> impl Future<Output = Result<CatalogResponse, RequestError>>;
 }

@@ -1,104 +1,106 @@
-//! The conditional state change (CONTRACT CO01 to CO03): look for candidates, plan, write the plan unless somebody was faster. A pure machine:
-//! it says what to ask, and is told the answer.
+//! Conditional state change (CONTRACT CO01 to CO03): read candidates, plan, and write the plan
+//! unless another agent was faster. A pure state machine: the caller performs each [`Step`] and
+//! returns its result.
 
 use bytes::Bytes;
 use orchestrator_supervise::sanitize_to;
 use serde_json::Value;
 
 use crate::{
-    handling::Row,
-    service::{Get, Put, Reply, Trouble},
+    handler::Row,
+    service::{CatalogResponse, Get, Put, RequestError},
 };
 
-/// A candidate, and what becomes of it.
+/// A candidate and its update.
 pub type Planned = (Row, Row);
 
-/// What to do next.
+/// Next step of the caller.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Step {
-    /// Ask this, and tell [`StateChange::answered`].
+    /// Send this, and pass the response to [`StateChange::handle_response`].
     Get(Get),
-    /// Say what is to become of each of these rows, and tell [`StateChange::planned`].
+    /// Plan the updates of these rows, and pass them to [`StateChange::handle_plan`].
     Plan(Vec<Row>),
-    /// Write this, and tell [`StateChange::answered`].
+    /// Send this, and pass the response to [`StateChange::handle_response`].
     Put(Put),
-    /// It is over.
-    Done(Outcome),
+    /// The change has ended.
+    Done(ChangeResult),
 }
 
-/// How it ended.
+/// Result of a state change.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Outcome {
-    /// The catalog is as it was when there was nothing to do; nobody was asked for a plan.
-    Idle {
-        /// Its ETag.
+pub enum ChangeResult {
+    /// The catalog still has the ETag at which there was nothing to do; no plan was made.
+    Unmodified {
+        /// ETag of the catalog.
         etag: String,
     },
     /// There was nothing to do.
-    Nothing {
-        /// The ETag to be idle at.
+    Empty {
+        /// ETag of the catalog, for the next start.
         etag: Option<String>,
     },
-    /// Rows were changed.
+    /// Rows were written.
     Changed(Change),
-    /// It failed, and nothing was written. There is no partial result.
-    Failed(Trouble),
-    /// The answer to the write is lost: it may have been done.
-    Unsettled {
-        /// What was to be written: candidate and update.
+    /// The request failed and nothing was written.
+    Failed(RequestError),
+    /// The write has an unknown outcome.
+    Unknown {
+        /// Candidates with their updates.
         plan: Vec<Planned>,
-        /// Why it is not known.
+        /// Reason of the failure.
         reason: String,
     },
 }
 
-/// What was changed.
+/// Written rows.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Change {
-    /// The ETag after the change.
+    /// ETag after the write.
     pub etag: Option<String>,
-    /// Candidate and update of each row that the server changed.
+    /// Candidates with their updates that the server wrote.
     pub changed: Vec<Planned>,
-    /// Those of which it told nothing: somebody else was faster, or they are gone. The original takes them for changed.
+    /// Candidates that the server did not return: another agent was faster, or they were deleted
+    /// (CONTRACT CX05).
     pub passed_over: Vec<Planned>,
 }
 
-/// An answer at hand.
+/// The last response to the query.
 #[derive(Debug, Clone, PartialEq)]
-struct Kept {
+struct CachedResponse {
     path: String,
     etag: String,
     body: Bytes,
 }
 
-/// What is being waited for.
+/// Expected input.
 #[derive(Debug, Clone, PartialEq)]
 enum Phase {
-    Resting,
-    Looking,
-    /// The rows were read under this ETag.
+    Idle,
+    Reading,
+    /// A plan for the rows that were read under this ETag.
     Planning(Option<String>),
     Writing(Vec<Planned>),
 }
 
-/// One query with its update, over and over. Keeps the last answer to the query, and no other.
+/// One query with its update, run repeatedly. Caches the last response to the query.
 #[derive(Debug, Clone)]
 pub struct StateChange {
     query: String,
     update: String,
-    /// Names in the update that tell its rows apart.
+    /// Columns of the update that identify its rows.
     keys: Vec<String>,
-    /// Whether the write rests on what was read (`If-Match`).
+    /// The write carries `If-Match`.
     guarded: bool,
     idle: Option<String>,
     cache: bool,
-    kept: Option<Kept>,
-    seen: Option<String>,
+    cached: Option<CachedResponse>,
+    last_etag: Option<String>,
     phase: Phase,
 }
 
 impl StateChange {
-    /// `update` is an `attributegroup` or `entity` path; the keys of its rows are read from it. See [`keys_of`].
+    /// Creates the change. `update` is an `attributegroup` or `entity` path; see [`keys_of`].
     pub fn new(query: impl Into<String>, update: impl Into<String>, guarded: bool) -> Self {
         let update = update.into();
         Self {
@@ -108,96 +110,96 @@ impl StateChange {
             guarded,
             idle: None,
             cache: true,
-            kept: None,
-            seen: None,
-            phase: Phase::Resting,
+            cached: None,
+            last_etag: None,
+            phase: Phase::Idle,
         }
     }
 
-    /// Asks for all rows each time, without the last answer's ETag.
+    /// Disables conditional reads.
     #[must_use]
     pub fn without_cache(self) -> Self {
         Self { cache: false, ..self }
     }
 
-    /// Another query, for the same update.
-    pub fn ask(&mut self, query: String) {
+    /// Replaces the query.
+    pub fn set_query(&mut self, query: String) {
         if self.query != query {
             self.query = query;
         }
     }
 
-    /// The ETag of the last answer to a look.
-    pub fn seen(&self) -> Option<&str> {
-        self.seen.as_deref()
+    /// Returns the ETag of the last read.
+    pub fn last_etag(&self) -> Option<&str> {
+        self.last_etag.as_deref()
     }
 
-    /// Begins. With `idle`, nothing is planned if the catalog still has that ETag.
-    pub fn begin(&mut self, idle: Option<String>) -> Step {
+    /// Starts a run. With `idle`, it ends without a plan if the catalog still has that ETag.
+    pub fn start(&mut self, idle: Option<String>) -> Step {
         self.idle = idle;
-        self.phase = Phase::Looking;
-        let kept = self.kept.as_ref().filter(|kept| self.cache && kept.path == self.query);
-        Step::Get(Get { path: self.query.clone(), if_none_match: kept.map(|kept| kept.etag.clone()) })
+        self.phase = Phase::Reading;
+        let cached = self.cached.as_ref().filter(|cached| self.cache && cached.path == self.query);
+        Step::Get(Get { path: self.query.clone(), if_none_match: cached.map(|cached| cached.etag.clone()) })
     }
 
-    /// The answer to what was asked.
-    pub fn answered(&mut self, answer: Result<Reply, Trouble>) -> Step {
-        match std::mem::replace(&mut self.phase, Phase::Resting) {
-            Phase::Looking => match answer {
-                Ok(reply) => self.looked(reply),
-                Err(trouble) => Step::Done(Outcome::Failed(trouble)),
+    /// Handles the response to the last request.
+    pub fn handle_response(&mut self, answer: Result<CatalogResponse, RequestError>) -> Step {
+        match std::mem::replace(&mut self.phase, Phase::Idle) {
+            Phase::Reading => match answer {
+                Ok(reply) => self.handle_rows(reply),
+                Err(error) => Step::Done(ChangeResult::Failed(error)),
             },
-            Phase::Writing(plan) => Step::Done(self.wrote(plan, answer)),
-            // Nothing was asked.
-            phase @ (Phase::Resting | Phase::Planning(_)) => {
+            Phase::Writing(plan) => Step::Done(self.handle_write(plan, answer)),
+            // No response is expected.
+            phase @ (Phase::Idle | Phase::Planning(_)) => {
                 self.phase = phase;
-                Step::Done(Outcome::Nothing { etag: None })
+                Step::Done(ChangeResult::Empty { etag: None })
             }
         }
     }
 
-    fn looked(&mut self, reply: Reply) -> Step {
+    fn handle_rows(&mut self, reply: CatalogResponse) -> Step {
         let (etag, body) = match reply {
-            Reply::Unchanged { etag } => {
-                let Some(kept) = self.kept.as_ref().filter(|kept| kept.path == self.query) else {
-                    let wrong = "the server says that nothing has changed, which it was not asked";
-                    return Step::Done(Outcome::Failed(Trouble::Away(wrong.to_owned())));
+            CatalogResponse::NotModified { etag } => {
+                let Some(cached) = self.cached.as_ref().filter(|cached| cached.path == self.query) else {
+                    let text = "the server answered 304 to an unconditional request";
+                    return Step::Done(ChangeResult::Failed(RequestError::Unavailable(text.to_owned())));
                 };
-                // The server repeats it; what it says now counts.
-                (etag.or_else(|| Some(kept.etag.clone())), kept.body.clone())
+                // The ETag in the 304 is the newer one.
+                (etag.or_else(|| Some(cached.etag.clone())), cached.body.clone())
             }
-            Reply::Rows { etag, body } => (etag, body),
+            CatalogResponse::Rows { etag, body } => (etag, body),
         };
-        self.seen.clone_from(&etag);
-        self.kept = match &etag {
+        self.last_etag.clone_from(&etag);
+        self.cached = match &etag {
             Some(etag) if self.cache => {
-                Some(Kept { path: self.query.clone(), etag: etag.clone(), body: body.clone() })
+                Some(CachedResponse { path: self.query.clone(), etag: etag.clone(), body: body.clone() })
             }
             _ => None,
         };
         if let Some(idle) = &self.idle
             && etag.as_ref() == Some(idle)
         {
-            return Step::Done(Outcome::Idle { etag: idle.clone() });
+            return Step::Done(ChangeResult::Unmodified { etag: idle.clone() });
         }
         match rows(&body) {
-            Ok(rows) if rows.is_empty() => Step::Done(Outcome::Nothing { etag }),
+            Ok(rows) if rows.is_empty() => Step::Done(ChangeResult::Empty { etag }),
             Ok(rows) => {
                 self.phase = Phase::Planning(etag);
                 Step::Plan(rows)
             }
-            Err(reason) => Step::Done(Outcome::Failed(Trouble::Refused(reason))),
+            Err(reason) => Step::Done(ChangeResult::Failed(RequestError::Rejected(reason))),
         }
     }
 
-    /// The plan: candidate and update, without the rows that nothing is to become of.
-    pub fn planned(&mut self, plan: Vec<Planned>) -> Step {
-        let Phase::Planning(etag) = std::mem::replace(&mut self.phase, Phase::Resting) else {
-            return Step::Done(Outcome::Nothing { etag: None });
+    /// Handles the plan: candidates with their updates.
+    pub fn handle_plan(&mut self, plan: Vec<Planned>) -> Step {
+        let Phase::Planning(etag) = std::mem::replace(&mut self.phase, Phase::Idle) else {
+            return Step::Done(ChangeResult::Empty { etag: None });
         };
         if plan.is_empty() {
-            // An empty write would be a change, of which everybody is told, this agent too.
-            return Step::Done(Outcome::Nothing { etag });
+            // An empty write would change the catalog and wake all agents (CONTRACT CX03).
+            return Step::Done(ChangeResult::Empty { etag });
         }
         let updates: Vec<_> = plan.iter().map(|(_, update)| update).collect();
         let body = body_of(&updates);
@@ -206,40 +208,46 @@ impl StateChange {
         Step::Put(Put { path: self.update.clone(), if_match, body })
     }
 
-    fn wrote(&self, plan: Vec<Planned>, answer: Result<Reply, Trouble>) -> Outcome {
+    fn handle_write(
+        &self,
+        plan: Vec<Planned>,
+        answer: Result<CatalogResponse, RequestError>,
+    ) -> ChangeResult {
         match answer {
-            Ok(Reply::Rows { etag, body }) => match rows(&body) {
-                Ok(echoed) => {
-                    let (changed, passed_over) = self.divide(plan, &echoed);
-                    Outcome::Changed(Change { etag, changed, passed_over })
+            Ok(CatalogResponse::Rows { etag, body }) => match rows(&body) {
+                Ok(returned) => {
+                    let (changed, passed_over) = self.split_by_response(plan, &returned);
+                    ChangeResult::Changed(Change { etag, changed, passed_over })
                 }
-                Err(reason) => Outcome::Unsettled { plan, reason },
+                Err(reason) => ChangeResult::Unknown { plan, reason },
             },
-            Ok(Reply::Unchanged { .. }) => {
-                Outcome::Unsettled { plan, reason: "the server answered a write with 304".to_owned() }
+            Ok(CatalogResponse::NotModified { .. }) => {
+                ChangeResult::Unknown { plan, reason: "the server answered a write with 304".to_owned() }
             }
-            Err(Trouble::Unsettled(reason)) => Outcome::Unsettled { plan, reason },
-            Err(trouble) => Outcome::Failed(trouble),
+            Err(RequestError::OutcomeUnknown(reason)) => ChangeResult::Unknown { plan, reason },
+            Err(error) => ChangeResult::Failed(error),
         }
     }
 
-    fn divide(&self, plan: Vec<Planned>, echoed: &[Row]) -> (Vec<Planned>, Vec<Planned>) {
-        // Without keys that can be known it is as with the original.
+    fn split_by_response(&self, plan: Vec<Planned>, returned: &[Row]) -> (Vec<Planned>, Vec<Planned>) {
+        // Without keys all rows count as written, as with the original.
         if self.keys.is_empty() {
             return (plan, Vec::new());
         }
-        let told: std::collections::HashSet<_> = echoed.iter().map(|row| key(row, &self.keys)).collect();
-        plan.into_iter().partition(|(_, update)| told.contains(&key(update, &self.keys)))
+        let confirmed: std::collections::HashSet<_> =
+            returned.iter().map(|row| key(row, &self.keys)).collect();
+        plan.into_iter().partition(|(_, update)| confirmed.contains(&key(update, &self.keys)))
     }
 }
 
-/// What tells a row apart, as text.
+/// Returns the values of `keys` in a row, as text.
 pub fn key(row: &Row, keys: &[String]) -> String {
     let values: Vec<_> = keys.iter().map(|name| row.get(name).unwrap_or(&Value::Null)).collect();
     serde_json::to_string(&values).unwrap_or_default()
 }
 
-/// The names of key columns in an update path, `/attributegroup/PATH/k1,out:=k2;targets`; none for other paths.
+/// Returns the key columns of an update path, `/attributegroup/PATH/k1,out:=k2;targets`; none for
+/// other paths.
 pub fn keys_of(update: &str) -> Vec<String> {
     let Some(path) = update.strip_prefix("/attributegroup/") else { return Vec::new() };
     let path = path.split('?').next().unwrap_or_default();
@@ -251,7 +259,7 @@ pub fn keys_of(update: &str) -> Vec<String> {
         .collect()
 }
 
-/// A name as it was before it was percent-encoded.
+/// Decodes a percent-encoded name.
 fn decode(text: &str) -> String {
     let (mut bytes, mut rest) = (Vec::with_capacity(text.len()), text.as_bytes());
     while let [first, after @ ..] = rest {
@@ -270,22 +278,22 @@ fn decode(text: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Returns the rows of an answer. A member that is there twice, as in answers to POST, counts as the last one.
+/// Parses the rows of a response. Of repeated members the last counts.
 ///
 /// # Errors
-/// It is no JSON array of objects, or takes more memory than allowed once decoded.
+/// Not a JSON array of objects, or too large once decoded.
 pub fn rows(body: &[u8]) -> Result<Vec<Row>, String> {
     weight::check(body)?;
     serde_json::from_slice(body).map_err(|error| {
-        // The text of the error may repeat a value of any length.
+        // The error's text may repeat a value of any length.
         let error = sanitize_to(error.to_string(), 200);
         format!("the answer is no JSON array of rows ({error}): see that the path is one of rows")
     })
 }
 
-/// Rows as the body of a write.
+/// Serializes rows as the body of a write.
 pub fn body_of<R: serde::Serialize>(rows: &[R]) -> Bytes {
-    // Rows came from JSON, or were made of it.
+    // Rows come from JSON, so they can be serialized.
     serde_json::to_vec(rows).unwrap_or_default().into()
 }
 

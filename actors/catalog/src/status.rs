@@ -1,4 +1,4 @@
-//! Status of a rule, which outlives restarts, and its metrics.
+//! Status and metrics of a rule. The status outlives restarts.
 
 use std::{sync::Arc, time::Duration};
 
@@ -7,104 +7,104 @@ use orchestrator_supervise::{Timing, Vitals, metrics, sanitize};
 use parking_lot::Mutex;
 use serde::Serialize;
 
-/// Of texts for people, the last so many are kept.
-const TEXTS: usize = 20;
+/// Number of texts for operators that are kept.
+const TEXTS_KEPT: usize = 20;
 
-/// How a rule is.
+/// Status of a rule, as the console shows it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct RuleStatus {
-    /// `idle`, `working`, `waiting` (for what `reason` says), `parked`, `paused` or `stopping`; of a child that does not run `stopped` or
-    /// `backing_off`.
+    /// `idle`, `working`, `waiting`, `parked`, `paused` or `stopping`; `stopped` or `backing_off`
+    /// for a child that does not run.
     pub phase: &'static str,
-    /// Why it waits, or is parked.
+    /// Reason of `waiting` and `parked`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// Claimed rows that are not settled.
     pub in_progress: usize,
-    /// Of these, rows that are worked on.
+    /// Of these, rows whose handlers run.
     pub working: usize,
-    /// Rows that failed, or were candidates again at once, and are left alone for a while.
-    pub held_back: usize,
-    /// Looks that have ended.
-    pub looks: u64,
-    /// Rows claimed.
+    /// Rows that are not claimed for a while, since they failed or recurred.
+    pub deferred: usize,
+    /// Finished polls.
+    pub polls: u64,
+    /// Claimed rows.
     pub claimed: u64,
-    /// Of these, taken over from others whose lease had ended.
+    /// Of these, rows taken over after another agent's lease had ended.
     pub taken_over: u64,
     /// Rows done.
     pub done: u64,
-    /// Attempts that failed.
+    /// Failed attempts.
     pub failed: u64,
     /// Rows that failed for good.
     pub dead: u64,
-    /// Rows that were given back untried.
+    /// Rows released without an attempt.
     pub released: u64,
-    /// Rows that somebody else had when they should have been settled or renewed.
+    /// Rows that another agent had claimed before they were settled or renewed.
     pub lost: u64,
-    /// Claims that somebody else was faster with: 412.
+    /// Claims refused with 412.
     pub conflicts: u64,
-    /// Rows that somebody else was faster with.
+    /// Candidates that another agent claimed first.
     pub passed_over: u64,
-    /// Rows that were claimed again right after they were done or dead.
+    /// Rows claimed again right after they were done or dead.
     pub recurred: u64,
-    /// From a row's creation to its claim, of the last one, milliseconds.
+    /// Time from the creation of the last claimed row to its claim, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lag_ms: Option<u64>,
-    /// The last look that ended.
+    /// Time of the last finished poll.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub looked: Option<String>,
-    /// Claims of which it is not known whether they were written, and rows that cannot be settled: for people to look at.
+    pub last_poll: Option<String>,
+    /// Claims with an unknown outcome and rows that cannot be settled, for an operator to look at.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unsettled: Vec<String>,
-    /// What would be claimed, where nothing is.
+    /// Keys of rows that a dry run would claim.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub would_claim: Vec<String>,
 }
 
-/// The status of a rule, which outlives its incarnations. Clones share it.
+/// Shared status of a rule. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub struct Status(Arc<Mutex<RuleStatus>>);
 
 impl Status {
-    /// As it is now.
+    /// Returns the current status.
     pub fn get(&self) -> RuleStatus {
         self.0.lock().clone()
     }
 }
 
-/// What is counted.
+/// Counters of a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Count {
-    /// Rows claimed.
+    /// Claimed rows.
     Claimed,
-    /// Of these, taken over.
+    /// Rows taken over.
     TakenOver,
     /// Rows done.
     Done,
-    /// Attempts that failed.
+    /// Failed attempts.
     Failed,
     /// Rows that failed for good.
     Dead,
-    /// Rows given back.
+    /// Rows released.
     Released,
-    /// Rows lost to somebody else.
+    /// Rows lost to another agent.
     Lost,
-    /// 412.
+    /// Claims refused with 412.
     Conflicts,
-    /// Rows that others were faster with.
+    /// Candidates that another agent claimed first.
     PassedOver,
-    /// Rows that were candidates again right after their end.
+    /// Rows claimed again right after they were settled.
     Recurred,
 }
 
-/// Where one rule tells of itself.
+/// Reporter of a rule's status and metrics.
 #[derive(Debug, Clone)]
-pub struct Board {
+pub struct StatusReporter {
     rule: String,
     status: Status,
     metrics: Arc<RuleMetrics>,
     /// Durations of handlers.
-    handling: Timing,
+    handler_time: Timing,
 }
 
 metrics! {
@@ -112,43 +112,43 @@ metrics! {
     struct RuleMetrics by "rule" {
         /// Rows claimed.
         claimed: counter("rows"),
-        /// Rows claimed whose former holder's lease had ended.
+        /// Rows claimed after another agent's lease had ended.
         taken_over: counter("rows"),
-        /// Rows done, and written as such.
+        /// Rows written as done.
         done: counter("rows"),
         /// Attempts that failed.
         failed: counter("attempts"),
         /// Rows that failed for good.
         dead: counter("rows"),
-        /// Rows given back untried.
+        /// Rows released without an attempt.
         released: counter("rows"),
-        /// Rows that another agent had when they should have been settled or renewed.
+        /// Rows that another agent had claimed before they were settled or renewed.
         lost: counter("rows"),
         /// Claims that wrote nothing because the catalog had changed (412).
         conflicts: counter("claims"),
         /// Candidates that another agent claimed first.
         passed_over: counter("rows"),
-        /// Rows that were claimed again right after they were done or dead.
+        /// Rows claimed again right after they were done or dead.
         recurred: counter("rows"),
         /// Claimed rows that are not settled.
         in_progress: gauge("rows"),
-        /// 1 while the rule rests because the server refuses its requests.
+        /// 1 while the rule is parked because the server refuses its requests.
         parked: gauge(""),
-        /// Time from a row's creation to its claim, of the last one.
+        /// Time from the creation of the last claimed row to its claim.
         lag: gauge("milliseconds"),
-        /// Claims of unknown outcome, and rows that cannot be settled.
+        /// Claims with an unknown outcome, and rows that cannot be settled.
         unsettled: counter(""),
     }
 }
 
-impl Board {
-    /// The board of `rule`, with its metrics at `vitals`.
+impl StatusReporter {
+    /// Creates the reporter of `rule` and registers its metrics at `vitals`.
     pub fn new(rule: &str, status: &Status, vitals: &Vitals) -> Self {
         Self {
             rule: rule.to_owned(),
             status: status.clone(),
             metrics: Arc::new(RuleMetrics::register(vitals, rule)),
-            handling: vitals.register_timing(
+            handler_time: vitals.register_timing(
                 "handling",
                 "Time that handlers take for a row.",
                 ("kind", "row"),
@@ -160,7 +160,7 @@ impl Board {
         change(&mut self.status.0.lock());
     }
 
-    /// Counts.
+    /// Adds to a counter.
     pub fn count(&self, count: Count, by: usize) {
         let by = by as u64;
         if by == 0 {
@@ -184,54 +184,54 @@ impl Board {
         });
     }
 
-    /// What it does now.
-    pub fn phase(&self, phase: &'static str, reason: Option<String>) {
+    /// Sets phase and reason.
+    pub fn set_phase(&self, phase: &'static str, reason: Option<String>) {
         self.metrics.parked.set((phase == "parked").into());
         self.change(|status| (status.phase, status.reason) = (phase, reason));
     }
 
-    /// How many rows it has.
-    pub fn hand(&self, in_progress: usize, working: usize, held_back: usize) {
+    /// Sets the numbers of rows.
+    pub fn set_row_counts(&self, in_progress: usize, working: usize, deferred: usize) {
         self.metrics.in_progress.set(in_progress as u64);
         self.change(|status| {
-            (status.in_progress, status.working, status.held_back) = (in_progress, working, held_back)
+            (status.in_progress, status.working, status.deferred) = (in_progress, working, deferred)
         });
     }
 
-    /// A look has ended.
-    pub fn looked(&self, now: Timestamp) {
+    /// Records the end of a poll.
+    pub fn polled(&self, now: Timestamp) {
         self.change(|status| {
-            status.looks += 1;
-            status.looked = Some(crate::path::instant(now));
+            status.polls += 1;
+            status.last_poll = Some(crate::path::instant(now));
         });
     }
 
-    /// A row was claimed so long after it was made.
-    pub fn lag(&self, lag: Duration) {
+    /// Sets the time between a row's creation and its claim.
+    pub fn set_lag(&self, lag: Duration) {
         let ms = u64::try_from(lag.as_millis()).unwrap_or(u64::MAX);
         self.metrics.lag.set(ms);
         self.change(|status| status.lag_ms = Some(ms));
     }
 
-    /// A handler took so long.
-    pub fn handled(&self, span: Duration) {
-        self.handling.record(span);
+    /// Records the duration of a handler.
+    pub fn record_handler_time(&self, span: Duration) {
+        self.handler_time.record(span);
     }
 
-    /// Something is left to people.
-    pub fn unsettled(&self, text: String) {
+    /// Reports something for an operator to look at.
+    pub fn report_unsettled(&self, text: String) {
         let text = sanitize(text);
         tracing::warn!(rule = self.rule, "{text}");
         self.metrics.unsettled.add(1);
         self.change(|status| {
             status.unsettled.push(text);
-            let over = status.unsettled.len().saturating_sub(TEXTS);
+            let over = status.unsettled.len().saturating_sub(TEXTS_KEPT);
             status.unsettled.drain(..over);
         });
     }
 
-    /// What would be claimed.
-    pub fn would_claim(&self, keys: Vec<String>) {
+    /// Sets the keys that a dry run would claim.
+    pub fn set_would_claim(&self, keys: Vec<String>) {
         self.change(|status| status.would_claim = keys);
     }
 }

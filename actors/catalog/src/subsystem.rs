@@ -1,4 +1,4 @@
-//! The entry of this crate in the list of subsystems.
+//! Entry of this crate in the list of subsystems.
 
 use orchestrator_subsystem::{Branch, CommandError, Context, NoCommand, Subsystem};
 
@@ -8,10 +8,10 @@ use crate::{
     config::CatalogConfig,
     error::CatalogError,
     handler_config::Actors,
-    rulebook::Rulebook,
+    rule_reloader::RuleReloader,
 };
 
-/// The catalogs.
+/// The subsystem `catalog`.
 #[derive(Debug, Clone, Copy)]
 pub struct Catalogs;
 
@@ -23,13 +23,13 @@ impl Subsystem for Catalogs {
 
     const NAME: &'static str = "catalog";
     const DESCRIPTION: &'static str = "Catalogs, each with its rules.";
-    const COMMANDS: &'static str = "Look into the catalogs and their rules, and try rules out";
+    const COMMANDS: &'static str = "Show the catalogs and their rules, and preview rules";
 
     fn branch(all: &Self::Config) -> Result<Branch<Self::Config>, CatalogError> {
-        let mut rulebook = Rulebook::default();
-        let spec = child_spec(all, &Actors::new(), &mut rulebook)?;
+        let mut reloader = RuleReloader::default();
+        let spec = child_spec(all, &Actors::new(), &mut reloader)?;
         Ok(Branch::reloadable(spec, move |running: &mut Self::Config, fresh: &Self::Config| {
-            rulebook.take_over(running, fresh)
+            reloader.reload(running, fresh)
         }))
     }
 

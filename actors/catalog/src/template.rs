@@ -1,61 +1,62 @@
-//! Values of `claim`, `done`, `fail` and `dead`: plain ones, and words that begin with `$`.
+//! Values of `claim.set`, `done`, `fail` and `dead` (CONTRACT CF06): plain values, and words that
+//! begin with `$`.
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Number, Value};
 
-use crate::{handling::Row, path};
+use crate::{handler::Row, path};
 
-/// A value that is written.
+/// Template of a value.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Template {
-    /// As it stands; `$$x` is `$x`, `$null` is no value.
+    /// A constant; `$$x` is `$x`, `$null` is null.
     Plain(Value),
-    /// `$token`: what tells this claim from all others.
+    /// `$token`: the claim's token.
     Token,
     /// `$now`, or `$now+15m`.
     Now(SignedDuration),
-    /// `$error`: why it failed.
+    /// `$error`: reason of the failure.
     Error,
-    /// `$row.COL`, or `$row.COL+1`: what the row had before the claim.
+    /// `$row.COL`, or `$row.COL+1`: the value before the claim.
     Row(String, i64),
-    /// `$result.FIELD`: a field of the handler's answer, null if it has none.
+    /// `$result.FIELD`: a field of the handler's answer, or null.
     Result(String),
 }
 
-/// Which words make sense where.
+/// Position of a template in the configuration, which limits the words allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
-    /// When a row is claimed: there is neither result nor error yet.
+pub enum Position {
+    /// `claim.set`: there is neither result nor error yet.
     Claim,
-    /// When it is done.
+    /// `done`.
     Done,
-    /// When it failed, or has failed for good.
+    /// `fail` or `dead`.
     Fail,
 }
 
-/// What words stand for.
+/// Values of the words.
 #[derive(Debug, Clone, Copy)]
-pub struct Meaning<'a> {
-    /// The claim's token.
+pub struct Variables<'a> {
+    /// Token of the claim.
     pub token: &'a str,
-    /// Now.
+    /// Current time.
     pub now: Timestamp,
-    /// The row before the claim.
+    /// Row before the claim.
     pub row: &'a Row,
-    /// The handler's answer.
+    /// Answer of the handler.
     pub result: Option<&'a Row>,
-    /// Why it failed.
+    /// Reason of the failure.
     pub error: &'a str,
 }
 
 const WORDS: &str = "$token, $now, $now+15m, $null, $error, $row.COLUMN, $row.COLUMN+1 or $result.FIELD; write $$ for a plain $";
 
 impl Template {
-    /// Reads a value as it is configured.
+    /// Parses a configured value.
     ///
     /// # Errors
-    /// It begins with `$` and is none of the words, or one that has no sense at this place.
-    pub fn parse(value: &Value, place: Place) -> Result<Self, String> {
+    /// An unknown word, or one that is not allowed at this position.
+    pub fn parse(value: &Value, position: Position) -> Result<Self, String> {
         let Some(word) = value.as_str().and_then(|text| text.strip_prefix('$')) else {
             return Ok(Self::Plain(value.clone()));
         };
@@ -63,11 +64,11 @@ impl Template {
             return Ok(Self::Plain(Value::String(word.to_owned())));
         }
         let template = Self::word(word).ok_or_else(|| format!("${word} is not known: write {WORDS}"))?;
-        match (&template, place) {
-            (Self::Result(_), Place::Claim | Place::Fail) => {
+        match (&template, position) {
+            (Self::Result(_), Position::Claim | Position::Fail) => {
                 Err(format!("${word}: there is a result only once it is done"))
             }
-            (Self::Error, Place::Claim | Place::Done) => {
+            (Self::Error, Position::Claim | Position::Done) => {
                 Err(format!("${word}: there is an error only if it failed"))
             }
             _ => Ok(template),
@@ -90,33 +91,33 @@ impl Template {
         match word {
             "token" => Some(Self::Token),
             "error" => Some(Self::Error),
-            // A configuration file has no other way to say so.
+            // TOML has no null.
             "null" => Some(Self::Plain(Value::Null)),
             "now" => Some(Self::Now(SignedDuration::ZERO)),
             _ => Some(Self::Now(span(word.strip_prefix("now+")?)?)),
         }
     }
 
-    /// What is written.
+    /// Computes the value.
     ///
     /// # Errors
-    /// The row's column is no number that can be added to.
-    pub fn value(&self, meaning: &Meaning<'_>) -> Result<Value, String> {
+    /// The column is not a number that can be added to.
+    pub fn value(&self, variables: &Variables<'_>) -> Result<Value, String> {
         let text = |text: &str| Value::String(text.to_owned());
         Ok(match self {
             Self::Plain(value) => value.clone(),
-            Self::Token => text(meaning.token),
-            Self::Now(later) => Value::String(path::instant(path::after(meaning.now, *later))),
-            Self::Error => text(meaning.error),
-            Self::Row(column, 0) => meaning.row.get(column).cloned().unwrap_or_default(),
-            Self::Row(column, by) => sum(column, meaning.row.get(column), *by)?,
+            Self::Token => text(variables.token),
+            Self::Now(later) => Value::String(path::instant(path::saturating_add(variables.now, *later))),
+            Self::Error => text(variables.error),
+            Self::Row(column, 0) => variables.row.get(column).cloned().unwrap_or_default(),
+            Self::Row(column, by) => sum(column, variables.row.get(column), *by)?,
             Self::Result(field) => {
-                meaning.result.and_then(|result| result.get(field)).cloned().unwrap_or_default()
+                variables.result.and_then(|result| result.get(field)).cloned().unwrap_or_default()
             }
         })
     }
 
-    /// The plain value, if it is one.
+    /// Returns the value if it is a constant.
     pub fn plain(&self) -> Option<&Value> {
         match self {
             Self::Plain(value) => Some(value),
@@ -125,7 +126,7 @@ impl Template {
     }
 }
 
-/// A column that is empty counts as 0.
+/// Adds to a number; null counts as 0.
 fn sum(column: &str, value: Option<&Value>, by: i64) -> Result<Value, String> {
     let sum = match value.unwrap_or(&Value::Null) {
         Value::Null => Some(Number::from(by)),
@@ -139,7 +140,7 @@ fn sum(column: &str, value: Option<&Value>, by: i64) -> Result<Value, String> {
     sum.map(Value::Number).ok_or_else(|| format!("column {column} is no number that {by} can be added to"))
 }
 
-/// `90s`, `15m`, `2h`, `1d`.
+/// Parses `90s`, `15m`, `2h`, `1d`.
 fn span(text: &str) -> Option<SignedDuration> {
     let unit = text.chars().last()?;
     let number: i64 = text[..text.len() - unit.len_utf8()].parse().ok()?;
@@ -150,7 +151,7 @@ fn span(text: &str) -> Option<SignedDuration> {
         'd' => 86_400,
         _ => return None,
     };
-    // Negative spans would be leases that have ended when they begin.
+    // With a negative span, a lease would have ended when it begins.
     (number >= 0).then(|| number.checked_mul(secs)).flatten().map(SignedDuration::from_secs)
 }
 
@@ -165,59 +166,59 @@ mod tests {
     }
 
     #[test]
-    fn each_word_stands_for_what_it_says() {
+    fn each_word_has_its_value() {
         let (before, result) =
             (row(json!({ "n": 4, "x": 1.5, "s": "a", "z": null })), row(json!({ "sum": [1] })));
-        let meaning = Meaning {
+        let variables = Variables {
             token: "me/1",
             now: "2026-11-20T12:00:00Z".parse().expect("a time"),
             row: &before,
             result: Some(&result),
             error: "no",
         };
-        for (word, place, value) in [
-            (json!("claimed"), Place::Claim, json!("claimed")),
-            (json!(7), Place::Claim, json!(7)),
-            (json!("$$now"), Place::Claim, json!("$now")),
-            (json!("$null"), Place::Claim, json!(null)),
-            (json!("$token"), Place::Claim, json!("me/1")),
-            (json!("$now"), Place::Claim, json!("2026-11-20T12:00:00.000000+00:00")),
-            (json!("$now+15m"), Place::Claim, json!("2026-11-20T12:15:00.000000+00:00")),
-            (json!("$now+1d"), Place::Claim, json!("2026-11-21T12:00:00.000000+00:00")),
-            (json!("$row.n"), Place::Claim, json!(4)),
-            (json!("$row.n+1"), Place::Claim, json!(5)),
-            (json!("$row.x+1"), Place::Claim, json!(2.5)),
-            (json!("$row.z+1"), Place::Claim, json!(1)),
-            (json!("$row.none"), Place::Claim, json!(null)),
-            (json!("$result.sum"), Place::Done, json!([1])),
-            (json!("$result.none"), Place::Done, json!(null)),
-            (json!("$error"), Place::Fail, json!("no")),
+        for (word, position, value) in [
+            (json!("claimed"), Position::Claim, json!("claimed")),
+            (json!(7), Position::Claim, json!(7)),
+            (json!("$$now"), Position::Claim, json!("$now")),
+            (json!("$null"), Position::Claim, json!(null)),
+            (json!("$token"), Position::Claim, json!("me/1")),
+            (json!("$now"), Position::Claim, json!("2026-11-20T12:00:00.000000+00:00")),
+            (json!("$now+15m"), Position::Claim, json!("2026-11-20T12:15:00.000000+00:00")),
+            (json!("$now+1d"), Position::Claim, json!("2026-11-21T12:00:00.000000+00:00")),
+            (json!("$row.n"), Position::Claim, json!(4)),
+            (json!("$row.n+1"), Position::Claim, json!(5)),
+            (json!("$row.x+1"), Position::Claim, json!(2.5)),
+            (json!("$row.z+1"), Position::Claim, json!(1)),
+            (json!("$row.none"), Position::Claim, json!(null)),
+            (json!("$result.sum"), Position::Done, json!([1])),
+            (json!("$result.none"), Position::Done, json!(null)),
+            (json!("$error"), Position::Fail, json!("no")),
         ] {
-            let template = Template::parse(&word, place).expect("a word");
-            assert_eq!(template.value(&meaning), Ok(value), "{word}");
+            let template = Template::parse(&word, position).expect("a word");
+            assert_eq!(template.value(&variables), Ok(value), "{word}");
         }
-        let text = Template::parse(&json!("$row.s+1"), Place::Claim).expect("a word");
-        assert_eq!(text.value(&meaning), Err("column s is no number that 1 can be added to".to_owned()));
+        let text = Template::parse(&json!("$row.s+1"), Position::Claim).expect("a word");
+        assert_eq!(text.value(&variables), Err("column s is no number that 1 can be added to".to_owned()));
     }
 
     #[test]
-    fn what_is_no_word_or_has_no_sense_there_is_refused() {
-        for (word, place) in [
-            ("$", Place::Claim),
-            ("$tokens", Place::Claim),
-            ("$now+", Place::Claim),
-            ("$now+15", Place::Claim),
-            ("$now+-5m", Place::Claim),
-            ("$now+5µ", Place::Claim),
-            ("$now-5m", Place::Claim),
-            ("$row.", Place::Claim),
-            ("$result.", Place::Done),
-            ("$result.x", Place::Claim),
-            ("$result.x", Place::Fail),
-            ("$error", Place::Done),
-            ("$error", Place::Claim),
+    fn unknown_and_misplaced_words_are_refused() {
+        for (word, position) in [
+            ("$", Position::Claim),
+            ("$tokens", Position::Claim),
+            ("$now+", Position::Claim),
+            ("$now+15", Position::Claim),
+            ("$now+-5m", Position::Claim),
+            ("$now+5µ", Position::Claim),
+            ("$now-5m", Position::Claim),
+            ("$row.", Position::Claim),
+            ("$result.", Position::Done),
+            ("$result.x", Position::Claim),
+            ("$result.x", Position::Fail),
+            ("$error", Position::Done),
+            ("$error", Position::Claim),
         ] {
-            let error = Template::parse(&json!(word), place).expect_err(word);
+            let error = Template::parse(&json!(word), position).expect_err(word);
             assert!(error.starts_with(word), "{error}");
         }
     }

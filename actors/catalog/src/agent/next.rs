@@ -1,112 +1,114 @@
-//! What a rule does next, and what it waits for: in one place, so that nothing is due that nobody waits for.
+//! The agent's next step and its deadlines, decided in one place.
 
 use futures_util::{FutureExt, StreamExt, future::LocalBoxFuture, stream::FuturesUnordered};
 use orchestrator_supervise::StopToken;
 use tokio::time::Instant;
 
 use super::{
-    Agent, Call,
-    order::Target,
-    report::{Next, Report, Work},
+    Agent, Triggers,
+    poll_request::Target,
+    request::{HandlerRun, Next, RequestResult},
 };
-use crate::{handling::Handler, rule::Ending, service::Service, status::Count};
+use crate::{handler::Handler, outcome_kind::OutcomeKind, service::Service, status::Count};
 
 impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
-    /// What people and notices want.
-    pub(super) fn obey(&mut self, call: Call, heard: &mut Call) {
-        if call.looks != heard.looks {
-            self.looks.wanted = true;
+    /// Applies the input of the poller and of operators.
+    pub(super) fn apply_triggers(&mut self, triggers: Triggers, applied: &mut Triggers) {
+        if triggers.polls != applied.polls {
+            self.poll_state.wanted = true;
         }
-        if call.orders != heard.orders {
+        if triggers.forced_polls != applied.forced_polls {
             self.parked = None;
-            self.reading.over();
-            self.writing.over();
-            self.looks.anew();
+            self.read_outage.reset();
+            self.write_outage.reset();
+            self.poll_state.poll_unconditionally();
         }
-        self.paused = call.paused;
-        *heard = call;
+        self.paused = triggers.paused;
+        *applied = triggers;
     }
 
-    /// Hands rows to handlers, and takes back what is ready at once: it can be settled together.
-    pub(super) fn work(&mut self, working: &mut FuturesUnordered<Work>) {
+    /// Starts handlers and collects those that finish at once, so that their rows are settled
+    /// together.
+    pub(super) fn run_handlers(&mut self, handler_runs: &mut FuturesUnordered<HandlerRun>) {
         loop {
-            self.start_handlers(working);
-            let Some(Some((id, verdict, span))) = working.next().now_or_never() else { return };
-            self.worked(id, verdict, span);
+            self.start_handlers(handler_runs);
+            let Some(Some((id, outcome, span))) = handler_runs.next().now_or_never() else { return };
+            self.handler_finished(id, outcome, span);
         }
     }
 
-    /// Hands rows to handlers, as many as may be worked on.
-    fn start_handlers(&mut self, working: &FuturesUnordered<Work>) {
+    /// Starts handlers up to the rule's concurrency.
+    fn start_handlers(&mut self, handler_runs: &FuturesUnordered<HandlerRun>) {
         if self.grace_ends.is_some() {
             return;
         }
-        while self.hand.working() < self.rule.concurrency {
-            let Some((id, task)) = self.hand.start(&self.rule.name) else { return };
+        while self.rows.working() < self.rule.concurrency {
+            let Some((id, task)) = self.rows.start(&self.rule.name) else { return };
             if let Some(attempt) =
                 task.attempt.filter(|attempt| self.rule.max_attempts.is_some_and(|max| *attempt > max))
             {
-                // Somebody died over it each time.
-                self.board.count(Count::Dead, 1);
-                let text = format!("{} attempts were begun and none of them ended", attempt - 1);
-                self.end(id, Ending::Dead, None, &text);
+                // Every attempt ended without a report, so the agents probably died.
+                self.reporter.count(Count::Dead, 1);
+                let text = format!("{} attempts began and none of them reported an outcome", attempt - 1);
+                self.settle_row(id, OutcomeKind::Dead, None, &text);
                 continue;
             }
             let cancel = StopToken::new();
             self.cancels.insert(id, cancel.clone());
             let handler = self.handler.clone();
-            let began = Instant::now();
+            let started = Instant::now();
             let work = async move {
-                let verdict = tokio::select! {
+                let outcome = tokio::select! {
                     biased;
                     () = cancel.cancelled() => None,
-                    verdict = handler.handle(task) => Some(verdict),
+                    outcome = handler.handle(task) => Some(outcome),
                 };
-                (id, verdict, began.elapsed())
+                (id, outcome, started.elapsed())
             };
-            working.push(work.boxed_local());
+            handler_runs.push(work.boxed_local());
         }
     }
 
-    /// What is next.
-    pub(super) fn next(&mut self, now: Instant) -> Next {
+    /// Returns the next request, or the time to wait.
+    pub(super) fn next_request(&mut self, now: Instant) -> Next {
         let mut waits = Vec::new();
-        match self.writing.until(now) {
+        match self.write_outage.until(now) {
             Some(until) => waits.push(until),
             None => {
-                if let Some(errand) = self.next_write(now) {
-                    return Next::Errand(errand);
+                if let Some(request) = self.next_write(now) {
+                    return Next::Request(request);
                 }
             }
         }
-        if self.stopped() {
+        if self.is_finished() {
             return Next::Finished;
         }
         if let Some(span) = self.rule.lease() {
-            waits.extend(self.hand.next_renewal(span));
+            waits.extend(self.rows.next_renewal(span));
         }
-        match self.reading.until(now) {
+        match self.read_outage.until(now) {
             Some(until) => waits.push(until),
             None => {
-                if let Some(errand) = self.next_read(now, &mut waits) {
-                    return Next::Errand(errand);
+                if let Some(request) = self.next_read(now, &mut waits) {
+                    return Next::Request(request);
                 }
             }
         }
-        // What is due and cannot be done yet is waited for by what keeps it from being done.
+        // A step that is due but blocked is retried when the blocking deadline passes.
         Next::Wait(waits.into_iter().filter(|until| *until > now).min())
     }
 
-    /// Leases first, then endings; but after a write, a look that is wanted goes first.
-    fn next_write(&mut self, now: Instant) -> Option<LocalBoxFuture<'static, Report>> {
+    /// Returns the next write: renewals first, then settlements. After a write, a requested poll
+    /// goes first.
+    fn next_write(&mut self, now: Instant) -> Option<LocalBoxFuture<'static, RequestResult>> {
         if let Some(renewal) = self.renew(now) {
             return Some(renewal);
         }
-        if let Some(check) = self.check() {
+        if let Some(check) = self.check_retried() {
             return Some(check);
         }
-        let look = self.last_was_write && self.may_look(now) && self.reading.until(now).is_none();
-        if !look && let Some(settlement) = self.settle() {
+        let poll_first = self.last_was_write && self.may_poll(now) && self.read_outage.until(now).is_none();
+        if !poll_first && let Some(settlement) = self.settle_batch() {
             self.last_was_write = true;
             return Some(settlement);
         }
@@ -117,12 +119,12 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
         &mut self,
         now: Instant,
         waits: &mut Vec<Instant>,
-    ) -> Option<LocalBoxFuture<'static, Report>> {
-        waits.extend(self.next_orphan());
-        if let Some(errand) = self.adopt(now) {
-            return Some(errand);
+    ) -> Option<LocalBoxFuture<'static, RequestResult>> {
+        waits.extend(self.next_confirmation());
+        if let Some(request) = self.confirm_claim(now) {
+            return Some(request);
         }
-        if self.is_leaving() || self.paused {
+        if self.is_stopping() || self.paused {
             return None;
         }
         if let Some((_, until)) = &self.parked {
@@ -130,48 +132,50 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
                 waits.push(*until);
                 return None;
             }
-            self.looks.anew();
+            self.poll_state.poll_unconditionally();
         }
-        // Rows that were left alone can be claimed again.
-        self.release(now);
-        waits.extend(self.left_alone.next());
-        if self.may_look(now) {
+        // Rows whose deferral has ended are candidates again.
+        self.release_deferred(now);
+        waits.extend(self.deferred.next());
+        if self.may_poll(now) {
             self.last_was_write = false;
-            return self.look(Target::Candidates, now);
+            return self.poll(Target::Candidates, now);
         }
         if self.has_room()
-            && let Some(due) = self.looks.others_due()
+            && let Some(due) = self.poll_state.held_rows_due()
         {
             if due <= now {
-                return self.look(Target::Others, now);
+                return self.poll(Target::HeldRows, now);
             }
             waits.push(due);
         }
         None
     }
 
-    fn may_look(&self, now: Instant) -> bool {
+    fn may_poll(&self, now: Instant) -> bool {
         let parked = self.parked.as_ref().is_some_and(|(_, until)| *until > now);
-        let ready = self.looks.wanted && self.has_room() && !self.left_alone.is_full();
-        ready && !self.paused && !self.is_leaving() && !parked
+        let ready = self.poll_state.wanted && self.has_room() && !self.deferred.is_full();
+        ready && !self.paused && !self.is_stopping() && !parked
     }
 
-    fn release(&mut self, now: Instant) {
-        if self.left_alone.release(now) {
-            self.looks.anew();
+    fn release_deferred(&mut self, now: Instant) {
+        if self.deferred.release(now) {
+            self.poll_state.poll_unconditionally();
         }
     }
 
-    /// Rows are claimed when half of the hand is free: a claim for each row that was settled would cost a write each.
+    /// Returns true if at most half of the capacity is used. Claiming for each settled row would
+    /// cost one write per row.
     fn has_room(&self) -> bool {
         let capacity = self.capacity();
-        self.hand.len() * 2 <= capacity && self.hand.len() < capacity
+        self.rows.len() * 2 <= capacity && self.rows.len() < capacity
     }
 
-    /// Rows to be had in hand: the limit, but no more than handlers begin within a second. What waits here, others could work on.
+    /// Number of rows to hold: at most the limit, and at most what handlers start within a second,
+    /// since other agents could process rows that wait.
     pub(super) fn capacity(&self) -> usize {
         let concurrency = self.rule.concurrency;
-        let a_second = match self.handling {
+        let a_second = match self.handler_time {
             #[expect(
                 clippy::cast_possible_truncation,
                 clippy::cast_sign_loss,
@@ -183,54 +187,54 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
         a_second.max(concurrency * 2).min(self.rule.limit)
     }
 
-    fn is_leaving(&self) -> bool {
-        self.retired || self.grace_ends.is_some()
+    fn is_stopping(&self) -> bool {
+        self.retiring || self.grace_ends.is_some()
     }
 
-    /// Is there nothing left to finish? What may have been claimed and is not known is left to its lease.
-    fn stopped(&self) -> bool {
-        self.is_leaving()
-            && self.hand.is_empty()
-            && (self.orphans.is_empty() || self.grace_ends.is_some_and(|ends| ends <= Instant::now()))
+    /// Returns true if nothing is left to finish. Unconfirmed claims are left to their leases.
+    fn is_finished(&self) -> bool {
+        self.is_stopping()
+            && self.rows.is_empty()
+            && (self.unconfirmed.is_empty() || self.grace_ends.is_some_and(|ends| ends <= Instant::now()))
     }
 
-    /// What has to be done in time, whatever the server is doing.
-    pub(super) fn urgent(&self) -> Option<Instant> {
-        let grace = self.grace_ends.filter(|_| !self.hand.unfinished(true).is_empty());
-        [self.hand.next_expiry(), grace].into_iter().flatten().min()
+    /// Returns the next deadline that does not depend on the server.
+    pub(super) fn next_deadline(&self) -> Option<Instant> {
+        let grace = self.grace_ends.filter(|_| !self.rows.unfinished(true).is_empty());
+        [self.rows.next_expiry(), grace].into_iter().flatten().min()
     }
 
-    /// It is time for something.
-    pub(super) fn wake(&mut self, now: Instant) {
-        for id in self.hand.expired(now) {
-            self.lose(id);
+    /// Handles deadlines that have passed.
+    pub(super) fn handle_deadlines(&mut self, now: Instant) {
+        for id in self.rows.expired(now) {
+            self.lose_claim(id);
         }
         if self.grace_ends.is_some_and(|ends| ends <= now) {
-            self.give_back();
+            self.release_running();
         }
-        self.release(now);
+        self.release_deferred(now);
     }
 
-    /// The server answered, or did not.
-    pub(super) fn heard(&mut self, report: Report) {
-        match report {
-            Report::Looked(looked) => self.looked(*looked),
-            Report::Settled(settled) => self.settled(settled),
-            Report::Renewed(settled, until) => self.renewed(settled, until),
-            Report::Adopted(orphan, answer) => self.adopted(orphan, answer),
-            Report::Checked(ids, answer) => self.checked(ids, answer),
+    /// Handles the result of a request.
+    pub(super) fn handle_result(&mut self, result: RequestResult) {
+        match result {
+            RequestResult::Polled(poll) => self.handle_poll(*poll),
+            RequestResult::Settled(settled) => self.handle_settled(settled),
+            RequestResult::Renewed(settled, until) => self.handle_renewal(settled, until),
+            RequestResult::Confirmed(claim, answer) => self.handle_confirmation(claim, answer),
+            RequestResult::Checked(ids, answer) => self.handle_checked(ids, answer),
         }
         if self.grace_ends.is_some() {
-            // What was claimed by a look that was under way.
-            for id in self.hand.unfinished(false) {
-                self.end(id, Ending::Released, None, "");
+            // A poll that was in flight at the stop may have claimed rows.
+            for id in self.rows.unfinished(false) {
+                self.settle_row(id, OutcomeKind::Later, None, "");
             }
         }
     }
 
-    /// Tells people how it is.
-    pub(super) fn show(&self, asking: bool) {
-        self.board.hand(self.hand.len(), self.hand.working(), self.left_alone.len());
+    /// Publishes phase, reason and row counts.
+    pub(super) fn publish_status(&self, asking: bool) {
+        self.reporter.set_row_counts(self.rows.len(), self.rows.working(), self.deferred.len());
         let now = Instant::now();
         let (phase, reason) = if self.grace_ends.is_some() {
             ("stopping", None)
@@ -238,15 +242,15 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
             && *until > now
         {
             ("parked", Some(reason.clone()))
-        } else if let Some(reason) = self.writing.reason().or(self.reading.reason()) {
+        } else if let Some(reason) = self.write_outage.reason().or(self.read_outage.reason()) {
             ("waiting", Some(reason.to_owned()))
         } else if self.paused {
             ("paused", None)
-        } else if self.hand.is_empty() && !asking {
+        } else if self.rows.is_empty() && !asking {
             ("idle", None)
         } else {
             ("working", None)
         };
-        self.board.phase(phase, reason);
+        self.reporter.set_phase(phase, reason);
     }
 }

@@ -1,5 +1,5 @@
-//! How long to wait while the server is away: a quarter of the outage so far, so that short ones are over soon, and never so long that
-//! the next row waits when it is back.
+//! Delay before a failed request is retried: a quarter of the outage so far, so that short outages
+//! end soon, and at most 1 s.
 
 use std::time::Duration;
 
@@ -8,11 +8,11 @@ use orchestrator_supervise::{Backoff, sanitize};
 use tokio::time::Instant;
 
 const FIRST: Duration = Duration::from_millis(50);
-/// Whoever is denied needs people.
+/// Refused credentials need an operator.
 const DENIED: Duration = Duration::from_secs(15);
 const MAX: Duration = Duration::from_secs(1);
 
-/// An outage, as one rule sees it.
+/// An outage as seen by one rule.
 #[derive(Debug, Default)]
 pub(super) struct Outage {
     since: Option<Instant>,
@@ -21,7 +21,7 @@ pub(super) struct Outage {
 }
 
 impl Outage {
-    /// It failed.
+    /// Records a failure.
     pub(super) fn failed(&mut self, reason: String, now: Instant) {
         let so_far = now - *self.since.get_or_insert(now);
         let Backoff { first, max } = cap_backoff(Backoff { first: FIRST, max: MAX });
@@ -29,17 +29,17 @@ impl Outage {
         self.reason = Some(sanitize(reason));
     }
 
-    /// We are not let in.
+    /// Records refused credentials.
     pub(super) fn denied(&mut self, reason: String, now: Instant) {
         self.since.get_or_insert(now);
-        self.wait(at_most(DENIED), now);
+        self.wait(limited_delay(DENIED), now);
         self.reason = Some(sanitize(reason));
     }
 
-    /// Somebody was faster: the more often, the longer.
-    pub(super) fn crossed(&mut self, now: Instant) {
+    /// Records a lost race with another agent; the delay grows with repetition.
+    pub(super) fn conflicted(&mut self, now: Instant) {
         let so_far = now - *self.since.get_or_insert(now);
-        // Everybody else is as fast again, too: whoever waits a random time first does not meet them all.
+        // All competitors retry at once; a random delay separates them.
         let span = (so_far / 4).clamp(Duration::from_millis(4), Duration::from_millis(100));
         self.until = Some(now + span.mul_f64(fastrand::f64()));
     }
@@ -48,24 +48,24 @@ impl Outage {
         self.until = Some(now + span.mul_f64(0.8 + 0.4 * fastrand::f64()));
     }
 
-    /// It is over.
-    pub(super) fn over(&mut self) {
+    /// Ends the outage.
+    pub(super) fn reset(&mut self) {
         *self = Self::default();
     }
 
-    /// Until when to wait, if that is still to come.
+    /// Returns the end of the delay, if it is in the future.
     pub(super) fn until(&self, now: Instant) -> Option<Instant> {
         self.until.filter(|until| *until > now)
     }
 
-    /// Why.
+    /// Returns the reason of the last failure.
     pub(super) fn reason(&self) -> Option<&str> {
         self.reason.as_deref()
     }
 }
 
-/// `span` within the limit of all delays before a peer is tried again.
-pub(super) fn at_most(span: Duration) -> Duration {
+/// Returns `span`, capped by `links.retry_max_ms`.
+pub(super) fn limited_delay(span: Duration) -> Duration {
     cap_backoff(Backoff { first: span, max: span }).max
 }
 
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn waits_grow_with_the_outage_and_stay_short_enough() {
+    fn delays_grow_with_the_outage_up_to_the_maximum() {
         let begun = Instant::now();
         let mut outage = Outage::default();
         let (mut now, mut tries) = (begun, 0);
@@ -96,7 +96,7 @@ mod tests {
             tries += 1;
         }
         assert!((3_000..5_000).contains(&tries), "{tries} tries in an hour");
-        outage.over();
+        outage.reset();
         assert_eq!((outage.until(now), outage.reason()), (None, None));
     }
 }

@@ -1,27 +1,27 @@
-//! Leases: made longer while rows are in hand, and given back at the stop.
+//! Renewal of leases, and release of rows at a stop.
 
 use futures_util::{FutureExt, future::LocalBoxFuture};
 use tokio::time::Instant;
 
 use super::{
     Agent,
-    report::{Report, Settled},
+    request::{BatchResult, RequestResult},
 };
 use crate::{
-    hand::{Batch, told},
-    handling::Handler,
-    lane::Purpose,
-    rule::{Ending, Settlement},
-    service::{Reply, Service, Trouble},
+    claimed_rows::{Batch, split_by_response},
+    handler::Handler,
+    outcome_kind::OutcomeKind,
+    priority_semaphore::Purpose,
+    rule::Settlement,
+    service::{CatalogResponse, RequestError, Service},
     state_change::{body_of, keys_of},
-    template::Meaning,
 };
 
 impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
-    /// Makes leases longer of which a third is over.
-    pub(super) fn renew(&mut self, now: Instant) -> Option<LocalBoxFuture<'static, Report>> {
+    /// Renews leases of which a third has passed.
+    pub(super) fn renew(&mut self, now: Instant) -> Option<LocalBoxFuture<'static, RequestResult>> {
         let span = self.rule.lease()?;
-        let ids = self.hand.renewable(now, span, self.batch);
+        let ids = self.rows.renewable(now, span, self.batch);
         let renewals: Vec<(u64, Settlement)> =
             ids.into_iter().filter_map(|id| Some((id, self.renewal(id)?))).collect();
         let path = renewals.first()?.1.path.clone();
@@ -29,62 +29,60 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
             renewals.into_iter().map(|(id, renewal)| (id, renewal.update)).unzip();
         let batch = Batch { ids, path, body: body_of(&updates) };
         Some(
-            self.write(batch, Purpose::Renewal)
-                .map(move |settled| Report::Renewed(settled, now + span))
+            self.write_batch(batch, Purpose::Renewal)
+                .map(move |result| RequestResult::Renewed(result, now + span))
                 .boxed_local(),
         )
     }
 
     fn renewal(&self, id: u64) -> Option<Settlement> {
-        let held = self.hand.get(id)?;
-        let now = self.context.wall.now();
-        let meaning = Meaning { token: &held.token, now, row: &held.row, result: None, error: "" };
-        self.rule.settle(Ending::Renewed, &held.row, &held.claimed, &meaning).ok().flatten()
+        let held = self.rows.get(id)?;
+        self.rule.renew(&held.row, &held.claimed, self.context.clock.now())
     }
 
-    /// What became of leases that were to end at `until`.
-    pub(super) fn renewed(&mut self, settled: Settled, until: Instant) {
-        let Settled { batch, answer } = settled;
+    /// Handles the result of a renewal; the new leases end at `until`.
+    pub(super) fn handle_renewal(&mut self, result: BatchResult, until: Instant) {
+        let BatchResult { batch, answer } = result;
         let now = Instant::now();
         match answer {
-            Ok(Reply::Rows { body, .. }) => {
-                self.writing.over();
+            Ok(CatalogResponse::Rows { body, .. }) => {
+                self.write_outage.reset();
                 let renewals: Vec<_> =
                     batch.ids.iter().filter_map(|id| Some((*id, self.renewal(*id)?.update))).collect();
                 let updates = renewals.iter().map(|(id, update)| (*id, update));
-                match told(updates, &body, &keys_of(&batch.path)) {
-                    Ok((longer, lost)) => {
-                        longer.into_iter().for_each(|id| self.hand.renewed(id, until));
-                        // What has ended meanwhile says itself whether it is lost.
-                        let live = lost.into_iter().filter(|id| self.hand.ending(*id).is_none());
-                        live.collect::<Vec<_>>().into_iter().for_each(|id| self.lose(id));
+                match split_by_response(updates, &body, &keys_of(&batch.path)) {
+                    Ok((renewed, lost)) => {
+                        renewed.into_iter().for_each(|id| self.rows.renewed(id, until));
+                        // A row with an outcome is settled or lost by its own write.
+                        let live = lost.into_iter().filter(|id| self.rows.outcome(*id).is_none());
+                        live.collect::<Vec<_>>().into_iter().for_each(|id| self.lose_claim(id));
                     }
-                    Err(reason) => self.writing.failed(reason, now),
+                    Err(reason) => self.write_outage.failed(reason, now),
                 }
             }
-            Ok(Reply::Unchanged { .. }) => {}
-            Err(Trouble::Denied(reason)) => self.writing.denied(reason, now),
-            Err(Trouble::TooLarge) => self.smaller(now),
-            Err(trouble) => self.writing.failed(trouble.to_string(), now),
+            Ok(CatalogResponse::NotModified { .. }) => {}
+            Err(RequestError::Unauthorized(reason)) => self.write_outage.denied(reason, now),
+            Err(RequestError::PayloadTooLarge) => self.reduce_batch(now),
+            Err(error) => self.write_outage.failed(error.to_string(), now),
         }
     }
 
-    /// It is asked to stop: nothing is begun any more.
-    pub(super) fn stop(&mut self, now: Instant) {
+    /// Begins the stop: no handler starts any more, and pending rows are released.
+    pub(super) fn begin_stop(&mut self, now: Instant) {
         self.grace_ends = Some(now + self.context.grace);
-        self.board.phase("stopping", None);
-        for id in self.hand.unfinished(false) {
-            self.end(id, Ending::Released, None, "");
+        self.reporter.set_phase("stopping", None);
+        for id in self.rows.unfinished(false) {
+            self.settle_row(id, OutcomeKind::Later, None, "");
         }
     }
 
-    /// The grace period is over: what is worked on is given back.
-    pub(super) fn give_back(&mut self) {
-        for id in self.hand.unfinished(true) {
+    /// Releases the rows of running handlers when the grace period is over.
+    pub(super) fn release_running(&mut self) {
+        for id in self.rows.unfinished(true) {
             if let Some(cancel) = self.cancels.remove(&id) {
                 cancel.cancel();
             }
-            self.end(id, Ending::Released, None, "");
+            self.settle_row(id, OutcomeKind::Later, None, "");
         }
     }
 }

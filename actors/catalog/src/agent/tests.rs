@@ -1,8 +1,8 @@
-//! A rule at work on a table in memory, on a clock that is turned by hand.
+//! An agent on an in-memory table, with tokio's paused clock.
 
-mod accidents;
 mod claims;
-mod endings;
+mod faults;
+mod settlements;
 mod table;
 
 use std::{cell::RefCell, collections::BTreeMap, rc::Rc, time::Duration};
@@ -11,74 +11,78 @@ use orchestrator_supervise::{StopToken, testing};
 use serde_json::{Value, json};
 use tokio::{sync::watch, task::LocalSet};
 
-use self::table::{Accident, Table};
+use self::table::{Fault, Table};
 use super::*;
 use crate::{
     config::RuleConfig,
-    handling::{Row, Task, Verdict},
+    handler::{Outcome, Row, Task},
     status::{RuleStatus, Status},
 };
 
-/// What a test's handler does.
+/// Handler with a fixed duration.
 #[derive(Clone)]
-struct Hands {
-    /// How long it takes.
-    span: Duration,
-    verdict: Rc<dyn Fn(&Task) -> Verdict>,
-    /// What was begun, and by whom.
+struct TestHandler {
+    /// Duration of a run.
+    duration: Duration,
+    outcome: Rc<dyn Fn(&Task) -> Outcome>,
+    /// Tasks that were started.
     begun: Rc<RefCell<Vec<Task>>>,
 }
 
-impl Handler for Hands {
-    async fn handle(&self, task: Task) -> Verdict {
+impl Handler for TestHandler {
+    async fn handle(&self, task: Task) -> Outcome {
         self.begun.borrow_mut().push(task.clone());
-        tokio::time::sleep(self.span).await;
-        (self.verdict)(&task)
+        tokio::time::sleep(self.duration).await;
+        (self.outcome)(&task)
     }
 }
 
-fn done() -> Hands {
-    Hands { span: Duration::ZERO, verdict: Rc::new(|_| Verdict::Done(Row::new())), begun: Rc::default() }
+fn done_handler() -> TestHandler {
+    TestHandler {
+        duration: Duration::ZERO,
+        outcome: Rc::new(|_| Outcome::Done(Row::new())),
+        begun: Rc::default(),
+    }
 }
 
-/// A world with a table, and agents in it.
-struct World {
+/// An in-memory table and agents on it.
+struct Fixture {
     table: Table,
-    wall: Wall,
-    calls: watch::Sender<Call>,
+    clock: WallClock,
+    triggers: watch::Sender<Triggers>,
     stop: StopToken,
     retire: StopToken,
     statuses: RefCell<BTreeMap<String, Status>>,
 }
 
-impl World {
+impl Fixture {
     fn new(rows: usize) -> Self {
         let at = "2026-11-20T12:00:00Z".parse().expect("a time");
-        let wall = Wall::Steady { at, when: Instant::now() };
-        let table = Table::new(wall);
+        let clock = WallClock::Fixed { at, since: Instant::now() };
+        let table = Table::new(clock);
         table.insert(rows);
-        let (calls, _) = watch::channel(Call::default());
+        let (triggers, _) = watch::channel(Triggers::default());
         let (stop, retire) = (StopToken::new(), StopToken::new());
-        Self { table, wall, calls, stop, retire, statuses: RefCell::default() }
+        Self { table, clock, triggers, stop, retire, statuses: RefCell::default() }
     }
 
-    /// An agent at work, as a task of the local set.
-    fn agent(&self, name: &str, rule: &Value, hands: &Hands) -> tokio::task::JoinHandle<()> {
+    /// Spawns an agent as a local task.
+    fn agent(&self, name: &str, rule: &Value, handler: &TestHandler) -> tokio::task::JoinHandle<()> {
         let mut rule: RuleConfig = serde_json::from_value(rule.clone()).expect("a configuration");
         rule.name = name.to_owned();
         let rule = Rule::new(&rule).unwrap_or_else(|errors| panic!("{errors:?}"));
         let context = AgentContext {
             service: self.table.clone(),
-            wall: self.wall,
+            clock: self.clock,
             agent: name.into(),
             max_batch: 1_000,
             cache: true,
             grace: Duration::from_secs(20),
         };
         let status = self.statuses.borrow_mut().entry(name.to_owned()).or_default().clone();
-        let board = Board::new(name, &status, &testing::vitals("catalog/test"));
-        let agent = Agent::new(Rc::new(rule), context, Rc::new(hands.clone()), board);
-        let run = agent.run(self.calls.subscribe(), self.stop.clone(), self.retire.clone());
+        let reporter = StatusReporter::new(name, &status, &testing::vitals("catalog/test"));
+        let agent = Agent::new(Rc::new(rule), context, Rc::new(handler.clone()), reporter);
+        let run = agent.run(self.triggers.subscribe(), self.stop.clone(), self.retire.clone());
         #[expect(clippy::disallowed_methods, reason = "the test's own task")]
         tokio::task::spawn_local(run)
     }
@@ -87,11 +91,11 @@ impl World {
         self.statuses.borrow().get(name).expect("a rule").get()
     }
 
-    fn look(&self) {
-        self.calls.send_modify(|call| call.looks += 1);
+    fn poll(&self) {
+        self.triggers.send_modify(|triggers| triggers.polls += 1);
     }
 
-    /// Turns the clock until it is so, at the most for `within`; gives how long that was.
+    /// Advances the clock until `is` holds, at most `within`; returns the time that took.
     async fn until(&self, within: Duration, what: &str, is: impl Fn(&Self) -> bool) -> Duration {
         let begun = Instant::now();
         while !is(self) {
@@ -102,8 +106,8 @@ impl World {
     }
 
     async fn complete(&self, rows: usize, within: Duration) -> Duration {
-        self.until(within, "all rows are complete", |world| {
-            world.table.count("state", &json!("complete")) == rows
+        self.until(within, "all rows are complete", |fixture| {
+            fixture.table.count("state", &json!("complete")) == rows
         })
         .await
     }
@@ -113,8 +117,8 @@ fn secs(secs: u64) -> Duration {
     Duration::from_secs(secs)
 }
 
-/// A rule with everything.
-fn whole() -> Value {
+/// A rule that uses every feature.
+fn full_rule() -> Value {
     json!({
         "table": "Foo", "filter": "state=actionable", "limit": 50, "concurrency": 10, "attempts_column": "attempts",
         "max_attempts": 3,
@@ -128,8 +132,8 @@ fn whole() -> Value {
     })
 }
 
-/// Runs a test on a clock that stands still but for what it waits for.
-fn on_a_turned_clock(test: impl AsyncFnOnce()) {
+/// Runs a test with tokio's clock paused, so that waiting takes no time.
+fn run_with_paused_time(test: impl AsyncFnOnce()) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .start_paused(true)

@@ -1,4 +1,4 @@
-//! `orchestrator catalog check`: rules tried out on the catalogs that a configuration names.
+//! `orchestrator catalog check`: a preview of rules on their catalogs.
 
 use clap::Args;
 use orchestrator_subsystem::{
@@ -9,10 +9,10 @@ use serde_json::json;
 
 use crate::{
     config::CatalogConfig,
-    trial::{Trial, try_out},
+    preview::{RulePreview, preview_rules},
 };
 
-/// Which catalogs and rules, and how they are told.
+/// Arguments of `check`.
 #[derive(Debug, Clone, Args)]
 #[group(skip)]
 pub struct CheckArguments {
@@ -24,7 +24,7 @@ pub struct CheckArguments {
     form: Form,
 }
 
-/// Prints what each rule asks and would claim.
+/// Prints the requests of each rule and the rows that it would claim.
 pub(super) async fn run<S: Subsystem<Config = Vec<CatalogConfig>>>(
     arguments: &CheckArguments,
     context: &mut Context<'_>,
@@ -32,36 +32,36 @@ pub(super) async fn run<S: Subsystem<Config = Vec<CatalogConfig>>>(
     let (mut catalogs, mut text) = (Vec::new(), String::new());
     for mut catalog in context.configuration::<S>(&arguments.config)? {
         catalog.rule.retain(|rule| arguments.rule.as_ref().is_none_or(|name| rule.name == *name));
-        let trials = try_out(&catalog).await.map_err(CommandError::Local)?;
+        let trials = preview_rules(&catalog).await.map_err(CommandError::Local)?;
         text.push_str(&format!("{} at {}\n", catalog.name, catalog.base));
-        for trial in &trials {
-            text.push_str(&page(&catalog.base, trial));
+        for preview in &trials {
+            text.push_str(&page(&catalog.base, preview));
         }
         catalogs.push(json!({ "catalog": catalog.name, "base": catalog.base, "rules": trials }));
     }
     context.print(&if arguments.form.json { arguments.form.print(&catalogs) } else { text })
 }
 
-/// One rule: its paths as they are sent, and what it would claim.
-fn page(base: &str, trial: &Trial) -> String {
-    let mut page = format!("\n{}\n", trial.rule);
+/// Formats one rule.
+fn page(base: &str, preview: &RulePreview) -> String {
+    let mut page = format!("\n{}\n", preview.rule);
     let mut line = |what: &str, text: &str| page.push_str(&format!("  {what:<12} {}\n", one_line(text)));
-    line("asks", &format!("GET {base}{}", trial.query));
-    line("claims", &format!("PUT {base}{}", trial.update));
-    if let Some(done) = &trial.done {
+    line("asks", &format!("GET {base}{}", preview.query));
+    line("claims", &format!("PUT {base}{}", preview.update));
+    if let Some(done) = &preview.done {
         line("completes", &format!("PUT {base}{done}"));
     }
-    if let Some(held) = &trial.held {
+    if let Some(held) = &preview.held {
         line("takes over", &format!("GET {base}{held}"));
     }
-    for warning in &trial.warnings {
-        line("think about", warning);
+    for warning in &preview.warnings {
+        line("warning", warning);
     }
-    match &trial.error {
-        Some(error) => line("cannot", error),
-        None => line("would claim", &format!("{} rows", trial.candidates)),
+    match &preview.error {
+        Some(error) => line("error", error),
+        None => line("would claim", &format!("{} rows", preview.candidates)),
     }
-    for row in &trial.sample {
+    for row in &preview.sample {
         line("", &output::json(row));
     }
     page
@@ -72,8 +72,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_has_the_whole_paths_and_what_would_be_written() {
-        let trial = Trial {
+    fn a_preview_shows_full_paths_and_updates() {
+        let preview = RulePreview {
             rule: "convert".to_owned(),
             query: "/entity/Foo/state=actionable?limit=5".to_owned(),
             update: "/attributegroup/Foo/id;state".to_owned(),
@@ -84,7 +84,7 @@ mod tests {
             sample: vec![json!({ "id": 1, "state": "claimed" }).as_object().cloned().expect("a row")],
             error: None,
         };
-        let page = page("http://h/ermrest/catalog/1", &trial);
+        let page = page("http://h/ermrest/catalog/1", &preview);
         assert!(
             page.contains("GET http://h/ermrest/catalog/1/entity/Foo/state=actionable?limit=5\n"),
             "{page}"

@@ -1,6 +1,7 @@
-//! Credentials for a catalog's server (CONTRACT CF08 to CF12), read from the files of the original's tools, and again when they change.
+//! Credentials for a catalog's server (CONTRACT CF08 to CF12). Changed files are read again.
 //!
-//! Nothing here is ever shown: secrets have no text for logs, and errors name files, never what is in them.
+//! Secrets are never shown: they have no text for logs, and errors name files without their
+//! content.
 
 mod file;
 mod parse;
@@ -13,39 +14,40 @@ use std::{
 
 use jiff::Timestamp;
 
-use self::file::{Reading, Stamp};
+use self::file::{FileContent, FileVersion};
 pub(super) use self::parse::cookie_pair;
-pub use self::{parse::Grant, secret::Secret};
+pub use self::{parse::Credential, secret::Secret};
 
-/// How often files are looked at, at the most, unless a server does not believe what they say.
-const LOOK: Duration = Duration::from_secs(1);
+/// Minimum time between two checks of the files, unless the server refuses the credentials.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Where credentials come from.
+/// Source of credentials.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Source {
-    /// Nowhere: we are nobody.
+    /// None: requests are anonymous.
     #[default]
     Anonymous,
-    /// A bearer token as it is.
+    /// A bearer token.
     Token(Secret),
-    /// A file with nothing but a bearer token.
+    /// A file that contains only a bearer token.
     TokenFile(PathBuf),
-    /// A `credential.json` of the original's tools, with `globus-credential.json` and `config.json` beside it, where they are.
+    /// A `credential.json` of deriva, with `globus-credential.json` and `config.json` beside it if
+    /// they exist.
     Files {
-        /// The first of them.
+        /// Path of `credential.json`.
         credential: PathBuf,
-        /// Is it an error if it is not there?
+        /// A missing file is an error.
         required: bool,
     },
 }
 
 impl Source {
-    /// The file `credential`, which must be there.
+    /// Returns the source with this file, which must exist.
     pub fn file(credential: impl Into<PathBuf>) -> Self {
         Self::Files { credential: credential.into(), required: true }
     }
 
-    /// Where the original's tools keep it, `~/.deriva/credential.json`, if it is there.
+    /// Returns deriva's default, `~/.deriva/credential.json`, which may be missing.
     pub fn home() -> Self {
         std::env::home_dir().map_or(Self::Anonymous, |home| Self::Files {
             credential: home.join(".deriva/credential.json"),
@@ -65,10 +67,12 @@ impl Source {
         }
     }
 
-    /// For people: where to look when a server does not believe us.
+    /// Returns what to do when the server refuses the credentials.
     pub fn advice(&self) -> String {
         match self {
-            Self::Anonymous => "give credential_file or token_file, since nobody is let in".to_owned(),
+            Self::Anonymous => {
+                "set credential_file or token_file: the server refuses anonymous requests".to_owned()
+            }
             Self::Token(_) => "correct the token".to_owned(),
             Self::TokenFile(path) => format!("put a valid token into {}", path.display()),
             Self::Files { credential, .. } => {
@@ -78,85 +82,90 @@ impl Source {
     }
 }
 
-/// What a source says of one host, as of lately.
+/// Credentials for one host, refreshed from their source.
 #[derive(Debug)]
 pub struct Credentials {
     source: Source,
     host: String,
-    looked: Option<Instant>,
-    seen: Vec<Option<Stamp>>,
-    known: Option<Known>,
+    checked_at: Option<Instant>,
+    versions_read: Vec<Option<FileVersion>>,
+    loaded: Option<Loaded>,
 }
 
-/// What was read.
+/// Credentials as last read.
 #[derive(Debug, Clone)]
-struct Known {
-    grant: Grant,
-    /// Of a Globus token: when it ends, and the file it is from.
+struct Loaded {
+    credential: Credential,
+    /// Expiry of a Globus token, and its file.
     ends: Option<(Timestamp, PathBuf)>,
 }
 
 impl Credentials {
-    /// What `source` says of `host`. Nothing is read yet.
+    /// Creates the credentials of `host`; nothing is read yet.
     pub fn new(source: Source, host: &str) -> Self {
-        Self { source, host: host.to_owned(), looked: None, seen: Vec::new(), known: None }
+        Self { source, host: host.to_owned(), checked_at: None, versions_read: Vec::new(), loaded: None }
     }
 
-    /// What to show the server. Files that have changed are read again, if they were not looked at within the last second.
+    /// Returns the current credential. Files that were not checked within the last second are
+    /// checked for changes.
     ///
     /// # Errors
-    /// There is none, or it has expired; the text names the file and says what to do. It may get better.
-    pub fn grant(&mut self, now: Instant) -> Result<Grant, String> {
+    /// None is available, or it has expired. The text names the file and says what to do; a later
+    /// call may succeed.
+    pub fn current(&mut self, now: Instant) -> Result<Credential, String> {
         if let Source::Token(token) = &self.source {
-            return Ok(Grant::Bearer(token.clone()));
+            return Ok(Credential::Bearer(token.clone()));
         }
-        if self.looked.is_none_or(|looked| now.saturating_duration_since(looked) >= LOOK) {
-            // After an error every time, since nothing is asked of the server then.
-            self.looked = None;
-            self.look()?;
-            self.looked = Some(now);
+        if self
+            .checked_at
+            .is_none_or(|checked_at| now.saturating_duration_since(checked_at) >= CHECK_INTERVAL)
+        {
+            // After an error every call checks again, since no request is sent meanwhile.
+            self.checked_at = None;
+            self.refresh()?;
+            self.checked_at = Some(now);
         }
-        let Some(known) = &self.known else { return Err(self.source.advice()) };
-        match &known.ends {
+        let Some(loaded) = &self.loaded else { return Err(self.source.advice()) };
+        match &loaded.ends {
             Some((ends, file)) if *ends <= Timestamp::now() => {
                 let file = file.display();
                 Err(format!("{file}: the token has expired: run deriva-globus-auth-utils login"))
             }
-            _ => Ok(known.grant.clone()),
+            _ => Ok(loaded.credential.clone()),
         }
     }
 
-    /// Has the files looked at again at once: the server does not believe what they said.
-    pub fn doubt(&mut self) {
-        self.looked = None;
-        self.seen.clear();
+    /// Reads the files again with the next call: the server refuses what they contained.
+    pub fn invalidate(&mut self) {
+        self.checked_at = None;
+        self.versions_read.clear();
     }
 
-    /// Where they come from.
+    /// Returns the source.
     pub fn source(&self) -> &Source {
         &self.source
     }
 
-    fn look(&mut self) -> Result<(), String> {
-        let readings: Vec<Reading> =
+    fn refresh(&mut self) -> Result<(), String> {
+        let contents: Vec<FileContent> =
             self.source.files().iter().map(|path| file::read(path)).collect::<Result<_, _>>()?;
-        let stamps: Vec<Option<Stamp>> = readings.iter().map(Reading::stamp).collect();
-        if self.known.is_some() && stamps == self.seen {
+        let versions: Vec<Option<FileVersion>> = contents.iter().map(FileContent::version).collect();
+        if self.loaded.is_some() && versions == self.versions_read {
             return Ok(());
         }
-        // A file that is just being written says nothing; what it said before holds for another second.
-        if readings.iter().any(Reading::is_busy) {
-            let busy = "another program holds the lock of the credentials' file: it is tried again";
-            return if self.known.is_some() { Ok(()) } else { Err(busy.to_owned()) };
+        // A file that is being written keeps its last content until the next check.
+        if contents.iter().any(FileContent::is_busy) {
+            let busy = "another program holds the lock of the credentials file: it is read again later";
+            return if self.loaded.is_some() { Ok(()) } else { Err(busy.to_owned()) };
         }
-        let texts: Vec<Option<&str>> = readings.iter().map(Reading::text).collect();
-        match self.understand(&texts) {
-            Ok(known) => {
-                (self.known, self.seen) = (Some(known), stamps);
+        let texts: Vec<Option<&str>> = contents.iter().map(FileContent::text).collect();
+        match self.parse_files(&texts) {
+            Ok(loaded) => {
+                (self.loaded, self.versions_read) = (Some(loaded), versions);
                 Ok(())
             }
-            Err(reason) if self.known.is_some() && texts[0].is_some() => {
-                // Half a file, by somebody who does not lock it.
+            Err(reason) if self.loaded.is_some() && texts[0].is_some() => {
+                // A writer without a lock may leave a partial file.
                 tracing::warn!(
                     reason = orchestrator_supervise::sanitize(reason),
                     "credentials are kept as they were"
@@ -164,21 +173,21 @@ impl Credentials {
                 Ok(())
             }
             Err(reason) => {
-                self.known = None;
+                self.loaded = None;
                 Err(reason)
             }
         }
     }
 
-    fn understand(&self, texts: &[Option<&str>]) -> Result<Known, String> {
-        let plain = |grant| Known { grant, ends: None };
+    fn parse_files(&self, texts: &[Option<&str>]) -> Result<Loaded, String> {
+        let plain = |credential| Loaded { credential, ends: None };
         match (&self.source, texts) {
             (Source::TokenFile(path), [text]) => {
                 let text = text.ok_or_else(|| missing(path))?.trim();
                 if text.is_empty() {
                     return Err(format!("{}: it is empty: write the token into it", path.display()));
                 }
-                Ok(plain(Grant::Bearer(Secret::new(text))))
+                Ok(plain(Credential::Bearer(Secret::new(text))))
             }
             (Source::Files { credential, required }, [text, globus, config]) => {
                 if text.is_none() && *required {
@@ -186,7 +195,7 @@ impl Credentials {
                 }
                 let entry = text.map(|text| parse::entry(text, &self.host)).transpose();
                 let entry = entry.map_err(|reason| format!("{}: {reason}", credential.display()))?.flatten();
-                if matches!(entry, Some(Grant::Bearer(_))) {
+                if matches!(entry, Some(Credential::Bearer(_))) {
                     return Ok(plain(entry.unwrap_or_default()));
                 }
                 let scope = config.and_then(|config| parse::scope(config, &self.host));
@@ -195,12 +204,12 @@ impl Credentials {
                     (Some((_, ends)), Some(entry)) if ends <= Timestamp::now() => plain(entry),
                     (Some((token, ends)), _) => {
                         let file = credential.with_file_name("globus-credential.json");
-                        Known { grant: Grant::Bearer(token), ends: Some((ends, file)) }
+                        Loaded { credential: Credential::Bearer(token), ends: Some((ends, file)) }
                     }
                     (None, entry) => plain(entry.unwrap_or_default()),
                 })
             }
-            _ => Ok(plain(Grant::Anonymous)),
+            _ => Ok(plain(Credential::Anonymous)),
         }
     }
 }

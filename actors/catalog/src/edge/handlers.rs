@@ -1,4 +1,4 @@
-//! Who works on claimed rows: nobody, a program, a webhook, or an actor of another subsystem.
+//! Handlers of claimed rows: none, a program, a webhook, or an actor of another subsystem.
 
 mod actor;
 mod capture;
@@ -16,12 +16,12 @@ pub use headers::plain as plain_headers;
 pub use target::Target;
 pub use webhook::Webhook;
 
-use crate::handling::{Handler, Row, Task, Verdict};
+use crate::handler::{Handler, Outcome, Row, Task};
 
 /// A handler of any kind.
 #[derive(Debug, Clone)]
 pub enum AnyHandler {
-    /// There is nothing to do: a claimed row is done at once.
+    /// No work: a claimed row is done at once.
     Nothing,
     /// A program.
     Command(Command),
@@ -32,9 +32,9 @@ pub enum AnyHandler {
 }
 
 impl Handler for AnyHandler {
-    async fn handle(&self, task: Task) -> Verdict {
+    async fn handle(&self, task: Task) -> Outcome {
         match self {
-            Self::Nothing => Verdict::Done(Row::new()),
+            Self::Nothing => Outcome::Done(Row::new()),
             Self::Command(command) => command.handle(task).await,
             Self::Webhook(webhook) => webhook.handle(task).await,
             Self::Actor(actor) => actor.handle(task).await,

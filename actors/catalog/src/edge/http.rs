@@ -1,15 +1,15 @@
-//! The catalog's server over HTTP: a child that owns the connections, and the way to it.
+//! HTTP connections to the catalog's server.
 //!
-//! Requests go out byte for byte as they are given. What a server asks of clients is kept here, once for all rules of a catalog: at
-//! most four questions at once, one write at a time, transactions that met another one again at once, credentials read anew, and
-//! nothing at all while it wants to be left alone. What became of a write is told with care, see [`Trouble`].
+//! Requests are sent byte for byte as given. All rules of a catalog share the server's limits: at
+//! most four reads and one write at a time, retries of aborted transactions, one reload of refused
+//! credentials, and `Retry-After`. [`RequestError`] says what is known about a failed write.
 
 mod child;
+mod classify;
 mod client;
-mod figures;
+mod endpoint;
 mod identity;
-mod meaning;
-mod place;
+mod metrics;
 mod request;
 
 use std::{
@@ -20,74 +20,84 @@ use std::{
     time::Duration,
 };
 
-use orchestrator_supervise::{ChildSpec, Outbox, Shutdown, inbox};
-use tokio::sync::oneshot;
+use orchestrator_supervise::{ChildSpec, Outbox, Shutdown, inbox, reply};
 
-pub use self::place::{Patience, Place};
-use self::{child::Call, request::Ask};
+pub use self::endpoint::{CatalogEndpoint, Timeouts};
+use self::{child::Call, request::CatalogRequest};
 use crate::{
     edge::credentials::Source,
-    lane::{Lane, Purpose, Turn},
-    service::{Get, Put, Reply, Service, Trouble},
+    priority_semaphore::{PrioritySemaphore, Purpose, WritePriority},
+    service::{CatalogResponse, Get, Put, RequestError, Service},
 };
 
-/// Questions under way at the most.
+/// Maximum number of concurrent reads.
 const READS: usize = 4;
-/// Writes that run side by side abort each other's transactions.
+/// Maximum number of concurrent writes: concurrent writes abort each other's transactions.
 const WRITES: usize = 1;
 
-/// The way to a catalog. Clones share its connections.
+/// Handle of a catalog's connections. Clones share them.
 #[derive(Debug, Clone)]
 pub struct HttpCatalog {
     calls: Outbox<Call>,
-    reads: Lane,
-    writes: Lane,
+    reads: PrioritySemaphore,
+    writes: PrioritySemaphore,
 }
 
-/// The child that talks to the catalog at `place`, named `http`, and the way to it. List it before who calls it, so that it stops after
-/// them. Stopped, it ends what is under way first.
-pub fn child_spec(place: Place, source: Source) -> (HttpCatalog, ChildSpec) {
+/// Specification of the child `http` that talks to the catalog at `endpoint`, and its handle. List
+/// it before its users, so that it stops after them. A stop waits for the requests in flight.
+pub fn child_spec(endpoint: CatalogEndpoint, source: Source) -> (HttpCatalog, ChildSpec) {
     let (calls, slot) = inbox(READS + WRITES);
-    let Patience { connect, read, .. } = place.patience;
-    // A write that is given up is one that nobody knows the outcome of.
+    let Timeouts { connect, read, .. } = endpoint.timeouts;
+    // An abandoned write has an unknown outcome.
     let drain = Shutdown::After(connect + read + Duration::from_secs(1));
-    let factory = child::factory(place, source, &slot);
-    let catalog = HttpCatalog { calls, reads: Lane::new(READS), writes: Lane::new(WRITES) };
+    let factory = child::factory(endpoint, source, &slot);
+    let catalog =
+        HttpCatalog { calls, reads: PrioritySemaphore::new(READS), writes: PrioritySemaphore::new(WRITES) };
     (catalog, ChildSpec::worker("http", factory).shutdown(drain))
 }
 
 impl Service for HttpCatalog {
-    async fn get(&self, get: Get) -> Result<Reply, Trouble> {
-        // One after the other, whoever asks.
-        self.call(Ask::Get(get), &self.reads, Turn { purpose: Purpose::Claim, priority: 0 }).await
+    async fn get(&self, get: Get) -> Result<CatalogResponse, RequestError> {
+        // Reads have no priorities: they go in the order of their arrival.
+        self.call(
+            CatalogRequest::Get(get),
+            &self.reads,
+            WritePriority { purpose: Purpose::Claim, priority: 0 },
+        )
+        .await
     }
 
-    async fn put(&self, put: Put, turn: Turn) -> Result<Reply, Trouble> {
-        self.call(Ask::Put(put), &self.writes, turn).await
+    async fn put(&self, put: Put, priority: WritePriority) -> Result<CatalogResponse, RequestError> {
+        self.call(CatalogRequest::Put(put), &self.writes, priority).await
     }
 }
 
 impl HttpCatalog {
-    /// Hands `ask` over when it is its turn, and waits for its outcome. Dropped before its turn, nothing is sent; later, it is carried out
-    /// all the same.
-    async fn call(&self, ask: Ask, lane: &Lane, turn: Turn) -> Result<Reply, Trouble> {
-        let pass = lane.enter(turn).await;
-        let (tell, outcome) = oneshot::channel();
-        let begun = Arc::new(AtomicBool::new(false));
-        let (what, is_get) = (ask.describe(), ask.is_get());
-        let call = Call { ask, outcome: tell, begun: begun.clone(), _pass: pass };
+    /// Waits for a permit, sends `request` to the child and waits for the result. Dropped before it
+    /// has a permit, nothing is sent; later, the request is carried out all the same.
+    async fn call(
+        &self,
+        request: CatalogRequest,
+        semaphore: &PrioritySemaphore,
+        priority: WritePriority,
+    ) -> Result<CatalogResponse, RequestError> {
+        let permit = semaphore.acquire(priority).await;
+        let (reply, response) = reply();
+        let may_be_sent = Arc::new(AtomicBool::new(false));
+        let (what, is_get) = (request.describe(), request.is_get());
+        let call = Call { request, reply, may_be_sent: may_be_sent.clone(), _permit: permit };
         if self.calls.send(call).await.is_err() {
-            return Err(Trouble::Away(format!("{what} was not sent: the process ends")));
+            return Err(RequestError::Unavailable(format!("{what} was not sent: the process ends")));
         }
-        // The child that had it is gone, and what it knew.
-        outcome.await.unwrap_or_else(|_gone| {
-            if begun.load(Acquire) && !is_get {
+        // The child ended, and with it the knowledge of the request.
+        response.await.unwrap_or_else(|_lost| {
+            if may_be_sent.load(Acquire) && !is_get {
                 let reason = "the connection's child ended before the answer";
-                return Err(Trouble::Unsettled(format!(
+                return Err(RequestError::OutcomeUnknown(format!(
                     "whether {what} was carried out is not known: {reason}"
                 )));
             }
-            Err(Trouble::Away(format!("{what}: the connection's child ended")))
+            Err(RequestError::Unavailable(format!("{what}: the connection's child ended")))
         })
     }
 }

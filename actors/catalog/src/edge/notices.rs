@@ -1,5 +1,6 @@
-//! Notices of change (CONTRACT CP13, CP14): after each write, to whichever of its catalogs, a server of ERMrest says so to a broker. They carry
-//! nothing, and may be lost; so they mean "look now", and whoever looks goes on looking without them.
+//! Change notices (CONTRACT CP13, CP14). After each write to any of its catalogs, an ERMrest server
+//! publishes a message without content. Notices may be lost, so they only advance a poll; polling
+//! goes on without them.
 
 use std::{
     sync::Arc,
@@ -22,111 +23,113 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-/// Where the server publishes.
+/// Exchange that the server publishes to.
 const EXCHANGE: &str = "ermrest_changes";
-/// What is waited between two tries to connect, unless said otherwise.
+/// Default backoff between connection attempts.
 pub const RETRY: Backoff = Backoff { first: Duration::from_millis(500), max: Duration::from_secs(60) };
-/// While a broker is away, how often it is looked whether anybody listens there again.
-const KNOCK: Duration = Duration::from_secs(3);
+/// Interval at which the port of an unavailable broker is checked.
+const PORT_CHECK_INTERVAL: Duration = Duration::from_secs(3);
 
-/// What was heard so far.
+/// State of the notices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Heard {
-    /// Notices since the process began. A new binding counts as one: what was missed before it can only be seen by looking.
+pub struct NoticeState {
+    /// Number of notices since the process began. A new binding counts as one, since earlier
+    /// notices were missed.
     pub count: u64,
-    /// Would a notice be heard now?
+    /// The consumer is active.
     pub is_up: bool,
-    /// Since when that is so.
+    /// Time of the last change of `is_up`.
     pub since: Instant,
 }
 
-/// What the child hears. Clones each wait for themselves.
+/// Handle of the consumer's state. Each clone waits on its own.
 #[derive(Debug, Clone)]
-pub struct Notices(watch::Receiver<Heard>);
+pub struct Notices(watch::Receiver<NoticeState>);
 
 impl Notices {
-    /// Without a broker: never up.
+    /// Returns notices that never come, for a catalog without a broker.
     pub fn none() -> Self {
-        Self(watch::channel(Heard { count: 0, is_up: false, since: Instant::now() }).1)
+        Self(watch::channel(NoticeState { count: 0, is_up: false, since: Instant::now() }).1)
     }
 
-    /// What was heard so far.
-    pub fn heard(&self) -> Heard {
+    /// Returns the current state.
+    pub fn state(&self) -> NoticeState {
         *self.0.borrow()
     }
 
-    /// Waits until there is something that neither this nor [`Notices::heard_now`] has given yet: a notice, or that notices begin or
-    /// cease to come. Nothing is lost between two calls; it may be dropped and called again. Without a broker it waits for ever.
-    pub async fn changed(&mut self) -> Heard {
+    /// Waits for a state that this handle has not returned from this method or
+    /// [`Notices::mark_seen`]. Cancel safe. Without a broker it waits forever.
+    pub async fn changed(&mut self) -> NoticeState {
         if self.0.changed().await.is_err() {
             std::future::pending::<()>().await;
         }
-        self.heard_now()
+        self.mark_seen()
     }
 
-    /// What was heard so far, which [`Notices::changed`] need not tell any more.
-    pub fn heard_now(&mut self) -> Heard {
+    /// Returns the current state and marks it as seen.
+    pub fn mark_seen(&mut self) -> NoticeState {
         *self.0.borrow_and_update()
     }
 }
 
-/// The child that listens at `broker`, named `notices`, and what it hears. It starts without the broker and comes back by itself: after
-/// the delays of `retry`, or as soon as somebody listens where nobody did.
+/// Specification of the child `notices`, which consumes from `broker`, and its state. It starts
+/// without the broker. It reconnects with the backoff `retry`, or as soon as the broker's port
+/// accepts connections again.
 pub fn child_spec(broker: Broker, retry: Backoff) -> (Notices, ChildSpec) {
     // A notice has six bytes.
     let broker = broker.small_frames();
-    let (told, heard) = watch::channel(Heard { count: 0, is_up: false, since: Instant::now() });
-    let told = Arc::new(told);
+    let (sender, state) = watch::channel(NoticeState { count: 0, is_up: false, since: Instant::now() });
+    let sender = Arc::new(sender);
     let factory = Factory::task(move |cx: StartCx| {
-        let ear = Ear {
+        let consumer = NoticeConsumer {
             broker: broker.clone(),
             retry,
-            told: told.clone(),
+            state: sender.clone(),
             metrics: NoticeMetrics::register(&cx.vitals),
             cx,
         };
         async move {
-            ear.run().await;
+            consumer.run().await;
             Ok(())
         }
     });
-    (Notices(heard), ChildSpec::worker("notices", factory))
+    (Notices(state), ChildSpec::worker("notices", factory))
 }
 
 metrics! {
-    /// Metrics of the listener.
+    /// Metrics of the consumer.
     struct NoticeMetrics {
-        /// Notices heard: something in some catalog of the server has changed.
+        /// Notices received: some catalog of the server has changed.
         notices: counter("notices"),
-        /// Times that a queue was bound to the broker's notices.
+        /// Queues bound to the exchange of notices.
         bindings: counter("bindings"),
     }
 }
 
-struct Ear {
+struct NoticeConsumer {
     broker: Broker,
     retry: Backoff,
-    told: Arc<watch::Sender<Heard>>,
+    state: Arc<watch::Sender<NoticeState>>,
     metrics: NoticeMetrics,
     cx: StartCx,
 }
 
-impl Ear {
+impl NoticeConsumer {
     async fn run(self) {
         let mut reconnect =
             Reconnect::new(self.cx.vitals.link("rabbitmq", self.broker.endpoint()), self.retry);
-        while let Err(lost) = self.listen(&mut reconnect).await {
-            let delay = reconnect.failed(lost.to_string());
+        while let Err(error) = self.run_session(&mut reconnect).await {
+            let delay = reconnect.failed(error.to_string());
             tokio::select! {
                 biased;
                 () = self.cx.stop.cancelled() => return,
-                is_back = self.is_back(delay) => if is_back { reconnect.reset_backoff() },
+                is_back = self.wait_before_retry(delay) => if is_back { reconnect.reset_backoff() },
             }
         }
     }
 
-    /// Listens until a stop, or until that fails.
-    async fn listen(&self, reconnect: &mut Reconnect) -> Result<(), AmqpError> {
+    /// Consumes until a stop or a failure.
+    async fn run_session(&self, reconnect: &mut Reconnect) -> Result<(), AmqpError> {
         let bound = async {
             let session = self.broker.connect().await?;
             let channel = session.channel().await?;
@@ -140,77 +143,79 @@ impl Ear {
         };
         self.metrics.bindings.add(1);
         reconnect.connected();
-        let heard = tokio::select! {
+        let result = tokio::select! {
             biased;
             () = self.cx.stop.cancelled() => Ok(()),
             error = session.lost() => Err(error),
-            error = self.hear(consumer, reconnect) => Err(error),
+            error = self.consume(consumer, reconnect) => Err(error),
         };
         session.close().await;
-        heard
+        result
     }
 
-    /// Tells of each notice until there will be no more. The first is progress: a broker that confirms consumers and drops them is tried
-    /// ever less often.
-    async fn hear(&self, mut consumer: Consumer, reconnect: &mut Reconnect) -> AmqpError {
-        // However it ends, nothing is heard then.
-        let _deaf = Deaf(&self.told);
-        // Whoever looks now sees all that was written before notices come.
-        self.tell(true);
+    /// Counts notices until the consumer ends. Only a notice resets the backoff: a broker that
+    /// cancels each consumer at once is tried less and less often.
+    async fn consume(&self, mut consumer: Consumer, reconnect: &mut Reconnect) -> AmqpError {
+        // The state is down however this function ends.
+        let _mark_down = MarkDown(&self.state);
+        // Changes before the binding were missed, so a poll is due.
+        self.count_notice(true);
         while let Some(notice) = consumer.next().await {
             if let Err(error) = notice {
                 return AmqpError::Lost(error.to_string());
             }
             self.metrics.notices.add(1);
-            self.tell(false);
+            self.count_notice(false);
             reconnect.succeeded();
         }
-        // The broker cancelled it: the original stays deaf then.
+        // The broker cancelled the consumer (CONTRACT CX09).
         AmqpError::Lost("the queue was deleted, or its channel closed".to_owned())
     }
 
-    /// One notice more.
-    fn tell(&self, begins: bool) {
-        self.told.send_modify(|heard| {
-            heard.count += 1;
+    /// Counts one notice.
+    fn count_notice(&self, begins: bool) {
+        self.state.send_modify(|state| {
+            state.count += 1;
             if begins {
-                (heard.is_up, heard.since) = (true, Instant::now());
+                (state.is_up, state.since) = (true, Instant::now());
             }
         });
     }
 
-    /// Waits before the next try: for `delay`, or until somebody listens where nobody did; true then.
-    async fn is_back(&self, delay: Duration) -> bool {
+    /// Waits for `delay`, or until the broker's port accepts connections again; returns true in the
+    /// second case.
+    async fn wait_before_retry(&self, delay: Duration) -> bool {
         let back = async {
-            // A broker that listens and does not let us in is not asked any sooner.
+            // A broker that accepts connections but refuses the login is not tried earlier.
             while self.broker.is_listening().await {
-                sleep(KNOCK).await;
+                sleep(PORT_CHECK_INTERVAL).await;
             }
             while !self.broker.is_listening().await {
-                sleep(KNOCK).await;
+                sleep(PORT_CHECK_INTERVAL).await;
             }
         };
         timeout(delay, back).await.is_ok()
     }
 }
 
-/// Tells that nothing is heard any more.
-struct Deaf<'a>(&'a watch::Sender<Heard>);
+/// Marks the notices as down when dropped.
+struct MarkDown<'a>(&'a watch::Sender<NoticeState>);
 
-impl Drop for Deaf<'_> {
+impl Drop for MarkDown<'_> {
     fn drop(&mut self) {
-        self.0.send_if_modified(|heard| {
-            let was_up = heard.is_up;
+        self.0.send_if_modified(|state| {
+            let was_up = state.is_up;
             if was_up {
-                (heard.is_up, heard.since) = (false, Instant::now());
+                (state.is_up, state.since) = (false, Instant::now());
             }
             was_up
         });
     }
 }
 
-/// Declares the exchange as the server does, and consumes a queue of our own. Nothing is acknowledged: the original's notices, which it
-/// never acknowledges either, pile up in the broker until that closes the channel.
+/// Declares the exchange with the server's flags and consumes an exclusive queue. Without
+/// acknowledgements: unacknowledged notices would pile up until the broker closes the channel
+/// (CONTRACT CX08).
 async fn bind(channel: &Channel) -> Result<Consumer, AmqpError> {
     let declare = channel.exchange_declare(
         EXCHANGE.into(),

@@ -1,4 +1,4 @@
-//! What is told of a configuration that cannot be used.
+//! Problems of handler configurations.
 
 use super::*;
 
@@ -19,14 +19,14 @@ fn http(url: &str) -> HandlerConfig {
 }
 
 #[test]
-fn nobody_is_the_default_and_needs_nothing() {
+fn no_handler_is_the_default() {
     let config: HandlerConfig = serde_json::from_str("{}").expect("all keys have defaults");
     assert_eq!(config, of(HandlerKind::None));
     assert!(matches!(config.handler(&Actors::new()), Ok(AnyHandler::Nothing)));
 }
 
 #[test]
-fn words_and_keys_are_those_of_the_configuration() {
+fn keys_and_values_match_the_configuration() {
     let json = r#"{"kind": "command", "argv": ["true"], "later_codes": [3], "grace_ms": 10}"#;
     let config: HandlerConfig = serde_json::from_str(json).expect("a handler");
     let Ok(AnyHandler::Command(command)) = config.handler(&Actors::new()) else { panic!("a command") };
@@ -37,7 +37,7 @@ fn words_and_keys_are_those_of_the_configuration() {
 }
 
 #[test]
-fn a_command_that_cannot_be_found_for_sure_is_told() {
+fn an_ambiguous_command_is_refused() {
     for (config, begins) in [
         (command(&[]), Some("handler.argv = []: name a program")),
         (command(&["", "x"]), Some("handler.argv = []: name a program")),
@@ -57,7 +57,7 @@ fn a_command_that_cannot_be_found_for_sure_is_told() {
 
 #[test]
 fn a_webhook_shows_no_secret() {
-    for (config, told) in [
+    for (config, expected) in [
         (of(HandlerKind::Http), "handler.url = ..: it is missing"),
         (http("http://me:secret@a/"), "handler.url = ..: it holds a user"),
         (http("secret"), "handler.url = ..: "),
@@ -67,7 +67,7 @@ fn a_webhook_shows_no_secret() {
         ),
     ] {
         let wrong = config.check([]);
-        assert!(wrong[0].starts_with(told) && !wrong[0].contains("secret@"), "{wrong:?}");
+        assert!(wrong[0].starts_with(expected) && !wrong[0].contains("secret@"), "{wrong:?}");
         assert_eq!(wrong.len(), 1, "{wrong:?}");
     }
     assert!(http("http://a:1/b").check([]).is_empty());
@@ -78,7 +78,7 @@ fn a_webhook_shows_no_secret() {
 }
 
 #[test]
-fn an_actor_is_one_that_there_is() {
+fn an_actor_must_exist() {
     let named = |name: &str| HandlerConfig { actor: Some(name.to_owned()), ..of(HandlerKind::Actor) };
     assert!(named("a").check(["a", "b"]).is_empty());
     let wrong = named("c").check(["a", "b"]);
@@ -87,7 +87,7 @@ fn an_actor_is_one_that_there_is() {
 }
 
 #[test]
-fn keys_of_another_kind_are_told() {
+fn keys_of_another_kind_are_refused() {
     let config = HandlerConfig { kind: HandlerKind::None, cwd: Some("/tmp".into()), ..command(&["work"]) };
     let config = HandlerConfig { actor: Some("a".to_owned()), grace_ms: 1, dead_codes: vec![], ..config };
     let wrong = config.check([]);

@@ -1,4 +1,4 @@
-//! What operators ask of a poller.
+//! Console requests of operators.
 
 use std::collections::BTreeMap;
 
@@ -16,18 +16,19 @@ const VERBS: &str = "status, run-once, pause, resume";
 
 impl<S: Service + Clone + Unpin + Send + 'static> CatalogPoller<S> {
     fn status(&self) -> Value {
-        let notices = self.notices.heard();
+        let notices = self.notices.state();
         json!({
             "catalog": self.config.name,
             "base": self.config.base,
             "agent": self.config.agent(),
-            "notices": { "there": notices.is_up, "count": notices.count, "since_secs": notices.since.elapsed().as_secs() },
+            "notices": { "up": notices.is_up, "count": notices.count, "since_secs": notices.since.elapsed().as_secs() },
             "paused": self.paused(),
             "rules": self.statuses(),
         })
     }
 
-    /// The status of each rule; a child that does not run cannot tell so itself.
+    /// Returns the status of each rule. For a child that does not run, state and reason come from
+    /// its supervisor.
     fn statuses(&self) -> BTreeMap<String, RuleStatus> {
         let mut statuses = self.rules.statuses();
         for (name, status) in &mut statuses {
@@ -41,17 +42,17 @@ impl<S: Service + Clone + Unpin + Send + 'static> CatalogPoller<S> {
         statuses
     }
 
-    fn is(&self, rule: &str, what: impl Fn(&Vitals) -> bool) -> bool {
-        self.cx.tree.vitals(&self.path(&ChildSpec::id_of(rule))).is_some_and(|vitals| what(&vitals))
+    fn child_is(&self, rule: &str, predicate: impl Fn(&Vitals) -> bool) -> bool {
+        self.cx.tree.vitals(&self.path(&ChildSpec::id_of(rule))).is_some_and(|vitals| predicate(&vitals))
     }
 
-    /// The rules that an operator has paused.
+    /// Returns the paused rules.
     fn paused(&self) -> Vec<String> {
-        self.rules.names().into_iter().filter(|rule| self.is(rule, Vitals::is_paused)).collect()
+        self.rules.names().into_iter().filter(|rule| self.child_is(rule, Vitals::is_paused)).collect()
     }
 
-    /// The rule that is meant.
-    fn meant(&self, args: &Value) -> Result<Option<String>, ConsoleError> {
+    /// Returns the rule named in the arguments, if any.
+    fn requested_rule(&self, args: &Value) -> Result<Option<String>, ConsoleError> {
         let Some(name) = args.get("rule").and_then(Value::as_str) else { return Ok(None) };
         let rules = self.rules.names();
         if rules.iter().any(|rule| rule == name) {
@@ -61,15 +62,14 @@ impl<S: Service + Clone + Unpin + Send + 'static> CatalogPoller<S> {
         Err(ConsoleError::BadArguments(format!("there is no rule {name}; there is {known}")))
     }
 
-    /// A rule, or all of them, claims nothing until it is resumed; what it has claimed is finished. The same as the verb at the path
-    /// of each child.
-    fn switch(
+    /// Pauses or resumes one rule or all of them, like the same command at the path of each child.
+    fn set_paused(
         &self,
         args: &Value,
         verb: Command,
         cx: &mut ChildCx<'_, Self>,
     ) -> Result<Answer<Self, ConsoleReply>, ConsoleError> {
-        let rules = self.meant(args)?.map_or_else(|| self.rules.names(), |rule| vec![rule]);
+        let rules = self.requested_rule(args)?.map_or_else(|| self.rules.names(), |rule| vec![rule]);
         let paths: Vec<_> = rules.iter().map(|rule| self.path(&ChildSpec::id_of(rule))).collect();
         let tree = self.cx.tree.clone();
         let origin =
@@ -85,33 +85,33 @@ impl<S: Service + Clone + Unpin + Send + 'static> CatalogPoller<S> {
     }
 
     fn run_once(&self, args: &Value) -> ConsoleReply {
-        let Some(name) = self.meant(args)? else {
+        let Some(name) = self.requested_rule(args)? else {
             return Err(ConsoleError::BadArguments("give the rule's name".to_owned()));
         };
-        if self.is(&name, Vitals::is_paused) {
+        if self.child_is(&name, Vitals::is_paused) {
             return Err(ConsoleError::Refused(format!("{name} is paused: resume it first")));
         }
-        if self.is(&name, |vitals| vitals.state() == State::Stopped) {
+        if self.child_is(&name, |vitals| vitals.state() == State::Stopped) {
             return Err(ConsoleError::Refused(format!("{name} does not run: start it first")));
         }
         let before = self.rules.statuses().remove(&name).unwrap_or_default();
-        if !self.rules.demand_look(&name) {
+        if !self.rules.force_poll(&name) {
             return Err(ConsoleError::Refused(format!("{name} has retired meanwhile")));
         }
-        tracing::info!(rule = name, "an operator wants it to look");
+        tracing::info!(rule = name, "an operator requested a poll");
         Ok(json!({ "rule": name, "before": before }))
     }
 }
 
 impl<S: Service + Clone + Unpin + Send + 'static> Handle<ConsoleRequest> for CatalogPoller<S> {
     fn handle(&mut self, request: ConsoleRequest, cx: &mut ChildCx<'_, Self>) -> Answer<Self, ConsoleReply> {
-        let switched = match request.verb.as_str() {
+        let answer = match request.verb.as_str() {
             "status" => return Answer::now(Ok(self.status())),
             "run-once" => return Answer::now(self.run_once(&request.args)),
-            "pause" => self.switch(&request.args, Command::Pause, cx),
-            "resume" => self.switch(&request.args, Command::Resume, cx),
+            "pause" => self.set_paused(&request.args, Command::Pause, cx),
+            "resume" => self.set_paused(&request.args, Command::Resume, cx),
             _ => Err(ConsoleError::UnknownVerb(VERBS.to_owned())),
         };
-        switched.unwrap_or_else(|error| Answer::now(Err(error)))
+        answer.unwrap_or_else(|error| Answer::now(Err(error)))
     }
 }

@@ -1,58 +1,58 @@
-//! The clock of a catalog: tells rules when to look.
+//! Timing of polls.
 
 use orchestrator_supervise::{Metric, StartCx};
 use tokio::time::{Instant, sleep_until};
 
 use crate::{
-    edge::notices::{Heard, Notices},
+    edge::notices::{NoticeState, Notices},
     polling::Polling,
     rules::Rules,
     service::Service,
 };
 
-/// What it needs.
-pub(super) struct Clock<S> {
+/// State of the timer.
+pub(super) struct PollTimer<S> {
     pub(super) polling: Polling,
     pub(super) notices: Notices,
     pub(super) rules: Rules<S>,
     pub(super) cx: StartCx,
-    pub(super) looked: Metric,
+    pub(super) polls: Metric,
 }
 
-impl<S: Service + Clone + Send + 'static> Clock<S> {
-    /// Goes until the child is asked to stop.
+impl<S: Service + Clone + Send + 'static> PollTimer<S> {
+    /// Triggers polls until the child is stopped.
     pub(super) async fn run(mut self) {
         let mut count = 0;
-        let heard = self.notices.heard_now();
-        self.hear(heard, &mut count);
+        let state = self.notices.mark_seen();
+        self.handle_notices(state, &mut count);
         loop {
             let now = Instant::now();
             let due = self.polling.due().unwrap_or(now);
             if due <= now {
-                self.look(now);
+                self.poll(now);
                 continue;
             }
             tokio::select! {
                 biased;
                 () = self.cx.stop.cancelled() => return,
-                heard = self.notices.changed() => self.hear(heard, &mut count),
+                state = self.notices.changed() => self.handle_notices(state, &mut count),
                 () = sleep_until(due) => {}
             }
         }
     }
 
-    fn hear(&mut self, heard: Heard, count: &mut u64) {
+    fn handle_notices(&mut self, state: NoticeState, count: &mut u64) {
         let now = Instant::now();
-        self.polling.notices(heard.is_up, now);
-        if heard.count != *count {
-            self.polling.noticed(now);
+        self.polling.set_notices_up(state.is_up, now);
+        if state.count != *count {
+            self.polling.notice(now);
         }
-        *count = heard.count;
+        *count = state.count;
     }
 
-    fn look(&mut self, now: Instant) {
-        self.polling.looks(now);
-        self.looked.add(1);
-        self.rules.look();
+    fn poll(&mut self, now: Instant) {
+        self.polling.polled(now);
+        self.polls.add(1);
+        self.rules.poll();
     }
 }

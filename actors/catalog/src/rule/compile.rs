@@ -1,4 +1,4 @@
-//! From the configuration of a rule to the rule: all that is wrong with it is told at once.
+//! Compilation of a rule's configuration. All problems are reported at once.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -14,10 +14,10 @@ use crate::{
     handler_config::HandlerKind,
     path,
     state_change::keys_of,
-    template::{Place, Template},
+    template::{Position, Template},
 };
 
-/// Where a rule reads and writes.
+/// Paths of a rule.
 struct Paths {
     query: String,
     makes_limit: bool,
@@ -27,34 +27,34 @@ struct Paths {
 }
 
 impl Rule {
-    /// Reads the configuration.
+    /// Compiles the configuration.
     ///
     /// # Errors
-    /// What has to be changed; each text begins with the key.
+    /// All problems; each text begins with the key.
     pub fn new(config: &RuleConfig) -> Result<Self, Vec<String>> {
-        let mut wrong = Vec::new();
-        let claim = columns("claim.set", &config.claim.set, Place::Claim, &mut wrong);
-        let done = columns("done", &config.done, Place::Done, &mut wrong);
-        let fail = columns("fail", &config.fail, Place::Fail, &mut wrong);
-        let dead = columns("dead", &config.dead, Place::Fail, &mut wrong);
+        let mut problems = Vec::new();
+        let claim = columns("claim.set", &config.claim.set, Position::Claim, &mut problems);
+        let done = columns("done", &config.done, Position::Done, &mut problems);
+        let fail = columns("fail", &config.fail, Position::Fail, &mut problems);
+        let dead = columns("dead", &config.dead, Position::Fail, &mut problems);
         if claim.is_empty() {
-            wrong.push(
+            problems.push(
                 "claim.set = {}: say what a claim writes, for example { state = \"claimed\" }".to_owned(),
             );
         }
-        let token = single(&claim, "$token", |value| matches!(value, Template::Token), &mut wrong);
-        let lease = lease(config, &claim, &mut wrong);
+        let token = only_column(&claim, "$token", |value| matches!(value, Template::Token), &mut problems);
+        let lease = lease(config, &claim, &mut problems);
         if let Some(column) = &config.attempts_column
             && !claim.iter().any(|(name, _)| name == column)
         {
-            wrong.push(format!(
+            problems.push(format!(
                 "attempts_column = {column}: the claim has to write it: claim.set.{column} = \"$row.{column}+1\""
             ));
         }
-        let paths = paths(config, &claim, &mut wrong);
-        let likely_to_recur = endings_that_recur(config, &claim, [&done, &fail, &dead], &mut wrong);
+        let paths = paths(config, &claim, &mut problems);
+        let likely_to_recur = recurring_outcomes(config, &claim, [&done, &fail, &dead], &mut problems);
         match paths {
-            Some(Paths { query, makes_limit, update, group, entity }) if wrong.is_empty() => Ok(Self {
+            Some(Paths { query, makes_limit, update, group, entity }) if problems.is_empty() => Ok(Self {
                 name: config.name.clone(),
                 limit: config.limit as usize,
                 concurrency: config.concurrency as usize,
@@ -81,92 +81,97 @@ impl Rule {
                 dead,
                 likely_to_recur,
             }),
-            _ => Err(wrong),
+            _ => Err(problems),
         }
     }
 }
 
-fn columns(key: &str, set: &BTreeMap<String, Value>, place: Place, wrong: &mut Vec<String>) -> Columns {
+fn columns(
+    key: &str,
+    set: &BTreeMap<String, Value>,
+    position: Position,
+    problems: &mut Vec<String>,
+) -> Columns {
     let mut columns = Vec::with_capacity(set.len());
     for (column, value) in set {
-        match Template::parse(value, place) {
+        match Template::parse(value, position) {
             Ok(template) => columns.push((column.clone(), template)),
-            Err(error) => wrong.push(format!("{key}.{column} = {value}: {error}")),
+            Err(error) => problems.push(format!("{key}.{column} = {value}: {error}")),
         }
     }
     columns
 }
 
-/// Refuses endings after which a row is certainly a candidate again; gives those after which it probably is. A row that failed is meant
-/// to be one: it is left alone for `backoff` first.
-fn endings_that_recur(
+/// Refuses outcomes after which a row is certainly a candidate again, and returns those after which
+/// it probably is. After `fail` it is meant to be one.
+fn recurring_outcomes(
     config: &RuleConfig,
     claim: &Columns,
     [done, fail, dead]: [&Columns; 3],
-    wrong: &mut Vec<String>,
+    problems: &mut Vec<String>,
 ) -> Vec<&'static str> {
     let filter = match (&config.query, &config.filter) {
         (Some(query), _) => filter_of(query),
         (None, filter) => filter.clone(),
     };
-    // Columns that are wrong are missing here: what follows from that would be no help.
-    if !wrong.is_empty() {
+    // Invalid columns are missing here, so any conclusion could be wrong.
+    if !problems.is_empty() {
         return Vec::new();
     }
     let Some(filter) = filter.filter(|filter| !filter.is_empty()) else {
         return Vec::new();
     };
     let handled = config.handler.kind != HandlerKind::None;
-    let mut endings = vec![("done", "", done)];
+    let mut outcomes = vec![("done", "", done)];
     if !dead.is_empty() {
-        endings.push(("dead", "", dead));
+        outcomes.push(("dead", "", dead));
     } else if config.max_attempts.is_some() && config.attempts_column.is_some() {
-        endings.push(("dead", " (without it, fail is written after the last attempt)", fail));
+        outcomes.push(("dead", " (without it, fail is written after the last attempt)", fail));
     }
     let mut likely = Vec::new();
-    for (key, hint, written) in endings {
+    for (key, hint, written) in outcomes {
         match recurrence(&filter, &[claim, written], handled) {
-            Recurrence::Certain => wrong.push(format!(
+            Recurrence::Certain => problems.push(format!(
                 "{key} = ..: the row is a candidate again after it{hint}, and would be claimed without end: write \
                  what the filter {filter} does not let through"
             )),
             Recurrence::Likely => likely.push(key),
-            Recurrence::Open => {}
+            Recurrence::Undecided => {}
         }
     }
     likely
 }
 
-/// The one column whose value is of a kind.
-fn single(
+/// Returns the only column whose template satisfies `is`.
+fn only_column(
     claim: &Columns,
     word: &str,
     is: impl Fn(&Template) -> bool,
-    wrong: &mut Vec<String>,
+    problems: &mut Vec<String>,
 ) -> Option<String> {
     let mut found = claim.iter().filter(|(_, value)| is(value)).map(|(column, _)| column.clone());
     let first = found.next();
     if let Some(second) = found.next() {
-        wrong.push(format!("claim.set.{second} = {word}: only one column can have it"));
+        problems.push(format!("claim.set.{second} = {word}: only one column can have it"));
     }
     first
 }
 
-fn lease(config: &RuleConfig, claim: &Columns, wrong: &mut Vec<String>) -> Option<Lease> {
+fn lease(config: &RuleConfig, claim: &Columns, problems: &mut Vec<String>) -> Option<Lease> {
     let ends = |value: &Template| matches!(value, Template::Now(later) if later.is_positive());
-    let column = single(claim, "$now+..", ends, wrong);
+    let column = only_column(claim, "$now+..", ends, problems);
     let written = claim.iter().find_map(|(name, value)| match value {
         Template::Now(later) if Some(name) == column.as_ref() => Duration::try_from(*later).ok(),
         _ => None,
     });
     let asked = config.lease_secs.map(|secs| Duration::from_secs(secs.into()));
     match (written, asked) {
-        (None, Some(asked)) => wrong.push(format!(
+        (None, Some(asked)) => problems.push(format!(
             "lease_secs = {}: no column says when the claim ends: claim.set.COLUMN = \"$now+{}s\"",
             asked.as_secs(),
             asked.as_secs()
         )),
-        (Some(written), Some(asked)) if written != asked => wrong.push(format!(
+        (Some(written), Some(asked)) if written != asked => problems.push(format!(
             "lease_secs = {}: the claim says {} s: leave it out, or write the same",
             asked.as_secs(),
             written.as_secs()
@@ -176,22 +181,22 @@ fn lease(config: &RuleConfig, claim: &Columns, wrong: &mut Vec<String>) -> Optio
     Some(Lease { column: column?, span: written? })
 }
 
-fn paths(config: &RuleConfig, claim: &Columns, wrong: &mut Vec<String>) -> Option<Paths> {
+fn paths(config: &RuleConfig, claim: &Columns, problems: &mut Vec<String>) -> Option<Paths> {
     match (&config.query, &config.update, &config.table) {
-        (None, None, Some(table)) => Some(made(config, &path::table(table), claim)),
-        (Some(query), Some(update), _) => given(config, query, update, wrong),
+        (None, None, Some(table)) => Some(generated_paths(config, &path::table(table), claim)),
+        (Some(query), Some(update), _) => configured_paths(config, query, update, problems),
         (None, None, None) => {
-            wrong.push("table = \"\": give a table, or query and update".to_owned());
+            problems.push("table = \"\": give a table, or query and update".to_owned());
             None
         }
         _ => {
-            wrong.push("query = ..: query and update belong together".to_owned());
+            problems.push("query = ..: query and update belong together".to_owned());
             None
         }
     }
 }
 
-fn made(config: &RuleConfig, table: &str, claim: &Columns) -> Paths {
+fn generated_paths(config: &RuleConfig, table: &str, claim: &Columns) -> Paths {
     let entity = format!("/entity/{table}");
     let filter = config.filter.as_ref().filter(|filter| !filter.is_empty());
     let filter = filter.map(|filter| format!("/{filter}")).unwrap_or_default();
@@ -211,29 +216,34 @@ fn made(config: &RuleConfig, table: &str, claim: &Columns) -> Paths {
     }
 }
 
-/// Paths as the original's callers write them.
-fn given(config: &RuleConfig, query: &str, update: &str, wrong: &mut Vec<String>) -> Option<Paths> {
+/// Uses the paths of the configuration, as the original's callers write them.
+fn configured_paths(
+    config: &RuleConfig,
+    query: &str,
+    update: &str,
+    problems: &mut Vec<String>,
+) -> Option<Paths> {
     if config.filter.is_some() {
-        wrong.push("filter = ..: query has a filter of its own; leave one of them".to_owned());
+        problems.push("filter = ..: query has a filter of its own; leave one of them".to_owned());
     }
     if !query.contains("limit=") {
-        wrong.push(format!("query = {query}: end it with ?limit=N: without it the server sends all rows"));
+        problems.push(format!("query = {query}: end it with ?limit=N: without it the server sends all rows"));
     }
     let keys = keys_of(update);
     if config.claim.guard == Guard::RowCas && !keys.iter().any(|key| key == WRITTEN) {
-        wrong.push(format!(
+        problems.push(format!(
             "claim.guard = row-cas: update has no {WRITTEN} among its keys: add it, or write guard = \"if-match\""
         ));
     }
     if !keys.is_empty() && !keys.contains(&config.key) {
-        wrong.push(format!("key = {}: update has no such key: it has {}", config.key, keys.join(", ")));
+        problems.push(format!("key = {}: update has no such key: it has {}", config.key, keys.join(", ")));
     }
     let table = match &config.table {
         Some(table) => path::table(table),
         None => match table_of(update) {
             Some(table) => table.to_owned(),
             None => {
-                wrong.push(format!(
+                problems.push(format!(
                     "update = {update}: begin it with /attributegroup/TABLE/ or /entity/TABLE"
                 ));
                 return None;
@@ -249,7 +259,7 @@ fn given(config: &RuleConfig, query: &str, update: &str, wrong: &mut Vec<String>
     })
 }
 
-/// The table that an update writes to.
+/// Returns the table that an update writes to.
 fn table_of(update: &str) -> Option<&str> {
     let rest = update.strip_prefix("/attributegroup/").or_else(|| update.strip_prefix("/entity/"))?;
     rest.split(['/', '?']).next().filter(|table| !table.is_empty())

@@ -1,4 +1,5 @@
-//! Rules whose result is a candidate of theirs again: decided from the rule alone where that is possible.
+//! Detection of rules whose results are candidates of the same rule again, as far as the rule alone
+//! shows it.
 
 use std::collections::BTreeMap;
 
@@ -7,22 +8,23 @@ use serde_json::Value;
 use super::Columns;
 use crate::{path, template::Template};
 
-/// Nested parentheses of a filter that are read; what is deeper is not decided.
+/// Maximum depth of parentheses; deeper filters are not decided.
 const DEPTH_MAX: usize = 32;
 
-/// Relation of an ending to the rule's own filter.
+/// Relation of an outcome to the rule's own filter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Recurrence {
-    /// Always.
+    /// The row always meets the filter again.
     Certain,
-    /// Unless the handler itself changes a column that the rule does not write.
+    /// The row meets the filter again, unless the handler changes a column that the rule does not
+    /// write.
     Likely,
-    /// It depends on values that the rule does not know, or it is none.
-    Open,
+    /// Unknown, or the row does not meet the filter.
+    Undecided,
 }
 
-/// Decides whether a row that met `filter`, and into which `written` were written one after the other, meets it again. `handled` tells
-/// that a handler may have changed other columns meanwhile.
+/// Decides whether a row that met `filter` meets it again after the writes of `written`. `handled`:
+/// a handler may have changed other columns.
 pub(super) fn recurrence(filter: &str, written: &[&Columns], handled: bool) -> Recurrence {
     let mut columns = BTreeMap::new();
     for (column, template) in written.iter().flat_map(|columns| columns.iter()) {
@@ -31,13 +33,13 @@ pub(super) fn recurrence(filter: &str, written: &[&Columns], handled: bool) -> R
             template => columns.insert(column.as_str(), template),
         };
     }
-    let Some(conjuncts) = conjuncts(filter) else { return Recurrence::Open };
+    let Some(conjuncts) = conjuncts(filter) else { return Recurrence::Undecided };
     let mut kept = false;
     for conjunct in &conjuncts {
-        // What it says of columns that are as they were is as it was.
+        // A condition on unchanged columns still holds.
         if conjunct.columns().iter().any(|column| columns.contains_key(column)) {
             if conjunct.truth(&columns) != Truth::True {
-                return Recurrence::Open;
+                return Recurrence::Undecided;
             }
         } else {
             kept = true;
@@ -46,7 +48,8 @@ pub(super) fn recurrence(filter: &str, written: &[&Columns], handled: bool) -> R
     if kept && handled { Recurrence::Likely } else { Recurrence::Certain }
 }
 
-/// The filter of a path `/entity/TABLE/FILTER@sort(..)?limit=N`; None if the path has none, or joins tables.
+/// Returns the filter of a path `/entity/TABLE/FILTER@sort(..)?limit=N`; None if the path has none,
+/// or joins tables.
 pub(super) fn filter_of(query: &str) -> Option<String> {
     let path = query.split(['?', '@']).next()?;
     let mut parts = path.strip_prefix("/entity/")?.split('/');
@@ -60,7 +63,7 @@ pub(super) fn filter_of(query: &str) -> Option<String> {
     Some(each.join("&"))
 }
 
-/// Truth of SQL, and what cannot be told.
+/// Three-valued truth of SQL, and unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Truth {
     True,
@@ -75,16 +78,16 @@ enum Filter {
     All(Vec<Filter>),
     Any(Vec<Filter>),
     Not(Box<Filter>),
-    /// The column is one of the values.
+    /// The column equals one of the values.
     Equals(String, Vec<String>),
     IsNull(String),
-    /// An operator that is not looked into.
+    /// An operator that is not evaluated.
     Other(String),
 }
 
-/// The parts that must all hold; None: it cannot be read.
+/// Returns the conditions that must all hold; None: the filter cannot be parsed.
 fn conjuncts(filter: &str) -> Option<Vec<Filter>> {
-    let (read, rest) = any(filter, DEPTH_MAX)?;
+    let (read, rest) = parse_disjunction(filter, DEPTH_MAX)?;
     if !rest.is_empty() {
         return None;
     }
@@ -100,10 +103,10 @@ fn conjuncts(filter: &str) -> Option<Vec<Filter>> {
     Some(flat)
 }
 
-fn any(text: &str, depth: usize) -> Option<(Filter, &str)> {
+fn parse_disjunction(text: &str, depth: usize) -> Option<(Filter, &str)> {
     let (mut parts, mut rest) = (Vec::new(), text);
     loop {
-        let (part, after) = all(rest, depth)?;
+        let (part, after) = parse_conjunction(rest, depth)?;
         parts.push(part);
         match after.strip_prefix(';') {
             Some(more) => rest = more,
@@ -112,10 +115,10 @@ fn any(text: &str, depth: usize) -> Option<(Filter, &str)> {
     }
 }
 
-fn all(text: &str, depth: usize) -> Option<(Filter, &str)> {
+fn parse_conjunction(text: &str, depth: usize) -> Option<(Filter, &str)> {
     let (mut parts, mut rest) = (Vec::new(), text);
     loop {
-        let (part, after) = factor(rest, depth)?;
+        let (part, after) = parse_factor(rest, depth)?;
         parts.push(part);
         match after.strip_prefix('&') {
             Some(more) => rest = more,
@@ -124,20 +127,20 @@ fn all(text: &str, depth: usize) -> Option<(Filter, &str)> {
     }
 }
 
-fn factor(text: &str, depth: usize) -> Option<(Filter, &str)> {
+fn parse_factor(text: &str, depth: usize) -> Option<(Filter, &str)> {
     let depth = depth.checked_sub(1)?;
     if let Some(rest) = text.strip_prefix('!') {
-        let (negated, rest) = factor(rest, depth)?;
+        let (negated, rest) = parse_factor(rest, depth)?;
         return Some((Filter::Not(Box::new(negated)), rest));
     }
     if let Some(rest) = text.strip_prefix('(') {
-        let (inner, rest) = any(rest, depth)?;
+        let (inner, rest) = parse_disjunction(rest, depth)?;
         return Some((inner, rest.strip_prefix(')')?));
     }
-    predicate(text)
+    parse_predicate(text)
 }
 
-fn predicate(text: &str) -> Option<(Filter, &str)> {
+fn parse_predicate(text: &str) -> Option<(Filter, &str)> {
     let (predicate, rest) = text.split_at(end_of_predicate(text));
     let operator = predicate.find("::").filter(|at| predicate.find('=').is_none_or(|equals| *at < equals));
     let read = match operator {
@@ -156,7 +159,7 @@ fn predicate(text: &str) -> Option<(Filter, &str)> {
             Filter::Equals(column, values.into_iter().map(path::decode).collect::<Option<_>>()?)
         }
     };
-    // A name with a colon belongs to another table.
+    // A column with a colon belongs to another table.
     (!read.columns().iter().any(|column| column.is_empty() || column.contains(':'))).then_some((read, rest))
 }
 
@@ -210,7 +213,7 @@ impl Filter {
     }
 }
 
-/// The first of `order` that any part has; else `rest`.
+/// Returns the first of `order` that occurs among the parts; else `rest`.
 fn first(order: [Truth; 3], parts: &[Filter], written: &BTreeMap<&str, &Template>, rest: Truth) -> Truth {
     let truths: Vec<_> = parts.iter().map(|part| part.truth(written)).collect();
     order.into_iter().find(|truth| truths.contains(truth)).unwrap_or(rest)
@@ -222,7 +225,7 @@ fn equals(value: &Value, literals: &[String]) -> Truth {
         Value::Null => Truth::Null,
         _ if literals.contains(&text) => Truth::True,
         Value::String(_) => Truth::False,
-        // 1 and 1.0 are one number.
+        // 1 and 1.0 are equal in SQL.
         _ => Truth::Unknown,
     }
 }
@@ -233,12 +236,12 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::template::Place;
+    use crate::template::Position;
 
     fn columns(set: &Value) -> Columns {
         let set = set.as_object().expect("columns");
         set.iter()
-            .map(|(name, value)| (name.clone(), Template::parse(value, Place::Done).expect("a word")))
+            .map(|(name, value)| (name.clone(), Template::parse(value, Position::Done).expect("a word")))
             .collect()
     }
 
@@ -248,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_result_that_meets_the_filter_is_told() {
+    fn a_result_that_meets_the_filter_is_detected() {
         for (filter, done) in [
             ("state=actionable", json!({ "state": "actionable" })),
             ("(state=actionable)", json!({ "state": "actionable" })),
@@ -274,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_result_that_does_not_or_may_not_meet_it_is_left_open() {
+    fn a_result_that_may_not_meet_the_filter_is_undecided() {
         for (filter, done) in [
             ("state=actionable", json!({ "state": "complete" })),
             ("state=actionable", json!({})),
@@ -291,12 +294,12 @@ mod tests {
             ("state=", json!({ "state": "actionable" })),
             ("state==(", json!({ "state": "actionable" })),
         ] {
-            assert_eq!(after(filter, &done, false), Recurrence::Open, "{filter} {done}");
+            assert_eq!(after(filter, &done, false), Recurrence::Undecided, "{filter} {done}");
         }
     }
 
     #[test]
-    fn the_filter_of_a_query_is_found_unless_tables_are_joined() {
+    fn the_filter_of_a_query_is_extracted_unless_tables_are_joined() {
         for (query, filter) in [
             ("/entity/Foo/state=actionable?limit=5", Some("(state=actionable)")),
             ("/entity/S:Foo/a=1/b=2@sort(RCT,RID)?limit=5", Some("(a=1)&(b=2)")),
@@ -311,18 +314,18 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_filter_is_read_or_left_open(filter in "[a-c=:;&!()%0-9]{0,400}") {
+        fn any_filter_is_parsed_or_undecided(filter in "[a-c=:;&!()%0-9]{0,400}") {
             after(&filter, &json!({ "a": "b" }), false);
         }
     }
 
     #[test]
-    fn deep_nesting_is_left_open() {
+    fn deep_nesting_is_undecided() {
         let deep = format!("{}a=b{}", "(".repeat(100_000), ")".repeat(100_000));
-        assert_eq!(after(&deep, &json!({ "a": "b" }), false), Recurrence::Open);
+        assert_eq!(after(&deep, &json!({ "a": "b" }), false), Recurrence::Undecided);
         assert_eq!(
             after(&format!("{}a=b", "!".repeat(100_000)), &json!({ "a": "b" }), false),
-            Recurrence::Open
+            Recurrence::Undecided
         );
     }
 }

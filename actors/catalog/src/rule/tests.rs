@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::*;
-use crate::config::RuleConfig;
+use crate::{config::RuleConfig, outcome_kind::OutcomeKind};
 
 fn rule(config: &Value) -> Rule {
     let config: RuleConfig = serde_json::from_value(config.clone()).expect("a configuration");
@@ -25,7 +25,7 @@ fn now() -> Timestamp {
     "2026-11-20T12:00:00Z".parse().expect("a time")
 }
 
-fn whole() -> Rule {
+fn full_rule() -> Rule {
     rule(&json!({
         "name": "r", "table": "S:Foo bar", "filter": "state=actionable", "limit": 5, "attempts_column": "attempts",
         "max_attempts": 3,
@@ -47,7 +47,7 @@ fn before() -> Row {
 
 #[test]
 fn a_table_and_a_filter_become_a_query_and_an_update() {
-    let rule = whole();
+    let rule = full_rule();
     assert_eq!(rule.query(now(), 0), "/entity/S:Foo%20bar/state=actionable@sort(RCT,RID)?limit=5");
     assert!(rule.is_timeless());
     let more = "/entity/S:Foo%20bar/state=actionable@sort(RCT,RID)?limit=9";
@@ -76,7 +76,7 @@ fn time_in_a_filter_is_encoded() {
 
 #[test]
 fn a_claim_names_the_row_as_it_was_read() {
-    let claimed = whole().claim(&before(), "me/1", now()).expect("a claim");
+    let claimed = full_rule().claim(&before(), "me/1", now()).expect("a claim");
     let expected = json!({
         "RID": "1-A", "RMT": "2026-11-20 11:00:00+00:00", "state": "claimed", "claimed_by": "me/1",
         "lease_until": "2026-11-20T12:15:00.000000+00:00", "attempts": 1,
@@ -85,51 +85,50 @@ fn a_claim_names_the_row_as_it_was_read() {
 }
 
 #[test]
-fn endings_are_fenced_by_the_token() {
-    let rule = whole();
+fn settlements_are_fenced_by_the_token() {
+    let rule = full_rule();
     let claimed = rule.claim(&before(), "me/1", now()).expect("a claim");
     let result = row(json!({ "doc": "d" }));
     let before = before();
-    let meaning = Meaning { token: "me/1", now: now(), row: &before, result: Some(&result), error: "no" };
+    let variables = Variables { token: "me/1", now: now(), row: &before, result: Some(&result), error: "no" };
     let settled =
-        |ending| rule.settle(ending, &before, &claimed, &meaning).expect("values").expect("something");
-    for (ending, path, update) in [
+        |outcome| rule.settle(outcome, &before, &claimed, &variables).expect("values").expect("something");
+    for (outcome, path, update) in [
         (
-            Ending::Done,
+            OutcomeKind::Done,
             "RID,claimed_claimed_by:=claimed_by;claimed_by,doc,state",
             json!({ "RID": "1-A", "claimed_claimed_by": "me/1", "claimed_by": null, "doc": "d", "state": "complete" }),
         ),
         (
-            Ending::Failed,
+            OutcomeKind::Failed,
             "RID,claimed_claimed_by:=claimed_by;error,state",
             json!({ "RID": "1-A", "claimed_claimed_by": "me/1", "error": "no", "state": "actionable" }),
         ),
         (
-            Ending::Dead,
+            OutcomeKind::Dead,
             "RID,claimed_claimed_by:=claimed_by;error,state",
             json!({ "RID": "1-A", "claimed_claimed_by": "me/1", "error": "no", "state": "dead" }),
         ),
         (
-            Ending::Released,
+            OutcomeKind::Later,
             "RID,claimed_claimed_by:=claimed_by;attempts,claimed_by,lease_until,state",
             json!({ "RID": "1-A", "claimed_claimed_by": "me/1", "attempts": null, "claimed_by": null,
                 "lease_until": null, "state": "actionable" }),
         ),
-        (
-            Ending::Renewed,
-            "RID,claimed_claimed_by:=claimed_by;lease_until",
-            json!({ "RID": "1-A", "claimed_claimed_by": "me/1", "lease_until": "2026-11-20T12:15:00.000000+00:00" }),
-        ),
     ] {
-        let settlement = settled(ending);
-        assert_eq!(settlement.path, format!("/attributegroup/S:Foo%20bar/{path}"), "{ending:?}");
-        assert_eq!(settlement.update, row(update), "{ending:?}");
+        let settlement = settled(outcome);
+        assert_eq!(settlement.path, format!("/attributegroup/S:Foo%20bar/{path}"), "{outcome:?}");
+        assert_eq!(settlement.update, row(update), "{outcome:?}");
     }
+    let renewal = rule.renew(&before, &claimed, now()).expect("a lease");
+    let path = "/attributegroup/S:Foo%20bar/RID,claimed_claimed_by:=claimed_by;lease_until";
+    let update = json!({ "RID": "1-A", "claimed_claimed_by": "me/1", "lease_until": "2026-11-20T12:15:00.000000+00:00" });
+    assert_eq!((renewal.path.as_str(), renewal.update), (path, row(update)));
 }
 
 /// The agent in the original's docstring, with a table that has nothing but `id` and `state`.
 #[test]
-fn the_paths_of_the_original_are_sent_as_they_stand() {
+fn the_paths_of_the_original_are_sent_unchanged() {
     let rule = rule(&json!({
         "name": "r", "query": "/entity/Foo/state=actionable?limit=5", "update": "/attributegroup/Foo/id;state", "key": "id",
         "claim": { "guard": "if-match", "set": { "state": "claimed" } }, "done": { "state": "complete" },
@@ -139,12 +138,13 @@ fn the_paths_of_the_original_are_sent_as_they_stand() {
     let before = row(json!({ "id": 1, "state": "actionable" }));
     let claimed = rule.claim(&before, "me/1", now()).expect("a claim");
     assert_eq!(claimed, row(json!({ "id": 1, "state": "claimed" })));
-    let meaning = Meaning { token: "me/1", now: now(), row: &before, result: None, error: "" };
-    let done = rule.settle(Ending::Done, &before, &claimed, &meaning).expect("values").expect("something");
+    let variables = Variables { token: "me/1", now: now(), row: &before, result: None, error: "" };
+    let done =
+        rule.settle(OutcomeKind::Done, &before, &claimed, &variables).expect("values").expect("something");
     assert_eq!(done.path, "/attributegroup/Foo/id,claimed_state:=state;state");
     assert_eq!(done.update, row(json!({ "id": 1, "claimed_state": "claimed", "state": "complete" })));
-    assert_eq!(rule.settle(Ending::Failed, &before, &claimed, &meaning), Ok(None));
-    assert_eq!(rule.settle(Ending::Renewed, &before, &claimed, &meaning), Ok(None));
+    assert_eq!(rule.settle(OutcomeKind::Failed, &before, &claimed, &variables), Ok(None));
+    assert_eq!(rule.renew(&before, &claimed, now()), None);
     assert_eq!(rule.warnings().len(), 3, "{:?}", rule.warnings());
     assert_eq!((rule.held_query(), rule.token_query("x"), rule.lease()), (None, None, None));
 }
@@ -153,17 +153,17 @@ fn the_paths_of_the_original_are_sent_as_they_stand() {
 fn a_pure_change_of_state_has_nothing_to_settle() {
     let rule = rule(&json!({ "name": "r", "table": "T", "claim": { "set": { "state": "b" } } }));
     let (before, claimed) = (row(json!({ "RID": "1" })), row(json!({ "RID": "1", "state": "b" })));
-    let meaning = Meaning { token: "", now: now(), row: &before, result: None, error: "" };
-    assert_eq!(rule.settle(Ending::Done, &before, &claimed, &meaning), Ok(None));
+    let variables = Variables { token: "", now: now(), row: &before, result: None, error: "" };
+    assert_eq!(rule.settle(OutcomeKind::Done, &before, &claimed, &variables), Ok(None));
     assert_eq!(
-        rule.settle(Ending::Released, &before, &claimed, &meaning),
+        rule.settle(OutcomeKind::Later, &before, &claimed, &variables),
         Ok(None),
         "what was there is not known"
     );
 }
 
 #[test]
-fn all_that_is_wrong_is_told_at_once() {
+fn all_problems_are_reported_at_once() {
     let set = json!({ "state": "claimed" });
     for (config, texts) in [
         (json!({ "name": "r" }), vec!["claim.set = {}", "table = \"\""]),
@@ -199,7 +199,7 @@ fn all_that_is_wrong_is_told_at_once() {
 
 #[test]
 fn attempts_are_counted_up_to_the_last() {
-    let rule = whole();
+    let rule = full_rule();
     for (attempts, count, exhausted) in
         [(json!(null), 0, false), (json!(2), 2, false), (json!(3), 3, true), (json!("x"), 0, false)]
     {

@@ -11,8 +11,8 @@ fn fresh() -> StateChange {
     StateChange::new(QUERY, UPDATE, true)
 }
 
-fn found(etag: &str, rows: &Value) -> Result<Reply, Trouble> {
-    Ok(Reply::Rows { etag: Some(etag.to_owned()), body: rows.to_string().into() })
+fn found(etag: &str, rows: &Value) -> Result<CatalogResponse, RequestError> {
+    Ok(CatalogResponse::Rows { etag: Some(etag.to_owned()), body: rows.to_string().into() })
 }
 
 fn claim(rows: &[Row]) -> Vec<Planned> {
@@ -21,129 +21,137 @@ fn claim(rows: &[Row]) -> Vec<Planned> {
     rows.iter().map(|row| (row.clone(), update(row))).collect()
 }
 
-/// Looks, finds `rows` under `etag`, and writes the plan; gives the write.
+/// Runs up to the write of a plan for `rows`, and returns the write.
 fn up_to_the_write(change: &mut StateChange, etag: &str, rows: &Value) -> Put {
-    assert!(matches!(change.begin(None), Step::Get(_)));
-    let Step::Plan(rows) = change.answered(found(etag, rows)) else { panic!("no plan is asked for") };
-    let Step::Put(put) = change.planned(claim(&rows)) else { panic!("nothing is written") };
+    assert!(matches!(change.start(None), Step::Get(_)));
+    let Step::Plan(rows) = change.handle_response(found(etag, rows)) else { panic!("no plan is asked for") };
+    let Step::Put(put) = change.handle_plan(claim(&rows)) else { panic!("nothing is written") };
     put
 }
 
-fn done(step: Step) -> Outcome {
+fn done(step: Step) -> ChangeResult {
     let Step::Done(outcome) = step else { panic!("it is not over: {step:?}") };
     outcome
 }
 
 #[test]
-fn candidates_are_claimed_under_the_etag_that_they_were_read_under() {
+fn a_claim_carries_the_etag_of_its_read() {
     let mut change = fresh();
     let get = Get { path: QUERY.to_owned(), if_none_match: None };
-    assert_eq!(change.begin(None), Step::Get(get));
+    assert_eq!(change.start(None), Step::Get(get));
     let two = json!([{ "id": 1, "state": "actionable" }, { "id": 2, "state": "actionable" }]);
-    let Step::Plan(rows) = change.answered(found("\"a;*/*;1\"", &two)) else { panic!("no plan") };
+    let Step::Plan(rows) = change.handle_response(found("\"a;*/*;1\"", &two)) else { panic!("no plan") };
     let put = Put {
         path: UPDATE.to_owned(),
         if_match: Some("\"a;*/*;1\"".to_owned()),
         body: r#"[{"id":1,"state":"claimed"},{"id":2,"state":"claimed"}]"#.into(),
     };
-    assert_eq!(change.planned(claim(&rows)), Step::Put(put));
-    let echoed = json!([{ "id": 2, "state": "claimed" }]);
-    let Outcome::Changed(done) = done(change.answered(found("\"2\"", &echoed))) else { panic!("no change") };
+    assert_eq!(change.handle_plan(claim(&rows)), Step::Put(put));
+    let returned = json!([{ "id": 2, "state": "claimed" }]);
+    let ChangeResult::Changed(done) = done(change.handle_response(found("\"2\"", &returned))) else {
+        panic!("no change")
+    };
     assert_eq!(done.etag.as_deref(), Some("\"2\""));
     assert_eq!(done.changed, claim(&rows[1..]), "what the server does not tell of was not changed");
     assert_eq!(done.passed_over, claim(&rows[..1]));
 }
 
 #[test]
-fn an_answer_at_hand_is_asked_for_again_and_used() {
+fn a_cached_response_is_revalidated_and_used() {
     let mut change = fresh();
     let one = json!([{ "id": 1 }]);
     up_to_the_write(&mut change, "\"1\"", &one);
-    assert_eq!(done(change.answered(Err(Trouble::Concurrent))), Outcome::Failed(Trouble::Concurrent));
-    let Step::Get(get) = change.begin(None) else { panic!("no look") };
-    assert_eq!(get.if_none_match.as_deref(), Some("\"1\""));
-    // A failed write is planned once more from what is at hand.
-    let unchanged = || Ok(Reply::Unchanged { etag: Some("\"1\"".to_owned()) });
-    assert!(matches!(change.answered(unchanged()), Step::Plan(rows) if rows.len() == 1));
-    assert!(
-        matches!(change.planned(Vec::new()), Step::Done(Outcome::Nothing { etag: Some(etag) }) if etag == "\"1\"")
+    assert_eq!(
+        done(change.handle_response(Err(RequestError::PreconditionFailed))),
+        ChangeResult::Failed(RequestError::PreconditionFailed)
     );
-    // Idle at this state, nobody is asked for a plan.
-    change.begin(Some("\"1\"".to_owned()));
-    assert_eq!(done(change.answered(unchanged())), Outcome::Idle { etag: "\"1\"".to_owned() });
-    // Another query has another answer.
-    change.ask("/entity/Bar".to_owned());
-    let Step::Get(get) = change.begin(None) else { panic!("no look") };
+    let Step::Get(get) = change.start(None) else { panic!("no look") };
+    assert_eq!(get.if_none_match.as_deref(), Some("\"1\""));
+    // A failed write is planned again from the cached response.
+    let unchanged = || Ok(CatalogResponse::NotModified { etag: Some("\"1\"".to_owned()) });
+    assert!(matches!(change.handle_response(unchanged()), Step::Plan(rows) if rows.len() == 1));
+    assert!(
+        matches!(change.handle_plan(Vec::new()), Step::Done(ChangeResult::Empty { etag: Some(etag) }) if etag == "\"1\"")
+    );
+    // With the same ETag no plan is made.
+    change.start(Some("\"1\"".to_owned()));
+    assert_eq!(
+        done(change.handle_response(unchanged())),
+        ChangeResult::Unmodified { etag: "\"1\"".to_owned() }
+    );
+    // Another query does not use the cached response.
+    change.set_query("/entity/Bar".to_owned());
+    let Step::Get(get) = change.start(None) else { panic!("no look") };
     assert_eq!(get.if_none_match, None);
 }
 
 #[test]
-fn idle_ends_with_any_change_of_the_catalog() {
+fn any_change_of_the_catalog_ends_idleness() {
     let mut change = fresh();
-    change.begin(Some("\"1\"".to_owned()));
-    assert!(matches!(change.answered(found("\"2\"", &json!([{ "id": 1 }]))), Step::Plan(_)));
+    change.start(Some("\"1\"".to_owned()));
+    assert!(matches!(change.handle_response(found("\"2\"", &json!([{ "id": 1 }]))), Step::Plan(_)));
     let mut change = fresh();
-    change.begin(Some("\"1\"".to_owned()));
-    let outcome = done(change.answered(found("\"2\"", &json!([]))));
-    assert_eq!(outcome, Outcome::Nothing { etag: Some("\"2\"".to_owned()) });
+    change.start(Some("\"1\"".to_owned()));
+    let outcome = done(change.handle_response(found("\"2\"", &json!([]))));
+    assert_eq!(outcome, ChangeResult::Empty { etag: Some("\"2\"".to_owned()) });
 }
 
 #[test]
-fn nothing_is_written_for_nothing() {
+fn an_empty_plan_is_not_written() {
     let mut change = fresh();
-    change.begin(None);
-    assert!(matches!(change.answered(found("\"1\"", &json!([{ "id": 1 }]))), Step::Plan(_)));
-    assert_eq!(done(change.planned(Vec::new())), Outcome::Nothing { etag: Some("\"1\"".to_owned()) });
+    change.start(None);
+    assert!(matches!(change.handle_response(found("\"1\"", &json!([{ "id": 1 }]))), Step::Plan(_)));
+    assert_eq!(done(change.handle_plan(Vec::new())), ChangeResult::Empty { etag: Some("\"1\"".to_owned()) });
 }
 
 #[test]
-fn without_an_etag_there_is_no_guard_and_no_idleness() {
+fn without_an_etag_there_is_no_condition_and_no_idleness() {
     let mut change = fresh();
-    change.begin(Some("\"1\"".to_owned()));
-    let answer = Ok(Reply::Rows { etag: None, body: r#"[{"id":1}]"#.into() });
-    let Step::Plan(rows) = change.answered(answer) else { panic!("no plan") };
-    let Step::Put(put) = change.planned(claim(&rows)) else { panic!("no write") };
+    change.start(Some("\"1\"".to_owned()));
+    let answer = Ok(CatalogResponse::Rows { etag: None, body: r#"[{"id":1}]"#.into() });
+    let Step::Plan(rows) = change.handle_response(answer) else { panic!("no plan") };
+    let Step::Put(put) = change.handle_plan(claim(&rows)) else { panic!("no write") };
     assert_eq!(put.if_match, None);
-    let Step::Get(get) = change.begin(None) else { panic!("no look") };
+    let Step::Get(get) = change.start(None) else { panic!("no look") };
     assert_eq!(get.if_none_match, None);
 }
 
 #[test]
-fn a_compare_and_set_of_rows_needs_no_guard() {
+fn a_row_compare_and_set_carries_no_if_match() {
     let mut change = StateChange::new(QUERY, "/attributegroup/Foo/RID,RMT;state", false);
     assert_eq!(up_to_the_write(&mut change, "\"1\"", &json!([{ "id": 1 }])).if_match, None);
 }
 
 #[test]
-fn a_lost_answer_leaves_the_plan_unsettled_and_other_trouble_does_not() {
+fn a_lost_answer_has_an_unknown_result_and_other_errors_do_not() {
     for (answer, unsettled) in [
-        (Err(Trouble::Unsettled("reset".to_owned())), true),
-        (Ok(Reply::Rows { etag: None, body: "[{".into() }), true),
-        (Ok(Reply::Unchanged { etag: None }), true),
-        (Err(Trouble::Away("aborted".to_owned())), false),
-        (Err(Trouble::Concurrent), false),
-        (Err(Trouble::TooLarge), false),
+        (Err(RequestError::OutcomeUnknown("reset".to_owned())), true),
+        (Ok(CatalogResponse::Rows { etag: None, body: "[{".into() }), true),
+        (Ok(CatalogResponse::NotModified { etag: None }), true),
+        (Err(RequestError::Unavailable("aborted".to_owned())), false),
+        (Err(RequestError::PreconditionFailed), false),
+        (Err(RequestError::PayloadTooLarge), false),
     ] {
         let mut change = fresh();
         up_to_the_write(&mut change, "\"1\"", &json!([{ "id": 1 }]));
-        match done(change.answered(answer.clone())) {
-            Outcome::Unsettled { plan, .. } => assert!(unsettled && plan.len() == 1, "{answer:?}"),
-            Outcome::Failed(_) => assert!(!unsettled, "{answer:?}"),
+        match done(change.handle_response(answer.clone())) {
+            ChangeResult::Unknown { plan, .. } => assert!(unsettled && plan.len() == 1, "{answer:?}"),
+            ChangeResult::Failed(_) => assert!(!unsettled, "{answer:?}"),
             other => panic!("{other:?}"),
         }
     }
 }
 
 #[test]
-fn what_is_no_rows_is_refused() {
+fn a_body_without_rows_is_rejected() {
     let mut change = fresh();
-    change.begin(None);
-    let answer = Ok(Reply::Rows { etag: None, body: r#"{"id":1}"#.into() });
-    assert!(matches!(done(change.answered(answer)), Outcome::Failed(Trouble::Refused(_))));
-    change.begin(None);
+    change.start(None);
+    let answer = Ok(CatalogResponse::Rows { etag: None, body: r#"{"id":1}"#.into() });
+    assert!(matches!(done(change.handle_response(answer)), ChangeResult::Failed(RequestError::Rejected(_))));
+    change.start(None);
     assert!(matches!(
-        done(change.answered(Ok(Reply::Unchanged { etag: None }))),
-        Outcome::Failed(Trouble::Away(_))
+        done(change.handle_response(Ok(CatalogResponse::NotModified { etag: None }))),
+        ChangeResult::Failed(RequestError::Unavailable(_))
     ));
 }
 
@@ -161,16 +169,16 @@ fn keys_are_read_from_the_update() {
 }
 
 #[test]
-fn members_that_are_there_twice_count_as_the_last() {
+fn the_last_of_repeated_members_counts() {
     let read = rows(br#"[{"RID":"1","state":"a","RID":"2"}]"#).expect("rows");
     assert_eq!(read, [json!({ "RID": "2", "state": "a" }).as_object().cloned().expect("a row")]);
 }
 
 #[test]
-fn without_entity_keys_all_that_was_sent_counts_as_changed() {
+fn without_keys_all_rows_count_as_changed() {
     let mut change = StateChange::new(QUERY, "/entity/Foo", true);
     up_to_the_write(&mut change, "\"1\"", &json!([{ "id": 1 }]));
-    let Outcome::Changed(change) = done(change.answered(found("\"2\"", &json!([])))) else {
+    let ChangeResult::Changed(change) = done(change.handle_response(found("\"2\"", &json!([])))) else {
         panic!("no change")
     };
     assert_eq!(change.changed.len(), 1);

@@ -1,15 +1,15 @@
-//! Upper bound of the memory that an answer takes once it is decoded. A few bytes of JSON become a map of hundreds: an answer within
-//! the limit of a body could otherwise take gigabytes.
+//! Upper bound of the memory that a decoded response takes. A few bytes of JSON become a map of
+//! hundreds, so a body within its limit could take gigabytes.
 
-/// Memory that the decoded rows of one answer may take, bytes.
+/// Maximum memory of the decoded rows of one response, in bytes.
 const DECODED_MAX: usize = 256 << 20;
 
-/// The first node of an object's map.
+/// First node of an object's map, in bytes.
 const OBJECT: usize = 700;
-/// A member of an object or an element of an array: its share of a node or, while it grows, of a vector.
+/// Share of a member or an element in a node or a growing vector, in bytes.
 const ELEMENT: usize = 130;
 
-/// Checks that the rows in `body` take at most [`DECODED_MAX`] bytes once they are decoded.
+/// Checks that the decoded rows of `body` take at most [`DECODED_MAX`] bytes.
 ///
 /// # Errors
 /// They may take more; the text says what to do.
@@ -23,7 +23,7 @@ pub(super) fn check(body: &[u8]) -> Result<(), String> {
     ))
 }
 
-/// Returns an upper bound of the memory that `body` takes once it is decoded. JSON is not checked.
+/// Returns an upper bound of the memory that `body` takes once decoded. JSON is not validated.
 fn decoded(body: &[u8]) -> usize {
     let (mut sum, mut in_text, mut is_escaped) = (body.len(), false, false);
     for byte in body {
@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_weigh_and_what_is_in_a_text_does_not() {
+    fn values_count_and_text_content_does_not() {
         for (body, weight) in [
             ("", 0),
             ("[]", ELEMENT),

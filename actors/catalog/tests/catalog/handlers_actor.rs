@@ -1,4 +1,4 @@
-//! Rows that are handed to an actor of the tree.
+//! Handlers that are actors.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -6,7 +6,7 @@ use futures_util::future::join_all;
 use orchestrator_catalog::{
     HandlerConfig,
     edge::handlers::{Actor, AnyHandler, HandleRow},
-    handling::{Handler, Row, Task, Verdict},
+    handler::{Handler, Outcome, Row, Task},
 };
 use orchestrator_supervise::{
     Answer, Child, ChildCx, ChildSpec, Factory, Handle, Strategy, SupervisorSpec, mailbox,
@@ -15,9 +15,9 @@ use orchestrator_supervise::{
 use serde_json::json;
 use tokio::sync::watch;
 
-/// Does what a row asks for.
+/// Actor that does what a row asks for.
 struct Worker {
-    /// How much work was ended because nobody waited for it.
+    /// Number of rows whose work was cancelled because the rule stopped waiting.
     abandoned: watch::Sender<usize>,
     held: Vec<HandleRow>,
 }
@@ -29,13 +29,13 @@ impl Handle<HandleRow> for Worker {
         match order.task.row["ask"].as_str().expect("a word") {
             "echo" => {
                 let row = order.task.row.clone();
-                order.answer(Verdict::Done(row));
+                order.answer(Outcome::Done(row));
             }
-            // Answered together, so that each must have been taken while the others waited.
+            // Answered together: each was received while the others waited.
             "hold" => {
                 self.held.push(order);
                 if self.held.len() == 8 {
-                    self.held.drain(..).for_each(|order| order.answer(Verdict::Dead("held".to_owned())));
+                    self.held.drain(..).for_each(|order| order.answer(Outcome::Dead("held".to_owned())));
                 }
             }
             "fall" => panic!("a row that its actor does not survive"),
@@ -48,7 +48,8 @@ impl Handle<HandleRow> for Worker {
     }
 }
 
-/// Runs `test` with a handler of `capacity` messages, and with how much work was abandoned.
+/// Runs `test` with a handler whose mailbox holds `capacity` messages, and with the number of
+/// abandoned rows.
 fn with_worker<Fut: Future<Output = ()>>(
     capacity: usize,
     timeout: Duration,
@@ -69,32 +70,32 @@ fn ask(word: &str) -> Task {
 const LONG: Duration = Duration::from_secs(60);
 
 #[test]
-fn an_actor_answers_when_it_is_done() {
+fn an_actor_answers_later_without_blocking_its_mailbox() {
     with_worker(16, LONG, async |actor, _| {
         let task = ask("echo");
-        assert_eq!(actor.handle(task.clone()).await, Verdict::Done(task.row));
-        for verdict in join_all((0..8).map(|_| actor.handle(ask("hold")))).await {
-            assert_eq!(verdict, Verdict::Dead("held".to_owned()));
+        assert_eq!(actor.handle(task.clone()).await, Outcome::Done(task.row));
+        for outcome in join_all((0..8).map(|_| actor.handle(ask("hold")))).await {
+            assert_eq!(outcome, Outcome::Dead("held".to_owned()));
         }
     });
 }
 
 #[test]
-fn a_row_that_its_actor_does_not_survive_has_failed_and_the_next_one_is_worked_on() {
+fn a_row_that_crashes_its_actor_has_failed_and_the_next_is_processed() {
     with_worker(16, LONG, async |actor, _| {
         for word in ["drop", "fall"] {
-            let Verdict::Failed(text) = actor.handle(ask(word)).await else { panic!("{word}") };
+            let Outcome::Failed(text) = actor.handle(ask(word)).await else { panic!("{word}") };
             assert_eq!(text, "the actor ended before it answered");
         }
-        assert!(matches!(actor.handle(ask("echo")).await, Verdict::Done(_)));
+        assert!(matches!(actor.handle(ask("echo")).await, Outcome::Done(_)));
     });
 }
 
 #[test]
-fn work_ends_when_it_takes_too_long_or_nobody_waits() {
+fn work_is_cancelled_at_the_time_out_or_when_abandoned() {
     with_worker(16, Duration::from_millis(50), async |actor, abandoned| {
-        let verdict = actor.handle(ask("wait")).await;
-        assert_eq!(verdict, Verdict::Failed("the actor did not answer within 50ms".to_owned()));
+        let outcome = actor.handle(ask("wait")).await;
+        assert_eq!(outcome, Outcome::Failed("the actor did not answer within 50ms".to_owned()));
         eventually("the actor hears of it", || *abandoned.borrow() == 1).await;
         let actor = Actor { timeout: LONG, ..actor };
         let dropped = tokio::time::timeout(Duration::from_millis(50), actor.handle(ask("wait"))).await;
@@ -105,27 +106,27 @@ fn work_ends_when_it_takes_too_long_or_nobody_waits() {
 
 #[tokio::test]
 async fn a_full_mailbox_is_tried_later() {
-    // Nobody empties it.
+    // Nothing empties the mailbox.
     let (mailbox, _slot) = mailbox::<Worker>(1);
     let actor = Actor { mailbox: mailbox.recipient(), timeout: Duration::from_millis(50) };
     let (first, second) = tokio::join!(actor.handle(ask("echo")), actor.handle(ask("echo")));
-    assert!(matches!(first, Verdict::Failed(_)), "{first:?}");
-    let Verdict::Later(text) = second else { panic!("{second:?}") };
+    assert!(matches!(first, Outcome::Failed(_)), "{first:?}");
+    let Outcome::Later(text) = second else { panic!("{second:?}") };
     assert!(text.starts_with("the mailbox is full (1 messages)"), "{text}");
 }
 
 #[test]
-fn the_configuration_names_an_actor_or_nobody() {
+fn the_configured_actor_must_exist() {
     with_worker(16, LONG, async |actor, _| {
         let actors = BTreeMap::from([("worker".to_owned(), actor.mailbox)]);
         let config: HandlerConfig =
             serde_json::from_value(json!({"kind": "actor", "actor": "worker"})).expect("a handler");
         let handler = config.handler(&actors).expect("there is one");
         let task = ask("echo");
-        assert_eq!(handler.handle(task.clone()).await, Verdict::Done(task.row));
+        assert_eq!(handler.handle(task.clone()).await, Outcome::Done(task.row));
         assert!(config.handler(&BTreeMap::new()).is_err());
         let nobody = HandlerConfig::default().handler(&actors).expect("nobody is there");
         assert!(matches!(nobody, AnyHandler::Nothing));
-        assert_eq!(nobody.handle(ask("echo")).await, Verdict::Done(Row::new()));
+        assert_eq!(nobody.handle(ask("echo")).await, Outcome::Done(Row::new()));
     });
 }

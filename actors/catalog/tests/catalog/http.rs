@@ -1,10 +1,11 @@
-//! The HTTP edge against a stand-in for the server (`tests/peers/ermrest_server.py`), and against one that says whatever a test wants.
+//! The HTTP edge against the stand-in `tests/peers/ermrest_server.py`, and against scripted
+//! servers.
 
 mod answers;
-mod away;
+mod concurrency;
 mod fixture;
-mod lanes;
-mod losing;
+mod lost_answers;
 mod requests;
 mod scripted;
 mod secured;
+mod unavailable;

@@ -1,4 +1,4 @@
-//! The parts of the catalog subsystem: edges, handlers, poller.
+//! Integration tests of the catalog's edges, handlers and poller.
 
 #![allow(clippy::unwrap_used, reason = "what a test cannot go on without fails it")]
 

@@ -1,5 +1,5 @@
-//! The notices edge against a real RabbitMQ: what it declares there, what it hears, and how it comes back.
+//! The notices edge against a real RabbitMQ.
 
+mod delivery;
 mod fixture;
-mod hearing;
-mod losing;
+mod reconnect;

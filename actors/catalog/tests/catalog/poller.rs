@@ -1,4 +1,4 @@
-//! The poller inside a process: a rule whose rows are worked on by an actor, and one that survives panics.
+//! The poller in a supervision tree: a rule with an actor as handler, and panics.
 
 use std::sync::{
     Arc,
@@ -6,9 +6,9 @@ use std::sync::{
 };
 
 use orchestrator_catalog::{
-    Actors, CatalogConfig, Rulebook, check, child_spec,
+    Actors, CatalogConfig, RuleReloader, check, child_spec,
     edge::handlers::HandleRow,
-    handling::{Row, Verdict},
+    handler::{Outcome, Row},
 };
 use orchestrator_harness::Ermrest;
 use orchestrator_supervise::{
@@ -30,47 +30,47 @@ fn complete(server: &Ermrest) -> usize {
     server.rows("Foo").iter().filter(|row| row["state"] == "complete").count()
 }
 
-/// An actor of some other subsystem, which works on rows.
-struct Other {
+/// Actor of another subsystem that processes rows.
+struct WorkingActor {
     worked: Arc<AtomicUsize>,
 }
 
-impl Child for Other {}
+impl Child for WorkingActor {}
 
-impl Handle<HandleRow> for Other {
+impl Handle<HandleRow> for WorkingActor {
     fn handle(&mut self, row: HandleRow, _: &mut ChildCx<'_, Self>) -> Answer<Self, ()> {
         self.worked.fetch_add(1, Relaxed);
-        row.answer(Verdict::Done(Row::new()));
+        row.answer(Outcome::Done(Row::new()));
         Answer::done()
     }
 }
 
-/// Rows that are neither done nor failed.
-type Held = Arc<Mutex<Vec<HandleRow>>>;
+/// Rows without an outcome.
+type KeptRows = Arc<Mutex<Vec<HandleRow>>>;
 
-/// An actor that keeps what it is handed.
-struct Holding(Held);
+/// Actor that keeps its rows.
+struct KeepingActor(KeptRows);
 
-impl Child for Holding {}
+impl Child for KeepingActor {}
 
-impl Handle<HandleRow> for Holding {
+impl Handle<HandleRow> for KeepingActor {
     fn handle(&mut self, row: HandleRow, _: &mut ChildCx<'_, Self>) -> Answer<Self, ()> {
         self.0.lock().push(row);
         Answer::done()
     }
 }
 
-/// The tree of one catalog.
+/// Specification of a tree with one catalog.
 fn tree(config: &CatalogConfig, actors: &Actors) -> SupervisorSpec {
-    let catalogs = child_spec(std::slice::from_ref(config), actors, &mut Rulebook::default());
+    let catalogs = child_spec(std::slice::from_ref(config), actors, &mut RuleReloader::default());
     SupervisorSpec::new(Strategy::OneForOne).child(catalogs.expect("a catalog"))
 }
 
 #[test]
-fn an_actor_works() {
+fn an_actor_processes_the_rows_of_a_rule() {
     let server = Ermrest::start(&[]);
     server.insert_foo(20, "actionable");
-    let (mailbox, slot) = mailbox::<Other>(64);
+    let (mailbox, slot) = mailbox::<WorkingActor>(64);
     let worked = Arc::<AtomicUsize>::default();
     let actors = Actors::from([("other".to_owned(), mailbox.recipient())]);
     let rules = json!([{
@@ -82,7 +82,7 @@ fn an_actor_works() {
     assert_eq!(check(std::slice::from_ref(&config), &actors), Vec::<String>::new());
     assert_eq!(check(std::slice::from_ref(&config), &Actors::new()).len(), 1, "without it, it is missed");
     let count = worked.clone();
-    let other = Factory::actor(slot, move |_: &_| Ok(Other { worked: count.clone() }));
+    let other = Factory::actor(slot, move |_: &_| Ok(WorkingActor { worked: count.clone() }));
     let spec = tree(&config, &actors).child(ChildSpec::worker("other", other));
     TestTree::run(spec, async |_tree| {
         eventually("all rows are complete", || complete(&server) == 20).await;
@@ -91,7 +91,7 @@ fn an_actor_works() {
 }
 
 #[test]
-fn a_poller_that_panics_comes_back_with_its_rules() {
+fn a_poller_that_panics_restarts_with_its_rules() {
     let server = Ermrest::start(&[]);
     let rules = json!([{
         "name": "work", "table": "Foo", "filter": "state=actionable",
@@ -139,9 +139,9 @@ fn rules_that_would_share_a_path_are_refused() {
 }
 
 #[test]
-fn rows_at_work_outlive_the_poller_and_are_lost_to_none_but_their_rule() {
+fn claimed_rows_outlive_panics_of_other_children() {
     let server = Ermrest::start(&[]);
-    let (mailbox, slot) = mailbox::<Holding>(64);
+    let (mailbox, slot) = mailbox::<KeepingActor>(64);
     let actors = Actors::from([("other".to_owned(), mailbox.recipient())]);
     let rule = |name: &str, from: &str| {
         json!({
@@ -152,9 +152,9 @@ fn rows_at_work_outlive_the_poller_and_are_lost_to_none_but_their_rule() {
         })
     };
     let config = config(&server, &json!([rule("one", "first"), rule("two", "second")]));
-    let held = Held::default();
+    let held = KeptRows::default();
     let rows = held.clone();
-    let other = Factory::actor(slot, move |_: &_| Ok(Holding(rows.clone())));
+    let other = Factory::actor(slot, move |_: &_| Ok(KeepingActor(rows.clone())));
     let spec = tree(&config, &actors).child(ChildSpec::worker("other", other));
     TestTree::run(spec, async |tree| {
         for (id, state) in [(1, "first"), (2, "second")] {
@@ -168,7 +168,7 @@ fn rows_at_work_outlive_the_poller_and_are_lost_to_none_but_their_rule() {
                 || tree.node(&path).is_some_and(|node| node.incarnation == 2 && node.state == "running");
             eventually("it to come back", back).await;
         }
-        held.lock().drain(..).for_each(|row| row.answer(Verdict::Done(Row::new())));
+        held.lock().drain(..).for_each(|row| row.answer(Outcome::Done(Row::new())));
         eventually("the row of the other rule to be complete", || complete(&server) == 1).await;
         let rows = server.rows("Foo");
         let state = |id: u32| rows.iter().find(|row| row["id"] == id).map(|row| row["state"].clone());

@@ -1,4 +1,4 @@
-//! A table of a catalog in memory, by CONTRACT CP05, CP08 and CP09, with accidents on order.
+//! In-memory table of a catalog (CONTRACT CP05, CP08, CP09), with injected faults.
 
 use std::{cell::RefCell, collections::VecDeque, rc::Rc, time::Duration};
 
@@ -6,23 +6,23 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::{
-    handling::Row,
-    lane::Turn,
+    handler::Row,
     path,
-    service::{Get, Put, Reply, Service, Trouble},
+    priority_semaphore::WritePriority,
+    service::{CatalogResponse, Get, Put, RequestError, Service},
     state_change::{body_of, keys_of, rows},
-    wall::Wall,
+    wall_clock::WallClock,
 };
 
-/// What happens to a write.
+/// Fault of a write.
 #[derive(Debug, Clone)]
-pub(super) enum Accident {
-    /// It is carried out, and the answer is lost.
+pub(super) enum Fault {
+    /// The write is carried out, and the answer is lost.
     Lost,
-    /// It arrives so much later, and the answer is lost.
+    /// The write arrives later, and the answer is lost.
     Late(Duration),
-    /// It is not carried out.
-    Refused(Trouble),
+    /// The write is not carried out.
+    Refused(RequestError),
 }
 
 #[derive(Debug)]
@@ -31,13 +31,13 @@ struct Inner {
     version: u64,
     gets: Vec<(String, bool)>,
     puts: Vec<(String, Vec<Row>)>,
-    accidents: VecDeque<Accident>,
-    /// Fails writes whose rows say so.
+    faults: VecDeque<Fault>,
+    /// Writes of rows with this value are rejected.
     poison: Option<(String, Value)>,
-    read_trouble: Option<Trouble>,
+    read_error: Option<RequestError>,
     late: Vec<(tokio::time::Instant, Put)>,
-    largest: usize,
-    /// No question is answered any more.
+    batch_max: usize,
+    /// Reads are never answered.
     frozen: bool,
 }
 
@@ -45,30 +45,30 @@ struct Inner {
 #[derive(Debug, Clone)]
 pub(super) struct Table {
     inner: Rc<RefCell<Inner>>,
-    wall: Wall,
+    clock: WallClock,
     write: Duration,
 }
 
 impl Table {
-    pub(super) fn new(wall: Wall) -> Self {
+    pub(super) fn new(clock: WallClock) -> Self {
         let inner = Inner {
             rows: Vec::new(),
             version: 1,
             gets: Vec::new(),
             puts: Vec::new(),
-            accidents: VecDeque::new(),
+            faults: VecDeque::new(),
             poison: None,
-            read_trouble: None,
+            read_error: None,
             late: Vec::new(),
-            largest: usize::MAX,
+            batch_max: usize::MAX,
             frozen: false,
         };
-        Self { inner: Rc::new(RefCell::new(inner)), wall, write: Duration::from_millis(20) }
+        Self { inner: Rc::new(RefCell::new(inner)), clock, write: Duration::from_millis(20) }
     }
 
-    /// Adds `count` rows that can be claimed.
+    /// Adds `count` candidates.
     pub(super) fn insert(&self, count: usize) {
-        let now = path::instant(self.wall.now());
+        let now = path::instant(self.clock.now());
         let mut inner = self.inner.borrow_mut();
         for _ in 0..count {
             let id = inner.rows.len();
@@ -81,9 +81,9 @@ impl Table {
         inner.version += 1;
     }
 
-    /// What is somebody else's doing.
+    /// Changes a row like another client.
     pub(super) fn set(&self, id: usize, column: &str, value: Value) {
-        let now = path::instant(self.wall.now());
+        let now = path::instant(self.clock.now());
         let mut inner = self.inner.borrow_mut();
         inner.rows[id].insert(column.to_owned(), value);
         inner.rows[id].insert("RMT".to_owned(), now.into());
@@ -94,21 +94,21 @@ impl Table {
         self.inner.borrow().rows[id].clone()
     }
 
-    /// How many rows have this value.
+    /// Returns the number of rows with this value.
     pub(super) fn count(&self, column: &str, value: &Value) -> usize {
         self.inner.borrow().rows.iter().filter(|row| row.get(column) == Some(value)).count()
     }
 
-    pub(super) fn accident(&self, accident: Accident) {
-        self.inner.borrow_mut().accidents.push_back(accident);
+    pub(super) fn inject(&self, inject: Fault) {
+        self.inner.borrow_mut().faults.push_back(inject);
     }
 
     pub(super) fn poison(&self, column: &str, value: Value) {
         self.inner.borrow_mut().poison = Some((column.to_owned(), value));
     }
 
-    pub(super) fn read_trouble(&self, trouble: Option<Trouble>) {
-        self.inner.borrow_mut().read_trouble = trouble;
+    pub(super) fn read_error(&self, error: Option<RequestError>) {
+        self.inner.borrow_mut().read_error = error;
     }
 
     pub(super) fn freeze(&self) {
@@ -116,38 +116,38 @@ impl Table {
     }
 
     pub(super) fn takes_at_once(&self, rows: usize) {
-        self.inner.borrow_mut().largest = rows;
+        self.inner.borrow_mut().batch_max = rows;
     }
 
-    /// Paths that were asked, and whether nothing had changed.
+    /// Returns paths of the reads, and whether each was answered with 304.
     pub(super) fn gets(&self) -> Vec<(String, bool)> {
         self.inner.borrow().gets.clone()
     }
 
-    /// Writes that arrived: path and rows.
+    /// Returns path and rows of each write that arrived.
     pub(super) fn puts(&self) -> Vec<(String, Vec<Row>)> {
         self.inner.borrow().puts.clone()
     }
 
-    fn write(&self, put: &Put) -> Result<Reply, Trouble> {
-        let now = path::instant(self.wall.now());
+    fn write(&self, put: &Put) -> Result<CatalogResponse, RequestError> {
+        let now = path::instant(self.clock.now());
         let mut inner = self.inner.borrow_mut();
         let updates = rows(&put.body).expect("rows");
         inner.puts.push((put.path.clone(), updates.clone()));
         if put.if_match.as_ref().is_some_and(|etag| *etag != format!("\"{}\"", inner.version)) {
-            return Err(Trouble::Concurrent);
+            return Err(RequestError::PreconditionFailed);
         }
-        if updates.len() > inner.largest {
-            return Err(Trouble::TooLarge);
+        if updates.len() > inner.batch_max {
+            return Err(RequestError::PayloadTooLarge);
         }
         if let Some((column, value)) = &inner.poison
             && updates.iter().any(|row| row.get(column) == Some(value))
         {
-            return Err(Trouble::Refused("409: a constraint is violated".to_owned()));
+            return Err(RequestError::Rejected("409: a constraint is violated".to_owned()));
         }
         let names = names(&put.path);
         let keys = keys_of(&put.path);
-        let mut told = Vec::new();
+        let mut split_by_response = Vec::new();
         for update in &updates {
             let is = |row: &&mut Row| {
                 let mine = names.iter().filter(|(out, _)| keys.contains(out));
@@ -158,11 +158,14 @@ impl Table {
                     row.insert(column.clone(), update.get(out).cloned().unwrap_or_default());
                 }
                 row.insert("RMT".to_owned(), now.clone().into());
-                told.push(update.clone());
+                split_by_response.push(update.clone());
             }
         }
         inner.version += 1;
-        Ok(Reply::Rows { etag: Some(format!("\"{}\"", inner.version)), body: body_of(&told) })
+        Ok(CatalogResponse::Rows {
+            etag: Some(format!("\"{}\"", inner.version)),
+            body: body_of(&split_by_response),
+        })
     }
 
     fn arrive(&self) {
@@ -175,45 +178,45 @@ impl Table {
 }
 
 impl Service for Table {
-    async fn get(&self, get: Get) -> Result<Reply, Trouble> {
+    async fn get(&self, get: Get) -> Result<CatalogResponse, RequestError> {
         tokio::time::sleep(Duration::from_millis(1)).await;
         self.arrive();
         if self.inner.borrow().frozen {
             std::future::pending::<()>().await;
         }
         let mut inner = self.inner.borrow_mut();
-        if let Some(trouble) = &inner.read_trouble {
-            return Err(trouble.clone());
+        if let Some(error) = &inner.read_error {
+            return Err(error.clone());
         }
         let etag = format!("\"{}\"", inner.version);
         let unchanged = get.if_none_match.as_ref() == Some(&etag);
         inner.gets.push((get.path.clone(), unchanged));
         if unchanged {
-            return Ok(Reply::Unchanged { etag: Some(etag) });
+            return Ok(CatalogResponse::NotModified { etag: Some(etag) });
         }
-        Ok(Reply::Rows { etag: Some(etag), body: body_of(&select(&inner.rows, &get.path)) })
+        Ok(CatalogResponse::Rows { etag: Some(etag), body: body_of(&select(&inner.rows, &get.path)) })
     }
 
-    async fn put(&self, put: Put, _: Turn) -> Result<Reply, Trouble> {
+    async fn put(&self, put: Put, _: WritePriority) -> Result<CatalogResponse, RequestError> {
         tokio::time::sleep(self.write).await;
         self.arrive();
-        let accident = self.inner.borrow_mut().accidents.pop_front();
-        match accident {
+        let inject = self.inner.borrow_mut().faults.pop_front();
+        match inject {
             None => self.write(&put),
-            Some(Accident::Refused(trouble)) => Err(trouble),
-            Some(Accident::Lost) => {
+            Some(Fault::Refused(error)) => Err(error),
+            Some(Fault::Lost) => {
                 let _ = self.write(&put);
-                Err(Trouble::Unsettled("the connection broke".to_owned()))
+                Err(RequestError::OutcomeUnknown("the connection broke".to_owned()))
             }
-            Some(Accident::Late(span)) => {
+            Some(Fault::Late(span)) => {
                 self.inner.borrow_mut().late.push((tokio::time::Instant::now() + span, put));
-                Err(Trouble::Unsettled("no answer in time".to_owned()))
+                Err(RequestError::OutcomeUnknown("no answer in time".to_owned()))
             }
         }
     }
 }
 
-/// Output name and column of all that an update names.
+/// Returns output name and column of everything that an update names.
 fn names(path: &str) -> Vec<(String, String)> {
     let group = path.rsplit('/').next().expect("a group");
     let name = |text: &str| match text.split_once(":=") {
@@ -223,7 +226,7 @@ fn names(path: &str) -> Vec<(String, String)> {
     group.split([',', ';']).map(name).collect()
 }
 
-/// The rows that a path names, in their order.
+/// Returns the rows that a path selects, in its order.
 fn select(rows: &[Row], path: &str) -> Vec<Row> {
     let rest = path.strip_prefix("/entity/Foo").expect("our table");
     let (rest, limit) = rest

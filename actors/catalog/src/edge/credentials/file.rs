@@ -1,4 +1,4 @@
-//! One file of credentials: read under the lock that those who write it take, too.
+//! Reading of a credentials file under the lock that its writers take.
 
 use std::{
     fs::File,
@@ -12,29 +12,29 @@ use rustix::{
     io::Errno,
 };
 
-/// Longer files are no credentials. bytes
+/// Maximum size of a credentials file, in bytes.
 const SIZE_MAX: u64 = 1024 * 1024;
 
-/// What tells one state of a file from another.
+/// Version of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Stamp {
+pub(super) struct FileVersion {
     inode: u64,
     modified: (i64, i64),
     size: u64,
 }
 
-/// What came of reading a file.
+/// Result of reading a file.
 #[derive(Debug)]
-pub(super) enum Reading {
+pub(super) enum FileContent {
     Missing,
-    /// Somebody is writing it.
+    /// Locked by a writer.
     Busy,
-    Text(String, Stamp),
+    Text(String, FileVersion),
 }
 
-impl Reading {
-    pub(super) fn stamp(&self) -> Option<Stamp> {
-        if let Self::Text(_, stamp) = self { Some(*stamp) } else { None }
+impl FileContent {
+    pub(super) fn version(&self) -> Option<FileVersion> {
+        if let Self::Text(_, version) = self { Some(*version) } else { None }
     }
 
     pub(super) fn text(&self) -> Option<&str> {
@@ -46,31 +46,31 @@ impl Reading {
     }
 }
 
-/// Reads `path`, without waiting for anybody.
+/// Reads `path` without waiting for locks.
 ///
 /// # Errors
-/// It is there and cannot be read; the text names it.
-pub(super) fn read(path: &Path) -> Result<Reading, String> {
+/// The file exists and cannot be read; the text names it.
+pub(super) fn read(path: &Path) -> Result<FileContent, String> {
     let failed = |error: std::io::Error| format!("{}: cannot be read: {error}", path.display());
     let mut file = match File::open(path) {
         Ok(file) => file,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Reading::Missing),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(FileContent::Missing),
         Err(error) => return Err(failed(error)),
     };
     match flock(&file, FlockOperation::NonBlockingLockShared) {
         Ok(()) => {}
-        Err(Errno::WOULDBLOCK) => return Ok(Reading::Busy),
-        // A file system without locks: nobody else can hold one.
+        Err(Errno::WOULDBLOCK) => return Ok(FileContent::Busy),
+        // The file system has no locks, so nobody can hold one.
         Err(Errno::NOTSUP | Errno::NOSYS | Errno::NOLCK) => {}
         Err(error) => return Err(failed(error.into())),
     }
     let about = file.metadata().map_err(failed)?;
-    let stamp =
-        Stamp { inode: about.ino(), modified: (about.mtime(), about.mtime_nsec()), size: about.size() };
+    let version =
+        FileVersion { inode: about.ino(), modified: (about.mtime(), about.mtime_nsec()), size: about.size() };
     let mut text = String::new();
     let read = file.by_ref().take(SIZE_MAX).read_to_string(&mut text).map_err(failed)?;
     if read as u64 == SIZE_MAX {
         return Err(format!("{}: it is too long for credentials: name another file", path.display()));
     }
-    Ok(Reading::Text(text, stamp))
+    Ok(FileContent::Text(text, version))
 }

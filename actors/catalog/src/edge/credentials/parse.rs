@@ -5,30 +5,31 @@ use serde_json::{Map, Value};
 
 use super::Secret;
 
-/// What is shown to a server.
+/// A credential for the server.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum Grant {
-    /// Nothing.
+pub enum Credential {
+    /// No credential.
     #[default]
     Anonymous,
     /// `Authorization: Bearer ..`
     Bearer(Secret),
     /// `Cookie: NAME=VALUE`
     Cookie(Secret),
-    /// For a session's cookie, which the server gives in exchange.
+    /// Exchanged for a session cookie.
     Password {
-        /// Who.
+        /// User name.
         user: String,
-        /// And the proof of it.
+        /// Password.
         password: Secret,
     },
 }
 
-/// What a `credential.json` says of `host`; None if nothing. The file has an object for each host, or is one itself.
+/// Returns the entry of `host` in a `credential.json`; None if there is none. The file has one
+/// object per host, or is one entry itself.
 ///
 /// # Errors
-/// It is no such file; the text does not repeat what is in it.
-pub(super) fn entry(text: &str, host: &str) -> Result<Option<Grant>, String> {
+/// Not a credentials file; the text does not repeat its content.
+pub(super) fn entry(text: &str, host: &str) -> Result<Option<Credential>, String> {
     let value: Value = serde_json::from_str(text)
         .map_err(|error| format!("line {}: it is no JSON: correct it", error.line()))?;
     let wanted = "it is no object with an entry for each host: correct it";
@@ -38,33 +39,33 @@ pub(super) fn entry(text: &str, host: &str) -> Result<Option<Grant>, String> {
     Ok(grant(entry.ok_or_else(|| format!("the entry of {host} is no object: correct it"))?))
 }
 
-/// A token goes before a cookie, a cookie before a password.
-fn grant(entry: &Map<String, Value>) -> Option<Grant> {
+/// A token takes precedence over a cookie, a cookie over a password.
+fn grant(entry: &Map<String, Value>) -> Option<Credential> {
     let text = |key: &str| entry.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
     if let Some(token) = text("bearer-token") {
-        return Some(Grant::Bearer(Secret::new(token)));
+        return Some(Credential::Bearer(Secret::new(token)));
     }
     if let Some(cookie) = text("cookie") {
-        return Some(Grant::Cookie(Secret::new(cookie_pair(cookie)?)));
+        return Some(Credential::Cookie(Secret::new(cookie_pair(cookie)?)));
     }
     let (user, password) = text("username").zip(text("password"))?;
-    Some(Grant::Password { user: user.to_owned(), password: Secret::new(password) })
+    Some(Credential::Password { user: user.to_owned(), password: Secret::new(password) })
 }
 
-/// Name and value of a cookie, without what servers tell browsers beside them; None if it has no name.
+/// Returns `NAME=VALUE` of a cookie without its attributes; None if it has no name.
 pub(in crate::edge) fn cookie_pair(cookie: &str) -> Option<&str> {
     let pair = cookie.split(';').next().unwrap_or_default().trim();
     pair.split_once('=').is_some_and(|(name, _)| !name.trim().is_empty()).then_some(pair)
 }
 
-/// The scope that a `config.json` names for `host`.
+/// Returns the scope that a `config.json` names for `host`.
 pub(super) fn scope(text: &str, host: &str) -> Option<String> {
     let config: Value = serde_json::from_str(text).ok()?;
     let scopes = by_host(config.get("oauth2_scopes")?.as_object()?, host)?;
     scopes.get("deriva-all")?.as_str().map(str::to_owned)
 }
 
-/// The token of `scope` in a `globus-credential.json`, and when it ends.
+/// Returns the token of `scope` in a `globus-credential.json`, and its expiry.
 pub(super) fn globus(text: &str, scope: &str) -> Option<(Secret, Timestamp)> {
     let tokens: Value = serde_json::from_str(text).ok()?;
     let of_scope = |token: &&Value| token.get("scope").and_then(Value::as_str) == Some(scope);
@@ -75,7 +76,7 @@ pub(super) fn globus(text: &str, scope: &str) -> Option<(Secret, Timestamp)> {
     Some((Secret::new(secret), ends.unwrap_or(Timestamp::MAX)))
 }
 
-/// As the original looks a host up: as it is written, then in lower case.
+/// Looks up a host as written, then in lower case (CONTRACT CF09).
 fn by_host<'a>(hosts: &'a Map<String, Value>, host: &str) -> Option<&'a Value> {
     hosts.get(host).or_else(|| hosts.get(&host.to_ascii_lowercase()))
 }
@@ -84,17 +85,17 @@ fn by_host<'a>(hosts: &'a Map<String, Value>, host: &str) -> Option<&'a Value> {
 mod tests {
     use super::*;
 
-    fn bearer(text: &str) -> Option<Grant> {
-        Some(Grant::Bearer(Secret::new(text)))
+    fn bearer(text: &str) -> Option<Credential> {
+        Some(Credential::Bearer(Secret::new(text)))
     }
 
-    fn cookie(text: &str) -> Option<Grant> {
-        Some(Grant::Cookie(Secret::new(text)))
+    fn cookie(text: &str) -> Option<Credential> {
+        Some(Credential::Cookie(Secret::new(text)))
     }
 
     #[test]
-    fn an_entry_is_found_and_its_best_credential_taken() {
-        let password = Grant::Password { user: "u".to_owned(), password: Secret::new("p") };
+    fn the_preferred_credential_of_an_entry_is_used() {
+        let password = Credential::Password { user: "u".to_owned(), password: Secret::new("p") };
         for (text, wanted) in [
             (r#"{"H.org": {"bearer-token": "t", "cookie": "a=b", "auth_type": "user"}}"#, bearer("t")),
             (
@@ -117,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_none_is_named_without_its_secrets() {
+    fn errors_of_a_malformed_file_show_no_secret() {
         for text in [
             "",
             "s3cret",
@@ -150,9 +151,11 @@ mod tests {
     }
 
     #[test]
-    fn nothing_secret_is_in_the_text_for_programmers() {
-        let password = Grant::Password { user: "u".to_owned(), password: Secret::new("s3cret") };
-        for grant in [Grant::Bearer(Secret::new("s3cret")), Grant::Cookie(Secret::new("s3cret")), password] {
+    fn debug_output_shows_no_secret() {
+        let password = Credential::Password { user: "u".to_owned(), password: Secret::new("s3cret") };
+        for grant in
+            [Credential::Bearer(Secret::new("s3cret")), Credential::Cookie(Secret::new("s3cret")), password]
+        {
             assert!(!format!("{grant:?}").contains("s3cret"));
         }
     }

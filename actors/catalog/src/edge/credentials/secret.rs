@@ -1,4 +1,4 @@
-//! A text that is not shown.
+//! Text that logs do not show.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ impl Secret {
         Self(text.into())
     }
 
-    /// The text, for the server it is meant for and nobody else.
+    /// Returns the text, to be sent to its server only.
     pub fn expose(&self) -> &str {
         &self.0
     }

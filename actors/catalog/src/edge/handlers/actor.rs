@@ -1,19 +1,19 @@
-//! `actor`: an actor of another subsystem works on the rows, each handed over as a message.
+//! `actor`: rows are sent as messages to an actor of another subsystem.
 
 use std::time::Duration;
 
 use orchestrator_supervise::{Message, Recipient};
 use tokio::{sync::oneshot, time::timeout};
 
-use crate::handling::{Handler, Task, Verdict};
+use crate::handler::{Handler, Outcome, Task};
 
-/// Asks an actor to work on a row. It answers with [`HandleRow::answer`], whenever it is done: what takes long must not keep its
-/// mailbox waiting. Dropped without an answer, it has failed.
+/// Message that hands a row to an actor. The actor replies with [`HandleRow::answer`] when the work
+/// is done, without blocking its mailbox meanwhile. Dropping the message counts as a failure.
 #[derive(Debug)]
 pub struct HandleRow {
-    /// The row.
+    /// The row with its claim.
     pub task: Task,
-    answer: oneshot::Sender<Verdict>,
+    answer: oneshot::Sender<Outcome>,
 }
 
 impl Message for HandleRow {
@@ -21,37 +21,38 @@ impl Message for HandleRow {
 }
 
 impl HandleRow {
-    /// How it ended. Nobody may be waiting for it any more.
-    pub fn answer(self, verdict: Verdict) {
-        let _ = self.answer.send(verdict);
+    /// Sends the outcome; ignored if the rule no longer waits.
+    pub fn answer(self, outcome: Outcome) {
+        let _ = self.answer.send(outcome);
     }
 
-    /// Waits until nobody waits for the answer any more: the work is to be ended. May be dropped and called again.
+    /// Waits until the rule no longer waits for the outcome, so that the work can be cancelled.
+    /// Cancel safe.
     pub async fn abandoned(&mut self) {
         self.answer.closed().await;
     }
 }
 
-/// Hands rows to an actor.
+/// Handler that sends rows to an actor.
 #[derive(Debug, Clone)]
 pub struct Actor {
-    /// Its mailbox.
+    /// Mailbox of the actor.
     pub mailbox: Recipient<HandleRow>,
-    /// How long it may take.
+    /// Maximum time for one row.
     pub timeout: Duration,
 }
 
 impl Handler for Actor {
-    async fn handle(&self, task: Task) -> Verdict {
+    async fn handle(&self, task: Task) -> Outcome {
         let (answer, answered) = oneshot::channel();
         if let Err(refused) = self.mailbox.tell(HandleRow { task, answer }) {
-            return Verdict::Later(refused.to_string());
+            return Outcome::Later(refused.to_string());
         }
         match timeout(self.timeout, answered).await {
-            Ok(Ok(verdict)) => verdict,
-            // A row that makes its actor fail must not be tried for ever.
-            Ok(Err(_)) => Verdict::Failed("the actor ended before it answered".to_owned()),
-            Err(_) => Verdict::Failed(format!("the actor did not answer within {:?}", self.timeout)),
+            Ok(Ok(outcome)) => outcome,
+            // A row that crashes its actor must not be retried forever.
+            Ok(Err(_)) => Outcome::Failed("the actor ended before it answered".to_owned()),
+            Err(_) => Outcome::Failed(format!("the actor did not answer within {:?}", self.timeout)),
         }
     }
 }

@@ -1,8 +1,8 @@
-//! What is kept of a stream that may be endless: its head, or its tail.
+//! Capture of the beginning or the end of a stream, with bounded memory.
 
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-/// Read at once, bytes.
+/// Size of a read, in bytes.
 const PIECE: usize = 8 * 1024;
 
 /// The first bytes of a stream.
@@ -14,24 +14,24 @@ pub(super) struct Head {
 }
 
 impl Head {
-    /// Keeps `limit` bytes.
+    /// Keeps at most `limit` bytes.
     pub(super) fn new(limit: usize) -> Self {
         Self { bytes: Vec::new(), limit, overrun: false }
     }
 
-    /// Takes what came next.
+    /// Appends a chunk.
     pub(super) fn take(&mut self, piece: &[u8]) {
         let room = self.limit - self.bytes.len();
         self.overrun |= piece.len() > room;
         self.bytes.extend_from_slice(&piece[..piece.len().min(room)]);
     }
 
-    /// Everything; None if there was more than is kept.
+    /// Returns the whole stream; None if it exceeded the limit.
     pub(super) fn whole(&self) -> Option<&[u8]> {
         (!self.overrun).then_some(&self.bytes)
     }
 
-    /// What is kept.
+    /// Returns the captured bytes.
     pub(super) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
@@ -45,12 +45,12 @@ pub(super) struct Tail {
 }
 
 impl Tail {
-    /// Keeps `limit` bytes.
+    /// Keeps at most `limit` bytes.
     pub(super) fn new(limit: usize) -> Self {
         Self { bytes: Vec::new(), limit }
     }
 
-    /// Takes what came next.
+    /// Appends a chunk.
     pub(super) fn take(&mut self, piece: &[u8]) {
         let piece = &piece[piece.len().saturating_sub(self.limit)..];
         let out = (self.bytes.len() + piece.len()).saturating_sub(self.limit);
@@ -58,13 +58,13 @@ impl Tail {
         self.bytes.extend_from_slice(piece);
     }
 
-    /// What is kept.
+    /// Returns the captured bytes.
     pub(super) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 }
 
-/// Reads `stream` to its end. An error is an end, too: of a pipe, nothing more can come.
+/// Reads `stream` to its end. A read error ends a pipe, too.
 pub(super) async fn read(mut stream: impl AsyncRead + Unpin, mut take: impl FnMut(&[u8])) {
     let mut piece = vec![0; PIECE];
     while let Ok(length @ 1..) = stream.read(&mut piece).await {
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_head_grows_to_its_limit_and_says_that_there_was_more() {
+    async fn a_head_keeps_up_to_its_limit_and_reports_an_overrun() {
         let stream = vec![b'x'; 10 << 20];
         let mut head = Head::new(1000);
         read(stream.as_slice(), |piece| head.take(piece)).await;
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tail_is_the_end_whatever_the_pieces_are() {
+    fn a_tail_keeps_the_end_for_any_chunk_size() {
         let stream: Vec<u8> = (0..=255).cycle().take(5000).collect();
         for size in [1, 7, 99, 100, 101, 4999, 5000] {
             let mut tail = Tail::new(100);

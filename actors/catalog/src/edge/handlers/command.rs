@@ -1,5 +1,5 @@
-//! `command`: a program for each row. It gets the row on standard input, answers on standard output, and says with its exit
-//! code how it went. There is no shell between.
+//! `command`: runs a program for each row. It reads the row from standard input, answers on
+//! standard output and reports the outcome by its exit code. No shell is involved.
 
 use std::{io, path::PathBuf, pin::pin, process::ExitStatus, process::Stdio, time::Duration};
 
@@ -14,71 +14,72 @@ use super::{
 };
 use crate::{
     answer::{fields, quoted},
-    handling::{Handler, Task, Verdict},
-    verdict_kind::{ExitCodes, VerdictKind},
+    handler::{Handler, Outcome, Task},
+    outcome_kind::{ExitCodes, OutcomeKind},
 };
 
-/// Of what it says on standard error, this is kept, bytes.
+/// Captured part of standard error, in bytes.
 const ERRORS_KEPT: usize = 2 * 1024;
 
-/// How long its pipes are read once it has ended: only who has left the group can hold them open.
+/// Time for which pipes are read after the program has ended: a process that left the group may
+/// hold them open.
 const LINGER: Duration = Duration::from_secs(1);
 
-/// Runs a program for each row, in a process group of its own that ends with the work.
+/// Runs a program for each row, in a process group that ends with the work.
 #[derive(Debug, Clone)]
 pub struct Command {
-    /// The program and its arguments; a name without a slash is looked for in `PATH`.
+    /// Program and arguments; a name without a slash is looked up in `PATH`.
     pub argv: Vec<String>,
-    /// Where it runs; else where we do.
+    /// Working directory; by default that of this process.
     pub cwd: Option<PathBuf>,
-    /// How long it may take. Then its group gets SIGTERM.
+    /// Maximum run time; then the group gets SIGTERM.
     pub timeout: Duration,
-    /// How long after SIGTERM the group gets SIGKILL.
+    /// Time between SIGTERM and SIGKILL.
     pub grace: Duration,
-    /// Longest answer, bytes.
+    /// Maximum size of the answer, in bytes.
     pub answer_bytes: usize,
-    /// What its exit codes mean.
+    /// Meaning of exit codes.
     pub exit_codes: ExitCodes,
-    /// Its variables beside the usual ones.
+    /// Additional environment variables.
     pub environment: Environment,
 }
 
-/// How it ended.
-struct Ended {
+/// End of the program.
+struct Exit {
     status: ExitStatus,
     in_time: bool,
 }
 
-/// What it said, as far as it is kept.
-struct Said {
+/// Captured output of the program.
+struct Output {
     answer: Head,
     errors: Tail,
 }
 
 impl Handler for Command {
-    async fn handle(&self, task: Task) -> Verdict {
+    async fn handle(&self, task: Task) -> Outcome {
         let (process, pipes) = match Process::start(self.process(&task)) {
             Ok(started) => started,
-            Err(error) => return Verdict::Later(self.not_started(&error)),
+            Err(error) => return Outcome::Later(self.not_started(&error)),
         };
-        // One line: JSON has no line breaks of its own.
+        // serde_json writes no line breaks.
         let line = format!("{}\n", Value::Object(task.row));
-        let mut said = Said { answer: Head::new(self.answer_bytes), errors: Tail::new(ERRORS_KEPT) };
+        let mut output = Output { answer: Head::new(self.answer_bytes), errors: Tail::new(ERRORS_KEPT) };
         let ended = {
-            let talk = pin!(said.talk(pipes, line.as_bytes()));
+            let communicate = pin!(output.communicate(pipes, line.as_bytes()));
             let ended = pin!(self.ended(process));
-            match select(ended, talk).await {
-                Either::Left((ended, talk)) => {
-                    // What is not read by then is not waited for.
-                    let _ = timeout(LINGER, talk).await;
+            match select(ended, communicate).await {
+                Either::Left((ended, communicate)) => {
+                    // Output that is not read by then is ignored.
+                    let _ = timeout(LINGER, communicate).await;
                     ended
                 }
                 Either::Right(((), ended)) => ended.await,
             }
         };
         match ended {
-            Ok(ended) => self.verdict(&ended, &said),
-            Err(error) => Verdict::Failed(format!("how {} ended is not known: {error}", self.program())),
+            Ok(ended) => self.outcome(&ended, &output),
+            Err(error) => Outcome::Failed(format!("how {} ended is not known: {error}", self.program())),
         }
     }
 }
@@ -107,61 +108,64 @@ impl Command {
         command
     }
 
-    /// Waits for the end, and brings it about if it does not come in time.
-    async fn ended(&self, process: Process) -> io::Result<Ended> {
+    /// Waits for the program's end, and terminates it at the time-out.
+    async fn ended(&self, process: Process) -> io::Result<Exit> {
         let in_time = timeout(self.timeout, process.ended()).await.is_ok();
         if !in_time {
-            process.ask_to_end();
-            // Whatever is left then is killed.
+            process.terminate();
+            // `reap` kills what is left after the grace period.
             let _ = timeout(self.grace, process.ended()).await;
         }
-        process.reap().await.map(|status| Ended { status, in_time })
+        process.reap().await.map(|status| Exit { status, in_time })
     }
 
-    fn verdict(&self, ended: &Ended, said: &Said) -> Verdict {
+    fn outcome(&self, ended: &Exit, output: &Output) -> Outcome {
         let program = self.program();
-        let errors = said.errors();
+        let errors = output.errors();
         if !ended.in_time {
-            return Verdict::Failed(format!("{program} did not end within {:?}{errors}", self.timeout));
+            return Outcome::Failed(format!("{program} did not end within {:?}{errors}", self.timeout));
         }
         let Some(code) = ended.status.code() else {
-            return Verdict::Failed(format!("{program} was ended by a {}{errors}", ended.status));
+            return Outcome::Failed(format!("{program} was ended by a {}{errors}", ended.status));
         };
         let text = format!("{program} exited with {code}{errors}");
         match self.exit_codes.kind(code) {
-            VerdictKind::Done => self.done(said),
-            VerdictKind::Failed => Verdict::Failed(text),
-            VerdictKind::Later => Verdict::Later(text),
-            VerdictKind::Dead => Verdict::Dead(text),
+            OutcomeKind::Done => self.done(output),
+            OutcomeKind::Failed => Outcome::Failed(text),
+            OutcomeKind::Later => Outcome::Later(text),
+            OutcomeKind::Dead => Outcome::Dead(text),
         }
     }
 
-    fn done(&self, said: &Said) -> Verdict {
+    fn done(&self, output: &Output) -> Outcome {
         let program = self.program();
-        let Some(answer) = said.answer.whole() else {
+        let Some(answer) = output.answer.whole() else {
             let limit = self.answer_bytes;
-            return Verdict::Failed(format!(
+            return Outcome::Failed(format!(
                 "{program} answered with more than {limit} bytes: raise answer_bytes"
             ));
         };
         match fields(answer) {
-            Ok(fields) => Verdict::Done(fields),
-            Err(reason) => Verdict::Failed(format!("{program} answered {reason}")),
+            Ok(fields) => Outcome::Done(fields),
+            Err(reason) => Outcome::Failed(format!("{program} answered {reason}")),
         }
     }
 
     fn not_started(&self, error: &io::Error) -> String {
-        let place = self.cwd.as_ref().map(|cwd| format!(" in {}", cwd.display())).unwrap_or_default();
-        format!("{} cannot be started{place}: {error}: install it, or change handler.argv", self.program())
+        let directory = self.cwd.as_ref().map(|cwd| format!(" in {}", cwd.display())).unwrap_or_default();
+        format!(
+            "{} cannot be started{directory}: {error}: install it, or change handler.argv",
+            self.program()
+        )
     }
 }
 
-impl Said {
-    /// Hands it its row, and listens until it has closed its pipes.
-    async fn talk(&mut self, pipes: Pipes, line: &[u8]) {
+impl Output {
+    /// Writes the row and reads both outputs until they are closed.
+    async fn communicate(&mut self, pipes: Pipes, line: &[u8]) {
         let feed = async {
             if let Some(mut stdin) = pipes.stdin {
-                // It need not read its row; one that has ended without breaks the pipe.
+                // The program may ignore its row; if it ended, the pipe is broken.
                 let _ = stdin.write_all(line).await;
             }
         };
@@ -178,9 +182,9 @@ impl Said {
         join3(feed, answer, errors).await;
     }
 
-    /// What it said of its trouble, to be put behind a text.
+    /// Returns the captured standard error as the end of an error text.
     fn errors(&self) -> String {
-        let said = quoted(self.errors.bytes());
-        if said.is_empty() { String::new() } else { format!(": {said}") }
+        let output = quoted(self.errors.bytes());
+        if output.is_empty() { String::new() } else { format!(": {output}") }
     }
 }

@@ -1,12 +1,13 @@
-//! The environment of a handler's program: a few variables of ours, those that the rule passes on, and those that it sets. Everything
-//! else of ours may hold secrets and stays here.
+//! Environment of a handler's program: harmless variables of this process, and those that the rule
+//! passes on or sets. All others may hold secrets.
 
 use std::{collections::BTreeMap, ffi::OsString};
 
-/// Variables that every program gets, if we have them; `LC_*` besides.
+/// Variables that every program inherits; `LC_*`, too.
 const ALLOWED: [&str; 10] =
     ["HOME", "LANG", "LANGUAGE", "LOGNAME", "PATH", "SHELL", "TMPDIR", "TZ", "TZDIR", "USER"];
-/// Variables that are set for each row, and those of the service manager: a program that passes for us would be believed.
+/// Variables set for each row, and those of systemd's protocols, which the program must not use in
+/// our name.
 const RESERVED: [&str; 8] = [
     "LISTEN_FDS",
     "LISTEN_PID",
@@ -18,26 +19,27 @@ const RESERVED: [&str; 8] = [
     "WATCHDOG_USEC",
 ];
 
-/// Most variables of a rule, and longest value; the system takes 128 KiB for one.
+/// Maximum number of variables of a rule, and maximum size of a value. Linux limits a variable to
+/// 128 KiB.
 const VARIABLES_MAX: usize = 256;
 const VALUE_MAX: usize = 64 * 1024;
 
-/// Variables beside those that every program gets.
+/// Additional variables of a rule.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Environment {
-    /// Names of variables of ours that are passed on.
+    /// Names of inherited variables.
     pub pass: Vec<String>,
-    /// Variables that are set.
+    /// Variables with their values.
     pub set: BTreeMap<String, EnvValue>,
 }
 
-/// The value of a variable. `Debug` does not show it.
+/// Value of a variable. `Debug` does not show it.
 #[derive(Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 #[serde(transparent)]
 pub struct EnvValue(String);
 
 impl EnvValue {
-    /// A value.
+    /// Wraps a value.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
@@ -50,12 +52,12 @@ impl std::fmt::Debug for EnvValue {
 }
 
 impl Environment {
-    /// Returns every mistake as key, name and text. No text shows a value.
+    /// Returns every problem as key, name and text. No text shows a value.
     pub fn check(&self) -> Vec<(&'static str, String, String)> {
-        let mut wrong = Vec::new();
+        let mut problems = Vec::new();
         for (key, count) in [("env", self.set.len()), ("env_pass", self.pass.len())] {
             if count > VARIABLES_MAX {
-                wrong.push((
+                problems.push((
                     key,
                     "..".to_owned(),
                     format!("it has {count} variables: {VARIABLES_MAX} at the most"),
@@ -67,9 +69,9 @@ impl Environment {
         {
             if !is_name(name) {
                 let text = "no name of a variable: write letters, digits and _, not a digit first, 128 bytes at the most";
-                wrong.push((key, orchestrator_supervise::sanitize(name), text.to_owned()));
+                problems.push((key, orchestrator_supervise::sanitize(name), text.to_owned()));
             } else if RESERVED.contains(&name.as_str()) {
-                wrong.push((
+                problems.push((
                     key,
                     name.clone(),
                     "it is set for each row, or not for programs: leave it out".to_owned(),
@@ -79,13 +81,13 @@ impl Environment {
         for (name, EnvValue(value)) in &self.set {
             if value.contains('\0') || value.len() > VALUE_MAX {
                 let text = format!("its value has a NUL, or more than {VALUE_MAX} bytes");
-                wrong.push(("env", name.clone(), text));
+                problems.push(("env", name.clone(), text));
             }
         }
-        wrong
+        problems
     }
 
-    /// All variables of a program, made of `ours`.
+    /// Returns the program's variables, given those of this process.
     pub(super) fn of(
         &self,
         ours: impl Iterator<Item = (OsString, OsString)>,
@@ -116,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_gets_what_is_allowed_passed_on_or_set() {
+    fn a_program_gets_allowed_inherited_and_set_variables() {
         let ours = [
             ("PATH", "/bin"),
             ("LC_ALL", "C"),
@@ -135,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_a_variable_is_told_without_its_value() {
+    fn invalid_variables_are_reported_without_their_values() {
         let long = "x".repeat(VALUE_MAX + 1);
         for (name, value) in [
             ("", "secret"),
@@ -147,9 +149,9 @@ mod tests {
             ("LONG", &long),
             ("ORCHESTRATOR_TOKEN", "secret"),
         ] {
-            let wrong = environment(&[], &[(name, value)]).check();
-            assert_eq!(wrong.len(), 1, "{name}: {wrong:?}");
-            assert!(!format!("{wrong:?}").contains("secret"), "{wrong:?}");
+            let problems = environment(&[], &[(name, value)]).check();
+            assert_eq!(problems.len(), 1, "{name}: {problems:?}");
+            assert!(!format!("{problems:?}").contains("secret"), "{problems:?}");
         }
         assert_eq!(environment(&["a-b", "WATCHDOG_USEC"], &[]).check().len(), 2);
         assert_eq!(environment(&["KRB5CCNAME"], &[("_x1", "")]).check(), []);

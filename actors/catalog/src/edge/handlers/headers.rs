@@ -1,10 +1,10 @@
-//! Headers that a webhook's requests bear beside ours, as people write them: `Name: value`.
+//! Additional headers of a webhook's requests, configured as `Name: value`.
 
 use std::path::Path;
 
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 
-/// What we say ourselves, or what would change how the request is read.
+/// Headers that the client sets, or that would change the framing of the request.
 const OURS: [HeaderName; 10] = [
     header::ACCEPT,
     header::CONNECTION,
@@ -18,16 +18,16 @@ const OURS: [HeaderName; 10] = [
     header::UPGRADE,
 ];
 
-/// The header by which a receiver can tell that work is asked for again.
+/// Header by which a receiver recognises a repeated request.
 pub(super) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
-/// Those that hold secrets: they belong into a file.
+/// Headers that hold secrets and belong into `headers_file`.
 const SECRET: [HeaderName; 3] = [header::AUTHORIZATION, header::COOKIE, header::PROXY_AUTHORIZATION];
 
-/// Reads headers that are no secret.
+/// Parses headers of the configuration.
 ///
 /// # Errors
-/// One cannot be used, or belongs into a file. The text does not repeat its value.
+/// A header is malformed, reserved or secret. The text does not repeat its value.
 pub fn plain(lines: &[String]) -> Result<HeaderMap, String> {
     let headers = read(lines.iter().map(String::as_str))?;
     match SECRET.iter().find(|name| headers.contains_key(*name)) {
@@ -36,10 +36,10 @@ pub fn plain(lines: &[String]) -> Result<HeaderMap, String> {
     }
 }
 
-/// Reads the file at `path`, one header a line; empty lines and those that begin with `#` are passed over.
+/// Reads a file with one header a line; empty lines and lines that begin with `#` are skipped.
 ///
 /// # Errors
-/// It cannot be read, or a line cannot be used. The text names the file, and does not repeat a value.
+/// The file cannot be read, or a line is malformed. The text names the file and repeats no value.
 pub(super) fn of_file(path: &Path) -> Result<HeaderMap, String> {
     let failed = |reason: String| format!("headers_file = {}: {reason}", path.display());
     let text = std::fs::read_to_string(path).map_err(|error| failed(format!("cannot be read: {error}")))?;
@@ -74,15 +74,15 @@ mod tests {
     }
 
     #[test]
-    fn headers_are_read_as_they_are_written() {
+    fn headers_are_parsed_as_written() {
         let headers = plain(&texts(&["X-Site: beam line: 3", "x-site:b", "X-Empty:"])).expect("headers");
         assert!(headers.get_all("x-site").iter().eq(["beam line: 3", "b"]), "{headers:?}");
         assert_eq!(headers["X-Empty"], "");
     }
 
     #[test]
-    fn what_cannot_be_one_is_told_without_its_value() {
-        for (line, told) in [
+    fn invalid_headers_are_reported_without_their_values() {
+        for (line, expected) in [
             ("secret", "no colon"),
             ("a b: secret", "name cannot be one"),
             (": secret", "name cannot be one"),
@@ -95,14 +95,14 @@ mod tests {
         ] {
             let text = plain(&texts(&[line])).expect_err(line);
             assert!(
-                text.contains(told) && !text.contains("secret\u{1}") && !text.contains(" secret "),
+                text.contains(expected) && !text.contains("secret\u{1}") && !text.contains(" secret "),
                 "{text}"
             );
         }
     }
 
     #[test]
-    fn a_file_holds_secrets_which_are_never_shown() {
+    fn headers_of_a_file_are_never_shown() {
         let file = tempfile::NamedTempFile::new().expect("a file");
         std::fs::write(file.path(), "# for the receiver\n\nAuthorization: Bearer hidden\n").expect("write");
         let headers = of_file(file.path()).expect("headers");

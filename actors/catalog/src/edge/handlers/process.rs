@@ -1,4 +1,5 @@
-//! A process that leads a group of its own. Nothing of the group outlives this value, and no zombie stays.
+//! A process that leads its own process group. Nothing of the group outlives this value, and no
+//! zombie stays.
 
 use std::{io, os::fd::OwnedFd, process::ExitStatus};
 
@@ -8,17 +9,18 @@ use tokio::{
     process::{Child, ChildStderr, ChildStdin, ChildStdout, Command},
 };
 
-/// A process. Dropped before [`Process::reap`], it is killed with its whole group.
+/// A process. Dropped before [`Process::reap`], it is killed with its group.
 #[derive(Debug)]
 pub(super) struct Process {
     child: Child,
     group: Pid,
-    /// Tells of the leader's end without reaping it: until then its number is nobody else's, and the group can be signalled.
+    /// Reports the leader's end without reaping it, so that its process id stays reserved and the
+    /// group can be signalled.
     leader: AsyncFd<OwnedFd>,
     reaped: bool,
 }
 
-/// The ends of its pipes.
+/// Parent's ends of the pipes.
 #[derive(Debug)]
 pub(super) struct Pipes {
     pub(super) stdin: Option<ChildStdin>,
@@ -27,12 +29,12 @@ pub(super) struct Pipes {
 }
 
 impl Process {
-    /// Starts `command`, as the leader of a group.
+    /// Starts `command` as the leader of a new group.
     ///
     /// # Errors
-    /// It cannot be started, or not be watched; nothing runs then.
+    /// The process cannot be started or watched; nothing runs then.
     pub(super) fn start(mut command: Command) -> io::Result<(Self, Pipes)> {
-        // For the case that it cannot be watched.
+        // Covers failures below.
         command.process_group(0).kill_on_drop(true);
         let mut child = command.spawn()?;
         let pid = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
@@ -43,36 +45,37 @@ impl Process {
         Ok((Self { child, group, leader, reaped: false }, Pipes { stdin, stdout, stderr }))
     }
 
-    /// Waits until the leader has ended. May be dropped and called again.
+    /// Waits until the leader has ended. Cancel safe.
     ///
     /// # Errors
     /// The runtime ends.
     pub(super) async fn ended(&self) -> io::Result<()> {
-        // It stays readable for ever; the readiness is not cleared.
+        // A pidfd stays readable, so the readiness is not cleared.
         self.leader.readable().await.map(drop)
     }
 
-    /// SIGTERM for the group.
-    pub(super) fn ask_to_end(&self) {
+    /// Sends SIGTERM to the group.
+    pub(super) fn terminate(&self) {
         if kill_process_group(self.group, Signal::TERM).is_err() {
-            // A leader may have left its group, which is empty then. It gets the signal once: some take a second one for haste.
+            // The leader may have left its group. It is signalled once: some programs take a second
+            // SIGTERM as a demand to end at once.
             let _ = pidfd_send_signal(self.leader.get_ref(), Signal::TERM);
         }
     }
 
-    /// Ends whatever is left of the group, and gives how the leader ended.
+    /// Kills what is left of the group and returns the leader's exit status.
     ///
     /// # Errors
-    /// The system does not tell.
+    /// The system does not report the status.
     pub(super) async fn reap(mut self) -> io::Result<ExitStatus> {
         self.kill();
         let status = self.child.wait().await;
-        // From here on its number may be another's.
+        // The process id may be reused from here on.
         self.reaped = true;
         status
     }
 
-    /// SIGKILL for the group, and for the leader if it has left it. Whoever has ended already does not mind.
+    /// Sends SIGKILL to the group, and to a leader that left it.
     fn kill(&self) {
         let _ = kill_process_group(self.group, Signal::KILL);
         let _ = pidfd_send_signal(self.leader.get_ref(), Signal::KILL);
@@ -90,7 +93,7 @@ fn watched(leader: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
 impl Drop for Process {
     fn drop(&mut self) {
         if !self.reaped {
-            // What tokio keeps of the leader is reaped when its end is told.
+            // tokio reaps the leader later.
             self.kill();
         }
     }

@@ -1,4 +1,4 @@
-//! Where a webhook is.
+//! Address of a webhook.
 
 use std::{fmt, path::Path};
 
@@ -9,7 +9,7 @@ use orchestrator_edge::{
     tls::{self, TlsClient},
 };
 
-/// The address of a webhook, and how its connections are secured.
+/// Address of a webhook, and security of its connections.
 #[derive(Clone)]
 pub struct Target {
     receiver: Endpoint,
@@ -18,11 +18,12 @@ pub struct Target {
 }
 
 impl Target {
-    /// Reads `http://host[:port][/path][?query]`, or the same with `https`: then certificates are checked against the authorities in the
-    /// file `ca_file`, or those of the public web.
+    /// Parses `http[s]://host[:port][/path][?query]`. With https, certificates are verified against
+    /// `ca_file` or the public authorities.
     ///
     /// # Errors
-    /// It is none; the text does not repeat it, as it may hold a password. Or the file cannot be used.
+    /// Not such an address, or the file cannot be used. The text does not repeat the address, which
+    /// may hold a password.
     pub fn new(url: &str, ca_file: Option<&Path>) -> Result<Self, String> {
         let wanted = "write http://HOST:PORT/PATH, or https";
         let uri: Uri = url.parse().map_err(|error| format!("{error}: {wanted}"))?;
@@ -42,12 +43,12 @@ impl Target {
             Some(Ok(port @ 1..)) => port,
             Some(_) => return Err(format!("its port is none: {wanted}")),
         };
-        // Brackets are how an IPv6 address is written in a url, not part of it.
+        // An IPv6 address in a URL has brackets; a host name does not.
         let host = name.trim_start_matches('[').trim_end_matches(']').to_owned();
         if host.is_empty() {
             return Err(format!("it has no host: {wanted}"));
         }
-        // A url need not have a path, a request must.
+        // A URL may lack a path, a request may not.
         let path = uri.path_and_query().map_or("/", PathAndQuery::as_str);
         let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
         let path = path.parse().map_err(|error| format!("{error}: {wanted}"))?;
@@ -62,23 +63,23 @@ impl Target {
         Ok(Self { receiver, authority, path })
     }
 
-    /// What is connected to.
+    /// Returns the address to connect to.
     pub(super) fn receiver(&self) -> &Endpoint {
         &self.receiver
     }
 
-    /// The header `Host`.
+    /// Returns the header `Host`.
     pub(super) fn authority(&self) -> HeaderValue {
         self.authority.clone()
     }
 
-    /// What is asked for there.
+    /// Returns path and query.
     pub(super) fn path(&self) -> &PathAndQuery {
         &self.path
     }
 }
 
-/// For people to read: without the query, which may hold a secret.
+/// Shows the address without its query, which may hold a secret.
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scheme = if matches!(self.receiver, Endpoint::Tls(..)) { "https" } else { "http" };
@@ -115,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_none_says_what_to_write_and_not_what_was_written() {
+    fn errors_of_an_address_say_what_to_write_and_show_no_secret() {
         for url in [
             "",
             "a/b",

@@ -1,4 +1,4 @@
-//! The child: carries out calls side by side. How many there are is decided by the lanes that they come through.
+//! The child that carries out requests concurrently. The callers' semaphores limit their number.
 
 use std::sync::{
     Arc,
@@ -6,41 +6,40 @@ use std::sync::{
 };
 
 use futures_util::{StreamExt, stream::FuturesUnordered};
-use orchestrator_supervise::{Factory, InboxSlot, StartCx};
-use tokio::sync::oneshot;
+use orchestrator_supervise::{Factory, InboxSlot, Reply, StartCx};
 
-use super::{client::CatalogClient, place::Place, request::Ask};
+use super::{client::CatalogClient, endpoint::CatalogEndpoint, request::CatalogRequest};
 use crate::{
     edge::credentials::Source,
-    lane::Pass,
-    service::{Reply, Trouble},
+    priority_semaphore::Permit,
+    service::{CatalogResponse, RequestError},
 };
 
-/// A request, and who waits for its outcome.
+/// A request and the receiver of its result.
 #[derive(Debug)]
 pub(super) struct Call {
-    pub(super) ask: Ask,
-    pub(super) outcome: oneshot::Sender<Result<Reply, Trouble>>,
+    pub(super) request: CatalogRequest,
+    pub(super) reply: Reply<Result<CatalogResponse, RequestError>>,
     /// Set before the first byte may be sent.
-    pub(super) begun: Arc<AtomicBool>,
-    /// Given back once it is carried out, whether anybody still waits for its outcome or not.
-    pub(super) _pass: Pass,
+    pub(super) may_be_sent: Arc<AtomicBool>,
+    /// Held until the request is carried out, even if its caller has gone.
+    pub(super) _permit: Permit,
 }
 
-pub(super) fn factory(place: Place, source: Source, slot: &InboxSlot<Call>) -> Factory {
-    let taken = slot.clone();
+pub(super) fn factory(endpoint: CatalogEndpoint, source: Source, slot: &InboxSlot<Call>) -> Factory {
+    let slot_of_task = slot.clone();
     let task = Factory::task(move |cx: StartCx| {
-        let client = CatalogClient::new(place.clone(), source.clone(), cx.clone());
-        let mut calls = taken.open();
+        let client = CatalogClient::new(endpoint.clone(), source.clone(), cx.clone());
+        let mut calls = slot_of_task.open();
         async move {
-            let mut under_way = FuturesUnordered::new();
+            let mut in_flight = FuturesUnordered::new();
             let mut more = true;
             let served = async {
-                while more || !under_way.is_empty() {
+                while more || !in_flight.is_empty() {
                     tokio::select! {
-                        Some(()) = under_way.next() => {}
+                        Some(()) = in_flight.next() => {}
                         call = calls.next(&cx), if more => match call {
-                            Some(call) => under_way.push(serve(&client, call)),
+                            Some(call) => in_flight.push(serve(&client, call)),
                             None => more = false,
                         },
                     }
@@ -48,7 +47,7 @@ pub(super) fn factory(place: Place, source: Source, slot: &InboxSlot<Call>) -> F
             };
             tokio::select! {
                 () = served => Ok(()),
-                never = client.attend() => match never {},
+                never = client.run_background() => match never {},
             }
         }
     });
@@ -56,12 +55,12 @@ pub(super) fn factory(place: Place, source: Source, slot: &InboxSlot<Call>) -> F
 }
 
 async fn serve(client: &CatalogClient, call: Call) {
-    // Whoever asked has gone, and would not know what became of it.
-    if call.outcome.is_closed() {
+    // The caller has gone and could not learn the outcome.
+    if call.reply.is_closed() {
         return;
     }
-    call.begun.store(true, Release);
-    let outcome = client.carry(&call.ask).await;
-    // Who does not wait any more needs no answer.
-    let _ = call.outcome.send(outcome);
+    call.may_be_sent.store(true, Release);
+    let result = client.execute(&call.request).await;
+    // The caller may have stopped waiting.
+    let _ = call.reply.send(result);
 }

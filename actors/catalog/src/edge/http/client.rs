@@ -1,4 +1,4 @@
-//! How one request is carried out, from the connection that it gets to the answer that it is given.
+//! Execution of one request: connection, credentials, retries and classification of the answer.
 
 use std::{
     cell::{Cell, RefCell},
@@ -20,108 +20,114 @@ use tokio::{
 };
 
 use super::{
-    figures::Figures,
-    identity::{Identity, Who},
-    meaning::{held_for, is_aborted, meaning, said},
-    place::{Patience, Place},
-    request::{Ask, login},
+    classify::{classify, describe_answer, is_aborted, retry_after_of},
+    endpoint::{CatalogEndpoint, Timeouts},
+    identity::{AuthHeader, Identity},
+    metrics::HttpMetrics,
+    request::{CatalogRequest, login},
 };
 use crate::{
     edge::credentials::{Secret, Source},
-    service::{Get, Reply, Trouble},
+    service::{CatalogResponse, Get, RequestError},
 };
 
-/// Between two looks at a server that is away, for the link's sake.
-const RETRY: Backoff = Backoff { first: Duration::from_millis(250), max: Duration::from_secs(5) };
-/// Between two tries of an aborted transaction, milliseconds: whoever it met must have ended by then, and not begin together with it.
+/// Backoff between probes of an unavailable server, which keep its link up to date.
+const PROBE_BACKOFF: Backoff = Backoff { first: Duration::from_millis(250), max: Duration::from_secs(5) };
+/// Delay before an aborted transaction is retried, in milliseconds. Random, so that competitors do
+/// not collide again.
 const ABORTED_MS: RangeInclusive<u64> = 20..=200;
 
-const RUNS: &str = "see that it runs there, and that the base is right";
+const SERVER_HINT: &str = "check that it runs there, and that base is right";
 
-/// All that requests to one catalog share.
+/// State that all requests to one catalog share.
 pub(super) struct CatalogClient {
-    place: Place,
+    endpoint: CatalogEndpoint,
     identity: Identity,
     pool: Pool,
-    figures: Figures,
+    metrics: HttpMetrics,
     link: RefCell<Reconnect>,
-    /// When a server that is away is looked at again.
-    again: Cell<Option<Instant>>,
-    went_away: Notify,
-    /// Until when the server wants to be left alone.
-    held: Cell<Option<Instant>>,
+    /// Time of the next probe of an unavailable server.
+    next_probe: Cell<Option<Instant>>,
+    became_unavailable: Notify,
+    /// End of the server's `Retry-After`.
+    retry_after_until: Cell<Option<Instant>>,
     cx: StartCx,
 }
 
 impl CatalogClient {
-    pub(super) fn new(place: Place, source: Source, cx: StartCx) -> Self {
-        let link = cx.vitals.link("ermrest", place.endpoint());
+    pub(super) fn new(endpoint: CatalogEndpoint, source: Source, cx: StartCx) -> Self {
+        let link = cx.vitals.link("ermrest", endpoint.url());
         Self {
-            identity: Identity::new(source, place.host()),
-            place,
+            identity: Identity::new(source, endpoint.host()),
+            endpoint,
             pool: Pool::default(),
-            figures: Figures::declare(&cx.vitals),
-            link: RefCell::new(Reconnect::new(link, RETRY)),
-            again: Cell::default(),
-            went_away: Notify::new(),
-            held: Cell::default(),
+            metrics: HttpMetrics::register(&cx.vitals),
+            link: RefCell::new(Reconnect::new(link, PROBE_BACKOFF)),
+            next_probe: Cell::default(),
+            became_unavailable: Notify::new(),
+            retry_after_until: Cell::default(),
             cx,
         }
     }
 
-    /// Looks after idle connections, and at a server that is away. Never ends.
-    pub(super) async fn attend(&self) -> Infallible {
+    /// Maintains idle connections and probes an unavailable server. Never ends.
+    pub(super) async fn run_background(&self) -> Infallible {
         tokio::select! {
             never = self.pool.maintain() => never,
-            never = self.look_again() => never,
+            never = self.probe_until_up() => never,
         }
     }
 
-    /// Carries `ask` out.
-    pub(super) async fn carry(&self, ask: &Ask) -> Result<Reply, Trouble> {
-        let _in_hand = self.cx.vitals.begin_work(if ask.is_get() { "get" } else { "put" });
+    /// Executes `request`.
+    pub(super) async fn execute(&self, request: &CatalogRequest) -> Result<CatalogResponse, RequestError> {
+        let _work = self.cx.vitals.begin_work(if request.is_get() { "get" } else { "put" });
         let begun = Instant::now();
-        let mut doubted = false;
+        let mut reloaded = false;
         loop {
-            self.left_alone().await?;
-            let who = self.identity.who(async |user, password| self.log_in(user, password).await).await?;
-            let answer = self.send(ask, &who).await?;
+            self.wait_for_retry_after().await?;
+            let auth =
+                self.identity.auth_header(async |user, password| self.log_in(user, password).await).await?;
+            let answer = self.send(request, &auth).await?;
             if is_aborted(&answer) {
-                self.figures.count_aborted();
-                self.pause_after_abort(begun, ask).await?;
+                self.metrics.count_aborted();
+                self.pause_after_abort(begun, request).await?;
                 continue;
             }
-            if let Some(span) = held_for(&answer, Timestamp::now()) {
-                return Err(self.hold(&answer, span, ask));
+            if let Some(span) = retry_after_of(&answer, Timestamp::now()) {
+                return Err(self.apply_retry_after(&answer, span, request));
             }
-            match meaning(answer, ask.is_get(), &ask.describe()) {
-                Err(Trouble::Denied(_)) if !doubted => {
-                    doubted = true;
-                    self.identity.doubt(&who).await;
+            match classify(answer, request.is_get(), &request.describe()) {
+                Err(RequestError::Unauthorized(_)) if !reloaded => {
+                    reloaded = true;
+                    self.identity.invalidate(&auth).await;
                 }
-                Err(Trouble::Denied(said)) => {
-                    return Err(Trouble::Denied(format!("{said}: {}", self.identity.advice())));
+                Err(RequestError::Unauthorized(text)) => {
+                    return Err(RequestError::Unauthorized(format!("{text}: {}", self.identity.advice())));
                 }
                 outcome => return outcome,
             }
         }
     }
 
-    /// Leaves the server alone for `span`, which `answer` asks for.
-    fn hold(&self, answer: &Response, span: Duration, ask: &Ask) -> Trouble {
-        let Patience { hold_max, away_max, .. } = self.place.patience;
-        let max = if answer.status == StatusCode::TOO_MANY_REQUESTS { hold_max } else { away_max };
+    /// Pauses all requests for `span`, which the server asks for in `answer`.
+    fn apply_retry_after(&self, answer: &Response, span: Duration, request: &CatalogRequest) -> RequestError {
+        let Timeouts { too_many_requests_max, unavailable_max, .. } = self.endpoint.timeouts;
+        let max = if answer.status == StatusCode::TOO_MANY_REQUESTS {
+            too_many_requests_max
+        } else {
+            unavailable_max
+        };
         let span = cap_backoff(Backoff { first: span, max: span.min(max) }).max;
-        self.held.set(Some(Instant::now() + span));
-        let said = said(answer, &ask.describe());
-        let said = format!("{said}: nothing is asked for {} ms", span.as_millis());
-        self.cx.vitals.note(said.as_str());
-        Trouble::Away(said)
+        self.retry_after_until.set(Some(Instant::now() + span));
+        let text = describe_answer(answer, &request.describe());
+        let text = format!("{text}: no request is sent for {} ms", span.as_millis());
+        self.cx.vitals.note(text.as_str());
+        RequestError::Unavailable(text)
     }
 
-    /// Waits until the server may be asked.
-    async fn left_alone(&self) -> Result<(), Trouble> {
-        while let Some(until) = self.held.get().filter(|until| *until > Instant::now()) {
+    /// Waits for the end of `Retry-After`.
+    async fn wait_for_retry_after(&self) -> Result<(), RequestError> {
+        while let Some(until) = self.retry_after_until.get().filter(|until| *until > Instant::now()) {
             tokio::select! {
                 biased;
                 () = self.cx.stop.cancelled() => return Err(stopping()),
@@ -131,12 +137,12 @@ impl CatalogClient {
         Ok(())
     }
 
-    async fn pause_after_abort(&self, begun: Instant, ask: &Ask) -> Result<(), Trouble> {
-        let patience = self.place.patience.aborted;
-        if begun.elapsed() >= patience {
-            let what = ask.describe();
-            return Err(Trouble::Away(format!(
-                "the server has aborted {what} for {patience:?}: too many write at once"
+    async fn pause_after_abort(&self, begun: Instant, request: &CatalogRequest) -> Result<(), RequestError> {
+        let limit = self.endpoint.timeouts.aborted;
+        if begun.elapsed() >= limit {
+            let what = request.describe();
+            return Err(RequestError::Unavailable(format!(
+                "the server has aborted {what} for {limit:?}: too many concurrent writes"
             )));
         }
         tokio::select! {
@@ -146,29 +152,30 @@ impl CatalogClient {
         }
     }
 
-    async fn send(&self, ask: &Ask, who: &Who) -> Result<Response, Trouble> {
-        let request = ask.request(&self.place, who.as_ref())?;
+    async fn send(&self, request: &CatalogRequest, auth: &AuthHeader) -> Result<Response, RequestError> {
+        let http_request = request.request(&self.endpoint, auth.as_ref())?;
         let begun = Instant::now();
-        let _under_way = self.figures.begin();
-        let answer = self.exchange(request, ask.is_get()).await;
+        let _in_flight = self.metrics.begin();
+        let answer = self.exchange(http_request, request.is_get()).await;
         let status = answer.as_ref().ok().map(|answer| answer.status);
-        self.figures.count(status, ask.is_get(), begun.elapsed());
-        let what = ask.describe();
+        self.metrics.count(status, request.is_get(), begun.elapsed());
+        let what = request.describe();
         answer.map_err(|error| match &error {
-            HttpError::TooLarge(_) if ask.is_get() => {
-                Trouble::Refused(format!("{what}: {}", self.explain(&error)))
+            HttpError::TooLarge(_) if request.is_get() => {
+                RequestError::Rejected(format!("{what}: {}", self.explain(&error)))
             }
-            _ if ask.is_get() || error.is_unsent() => {
-                Trouble::Away(format!("no answer to {what}: {}", self.explain(&error)))
+            _ if request.is_get() || error.is_unsent() => {
+                RequestError::Unavailable(format!("no answer to {what}: {}", self.explain(&error)))
             }
-            _ => Trouble::Unsettled(format!(
+            _ => RequestError::OutcomeUnknown(format!(
                 "whether {what} was carried out is not known: {}",
                 self.explain(&error)
             )),
         })
     }
 
-    /// One request, over a connection that is there or a new one. One that the server closed while it was idle is no reason to fail.
+    /// Sends one request over a kept or a new connection. A kept connection that the server closed
+    /// is replaced.
     async fn exchange(&self, request: Request, repeatable: bool) -> Result<Response, HttpError> {
         let mut kept = self.pool.take();
         let error = loop {
@@ -180,34 +187,34 @@ impl CatalogClient {
                 },
             };
             let fresh = !connection.is_used();
-            match connection.exchange(request.clone(), self.place.limits()).await {
+            match connection.exchange(request.clone(), self.endpoint.limits()).await {
                 Ok(answer) => {
                     self.pool.put(connection);
-                    self.came_back(&answer);
+                    self.report_available(&answer);
                     return Ok(answer);
                 }
                 Err(HttpError::Unsent(_)) if !fresh => {}
                 Err(HttpError::Unanswered(_)) if !fresh && repeatable => {}
-                // The server is well.
+                // The server works, so the link stays up.
                 Err(error @ HttpError::TooLarge(_)) => return Err(error),
                 Err(error) => break error,
             }
         };
-        self.went(&self.explain(&error));
+        self.report_unavailable(&self.explain(&error));
         Err(error)
     }
 
     async fn connect(&self) -> Result<Connection, HttpError> {
-        let Patience { connect, idle, .. } = self.place.patience;
-        Connection::open_keep_alive(&self.place.server, connect, idle).await
+        let Timeouts { connect, idle, .. } = self.endpoint.timeouts;
+        Connection::open_keep_alive(&self.endpoint.server, connect, idle).await
     }
 
-    /// An error for people: which server, and what to do.
+    /// Describes an error for operators: which server, and what to do.
     fn explain(&self, error: &HttpError) -> String {
-        let at = self.place.endpoint();
+        let at = self.endpoint.url();
         match error {
             HttpError::Connect(_) | HttpError::ConnectTimeout(_) => {
-                format!("cannot connect to {at}: {error}: {RUNS}")
+                format!("cannot connect to {at}: {error}: {SERVER_HINT}")
             }
             HttpError::Tls(_) => format!("cannot connect to {at}: {error}"),
             HttpError::TooLarge(_) => format!("{error}: ask for fewer rows at once"),
@@ -215,24 +222,26 @@ impl CatalogClient {
         }
     }
 
-    async fn log_in(&self, user: &str, password: &Secret) -> Result<HeaderMap, Trouble> {
-        let answer = self.exchange(login(&self.place, user, password), false).await;
-        let answer = answer
-            .map_err(|error| Trouble::Away(format!("no answer to the login: {}", self.explain(&error))))?;
+    async fn log_in(&self, user: &str, password: &Secret) -> Result<HeaderMap, RequestError> {
+        let answer = self.exchange(login(&self.endpoint, user, password), false).await;
+        let answer = answer.map_err(|error| {
+            RequestError::Unavailable(format!("no answer to the login: {}", self.explain(&error)))
+        })?;
         let status = answer.status.as_u16();
         if answer.status.is_success() {
             return Ok(answer.headers);
         }
-        let said = format!("the server answers the login with {status}");
+        let text = format!("the server answers the login with {status}");
         Err(match status {
-            408 | 429 | 500..=599 => Trouble::Away(said),
-            _ => Trouble::Denied(format!("{said}: {}", self.identity.advice())),
+            408 | 429 | 500..=599 => RequestError::Unavailable(text),
+            _ => RequestError::Unauthorized(format!("{text}: {}", self.identity.advice())),
         })
     }
 
-    /// The server is there. Only what it carried out is progress: one that refuses everything is looked at ever less often.
-    fn came_back(&self, answer: &Response) {
-        self.again.set(None);
+    /// Marks the link as up. Only a successful answer counts as progress: a server that refuses
+    /// everything is probed less and less often.
+    fn report_available(&self, answer: &Response) {
+        self.next_probe.set(None);
         let mut link = self.link.borrow_mut();
         if answer.status.is_success() || answer.status == StatusCode::NOT_MODIFIED {
             link.succeeded();
@@ -241,38 +250,39 @@ impl CatalogClient {
         }
     }
 
-    fn went(&self, reason: &str) {
+    fn report_unavailable(&self, reason: &str) {
         let delay = self.link.borrow_mut().failed(reason);
-        self.again.set(Some(Instant::now() + delay));
-        self.went_away.notify_one();
+        self.next_probe.set(Some(Instant::now() + delay));
+        self.became_unavailable.notify_one();
     }
 
-    /// Asks a server that is away for the catalog itself until it answers, so that its return is seen without a request of others.
-    async fn look_again(&self) -> Infallible {
-        let catalog = Ask::Get(Get { path: String::new(), if_none_match: None });
+    /// Requests the catalog itself until an unavailable server answers, so that its return shows
+    /// without other requests.
+    async fn probe_until_up(&self) -> Infallible {
+        let catalog = CatalogRequest::Get(Get { path: String::new(), if_none_match: None });
         loop {
-            let Some(at) = self.again.get() else {
-                self.went_away.notified().await;
+            let Some(at) = self.next_probe.get() else {
+                self.became_unavailable.notified().await;
                 continue;
             };
-            // One that wants to be left alone is.
-            sleep_until(self.held.get().map_or(at, |held| held.max(at))).await;
-            let is_due = self.again.get().is_some_and(|again| again <= Instant::now());
-            if is_due && let Ok(request) = catalog.request(&self.place, None) {
-                // Who we are does not matter: any answer will do. Without one the link has been told.
+            // `Retry-After` delays probes, too.
+            sleep_until(self.retry_after_until.get().map_or(at, |until| until.max(at))).await;
+            let is_due = self.next_probe.get().is_some_and(|next_probe| next_probe <= Instant::now());
+            if is_due && let Ok(request) = catalog.request(&self.endpoint, None) {
+                // Any answer will do, so no credentials are needed. A failure updates the link.
                 let _ = self.exchange(request, true).await;
             }
         }
     }
 }
 
-impl From<String> for Trouble {
-    /// Credentials that cannot be had.
+impl From<String> for RequestError {
+    /// Missing or unusable credentials.
     fn from(reason: String) -> Self {
-        Self::Denied(reason)
+        Self::Unauthorized(reason)
     }
 }
 
-fn stopping() -> Trouble {
-    Trouble::Away("the process stops".to_owned())
+fn stopping() -> RequestError {
+    RequestError::Unavailable("the process is stopping".to_owned())
 }

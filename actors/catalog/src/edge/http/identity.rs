@@ -1,4 +1,4 @@
-//! Who we are, as a header; and the session that a password is exchanged for.
+//! Credentials as a request header, and the session that a password is exchanged for.
 
 use std::{cell::RefCell, time::Instant};
 
@@ -8,16 +8,16 @@ use hyper::{
 };
 use tokio::sync::Mutex;
 
-use crate::edge::credentials::{Credentials, Grant, Secret, Source, cookie_pair};
+use crate::edge::credentials::{Credential, Credentials, Secret, Source, cookie_pair};
 
-/// The header that says who we are; None for nobody.
-pub(super) type Who = Option<(HeaderName, HeaderValue)>;
+/// Header with the credentials; None: anonymous.
+pub(super) type AuthHeader = Option<(HeaderName, HeaderValue)>;
 
-/// Who we are to one server.
+/// Credentials for one server.
 pub(super) struct Identity {
     credentials: RefCell<Credentials>,
-    /// The session of the password that it was given for. One logs in at a time.
-    session: Mutex<Option<(Grant, HeaderValue)>>,
+    /// Session cookie with the password that it was issued for. One login at a time.
+    session: Mutex<Option<(Credential, HeaderValue)>>,
 }
 
 impl Identity {
@@ -25,27 +25,29 @@ impl Identity {
         Self { credentials: RefCell::new(Credentials::new(source, host)), session: Mutex::default() }
     }
 
-    /// The header. `log_in` exchanges user and password for the headers of an answer.
+    /// Returns the header. `log_in` exchanges user and password for the headers of the answer.
     ///
     /// # Errors
-    /// There are no credentials, or the server does not take them; says what to do.
-    pub(super) async fn who<E: From<String>>(
+    /// No usable credentials, or the server rejects the login; the text says what to do.
+    pub(super) async fn auth_header<E: From<String>>(
         &self,
         log_in: impl AsyncFn(&str, &Secret) -> Result<HeaderMap, E>,
-    ) -> Result<Who, E> {
-        let grant = self.credentials.borrow_mut().grant(Instant::now()).map_err(E::from)?;
-        let (name, value) = match &grant {
-            Grant::Anonymous => return Ok(None),
-            Grant::Bearer(token) => (header::AUTHORIZATION, hidden(&format!("Bearer {}", token.expose()))),
-            Grant::Cookie(cookie) => (header::COOKIE, hidden(cookie.expose())),
-            Grant::Password { user, password } => {
+    ) -> Result<AuthHeader, E> {
+        let credential = self.credentials.borrow_mut().current(Instant::now()).map_err(E::from)?;
+        let (name, value) = match &credential {
+            Credential::Anonymous => return Ok(None),
+            Credential::Bearer(token) => {
+                (header::AUTHORIZATION, hidden(&format!("Bearer {}", token.expose())))
+            }
+            Credential::Cookie(cookie) => (header::COOKIE, hidden(cookie.expose())),
+            Credential::Password { user, password } => {
                 let mut session = self.session.lock().await;
-                if let Some((_, cookie)) = session.as_ref().filter(|(of, _)| *of == grant) {
+                if let Some((_, cookie)) = session.as_ref().filter(|(of, _)| *of == credential) {
                     return Ok(Some((header::COOKIE, cookie.clone())));
                 }
                 let cookie = cookies(&log_in(user, password).await?);
                 if let Ok(cookie) = &cookie {
-                    *session = Some((grant.clone(), cookie.clone()));
+                    *session = Some((credential.clone(), cookie.clone()));
                 }
                 (header::COOKIE, cookie)
             }
@@ -55,22 +57,22 @@ impl Identity {
         Ok(Some((name, value)))
     }
 
-    /// The server does not believe `who`: what it came from is read again. Not if it is not what is shown any more.
-    pub(super) async fn doubt(&self, who: &Who) {
-        self.credentials.borrow_mut().doubt();
+    /// Discards refused credentials, so that their files are read again. A newer session is kept.
+    pub(super) async fn invalidate(&self, who: &AuthHeader) {
+        self.credentials.borrow_mut().invalidate();
         let mut session = self.session.lock().await;
         if session.as_ref().map(|(_, cookie)| cookie) == who.as_ref().map(|(_, value)| value) {
             *session = None;
         }
     }
 
-    /// For people: what to do if the server does not believe us.
+    /// Returns what to do about refused credentials.
     pub(super) fn advice(&self) -> String {
         self.credentials.borrow().source().advice()
     }
 }
 
-/// A header's value that is not shown.
+/// Creates a header value that logs do not show.
 fn hidden(text: &str) -> Result<HeaderValue, &'static str> {
     let mut value =
         HeaderValue::from_str(text).map_err(|_| "the credentials have bytes that no header has")?;
@@ -78,7 +80,7 @@ fn hidden(text: &str) -> Result<HeaderValue, &'static str> {
     Ok(value)
 }
 
-/// All cookies that an answer sets, as they are sent back.
+/// Returns the cookies that an answer sets, as one `Cookie` header.
 fn cookies(headers: &HeaderMap) -> Result<HeaderValue, &'static str> {
     let set = headers.get_all(header::SET_COOKIE).iter();
     let pairs: Vec<&str> = set.filter_map(|value| value.to_str().ok()).filter_map(cookie_pair).collect();

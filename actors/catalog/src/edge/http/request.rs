@@ -1,4 +1,4 @@
-//! The bytes of a request (CONTRACT CP01 to CP05).
+//! Encoding of requests (CONTRACT CP01 to CP05).
 
 use std::sync::LazyLock;
 
@@ -10,31 +10,34 @@ use hyper::{
 use orchestrator_edge::http::{Body, Request};
 use uuid::Uuid;
 
-use super::{meaning::shown, place::Place};
+use super::{classify::quoted, endpoint::CatalogEndpoint};
 use crate::{
     edge::credentials::Secret,
-    service::{Get, Put, Trouble},
+    path::encode,
+    service::{Get, Put, RequestError},
 };
 
-/// Part of every ETag: a write that rests on a question must have the same one (CONTRACT CP03).
+/// Part of every ETag, so it must be the same for a read and the write that depends on it
+/// (CONTRACT CP03).
 const ACCEPT: HeaderValue = HeaderValue::from_static("*/*");
 const USER_AGENT: HeaderValue = HeaderValue::from_static(concat!("orchestrator/", env!("CARGO_PKG_VERSION")));
 const CONTEXT: HeaderName = HeaderName::from_static("deriva-client-context");
 
-/// Who asks, for the server's log: the same for all requests of this process. None of its bytes needs an escape.
+/// Client context for the server's log, the same for all requests of this process. It needs no
+/// escapes.
 static CLIENT: LazyLock<Option<HeaderValue>> = LazyLock::new(|| {
     let context = format!(r#"{{"cid":"orchestrator","wid":"{}"}}"#, Uuid::new_v4().simple());
     HeaderValue::from_str(&context).ok()
 });
 
-/// What is asked.
+/// A request to the catalog.
 #[derive(Debug)]
-pub(super) enum Ask {
+pub(super) enum CatalogRequest {
     Get(Get),
     Put(Put),
 }
 
-impl Ask {
+impl CatalogRequest {
     pub(super) fn is_get(&self) -> bool {
         matches!(self, Self::Get(_))
     }
@@ -46,26 +49,26 @@ impl Ask {
         }
     }
 
-    /// For people: method and path, without what is in a body.
+    /// Describes the request by method and path, without the body.
     pub(super) fn describe(&self) -> String {
         let method = if self.is_get() { "GET" } else { "PUT" };
-        format!("{method} {}", shown(self.path()))
+        format!("{method} {}", quoted(self.path()))
     }
 
-    /// The request to `place`, with the header that says who we are.
+    /// Builds the HTTP request, with the header `who`.
     ///
     /// # Errors
-    /// [`Trouble::Refused`]: it has bytes that no request has.
+    /// [`RequestError::Rejected`]: path or ETag has bytes that cannot be sent.
     pub(super) fn request(
         &self,
-        place: &Place,
+        endpoint: &CatalogEndpoint,
         who: Option<&(HeaderName, HeaderValue)>,
-    ) -> Result<Request, Trouble> {
+    ) -> Result<Request, RequestError> {
         let refused = |what: &str| {
             let percent = "percent-encode its names and values";
-            Trouble::Refused(format!("{}: {what} cannot be sent as it is: {percent}", self.describe()))
+            RequestError::Rejected(format!("{}: {what} cannot be sent as it is: {percent}", self.describe()))
         };
-        let target = place.target(self.path()).ok_or_else(|| refused("the path"))?;
+        let target = endpoint.target(self.path()).ok_or_else(|| refused("the path"))?;
         let mut request = match self {
             Self::Get(_) => Request::new(Body::default()),
             Self::Put(put) => Request::new(Body::new(put.body.clone())),
@@ -83,26 +86,30 @@ impl Ask {
             request.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         }
         *request.uri_mut() = target;
-        mark(request.headers_mut(), place, who);
+        add_common_headers(request.headers_mut(), endpoint, who);
         Ok(request)
     }
 }
 
-/// The exchange of a user and a password for a session's cookie (CONTRACT CP06).
-pub(super) fn login(place: &Place, user: &str, password: &Secret) -> Request {
-    let form = format!("username={}&password={}", escaped(user), escaped(password.expose()));
+/// Builds the login request (CONTRACT CP06).
+pub(super) fn login(endpoint: &CatalogEndpoint, user: &str, password: &Secret) -> Request {
+    let form = format!("username={}&password={}", encode(user), encode(password.expose()));
     let mut request = Request::new(Body::new(Bytes::from(form)));
     *request.method_mut() = Method::POST;
     *request.uri_mut() = hyper::Uri::from_static("/authn/session");
     let form = HeaderValue::from_static("application/x-www-form-urlencoded");
     request.headers_mut().insert(header::CONTENT_TYPE, form);
-    mark(request.headers_mut(), place, None);
+    add_common_headers(request.headers_mut(), endpoint, None);
     request
 }
 
-/// What all requests have.
-fn mark(headers: &mut HeaderMap, place: &Place, who: Option<&(HeaderName, HeaderValue)>) {
-    headers.insert(header::HOST, place.authority.clone());
+/// Adds the headers that all requests have.
+fn add_common_headers(
+    headers: &mut HeaderMap,
+    endpoint: &CatalogEndpoint,
+    who: Option<&(HeaderName, HeaderValue)>,
+) {
+    headers.insert(header::HOST, endpoint.authority.clone());
     headers.insert(header::USER_AGENT, USER_AGENT);
     headers.insert(header::ACCEPT, ACCEPT);
     if let Some(client) = &*CLIENT {
@@ -113,40 +120,28 @@ fn mark(headers: &mut HeaderMap, place: &Place, who: Option<&(HeaderName, Header
     }
 }
 
-/// All but what RFC 3986 leaves as it is, percent-encoded.
-fn escaped(text: &str) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
-    text.bytes().fold(String::with_capacity(text.len()), |mut form, byte| {
-        if plain(byte) {
-            form.push(byte.into());
-        } else {
-            form.push_str(&format!("%{byte:02X}"));
-        }
-        form
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_form_keeps_every_byte() {
-        assert_eq!(escaped("a-Z0._~ +&=%é"), "a-Z0._~%20%2B%26%3D%25%C3%A9");
+    fn a_form_encodes_every_byte() {
+        assert_eq!(encode("a-Z0._~ +&=%é"), "a-Z0._~%20%2B%26%3D%25%C3%A9");
     }
 
     #[test]
-    fn what_cannot_be_sent_is_refused_before_it_is() {
-        let place = Place::new("http://h/ermrest/catalog/1", None, &[]).expect("an address");
+    fn invalid_requests_are_refused_before_they_are_sent() {
+        let endpoint = CatalogEndpoint::new("http://h/ermrest/catalog/1", None, &[]).expect("an address");
         let get = |path: &str, etag: Option<&str>| {
-            let ask = Ask::Get(Get { path: path.to_owned(), if_none_match: etag.map(str::to_owned) });
-            ask.request(&place, None).map(drop)
+            let request =
+                CatalogRequest::Get(Get { path: path.to_owned(), if_none_match: etag.map(str::to_owned) });
+            request.request(&endpoint, None).map(drop)
         };
         assert_eq!(get("/entity/Foo", Some("\"a;*/*;2026-11-20 12:42\"")), Ok(()));
         for (path, etag, what) in
             [("/entity/F oo", None, "the path"), ("/entity/Foo", Some("a\r\nb"), "the ETag")]
         {
-            let Err(Trouble::Refused(text)) = get(path, etag) else { panic!("{path} is sent") };
+            let Err(RequestError::Rejected(text)) = get(path, etag) else { panic!("{path} is sent") };
             assert!(text.starts_with(&format!("GET {path}: {what} cannot be sent")), "{text}");
         }
     }

@@ -1,4 +1,4 @@
-//! A webhook's receiver as small as one can be: it keeps what it was asked, and answers what the test says.
+//! A minimal webhook receiver that records requests and answers as the test says.
 
 use std::{
     collections::BTreeMap,
@@ -13,21 +13,21 @@ use std::{
 
 use serde_json::Value;
 
-/// A request, as it came.
+/// A received request.
 #[derive(Debug, Clone)]
 pub(crate) struct Received {
-    /// The first line.
+    /// Request line.
     pub(crate) line: String,
-    /// Headers, names in lower case.
+    /// Headers, with names in lower case.
     pub(crate) headers: BTreeMap<String, String>,
-    /// The body.
+    /// Body.
     pub(crate) body: Value,
 }
 
-/// What is done about a request, given the connection.
+/// Function that handles a request on its connection.
 type Respond = dyn Fn(&mut TcpStream) -> io::Result<()> + Send + Sync;
 
-/// A server on a free port. Dropped, it listens no more.
+/// A server on a free port. It stops listening when dropped.
 pub(crate) struct Receiver {
     address: SocketAddr,
     received: Arc<Mutex<Vec<Received>>>,
@@ -36,7 +36,7 @@ pub(crate) struct Receiver {
 }
 
 impl Receiver {
-    /// A server that answers with `status` and `body`.
+    /// Starts a server that answers with `status` and `body`.
     pub(crate) fn answering(status: u16, body: &[u8]) -> Self {
         let mut answer =
             format!("HTTP/1.1 {status} So\r\nContent-Length: {}\r\n\r\n", body.len()).into_bytes();
@@ -44,7 +44,7 @@ impl Receiver {
         Self::start(move |stream| stream.write_all(&answer))
     }
 
-    /// A server that does `respond` once it has read a request.
+    /// Starts a server that runs `respond` after it has read a request.
     pub(crate) fn start(respond: impl Fn(&mut TcpStream) -> io::Result<()> + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = listener.local_addr().expect("an address");
@@ -62,12 +62,12 @@ impl Receiver {
         Self { address, received, over, listener: Some(listener) }
     }
 
-    /// Where it is.
+    /// Returns the URL.
     pub(crate) fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// Every request so far.
+    /// Returns all requests so far.
     pub(crate) fn received(&self) -> Vec<Received> {
         self.received.lock().expect("no test panics in it").clone()
     }
@@ -76,14 +76,14 @@ impl Receiver {
 impl Drop for Receiver {
     fn drop(&mut self) {
         self.over.store(true, SeqCst);
-        // It sees that it is over when somebody connects.
+        // A connection wakes the accept loop.
         let _ = TcpStream::connect(self.address);
         drop(self.listener.take().map(JoinHandle::join));
     }
 }
 
 fn serve(mut stream: TcpStream, kept: &Mutex<Vec<Received>>, respond: &Respond) {
-    // A client that goes away in the middle has its reasons.
+    // A client may disconnect during its request.
     if let Ok(request) = read(&stream) {
         kept.lock().expect("no test panics in it").push(request);
         let _ = respond(&mut stream);

@@ -1,13 +1,13 @@
-//! What becomes of answers that are none: statuses, aborted transactions, servers that want to be left alone, credentials.
+//! Error answers: statuses, aborted transactions, `Retry-After`, refused credentials.
 
 use std::time::{Duration, Instant};
 
 use orchestrator_catalog::{
     edge::{
         credentials::{Secret, Source},
-        http::Patience,
+        http::Timeouts,
     },
-    service::Trouble,
+    service::RequestError,
 };
 use orchestrator_harness::Ermrest;
 use serde_json::json;
@@ -18,7 +18,7 @@ const FOO: &str = "/entity/Foo/state=new";
 const WRITE: &str = "/attributegroup/Foo/id;state";
 
 #[test]
-fn a_rule_that_is_wrong_is_told_by_the_servers_own_words() {
+fn a_rejected_request_is_reported_in_the_servers_words() {
     let server = Ermrest::start(&[]);
     let (catalog, spec) = to(&server.url());
     TestTree::run(spec, async |tree| {
@@ -29,18 +29,22 @@ fn a_rule_that_is_wrong_is_told_by_the_servers_own_words() {
             ),
             ("/entity/Foo/state==", "with 400: Request malformed. Detail: URL parse error"),
         ] {
-            let Err(Trouble::Refused(text)) = get(&catalog, path).await else { panic!("{path} is right") };
+            let Err(RequestError::Rejected(text)) = get(&catalog, path).await else {
+                panic!("{path} is right")
+            };
             assert!(text.contains(&format!("GET {path} {said}")), "{text}");
         }
-        assert!(matches!(get(&catalog, "x").await, Err(Trouble::Missing(_))), "another catalog");
-        let Err(Trouble::Refused(text)) = put(&catalog, WRITE, json!({"s3cret": 1})).await else { panic!() };
+        assert!(matches!(get(&catalog, "x").await, Err(RequestError::NotFound(_))), "another catalog");
+        let Err(RequestError::Rejected(text)) = put(&catalog, WRITE, json!({"s3cret": 1})).await else {
+            panic!()
+        };
         assert!(text.contains("PUT /attributegroup/Foo/id;state") && !text.contains("s3cret"), "{text}");
         assert!(is_up(&tree), "whatever a server answers, it is there");
     });
 }
 
 #[test]
-fn an_aborted_transaction_is_tried_again_at_once() {
+fn an_aborted_transaction_is_retried_at_once() {
     let server = Ermrest::start(&[]);
     server.insert_foo(1, "new");
     let (catalog, spec) = to(&server.url());
@@ -61,44 +65,48 @@ fn an_aborted_transaction_is_tried_again_at_once() {
 }
 
 #[test]
-fn a_transaction_that_is_always_aborted_is_given_up_and_was_not_written() {
+fn a_transaction_that_is_always_aborted_fails_unwritten() {
     let server = Ermrest::start(&[]);
-    let patience = Patience { aborted: Duration::from_millis(200), ..Patience::default() };
-    let (catalog, spec) = with(place(&server.url()).patience(patience), Source::Anonymous);
+    let timeouts = Timeouts { aborted: Duration::from_millis(200), ..Timeouts::default() };
+    let (catalog, spec) = with(endpoint(&server.url()).timeouts(timeouts), Source::Anonymous);
     server.set_faults(&json!({"storm": {"code": 503, "count": 1000, "body": "Transaction aborted."}}));
     TestTree::run(spec, async |_tree| {
-        let Err(Trouble::Away(text)) = put(&catalog, WRITE, json!([])).await else { panic!() };
+        let Err(RequestError::Unavailable(text)) = put(&catalog, WRITE, json!([])).await else { panic!() };
         assert!(text.contains("has aborted PUT /attributegroup/Foo/id;state for 200ms"), "{text}");
     });
 }
 
 #[test]
-fn what_a_server_does_not_say_of_a_write_is_not_guessed() {
+fn a_write_answered_with_5xx_has_an_unknown_outcome() {
     let server = Ermrest::start(&[]);
     let (catalog, spec) = to(&server.url());
     TestTree::run(spec, async |_tree| {
         for code in [500, 502, 503, 504] {
             server.set_faults(&json!({"storm": {"code": code, "count": 2}}));
-            assert!(matches!(get(&catalog, FOO).await, Err(Trouble::Away(_))), "{code}");
-            assert!(matches!(put(&catalog, WRITE, json!([])).await, Err(Trouble::Unsettled(_))), "{code}");
+            assert!(matches!(get(&catalog, FOO).await, Err(RequestError::Unavailable(_))), "{code}");
+            assert!(
+                matches!(put(&catalog, WRITE, json!([])).await, Err(RequestError::OutcomeUnknown(_))),
+                "{code}"
+            );
         }
     });
 }
 
 #[test]
-fn a_server_that_wants_to_be_left_alone_is_for_so_long_but_no_longer_than_the_cap() {
+fn retry_after_is_obeyed_up_to_the_cap() {
     let server = Ermrest::start(&[]);
     for (code, retry_after, held) in
         [(503, "3600", 400), (429, "Fri, 20 Nov 2099 12:00:00 GMT", 400), (503, "0", 0)]
     {
-        let hold_max = Duration::from_millis(400);
-        let patience = Patience { hold_max, away_max: hold_max, ..Patience::default() };
-        let (catalog, spec) = with(place(&server.url()).patience(patience), Source::Anonymous);
+        let too_many_requests_max = Duration::from_millis(400);
+        let timeouts =
+            Timeouts { too_many_requests_max, unavailable_max: too_many_requests_max, ..Timeouts::default() };
+        let (catalog, spec) = with(endpoint(&server.url()).timeouts(timeouts), Source::Anonymous);
         TestTree::run(spec, async |tree| {
             server.set_faults(&json!({"storm": {"code": code, "count": 1, "retry_after": retry_after}}));
             let begun = Instant::now();
             let answer = put(&catalog, WRITE, json!([])).await;
-            assert!(matches!(answer, Err(Trouble::Away(_))), "nothing was written: {answer:?}");
+            assert!(matches!(answer, Err(RequestError::Unavailable(_))), "nothing was written: {answer:?}");
             let before = server.requests().len();
             let (read, written) = tokio::join!(get(&catalog, FOO), put(&catalog, WRITE, json!([])));
             assert!(read.is_ok() && written.is_ok(), "{read:?} {written:?}");
@@ -110,11 +118,11 @@ fn a_server_that_wants_to_be_left_alone_is_for_so_long_but_no_longer_than_the_ca
 }
 
 #[test]
-fn who_is_not_believed_reads_the_credentials_again_once() {
+fn refused_credentials_are_read_again_once() {
     let server = Ermrest::start(&["--token", "first"]);
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), "first").unwrap();
-    let (catalog, spec) = with(place(&server.url()), Source::TokenFile(file.path().to_owned()));
+    let (catalog, spec) = with(endpoint(&server.url()), Source::TokenFile(file.path().to_owned()));
     TestTree::run(spec, async |_tree| {
         assert!(get(&catalog, FOO).await.is_ok());
         server.set_faults(&json!({"token": "second"}));
@@ -122,16 +130,16 @@ fn who_is_not_believed_reads_the_credentials_again_once() {
         assert!(get(&catalog, FOO).await.is_ok(), "within the second in which files are not looked at");
         server.set_faults(&json!({"token": "third"}));
         let asked = server.requests().len();
-        let Err(Trouble::Denied(text)) = get(&catalog, FOO).await else { panic!() };
+        let Err(RequestError::Unauthorized(text)) = get(&catalog, FOO).await else { panic!() };
         assert_eq!(server.requests().len(), asked + 2);
         assert!(text.contains("with 401") && text.contains(file.path().to_str().unwrap()), "{text}");
         assert!(!text.contains("second"), "{text}");
-        let Err(Trouble::Denied(_)) = put(&catalog, WRITE, json!([])).await else { panic!() };
+        let Err(RequestError::Unauthorized(_)) = put(&catalog, WRITE, json!([])).await else { panic!() };
     });
 }
 
 #[test]
-fn a_token_and_a_cookie_are_shown_as_they_are() {
+fn a_token_and_a_cookie_are_sent_unchanged() {
     let server = Ermrest::start(&["--token", "good"]);
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), r#"{"localhost": {"cookie": "webauthn=good; Path=/"}}"#).unwrap();
@@ -142,19 +150,19 @@ fn a_token_and_a_cookie_are_shown_as_they_are() {
         .zip(["Bearer good", "webauthn=good"])
         .map(|((a, b), c)| (a, b, c))
     {
-        let (catalog, spec) = with(place(&server.url()), source);
+        let (catalog, spec) = with(endpoint(&server.url()), source);
         TestTree::run(spec, async |_tree| assert!(get(&catalog, FOO).await.is_ok()));
         assert_eq!(server.requests().last().unwrap()["headers"][header], json!(value));
     }
 }
 
 #[test]
-fn user_and_password_are_exchanged_for_a_session_once_and_again_when_it_ends() {
+fn user_and_password_are_exchanged_for_a_session_and_again_when_it_ends() {
     let server = Ermrest::start(&["--token", "t1", "--user", "ada:love lace&+%"]);
     let file = tempfile::NamedTempFile::new().unwrap();
     let entry = json!({"localhost": {"username": "ada", "password": "love lace&+%"}});
     std::fs::write(file.path(), entry.to_string()).unwrap();
-    let (catalog, spec) = with(place(&server.url()), Source::file(file.path()));
+    let (catalog, spec) = with(endpoint(&server.url()), Source::file(file.path()));
     TestTree::run(spec, async |_tree| {
         let answers = tokio::join!(get(&catalog, FOO), get(&catalog, FOO), put(&catalog, WRITE, json!([])));
         assert!(answers.0.is_ok() && answers.1.is_ok() && answers.2.is_ok(), "{answers:?}");
@@ -164,17 +172,17 @@ fn user_and_password_are_exchanged_for_a_session_once_and_again_when_it_ends() {
         assert_eq!(server.response_count("POST", 200), 2);
         std::fs::write(file.path(), entry.to_string().replace("love", "hate")).unwrap();
         server.set_faults(&json!({"token": "t3"}));
-        let Err(Trouble::Denied(text)) = get(&catalog, FOO).await else { panic!() };
+        let Err(RequestError::Unauthorized(text)) = get(&catalog, FOO).await else { panic!() };
         assert!(text.contains("the login with 401") && !text.contains("lace"), "{text}");
     });
 }
 
 #[test]
-fn without_the_credentials_that_were_named_nothing_is_sent() {
+fn nothing_is_sent_without_the_configured_credentials() {
     let server = Ermrest::start(&[]);
-    let (catalog, spec) = with(place(&server.url()), Source::file("/none/credential.json"));
+    let (catalog, spec) = with(endpoint(&server.url()), Source::file("/none/credential.json"));
     TestTree::run(spec, async |_tree| {
-        let Err(Trouble::Denied(text)) = get(&catalog, FOO).await else { panic!() };
+        let Err(RequestError::Unauthorized(text)) = get(&catalog, FOO).await else { panic!() };
         assert!(text.starts_with("/none/credential.json: it is not there"), "{text}");
     });
     assert!(server.requests().is_empty());

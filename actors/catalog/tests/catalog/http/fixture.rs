@@ -1,4 +1,4 @@
-//! A tree with the connections and nothing else, and requests for them.
+//! A supervision tree with the child `http` alone, and requests for it.
 
 use std::{borrow::Borrow, time::Duration};
 
@@ -6,10 +6,10 @@ use bytes::Bytes;
 use orchestrator_catalog::{
     edge::{
         credentials::Source,
-        http::{HttpCatalog, Patience, Place, child_spec},
+        http::{CatalogEndpoint, HttpCatalog, Timeouts, child_spec},
     },
-    lane::{Purpose, Turn},
-    service::{Get, Put, Reply, Service, Trouble},
+    priority_semaphore::{Purpose, WritePriority},
+    service::{CatalogResponse, Get, Put, RequestError, Service},
 };
 pub(crate) use orchestrator_supervise::testing::{TestTree, eventually};
 use orchestrator_supervise::{
@@ -17,40 +17,40 @@ use orchestrator_supervise::{
 };
 use serde_json::Value;
 
-/// Time-outs of tests in which a server does not answer; a busy machine must still be connected to.
-pub(crate) const IMPATIENT: Patience = Patience {
+/// Time-outs for servers that do not answer. Connecting may take long on a busy machine.
+pub(crate) const SHORT_TIMEOUTS: Timeouts = Timeouts {
     connect: Duration::from_secs(6),
     read: Duration::from_secs(2),
     idle: Duration::from_secs(30),
     aborted: Duration::from_secs(60),
-    hold_max: Duration::from_secs(60),
-    away_max: Duration::from_secs(60),
+    too_many_requests_max: Duration::from_secs(60),
+    unavailable_max: Duration::from_secs(60),
 };
 
-/// Turn of all writes.
-pub(crate) const TURN: Turn = Turn { purpose: Purpose::Claim, priority: 0 };
+/// Priority of all writes.
+pub(crate) const WRITE_PRIORITY: WritePriority = WritePriority { purpose: Purpose::Claim, priority: 0 };
 
-pub(crate) fn place(base: &str) -> Place {
-    Place::new(base, None, &[]).unwrap()
+pub(crate) fn endpoint(base: &str) -> CatalogEndpoint {
+    CatalogEndpoint::new(base, None, &[]).unwrap()
 }
 
-/// The catalog at `base`, asked by nobody in particular.
+/// The catalog at `base`, with anonymous requests.
 pub(crate) fn to(base: &str) -> (HttpCatalog, SupervisorSpec) {
-    with(place(base), Source::Anonymous)
+    with(endpoint(base), Source::Anonymous)
 }
 
-pub(crate) fn with(place: Place, source: Source) -> (HttpCatalog, SupervisorSpec) {
-    let (catalog, child) = child_spec(place, source);
+pub(crate) fn with(endpoint: CatalogEndpoint, source: Source) -> (HttpCatalog, SupervisorSpec) {
+    let (catalog, child) = child_spec(endpoint, source);
     (catalog, SupervisorSpec::new(Strategy::OneForOne).child(child))
 }
 
-/// As [`to`]; a restart does not wait for what is under way.
-pub(crate) fn hasty(base: &str) -> (HttpCatalog, SupervisorSpec) {
-    let (catalog, child) = child_spec(place(base), Source::Anonymous);
+/// As [`to`], but a restart does not wait for requests in flight.
+pub(crate) fn without_drain(base: &str) -> (HttpCatalog, SupervisorSpec) {
+    let (catalog, child) = child_spec(endpoint(base), Source::Anonymous);
     (catalog, SupervisorSpec::new(Strategy::OneForOne).child(child.shutdown(Shutdown::Kill)))
 }
 
-pub(crate) async fn get(catalog: &HttpCatalog, path: &str) -> Result<Reply, Trouble> {
+pub(crate) async fn get(catalog: &HttpCatalog, path: &str) -> Result<CatalogResponse, RequestError> {
     catalog.get(Get { path: path.to_owned(), if_none_match: None }).await
 }
 
@@ -58,7 +58,7 @@ pub(crate) async fn put(
     catalog: &HttpCatalog,
     path: &str,
     body: impl Borrow<Value>,
-) -> Result<Reply, Trouble> {
+) -> Result<CatalogResponse, RequestError> {
     put_if(catalog, path, body, None).await
 }
 
@@ -67,20 +67,20 @@ pub(crate) async fn put_if(
     path: &str,
     body: impl Borrow<Value>,
     if_match: Option<String>,
-) -> Result<Reply, Trouble> {
+) -> Result<CatalogResponse, RequestError> {
     let body = Bytes::from(body.borrow().to_string());
-    catalog.put(Put { path: path.to_owned(), if_match, body }, TURN).await
+    catalog.put(Put { path: path.to_owned(), if_match, body }, WRITE_PRIORITY).await
 }
 
-/// ETag and rows of an answer.
-pub(crate) fn rows(reply: Result<Reply, Trouble>) -> (Option<String>, Vec<Value>) {
+/// Returns ETag and rows of a response.
+pub(crate) fn rows(reply: Result<CatalogResponse, RequestError>) -> (Option<String>, Vec<Value>) {
     match reply {
-        Ok(Reply::Rows { etag, body }) => (etag, serde_json::from_slice(&body).unwrap()),
+        Ok(CatalogResponse::Rows { etag, body }) => (etag, serde_json::from_slice(&body).unwrap()),
         other => panic!("no rows: {other:?}"),
     }
 }
 
-/// The child's place in the tree. Whatever happened to its server, it has never ended.
+/// Returns the child's node, after a check that it was never restarted.
 pub(crate) fn node(tree: &Tree) -> NodeSnapshot {
     let node = tree.node("http").unwrap();
     assert_eq!(node.incarnation, 1, "a server that is away, or strange, is no crash");
@@ -95,7 +95,7 @@ pub(crate) fn is_up(tree: &Tree) -> bool {
     link(tree).state == "up"
 }
 
-/// The metric `name`, with the value of its label if it has one.
+/// Returns the metric `name`, with the value of its label if it has one.
 pub(crate) fn metric(tree: &Tree, name: &str, label: Option<&str>) -> i64 {
     let node = node(tree);
     let of = |metric: &&MetricSnapshot| {
@@ -104,7 +104,8 @@ pub(crate) fn metric(tree: &Tree, name: &str, label: Option<&str>) -> i64 {
     node.metrics.iter().find(of).map_or(0, |metric| metric.value)
 }
 
-/// Established connections of this machine to `port` of the loopback address, as the kernel counts them.
+/// Returns the number of established connections to `port` of the loopback address, from
+/// /proc/net/tcp.
 pub(crate) fn open_connections(port: u16) -> usize {
     let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
     let remote = format!(":{port:04X}");

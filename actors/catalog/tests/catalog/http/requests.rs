@@ -1,6 +1,6 @@
-//! What a request looks like on the wire.
+//! Requests as they appear on the wire.
 
-use orchestrator_catalog::service::{Get, Reply, Service, Trouble};
+use orchestrator_catalog::service::{CatalogResponse, Get, RequestError, Service};
 use orchestrator_harness::Ermrest;
 use serde_json::json;
 
@@ -9,7 +9,7 @@ use super::{
     scripted::{Scripted, reply},
 };
 
-/// Every byte that CONTRACT CP01 keeps as it is, and some that a library likes to correct.
+/// All bytes that CONTRACT CP01 keeps, including some that libraries normalise.
 const PATHS: [&str; 8] = [
     "/entity/S:T/a=1;b=2&!(c::null::)",
     "/attribute/A:=S:T/x::geq::2026-11-20T12%3A42%3A13.9%2B00%3A00/$A/RID,out:=col,A:*@sort(RCT,RID::desc::)@after(1,::null::)?limit=5",
@@ -32,7 +32,7 @@ fn paths_arrive_byte_for_byte() {
         }
     });
     let lines: Vec<String> =
-        server.heard().iter().map(|request| request.lines().next().unwrap().to_owned()).collect();
+        server.requests().iter().map(|request| request.lines().next().unwrap().to_owned()).collect();
     let wanted = |method: &str, path: &str| format!("{method} /ermrest/catalog/1{path} HTTP/1.1");
     let wanted: Vec<String> =
         PATHS.iter().flat_map(|path| [wanted("GET", path), wanted("PUT", path)]).collect();
@@ -40,23 +40,23 @@ fn paths_arrive_byte_for_byte() {
 }
 
 #[test]
-fn a_path_that_would_be_changed_on_its_way_is_refused_and_not_sent() {
+fn a_path_that_would_change_is_refused_and_not_sent() {
     let server = Scripted::start(|_, _| reply("200 OK", "[]\n"));
     let (catalog, spec) = to(&server.base());
     TestTree::run(spec, async |_tree| {
         for path in ["/entity/Foo#x", "/entity/F oo", "/entity/Foo\r\nHost: x", "/entity/é"] {
             let refused = get(&catalog, path).await;
             assert!(
-                matches!(&refused, Err(Trouble::Refused(text)) if text.contains("percent-encode")),
+                matches!(&refused, Err(RequestError::Rejected(text)) if text.contains("percent-encode")),
                 "{refused:?}"
             );
         }
     });
-    assert!(server.heard().is_empty());
+    assert!(server.requests().is_empty());
 }
 
 #[test]
-fn question_and_write_have_the_same_headers_but_for_what_they_are() {
+fn reads_and_writes_share_their_general_headers() {
     let server = Scripted::start(|_, _| reply("200 OK", "[]\n"));
     let (catalog, spec) = to(&server.base());
     TestTree::run(spec, async |_tree| {
@@ -64,9 +64,9 @@ fn question_and_write_have_the_same_headers_but_for_what_they_are() {
         let etag = "\"zcH==;*/*;2026-11-20 12:42:13.697683+00:00\"".to_owned();
         rows(put_if(&catalog, "/entity/Foo", json!([{"id": 1}]), Some(etag)).await);
     });
-    let heard = server.heard();
+    let requests = server.requests();
     let lines = |request: &str| -> Vec<String> { request.split("\r\n").skip(1).map(str::to_owned).collect() };
-    let (get, put) = (lines(&heard[0]), lines(&heard[1]));
+    let (get, put) = (lines(&requests[0]), lines(&requests[1]));
     let host = server.base().split('/').nth(2).unwrap().to_owned();
     assert!(get.contains(&format!("host: {host}")), "{get:?}");
     assert!(get.contains(&"accept: */*".to_owned()), "{get:?}");
@@ -91,7 +91,7 @@ fn question_and_write_have_the_same_headers_but_for_what_they_are() {
 }
 
 #[test]
-fn an_etag_guards_what_rests_on_it_and_spares_what_is_known() {
+fn etags_make_writes_and_reads_conditional() {
     let server = Ermrest::start(&[]);
     server.insert_foo(3, "new");
     let others = server.log()["connections"].as_u64().unwrap();
@@ -101,14 +101,17 @@ fn an_etag_guards_what_rests_on_it_and_spares_what_is_known() {
         let (etag, found) = rows(get(&catalog, path).await);
         assert_eq!(found.len(), 2);
         let known = || Get { path: path.to_owned(), if_none_match: etag.clone() };
-        let unchanged = Reply::Unchanged { etag: etag.clone() };
+        let unchanged = CatalogResponse::NotModified { etag: etag.clone() };
         assert_eq!(catalog.get(known()).await, Ok(unchanged));
         let update = json!([{"id": 1, "state": "claimed"}]);
         let write = "/attributegroup/Foo/id;state";
         let (newer, written) = rows(put_if(&catalog, write, &update, etag.clone()).await);
         assert_eq!(written, [json!({"id": 1, "state": "claimed"})]);
         assert_ne!(newer, etag);
-        assert_eq!(put_if(&catalog, write, &update, etag.clone()).await, Err(Trouble::Concurrent));
+        assert_eq!(
+            put_if(&catalog, write, &update, etag.clone()).await,
+            Err(RequestError::PreconditionFailed)
+        );
         assert_eq!(rows(catalog.get(known()).await).1.len(), 2);
         assert_eq!((metric(&tree, "not_modified", None), metric(&tree, "precondition_failed", None)), (1, 1));
         assert_eq!(metric(&tree, "requests", Some("2xx")), 3);
@@ -127,7 +130,7 @@ fn an_etag_guards_what_rests_on_it_and_spares_what_is_known() {
 }
 
 #[test]
-fn an_answer_that_says_things_twice_is_taken_as_it_is() {
+fn an_answer_with_repeated_members_is_passed_on() {
     let body = "[{\"RID\":\"1\",\"id\":1,\"RID\":\"2\"}]\n";
     let server = Scripted::start(move |_, _| reply("200 OK", body));
     let (catalog, spec) = to(&server.base());

@@ -1,4 +1,4 @@
-//! A server that answers whatever a test wants, and keeps the bytes that it was sent.
+//! A server that answers as a test says, and records the bytes of its requests.
 
 use std::{
     io::{Read, Write},
@@ -7,13 +7,14 @@ use std::{
     thread,
 };
 
-/// What is answered to a request (head and body as they came) which is the given one of its connection, from 1; None hangs up.
+/// Returns the answer to a request (head and body), given its number on its connection, from 1;
+/// None closes the connection.
 type Script = dyn Fn(&str, usize) -> Option<Vec<u8>> + Send + Sync;
 
-/// A server of the script. Its threads end with the test's process.
+/// A server that runs a script. Its threads end with the test's process.
 pub(crate) struct Scripted {
     port: u16,
-    heard: Arc<Mutex<Vec<String>>>,
+    requests: Arc<Mutex<Vec<String>>>,
     open: Arc<Mutex<Vec<TcpStream>>>,
 }
 
@@ -21,17 +22,17 @@ impl Scripted {
     pub(crate) fn start(script: impl Fn(&str, usize) -> Option<Vec<u8>> + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
-        let (script, heard): (Arc<Script>, Arc<Mutex<Vec<String>>>) = (Arc::new(script), Arc::default());
-        let (ears, open) = (heard.clone(), Arc::new(Mutex::new(Vec::new())));
+        let (script, requests): (Arc<Script>, Arc<Mutex<Vec<String>>>) = (Arc::new(script), Arc::default());
+        let (recorded, open) = (requests.clone(), Arc::new(Mutex::new(Vec::new())));
         let kept = open.clone();
         thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
                 kept.lock().unwrap().push(stream.try_clone().unwrap());
-                let (script, ears) = (script.clone(), ears.clone());
-                thread::spawn(move || converse(stream, &*script, &ears));
+                let (script, recorded) = (script.clone(), recorded.clone());
+                thread::spawn(move || serve(stream, &*script, &recorded));
             }
         });
-        Self { port, heard, open }
+        Self { port, requests, open }
     }
 
     pub(crate) fn base(&self) -> String {
@@ -42,34 +43,34 @@ impl Scripted {
         self.port
     }
 
-    /// Closes all connections, as a server does with those that were idle for too long.
-    pub(crate) fn hang_up(&self) {
+    /// Closes all connections, as a server does after an idle time-out.
+    pub(crate) fn close_connections(&self) {
         for stream in self.open.lock().unwrap().drain(..) {
-            // The other end may have closed it already.
+            // The client may have closed it already.
             let _ = stream.shutdown(Shutdown::Both);
         }
     }
 
-    /// The requests so far, as they came.
-    pub(crate) fn heard(&self) -> Vec<String> {
-        self.heard.lock().unwrap().clone()
+    /// Returns the requests so far.
+    pub(crate) fn requests(&self) -> Vec<String> {
+        self.requests.lock().unwrap().clone()
     }
 }
 
-fn converse(mut stream: TcpStream, script: &Script, heard: &Mutex<Vec<String>>) {
+fn serve(mut stream: TcpStream, script: &Script, requests: &Mutex<Vec<String>>) {
     for number in 1.. {
         let Some(request) = read(&mut stream) else { break };
-        heard.lock().unwrap().push(request.clone());
+        requests.lock().unwrap().push(request.clone());
         let Some(reply) = script(&request, number) else { break };
         if stream.write_all(&reply).is_err() {
             break;
         }
     }
-    // Another handle of it is kept. The other end may have closed it already.
+    // Another handle keeps the socket open. The client may have closed it already.
     let _ = stream.shutdown(Shutdown::Both);
 }
 
-/// A request with a body as long as its head says; None at the connection's end.
+/// Reads a request with its body; None at the end of the connection.
 fn read(stream: &mut TcpStream) -> Option<String> {
     let mut bytes = Vec::new();
     let end = loop {
@@ -91,7 +92,7 @@ fn read(stream: &mut TcpStream) -> Option<String> {
     Some(String::from_utf8(bytes).unwrap())
 }
 
-/// An answer with a body.
+/// Builds an answer with a body.
 pub(crate) fn reply(status: &str, body: &str) -> Option<Vec<u8>> {
     Some(format!("HTTP/1.1 {status}\r\ncontent-length: {}\r\n\r\n{body}", body.len()).into_bytes())
 }

@@ -1,4 +1,5 @@
-//! One broker for all tests of this binary but those that end it, a virtual host for each, and a publisher that is not ours.
+//! One broker for all tests but those that stop it, a virtual host for each test, and an
+//! independent publisher.
 
 use lapin::{
     BasicProperties, Channel, Connection, ConnectionProperties, ExchangeKind, options::*, types::FieldTable,
@@ -13,7 +14,7 @@ pub(crate) fn rabbit() -> &'static Rabbit {
     Rabbit::shared()
 }
 
-/// A tree with the child alone.
+/// Specification of a tree with the child alone.
 pub(crate) fn at(url: &str) -> (Notices, SupervisorSpec) {
     with(Broker::new(url, "test").unwrap(), RETRY)
 }
@@ -23,31 +24,32 @@ pub(crate) fn with(broker: Broker, retry: Backoff) -> (Notices, SupervisorSpec) 
     (notices, SupervisorSpec::new(Strategy::OneForOne).child(child))
 }
 
-/// Waits until notices are heard; how many that are so far.
-pub(crate) async fn bound(notices: &mut Notices) -> u64 {
-    let mut heard = notices.heard_now();
-    while !heard.is_up {
-        heard = notices.changed().await;
+/// Waits until notices are up, and returns their number.
+pub(crate) async fn wait_until_up(notices: &mut Notices) -> u64 {
+    let mut state = notices.mark_seen();
+    while !state.is_up {
+        state = notices.changed().await;
     }
-    heard.count
+    state.count
 }
 
-/// Waits until `count` notices have been heard.
-pub(crate) async fn reaches(notices: &mut Notices, count: u64) {
-    let mut heard = notices.heard_now();
-    while heard.count < count {
-        heard = notices.changed().await;
+/// Waits for `count` notices.
+pub(crate) async fn wait_for_count(notices: &mut Notices, count: u64) {
+    let mut state = notices.mark_seen();
+    while state.count < count {
+        state = notices.changed().await;
     }
-    assert_eq!(heard.count, count);
+    assert_eq!(state.count, count);
 }
 
-/// A server's way of telling: the exchange declared with its flags, and notices without anything.
-pub(crate) struct Teller {
+/// A publisher like the server: it declares the exchange with the same flags and publishes empty
+/// notices.
+pub(crate) struct Publisher {
     _connection: Connection,
     channel: Channel,
 }
 
-impl Teller {
+impl Publisher {
     pub(crate) async fn at(url: &str) -> Self {
         let connection = Connection::connect(url, ConnectionProperties::default()).await.unwrap();
         let channel = connection.create_channel().await.unwrap();
@@ -55,12 +57,12 @@ impl Teller {
         Self { _connection: connection, channel }
     }
 
-    pub(crate) async fn tell(&self) {
-        let publish = BasicPublishOptions::default();
+    pub(crate) async fn publish(&self) {
+        let options = BasicPublishOptions::default();
         let sent = self.channel.basic_publish(
             "ermrest_changes".into(),
             "".into(),
-            publish,
+            options,
             b"change",
             BasicProperties::default(),
         );
@@ -79,7 +81,7 @@ async fn declare(channel: &Channel, options: ExchangeDeclareOptions) -> lapin::R
         .await
 }
 
-/// The child's place in the tree. Whatever happened to the broker, it has never ended.
+/// Returns the child's node, after a check that it was never restarted.
 pub(crate) fn node(tree: &Tree) -> NodeSnapshot {
     let node = tree.node("notices").unwrap();
     assert_eq!(node.incarnation, 1, "a broker that is away, or strange, is no crash");

@@ -1,4 +1,4 @@
-//! The way to the pollers of all catalogs, whose rules are changed while they run.
+//! Replacement of rules while the process runs.
 
 use std::collections::BTreeMap;
 
@@ -10,15 +10,16 @@ type Poller = Mailbox<CatalogPoller<HttpCatalog>>;
 
 /// The poller of each catalog, by the catalog's name.
 #[derive(Debug, Clone, Default)]
-pub struct Rulebook(BTreeMap<String, Poller>);
+pub struct RuleReloader(BTreeMap<String, Poller>);
 
-impl Rulebook {
-    pub(crate) fn learn(&mut self, catalog: &str, poller: Poller) {
+impl RuleReloader {
+    pub(crate) fn register(&mut self, catalog: &str, poller: Poller) {
         self.0.insert(catalog.to_owned(), poller);
     }
 
-    /// Hands other rules to catalogs that are as they were in all else, and returns the keys. `running` then has them.
-    pub(crate) fn take_over(&self, running: &mut [CatalogConfig], fresh: &[CatalogConfig]) -> Vec<String> {
+    /// Replaces the rules of catalogs whose other keys are unchanged, updates `running`, and
+    /// returns the changed keys.
+    pub(crate) fn reload(&self, running: &mut [CatalogConfig], fresh: &[CatalogConfig]) -> Vec<String> {
         let mut taken = Vec::new();
         for running in running {
             let Some(wanted) = fresh.iter().find(|wanted| wanted.name == running.name) else { continue };
@@ -31,8 +32,8 @@ impl Rulebook {
         taken
     }
 
-    /// Hands the rules of `config` to its poller. Rules that are as they were go on undisturbed, others finish what they have claimed;
-    /// false if there is no such catalog, or it has more to do than it can be told.
+    /// Sends the rules of `config` to the catalog's poller. Returns false if there is no such
+    /// catalog, or the poller's mailbox is full.
     pub fn set(&self, config: &CatalogConfig) -> bool {
         let rules = config.rule.clone();
         self.0.get(&config.name).is_some_and(|poller| poller.tell(SetRules { rules }).is_ok())

@@ -1,8 +1,8 @@
-//! How many requests are under way, and in which order.
+//! Number and order of concurrent requests.
 
 use bytes::Bytes;
 use futures_util::future::join_all;
-use orchestrator_catalog::service::{Put, Service, Trouble};
+use orchestrator_catalog::service::{Put, RequestError, Service};
 use orchestrator_harness::Ermrest;
 use orchestrator_supervise::{Command, Origin};
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ use super::fixture::*;
 const WRITE: &str = "/attributegroup/Foo/id;state";
 
 #[test]
-fn writes_go_one_by_one_in_the_order_of_their_calls_whoever_asks() {
+fn writes_are_sent_one_by_one_in_the_order_of_their_calls() {
     let server = Ermrest::start(&["--write-ms", "5"]);
     server.insert_foo(20, "new");
     let (catalog, spec) = to(&server.url());
@@ -39,7 +39,7 @@ fn writes_go_one_by_one_in_the_order_of_their_calls_whoever_asks() {
 }
 
 #[test]
-fn a_write_that_is_tried_again_keeps_its_turn() {
+fn a_retried_write_keeps_its_permit() {
     let server = Ermrest::start(&[]);
     server.insert_foo(2, "new");
     let (catalog, spec) = to(&server.url());
@@ -66,7 +66,7 @@ fn a_write_that_is_tried_again_keeps_its_turn() {
 }
 
 #[test]
-fn four_questions_are_asked_at_once_and_over_connections_that_are_kept() {
+fn four_reads_run_at_once_over_kept_connections() {
     let server = Ermrest::start(&[]);
     let (catalog, spec) = to(&server.url());
     server.set_faults(&json!({"delay_ms": 50}));
@@ -90,9 +90,9 @@ fn four_questions_are_asked_at_once_and_over_connections_that_are_kept() {
 }
 
 #[test]
-fn a_question_does_not_wait_for_a_write() {
+fn a_read_does_not_wait_for_a_write() {
     let server = Ermrest::start(&["--write-ms", "300000"]);
-    let (catalog, spec) = hasty(&server.url());
+    let (catalog, spec) = without_drain(&server.url());
     TestTree::run(spec, async |tree| {
         let write = json!([]);
         let write = put(&catalog, WRITE, &write);
@@ -107,14 +107,14 @@ fn a_question_does_not_wait_for_a_write() {
 }
 
 #[test]
-fn a_stop_lets_what_is_under_way_end() {
+fn a_stop_waits_for_requests_in_flight() {
     let server = Ermrest::start(&["--write-ms", "200"]);
     server.insert_foo(1, "new");
     let (catalog, spec) = to(&server.url());
     actix_rt::System::new().block_on(async {
         let mut tested = TestTree::start(spec).await;
         let body = Bytes::from(r#"[{"id": 1, "state": "done"}]"#);
-        let write = catalog.put(Put { path: WRITE.to_owned(), if_match: None, body }, TURN);
+        let write = catalog.put(Put { path: WRITE.to_owned(), if_match: None, body }, WRITE_PRIORITY);
         let stop = async {
             let tree = tested.root().tree().clone();
             eventually("the write is under way", || metric(&tree, "in_flight", None) == 1).await;
@@ -127,9 +127,9 @@ fn a_stop_lets_what_is_under_way_end() {
 }
 
 #[test]
-fn a_child_that_is_killed_leaves_no_caller_without_an_outcome() {
+fn every_caller_of_a_killed_child_gets_a_result() {
     let server = Ermrest::start(&[]);
-    let (catalog, spec) = hasty(&server.url());
+    let (catalog, spec) = without_drain(&server.url());
     server.set_faults(&json!({"delay_ms": 3_600_000}));
     TestTree::run(spec, async |tree| {
         let body = json!([]);
@@ -142,13 +142,13 @@ fn a_child_that_is_killed_leaves_no_caller_without_an_outcome() {
             tokio::join!(
                 get(&catalog, "/entity/Foo"),
                 put(&catalog, WRITE, &body),
-                // Behind the first in its lane: the next incarnation has it.
+                // Waits for the first write, so the next incarnation sends it.
                 put(&catalog, WRITE, &body),
             )
         };
         let ((read, written, queued), ()) = tokio::join!(calls, killed);
-        assert!(matches!(read, Err(Trouble::Away(_))), "{read:?}");
-        assert!(matches!(written, Err(Trouble::Unsettled(_))), "{written:?}");
+        assert!(matches!(read, Err(RequestError::Unavailable(_))), "{read:?}");
+        assert!(matches!(written, Err(RequestError::OutcomeUnknown(_))), "{written:?}");
         assert!(queued.is_ok(), "{queued:?}");
     });
 }

@@ -1,5 +1,5 @@
-//! What goes wrong between agents, their catalog and the broker: no row is stuck beyond its lease, the process never ends, and the next
-//! row comes within 2 s of the end of it.
+//! Faults of agents, server and broker: no row is stuck beyond its lease, the process never ends,
+//! and the next row is complete within 2 s after the fault.
 
 mod clock;
 mod hostile;
@@ -15,20 +15,21 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_orchestrator");
-/// What a row's lease is in [`FULL_RULE`].
+/// Duration of the lease in [`FULL_RULE`].
 const LEASE: Duration = Duration::from_secs(5);
 
-/// How long a broker stays away, seconds: 30 where the promise is tested, a moment else.
+/// Duration of an outage: 30 s for the promise, 3 s by default.
 fn outage() -> Duration {
     Duration::from_secs(rounds("ORCHESTRATOR_CATALOG_OUTAGE_SECS", 3))
 }
 
-/// In which the next row is done after a fault; a machine with other things to do may take longer.
+/// Maximum time until the next row is complete after a fault, with a margin for short runs on a
+/// busy machine.
 fn soon() -> Duration {
     Duration::from_secs(if outage().as_secs() >= 30 { 2 } else { 10 })
 }
 
-/// An agent at work, and its server.
+/// A running agent and its server.
 struct Fixture {
     server: Ermrest,
     site: CatalogEnv,
@@ -44,7 +45,7 @@ impl Fixture {
     fn with(server: Ermrest, site: impl FnOnce(CatalogEnv) -> CatalogEnv) -> Self {
         let site = site(CatalogEnv::new(BINARY, &server).rule(FULL_RULE));
         let instance = site.start();
-        eventually("the first look", || site.rule_status("work")["looks"].as_u64() > Some(0));
+        eventually("the first poll", || site.rule_status("work")["polls"].as_u64() > Some(0));
         Self { server, site, instance, next: 1_000 }
     }
 
@@ -52,7 +53,7 @@ impl Fixture {
         self.server.rows("Foo").iter().filter(|row| row["state"] == "complete").count()
     }
 
-    /// A row of its own, and how long it takes until it is complete.
+    /// Inserts a row and returns the time until it is complete.
     fn row(&mut self) -> Duration {
         let begun = Instant::now();
         let id = self.next;
@@ -70,8 +71,8 @@ impl Fixture {
         begun.elapsed()
     }
 
-    /// Nobody was restarted, and the process is there.
-    fn assert_calm(&mut self) {
+    /// Checks that no child was restarted and the process still runs.
+    fn assert_no_restart(&mut self) {
         assert!(self.instance.ended().is_none());
         let (code, tree, _) = self.site.base().cli(&["tree", "--json"]);
         assert_eq!(code, 0);
@@ -85,7 +86,7 @@ impl Fixture {
 }
 
 #[test]
-fn claims_and_completions_whose_answers_are_lost_are_settled() {
+fn claims_and_completions_with_lost_answers_are_settled() {
     let mut fixture = Fixture::new(|site| site);
     for _ in 0..5 {
         fixture.server.set_faults(&json!({ "lose_put_reply": 1 }));
@@ -98,13 +99,13 @@ fn claims_and_completions_whose_answers_are_lost_are_settled() {
     }
     let status = fixture.site.rule_status("work");
     assert_eq!((&status["lost"], &status["in_progress"]), (&json!(0), &json!(0)), "{status}");
-    fixture.assert_calm();
+    fixture.assert_no_restart();
 }
 
 #[test]
-fn a_completion_that_is_refused_fails_that_row_and_no_other() {
+fn a_rejected_completion_fails_only_its_row() {
     let mut fixture = Fixture::new(|site| site);
-    // The first batch of completions is refused whole, and in halves, until one row is left that is refused alone.
+    // The rejected batch is bisected until one row is rejected alone.
     let storm = json!({ "code": 409, "count": 1, "method": "PUT", "path": "claimed_claimed_by", "body": "a constraint" });
     fixture.server.set_faults(&json!({ "storm": storm }));
     fixture.server.insert_foo(1, "actionable");
@@ -121,11 +122,11 @@ fn a_completion_that_is_refused_fails_that_row_and_no_other() {
             .is_some_and(|text| text.contains("a constraint"))
     );
     assert!(fixture.row() < soon());
-    fixture.assert_calm();
+    fixture.assert_no_restart();
 }
 
 #[test]
-fn storms_of_503_are_sat_out() {
+fn rows_are_processed_after_outages_with_503() {
     let mut fixture = Fixture::new(|site| site);
     for (body, retry_after) in [("Transaction aborted.", None), ("busy", None), ("busy", Some("3600"))] {
         let mut storm = json!({ "code": 503, "count": 1_000_000, "body": body });
@@ -137,11 +138,11 @@ fn storms_of_503_are_sat_out() {
             fixture.server.response_count("GET", 503) + fixture.server.response_count("PUT", 503) > 0
         });
         sleep(outage());
-        // The storm ends: what is left of it is none.
+        // `calm` ends the storm.
         fixture.server.set_faults(&json!({ "calm": true }));
         assert!(fixture.row() < soon(), "{body} {retry_after:?}");
     }
-    fixture.assert_calm();
+    fixture.assert_no_restart();
 }
 
 #[test]
@@ -156,14 +157,14 @@ fn a_row_whose_agent_was_killed_is_taken_over_when_its_lease_ends() {
     assert_eq!(fixture.complete(), 0);
     killed.kill_nine();
     let took = fixture.await_all();
-    // The margin for other clocks is a second.
+    // The margin for clocks that differ is 1 s.
     assert!(took < LEASE + soon() + Duration::from_secs(1), "{took:?}");
     assert_eq!(fixture.site.rule_status("work")["taken_over"], 20);
     assert!(fixture.server.rows("Foo").iter().all(|row| row["attempts"] == 2));
 }
 
 #[test]
-fn the_stop_gives_back_what_is_not_begun_and_ends_what_is() {
+fn a_stop_releases_rows_and_ends_their_handlers() {
     let server = Ermrest::start(&[]);
     let handler = "concurrency = 2\nhandler = { kind = \"command\", argv = [\"/bin/sleep\", \"600\"] }\n";
     let site = CatalogEnv::new(BINARY, &server).key("grace_ms = 300").rule(FULL_RULE).rule(handler);
@@ -186,35 +187,35 @@ fn the_stop_gives_back_what_is_not_begun_and_ends_what_is() {
 }
 
 #[test]
-fn a_broker_that_was_killed_is_bound_again_and_rows_are_found_meanwhile() {
+fn rows_are_found_while_the_broker_is_down_and_notices_resume() {
     let mut broker = Rabbit::start();
     let server = Ermrest::start(&["--amqp", &broker.url()]);
     let url = broker.url();
     let mut fixture = Fixture::with(server, |site| site.notices(&url).key("poll_secs = 3600"));
-    eventually("notices to come", || fixture.site.status()["notices"]["there"] == true);
+    eventually("notices to come", || fixture.site.status()["notices"]["up"] == true);
     assert!(fixture.row() < soon(), "by its notice");
     broker.kill_nine();
-    eventually("notices to be missed", || fixture.site.status()["notices"]["there"] == false);
+    eventually("notices to be missed", || fixture.site.status()["notices"]["up"] == false);
     assert!(fixture.row() < soon(), "by polling");
     sleep(outage());
     assert!(fixture.row() < soon());
     broker.start_again();
     let back = Instant::now();
-    eventually("notices to come again", || fixture.site.status()["notices"]["there"] == true);
+    eventually("notices to come again", || fixture.site.status()["notices"]["up"] == true);
     assert!(back.elapsed() < Duration::from_secs(8) + soon(), "{:?}", back.elapsed());
     assert!(fixture.row() < soon());
-    fixture.assert_calm();
+    fixture.assert_no_restart();
 }
 
-/// The original starves: each notice makes it wait for the next one.
+/// The original starves: each notice postpones its poll (CONTRACT CX02).
 #[test]
-fn notices_without_end_do_not_keep_it_from_looking() {
+fn endless_notices_do_not_postpone_polls() {
     let url = Rabbit::shared().create_vhost("endless");
     let server = Ermrest::start(&["--amqp", &url]);
     let mut fixture =
         Fixture::with(server, |site| site.notices(&url).key("poll_secs = 3600").key("coalesce_ms = 100"));
-    eventually("notices to come", || fixture.site.status()["notices"]["there"] == true);
-    // Somebody writes every 50 ms, to another table.
+    eventually("notices to come", || fixture.site.status()["notices"]["up"] == true);
+    // Another client writes to another table every 50 ms.
     let (port, over) = (fixture.server.port(), Instant::now() + outage() + Duration::from_secs(3));
     let noise = spawn(move || {
         let mut id = 0;
@@ -231,11 +232,11 @@ fn notices_without_end_do_not_keep_it_from_looking() {
         assert!(fixture.row() < soon());
     }
     noise.join().expect("it ends");
-    fixture.assert_calm();
+    fixture.assert_no_restart();
 }
 
 #[test]
-fn a_server_that_was_killed_or_frozen_is_found_again() {
+fn rows_are_processed_after_the_server_was_killed_or_frozen() {
     let mut fixture = Fixture::new(|site| site.key("read_timeout_ms = 1000"));
     fixture.server.freeze();
     sleep(outage());
@@ -246,12 +247,12 @@ fn a_server_that_was_killed_or_frozen_is_found_again() {
     sleep(outage());
     fixture.server.start_again();
     assert!(fixture.row() < soon());
-    fixture.assert_calm();
+    fixture.assert_no_restart();
 }
 
-/// Killed again and again, at any point: each row is complete in the end, and none was left to its lease for longer.
+/// Killed repeatedly at any point, the agent completes every row after at most its lease.
 #[test]
-fn kill_nine_at_any_point_loses_no_row() {
+fn sigkill_at_any_point_loses_no_row() {
     let server = Ermrest::start(&["--write-ms", "5"]);
     let handler =
         "limit = 10\nhandler = { kind = \"command\", argv = [\"/bin/sh\", \"-c\", 'cat >/dev/null'] }\n";

@@ -1,4 +1,4 @@
-//! What is declared, and what is heard.
+//! Declarations at the broker, and delivery of notices.
 
 use lapin::options::ExchangeDeclareOptions;
 use orchestrator_catalog::edge::notices::{Notices, RETRY};
@@ -9,11 +9,11 @@ use serde_json::json;
 use super::fixture::*;
 
 #[test]
-fn exchange_queue_and_consumer_are_those_of_the_contract() {
+fn exchange_queue_and_consumer_match_the_contract() {
     let url = rabbit().create_vhost("flags");
     let (mut notices, spec) = at(&url);
     TestTree::run(spec, async |_tree| {
-        bound(&mut notices).await;
+        wait_until_up(&mut notices).await;
         let ctl = |what: &[&str]| {
             let said = rabbit().ctl(&[&["--vhost", "flags", "--no-table-headers"], what].concat());
             said.lines()
@@ -36,38 +36,38 @@ fn exchange_queue_and_consumer_are_those_of_the_contract() {
         assert!(bindings.contains(&ours), "{bindings:?}");
         let consumers = ctl(&["list_consumers", "queue_name", "ack_required", "active"]);
         assert_eq!(consumers, [[&*queue[0], "false", "true"]]);
-        // Whoever declares it as the server does is welcome, and nobody else.
-        let teller = Teller::at(&url).await;
+        // A declaration with the server's flags succeeds; others fail.
+        let publisher = Publisher::at(&url).await;
         let durable = ExchangeDeclareOptions { durable: true, ..ExchangeDeclareOptions::default() };
-        let refused = teller.declare(durable).await.unwrap_err().to_string();
+        let refused = publisher.declare(durable).await.unwrap_err().to_string();
         assert!(refused.contains("PRECONDITION"), "{refused}");
     });
 }
 
 #[test]
-fn every_notice_counts_and_each_listener_hears_all() {
+fn each_handle_sees_every_notice() {
     let url = rabbit().create_vhost("counting");
     let (mut notices, spec) = at(&url);
-    assert!(!notices.heard().is_up);
+    assert!(!notices.state().is_up);
     TestTree::run(spec, async |tree| {
-        let teller = Teller::at(&url).await;
-        assert_eq!(bound(&mut notices).await, 1, "a binding is a notice: whoever hears it looks");
+        let publisher = Publisher::at(&url).await;
+        assert_eq!(wait_until_up(&mut notices).await, 1, "a binding is a notice: whoever hears it looks");
         let mut other = notices.clone();
         for _ in 0..100 {
-            teller.tell().await;
+            publisher.publish().await;
         }
-        tokio::join!(reaches(&mut notices, 101), reaches(&mut other, 101));
+        tokio::join!(wait_for_count(&mut notices, 101), wait_for_count(&mut other, 101));
         assert_eq!((metric(&tree, "notices"), metric(&tree, "bindings")), (100, 1));
         let shown = link(&tree);
         assert_eq!((&*shown.kind, &*shown.state), ("rabbitmq", "up"));
         assert!(!format!("{:?}", tree.snapshot()).contains("guest:guest"));
     });
-    assert!(!notices.heard().is_up, "a child that was stopped hears nothing");
+    assert!(!notices.state().is_up, "a child that was stopped hears nothing");
 }
 
-/// Whatever is written, a listener is told of it by a notice, or was bound, and so looks, later.
+/// Every write is followed by a notice or by a binding, after which the consumer polls.
 #[test]
-fn no_write_falls_between_binding_and_looking() {
+fn no_write_is_missed_between_binding_and_polling() {
     let url = rabbit().create_vhost("writing");
     let server = Ermrest::start(&["--amqp", &url]);
     for round in 0_u32..5 {
@@ -75,13 +75,13 @@ fn no_write_falls_between_binding_and_looking() {
         TestTree::run(spec, async |_tree| {
             let rows =
                 |first: u32| -> Vec<_> { (0..10).map(|n| json!({"id": round * 100 + first + n})).collect() };
-            // Some before the binding, some while it comes, some after it.
+            // Writes before, during and after the binding.
             server.insert("Foo", &rows(0).into(), "");
-            let bound_at = bound(&mut notices).await;
+            let bound_at = wait_until_up(&mut notices).await;
             let seen = server.rows("Foo").len();
             assert!(seen >= (round * 20 + 10) as usize, "what was written before is seen by looking");
             server.insert("Foo", &rows(50).into(), "");
-            reaches(&mut notices, bound_at + 1).await;
+            wait_for_count(&mut notices, bound_at + 1).await;
             assert_eq!(
                 server.rows("Foo").len(),
                 (round * 20 + 20) as usize,
@@ -92,17 +92,17 @@ fn no_write_falls_between_binding_and_looking() {
 }
 
 #[test]
-fn a_secured_broker_is_listened_to_if_it_is_the_right_one() {
+fn a_broker_with_tls_is_used_if_its_certificate_is_valid() {
     let plain = rabbit().create_vhost("secured");
     let url = rabbit().tls_url_of("secured");
     let authority = Faktory::ca_file();
     let (mut notices, spec) = with(Broker::with_authorities(&url, "test", Some(&authority)).unwrap(), RETRY);
     TestTree::run(spec, async |_tree| {
-        bound(&mut notices).await;
-        Teller::at(&plain).await.tell().await;
-        reaches(&mut notices, 2).await;
+        wait_until_up(&mut notices).await;
+        Publisher::at(&plain).await.publish().await;
+        wait_for_count(&mut notices, 2).await;
     });
-    // The public authorities did not sign it; and it is another name's.
+    // The public authorities did not sign the certificate, and it is for another name.
     let by_address = url.replace("localhost", "127.0.0.1");
     for broker in [
         Broker::new(&url, "test").unwrap(),
@@ -113,19 +113,19 @@ fn a_secured_broker_is_listened_to_if_it_is_the_right_one() {
             let reason = || link(&tree).reason.unwrap_or_default();
             eventually("the link is down", || reason().contains("TLS: ")).await;
             assert!(reason().contains("certificate"), "{}", reason());
-            assert!(!notices.heard().is_up);
+            assert!(!notices.state().is_up);
         });
     }
 }
 
 #[test]
-fn without_a_broker_nothing_is_ever_heard() {
+fn without_a_broker_no_notice_arrives() {
     actix_rt::System::new().block_on(async {
         let mut notices = Notices::none();
-        assert!(!notices.heard().is_up);
+        assert!(!notices.state().is_up);
         tokio::select! {
             biased;
-            heard = notices.changed() => panic!("{heard:?}"),
+            state = notices.changed() => panic!("{state:?}"),
             () = tokio::task::yield_now() => {}
         }
     });

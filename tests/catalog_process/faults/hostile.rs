@@ -1,5 +1,5 @@
-//! Servers that speak HTTP, and break what an ERMrest promises: memory stays bounded, the rule says why, the other catalog's rule works
-//! on, and the first one does so again once its server is sane.
+//! Servers that violate HTTP or ERMrest's API. Memory stays bounded, the rule reports the reason,
+//! the other catalog's rule continues, and the first one recovers with its server.
 
 use std::{
     io::{self, Read, Write},
@@ -13,12 +13,13 @@ use serde_json::{Value, json};
 
 use super::BINARY;
 
-/// Upper bound of the growth of the process, bytes: a body of 64 MiB twice, what is decoded of it (256 MiB), and 64 MiB.
+/// Maximum growth of the process, in bytes: twice a body of 64 MiB, its decoded rows (256 MiB), and
+/// 64 MiB.
 const GROWTH_MAX: u64 = 448 << 20;
 
 type Answer = Box<dyn Fn(&mut TcpStream) -> io::Result<()> + Send + Sync>;
 
-/// A server that answers each request as it is told to, or leads to a real one.
+/// A server with a configurable answer; without one it forwards to a real server.
 struct Peer {
     address: SocketAddr,
     state: Arc<Mutex<State>>,
@@ -51,8 +52,8 @@ impl Peer {
         Self { address, state }
     }
 
-    /// Closes what is open and answers so from now on; without `answer` it is sane.
-    fn turn(&self, answer: Option<Answer>) {
+    /// Closes all connections and sets the answer; None forwards to the real server.
+    fn set_answer(&self, answer: Option<Answer>) {
         let mut state = self.state.lock().expect("it is not poisoned");
         state.answer = answer.map(Arc::new);
         state.open.drain(..).for_each(|stream| drop(stream.shutdown(Shutdown::Both)));
@@ -60,7 +61,7 @@ impl Peer {
 }
 
 fn hostile(mut stream: TcpStream, answer: &Answer) {
-    // Either ends when the other side has had enough.
+    // The client may close the connection at any point.
     let _ = request(&mut stream).and_then(|()| answer(&mut stream));
     let _ = stream.shutdown(Shutdown::Both);
 }
@@ -76,7 +77,7 @@ fn forward(near: TcpStream, real: SocketAddr) {
     }
 }
 
-/// Reads a request, its body included.
+/// Reads a request with its body.
 fn request(stream: &mut TcpStream) -> io::Result<()> {
     let (mut head, mut byte) = (Vec::new(), [0]);
     while !head.ends_with(b"\r\n\r\n") {
@@ -88,7 +89,7 @@ fn request(stream: &mut TcpStream) -> io::Result<()> {
     stream.read_exact(&mut vec![0; length.unwrap_or(0)])
 }
 
-/// An answer of the server, whole.
+/// A complete answer.
 fn whole(status: &str, headers: &str, body: impl Into<Vec<u8>>) -> Answer {
     let body = body.into();
     let head = format!("HTTP/1.1 {status}\r\n{headers}Content-Length: {}\r\n\r\n", body.len());
@@ -102,7 +103,7 @@ fn rows(body: impl Into<Vec<u8>>) -> Answer {
     whole("200 OK", "ETag: \"1\"\r\n", body)
 }
 
-/// `first`, and then `again` until nobody reads any more.
+/// `first`, then `again` until the client closes the connection.
 fn endless(first: &str, again: impl Into<Vec<u8>>) -> Answer {
     let (first, again) = (first.to_owned(), again.into());
     Box::new(move |stream| {
@@ -113,14 +114,14 @@ fn endless(first: &str, again: impl Into<Vec<u8>>) -> Answer {
     })
 }
 
-/// `piece` until it is `length` bytes, between `before` and `after`.
+/// Text of `length` repeated bytes between `before` and `after`.
 fn long(before: &str, piece: &str, length: usize, after: &str) -> String {
     [before, &piece.repeat(length / piece.len()), after].concat()
 }
 
 const MIB: usize = 1 << 20;
 
-/// Answers of a wrong shape, and what the rule has to say of them.
+/// Malformed bodies, with parts of the rule's reason.
 fn bodies() -> Vec<(&'static str, Answer, &'static [&'static str])> {
     const NO_ROWS: &[&str] = &["is no JSON array of rows"];
     const LARGE: &[&str] = &["would take more than"];
@@ -139,7 +140,7 @@ fn bodies() -> Vec<(&'static str, Answer, &'static [&'static str])> {
     ]
 }
 
-/// Answers that break HTTP, or ERMrest's use of it.
+/// Answers that violate HTTP or ERMrest's API, with parts of the rule's reason.
 fn answers() -> Vec<(&'static str, Answer, &'static [&'static str])> {
     const ENDLESS: &[&str] = &["larger than", "none within"];
     const NO_HTTP: &[&str] = &["no answer to"];
@@ -150,7 +151,7 @@ fn answers() -> Vec<(&'static str, Answer, &'static [&'static str])> {
     vec![
         ("a long complaint", whole("400 Bad", "", text.clone()), &["400: \\u{1b}[2J\\u{202e}xxx"]),
         ("a long outage", whole("500 Broken", "", text), &["500: \\u{1b}[2J\\u{202e}xxx"]),
-        ("a redirect", whole("302 Found", &elsewhere, ""), &["it sends us to http://elsewhere/yyy"]),
+        ("a redirect", whole("302 Found", &elsewhere, ""), &["it redirects to http://elsewhere/yyy"]),
         ("chunks", endless("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", chunk), ENDLESS),
         (
             "a body",
@@ -170,7 +171,7 @@ fn answers() -> Vec<(&'static str, Answer, &'static [&'static str])> {
     ]
 }
 
-/// A rule of a catalog whose server can be hostile, and one of another catalog.
+/// A rule whose server can be hostile, and a rule of another catalog.
 struct Pair {
     server: Ermrest,
     peer: Peer,
@@ -193,7 +194,7 @@ impl Pair {
         Self { server, peer, site, next: 0 }
     }
 
-    /// A row that one of the rules has to complete.
+    /// Inserts a row and waits until it is complete.
     fn row(&mut self, table: &str, case: &str) {
         self.next += 1;
         let id = self.next;
@@ -203,7 +204,7 @@ impl Pair {
         });
     }
 
-    /// Status of the rule; None while it is busy with an answer.
+    /// Returns the rule's status; None while the rule parses an answer.
     fn rule(&self) -> Option<Value> {
         let (socket, url) =
             (self.site.base().admin_socket(), "/v1/consoles/catalog/lab/catalog_poller/status");
@@ -211,19 +212,19 @@ impl Pair {
         (reply.status == 200).then(|| reply.json()["rules"]["work"].clone())
     }
 
-    /// Why the rule does not work; empty if it does.
+    /// Returns the rule's reason; empty if it works.
     fn reason(&self) -> Option<String> {
         Some(self.rule()?["reason"].as_str().unwrap_or_default().to_owned())
     }
 }
 
-fn refused_and_forgotten(cases: Vec<(&'static str, Answer, &'static [&'static str])>) {
+fn assert_rejected_and_recovered(cases: Vec<(&'static str, Answer, &'static [&'static str])>) {
     let mut pair = Pair::new();
     let mut instance = pair.site.start();
     pair.row("Foo", "before");
     let before = instance.memory("VmRSS");
     for (case, answer, wanted) in cases {
-        pair.peer.turn(Some(answer));
+        pair.peer.set_answer(Some(answer));
         let mut last = String::new();
         eventually(&format!("{case}: the rule to say why"), || {
             last = pair.reason().unwrap_or_default();
@@ -231,7 +232,7 @@ fn refused_and_forgotten(cases: Vec<(&'static str, Answer, &'static [&'static st
         });
         assert!(last.len() <= 600 && !last.contains('\u{1b}'), "{case}: {last}");
         pair.row("Other", case);
-        pair.peer.turn(None);
+        pair.peer.set_answer(None);
         pair.row("Foo", case);
         eventually(&format!("{case}: the reason to be gone"), || {
             pair.reason().is_some_and(|reason| reason.is_empty())
@@ -246,18 +247,18 @@ fn refused_and_forgotten(cases: Vec<(&'static str, Answer, &'static [&'static st
 }
 
 #[test]
-fn bodies_of_a_wrong_shape_are_refused_and_forgotten() {
-    refused_and_forgotten(bodies());
+fn malformed_bodies_are_rejected_and_the_rule_recovers() {
+    assert_rejected_and_recovered(bodies());
 }
 
 #[test]
-fn answers_that_break_http_are_refused_and_forgotten() {
-    refused_and_forgotten(answers());
+fn answers_that_violate_http_are_rejected_and_the_rule_recovers() {
+    assert_rejected_and_recovered(answers());
 }
 
-/// Of 100,000 rows where 10 were asked for, 10 are taken at a time. This server says of all writes that all rows were written.
+/// Of 100,000 rows, 10 are claimed at a time. The answer to each write repeats all rows.
 #[test]
-fn more_rows_than_were_asked_for_are_left_there() {
+fn rows_beyond_the_limit_are_not_claimed() {
     let mut pair = Pair::new();
     let instance = pair.site.start();
     pair.row("Foo", "before");
@@ -265,15 +266,15 @@ fn more_rows_than_were_asked_for_are_left_there() {
     let all: Vec<String> = (0..100_000)
         .map(|id| format!("{{\"RID\":\"{id}\",\"RMT\":\"1\",\"id\":{id},\"state\":\"actionable\"}}"))
         .collect();
-    // Without an ETag at all.
-    pair.peer.turn(Some(whole("200 OK", "", format!("[{}]", all.join(",")))));
+    // Without an ETag.
+    pair.peer.set_answer(Some(whole("200 OK", "", format!("[{}]", all.join(",")))));
     eventually("rows to be claimed", || {
         let Some(rule) = pair.rule() else { return false };
         assert!(rule["in_progress"].as_u64() <= Some(100), "{rule}");
         rule["claimed"].as_u64() > Some(100)
     });
     pair.row("Other", "too many rows");
-    pair.peer.turn(None);
+    pair.peer.set_answer(None);
     pair.row("Foo", "too many rows");
     let grown = instance.memory("VmHWM").saturating_sub(before);
     assert!(grown < GROWTH_MAX, "{grown} bytes");

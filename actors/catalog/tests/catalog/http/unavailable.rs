@@ -1,10 +1,10 @@
-//! A server that is away, and comes back.
+//! A server that is down and comes back.
 
 use std::time::{Duration, Instant};
 
 use orchestrator_catalog::{
-    edge::{credentials::Source, http::Patience},
-    service::Trouble,
+    edge::{credentials::Source, http::Timeouts},
+    service::RequestError,
 };
 use orchestrator_harness::Ermrest;
 use serde_json::json;
@@ -14,7 +14,7 @@ use super::fixture::*;
 const FOO: &str = "/entity/Foo";
 
 #[test]
-fn it_starts_without_a_server_says_what_to_do_and_sees_its_return_by_itself() {
+fn the_child_starts_without_a_server_and_detects_its_return() {
     let mut server = Ermrest::start(&[]);
     server.insert_foo(2, "new");
     server.stop();
@@ -22,18 +22,18 @@ fn it_starts_without_a_server_says_what_to_do_and_sees_its_return_by_itself() {
     TestTree::run(spec, async |tree| {
         assert_eq!(link(&tree).state, "connecting", "nobody has asked for anything yet");
         for _ in 0..2 {
-            let Err(Trouble::Away(text)) = get(&catalog, FOO).await else { panic!() };
+            let Err(RequestError::Unavailable(text)) = get(&catalog, FOO).await else { panic!() };
             assert!(
                 text.starts_with("no answer to GET /entity/Foo: cannot connect to http://localhost:"),
                 "{text}"
             );
         }
-        let Err(Trouble::Away(_)) = put(&catalog, FOO, json!([])).await else {
+        let Err(RequestError::Unavailable(_)) = put(&catalog, FOO, json!([])).await else {
             panic!("nothing of it can have been sent")
         };
         let down = link(&tree);
         assert_eq!((&*down.kind, &*down.endpoint), ("ermrest", &*server.url()));
-        assert!(down.reason.unwrap().contains("see that it runs there"));
+        assert!(down.reason.unwrap().contains("check that it runs there"));
         server.start_again();
         eventually("the link is up", || is_up(&tree)).await;
         assert_eq!(rows(get(&catalog, FOO).await).1.len(), 2, "a server that was stopped has its rows again");
@@ -41,14 +41,14 @@ fn it_starts_without_a_server_says_what_to_do_and_sees_its_return_by_itself() {
 }
 
 #[test]
-fn a_server_that_is_killed_and_back_is_found_again() {
+fn a_restarted_server_is_used_by_the_next_request() {
     let mut server = Ermrest::start(&[]);
     let (catalog, spec) = to(&server.url());
     TestTree::run(spec, async |tree| {
         assert!(get(&catalog, FOO).await.is_ok());
         for _ in 0..3 {
             server.kill_nine();
-            assert!(matches!(get(&catalog, FOO).await, Err(Trouble::Away(_))));
+            assert!(matches!(get(&catalog, FOO).await, Err(RequestError::Unavailable(_))));
             assert!(!is_up(&tree));
             server.start_again();
             assert!(get(&catalog, FOO).await.is_ok(), "nothing but the next call is waited for");
@@ -58,20 +58,20 @@ fn a_server_that_is_killed_and_back_is_found_again() {
 }
 
 #[test]
-fn a_host_that_nobody_knows_is_away_and_not_wrong() {
+fn an_unknown_host_is_unavailable_and_not_rejected() {
     let (catalog, spec) = to("http://nobody.invalid/ermrest/catalog/1");
     TestTree::run(spec, async |tree| {
-        assert!(matches!(get(&catalog, FOO).await, Err(Trouble::Away(_))));
+        assert!(matches!(get(&catalog, FOO).await, Err(RequestError::Unavailable(_))));
         assert_eq!(link(&tree).state, "down");
     });
 }
 
 #[test]
-fn connections_that_nobody_needs_are_closed_and_others_are_kept() {
+fn idle_connections_are_closed_and_used_ones_are_kept() {
     let server = Ermrest::start(&[]);
     let idle = Duration::from_secs(1);
-    let patience = Patience { idle, ..Patience::default() };
-    let (catalog, spec) = with(place(&server.url()).patience(patience), Source::Anonymous);
+    let timeouts = Timeouts { idle, ..Timeouts::default() };
+    let (catalog, spec) = with(endpoint(&server.url()).timeouts(timeouts), Source::Anonymous);
     TestTree::run(spec, async |_tree| {
         let begun = Instant::now();
         while begun.elapsed() < idle * 3 / 2 {

@@ -1,4 +1,5 @@
-//! A wall clock that jumps by an hour, by libfaketime, while a row is in hand: leases are points in time by the agents' own clocks.
+//! A wall clock that jumps by an hour (libfaketime) while a handler runs. Leases are written by the
+//! agents' own clocks.
 
 use std::{fs, path::PathBuf};
 
@@ -7,7 +8,7 @@ use serde_json::json;
 
 use super::BINARY;
 
-/// An agent whose clock can be set. Its handler works until it is allowed to end.
+/// An agent with an adjustable clock. Its handler runs until it may end.
 struct Agent {
     site: CatalogEnv,
     instance: Instance,
@@ -49,12 +50,12 @@ impl Agent {
         fs::rename(new, &offset).expect("it is replaced at once");
     }
 
-    /// Number of handlers that have written this mark.
+    /// Returns the number of handlers that have written this mark.
     fn marks(&self, name: &str) -> usize {
         fs::read_to_string(self.site.base().path().join(name)).unwrap_or_default().lines().count()
     }
 
-    fn let_it_end(&self) {
+    fn allow_end(&self) {
         fs::write(self.site.base().path().join("may_end"), "").expect("it is written");
     }
 
@@ -63,7 +64,7 @@ impl Agent {
     }
 }
 
-/// The end of the row's lease as it is written.
+/// Returns the end of the row's lease.
 fn lease(server: &Ermrest) -> String {
     server.rows("Foo")[0]["lease_until"].as_str().unwrap_or_default().to_owned()
 }
@@ -72,7 +73,8 @@ fn state(server: &Ermrest) -> String {
     server.rows("Foo")[0]["state"].as_str().unwrap_or_default().to_owned()
 }
 
-/// Alone with its rows, an agent keeps them whatever its clock does: its own lease it counts by a steady one.
+/// A single agent keeps its rows whatever its clock does, since it measures its own leases with a
+/// monotonic clock.
 #[test]
 fn an_agent_whose_clock_jumps_keeps_its_row() {
     let server = Ermrest::start(&[]);
@@ -82,7 +84,7 @@ fn an_agent_whose_clock_jumps_keeps_its_row() {
     for jump in ["+1h", "-1h", "+0"] {
         let before = lease(&server);
         agent.jump(jump);
-        // Renewed by the clock as it is now, and renewed again.
+        // Renewed twice by the new time.
         eventually("the lease to follow the clock", || lease(&server)[..16] != before[..16]);
         let next = lease(&server);
         eventually("the lease to be renewed again", || lease(&server) != next);
@@ -92,37 +94,38 @@ fn an_agent_whose_clock_jumps_keeps_its_row() {
             "{jump}"
         );
     }
-    agent.let_it_end();
+    agent.allow_end();
     eventually("the row to be complete", || state(&server) == "complete");
     assert_eq!((agent.marks("ended"), server.rows("Foo")[0]["attempts"].clone()), (1, json!(1)));
     assert!(agent.instance.terminate().success());
 }
 
-/// An agent whose clock is an hour ahead takes another one's row over, once; the other one writes nothing any more, and its handler is
-/// ended.
+/// An agent whose clock is an hour fast takes another agent's row over once. The other agent
+/// cancels its handler and writes nothing.
 #[test]
-fn a_clock_that_is_ahead_takes_over_and_the_other_agent_lets_go() {
+fn an_agent_with_a_fast_clock_takes_over_and_the_other_one_stops() {
     let server = Ermrest::start(&[]);
     let first = Agent::new(&server);
     server.insert_foo(1, "actionable");
     eventually("the row to be worked on", || first.marks("begun") == 1);
     let second = Agent::new(&server);
-    eventually("the second to look", || second.count("looks") > 2);
+    eventually("the second to poll", || second.count("polls") > 2);
     assert_eq!(second.count("taken_over"), 0);
     second.jump("+1h");
     eventually("the row to be taken over", || second.marks("begun") == 1);
     eventually("the first to know", || first.count("lost") == 1);
-    first.let_it_end();
-    second.let_it_end();
+    first.allow_end();
+    second.allow_end();
     eventually("the row to be complete", || state(&server) == "complete");
     assert_eq!((first.marks("ended"), second.marks("ended")), (0, 1));
     assert_eq!((first.count("done"), second.count("done")), (0, 1));
     assert_eq!((second.count("taken_over"), server.rows("Foo")[0]["attempts"].clone()), (1, json!(2)));
 }
 
-/// An agent whose clock is an hour behind writes leases that have ended for everybody else; it loses its rows, and each is complete once.
+/// An agent whose clock is an hour slow writes leases that have expired for all others. It loses
+/// its rows, and each is completed once.
 #[test]
-fn a_clock_that_is_behind_loses_its_row_to_the_other_agent() {
+fn an_agent_with_a_slow_clock_loses_its_row_to_the_other_one() {
     let server = Ermrest::start(&[]);
     let first = Agent::new(&server);
     server.insert_foo(1, "actionable");
@@ -131,9 +134,9 @@ fn a_clock_that_is_behind_loses_its_row_to_the_other_agent() {
     first.jump("-1h");
     eventually("the row to be taken over", || second.marks("begun") == 1);
     eventually("the first to know", || first.count("lost") == 1);
-    // The clock of the first says that this lease has an hour to go.
-    second.let_it_end();
-    first.let_it_end();
+    // By the first agent's clock this lease lasts another hour.
+    second.allow_end();
+    first.allow_end();
     eventually("the row to be complete", || state(&server) == "complete");
     assert_eq!((first.marks("ended"), second.marks("ended")), (0, 1));
     assert_eq!((first.count("taken_over"), second.count("taken_over")), (0, 1));

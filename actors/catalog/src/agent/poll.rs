@@ -1,0 +1,233 @@
+//! Polls for candidates and for expired claims, and handling of their results.
+
+use std::{rc::Rc, time::Duration};
+
+use futures_util::{FutureExt, future::LocalBoxFuture};
+use orchestrator_supervise::sanitize;
+use tokio::time::Instant;
+
+use super::{
+    Agent,
+    outage::limited_delay,
+    poll_request::{MARGIN, PollRequest, PollResult, Target, Unclaimed},
+    request::RequestResult,
+    unconfirmed_claim::UnconfirmedClaim,
+};
+use crate::{
+    claimed_rows::ClaimedRow,
+    handler::{Handler, Row},
+    path,
+    service::{RequestError, Service},
+    state_change::{ChangeResult, Planned, key},
+    status::Count,
+};
+
+/// Delay before a parked rule tries again: the table may have been changed.
+const PARK_DELAY: Duration = Duration::from_secs(300);
+
+impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
+    /// Starts a poll unless one of this target is in flight.
+    pub(super) fn poll(
+        &mut self,
+        target: Target,
+        now: Instant,
+    ) -> Option<LocalBoxFuture<'static, RequestResult>> {
+        let time = self.context.clock.now();
+        let slot = match target {
+            Target::Candidates => &mut self.poll_state.candidates,
+            Target::HeldRows => &mut self.poll_state.held_rows,
+        };
+        let mut change = slot.take()?;
+        let mut idle = None;
+        match target {
+            Target::Candidates => {
+                change.set_query(self.rule.query(time, self.deferred.len()));
+                idle = self.poll_state.idle.take();
+                self.poll_state.wanted = false;
+            }
+            Target::HeldRows => {
+                let every = self.rule.lease().unwrap_or_default() / 4;
+                let every = every.clamp(Duration::from_millis(200), Duration::from_secs(30));
+                self.poll_state.held_rows_from = now + every;
+                self.poll_state.next_lease_end = None;
+            }
+        }
+        let deferred = self.deferred.keys().map(str::to_owned);
+        let request = PollRequest {
+            target,
+            idle,
+            token: if self.rule.has_token() { self.token() } else { "".into() },
+            max_rows: self.capacity().saturating_sub(self.rows.len()).min(self.batch).max(1),
+            excluded: self.rows.keys().iter().cloned().chain(deferred).collect(),
+            started: now,
+            now: time,
+            dry_run: self.rule.dry_run,
+            stop: self.stop.clone(),
+        };
+        let (service, rule) = (self.context.service.clone(), self.rule.clone());
+        let poll =
+            async move { RequestResult::Polled(Box::new(request.execute(&service, &rule, change).await)) };
+        Some(poll.boxed_local())
+    }
+
+    fn token(&self) -> Rc<str> {
+        format!("{}/{}", self.context.agent, uuid::Uuid::new_v4()).into()
+    }
+
+    /// Handles the result of a poll.
+    pub(super) fn handle_poll(&mut self, poll: PollResult) {
+        let PollResult { request, change, result, unclaimed } = poll;
+        let (target, now) = (request.target, Instant::now());
+        self.poll_state.last_etags[target as usize] = change.last_etag().map(str::to_owned);
+        match target {
+            Target::Candidates => self.poll_state.candidates = Some(change),
+            Target::HeldRows => {
+                self.poll_state.held_rows = Some(change);
+                let wait = |at| now + self.context.clock.until(path::saturating_add(at, MARGIN));
+                self.poll_state.next_lease_end = unclaimed.next_lease_end.map(wait);
+            }
+        }
+        for text in &unclaimed.errors {
+            self.reporter.report_unsettled(text.clone());
+        }
+        if request.dry_run && target == Target::Candidates && matches!(result, ChangeResult::Empty { .. }) {
+            self.reporter.set_would_claim(unclaimed.would_claim.clone());
+        }
+        if !matches!(result, ChangeResult::Failed(_)) {
+            self.read_outage.reset();
+            self.parked = None;
+            self.reporter.polled(self.context.clock.now());
+        }
+        match result {
+            ChangeResult::Unmodified { etag } => {
+                self.poll_state.idle = self.rule.is_timeless().then_some(etag)
+            }
+            ChangeResult::Empty { etag } if target == Target::Candidates => {
+                self.handle_empty(etag, &unclaimed)
+            }
+            ChangeResult::Empty { .. } => {}
+            ChangeResult::Changed(change) => {
+                self.reporter.count(Count::PassedOver, change.passed_over.len());
+                // Skipped rows may still be candidates.
+                self.poll_state.wanted = true;
+                if !change.passed_over.is_empty() && change.changed.is_empty() {
+                    self.read_outage.conflicted(now);
+                }
+                self.handle_claimed(change.changed, &request);
+            }
+            ChangeResult::Unknown { plan, reason } => self.handle_unknown_claim(plan, &reason, &request, now),
+            ChangeResult::Failed(error) => self.handle_poll_error(error, target, now),
+        }
+    }
+
+    /// Handles a poll without anything to claim.
+    fn handle_empty(&mut self, etag: Option<String>, unclaimed: &Unclaimed) {
+        if unclaimed.excluded == 0 && self.rule.is_timeless() {
+            self.poll_state.idle = etag;
+        }
+        if unclaimed.more && !self.rule.dry_run {
+            self.poll_state.wanted = true;
+        }
+    }
+
+    /// Adds claimed rows and updates the metrics.
+    pub(super) fn handle_claimed(&mut self, rows: Vec<Planned>, request: &PollRequest) {
+        let count = rows.len();
+        self.reporter.count(Count::Claimed, count);
+        if request.target == Target::HeldRows {
+            self.reporter.count(Count::TakenOver, count);
+        }
+        if let Some((row, _)) = rows.last()
+            && let Some(made) = row.get("RCT").and_then(|made| path::parse_instant(made.as_str()?))
+        {
+            let lag = self.context.clock.now().duration_since(made);
+            self.reporter.set_lag(Duration::try_from(lag).unwrap_or_default());
+        }
+        let until = self.rule.lease().map(|span| request.started + span);
+        for (row, claimed) in rows {
+            self.add_claimed(row, claimed, request.token.clone(), until);
+        }
+    }
+
+    pub(super) fn add_claimed(&mut self, row: Row, claimed: Row, token: Rc<str>, until: Option<Instant>) {
+        let key = self.key_of(&row);
+        self.deferred.claimed(&key, Instant::now());
+        let counts = self.rule.counts_attempts();
+        let attempt = counts.then(|| self.rule.attempts(&row).saturating_add(1));
+        self.rows.insert(key, ClaimedRow { row, claimed, token, until, attempt });
+    }
+
+    /// Returns the row's key as text.
+    pub(super) fn key_of(&self, row: &Row) -> String {
+        key(row, &[self.rule.key().to_owned()])
+    }
+
+    fn handle_unknown_claim(
+        &mut self,
+        plan: Vec<Planned>,
+        reason: &str,
+        request: &PollRequest,
+        now: Instant,
+    ) {
+        self.write_outage.failed(reason.to_owned(), now);
+        self.poll_state.poll_unconditionally();
+        if self.rule.has_token() {
+            self.unconfirmed.push_back(UnconfirmedClaim::new(
+                request.token.clone(),
+                plan,
+                request.started,
+                request.target,
+                now,
+            ));
+            return;
+        }
+        // Without a token the owner cannot be determined: an operator has to look.
+        let keys: Vec<_> = plan.iter().map(|(row, _)| self.rule.id(row).to_string()).collect();
+        self.reporter.report_unsettled(format!(
+            "the claim of {} = {} may have been written, but its answer is lost ({reason}): check whether the rows are claimed, and \
+             give claim.set a column for $token",
+            self.rule.key(),
+            keys.join(", ")
+        ));
+    }
+
+    fn handle_poll_error(&mut self, error: RequestError, target: Target, now: Instant) {
+        let candidates = target == Target::Candidates;
+        if candidates {
+            self.poll_state.poll_unconditionally();
+        } else {
+            self.poll_state.last_etags[1] = None;
+        }
+        match error {
+            RequestError::PreconditionFailed => {
+                self.reporter.count(Count::Conflicts, 1);
+                self.read_outage.conflicted(now);
+            }
+            RequestError::PayloadTooLarge => self.reduce_batch(now),
+            RequestError::Unavailable(reason) | RequestError::OutcomeUnknown(reason) => {
+                self.read_outage.failed(reason, now)
+            }
+            RequestError::Unauthorized(reason) => self.read_outage.denied(reason, now),
+            RequestError::Rejected(reason) | RequestError::NotFound(reason) => {
+                let reason = sanitize(reason);
+                tracing::error!(rule = self.rule.name, reason, "the rule is parked");
+                self.parked = Some((reason, now + limited_delay(PARK_DELAY)));
+            }
+        }
+    }
+
+    /// Halves the size of writes after 413.
+    pub(super) fn reduce_batch(&mut self, now: Instant) {
+        if self.batch > 1 {
+            self.batch /= 2;
+            self.batch_max = self.batch;
+            tracing::warn!(
+                rule = self.rule.name,
+                rows = self.batch,
+                "the server accepts fewer rows in one write"
+            );
+        } else {
+            self.write_outage.failed("the server rejects a write of one row as too large".to_owned(), now);
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! One poll: read, plan and claim. It owns its state while it is in flight.
+
+use std::{collections::HashSet, rc::Rc};
+
+use jiff::{SignedDuration, Timestamp};
+use orchestrator_supervise::{StopToken, sanitize};
+use tokio::time::Instant;
+
+use crate::{
+    handler::Row,
+    path,
+    priority_semaphore::{Purpose, WritePriority},
+    rule::Rule,
+    service::{RequestError, Service},
+    state_change::{ChangeResult, Planned, StateChange, Step, key},
+};
+
+/// Margin for clocks that differ: another agent's lease counts as ended this long after its end
+/// (CONTRACT CS05).
+pub(super) const MARGIN: SignedDuration = SignedDuration::from_secs(1);
+/// Maximum number of rows shown by a dry run.
+const SHOWN: usize = 20;
+
+/// Rows that a poll reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Target {
+    Candidates,
+    /// Rows that other agents have claimed.
+    HeldRows,
+}
+
+/// Parameters of one poll.
+pub(super) struct PollRequest {
+    pub(super) target: Target,
+    /// ETag at which there was nothing to do.
+    pub(super) idle: Option<String>,
+    /// Token of the claims; empty without a token column.
+    pub(super) token: Rc<str>,
+    /// Maximum number of rows to claim.
+    pub(super) max_rows: usize,
+    /// Keys of rows that must not be claimed.
+    pub(super) excluded: HashSet<String>,
+    /// Time of the request; leases begin here.
+    pub(super) started: Instant,
+    /// The same time by the wall clock.
+    pub(super) now: Timestamp,
+    /// Dry run: claims nothing.
+    pub(super) dry_run: bool,
+    /// Cancels the poll, unless its write has begun.
+    pub(super) stop: StopToken,
+}
+
+/// Result of one poll.
+pub(super) struct PollResult {
+    pub(super) request: PollRequest,
+    pub(super) change: StateChange,
+    pub(super) result: ChangeResult,
+    pub(super) unclaimed: Unclaimed,
+}
+
+/// Candidates that were not claimed.
+#[derive(Default)]
+pub(super) struct Unclaimed {
+    /// There are more candidates than wanted.
+    pub(super) more: bool,
+    /// Number of excluded candidates.
+    pub(super) excluded: usize,
+    /// Earliest end of another agent's lease.
+    pub(super) next_lease_end: Option<Timestamp>,
+    /// Rows whose claim could not be computed, with the reason.
+    pub(super) errors: Vec<String>,
+    /// Rows that a dry run would claim.
+    pub(super) would_claim: Vec<String>,
+}
+
+impl PollRequest {
+    /// Reads candidates, plans and claims.
+    pub(super) async fn execute<S: Service>(
+        self,
+        service: &S,
+        rule: &Rule,
+        mut change: StateChange,
+    ) -> PollResult {
+        let mut unclaimed = Unclaimed::default();
+        let mut step = change.start(self.idle.clone());
+        let result = loop {
+            step = match step {
+                // An unresponsive server must not delay the stop.
+                Step::Get(get) => match self.stop.run_until_cancelled(service.get(get)).await {
+                    Some(answer) => change.handle_response(answer),
+                    None => {
+                        break ChangeResult::Failed(RequestError::Unavailable(
+                            "the process is stopping".to_owned(),
+                        ));
+                    }
+                },
+                Step::Plan(rows) => change.handle_plan(self.plan(rule, rows, &mut unclaimed)),
+                Step::Put(put) => {
+                    let priority = WritePriority { purpose: Purpose::Claim, priority: rule.priority };
+                    change.handle_response(service.put(put, priority).await)
+                }
+                Step::Done(result) => break result,
+            };
+        };
+        PollResult { request: self, change, result, unclaimed }
+    }
+    /// Plans the claims, and records in `left` the candidates that are not claimed.
+    fn plan(&self, rule: &Rule, rows: Vec<Row>, unclaimed: &mut Unclaimed) -> Vec<Planned> {
+        let key_name = [rule.key().to_owned()];
+        let mut plan = Vec::new();
+        for row in rows {
+            if self.excluded.contains(&key(&row, &key_name)) {
+                unclaimed.excluded += 1;
+                continue;
+            }
+            if self.target == Target::HeldRows {
+                // A lease that cannot be parsed is left to operators.
+                let Some(end) = rule.lease_end(&row) else { continue };
+                if path::saturating_add(end, MARGIN) > self.now {
+                    unclaimed.next_lease_end =
+                        Some(unclaimed.next_lease_end.map_or(end, |next_lease_end| next_lease_end.min(end)));
+                    continue;
+                }
+            }
+            if plan.len() == self.max_rows {
+                unclaimed.more = true;
+                break;
+            }
+            let claim = match self.target {
+                Target::Candidates => rule.claim(&row, &self.token, self.now),
+                Target::HeldRows => rule.take_over_claim(&row, &self.token, self.now),
+            };
+            match claim {
+                Ok(_) if self.dry_run => {
+                    if unclaimed.would_claim.len() < SHOWN {
+                        unclaimed.would_claim.push(sanitize(rule.id(&row).to_string()));
+                    }
+                }
+                Ok(claim) => plan.push((row, claim)),
+                Err(error) => unclaimed.errors.push(format!("{} = {}: {error}", rule.key(), rule.id(&row))),
+            }
+        }
+        plan
+    }
+}

@@ -1,0 +1,177 @@
+//! Faults between an agent and its catalog.
+
+use super::*;
+use crate::service::RequestError;
+
+#[test]
+fn a_claim_with_a_lost_answer_is_confirmed_by_its_token() {
+    run_with_paused_time(async || {
+        let fixture = Fixture::new(20);
+        fixture.table.inject(Fault::Lost);
+        let handler = done_handler();
+        fixture.agent("agent", &full_rule(), &handler);
+        let took = fixture.complete(20, secs(10)).await;
+        assert!(took < secs(2), "{took:?}");
+        assert_eq!(handler.begun.borrow().len(), 20);
+    });
+}
+
+#[test]
+fn a_delayed_claim_is_confirmed_by_its_token() {
+    run_with_paused_time(async || {
+        let fixture = Fixture::new(20);
+        fixture.table.inject(Fault::Late(secs(5)));
+        // No other write changes the rows before the delayed one arrives.
+        fixture.table.inject(Fault::Refused(RequestError::Unavailable("503".to_owned())));
+        let handler = done_handler();
+        fixture.agent("agent", &full_rule(), &handler);
+        fixture.complete(20, secs(70)).await;
+        assert_eq!(fixture.table.count("claimed_by", &Value::Null), 20);
+    });
+}
+
+#[test]
+fn a_completion_with_a_lost_answer_is_not_counted_as_a_lost_claim() {
+    run_with_paused_time(async || {
+        let fixture = Fixture::new(20);
+        let handler = TestHandler { duration: secs(1), ..done_handler() };
+        fixture.agent("agent", &full_rule(), &handler);
+        fixture.until(secs(5), "at work", |fixture| fixture.status("agent").working == 10).await;
+        for _ in 0..3 {
+            fixture.table.inject(Fault::Lost);
+        }
+        fixture.complete(20, secs(20)).await;
+        fixture.until(secs(20), "settled", |fixture| fixture.status("agent").in_progress == 0).await;
+        let status = fixture.status("agent");
+        assert_eq!((status.done, status.lost), (20, 0));
+        assert_eq!(handler.begun.borrow().len(), 20);
+    });
+}
+
+#[test]
+fn a_claim_with_a_lost_answer_and_no_token_is_reported() {
+    run_with_paused_time(async || {
+        let fixture = Fixture::new(3);
+        fixture.table.inject(Fault::Lost);
+        let mut rule = full_rule();
+        rule["claim"] = json!({ "guard": "if-match", "set": { "state": "claimed" } });
+        rule.as_object_mut().expect("a rule").remove("attempts_column");
+        fixture.agent("agent", &rule, &done_handler());
+        fixture.until(secs(5), "shown", |fixture| !fixture.status("agent").unsettled.is_empty()).await;
+        let text = fixture.status("agent").unsettled.remove(0);
+        assert!(text.contains("\"1-0000\", \"1-0001\", \"1-0002\"") && text.contains("$token"), "{text}");
+    });
+}
+
+#[test]
+fn the_next_row_is_claimed_within_2_s_after_an_outage() {
+    run_with_paused_time(async || {
+        let fixture = Fixture::new(0);
+        fixture.agent("agent", &full_rule(), &done_handler());
+        fixture.until(secs(5), "idle", |fixture| fixture.status("agent").polls > 0).await;
+        for outage in [3, 30, 3_600] {
+            let rows = fixture.table.count("state", &json!("complete"));
+            fixture.table.read_error(Some(RequestError::Unavailable("503".to_owned())));
+            fixture.poll();
+            tokio::time::sleep(secs(outage)).await;
+            assert_eq!(fixture.status("agent").phase, "waiting");
+            fixture.table.insert(1);
+            fixture.table.read_error(None);
+            let took = fixture.complete(rows + 1, secs(10)).await;
+            assert!(took < secs(2), "{took:?} after {outage} s");
+        }
+    });
+}
+
+#[test]
+fn a_row_with_a_rejected_result_does_not_block_the_others() {
+    run_with_paused_time(async || {
+        let fixture = Fixture::new(40);
+        // The server rejects one row's result.
+        let outcome = |task: &Task| {
+            let doc = if task.row["id"] == 17 { "poison" } else { "good" };
+            Outcome::Done(json!({ "doc": doc }).as_object().cloned().expect("a row"))
+        };
+        fixture.table.poison("doc", json!("poison"));
+        let mut rule = full_rule();
+        rule["max_attempts"] = json!(1);
+        fixture.agent("agent", &rule, &TestHandler { outcome: Rc::new(outcome), ..done_handler() });
+        fixture.complete(39, secs(10)).await;
+        fixture
+            .until(secs(10), "dead", |fixture| {
+                fixture.table.get_row(17)["state"] == "dead"
+                    || fixture.table.get_row(17)["state"] == "actionable"
+            })
+            .await;
+        let row = fixture.table.get_row(17);
+        assert!(row["error"].as_str().is_some_and(|error| error.contains("409")), "{row:?}");
+        assert!(fixture.status("agent").unsettled[0].contains("\"1-0017\""));
+    });
+}
+
+#[test]
+fn writes_shrink_to_the_size_that_the_server_accepts() {
+    run_with_paused_time(async || {
+        let fixture = Fixture::new(100);
+        fixture.table.takes_at_once(7);
+        fixture.agent("agent", &full_rule(), &done_handler());
+        fixture.complete(100, secs(20)).await;
+    });
+}
+
+#[test]
+fn a_rejected_rule_is_parked_until_a_forced_poll_or_the_retry() {
+    run_with_paused_time(async || {
+        let fixture = Fixture::new(1);
+        fixture
+            .table
+            .read_error(Some(RequestError::Rejected("409 Requested column does not exist".to_owned())));
+        fixture.agent("agent", &full_rule(), &done_handler());
+        fixture.until(secs(5), "parked", |fixture| fixture.status("agent").phase == "parked").await;
+        assert!(fixture.status("agent").reason.is_some_and(|reason| reason.contains("column")));
+        fixture.table.read_error(None);
+        fixture.poll();
+        tokio::time::sleep(secs(60)).await;
+        assert_eq!(fixture.status("agent").phase, "parked");
+        fixture.triggers.send_modify(|triggers| triggers.forced_polls += 1);
+        fixture.complete(1, secs(2)).await;
+        fixture.table.read_error(Some(RequestError::NotFound("404".to_owned())));
+        fixture.table.insert(1);
+        fixture.poll();
+        fixture.until(secs(5), "parked", |fixture| fixture.status("agent").phase == "parked").await;
+        fixture.table.read_error(None);
+        fixture.complete(2, secs(310)).await;
+    });
+}
+
+/// Another agent may have taken the row over, so the handler ends with the lease.
+#[test]
+fn a_lease_that_cannot_be_renewed_ends_the_handler() {
+    run_with_paused_time(async || {
+        let fixture = Fixture::new(1);
+        let handler = TestHandler { duration: secs(3_600), ..done_handler() };
+        fixture.agent("agent", &full_rule(), &handler);
+        fixture.until(secs(5), "at work", |fixture| fixture.status("agent").working == 1).await;
+        for _ in 0..200 {
+            fixture.table.inject(Fault::Refused(RequestError::Unavailable("503".to_owned())));
+        }
+        let took = fixture.until(secs(70), "lost", |fixture| fixture.status("agent").lost == 1).await;
+        assert!(took > secs(55) && took < secs(61), "{took:?}");
+    });
+}
+
+#[test]
+fn a_paused_rule_claims_nothing() {
+    run_with_paused_time(async || {
+        let fixture = Fixture::new(0);
+        fixture.agent("agent", &full_rule(), &done_handler());
+        fixture.until(secs(5), "idle", |fixture| fixture.status("agent").polls > 0).await;
+        fixture.triggers.send_modify(|triggers| triggers.paused = true);
+        fixture.table.insert(3);
+        fixture.poll();
+        tokio::time::sleep(secs(600)).await;
+        assert_eq!(fixture.table.puts(), []);
+        fixture.triggers.send_modify(|triggers| triggers.paused = false);
+        fixture.complete(3, secs(5)).await;
+    });
+}

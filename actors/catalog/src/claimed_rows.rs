@@ -1,0 +1,254 @@
+//! Claimed rows of a rule that are not yet settled. Pure.
+
+use std::{
+    collections::{BTreeMap, HashSet, VecDeque},
+    rc::Rc,
+    time::Duration,
+};
+
+use bytes::Bytes;
+use tokio::time::Instant;
+
+use crate::{
+    handler::{Row, Task},
+    outcome_kind::OutcomeKind,
+    rule::Settlement,
+    state_change::{body_of, key, rows},
+};
+
+/// A claimed row.
+#[derive(Debug, Clone)]
+pub struct ClaimedRow {
+    /// Row as it was before the claim.
+    pub row: Row,
+    /// Update that claimed it.
+    pub claimed: Row,
+    /// Token of the claim; empty without a token column.
+    pub token: Rc<str>,
+    /// End of the lease, measured from before the claim was sent; None: no lease.
+    pub until: Option<Instant>,
+    /// Number of this attempt, from 1; None if attempts are not counted.
+    pub attempt: Option<u32>,
+}
+
+/// Progress of a claimed row.
+#[derive(Debug, Clone)]
+enum Stage {
+    Pending,
+    Running,
+    Settling { outcome: OutcomeKind, settlement: Settlement, retried: bool },
+}
+
+/// Settlements that are written by one request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Batch {
+    /// Ids of the rows.
+    pub ids: Vec<u64>,
+    /// Path of the write.
+    pub path: String,
+    /// Body of the write.
+    pub body: Bytes,
+}
+
+/// Claimed rows of a rule, by id in the order of their claims.
+#[derive(Debug, Default)]
+pub struct ClaimedRows {
+    rows: BTreeMap<u64, (ClaimedRow, Stage)>,
+    /// Keys of the rows in the table.
+    keys: HashSet<String>,
+    waiting: VecDeque<u64>,
+    next: u64,
+    working: usize,
+}
+
+impl ClaimedRows {
+    /// Adds a row; returns false if its key is present already.
+    pub fn insert(&mut self, key: String, held: ClaimedRow) -> bool {
+        if !self.keys.insert(key) {
+            return false;
+        }
+        self.rows.insert(self.next, (held, Stage::Pending));
+        self.waiting.push_back(self.next);
+        self.next += 1;
+        true
+    }
+
+    /// Returns true if a row with this key is present.
+    pub fn contains(&self, key: &str) -> bool {
+        self.keys.contains(key)
+    }
+
+    /// Returns the keys of all rows.
+    pub fn keys(&self) -> &HashSet<String> {
+        &self.keys
+    }
+
+    /// Returns the number of rows.
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Returns true if there are no rows.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// Returns the number of rows whose handlers run.
+    pub fn working(&self) -> usize {
+        self.working
+    }
+
+    /// Returns the row with this id.
+    pub fn get(&self, id: u64) -> Option<&ClaimedRow> {
+        self.rows.get(&id).map(|(held, _)| held)
+    }
+
+    /// Marks the oldest pending row as running and returns its task.
+    pub fn start(&mut self, rule: &str) -> Option<(u64, Task)> {
+        let id = loop {
+            let id = self.waiting.pop_front()?;
+            // The row may have been lost or released since it was queued.
+            if matches!(self.rows.get(&id), Some((_, Stage::Pending))) {
+                break id;
+            }
+        };
+        let (held, stage) = self.rows.get_mut(&id)?;
+        *stage = Stage::Running;
+        self.working += 1;
+        let token = Some(held.token.to_string()).filter(|token| !token.is_empty());
+        let task = Task { rule: rule.to_owned(), row: held.row.clone(), token, attempt: held.attempt };
+        Some((id, task))
+    }
+
+    /// Stores the settlement of a row, to be written later. Without a settlement the row is
+    /// removed.
+    pub fn set_outcome(&mut self, id: u64, key: &str, outcome: OutcomeKind, settlement: Option<Settlement>) {
+        let Some(settlement) = settlement else { return self.remove(id, key) };
+        let Some((_, stage)) = self.rows.get_mut(&id) else { return };
+        if matches!(stage, Stage::Running) {
+            self.working -= 1;
+        }
+        *stage = Stage::Settling { outcome, settlement, retried: false };
+    }
+
+    /// Removes a row that is settled or lost.
+    pub fn remove(&mut self, id: u64, key: &str) {
+        if let Some((_, stage)) = self.rows.remove(&id) {
+            self.keys.remove(key);
+            if matches!(stage, Stage::Running) {
+                self.working -= 1;
+            }
+        }
+    }
+
+    /// Returns the outcome of a row whose handler has ended.
+    pub fn outcome(&self, id: u64) -> Option<OutcomeKind> {
+        match &self.rows.get(&id)?.1 {
+            Stage::Settling { outcome, .. } => Some(*outcome),
+            _ => None,
+        }
+    }
+
+    /// Returns the pending settlement, and whether an earlier write of it had an unknown outcome.
+    pub fn settlement(&self, id: u64) -> Option<(&Settlement, bool)> {
+        match &self.rows.get(&id)?.1 {
+            Stage::Settling { settlement, retried, .. } => Some((settlement, *retried)),
+            _ => None,
+        }
+    }
+
+    /// Marks settlements whose write had an unknown outcome. If the server does not return such a
+    /// row after the retry, the row is read.
+    pub fn mark_retried(&mut self, ids: &[u64]) {
+        for id in ids {
+            if let Some((_, Stage::Settling { retried, .. })) = self.rows.get_mut(id) {
+                *retried = true;
+            }
+        }
+    }
+
+    /// Returns up to `max` settlements that can be written together with the oldest one.
+    pub fn batch(&self, max: usize) -> Option<Batch> {
+        let mut ended = self.rows.iter().filter_map(|(id, (_, stage))| match stage {
+            Stage::Settling { settlement, .. } => Some((*id, settlement)),
+            _ => None,
+        });
+        let (first, oldest) = ended.next()?;
+        let like = ended.filter(|(_, settlement)| settlement.path == oldest.path);
+        let (ids, updates): (Vec<_>, Vec<_>) = std::iter::once((first, oldest))
+            .chain(like)
+            .take(max.max(1))
+            .map(|(id, settlement)| (id, &settlement.update))
+            .unzip();
+        Some(Batch { ids, path: oldest.path.clone(), body: body_of(&updates) })
+    }
+
+    /// Returns rows whose lease has to be renewed at `now`: a third of `span` has passed.
+    pub fn renewable(&self, now: Instant, span: Duration, max: usize) -> Vec<u64> {
+        let due = |held: &ClaimedRow| held.until.is_some_and(|until| until <= now + span * 2 / 3);
+        let live = self
+            .rows
+            .iter()
+            .filter(|(_, (held, stage))| !matches!(stage, Stage::Settling { .. }) && due(held));
+        live.map(|(id, _)| *id).take(max).collect()
+    }
+
+    /// Returns the time of the next renewal.
+    pub fn next_renewal(&self, span: Duration) -> Option<Instant> {
+        self.leases().min().and_then(|until| until.checked_sub(span * 2 / 3))
+    }
+
+    /// Records the new end of a lease.
+    pub fn renewed(&mut self, id: u64, until: Instant) {
+        if let Some((held, _)) = self.rows.get_mut(&id) {
+            held.until = Some(until);
+        }
+    }
+
+    /// Returns the earliest end of a lease among rows without an outcome.
+    pub fn next_expiry(&self) -> Option<Instant> {
+        self.leases().min()
+    }
+
+    fn leases(&self) -> impl Iterator<Item = Instant> {
+        let live = self.rows.values().filter(|(_, stage)| !matches!(stage, Stage::Settling { .. }));
+        live.filter_map(|(held, _)| held.until)
+    }
+
+    /// Returns rows whose lease has ended: another agent may have claimed them.
+    pub fn expired(&self, now: Instant) -> Vec<u64> {
+        let over = |held: &ClaimedRow| held.until.is_some_and(|until| until <= now);
+        let live = self
+            .rows
+            .iter()
+            .filter(|(_, (held, stage))| !matches!(stage, Stage::Settling { .. }) && over(held));
+        live.map(|(id, _)| *id).collect()
+    }
+
+    /// Returns rows whose handler has not started; with `working`, also those whose handler runs.
+    pub fn unfinished(&self, working: bool) -> Vec<u64> {
+        let is = |stage: &Stage| match stage {
+            Stage::Pending => true,
+            Stage::Running => working,
+            Stage::Settling { .. } => false,
+        };
+        self.rows.iter().filter(|(_, (_, stage))| is(stage)).map(|(id, _)| *id).collect()
+    }
+}
+
+/// Splits `updates` into rows that the response repeats and rows that it does not, compared by the
+/// columns `names`.
+///
+/// # Errors
+/// The response is not a JSON array of objects.
+pub fn split_by_response<'a>(
+    updates: impl Iterator<Item = (u64, &'a Row)>,
+    answer: &[u8],
+    names: &[String],
+) -> Result<(Vec<u64>, Vec<u64>), String> {
+    let rows: HashSet<_> = rows(answer)?.iter().map(|row| key(row, names)).collect();
+    let (split_by_response, missing): (Vec<_>, Vec<_>) =
+        updates.partition(|(_, update)| rows.contains(&key(update, names)));
+    let ids = |list: Vec<(u64, &Row)>| list.into_iter().map(|(id, _)| id).collect();
+    Ok((ids(split_by_response), ids(missing)))
+}

@@ -1,0 +1,111 @@
+//! Preview of rules: their requests and the rows that they would claim. Nothing is written.
+
+use jiff::Timestamp;
+use orchestrator_supervise::{Limits, Root, Strategy, SupervisorSpec};
+use serde::Serialize;
+
+use crate::{
+    CatalogConfig, RuleConfig, credentials,
+    edge::http,
+    endpoint,
+    handler::Row,
+    outcome_kind::OutcomeKind,
+    rule::Rule,
+    service::{CatalogResponse, Get, Service},
+    state_change::rows,
+    template::Variables,
+};
+
+/// Maximum number of rows shown.
+const SHOWN: usize = 5;
+/// Placeholder for claim tokens.
+const TOKEN: &str = "TOKEN";
+
+/// Preview of one rule.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct RulePreview {
+    /// Name of the rule.
+    pub rule: String,
+    /// Path of the query for candidates.
+    pub query: String,
+    /// Path of the claim.
+    pub update: String,
+    /// Path of the write for a row that is done, if any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub done: Option<String>,
+    /// Path of the query for rows whose lease may have ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub held: Option<String>,
+    /// Properties of the rule that may leave rows behind.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
+    /// Number of rows that would be claimed at once.
+    pub candidates: usize,
+    /// Updates that would claim the first rows.
+    pub sample: Vec<Row>,
+    /// Error of the server, or of the rule.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+/// Previews all rules of a catalog.
+///
+/// # Errors
+/// The catalog cannot be used at all: an address or a file is wrong.
+pub async fn preview_rules(config: &CatalogConfig) -> Result<Vec<RulePreview>, String> {
+    let (service, child) = http::child_spec(endpoint(config)?, credentials(config));
+    let tree = SupervisorSpec::new(Strategy::OneForOne).limits(Limits::LEAF).child(child);
+    let mut root = Root::start("check", tree).await.map_err(|error| error.to_string())?;
+    let mut trials = Vec::with_capacity(config.rule.len());
+    for rule in &config.rule {
+        trials.push(preview(&service, rule).await);
+    }
+    root.stop().await;
+    Ok(trials)
+}
+
+async fn preview<S: Service>(service: &S, config: &RuleConfig) -> RulePreview {
+    let mut preview = RulePreview {
+        rule: config.name.clone(),
+        query: String::new(),
+        update: String::new(),
+        done: None,
+        held: None,
+        warnings: Vec::new(),
+        candidates: 0,
+        sample: Vec::new(),
+        error: None,
+    };
+    match Rule::new(config) {
+        Ok(rule) => preview.error = preview_rule(service, &rule, &mut preview).await.err(),
+        Err(errors) => preview.error = Some(errors.join("; ")),
+    }
+    preview
+}
+
+async fn preview_rule<S: Service>(service: &S, rule: &Rule, preview: &mut RulePreview) -> Result<(), String> {
+    let now = Timestamp::now();
+    (preview.query, preview.update, preview.held) =
+        (rule.query(now, 0), rule.update().to_owned(), rule.held_query());
+    preview.warnings = rule.warnings();
+    let get = Get { path: preview.query.clone(), if_none_match: None };
+    let body = match service.get(get).await {
+        Ok(CatalogResponse::Rows { body, .. }) => body,
+        Ok(CatalogResponse::NotModified { .. }) => {
+            return Err("the server answered 304 to an unconditional request".to_owned());
+        }
+        Err(error) => return Err(error.to_string()),
+    };
+    let rows = rows(&body)?;
+    preview.candidates = rows.len().min(rule.limit);
+    for row in rows.iter().take(SHOWN.min(rule.limit)) {
+        let claimed = rule.claim(row, TOKEN, now)?;
+        if preview.done.is_none() {
+            let variables = Variables { token: TOKEN, now, row, result: None, error: "" };
+            preview.done =
+                rule.settle(OutcomeKind::Done, row, &claimed, &variables)?.map(|settlement| settlement.path);
+        }
+        preview.sample.push(claimed);
+    }
+    Ok(())
+}
