@@ -1,4 +1,4 @@
-//! What an operator looks at besides the tree: `top`, `graph`, and completions for the shell.
+//! The operator commands `top`, `tail`, `graph` and shell completions.
 
 mod foreign;
 
@@ -12,55 +12,55 @@ use std::{
 use orchestrator_harness::{Instance, TestEnv, http};
 use serde_json::Value;
 
-fn site() -> TestEnv {
+fn env() -> TestEnv {
     TestEnv::new(env!("CARGO_BIN_EXE_orchestrator"))
 }
 
-fn rows(site: &TestEnv, arguments: &[&str]) -> Vec<Value> {
+fn rows(env: &TestEnv, arguments: &[&str]) -> Vec<Value> {
     let all = [&["top", "--once", "--json", "--interval", "0.5"], arguments].concat();
-    let (code, out, err) = site.cli(&all);
+    let (code, out, err) = env.cli(&all);
     assert_eq!(code, 0, "{err}");
     serde_json::from_str::<Value>(&out).expect("JSON").as_array().expect("rows").clone()
 }
 
 #[test]
-fn top_shows_what_works() {
-    let site = site();
-    let _instance = site.start();
+fn top_lists_the_busiest_child_first() {
+    let env = env();
+    let _instance = env.start();
     let done = AtomicBool::new(false);
     let busy = thread::scope(|scope| {
         scope.spawn(|| {
-            let mut worker = site.worker();
+            let mut worker = env.worker();
             while !done.load(Relaxed) {
                 worker.ready();
             }
         });
-        let busy = rows(&site, &["--sort", "rate"]);
+        let busy = rows(&env, &["--sort", "rate"]);
         done.store(true, Relaxed);
         busy
     });
-    // Requests wait in the store's inbox: nothing is busier.
+    // Requests wait in the store's inbox, so it is the busiest child.
     assert_eq!(busy[0]["path"], "orchestrator/queue/queue_store", "{busy:?}");
     assert!(busy[0]["rate"].as_f64() > Some(10.0), "{}", busy[0]);
-    let all = rows(&site, &[]);
-    assert_eq!(all.len(), 10, "one row a child: {all:?}");
+    let all = rows(&env, &[]);
+    assert_eq!(all.len(), 10, "expected one row per child: {all:?}");
     assert_eq!(all[0]["path"], "orchestrator");
-    let linked = rows(&site, &["queue", "--filter", "sqlite up"]);
+    let linked = rows(&env, &["queue", "--filter", "sqlite up"]);
     assert_eq!(linked.len(), 1, "{linked:?}");
-    let (code, _, err) = site.cli(&["top", "no/such", "--once"]);
+    let (code, _, err) = env.cli(&["top", "no/such", "--once"]);
     assert_eq!(code, 4, "{err}");
-    let (code, _, err) = site.cli(&["top", "--interval", "0"]);
+    let (code, _, err) = env.cli(&["top", "--interval", "0"]);
     assert_eq!(code, 2, "{err}");
 }
 
-/// It stays, over a restart of what it looks at, and ends with its reader.
+/// It reconnects after a restart of the process and ends with its reader.
 #[test]
-fn top_outlives_the_process_it_watches() {
-    let site = site();
-    let instance = site.start();
-    let mut top = std::process::Command::new(site.binary())
+fn top_survives_a_restart_of_the_process() {
+    let env = env();
+    let instance = env.start();
+    let mut top = std::process::Command::new(env.binary())
         .args(["top", "--interval", "0.1", "--socket"])
-        .arg(site.admin_socket())
+        .arg(env.admin_socket())
         .stdout(Stdio::piped())
         .spawn()
         .expect("start top");
@@ -72,7 +72,7 @@ fn top_outlives_the_process_it_watches() {
     await_line("orchestrator/queue/fetcher_watcher");
     instance.kill_nine();
     await_line("cannot reach");
-    let again: Instance = site.start();
+    let again: Instance = env.start();
     await_line("orchestrator/queue/fetcher_watcher");
     drop(lines);
     let ended =
@@ -81,14 +81,14 @@ fn top_outlives_the_process_it_watches() {
     assert!(again.terminate().success());
 }
 
-/// It goes on over a restart of the process, whose numbers begin anew, and ends with its reader.
+/// It reconnects after a restart of the process, which resets sequence numbers, and ends with its reader.
 #[test]
-fn tail_outlives_the_process_it_watches() {
-    let site = site();
-    let instance = site.start();
-    let mut tail = std::process::Command::new(site.binary())
+fn tail_survives_a_restart_of_the_process() {
+    let env = env();
+    let instance = env.start();
+    let mut tail = std::process::Command::new(env.binary())
         .args(["tail", "-n", "0", "--socket"])
-        .arg(site.admin_socket())
+        .arg(env.admin_socket())
         .stdout(Stdio::piped())
         .spawn()
         .expect("start tail");
@@ -98,9 +98,9 @@ fn tail_outlives_the_process_it_watches() {
         assert!(found.is_some(), "tail ended before it said {wanted:?}");
     };
     let reader = thread::spawn({
-        let socket = site.admin_socket();
+        let socket = env.admin_socket();
         move || {
-            // Until tail listens, nobody hears it.
+            // Events before the subscription of tail are not shown.
             for n in 0.. {
                 let path =
                     format!("/v1/actors/queue/inotify/{}", if n % 2 == 0 { "pause" } else { "resume" });
@@ -114,11 +114,11 @@ fn tail_outlives_the_process_it_watches() {
     instance.kill_nine();
     reader.join().expect("it ends with the process");
     await_line("connection lost");
-    let again: Instance = site.start();
+    let again: Instance = env.start();
     await_line("orchestrator/queue/fetcher_watcher  started  incarnation=1");
     drop(lines);
-    let poked = http(&site.admin_socket(), "POST", "/v1/actors/queue/inotify/pause", &[], "{}");
-    assert_eq!(poked.status, 200, "{}", poked.body);
+    let reply = http(&env.admin_socket(), "POST", "/v1/actors/queue/inotify/pause", &[], "{}");
+    assert_eq!(reply.status, 200, "{}", reply.body);
     let ended =
         orchestrator_harness::wait_for("tail to end with its reader", || tail.try_wait().expect("ours"));
     assert_eq!(ended.code(), Some(0));
@@ -127,26 +127,26 @@ fn tail_outlives_the_process_it_watches() {
 
 #[test]
 fn graph_has_a_node_and_an_edge_for_every_child() {
-    let site = site();
-    let _instance = site.start();
-    let (code, out, err) = site.cli(&["graph"]);
+    let env = env();
+    let _instance = env.start();
+    let (code, out, err) = env.cli(&["graph"]);
     assert_eq!(code, 0, "{err}");
     assert!(out.starts_with("digraph") && out.trim_end().ends_with('}'), "{out}");
     assert_eq!(out.matches("[label=").count(), 10, "{out}");
     assert_eq!(out.matches(" -> ").count(), 9, "{out}");
     assert!(out.contains("\"orchestrator/queue\" -> \"orchestrator/queue/queue_store\";"), "{out}");
-    let (_, part, _) = site.cli(&["graph", "queue/queue_store"]);
+    let (_, part, _) = env.cli(&["graph", "queue/queue_store"]);
     assert_eq!(part.matches("[label=").count(), 1, "{part}");
 }
 
 #[test]
-fn completions_know_every_command() {
+fn completions_contain_every_command() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
-        let (code, out, err) = site().cli(&["completions", shell]);
+        let (code, out, err) = env().cli(&["completions", shell]);
         assert_eq!(code, 0, "{shell}: {err}");
         for word in ["requeue", "nixpkgs-update-supervisor", "completions"] {
             assert!(out.contains(word), "{shell}: no {word}");
         }
     }
-    assert_eq!(site().cli(&["completions", "cmd.exe"]).0, 2);
+    assert_eq!(env().cli(&["completions", "cmd.exe"]).0, 2);
 }

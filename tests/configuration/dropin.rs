@@ -15,21 +15,21 @@ use orchestrator_harness::{Instance, Reply, TestEnv, eventually, http, original}
 const NAME: &str = "nixpkgs-update-supervisor";
 const USAGE: i32 = 2;
 
-fn site() -> TestEnv {
+fn env() -> TestEnv {
     TestEnv::new(env!("CARGO_BIN_EXE_orchestrator"))
 }
 
 /// `as [OPTIONS] NAME DB DIR SOCKET`, as a unit file has it.
-fn command(site: &TestEnv, options: &[&str]) -> Command {
-    let mut command = site.bare_command();
+fn command(env: &TestEnv, options: &[&str]) -> Command {
+    let mut command = env.bare_command();
     command.env_remove("ORCHESTRATOR_SOCKET").arg("as").args(options).arg(NAME);
-    command.args([site.database_path(), site.input_dir(), site.socket()]);
+    command.args([env.database_path(), env.input_dir(), env.socket()]);
     command
 }
 
-fn start(site: &TestEnv) -> Instance {
-    let instance = Instance::spawn(command(site, &[]));
-    instance.await_service(site);
+fn start(env: &TestEnv) -> Instance {
+    let instance = Instance::spawn(command(env, &[]));
+    instance.await_service(env);
     instance
 }
 
@@ -53,93 +53,93 @@ fn listeners_of(instance: &Instance) -> usize {
 }
 
 #[test]
-fn its_command_line_is_all_its_configuration() {
-    let site = site();
-    let mut command = command(&site, &[]);
+fn the_drop_in_command_line_is_the_whole_configuration() {
+    let env = env();
+    let mut command = command(&env, &[]);
     command.env("ORCHESTRATOR__QUEUE__DATABASE", "elsewhere.db").env("ORCHESTRATOR__NO__SUCH_KEY", "1");
     let instance = Instance::spawn(command);
-    instance.await_service(&site);
-    assert!(site.database_path().exists() && !site.path().join("elsewhere.db").exists());
+    instance.await_service(&env);
+    assert!(env.database_path().exists() && !env.path().join("elsewhere.db").exists());
 }
 
 #[test]
-fn exactly_three_paths() {
+fn the_drop_in_requires_exactly_three_paths() {
     for count in [0, 1, 2, 4] {
-        let site = site();
+        let env = env();
         let paths = ["a.db", "in", "w.sock", "more"];
-        let output = site.bare_command().args(["as", NAME]).args(&paths[..count]).status().unwrap();
+        let output = env.bare_command().args(["as", NAME]).args(&paths[..count]).status().unwrap();
         assert_eq!(output.code(), Some(USAGE), "{count} paths");
-        assert!(site.log().contains("Usage: orchestrator as"), "{}", site.log());
-        assert!(!site.path().join("a.db").exists() && !site.path().join("in").exists());
+        assert!(env.log().contains("Usage: orchestrator as"), "{}", env.log());
+        assert!(!env.path().join("a.db").exists() && !env.path().join("in").exists());
     }
     assert_eq!(
-        site().bare_command().args(["as", "cron", "a", "b", "c"]).status().unwrap().code(),
+        env().bare_command().args(["as", "cron", "a", "b", "c"]).status().unwrap().code(),
         Some(USAGE)
     );
 }
 
 #[test]
-fn it_serves_keeps_off_tcp_and_has_no_admin_socket() {
-    let site = site();
-    fs::remove_dir(site.input_dir()).unwrap();
-    let instance = start(&site);
-    eventually("the input directory to be made", || site.input_dir().is_dir());
-    site.write("f.1.txt", "alpha 0 1\n");
-    site.database().expect_queue(&["1|1|alpha|0 1"]);
-    assert_eq!(site.worker().ready(), Reply::Job { attr_path: "alpha".into(), payload: "0 1".into() });
+fn the_drop_in_opens_no_tcp_port_and_no_admin_socket() {
+    let env = env();
+    fs::remove_dir(env.input_dir()).unwrap();
+    let instance = start(&env);
+    eventually("the input directory to be made", || env.input_dir().is_dir());
+    env.write("f.1.txt", "alpha 0 1\n");
+    env.database().expect_queue(&["1|1|alpha|0 1"]);
+    assert_eq!(env.worker().ready(), Reply::Job { attr_path: "alpha".into(), payload: "0 1".into() });
     assert_eq!(listeners_of(&instance), 0);
-    assert!(!site.admin_socket().exists());
+    assert!(!env.admin_socket().exists());
     assert!(instance.terminate().success());
 }
 
 /// The control of the test above: with `--admin` the same look finds the listener, and it answers.
 #[test]
-fn admin_over_tcp_where_it_is_asked_for() {
+fn the_admin_option_opens_a_tcp_port() {
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let site = site();
+    let env = env();
     let address = format!("127.0.0.1:{port}");
-    let instance = Instance::spawn(command(&site, &["--admin", &address]));
-    instance.await_service(&site);
+    let instance = Instance::spawn(command(&env, &["--admin", &address]));
+    instance.await_service(&env);
     assert_eq!(listeners_of(&instance), 1);
-    let (code, tree, error) = site.cli(&["tree", "--url", &format!("http://{address}")]);
+    let (code, tree, error) = env.cli(&["tree", "--url", &format!("http://{address}")]);
     assert_eq!(code, 0, "{error}");
     assert!(tree.contains("worker_socket") && !tree.contains("ingester"), "{tree}");
     assert!(instance.terminate().success());
 }
 
 #[test]
-fn a_busy_admin_port_is_a_warning() {
+fn a_busy_admin_port_logs_a_warning() {
     let busy = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = busy.local_addr().unwrap().to_string();
-    let site = site();
-    site.write("f.1.txt", "alpha 0 1\n");
-    let mut instance = Instance::spawn(command(&site, &["--admin", &address]));
-    instance.await_service(&site);
-    assert_eq!(site.worker().ready().attr_path(), "alpha");
+    let env = env();
+    env.write("f.1.txt", "alpha 0 1\n");
+    let mut instance = Instance::spawn(command(&env, &["--admin", &address]));
+    instance.await_service(&env);
+    assert_eq!(env.worker().ready().attr_path(), "alpha");
     eventually("the warning", || {
-        site.log().lines().any(|line| line.contains("WARN") && line.contains(&address))
+        env.log().lines().any(|line| line.contains("WARN") && line.contains(&address))
     });
     assert!(instance.ended().is_none());
     assert!(instance.terminate().success());
 }
 
 #[test]
-fn a_runtime_directory_gets_a_private_admin_socket() {
-    let site = site();
-    let runtime = site.path().join("run");
+fn the_runtime_directory_holds_a_private_admin_socket() {
+    let env = env();
+    let runtime = env.path().join("run");
     fs::create_dir(&runtime).unwrap();
     let socket = runtime.join("admin.sock");
     // systemd joins several with colons; the first one is the unit's own.
     let joined = format!("{}:/nonexistent", runtime.display());
-    let mut unit = command(&site, &[]);
+    let mut unit = command(&env, &[]);
     unit.env("RUNTIME_DIRECTORY", &joined);
     let instance = Instance::spawn(unit);
-    instance.await_service(&site);
+    instance.await_service(&env);
     eventually("the admin socket", || socket.exists());
     assert_eq!(fs::metadata(&socket).unwrap().permissions().mode() & 0o7777, 0o600);
     assert_eq!(http(&socket, "GET", "/livez", &[], "").status, 200);
     assert_eq!(listeners_of(&instance), 0);
-    let mut tree = Command::new(site.binary());
+    let mut tree = Command::new(env.binary());
     tree.env_remove("ORCHESTRATOR_SOCKET").env("RUNTIME_DIRECTORY", &joined).arg("tree");
     let output = tree.output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
@@ -161,35 +161,35 @@ fn schema(path: &Path) -> Vec<String> {
 }
 
 /// The original's version 2, made from the text of CONTRACT QD08 to QD10.
-fn reference(site: &TestEnv) -> Vec<String> {
-    let path = site.path().join("reference.db");
+fn reference(env: &TestEnv) -> Vec<String> {
+    let path = env.path().join("reference.db");
     original::create(&path, 2, 2, "");
     let rows = schema(&path);
     fs::remove_file(path).expect("ours");
     rows
 }
 
-fn serves_alpha(site: &TestEnv) {
-    site.write("f.1.txt", "alpha 0 1\n");
-    let instance = start(site);
-    assert_eq!(site.worker().ready().attr_path(), "alpha");
-    assert_eq!(schema(&site.database_path()), reference(site));
+fn serves_alpha(env: &TestEnv) {
+    env.write("f.1.txt", "alpha 0 1\n");
+    let instance = start(env);
+    assert_eq!(env.worker().ready().attr_path(), "alpha");
+    assert_eq!(schema(&env.database_path()), reference(env));
     assert!(instance.terminate().success());
-    assert_eq!(schema(&site.database_path()), reference(site));
+    assert_eq!(schema(&env.database_path()), reference(env));
 }
 
 /// CONTRACT QD01, QD04, QD05: nothing is there, or an empty file.
 #[test]
-fn d01_d04_d05_a_missing_and_an_empty_database() {
-    serves_alpha(&site());
-    let empty = site();
+fn d01_d04_d05_a_missing_or_empty_database_is_created() {
+    serves_alpha(&env());
+    let empty = env();
     fs::write(empty.database_path(), "").unwrap();
     fs::remove_dir(empty.input_dir()).unwrap();
     let instance = start(&empty);
     assert_eq!(empty.worker().ready(), Reply::NoJobs);
     assert!(instance.terminate().success());
     serves_alpha(&empty);
-    let deep = site();
+    let deep = env();
     let input: PathBuf = deep.path().join("a/b/c");
     let mut command = deep.bare_command();
     command.args(["as", NAME]).args([&deep.database_path(), &input, &deep.socket()]);
@@ -206,54 +206,54 @@ INSERT INTO log VALUES ('alpha', 100, 101, 0);
 /// CONTRACT QD02: version 1 comes up empty, log included, and is filled again from the files.
 #[test]
 fn d02_version_1_is_emptied_and_refilled() {
-    let site = site();
+    let env = env();
     let row =
         "INSERT INTO queue (fetcher_id, fetcher_run_started, attr_path, payload) VALUES (4, 1, 'old', 'x');";
-    original::create(&site.database_path(), 1, 1, &format!("{ROWS}{row}"));
-    site.write("f.1.txt", "alpha 0 1\n");
-    let instance = start(&site);
-    site.database().expect(
+    original::create(&env.database_path(), 1, 1, &format!("{ROWS}{row}"));
+    env.write("f.1.txt", "alpha 0 1\n");
+    let instance = start(&env);
+    env.database().expect(
         "SELECT attr_path, payload, last_started, order_jitter FROM queue",
         &["alpha|0 1|NULL|-1555884244"],
     );
-    assert_eq!(site.database().rows("SELECT count(*) FROM log"), ["0"]);
-    assert_eq!(schema(&site.database_path()), reference(&site));
+    assert_eq!(env.database().rows("SELECT count(*) FROM log"), ["0"]);
+    assert_eq!(schema(&env.database_path()), reference(&env));
     assert!(instance.terminate().success());
 }
 
 /// CONTRACT QD03, QD06: version 2 is opened as it is; a run that it has complete is not read again, even if its file changed.
 #[test]
-fn d03_d06_version_2_goes_on() {
-    let site = site();
+fn d03_d06_version_2_is_opened_unchanged() {
+    let env = env();
     let rows = "INSERT INTO queue VALUES (4, 1, 'alpha', 'kept', 1, 100, -1555884244), (4, 1, 'bravo', 'kept', 0, NULL, 515152637);";
-    original::create(&site.database_path(), 2, 2, &format!("{ROWS}{rows}"));
-    site.write("f.1.txt", "alpha changed\nbravo changed\ncharlie changed\n");
-    let instance = start(&site);
-    let mut worker = site.worker();
+    original::create(&env.database_path(), 2, 2, &format!("{ROWS}{rows}"));
+    env.write("f.1.txt", "alpha changed\nbravo changed\ncharlie changed\n");
+    let instance = start(&env);
+    let mut worker = env.worker();
     assert_eq!(worker.ready(), Reply::Job { attr_path: "bravo".into(), payload: "kept".into() });
     assert_eq!(worker.ready(), Reply::NoJobs);
-    assert_eq!(site.database().rows("SELECT * FROM log WHERE attr_path = 'alpha'"), ["alpha|100|101|0"]);
-    assert_eq!(site.database().queue(), ["4|1|alpha|kept", "4|1|bravo|kept"]);
-    assert_eq!(schema(&site.database_path()), reference(&site));
+    assert_eq!(env.database().rows("SELECT * FROM log WHERE attr_path = 'alpha'"), ["alpha|100|101|0"]);
+    assert_eq!(env.database().queue(), ["4|1|alpha|kept", "4|1|bravo|kept"]);
+    assert_eq!(schema(&env.database_path()), reference(&env));
     assert!(instance.terminate().success());
 }
 
 /// CONTRACT QD07: the hash that orders equal ones, for every vector of the contract that can be an attribute path.
 #[test]
-fn d07_jitter_hash() {
+fn d07_the_jitter_hash_matches_the_contract() {
     let vectors = [
         ("a", -1_183_465_204),
         ("firefox", 1_422_501_334),
         ("ünïcödé", 1_675_436_737),
         ("🦀", -1_006_179_892),
     ];
-    let site = site();
-    site.write("f.1.txt", vectors.map(|(attr_path, _)| format!("{attr_path} 1\n")).concat());
-    let _instance = start(&site);
-    site.database().expect("SELECT count(*) FROM queue", &["4"]);
+    let env = env();
+    env.write("f.1.txt", vectors.map(|(attr_path, _)| format!("{attr_path} 1\n")).concat());
+    let _instance = start(&env);
+    env.database().expect("SELECT count(*) FROM queue", &["4"]);
     for (attr_path, hash) in vectors {
         let stored =
-            site.database().rows(&format!("SELECT order_jitter FROM queue WHERE attr_path = '{attr_path}'"));
+            env.database().rows(&format!("SELECT order_jitter FROM queue WHERE attr_path = '{attr_path}'"));
         assert_eq!(stored, [hash.to_string()], "{attr_path}");
     }
 }

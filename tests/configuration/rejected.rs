@@ -7,7 +7,7 @@ use std::{collections::BTreeSet, fs, path::Path, process::Command};
 const FEWEST: usize = 20;
 
 #[test]
-fn every_error_of_every_rejected_configuration_is_told_at_once() {
+fn every_error_of_a_rejected_configuration_is_reported_at_once() {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("config/rejected");
     let mut files: Vec<_> =
         fs::read_dir(&directory).expect("the directory").map(|e| e.expect("an entry").path()).collect();

@@ -17,7 +17,7 @@ fn run(arguments: &[&str]) -> (Option<i32>, String) {
 }
 
 #[test]
-fn arguments_and_lines_that_are_not_understood_are_quoted_without_passwords() {
+fn invalid_arguments_and_lines_are_quoted_without_passwords() {
     let lists: [&[&str]; 14] = [
         &["check", "--set", "provenance.amqp.url=amqp://u:S3CR3T@h/"],
         &["check", "--set", "provenance.amqp.ulr=amqp://u:S3CR3T@h/"],
@@ -59,23 +59,23 @@ fn arguments_and_lines_that_are_not_understood_are_quoted_without_passwords() {
 }
 
 /// Answers and log of a running instance.
-fn shown(site: &TestEnv) -> String {
-    let of = |path: &str| http(&site.admin_socket(), "GET", path, &[], "").body;
+fn shown(env: &TestEnv) -> String {
+    let of = |path: &str| http(&env.admin_socket(), "GET", path, &[], "").body;
     let mut text: String =
         ["/v1/config", "/v1/tree", "/v1/tree.txt", "/readyz", "/metrics", "/v1/info"].map(of).concat();
     for arguments in
         [&["tree"][..], &["top", "--once", "--interval", "0.1"], &["tail", "--no-follow", "-n", "100"]]
     {
-        let (_, out, err) = site.cli(arguments);
+        let (_, out, err) = env.cli(arguments);
         text.push_str(&(out + &err));
     }
-    text + &site.log()
+    text + &env.log()
 }
 
 /// A drop-in takes what its original takes, passwords included.
 #[test]
-fn a_drop_in_takes_an_address_with_a_password_and_shows_it_nowhere() {
-    let directory = |site: &TestEnv| site.admin_socket().parent().expect("a directory").to_owned();
+fn a_drop_in_accepts_a_password_and_never_shows_it() {
+    let directory = |env: &TestEnv| env.admin_socket().parent().expect("a directory").to_owned();
     let redis = TestEnv::new(PROGRAM);
     let mut ingester = redis.bare_command();
     ingester.args([
@@ -98,26 +98,26 @@ fn a_drop_in_takes_an_address_with_a_password_and_shows_it_nowhere() {
     let mut server = broker.bare_command();
     server.args(["as", "swh-provenance-server"]).env("SWH_CONFIG_FILENAME", &file);
 
-    for (site, mut command, link) in [(&redis, ingester, "redis"), (&broker, server, "amqp")] {
-        command.env("RUNTIME_DIRECTORY", directory(site));
+    for (env, mut command, link) in [(&redis, ingester, "redis"), (&broker, server, "amqp")] {
+        command.env("RUNTIME_DIRECTORY", directory(env));
         let instance = Instance::spawn(command);
         eventually("the broker to be found away", || {
-            site.admin_socket().exists() && site.cli(&["tree"]).1.contains(&format!("{link} down"))
+            env.admin_socket().exists() && env.cli(&["tree"]).1.contains(&format!("{link} down"))
         });
-        let text = shown(site);
+        let text = shown(env);
         assert!(text.contains("127.0.0.1:9") && !text.contains(SECRET), "{text}");
         drop(instance);
     }
 }
 
 #[test]
-fn a_run_without_any_subsystem_says_so_and_ends() {
+fn a_run_without_subsystems_exits_with_a_config_error() {
     for arguments in [["run", "--set", "admin.listen=127.0.0.1:0"], ["check", "--set", "admin.chaos=true"]] {
-        let site = TestEnv::new(PROGRAM);
-        let mut command = site.bare_command();
+        let env = TestEnv::new(PROGRAM);
+        let mut command = env.bare_command();
         command.args(arguments);
         let ended = Instance::spawn(command).wait();
-        let log = site.log();
+        let log = env.log();
         assert_eq!(ended.code(), Some(78), "{log}");
         assert!(log.contains("no subsystem is configured") && log.contains("--only queue"), "{log}");
     }

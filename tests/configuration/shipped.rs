@@ -45,7 +45,7 @@ fn print(arguments: &[&str], variables: &[(&str, &str)]) -> String {
 }
 
 #[test]
-fn every_profile_passes_check_without_touching_anything() {
+fn every_profile_passes_check_without_creating_files() {
     for profile in profiles() {
         let (code, out, err) = run(&["check", "--config", &profile.display().to_string()], &[]);
         assert_eq!(code, 0, "{}: {err}", profile.display());
@@ -63,7 +63,7 @@ fn uncommented(text: &str) -> String {
 }
 
 #[test]
-fn the_schema_is_the_programs_own_and_takes_every_shipped_file() {
+fn the_shipped_schema_is_current_and_accepts_every_profile() {
     let (code, own, err) = run(&["config", "schema"], &[]);
     assert_eq!(code, 0, "{err}");
     let shipped = fs::read_to_string(directory().join("schema.json")).expect("config/schema.json");
@@ -85,7 +85,7 @@ fn the_schema_is_the_programs_own_and_takes_every_shipped_file() {
 }
 
 #[test]
-fn files_give_way_to_the_environment_and_that_to_set_and_print_tells_which() {
+fn set_overrides_environment_which_overrides_files() {
     let file = tempfile::NamedTempFile::new().expect("a temporary file");
     fs::write(file.path(), "[queue]\nhold_secs = 1\ndatabase = \"a\"\nsocket = \"b\"\n").expect("write");
     let name = file.path().display().to_string();
@@ -114,7 +114,7 @@ fn files_give_way_to_the_environment_and_that_to_set_and_print_tells_which() {
 }
 
 #[test]
-fn errors_of_all_sources_come_in_one_report() {
+fn errors_of_all_sources_are_reported_together() {
     let file = tempfile::NamedTempFile::new().expect("a temporary file");
     fs::write(file.path(), "[queue]\nhold_secs = \"1\"\n\n[admin]\nlisten = \"[::]:1\"\n").expect("write");
     let name = file.path().display().to_string();

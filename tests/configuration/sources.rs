@@ -2,19 +2,19 @@
 
 use orchestrator_harness::{Instance, TestEnv};
 
-fn site() -> TestEnv {
+fn env() -> TestEnv {
     TestEnv::new(env!("CARGO_BIN_EXE_orchestrator"))
 }
 
 #[test]
 fn a_refused_configuration_starts_nothing() {
-    let site = site();
+    let env = env();
     for arguments in [["--set", "queue.nonsense=1"], ["--only", "nonsense"], ["--set", "queue.hold_secs=x"]] {
-        let mut command = site.command();
+        let mut command = env.command();
         command.args(arguments);
         assert_eq!(Instance::spawn(command).wait().code(), Some(78), "{arguments:?}");
-        assert!(!site.database_path().exists() && !site.socket().exists());
-        let (log, value) = (site.log(), arguments[1]);
+        assert!(!env.database_path().exists() && !env.socket().exists());
+        let (log, value) = (env.log(), arguments[1]);
         let key = value.split(['=', '.']).find(|part| *part != "queue").expect("a key");
         assert!(log.contains(key), "{value}: {log}");
     }
@@ -22,14 +22,14 @@ fn a_refused_configuration_starts_nothing() {
 
 /// Which children of the root `check` shows.
 fn subsystems(arguments: &[&str]) -> Vec<String> {
-    let (code, out, err) = site().cli(&[&["check"], arguments].concat());
+    let (code, out, err) = env().cli(&[&["check"], arguments].concat());
     assert_eq!(code, 0, "{arguments:?}: {err}");
     let names = out.lines().filter_map(|line| line.strip_prefix("├─ ").or(line.strip_prefix("└─ ")));
     names.filter_map(|name| name.split("  ").next()).map(str::to_owned).collect()
 }
 
 #[test]
-fn a_section_that_is_there_runs_and_none_means_queue_and_admin() {
+fn configured_sections_run_and_the_default_is_queue_and_admin() {
     assert_eq!(subsystems(&[]), ["admin", "queue"]);
     assert_eq!(subsystems(&["--set", "telemetry.filter=warn"]), ["admin", "queue"], "logs are no subsystem");
     assert_eq!(subsystems(&["--set", "queue.hold_secs=1"]), ["queue"]);

@@ -4,20 +4,20 @@ use std::{fs, path::Path};
 
 use crate::{
     browser::{Browser, pausable},
-    looks::busy,
+    layout::busy,
 };
 
 const AXE: &str = "target/peers/axe/node_modules/axe-core/axe.min.js";
 
 #[tokio::test]
-async fn no_page_breaks_a_rule_of_axe() {
+async fn every_page_passes_the_axe_rules() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(AXE);
     let axe = fs::read_to_string(&file)
         .unwrap_or_else(|error| panic!("{}: {error}: ./tests/run installs axe-core", file.display()));
-    let site = busy();
-    let _instance = site.start();
-    let path = pausable(&site);
-    let browser = Browser::open(&site).await;
+    let env = busy();
+    let _instance = env.start();
+    let path = pausable(&env);
+    let browser = Browser::open(&env).await;
     let tabs = ["mailbox", "events", "metrics", "exits"].map(|tab| format!("#/tree/{path}?tab={tab}"));
     let pages = ["#/", "#/tree", "#/queue", "#/provenance", "#/producer"].map(str::to_owned);
     let mut broken = Vec::new();

@@ -74,7 +74,7 @@ pub(crate) struct Browser {
 
 impl Browser {
     /// Opens a browser for the console of the instance that runs on `site`; no page is open yet.
-    pub(crate) async fn open(site: &TestEnv) -> Self {
+    pub(crate) async fn open(env: &TestEnv) -> Self {
         let mut driver = Driver::start();
         let profile = tempfile::tempdir().expect("a directory for the browser");
         let options = json!({
@@ -98,7 +98,7 @@ impl Browser {
         let told = client.capabilities().and_then(|all| all.get("goog:processID")).and_then(Value::as_i64);
         driver.browser = told.and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?));
         assert!(driver.browser.is_some(), "the driver tells which process is the browser");
-        let origin = format!("http://{}", site.admin_tcp());
+        let origin = format!("http://{}", env.admin_tcp());
         Self { client, driver, origin, _profile: profile }
     }
 
@@ -223,21 +223,21 @@ fn screenshots() -> PathBuf {
 }
 
 /// A site whose endpoint is at a TCP port.
-pub(crate) fn site() -> TestEnv {
+pub(crate) fn env() -> TestEnv {
     TestEnv::new(env!("CARGO_BIN_EXE_orchestrator")).set("admin.listen=127.0.0.1:0")
 }
 
 /// A child of the tree that has mailboxes and metrics.
-pub(crate) fn child_with_work(site: &TestEnv) -> String {
-    let tree = site.snapshot().expect("a tree");
+pub(crate) fn child_with_work(env: &TestEnv) -> String {
+    let tree = env.snapshot().expect("a tree");
     let has = |node: &Value, list: &str| node[list].as_array().is_some_and(|list| !list.is_empty());
     let found = tree.all().into_iter().find(|node| has(node, "mailboxes") && has(node, "metrics"));
     found.expect("a child with mailboxes")["path"].as_str().expect("a path").to_owned()
 }
 
 /// A child of the tree that an operator may pause.
-pub(crate) fn pausable(site: &TestEnv) -> String {
-    let tree = site.snapshot().expect("a tree");
+pub(crate) fn pausable(env: &TestEnv) -> String {
+    let tree = env.snapshot().expect("a tree");
     let found = tree.all().into_iter().find(|node| node["pausable"] == true);
     found.expect("a child that can be paused")["path"].as_str().expect("a path").to_owned()
 }

@@ -10,24 +10,24 @@ use crate::browser::Browser;
 const NAME: &str = "<img src=x onerror=window.hacked=1>";
 
 #[tokio::test]
-async fn a_hostile_name_is_shown_as_it_is() {
-    let site = TestEnv::new(env!("CARGO_BIN_EXE_orchestrator"));
+async fn html_in_a_name_is_shown_as_text() {
+    let env = TestEnv::new(env!("CARGO_BIN_EXE_orchestrator"));
     let port = orchestrator_harness::free_port();
-    let config = site.path().join("ingester.toml");
+    let config = env.path().join("ingester.toml");
     let text = format!(
         "[admin]\nlisten = \"127.0.0.1:0\"\nunix_socket = \"{socket}\"\n\
          [[ingester]]\nname = \"eiger\"\nlisten = \"127.0.0.1:{port}\"\nredis_url = \"redis://127.0.0.1:1/0\"\n\
          [[ingester.stream]]\nname = \"{NAME}\"\nsource = \"stins\"\nupstream_url = \"tcp://127.0.0.1:1\"\n",
-        socket = site.admin_socket().display(),
+        socket = env.admin_socket().display(),
     );
     fs::write(&config, text).expect("write the configuration");
-    let mut command = site.bare_command();
+    let mut command = env.bare_command();
     command.args(["run", "--config"]).arg(&config);
     let _instance = Instance::spawn(command);
-    eventually("the endpoint to answer", || site.cli(&["tree"]).0 == 0);
+    eventually("the endpoint to answer", || env.cli(&["tree"]).0 == 0);
     let reason = json!({ "reason": NAME }).to_string();
     http(
-        &site.admin_socket(),
+        &env.admin_socket(),
         "POST",
         "/v1/actors/ingester/restart",
         &["Content-Type: application/json"],
@@ -35,7 +35,7 @@ async fn a_hostile_name_is_shown_as_it_is() {
     );
     let mut worker = wait_for("the workers' port", || ZmtpPeer::connect(port, "DEALER", NAME).ok());
     worker.send(&[&[7; 16]]).expect("a ping");
-    let browser = Browser::open(&site).await;
+    let browser = Browser::open(&env).await;
     for (page, shown) in [
         ("#/", "[...document.querySelectorAll('.event-text')].some(e => e.textContent.includes(NAME))"),
         ("#/tree", "[...document.querySelectorAll('.label')].some(e => e.textContent === NAME)"),

@@ -2,9 +2,10 @@
 
 mod accessibility;
 mod browser;
+mod commands;
 mod foreign_text;
-mod looks;
+mod layout;
 mod reconnect;
 mod roles;
-mod steering;
+
 mod tree;

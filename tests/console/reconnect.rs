@@ -2,16 +2,16 @@
 
 use serde_json::json;
 
-use crate::browser::{Browser, site};
+use crate::browser::{Browser, env};
 
 #[tokio::test]
-async fn the_page_comes_back_after_a_kill() {
+async fn the_page_reconnects_after_a_kill() {
     // The same port for both, so that the page finds the second one.
     let port =
         std::net::TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr()).expect("a port").port();
-    let site = site().set(&format!("admin.listen=127.0.0.1:{port}"));
-    let first = site.start();
-    let browser = Browser::open(&site).await;
+    let env = env().set(&format!("admin.listen=127.0.0.1:{port}"));
+    let first = env.start();
+    let browser = Browser::open(&env).await;
     browser.go("#/tree").await;
     browser.until("the page", "document.querySelector('#connection').dataset.status === 'live'").await;
     first.kill_nine();
@@ -22,7 +22,7 @@ async fn the_page_comes_back_after_a_kill() {
         )
         .await;
     browser.picture("lost-wide-light").await;
-    let _second = site.start();
+    let _second = env.start();
     browser
         .until("the page to go on", "document.querySelector('#connection').dataset.status === 'live'")
         .await;

@@ -12,17 +12,17 @@ use fantoccini::key::Key;
 use orchestrator_harness::TestEnv;
 use serde_json::json;
 
-use crate::browser::{Browser, pausable, site};
+use crate::browser::{Browser, env, pausable};
 
 const VIEWER: &str = "viewer-0123456789abcdef";
 const OPERATOR: &str = "operator-0123456789abcdef";
 
 fn guarded() -> TestEnv {
-    let site = site();
-    let tokens = site.path().join("tokens");
+    let env = env();
+    let tokens = env.path().join("tokens");
     fs::write(&tokens, format!("viewer eve {VIEWER}\noperator bob {OPERATOR}\n")).expect("write a file");
     fs::set_permissions(&tokens, fs::Permissions::from_mode(0o600)).expect("chmod a file of ours");
-    site.set(&format!("admin.tokens_file={}", tokens.display()))
+    env.set(&format!("admin.tokens_file={}", tokens.display()))
 }
 
 async fn enter(browser: &Browser, token: &str) {
@@ -33,11 +33,11 @@ async fn enter(browser: &Browser, token: &str) {
 }
 
 #[tokio::test]
-async fn a_viewer_sees_no_action_and_is_refused() {
-    let site = guarded();
-    let _instance = site.start();
-    let path = pausable(&site);
-    let browser = Browser::open(&site).await;
+async fn a_viewer_sees_no_action_and_commands_are_refused() {
+    let env = guarded();
+    let _instance = env.start();
+    let path = pausable(&env);
+    let browser = Browser::open(&env).await;
     browser.go(&format!("#/tree/{path}")).await;
     enter(&browser, "not-a-token-at-all-00000").await;
     browser
@@ -67,16 +67,16 @@ async fn a_viewer_sees_no_action_and_is_refused() {
              .then(r => done(r.status));"
     );
     assert_eq!(browser.run_async(&refused).await, json!(403));
-    assert_eq!(site.node(path.trim_start_matches("orchestrator/"))["restarts"], json!(0));
+    assert_eq!(env.node(path.trim_start_matches("orchestrator/"))["restarts"], json!(0));
     browser.close().await;
 }
 
 #[tokio::test]
 async fn an_operator_enters_a_token_once() {
-    let site = guarded();
-    let _instance = site.start();
-    let path = pausable(&site);
-    let browser = Browser::open(&site).await;
+    let env = guarded();
+    let _instance = env.start();
+    let path = pausable(&env);
+    let browser = Browser::open(&env).await;
     browser.go("#/").await;
     enter(&browser, OPERATOR).await;
     browser.until("the role", "document.body.dataset.role === 'operator'").await;
@@ -90,10 +90,10 @@ async fn an_operator_enters_a_token_once() {
 }
 
 #[tokio::test]
-async fn a_page_of_another_site_can_neither_look_nor_command() {
-    let site = site();
-    let _instance = site.start();
-    let path = pausable(&site);
+async fn a_page_of_another_origin_can_neither_read_nor_command() {
+    let env = env();
+    let _instance = env.start();
+    let path = pausable(&env);
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let other = listener.local_addr().expect("its address");
     let server = thread::spawn(move || {
@@ -110,10 +110,10 @@ async fn a_page_of_another_site_can_neither_look_nor_command() {
             stream.write_all(format!("{head}{page}").as_bytes()).expect("it takes the page");
         }
     });
-    let browser = Browser::open(&site).await;
+    let browser = Browser::open(&env).await;
     browser.visit(&format!("http://{other}/")).await;
     server.join().expect("the other site");
-    let ours = site.admin_tcp();
+    let ours = env.admin_tcp();
     let attack = format!(
         "const done = arguments[0];
          const ask = (url, options) => fetch(`http://{ours}${{url}}`, options).then(r => `${{r.type}} ${{r.status}}`, () => 'failed');
@@ -125,8 +125,8 @@ async fn a_page_of_another_site_can_neither_look_nor_command() {
     );
     assert_eq!(browser.run_async(&attack).await, json!(["failed", "failed", "failed"]));
     let short = path.trim_start_matches("orchestrator/");
-    assert_eq!(site.node(short)["restarts"], json!(0));
-    assert!(site.metric("admin", "refused_foreign") >= 2);
+    assert_eq!(env.node(short)["restarts"], json!(0));
+    assert!(env.metric("admin", "refused_foreign") >= 2);
     let framed = format!(
         "const frame = document.createElement('iframe'); frame.src = 'http://{ours}/';
          frame.onload = () => arguments[0](frame.contentDocument === null); document.body.append(frame);"

@@ -3,17 +3,17 @@
 use fantoccini::key::Key;
 use serde_json::json;
 
-use crate::browser::{Browser, pausable, site};
+use crate::browser::{Browser, env, pausable};
 
 /// Rows that are shown.
 const ROWS: &str = "document.querySelectorAll('table.tree tbody tr').length";
 
 #[tokio::test]
-async fn all_pages_load_without_errors_and_reports() {
-    let site = site();
-    let _instance = site.start();
-    let browser = Browser::open(&site).await;
-    let path = pausable(&site);
+async fn all_pages_load_without_errors() {
+    let env = env();
+    let _instance = env.start();
+    let browser = Browser::open(&env).await;
+    let path = pausable(&env);
     for (page, shown) in [
         ("#/".to_owned(), "document.querySelector('.card .chart-line')?.getAttribute('d') !== null"),
         ("#/tree".to_owned(), "document.querySelectorAll('table.tree tbody tr').length > 8"),
@@ -41,11 +41,11 @@ async fn all_pages_load_without_errors_and_reports() {
 }
 
 #[tokio::test]
-async fn the_filter_leaves_what_fits_and_what_is_above_it() {
-    let site = site();
-    let _instance = site.start();
-    let path = pausable(&site);
-    let browser = Browser::open(&site).await;
+async fn the_filter_shows_matches_and_their_ancestors() {
+    let env = env();
+    let _instance = env.start();
+    let path = pausable(&env);
+    let browser = Browser::open(&env).await;
     browser.go("#/tree").await;
     browser.until("rows", &format!("{ROWS} > 8")).await;
     browser.run("document.querySelector('main').focus();").await;
@@ -66,10 +66,10 @@ async fn the_filter_leaves_what_fits_and_what_is_above_it() {
 }
 
 #[tokio::test]
-async fn keys_walk_fold_and_open() {
-    let site = site();
-    let _instance = site.start();
-    let browser = Browser::open(&site).await;
+async fn keys_move_fold_and_open_rows() {
+    let env = env();
+    let _instance = env.start();
+    let browser = Browser::open(&env).await;
     browser.go("#/tree").await;
     browser.until("rows", &format!("{ROWS} > 8")).await;
     let all = browser.run(&format!("return {ROWS};")).await.as_u64();
@@ -89,10 +89,10 @@ async fn keys_walk_fold_and_open() {
 
 #[tokio::test]
 async fn a_link_opens_a_child_and_its_tab() {
-    let site = site();
-    let _instance = site.start();
-    let path = pausable(&site);
-    let browser = Browser::open(&site).await;
+    let env = env();
+    let _instance = env.start();
+    let path = pausable(&env);
+    let browser = Browser::open(&env).await;
     browser.go(&format!("#/tree/{path}?tab=events")).await;
     browser
         .until(

@@ -41,36 +41,36 @@ fn attack_time() -> Duration {
 /// # Errors
 /// Every promise that was broken, with the measurements.
 pub(crate) fn run(plan: Plan, build: Build) -> Result<Measured, String> {
-    let site = TestEnv::new(env!("CARGO_BIN_EXE_orchestrator"));
-    let plan = Plan { directory: site.path().to_owned(), ..plan };
+    let env = TestEnv::new(env!("CARGO_BIN_EXE_orchestrator"));
+    let plan = Plan { directory: env.path().to_owned(), ..plan };
     let behaviour = plan.behaviour;
     let mut edge = build(&plan);
-    let mut instance = start(&site, &edge.sections());
+    let mut instance = start(&env, &edge.sections());
     eventually("work to come through the edge before the attack", || {
-        edge.feed(&site);
-        edge.done(&site) > 0
+        edge.feed(&env);
+        edge.done(&env) > 0
     });
 
-    let watch = Watch::start(&site, ask_tree(&site, edge.side()));
+    let watch = Watch::start(&env, ask_tree(&env, edge.side()));
     eventually("the worker to be answered", || {
         watch.seen().looks.last().is_some_and(|look| look.round_trips > 0)
     });
     reset_peak(&instance);
     let steady = instance.memory("VmRSS");
     let (begun, end) = (Instant::now(), Instant::now() + attack_time());
-    let connections = attack(&site, &mut *edge, behaviour, end);
+    let connections = attack(&env, &mut *edge, behaviour, end);
     let sane = Instant::now();
-    edge.peer_is_sane(&site);
-    let before = edge.done(&site);
+    edge.peer_is_sane(&env);
+    let before = edge.done(&env);
     let mut healed = None;
     while healed.is_none() && sane.elapsed() < HEALED_MAX * 5 {
-        edge.feed(&site);
-        if edge.done(&site) > before {
+        edge.feed(&env);
+        if edge.done(&env) > before {
             healed = Some(sane.elapsed());
         }
         std::thread::sleep(Duration::from_millis(5));
     }
-    assert!(instance.ended().is_none(), "the process ended:\n{}", tail(&site));
+    assert!(instance.ended().is_none(), "the process ended:\n{}", tail(&env));
     let grown = instance.memory("VmHWM").saturating_sub(steady);
     let seen = watch.end();
     let measured = Measured {
@@ -85,11 +85,11 @@ pub(crate) fn run(plan: Plan, build: Build) -> Result<Measured, String> {
         healed,
         usual_tree: reference::tree(begun, end),
         slowness: reference::slowness(sane, Instant::now()),
-        unprintable: unprintable(&site),
+        unprintable: unprintable(&env),
     };
     let unprintable = measured.unprintable.clone().unwrap_or_default();
-    judge(&measured).map_err(|broken| format!("{broken}\n  {measured}\n{unprintable}{}", tail(&site)))?;
-    edge.finish(&site);
+    judge(&measured).map_err(|broken| format!("{broken}\n  {measured}\n{unprintable}{}", tail(&env)))?;
+    edge.finish(&env);
     Ok(measured)
 }
 
@@ -102,38 +102,38 @@ fn worst_part(seen: &Seen, begun: Instant, end: Instant) -> u64 {
 }
 
 /// Starts an instance with a queue, both sockets of the endpoint and these `sections`.
-pub(crate) fn start(site: &TestEnv, sections: &str) -> Instance {
-    site.write("work.1.txt", (0..JOBS).map(|job| format!("job{job} 1\n")).collect::<String>());
+pub(crate) fn start(env: &TestEnv, sections: &str) -> Instance {
+    env.write("work.1.txt", (0..JOBS).map(|job| format!("job{job} 1\n")).collect::<String>());
     let path = |path: &Path| path.display().to_string();
     let text = format!(
         "[queue]\ndatabase = {:?}\ninput_dir = {:?}\nsocket = {:?}\nsynchronous = \"normal\"\n\
          [admin]\nlisten = \"127.0.0.1:0\"\nunix_socket = {:?}\n\
          [links]\nretry_max_ms = {RETRY_MAX_MS}\n{}",
-        path(&site.database_path()),
-        path(&site.input_dir()),
-        path(&site.socket()),
-        path(&site.admin_socket()),
+        path(&env.database_path()),
+        path(&env.input_dir()),
+        path(&env.socket()),
+        path(&env.admin_socket()),
         sections,
     );
-    let config = site.path().join("orchestrator.toml");
+    let config = env.path().join("orchestrator.toml");
     fs::write(&config, text).expect("write the configuration");
-    let mut command = site.bare_command();
+    let mut command = env.bare_command();
     command.args(["run", "--config"]).arg(&config);
     let mut instance = Instance::spawn(command);
     eventually("the worker socket to be served", || {
-        assert!(instance.ended().is_none(), "the process ended at its start:\n{}", tail(site));
-        Worker::connect(&site.socket()).is_ok()
+        assert!(instance.ended().is_none(), "the process ended at its start:\n{}", tail(env));
+        Worker::connect(&env.socket()).is_ok()
     });
     instance
 }
 
 /// The tree is asked for where nobody attacks.
-fn ask_tree(site: &TestEnv, side: &Side) -> AskTree {
-    let attacked = if let Side::Clients(endpoint) = side { Some(endpoint(site)) } else { None };
-    let socket = site.admin_socket();
+fn ask_tree(env: &TestEnv, side: &Side) -> AskTree {
+    let attacked = if let Side::Clients(endpoint) = side { Some(endpoint(env)) } else { None };
+    let socket = env.admin_socket();
     let is_attacked = matches!(attacked, Some(crate::client::Endpoint::Unix(path)) if path == socket);
     if is_attacked {
-        let address = site.admin_tcp();
+        let address = env.admin_tcp();
         let request = b"GET /v1/tree HTTP/1.1\r\nHost: localhost\r\nAccept: application/json\r\nConnection: close\r\n\r\n";
         return Box::new(move || {
             raw_tcp(address, request).is_ok_and(|answer| answer.starts_with(b"HTTP/1.1 200"))
@@ -149,14 +149,14 @@ fn reset_peak(instance: &Instance) {
 }
 
 /// Attacks until `end`; the number of hostile connections.
-fn attack(site: &TestEnv, edge: &mut dyn Edge, behaviour: crate::behaviour::Behaviour, end: Instant) -> u64 {
+fn attack(env: &TestEnv, edge: &mut dyn Edge, behaviour: crate::behaviour::Behaviour, end: Instant) -> u64 {
     let protocol = edge.protocol();
     let clients = match edge.side() {
         Side::Servers(switch, _) => {
             switch.turn_hostile(protocol, behaviour, end);
             None
         }
-        Side::Clients(endpoint) => Some(Clients::attack(&endpoint(site), &protocol, behaviour, end)),
+        Side::Clients(endpoint) => Some(Clients::attack(&endpoint(env), &protocol, behaviour, end)),
     };
     let mut cut = Some(Instant::now() + attack_time() / 2);
     while Instant::now() < end {
@@ -165,7 +165,7 @@ fn attack(site: &TestEnv, edge: &mut dyn Edge, behaviour: crate::behaviour::Beha
         {
             switch.cut();
         }
-        edge.feed(site);
+        edge.feed(env);
         std::thread::sleep(Duration::from_millis(20));
     }
     match (clients, edge.side()) {
@@ -179,8 +179,8 @@ fn attack(site: &TestEnv, edge: &mut dyn Edge, behaviour: crate::behaviour::Beha
 }
 
 /// The first line of the log that is longer than [`LINE_MAX`] or has characters that have to be escaped.
-fn unprintable(site: &TestEnv) -> Option<String> {
-    let log = fs::read(site.log_path()).unwrap_or_default();
+fn unprintable(env: &TestEnv) -> Option<String> {
+    let log = fs::read(env.log_path()).unwrap_or_default();
     let lines = log.split(|byte| *byte == b'\n');
     let is_bad = |line: &&[u8]| {
         line.len() > LINE_MAX || std::str::from_utf8(line).map_or(true, |text| text.chars().any(is_escaped))
@@ -189,8 +189,8 @@ fn unprintable(site: &TestEnv) -> Option<String> {
 }
 
 /// The end of the log, in lines and bytes that a terminal takes.
-fn tail(site: &TestEnv) -> String {
-    let log = fs::read(site.log_path()).unwrap_or_default();
+fn tail(env: &TestEnv) -> String {
+    let log = fs::read(env.log_path()).unwrap_or_default();
     let from = log.len().saturating_sub(4_000);
     let text = String::from_utf8_lossy(&log[from..]).into_owned();
     text.lines()

@@ -55,16 +55,16 @@ pub(crate) trait Edge: Send {
     fn budget(&self) -> u64;
 
     /// Gives the edge work, unless it has enough. Called again and again, also during the attack.
-    fn feed(&mut self, _site: &TestEnv) {}
+    fn feed(&mut self, _env: &TestEnv) {}
 
     /// Called when the attack is over and the sane peer listens.
-    fn peer_is_sane(&mut self, _site: &TestEnv) {}
+    fn peer_is_sane(&mut self, _env: &TestEnv) {}
 
     /// Work that has come through the edge; grows with sane peers only.
-    fn done(&mut self, site: &TestEnv) -> u64;
+    fn done(&mut self, env: &TestEnv) -> u64;
 
     /// Further assertions, once the edge works again.
-    fn finish(&mut self, _site: &TestEnv) {}
+    fn finish(&mut self, _env: &TestEnv) {}
 }
 
 /// Makes the fixture of a cell.

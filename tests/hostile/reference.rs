@@ -22,7 +22,7 @@ const GUARD: &str = r#"cat >/dev/null; kill -9 "$1"; rm -rf "$2""#;
 
 struct Reference {
     watch: Watch,
-    _site: TestEnv,
+    _env: TestEnv,
     _instance: Instance,
     _guard: Child,
 }
@@ -30,23 +30,21 @@ struct Reference {
 fn shared() -> &'static Reference {
     static SHARED: OnceLock<Reference> = OnceLock::new();
     SHARED.get_or_init(|| {
-        let site = TestEnv::new(env!("CARGO_BIN_EXE_orchestrator"));
+        let env = TestEnv::new(env!("CARGO_BIN_EXE_orchestrator"));
         // With as many children as the largest cell has.
-        let sections = format!(
-            "[provenance]\n[provenance.sqlite]\npath = \"{}/provenance.db\"\n",
-            site.path().display()
-        );
-        let instance = cell::start(&site, &sections);
+        let sections =
+            format!("[provenance]\n[provenance.sqlite]\npath = \"{}/provenance.db\"\n", env.path().display());
+        let instance = cell::start(&env, &sections);
         let mut guard = Command::new("sh");
-        guard.args(["-c", GUARD, "guard", &instance.pid().to_string()]).arg(site.path());
+        guard.args(["-c", GUARD, "guard", &instance.pid().to_string()]).arg(env.path());
         // An interrupt at the terminal is not for it.
         let guard = guard.stdin(Stdio::piped()).process_group(0).spawn().expect("sh runs");
-        let socket = site.admin_socket();
+        let socket = env.admin_socket();
         let json = ["Accept: application/json"];
         let ask =
             move || try_http(&socket, "GET", "/v1/tree", &json, "").is_ok_and(|reply| reply.status == 200);
-        let watch = Watch::start(&site, Box::new(ask));
-        Reference { watch, _site: site, _instance: instance, _guard: guard }
+        let watch = Watch::start(&env, Box::new(ask));
+        Reference { watch, _env: env, _instance: instance, _guard: guard }
     })
 }
 

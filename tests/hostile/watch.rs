@@ -82,12 +82,11 @@ pub(crate) struct Watch {
 
 impl Watch {
     /// Begins to look at the instance on `site`, whose worker socket has to be served.
-    pub(crate) fn start(site: &TestEnv, ask_tree: AskTree) -> Self {
+    pub(crate) fn start(env: &TestEnv, ask_tree: AskTree) -> Self {
         let (stop, seen) = (Arc::new(AtomicBool::new(false)), Arc::<Mutex<Seen>>::default());
         let round_trips = Arc::new(AtomicU64::new(0));
         let mut watch = Self { stop, seen, threads: Vec::new() };
-        let (mut log, worker, count) =
-            (LineCounter::new(&site.log_path()), site.worker(), round_trips.clone());
+        let (mut log, worker, count) = (LineCounter::new(&env.log_path()), env.worker(), round_trips.clone());
         watch.repeat(move |seen| {
             let look = Look { at: Instant::now(), lines: log.count(), round_trips: count.load(SeqCst) };
             lock(seen).looks.push(look);

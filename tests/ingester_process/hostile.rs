@@ -20,28 +20,27 @@ fn mapping(number: u64) -> String {
 }
 
 /// Note of a child of the first ingester.
-fn note(site: &IngesterEnv, child: &str) -> String {
-    let node =
-        site.base.snapshot().map(|tree| tree.node(&format!("ingester/eiger-ingester/{child}")).clone());
+fn note(env: &IngesterEnv, child: &str) -> String {
+    let node = env.base.snapshot().map(|tree| tree.node(&format!("ingester/eiger-ingester/{child}")).clone());
     let text = node.as_ref().and_then(|node| node.pointer("/note/text").and_then(Value::as_str));
     text.unwrap_or_default().to_owned()
 }
 
 /// A worker's name is its own text: escaped wherever people read it, and as it is where workers do.
 #[test]
-fn names_of_workers_are_escaped_for_who_reads_them() {
-    let site = IngesterEnv::new(BINARY, NOWHERE, "");
-    let _instance = site.start();
+fn worker_names_are_escaped_for_people() {
+    let env = IngesterEnv::new(BINARY, NOWHERE, "");
+    let _instance = env.start();
     let name = "w\u{1b}[2J\n\u{202e}\u{9b}";
-    let mut worker = ZmtpPeer::connect(site.port, "DEALER", name).expect("it listens");
+    let mut worker = ZmtpPeer::connect(env.port, "DEALER", name).expect("it listens");
     worker.send(&[&[7, 7, 7, 7, 7, 7, 0x47, 7, 0x87, 7, 7, 7, 7, 7, 7, 7]]).expect("it is taken");
     let listed = || {
-        let presence = site.controller().ingester_state()?;
+        let presence = env.controller().ingester_state()?;
         let workers = presence["connected_workers"].as_object()?;
         workers.values().next().map(|worker| worker["name"].clone())
     };
     eventually("it is in the key as it is", || listed().is_some_and(|listed| listed == name));
-    let socket = site.base.admin_socket();
+    let socket = env.base.admin_socket();
     let get = |path: &str| http(&socket, "GET", path, &["Accept: application/json"], "").body;
     let escaped = "w\\u{1b}[2J\\n\\u{202e}\\u{9b}";
     eventually("it has metrics", || get("/v1/tree").contains(&escaped.replace('\\', "\\\\")));
@@ -49,14 +48,14 @@ fn names_of_workers_are_escaped_for_who_reads_them() {
     let status =
         http(&socket, "POST", "/v1/consoles/ingester/eiger-ingester/ingester/status", &json, "{}").json();
     assert_eq!(status["workers"][0]["worker"], escaped, "{status}");
-    for told in [get("/v1/tree"), get("/metrics"), status.to_string(), site.base.log()] {
+    for told in [get("/v1/tree"), get("/metrics"), status.to_string(), env.base.log()] {
         let raw = |c: char| matches!(c, '\u{1b}' | '\u{202e}' | '\u{9b}');
         assert!(!told.contains(raw) && !told.contains("\\u001b"), "{told}");
     }
     // Who it was is told where its connection is.
     drop(worker);
     eventually("its end is logged", || {
-        site.base
+        env.base
             .log()
             .lines()
             .any(|line| line.contains("worker connection ended") && line.contains("127.0.0.1:"))

@@ -29,17 +29,17 @@ fn lines(redis: &Redis) -> Vec<Line> {
 }
 
 #[test]
-fn each_trouble_is_told_once_by_the_ingester_that_has_it() {
-    let site = IngesterEnv::new(env!("CARGO_BIN_EXE_orchestrator"), NOWHERE, "");
-    site.add_ingester("pilatus", NOWHERE);
+fn each_error_is_logged_once_by_its_ingester() {
+    let env = IngesterEnv::new(env!("CARGO_BIN_EXE_orchestrator"), NOWHERE, "");
+    env.add_ingester("pilatus", NOWHERE);
     for _ in 0..3_000 {
         let other = ["msg", "hello", "lineno", "7", "name", "w1", "created", "1.5", "levelname", "INFO"];
-        site.redis.command(&[&["XADD", KEY, "*"][..], &other].concat());
+        env.redis.command(&[&["XADD", KEY, "*"][..], &other].concat());
     }
-    let _instance = site.start();
-    site.base.inject_panic("ingester/eiger-ingester/scan/assign");
-    site.base.inject_panic("ingester/pilatus-ingester/scan/assign");
-    site.controller().start_mapping(MAPPING, &["eiger"]);
+    let _instance = env.start();
+    env.base.inject_panic("ingester/eiger-ingester/scan/assign");
+    env.base.inject_panic("ingester/pilatus-ingester/scan/assign");
+    env.controller().start_mapping(MAPPING, &["eiger"]);
     let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_secs_f64();
     let wanted = [
         ("ERROR", "eiger-ingester/scan/assign", "panicked: injected panic"),
@@ -51,15 +51,15 @@ fn each_trouble_is_told_once_by_the_ingester_that_has_it() {
         lines.iter().filter(|line| line.0 == level && line.1 == path && line.2.contains(text)).count()
     };
     eventually("all of it is told", || {
-        let lines = lines(&site.redis);
+        let lines = lines(&env.redis);
         wanted.iter().all(|one| count(&lines, *one) > 0)
     });
     // One who was started again has told it already.
-    site.base.inject_panic("ingester/eiger-ingester/log");
-    site.base.inject_panic("ingester/eiger-ingester/accept");
+    env.base.inject_panic("ingester/eiger-ingester/log");
+    env.base.inject_panic("ingester/eiger-ingester/accept");
     let last = ("ERROR", "eiger-ingester/accept", "panicked: injected panic");
-    eventually("the next one is told", || count(&lines(&site.redis), last) > 0);
-    let lines = lines(&site.redis);
+    eventually("the next one is told", || count(&lines(&env.redis), last) > 0);
+    let lines = lines(&env.redis);
     for one in wanted {
         assert_eq!(count(&lines, one), 1, "{one:?} of {lines:?}");
     }
@@ -70,14 +70,14 @@ fn each_trouble_is_told_once_by_the_ingester_that_has_it() {
 
 /// What cannot be told yet waits.
 #[test]
-fn trouble_with_redis_itself_is_told_once_it_is_back() {
-    let mut site = IngesterEnv::new(env!("CARGO_BIN_EXE_orchestrator"), NOWHERE, "");
-    let _instance = site.start();
-    site.redis.kill_nine();
-    eventually("it is missed", || site.base.link("ingester/eiger-ingester/redis").state == "down");
-    site.redis.start_again();
+fn a_redis_outage_is_logged_after_it_ends() {
+    let mut env = IngesterEnv::new(env!("CARGO_BIN_EXE_orchestrator"), NOWHERE, "");
+    let _instance = env.start();
+    env.redis.kill_nine();
+    eventually("it is missed", || env.base.link("ingester/eiger-ingester/redis").state == "down");
+    env.redis.start_again();
     eventually("it is told", || {
         let told = |line: &Line| line.0 == "WARNING" && line.2.contains("is Redis running at");
-        lines(&site.redis).iter().any(told)
+        lines(&env.redis).iter().any(told)
     });
 }

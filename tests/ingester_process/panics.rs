@@ -32,7 +32,7 @@ const BINARY: &str = env!("CARGO_BIN_EXE_orchestrator");
 
 /// A child that stands still takes the others of its arbiter along: those of its ingester, or its stream's. None is started again.
 #[test]
-fn a_frozen_child_is_shown_and_costs_no_scan_anything() {
+fn a_frozen_child_is_shown_and_no_scan_loses_events() {
     // They mostly wait.
     for some in CHILDREN.chunks(7) {
         thread::scope(|scope| {
@@ -52,18 +52,18 @@ fn a_frozen_child_is_shown_and_costs_no_scan_anything() {
 /// A worker that is behind has a whole part of an interrupted scan in its socket. Frames of the next one must not come behind it: a
 /// worker could not tell them apart.
 #[test]
-fn what_a_worker_has_not_read_yet_is_not_followed_by_the_next_scan() {
+fn the_next_scan_uses_a_new_worker_connection() {
     let detector = Detector::new();
-    let site = IngesterEnv::new(BINARY, &detector.url(), "");
-    let _instance = site.start();
-    let controller = site.controller();
-    let dial = || ZmtpPeer::connect(site.port, "DEALER", "w").expect("it listens");
+    let env = IngesterEnv::new(BINARY, &detector.url(), "");
+    let _instance = env.start();
+    let controller = env.controller();
+    let dial = || ZmtpPeer::connect(env.port, "DEALER", "w").expect("it listens");
     let mut worker = dial();
     let scan = |number: u64, workers: &[&str]| {
         controller.start_mapping(&mapping(number), &["eiger"]);
         controller.assign_events(&mapping(number), &[(0, json!({ "eiger": workers }))]);
         eventually("the detector is connected", || {
-            site.base.link("ingester/eiger-ingester/scan/stream_0").state == "up"
+            env.base.link("ingester/eiger-ingester/scan/stream_0").state == "up"
         });
         detector.start(number);
     };
@@ -72,9 +72,9 @@ fn what_a_worker_has_not_read_yet_is_not_followed_by_the_next_scan() {
     eventually("the end is answered", || controller.is_finished(&mapping(1)));
     // The second one's start is in the worker's socket, and in nobody's hands any more.
     scan(2, &["w"]);
-    eventually("it has left", || site.metric("egress", "worker_events") == 1);
-    site.base.inject_panic("ingester/eiger-ingester/scan/work");
-    eventually("the scan is cut short", || site.metric("scan/work", "broken_scans") == 1);
+    eventually("it has left", || env.metric("egress", "worker_events") == 1);
+    env.base.inject_panic("ingester/eiger-ingester/scan/work");
+    eventually("the scan is cut short", || env.metric("scan/work", "broken_scans") == 1);
     scan(3, &["w"]);
     // That connection ends, before or behind the second one's start.
     while let Ok(parts) = worker.receive() {
@@ -88,14 +88,14 @@ fn what_a_worker_has_not_read_yet_is_not_followed_by_the_next_scan() {
 /// The controller has written the end of one mapping and the next one before the ingester looks. It falls while it begins with the
 /// second, and is given both once more: the first is over, whatever it has forgotten.
 #[test]
-fn updates_that_are_handed_over_again_do_not_bring_a_former_mapping_back() {
+fn replayed_updates_do_not_restore_a_finished_mapping() {
     let detector = Detector::new();
     // One that publishes and is not there: a mapping that uses it is waited with for seconds.
     let absent =
         "[[ingester.stream]]\nname = \"absent\"\nsource = \"xspress\"\nupstream_url = \"tcp://127.0.0.1:1\"";
-    let site = IngesterEnv::new(BINARY, &detector.url(), absent);
-    let _instance = site.start();
-    let controller = site.controller();
+    let env = IngesterEnv::new(BINARY, &detector.url(), absent);
+    let _instance = env.start();
+    let controller = env.controller();
     controller.start_mapping(&mapping(1), &["eiger"]);
     let entry = |update: Value| update.to_string();
     let updates = [
@@ -103,12 +103,12 @@ fn updates_that_are_handed_over_again_do_not_bring_a_former_mapping_back() {
         entry(Controller::update_json(&mapping(2), &["eiger", "absent"], false)),
     ];
     let add = |update| ["XADD", "dranspose:controller:updates", "*", "data", update];
-    site.redis.transaction(&[&add(&updates[0]), &add(&updates[1])]);
-    let trying = || site.base.node("ingester/eiger-ingester/scan/stream_0")["link"]["state"] != "idle";
+    env.redis.transaction(&[&add(&updates[0]), &add(&updates[1])]);
+    let trying = || env.base.node("ingester/eiger-ingester/scan/stream_0")["link"]["state"] != "idle";
     eventually("the second begins", trying);
-    site.base.inject_panic("ingester/eiger-ingester/ingester");
+    env.base.inject_panic("ingester/eiger-ingester/ingester");
     eventually("the ingester runs again", || {
-        site.base.snapshot().is_some_and(|tree| {
+        env.base.snapshot().is_some_and(|tree| {
             tree.runs() && tree.node("ingester/eiger-ingester/ingester")["incarnation"] == 2
         })
     });
@@ -116,6 +116,6 @@ fn updates_that_are_handed_over_again_do_not_bring_a_former_mapping_back() {
     controller.publish_update(&Controller::update_json(&mapping(2), &[], true));
     eventually("the end is answered", || controller.is_finished(&mapping(2)));
     eventually("it is still the second that is followed", || controller.is_active(&mapping(2)));
-    let answers = site.redis.entries(&format!("dranspose:ready:{}", mapping(1)));
+    let answers = env.redis.entries(&format!("dranspose:ready:{}", mapping(1)));
     assert_eq!(answers.len(), 2, "they were handed over again");
 }

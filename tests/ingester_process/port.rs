@@ -14,7 +14,7 @@ const MAPPING: &str = "6277a4d0-975c-4dfe-97be-7f6d1d5a5c38";
 /// More connections than the process has seats.
 const CROWD: usize = 10_000;
 
-fn site(upstream: &TcpListener) -> IngesterEnv {
+fn env(upstream: &TcpListener) -> IngesterEnv {
     let address = upstream.local_addr().expect("its address");
     IngesterEnv::new(env!("CARGO_BIN_EXE_orchestrator"), &format!("tcp://{address}"), "")
 }
@@ -24,13 +24,13 @@ fn listener() -> TcpListener {
 }
 
 #[test]
-fn a_port_that_is_taken_ends_the_start_with_a_reason() {
+fn a_busy_worker_port_prevents_the_start() {
     let upstream = listener();
-    let site = site(&upstream);
-    let _other = TcpListener::bind(("127.0.0.1", site.port)).expect("it is free");
-    let mut instance = site.spawn();
+    let env = env(&upstream);
+    let _other = TcpListener::bind(("127.0.0.1", env.port)).expect("it is free");
+    let mut instance = env.spawn();
     assert!(!instance.wait().success());
-    let log = site.base.log();
+    let log = env.base.log();
     assert!(log.contains("the port is taken: stop what listens there, or choose another port"), "{log}");
 }
 
@@ -54,32 +54,32 @@ fn knock(port: u16, number: usize) -> Option<TcpStream> {
 }
 
 #[test]
-fn ten_thousand_strangers_neither_end_it_nor_keep_workers_out() {
+fn ten_thousand_invalid_connections_do_not_block_workers() {
     let mut limit: Rlimit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
     setrlimit(Resource::Nofile, limit).expect("up to the hard limit");
     let upstream = listener();
-    let site = site(&upstream);
-    let instance = site.start();
+    let env = env(&upstream);
+    let instance = env.start();
     let before = instance.memory("VmRSS");
-    let mut strangers: Vec<_> = (0..CROWD).filter_map(|number| knock(site.port, number)).collect();
+    let mut strangers: Vec<_> = (0..CROWD).filter_map(|number| knock(env.port, number)).collect();
     // One shows itself as a worker, and announces 2^40 bytes then.
-    let mut liar = ZmtpPeer::connect(site.port, "DEALER", "liar").expect("it listens");
+    let mut liar = ZmtpPeer::connect(env.port, "DEALER", "liar").expect("it listens");
     liar.send_raw(&[2, 0, 0, 1, 0, 0, 0, 0, 0]).expect("it is read");
     eventually("it is cut off", || liar.receive().is_err());
 
-    let controller = site.controller();
+    let controller = env.controller();
     controller.start_mapping(MAPPING, &["eiger"]);
     let mut source = ZmtpPeer::accept(&upstream, "PUSH").expect("the ingester connects");
     source.send(&[br#"{"htype":"header","msg_number":0,"filename":""}"#]).expect("it takes it");
     controller.assign_events(MAPPING, &[(0, json!({"eiger": ["w1"]}))]);
-    let mut worker = wait_for("a place", || ZmtpPeer::connect(site.port, "DEALER", "w1").ok());
+    let mut worker = wait_for("a place", || ZmtpPeer::connect(env.port, "DEALER", "w1").ok());
     let parts = worker.receive().expect("the event");
     assert!(parts[0].starts_with(br#"{"event_number":0,"#));
 
     strangers.clear();
     drop(liar);
-    eventually("only the worker is left", || site.metric("egress", "connections") == 1);
+    eventually("only the worker is left", || env.metric("egress", "connections") == 1);
     let grown = instance.memory("VmRSS").saturating_sub(before) >> 20;
     assert!(grown < 100, "{grown} MiB are left of the crowd");
 }

@@ -68,13 +68,13 @@ fn scan(frames: u64, meanwhile: impl FnOnce(&IngesterEnv, &[Arc<AtomicU64>])) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let upstream = format!("tcp://{}", listener.local_addr().expect("its address"));
     let keys = format!("egress_bytes_per_peer = {BUDGET}\nspill_bytes = {SPILL}");
-    let site = IngesterEnv::new(env!("CARGO_BIN_EXE_orchestrator"), &upstream, &keys);
-    let instance = site.start();
+    let env = IngesterEnv::new(env!("CARGO_BIN_EXE_orchestrator"), &upstream, &keys);
+    let instance = env.start();
     let sending = thread::spawn(move || source(listener, frames));
-    let controller = site.controller();
+    let controller = env.controller();
     controller.start_mapping(MAPPING, &["eiger"]);
     controller.assign_events(MAPPING, &assignments(frames));
-    let dial = |name: &str| ZmtpPeer::connect(site.port, "DEALER", name).expect("the ingester listens");
+    let dial = |name: &str| ZmtpPeer::connect(env.port, "DEALER", name).expect("the ingester listens");
     let mut peers: Vec<_> = WORKERS.iter().map(|name| dial(name)).enumerate().collect();
     let taken: Vec<Arc<AtomicU64>> = WORKERS.iter().map(|_| Arc::default()).collect();
     let mut taking: Vec<thread::JoinHandle<()>> = Vec::new();
@@ -83,7 +83,7 @@ fn scan(frames: u64, meanwhile: impl FnOnce(&IngesterEnv, &[Arc<AtomicU64>])) {
         thread::spawn(move || take(peer, worker, frames, &taken))
     };
     taking.extend(peers.drain(1..).map(begin));
-    meanwhile(&site, &taken);
+    meanwhile(&env, &taken);
     assert_eq!(taken[0].load(SeqCst), 0);
     let used = instance.memory("VmHWM");
     assert!(used <= BUDGET + REST, "{} MiB at most in memory", used / MIB);
@@ -95,22 +95,22 @@ fn scan(frames: u64, meanwhile: impl FnOnce(&IngesterEnv, &[Arc<AtomicU64>])) {
 
 /// Its share of 66 frames, 88 MiB, is more than its budget and less than what the disk may take.
 #[test]
-fn the_others_keep_their_rate_while_there_is_room_on_disk() {
-    scan(66, |site, taken| {
+fn other_workers_keep_their_rate_while_spill_space_is_left() {
+    scan(66, |env, taken| {
         eventually("the others have all of theirs", || {
             taken[1..].iter().all(|taken| taken.load(SeqCst) == 24)
         });
-        assert_eq!(site.metric("scan/work", "held_up_by_workers"), 0);
+        assert_eq!(env.metric("scan/work", "held_up_by_workers"), 0);
         // The metric is shown twice a second.
-        eventually("the rest of the slow one's waits on disk", || site.metric("egress", "spilled_bytes") > 0);
+        eventually("the rest of the slow one's waits on disk", || env.metric("egress", "spilled_bytes") > 0);
     });
 }
 
 /// Its share of 240 frames, 320 MiB, is more than budget and disk together.
 #[test]
-fn when_the_disk_is_full_all_wait_and_nothing_is_lost() {
-    scan(240, |site, taken| {
-        eventually("all are held up", || site.metric("scan/work", "held_up_by_workers") == 1);
+fn a_full_spill_slows_all_workers_and_loses_nothing() {
+    scan(240, |env, taken| {
+        eventually("all are held up", || env.metric("scan/work", "held_up_by_workers") == 1);
         let others = || taken[1..].iter().map(|taken| taken.load(SeqCst)).collect::<Vec<_>>();
         assert!(others().iter().all(|taken| *taken < 82), "{:?} of 82 while one cannot go on", others());
     });

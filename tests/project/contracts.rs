@@ -107,7 +107,7 @@ fn texts() -> BTreeMap<PathBuf, String> {
 }
 
 #[test]
-fn numbers_are_unique_and_ascend_and_sections_have_one_order() {
+fn rule_numbers_are_unique_and_sections_are_in_order() {
     let mut all = BTreeSet::new();
     for (letter, name) in PAGES {
         let page = page(name);
@@ -179,7 +179,7 @@ fn every_citation_resolves() {
 }
 
 #[test]
-fn no_citation_is_in_an_old_form() {
+fn no_citation_uses_an_old_form() {
     let is_old_number = |word: &str| {
         let digits = word.strip_prefix(['C', 'D', 'P', 'R']).unwrap_or_default();
         digits.len() == 2 && digits.bytes().all(|digit| digit.is_ascii_digit()) && digits != "99"
@@ -201,7 +201,7 @@ fn no_citation_is_in_an_old_form() {
 }
 
 #[test]
-fn each_rule_of_the_queue_has_a_test_that_names_it() {
+fn each_queue_rule_is_named_by_a_test() {
     let rules = rules();
     let mut named = BTreeSet::new();
     for (path, text) in texts() {

@@ -13,7 +13,7 @@ fn values(key: &str) -> impl Iterator<Item = &str> {
 }
 
 #[test]
-fn the_unit_says_what_the_program_does() {
+fn the_unit_matches_the_program() {
     assert_eq!(values("Type").collect::<Vec<_>>(), ["notify"], "it tells when it is ready");
     assert!(values("WatchdogSec").next().is_some(), "it feeds a watchdog");
     assert_eq!(values("RestartPreventExitStatus").collect::<Vec<_>>(), ["78"]);
@@ -26,7 +26,7 @@ fn the_unit_says_what_the_program_does() {
 }
 
 #[test]
-fn systemd_takes_the_unit() {
+fn systemd_accepts_the_unit() {
     if Command::new("systemd-analyze").arg("--version").output().is_err() {
         // Not a machine of systemd's: the test above has to do.
         return;
@@ -43,7 +43,7 @@ fn systemd_takes_the_unit() {
 }
 
 #[test]
-fn it_needs_the_c_library_only() {
+fn the_binary_links_only_the_c_library() {
     let output = Command::new("ldd").arg(BINARY).output().expect("ldd comes with the C library");
     let listed = String::from_utf8_lossy(&output.stdout).into_owned();
     // libgcc_s comes with Debian's libc6, which depends on it.

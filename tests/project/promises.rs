@@ -39,7 +39,7 @@ fn is_on_the_page(file: &str) -> bool {
 }
 
 #[test]
-fn each_promise_has_its_test_and_each_module_of_tests_its_promise() {
+fn each_promise_has_a_test_and_each_test_module_a_promise() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut tests = BTreeMap::new();
     for folder in ["actors", "src", "tests"] {

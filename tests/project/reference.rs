@@ -29,17 +29,17 @@ fn words(text: &str, prefix: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn every_metric_is_in_the_table_and_the_other_way_round() {
+fn the_metrics_table_lists_exactly_the_metrics() {
     // Each way for rows to reach the workers has children of its own.
     let sites = ["amqp", "embedded"].map(|transport| {
-        let site = TestEnv::new(env!("CARGO_BIN_EXE_orchestrator"))
+        let env = TestEnv::new(env!("CARGO_BIN_EXE_orchestrator"))
             .set("provenance.sqlite.path=provenance.db")
             .set("provenance.dead_letters=dead-letters.db")
             .set("provenance.amqp.url=amqp://127.0.0.1:1")
             .set(&format!("provenance.transport={transport}"));
-        site.write("f.1.txt", "alpha 0 1\n");
-        let instance = site.start();
-        (site, instance)
+        env.write("f.1.txt", "alpha 0 1\n");
+        let instance = env.start();
+        (env, instance)
     });
     // A worker has metrics of its own; the detector is never there.
     let ingester = IngesterEnv::new(env!("CARGO_BIN_EXE_orchestrator"), "tcp://127.0.0.1:1", "");
@@ -58,7 +58,7 @@ fn every_metric_is_in_the_table_and_the_other_way_round() {
     let table = listed(&page("REFERENCE.md"), "Metrics");
     let sockets: Vec<_> = sites
         .iter()
-        .map(|(site, _)| site)
+        .map(|(env, _)| env)
         .chain([&ingester.base, &producer, catalog.base()])
         .map(TestEnv::admin_socket)
         .collect();
@@ -82,7 +82,7 @@ fn every_metric_is_in_the_table_and_the_other_way_round() {
 }
 
 #[test]
-fn every_event_is_in_the_table_and_the_other_way_round() {
+fn the_events_table_lists_exactly_the_events() {
     let source = include_str!("../../actors/supervise/src/event.rs");
     let body = source
         .split("pub enum EventKind {")
@@ -110,7 +110,7 @@ fn every_event_is_in_the_table_and_the_other_way_round() {
 }
 
 #[test]
-fn every_exit_code_has_a_section() {
+fn every_exit_code_has_a_runbook_section() {
     let (code, help, _) = TestEnv::new(env!("CARGO_BIN_EXE_orchestrator")).cli(&["--help"]);
     assert_eq!(code, 0);
     let table = help.split("Exit codes:").nth(1).expect("the table of exit codes");
@@ -124,7 +124,7 @@ fn every_exit_code_has_a_section() {
 }
 
 #[test]
-fn every_alert_has_a_section_and_only_known_metrics() {
+fn every_alert_has_a_runbook_section_and_known_metrics() {
     let alerts = page("alerts.yml");
     let names: BTreeSet<String> =
         alerts.lines().filter_map(|line| line.trim().strip_prefix("- alert: ")).map(str::to_owned).collect();

@@ -115,7 +115,7 @@ fn complain(what: &str, offenders: &[String]) {
 }
 
 #[test]
-fn arrows_between_crates_are_the_ones_drawn() {
+fn crates_depend_only_on_allowed_crates() {
     let output = Command::new(env!("CARGO"))
         .args(["metadata", "--format-version", "1", "--no-deps", "--locked", "--offline"])
         .current_dir(root())
@@ -144,7 +144,7 @@ fn arrows_between_crates_are_the_ones_drawn() {
 }
 
 #[test]
-fn only_edges_name_clients() {
+fn only_edge_modules_use_clients() {
     let mut offenders = Vec::new();
     for (name, text) in rust_files() {
         let exempt = EXEMPT.iter().any(|prefix| name.starts_with(prefix));
@@ -174,7 +174,7 @@ fn names(code: &str, client: &str) -> bool {
 }
 
 #[test]
-fn files_are_one_noun_and_of_readable_size() {
+fn files_have_a_module_comment_and_a_limited_size() {
     let mut offenders = Vec::new();
     for (name, text) in rust_files() {
         let lines = text.lines().count();
@@ -193,7 +193,7 @@ fn files_are_one_noun_and_of_readable_size() {
 }
 
 #[test]
-fn nothing_is_left_half_done() {
+fn no_work_in_progress_marker_is_left() {
     // Spelled apart, so that this file does not find itself.
     let marks =
         [["to", "do!("].concat(), ["FIX", "ME"].concat(), ["X", "XX"].concat(), ["#[ign", "ore"].concat()];
@@ -210,7 +210,7 @@ fn nothing_is_left_half_done() {
 
 /// A path shown with `display` keeps its line ends and escape sequences; `?path` escapes them, and is quoted.
 #[test]
-fn logs_show_no_path_as_it_is() {
+fn logged_paths_are_escaped() {
     let mut offenders = Vec::new();
     for (name, text) in rust_files() {
         for (number, line) in text.lines().enumerate() {
@@ -229,7 +229,7 @@ fn logs_show_no_path_as_it_is() {
 }
 
 #[test]
-fn panics_always_unwind() {
+fn no_profile_sets_panic() {
     let mut offenders = Vec::new();
     for manifest in ["Cargo.toml", "actors/supervise/Cargo.toml"] {
         let text = fs::read_to_string(root().join(manifest)).expect("a manifest");

@@ -89,7 +89,7 @@ fn build(fixture: &Path, target: &Path) -> PathBuf {
 }
 
 #[test]
-fn the_sixth_subsystem_is_built_from_the_page_and_runs() {
+fn the_tutorial_subsystem_builds_and_runs() {
     let page =
         fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("TUTORIAL.md")).expect("the page");
     let blocks = blocks(&page);
@@ -107,9 +107,9 @@ fn the_sixth_subsystem_is_built_from_the_page_and_runs() {
     blocks.iter().for_each(|block| follow(&fixture, block));
 
     let binary = build(&fixture, &target);
-    let site = TestEnv::new(&binary);
-    let socket = site.admin_socket();
-    let mut command = site.bare_command();
+    let env = TestEnv::new(&binary);
+    let socket = env.admin_socket();
+    let mut command = env.bare_command();
     command.args(["run", "--set", "pulse.period_ms=5", "--set", "admin.listen="]);
     command.args(["--set", &format!("admin.unix_socket={}", socket.display())]);
     let instance = Instance::spawn(command);
@@ -120,19 +120,19 @@ fn the_sixth_subsystem_is_built_from_the_page_and_runs() {
     };
     eventually("it to beat", || count() > 3);
     let before = count();
-    let (code, out, err) = site.cli(&["pulse", "count"]);
+    let (code, out, err) = env.cli(&["pulse", "count"]);
     assert!(code == 0 && out.ends_with(" beats\n"), "{out}{err}");
-    let (code, out, err) = site.cli(&["restart", "pulse/heart", "--reason", "the tutorial says so"]);
+    let (code, out, err) = env.cli(&["restart", "pulse/heart", "--reason", "the tutorial says so"]);
     assert_eq!(code, 0, "{out}{err}");
     assert!(count() >= before, "the metric outlives the incarnation");
-    let (_, tree, _) = site.cli(&["tree", "pulse"]);
+    let (_, tree, _) = env.cli(&["tree", "pulse"]);
     assert!(tree.contains("heart") && tree.contains("actor"), "{tree}");
     let metrics = http(&socket, "GET", "/metrics", &[], "").body;
     assert!(metrics.contains("orchestrator_pulse_beats_total{"), "{metrics}");
     assert!(instance.terminate().success());
 
-    let (code, out, _) = site.cli(&["check", "--only", "pulse"]);
+    let (code, out, _) = env.cli(&["check", "--only", "pulse"]);
     assert!(code == 0 && out.contains("heart") && !out.contains("watcher"), "{out}");
-    let (code, _, err) = site.cli(&["check", "--set", "pulse.period_ms=0"]);
+    let (code, _, err) = env.cli(&["check", "--set", "pulse.period_ms=0"]);
     assert!(code == 78 && err.contains("below the least value 1"), "{err}");
 }

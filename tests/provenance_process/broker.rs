@@ -3,8 +3,8 @@
 
 mod caller;
 mod fixture;
+mod outages;
 mod poison;
-mod trouble;
 
 use orchestrator_harness::{Instance, eventually, sha1_of};
 use serde_json::{Value, json};
@@ -19,27 +19,27 @@ fn contents() -> impl Iterator<Item = Value> {
 
 /// In place of the original's server: its variable, its file, nothing else.
 #[test]
-fn the_originals_configuration_file_is_enough() {
+fn the_original_configuration_file_suffices() {
     let fixture = Fixture::new("original", "without-path");
     let home = &fixture.home;
-    let site = home.site.base();
-    let file = site.path().join("swh.yml");
+    let env = home.env.base();
+    let file = env.path().join("swh.yml");
     let stand_in = |text: &str| {
         std::fs::write(&file, text).expect("write a file");
-        let mut command = site.bare_command();
+        let mut command = env.bare_command();
         command.args(["as", "swh-provenance-server"]);
-        command.env("SWH_CONFIG_FILENAME", &file).env("RUNTIME_DIRECTORY", site.path());
+        command.env("SWH_CONFIG_FILENAME", &file).env("RUNTIME_DIRECTORY", env.path());
         Instance::spawn(command)
     };
     assert_eq!(stand_in("provenance: {}\n").wait().code(), Some(78));
-    assert!(site.log().contains("Missing 'provenance.rabbitmq' configuration"), "{}", site.log());
+    assert!(env.log().contains("Missing 'provenance.rabbitmq' configuration"), "{}", env.log());
     let (url, dsn) = (&home.url, &home.dsn);
     let instance = stand_in(&format!(
         "provenance:\n  rabbitmq:\n    url: {url}\n    storage_config: {{cls: postgresql, db: '{dsn}'}}\n"
     ));
-    eventually("the endpoint to answer", || site.cli(&["tree"]).0 == 0);
+    eventually("the endpoint to answer", || env.cli(&["tree"]).0 == 0);
     home.serving();
-    home.site.ask(&["import", &home.site.file(contents())]);
-    assert_eq!(home.site.count("content"), u64::from(ROWS));
-    assert!(instance.terminate().success(), "{}", site.log());
+    home.env.ask(&["import", &home.env.file(contents())]);
+    assert_eq!(home.env.count("content"), u64::from(ROWS));
+    assert!(instance.terminate().success(), "{}", env.log());
 }

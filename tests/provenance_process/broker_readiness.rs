@@ -11,8 +11,8 @@ use orchestrator_harness::{HttpReply, Instance, ProvenanceEnv, Rabbit, eventuall
 /// After so long the missing queues are named.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-fn readyz(site: &ProvenanceEnv) -> HttpReply {
-    http(&site.base().admin_socket(), "GET", "/readyz", &[], "")
+fn readyz(env: &ProvenanceEnv) -> HttpReply {
+    http(&env.base().admin_socket(), "GET", "/readyz", &[], "")
 }
 
 /// The next notice of the process; none when it says nothing for `limit`.
@@ -24,19 +24,19 @@ fn heard(manager: &UnixDatagram, limit: Duration) -> Option<String> {
 }
 
 #[test]
-fn ready_is_said_when_all_queues_have_their_consumer_and_not_before() {
+fn readiness_requires_a_consumer_for_every_queue() {
     let mut rabbit = Rabbit::stopped();
-    let site = ProvenanceEnv::new(env!("CARGO_BIN_EXE_orchestrator"))
+    let env = ProvenanceEnv::new(env!("CARGO_BIN_EXE_orchestrator"))
         .set("provenance.transport=amqp")
         .set(&format!("provenance.amqp.url={}", rabbit.url()));
-    let notify = site.base().path().join("notify.sock");
+    let notify = env.base().path().join("notify.sock");
     let manager = UnixDatagram::bind(&notify).expect("bind a datagram socket");
-    let mut command = site.command();
+    let mut command = env.command();
     command.env("NOTIFY_SOCKET", &notify);
     let begun = Instant::now();
     let instance = Instance::spawn(command);
-    eventually("the endpoint to answer", || site.base().cli(&["tree"]).0 == 0);
-    let answer = readyz(&site);
+    eventually("the endpoint to answer", || env.base().cli(&["tree"]).0 == 0);
+    let answer = readyz(&env);
     assert_eq!(answer.status, 503);
     assert!(answer.body.contains("culprit: orchestrator/provenance/amqp: "), "{}", answer.body);
 
@@ -44,9 +44,9 @@ fn ready_is_said_when_all_queues_have_their_consumer_and_not_before() {
     assert!(begun.elapsed() >= PATIENCE, "{told} after {:?}", begun.elapsed());
     assert!(told.starts_with("STATUS=waits for ") && told.contains("EXTEND_TIMEOUT_USEC="), "{told}");
     let missing = "160 of 160 queues have no consumer: content_add.unknown.[0-f], ";
-    eventually("the queues to be named", || readyz(&site).body.contains(missing));
+    eventually("the queues to be named", || readyz(&env).body.contains(missing));
     // The log is written after what is shown.
-    eventually("the log to name them", || site.base().log().contains(missing));
+    eventually("the log to name them", || env.base().log().contains(missing));
 
     rabbit.start_again();
     loop {
@@ -59,14 +59,14 @@ fn ready_is_said_when_all_queues_have_their_consumer_and_not_before() {
     let queues = rabbit.ctl(&["-q", "list_queues", "--no-table-headers", "name", "consumers"]);
     let consumed = queues.lines().filter(|line| line.contains("_add.") && line.ends_with("\t1")).count();
     assert_eq!(consumed, 160, "{queues}");
-    assert_eq!(readyz(&site).status, 200);
-    assert!(instance.terminate().success(), "{}", site.base().log());
+    assert_eq!(readyz(&env).status, 200);
+    assert!(instance.terminate().success(), "{}", env.base().log());
 }
 
 #[test]
-fn without_a_broker_it_is_ready_at_once() {
-    let site = ProvenanceEnv::new(env!("CARGO_BIN_EXE_orchestrator"));
-    let instance = site.start();
-    eventually("readiness", || readyz(&site).status == 200);
-    assert!(instance.terminate().success(), "{}", site.base().log());
+fn the_embedded_transport_is_ready_at_once() {
+    let env = ProvenanceEnv::new(env!("CARGO_BIN_EXE_orchestrator"));
+    let instance = env.start();
+    eventually("readiness", || readyz(&env).status == 200);
+    assert!(instance.terminate().success(), "{}", env.base().log());
 }

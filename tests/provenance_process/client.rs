@@ -17,28 +17,28 @@ const REFUSED: i32 = 5;
 const TIMED_OUT: i32 = 6;
 const CONFIG: i32 = 78;
 
-fn site() -> ProvenanceEnv {
+fn env() -> ProvenanceEnv {
     ProvenanceEnv::new(env!("CARGO_BIN_EXE_orchestrator"))
 }
 
 /// A database with the original's tables.
-fn database(postgres: &Postgres, site: &TestEnv) -> String {
+fn database(postgres: &Postgres, env: &TestEnv) -> String {
     let dsn = postgres.create_database("provenance");
-    let (code, _, err) = site.cli(&["provenance", "init", "--dsn", &dsn]);
+    let (code, _, err) = env.cli(&["provenance", "init", "--dsn", &dsn]);
     assert_eq!(code, 0, "{err}");
     dsn
 }
 
-fn write(site: &TestEnv, name: &str, text: &str) -> String {
-    let file = site.path().join(name);
+fn write(env: &TestEnv, name: &str, text: &str) -> String {
+    let file = env.path().join(name);
     fs::write(&file, text).expect("write a file");
     file.display().to_string()
 }
 
 /// `orchestrator provenance .. --json`, which must succeed.
-fn ask(site: &TestEnv, arguments: &[&str]) -> Value {
-    let (code, out, err) = site.cli(&[&["provenance"], arguments, &["--json"]].concat());
-    assert_eq!(code, 0, "{arguments:?}: {err}{}", site.log());
+fn ask(env: &TestEnv, arguments: &[&str]) -> Value {
+    let (code, out, err) = env.cli(&[&["provenance"], arguments, &["--json"]].concat());
+    assert_eq!(code, 0, "{arguments:?}: {err}{}", env.log());
     serde_json::from_str(&out).expect("JSON")
 }
 
@@ -49,51 +49,51 @@ fn dense() -> String {
 }
 
 #[test]
-fn a_broker_that_speaks_tls_is_checked_against_the_sites_own_authorities() {
-    let (rabbit, site) = (Rabbit::shared(), site());
+fn a_tls_broker_is_verified_with_the_configured_ca() {
+    let (rabbit, env) = (Rabbit::shared(), env());
     rabbit.create_vhost("secured");
     let url = format!("provenance.amqp.url={}", rabbit.tls_url_of("secured"));
     let missing = ["check", "--set", "provenance.transport=amqp", "--set", &url];
     let missing = [&missing[..], &["--set", "provenance.amqp.ca_file=/none"]].concat();
-    let (code, _, err) = site.base().cli(&missing);
+    let (code, _, err) = env.base().cli(&missing);
     assert_eq!(code, CONFIG);
     assert!(err.contains("provenance.amqp: ca_file = /none: cannot be read"), "{err}");
 
     let authority = format!("provenance.amqp.ca_file={}", Faktory::ca_file().display());
-    let site = site.set("provenance.transport=amqp").set(&url).set(&authority);
-    let instance = site.start();
-    eventually("all queues to be consumed", || site.base().metric("provenance/amqp", "consumed") == 160);
+    let env = env.set("provenance.transport=amqp").set(&url).set(&authority);
+    let instance = env.start();
+    eventually("all queues to be consumed", || env.base().metric("provenance/amqp", "consumed") == 160);
     let contents = (0..500).map(|number| json!({"add": "content", "id": sha1_of(0, number)}));
-    site.ask(&["import", &site.file(contents)]);
-    assert_eq!(site.count("content"), 500);
+    env.ask(&["import", &env.file(contents)]);
+    assert_eq!(env.count("content"), 500);
     assert!(instance.terminate().success());
 }
 
 #[test]
-fn rows_of_a_range_that_nobody_serves_are_refused_and_not_logged() {
-    let site = site().set("provenance.transport=amqp").set("provenance.ranges=0-7");
-    let site = site.set(&format!("provenance.amqp.url={}", Rabbit::shared().create_vhost("half-served")));
-    let instance = site.start();
-    eventually("its queues to be consumed", || site.base().metric("provenance/amqp", "consumed") == 80);
-    let file = site.file([json!({"add": "content", "id": sha1_of(0, 8)})]);
-    let (code, _, err) = site.base().cli(&["provenance", "import", &file]);
+fn rows_of_an_unserved_range_are_refused() {
+    let env = env().set("provenance.transport=amqp").set("provenance.ranges=0-7");
+    let env = env.set(&format!("provenance.amqp.url={}", Rabbit::shared().create_vhost("half-served")));
+    let instance = env.start();
+    eventually("its queues to be consumed", || env.base().metric("provenance/amqp", "consumed") == 80);
+    let file = env.file([json!({"add": "content", "id": sha1_of(0, 8)})]);
+    let (code, _, err) = env.base().cli(&["provenance", "import", &file]);
     assert_eq!(code, REFUSED, "{err}");
     assert!(err.contains("no server has declared the queue content_add.unknown.8"), "{err}");
-    assert!(!site.base().log().contains("BasicReturnMessage"), "{}", site.base().log());
+    assert!(!env.base().log().contains("BasicReturnMessage"), "{}", env.base().log());
     assert!(instance.terminate().success());
 }
 
 /// Server and client by the original's files, and no admin endpoint anywhere.
 #[test]
-fn the_originals_client_file_leads_through_its_broker_to_its_store() {
-    let (rabbit, postgres, fixture) = (Rabbit::shared(), Postgres::shared(), site());
-    let site = fixture.base();
-    let (url, dsn) = (rabbit.create_vhost("original-client"), database(postgres, site));
+fn the_original_client_file_reaches_the_store_through_the_broker() {
+    let (rabbit, postgres, fixture) = (Rabbit::shared(), Postgres::shared(), env());
+    let env = fixture.base();
+    let (url, dsn) = (rabbit.create_vhost("original-client"), database(postgres, env));
     let storage = format!("storage_config: {{cls: postgresql, db: '{dsn}'}}");
     let client = |more: &str| {
         format!("provenance:\n  storage:\n    cls: rabbitmq\n    url: {url}\n    {storage}\n{more}")
     };
-    let file = write(site, "client.yml", &client("    batch_size: 2\n    prefetch_count: 7\n"));
+    let file = write(env, "client.yml", &client("    batch_size: 2\n    prefetch_count: 7\n"));
     let revision = sha1_of(2, 1);
     let rows = fixture.file([
         json!({"add": "content_in_revision", "src": CONTENT, "dst": revision, "path": "b.c"}),
@@ -105,13 +105,13 @@ fn the_originals_client_file_leads_through_its_broker_to_its_store() {
     let import = ["provenance", "import", "--swh-config", &file, &rows];
 
     // Nobody serves yet: the broker has no queue for the rows, and says so.
-    let (code, _, err) = site.cli(&import);
+    let (code, _, err) = env.cli(&import);
     assert_eq!(code, REFUSED, "{err}");
     assert!(err.contains("lines 1 to 5 of ") && err.contains("no server has declared the queue"), "{err}");
 
     let server =
-        write(site, "server.yml", &format!("provenance:\n  rabbitmq:\n    url: {url}\n    {storage}\n"));
-    let mut command = site.bare_command();
+        write(env, "server.yml", &format!("provenance:\n  rabbitmq:\n    url: {url}\n    {storage}\n"));
+    let mut command = env.bare_command();
     command.args(["as", "swh-provenance-server"]).env("SWH_CONFIG_FILENAME", &server);
     let instance = Instance::spawn(command);
     let consumers = || {
@@ -119,36 +119,36 @@ fn the_originals_client_file_leads_through_its_broker_to_its_store() {
         queues.lines().filter(|line| line.contains(".unknown.") && line.ends_with("\t1")).count()
     };
     eventually("the server to consume", || consumers() == 80);
-    assert_ne!(site.cli(&["tree"]).0, 0, "an endpoint where there should be none");
+    assert_ne!(env.cli(&["tree"]).0, 0, "an endpoint where there should be none");
 
-    let (code, out, err) = site.cli(&import);
+    let (code, out, err) = env.cli(&import);
     assert_eq!(code, REFUSED, "{err}");
     assert!(err.contains("line 5: path of 3000 bytes"), "{err}");
     let summary: Value = serde_json::from_str(&out).expect("JSON");
     assert_eq!((&summary["stored"], &summary["bad"]), (&json!(4), &json!(1)));
     let occurrence = json!([{"content": CONTENT, "revision": revision, "date": "2005-03-18T01:58:31Z", "origin": null, "path": "b.c"}]);
-    assert_eq!(ask(site, &["find-all", CONTENT, "--swh-config", &file]), occurrence);
-    assert_eq!(ask(site, &["find-first", "--swh-config", &file, CONTENT]), occurrence);
+    assert_eq!(ask(env, &["find-all", CONTENT, "--swh-config", &file]), occurrence);
+    assert_eq!(ask(env, &["find-first", "--swh-config", &file, CONTENT]), occurrence);
     let date = json!({ CONTENT: "2005-03-18T01:58:31Z" });
-    assert_eq!(ask(site, &["get", "--swh-config", &file, "content", CONTENT]), date);
-    assert_eq!(ask(site, &["stats", "--swh-config", &file])["content"], json!(1));
+    assert_eq!(ask(env, &["get", "--swh-config", &file, "content", CONTENT]), date);
+    assert_eq!(ask(env, &["stats", "--swh-config", &file])["content"], json!(1));
 
     // What is missing is said in the original's words, and ends it.
-    let short = write(site, "short.yml", &client("").replace(&storage, ""));
-    let (code, _, err) = site.cli(&["provenance", "find-all", CONTENT, "--swh-config", &short]);
+    let short = write(env, "short.yml", &client("").replace(&storage, ""));
+    let (code, _, err) = env.cli(&["provenance", "find-all", CONTENT, "--swh-config", &short]);
     assert_eq!(code, CONFIG, "{err}");
     assert!(err.contains("Missing 'provenance.storage.storage_config' configuration"), "{err}");
-    let (code, _, err) = site.cli(&["provenance", "import", &rows, "--prefetch", "5"]);
+    let (code, _, err) = env.cli(&["provenance", "import", &rows, "--prefetch", "5"]);
     assert!(code == 2 && err.contains("--swh-config"), "{code}: {err}");
     let (code, _, err) =
-        site.cli(&["provenance", "stats", "--swh-config", &file, "--url", "http://127.0.0.1:1"]);
+        env.cli(&["provenance", "stats", "--swh-config", &file, "--url", "http://127.0.0.1:1"]);
     assert!(code == 2 && err.contains("cannot be used with"), "{code}: {err}");
-    assert!(instance.terminate().success(), "{}", site.log());
+    assert!(instance.terminate().success(), "{}", env.log());
 
     // Queues are there, nobody answers: the client waits as long as it is told to, and says where it stands.
     let begun = Instant::now();
     let (code, _, err) =
-        site.cli(&[&import[..], &["--wait-min-secs", "1", "--wait-per-batch-secs", "0"]].concat());
+        env.cli(&[&import[..], &["--wait-min-secs", "1", "--wait-per-batch-secs", "0"]].concat());
     assert_eq!(code, TIMED_OUT, "{err}");
     assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
     for words in ["lines 1 to 5 of ", "within 1s", "orchestrator.provenance.dead_letter", "--resume"] {
@@ -168,7 +168,7 @@ fn an_instance_behind_a_broker(rabbit: &Rabbit, dsn: &str) {
         let text = String::from_utf8_lossy(&packet[..length]);
         text.rsplit_once("method:").map(|(_, method)| method.to_owned())
     };
-    let fixture = site()
+    let fixture = env()
         .set("provenance.transport=amqp")
         .set(&format!("provenance.amqp.url={}", rabbit.create_vhost("prefetch")))
         .set("provenance.client.prefetch=7")
@@ -202,14 +202,14 @@ fn an_instance_behind_a_broker(rabbit: &Rabbit, dsn: &str) {
 }
 
 #[test]
-fn an_import_waits_as_told_and_names_what_only_the_store_refuses() {
+fn an_import_waits_as_configured_and_names_refused_rows() {
     let mut postgres = Postgres::start();
-    let fixture = site();
+    let fixture = env();
     let dsn = database(&postgres, fixture.base());
     let fixture =
         fixture.set("provenance.writer.kind=postgres").set(&format!("provenance.postgres.dsn={dsn}"));
     let instance = fixture.start();
-    let site = fixture.base();
+    let env = fixture.base();
 
     let rows = fixture.file([
         json!({"add": "origin", "url": "https://a/1"}),
@@ -218,7 +218,7 @@ fn an_import_waits_as_told_and_names_what_only_the_store_refuses() {
         json!({"add": "location", "path": "a"}),
         json!({"add": "location", "path": dense()}),
     ]);
-    let (code, out, err) = site.cli(&["provenance", "import", &rows, "--batch", "2"]);
+    let (code, out, err) = env.cli(&["provenance", "import", &rows, "--batch", "2"]);
     assert_eq!(code, REFUSED, "{err}");
     let summary: Value = serde_json::from_str(&out).expect("JSON");
     assert_eq!((&summary["stored"], &summary["bad"]), (&json!(3), &json!(2)), "{err}");
@@ -229,25 +229,25 @@ fn an_import_waits_as_told_and_names_what_only_the_store_refuses() {
     postgres.kill_nine();
     let rows = fixture.file((0..9).map(|number| json!({"add": "content", "id": sha1_of(0, number)})));
     let begun = Instant::now();
-    let (code, _, err) = site.cli(&["provenance", "import", &rows]);
+    let (code, _, err) = env.cli(&["provenance", "import", &rows]);
     assert_eq!(code, REFUSED, "{err}");
     assert!(begun.elapsed() < Duration::from_secs(10), "once: {:?}", begun.elapsed());
     let begun = Instant::now();
-    let (code, _, err) = site.cli(&["provenance", "import", &rows, "--wait-min-secs", "4"]);
+    let (code, _, err) = env.cli(&["provenance", "import", &rows, "--wait-min-secs", "4"]);
     assert_eq!(code, TIMED_OUT, "{err}");
     assert!(begun.elapsed() >= Duration::from_secs(4), "{:?}", begun.elapsed());
     assert!(err.contains("lines 1 to 9 of ") && err.contains("not stored in time"), "{err}");
 
     std::thread::scope(|scope| {
-        let import = || site.cli(&["provenance", "import", &rows, "--wait-min-secs", "120"]);
-        let failed = site.metric("provenance/rmq_client", "failed_calls");
+        let import = || env.cli(&["provenance", "import", &rows, "--wait-min-secs", "120"]);
+        let failed = env.metric("provenance/rmq_client", "failed_calls");
         let import = scope.spawn(import);
-        eventually("a try in vain", || site.metric("provenance/rmq_client", "failed_calls") > failed);
+        eventually("a try in vain", || env.metric("provenance/rmq_client", "failed_calls") > failed);
         assert!(!import.is_finished());
         postgres.start_again();
         let (code, _, err) = import.join().expect("an import that ends");
         assert_eq!(code, 0, "{err}");
     });
     assert_eq!(fixture.count("content"), 10);
-    assert!(instance.terminate().success(), "{}", site.log());
+    assert!(instance.terminate().success(), "{}", env.log());
 }

@@ -12,18 +12,18 @@ use serde_json::{Value, json};
 
 const CONTENT: &str = "20329687bb9c1231a7e05afe86160343ad49b494";
 
-fn site() -> ProvenanceEnv {
+fn env() -> ProvenanceEnv {
     ProvenanceEnv::new(env!("CARGO_BIN_EXE_orchestrator"))
 }
 
 #[test]
-fn rows_of_a_file_are_found_again_also_after_a_restart() {
-    let site = site();
-    let instance = site.start();
+fn imported_rows_survive_a_kill() {
+    let env = env();
+    let instance = env.start();
     let (revision, directory) = (sha1_of(2, 1), sha1_of(1, 1));
     let origin = "6ceea27924608c9ae55f8592999de10cf8e00eb7";
     // Relations come first: within a piece their ends are added before them.
-    let rows = site.file([
+    let rows = env.file([
         json!({"add": "content_in_directory", "src": CONTENT, "dst": directory, "path": "b.c"}),
         json!({"add": "directory_in_revision", "src": directory, "dst": revision, "path": "a"}),
         json!({"add": "content_in_revision", "src": CONTENT, "dst": revision, "path": "b.c"}),
@@ -34,28 +34,28 @@ fn rows_of_a_file_are_found_again_also_after_a_restart() {
         json!({"add": "revision", "id": revision, "date": "2005-03-18T01:58:31Z", "origin": origin}),
         json!({"add": "origin", "url": "https://a/b"}),
     ]);
-    let imported = site.ask(&["import", &rows]);
+    let imported = env.ask(&["import", &rows]);
     assert_eq!((&imported["stored"], &imported["bad"]), (&json!(9), &json!(0)), "{imported}");
     let occurrence = |path: &str| json!({"content": CONTENT, "revision": revision, "date": "2005-03-18T01:58:31Z", "origin": "https://a/b", "path": path});
     let everywhere = json!([occurrence("a/b.c"), occurrence("b.c")]);
-    assert_eq!(site.ask(&["find-all", CONTENT]), everywhere);
+    assert_eq!(env.ask(&["find-all", CONTENT]), everywhere);
     instance.kill_nine();
-    let instance = site.start();
-    assert_eq!(site.ask(&["find-all", CONTENT]), everywhere);
-    assert_eq!(site.ask(&["find-all", CONTENT, "--limit", "1"]), json!([occurrence("a/b.c")]));
-    assert_eq!(site.ask(&["find-first", CONTENT]), json!([occurrence("b.c")]));
-    assert_eq!(site.ask(&["get", "origin", origin]), json!({ origin: "https://a/b" }));
-    assert_eq!(site.ask(&["get", "content", &sha1_of(0, 9)]), json!({}));
-    let worker = site.base().node("provenance/range_worker/18");
+    let instance = env.start();
+    assert_eq!(env.ask(&["find-all", CONTENT]), everywhere);
+    assert_eq!(env.ask(&["find-all", CONTENT, "--limit", "1"]), json!([occurrence("a/b.c")]));
+    assert_eq!(env.ask(&["find-first", CONTENT]), json!([occurrence("b.c")]));
+    assert_eq!(env.ask(&["get", "origin", origin]), json!({ origin: "https://a/b" }));
+    assert_eq!(env.ask(&["get", "content", &sha1_of(0, 9)]), json!({}));
+    let worker = env.base().node("provenance/range_worker/18");
     assert_eq!((&worker["label"], &worker["state"]), (&json!("directory_2"), &json!("running")));
     assert!(instance.terminate().success());
 }
 
 #[test]
-fn lines_that_cannot_be_stored_are_named_and_the_others_are_stored() {
-    let site = site();
-    let _instance = site.start();
-    let rows = site.file([
+fn bad_lines_are_named_and_the_others_are_stored() {
+    let env = env();
+    let _instance = env.start();
+    let rows = env.file([
         json!({"add": "location", "path": "a"}),
         json!({"add": "location", "path": "x".repeat(3_000)}),
         json!({"add": "content", "id": "2032"}),
@@ -66,30 +66,30 @@ fn lines_that_cannot_be_stored_are_named_and_the_others_are_stored() {
     let mut text = fs::read_to_string(&rows).expect("the file");
     text.push_str("{not json\n");
     fs::write(&rows, text).expect("the file");
-    let (code, out, err) = site.base().cli(&["provenance", "import", &rows]);
+    let (code, out, err) = env.base().cli(&["provenance", "import", &rows]);
     assert_eq!(code, 5, "{err}");
     let summary: Value = serde_json::from_str(&out).expect("JSON");
     assert_eq!((&summary["stored"], &summary["bad"], &summary["lines"]), (&json!(2), &json!(5), &json!(7)));
     for words in ["line 2: ", "line 3: ", "40 hex digits", "line 4: ", "line 5: ", "line 7: "] {
         assert!(err.contains(words), "{words}: {err}");
     }
-    assert_eq!(site.count("location"), 2);
+    assert_eq!(env.count("location"), 2);
 }
 
 /// A file of rows comes from anywhere: nothing of it reaches a terminal as it is.
 #[test]
-fn what_a_terminal_obeys_is_escaped_in_what_an_import_prints() {
-    let site = site();
-    let _instance = site.start();
+fn control_characters_are_escaped_in_import_errors() {
+    let env = env();
+    let _instance = env.start();
     let odd = "\u{1b}[2J\u{202e}\u{9b}31m\u{7f}";
-    let path = site.base().path().join(format!("rows{odd}.jsonl"));
+    let path = env.base().path().join(format!("rows{odd}.jsonl"));
     let unknown = json!({"add": format!("content{odd}"), (odd): 1, "id": odd});
     fs::write(
         &path,
         format!("{unknown}\n{odd}\n{{\"add\": \"content\", \"id\": \"{}\"}}\n", "x".repeat(9_000)),
     )
     .expect("write a file");
-    let (code, out, err) = site.base().cli(&["provenance", "import", &path.display().to_string()]);
+    let (code, out, err) = env.base().cli(&["provenance", "import", &path.display().to_string()]);
     assert_eq!(code, 5, "{err}");
     assert!(err.contains("line 1: ") && err.contains("line 2: ") && err.contains("\\u{1b}[2J"), "{err:?}");
     let obeyed = |c: char| c != '\n' && (c.is_control() || c == '\u{202e}');
@@ -98,11 +98,11 @@ fn what_a_terminal_obeys_is_escaped_in_what_an_import_prints() {
 
 /// PostgreSQL's index refuses a path that the common bound lets through, when it does not compress: nobody can know before.
 #[test]
-fn a_row_that_the_store_refuses_is_named_and_kept() {
+fn a_refused_row_is_named_and_kept_as_a_dead_letter() {
     let dsn = Postgres::shared().create_database("embedded");
-    let site = site().set("provenance.writer.kind=postgres").set(&format!("provenance.postgres.dsn={dsn}"));
-    assert_eq!(site.base().cli(&["provenance", "init", "--dsn", &dsn]).0, 0);
-    let instance = site.start();
+    let env = env().set("provenance.writer.kind=postgres").set(&format!("provenance.postgres.dsn={dsn}"));
+    assert_eq!(env.base().cli(&["provenance", "init", "--dsn", &dsn]).0, 0);
+    let instance = env.start();
     let mut rng = SeededRng::new(7);
     let odd: String = (0..2_704).map(|_| format!("{:02x}", rng.below(256))).collect();
     let lines = [
@@ -110,52 +110,52 @@ fn a_row_that_the_store_refuses_is_named_and_kept() {
         json!({"add": "location", "path_hex": odd}),
         json!({"add": "location", "path": "b"}),
     ];
-    let rows = site.file(lines.clone());
+    let rows = env.file(lines.clone());
     for times in [1, 2] {
-        let (code, out, err) = site.base().cli(&["provenance", "import", &rows, "--json"]);
+        let (code, out, err) = env.base().cli(&["provenance", "import", &rows, "--json"]);
         assert!(code == 5 && err.contains("line 2: "), "{code} {out}{err}");
-        let kept = site.ask(&["dead-letters"]);
+        let kept = env.ask(&["dead-letters"]);
         assert_eq!((kept.as_array().map(Vec::len), &kept[0]["times"]), (Some(1), &json!(times)), "{kept}");
         assert_eq!(kept[0]["line"], lines[1]);
         assert!(kept[0]["reason"].as_str().is_some_and(|reason| reason.contains("index")), "{kept}");
     }
-    assert_eq!((site.count("location"), site.base().metric("provenance/dead_letters", "kept")), (2, 2));
+    assert_eq!((env.count("location"), env.base().metric("provenance/dead_letters", "kept")), (2, 2));
     instance.kill_nine();
-    let instance = site.start();
-    assert_eq!(site.ask(&["dead-letters", "--limit", "5"])[0]["line"], lines[1]);
+    let instance = env.start();
+    assert_eq!(env.ask(&["dead-letters", "--limit", "5"])[0]["line"], lines[1]);
     assert!(instance.terminate().success());
 }
 
 /// Rows that were confirmed are there after any kill, and an import that goes on where it was cut misses none.
 #[test]
-fn a_killed_import_goes_on_and_misses_nothing() {
+fn a_resumed_import_stores_every_row() {
     for_each_seed("ORCHESTRATOR_PROVENANCE_KILL_ROUNDS", 1, |seed| {
         let mut rng = SeededRng::new(seed);
-        let site = site();
+        let env = env();
         let count = 20_000;
         let contents = (0..count).map(|number| json!({"add": "content", "id": sha1_of(0, number)}));
-        let rows = site.file(contents);
+        let rows = env.file(contents);
         for _ in 0..3 {
-            let instance = site.start();
+            let instance = env.start();
             let extra = 400 + rng.below(5_000) as u64;
             std::thread::scope(|scope| {
-                let import = scope.spawn(|| site.base().cli(&["provenance", "import", "--resume", &rows]));
+                let import = scope.spawn(|| env.base().cli(&["provenance", "import", "--resume", &rows]));
                 eventually("some rows to be stored", || {
-                    import.is_finished() || site.base().metric("provenance/writer", "written") > extra
+                    import.is_finished() || env.base().metric("provenance/writer", "written") > extra
                 });
                 instance.kill_nine();
                 let (code, _, err) = import.join().expect("an import that ends");
                 assert!([0, 1, 3].contains(&code), "{code}: {err}");
             });
-            let confirmed = site.confirmed(&rows);
-            let instance = site.start();
-            let there = site.count("content");
+            let confirmed = env.confirmed(&rows);
+            let instance = env.start();
+            let there = env.count("content");
             assert!(there >= confirmed, "{there} of {confirmed} rows");
             instance.kill_nine();
         }
-        let instance = site.start();
-        site.ask(&["import", "--resume", &rows]);
-        assert_eq!(site.count("content"), u64::from(count));
+        let instance = env.start();
+        env.ask(&["import", "--resume", &rows]);
+        assert_eq!(env.count("content"), u64::from(count));
         assert!(instance.terminate().success());
     });
 }

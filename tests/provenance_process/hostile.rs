@@ -20,7 +20,7 @@ fn greet(mut stream: TcpStream) -> std::io::Result<()> {
 }
 
 #[test]
-fn a_database_that_never_answers_is_left_after_ten_seconds() {
+fn a_silent_database_times_out_after_ten_seconds() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("an address").port();
     thread::spawn(move || {
@@ -28,11 +28,11 @@ fn a_database_that_never_answers_is_left_after_ten_seconds() {
             thread::spawn(|| greet(stream));
         }
     });
-    let site = ProvenanceEnv::new(env!("CARGO_BIN_EXE_orchestrator"))
+    let env = ProvenanceEnv::new(env!("CARGO_BIN_EXE_orchestrator"))
         .set("provenance.writer.kind=postgres")
         .set(&format!("provenance.postgres.dsn=host=127.0.0.1 port={port} user=me dbname=d"));
-    let instance = site.start();
-    let reason = || site.base().link("provenance/writer").reason;
+    let instance = env.start();
+    let reason = || env.base().link("provenance/writer").reason;
     eventually("the writer to give it up", || reason().contains("did not answer within 10 s"));
-    assert!(instance.terminate().success(), "{}", site.base().log());
+    assert!(instance.terminate().success(), "{}", env.base().log());
 }

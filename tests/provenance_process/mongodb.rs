@@ -8,7 +8,7 @@ const ROWS: u32 = 20_000;
 const CONTENT: &str = "20329687bb9c1231a7e05afe86160343ad49b494";
 const ORIGIN: &str = "6ceea27924608c9ae55f8592999de10cf8e00eb7";
 
-fn site(server: &MongoDb) -> ProvenanceEnv {
+fn env(server: &MongoDb) -> ProvenanceEnv {
     ProvenanceEnv::new(env!("CARGO_BIN_EXE_orchestrator"))
         .set("provenance.writer.kind=mongodb")
         .set(&format!("provenance.mongodb.uri={}", server.uri()))
@@ -19,12 +19,12 @@ fn contents() -> impl Iterator<Item = Value> {
 }
 
 #[test]
-fn rows_of_a_file_are_found_again_also_after_restarts_of_both_sides() {
+fn imported_rows_survive_restarts_of_program_and_database() {
     let mut server = MongoDb::start();
-    let site = site(&server);
-    let instance = site.start();
+    let env = env(&server);
+    let instance = env.start();
     let (revision, directory) = (sha1_of(2, 1), sha1_of(1, 1));
-    let rows = site.file([
+    let rows = env.file([
         json!({"add": "content_in_directory", "src": CONTENT, "dst": directory, "path": "b.c"}),
         json!({"add": "directory_in_revision", "src": directory, "dst": revision, "path": "a"}),
         json!({"add": "content_in_revision", "src": CONTENT, "dst": revision, "path": "b.c"}),
@@ -34,78 +34,78 @@ fn rows_of_a_file_are_found_again_also_after_restarts_of_both_sides() {
         json!({"add": "revision", "id": revision, "date": "2005-03-18T01:58:31.000001Z", "origin": ORIGIN}),
         json!({"add": "origin", "url": "https://a/b"}),
     ]);
-    eventually("an import", || site.base().cli(&["provenance", "import", &rows]).0 == 0);
+    eventually("an import", || env.base().cli(&["provenance", "import", &rows]).0 == 0);
     let occurrence = |path: &str| json!({"content": CONTENT, "revision": revision, "date": "2005-03-18T01:58:31.000001Z", "origin": "https://a/b", "path": path});
     let everywhere = json!([occurrence("a/b.c"), occurrence("b.c")]);
-    assert_eq!(site.ask(&["find-all", CONTENT]), everywhere);
+    assert_eq!(env.ask(&["find-all", CONTENT]), everywhere);
     assert_eq!(
-        site.ask(&["stats"]),
+        env.ask(&["stats"]),
         json!({"content": 1, "directory": 1, "origin": 1, "revision": 1}),
         "what is a collection is counted"
     );
     instance.kill_nine();
     server.kill_nine();
     // Its store being away is no reason not to start.
-    let instance = site.start();
-    eventually("the link to be down", || site.base().link("provenance/writer").state == "down");
+    let instance = env.start();
+    eventually("the link to be down", || env.base().link("provenance/writer").state == "down");
     server.start_again();
-    eventually("the link to be up", || site.base().link("provenance/writer").state == "up");
-    assert_eq!(site.ask(&["find-all", CONTENT, "--limit", "1"]), json!([occurrence("a/b.c")]));
-    assert_eq!(site.ask(&["find-first", CONTENT]), json!([occurrence("b.c")]));
-    assert!(instance.terminate().success(), "{}", site.base().log());
+    eventually("the link to be up", || env.base().link("provenance/writer").state == "up");
+    assert_eq!(env.ask(&["find-all", CONTENT, "--limit", "1"]), json!([occurrence("a/b.c")]));
+    assert_eq!(env.ask(&["find-first", CONTENT]), json!([occurrence("b.c")]));
+    assert!(instance.terminate().success(), "{}", env.base().log());
 }
 
 /// An import that goes on until it is through: a call has seconds, and a server that comes back may take longer.
-fn complete(site: &ProvenanceEnv, rows: &str) {
+fn complete(env: &ProvenanceEnv, rows: &str) {
     eventually("an import that goes on to its end", || {
-        site.base().cli(&["provenance", "import", "--resume", rows]).0 == 0
+        env.base().cli(&["provenance", "import", "--resume", rows]).0 == 0
     });
-    assert_eq!(site.count("content"), u64::from(ROWS));
+    assert_eq!(env.count("content"), u64::from(ROWS));
 }
 
 #[test]
-fn a_server_that_is_killed_in_mid_import_loses_nothing() {
+fn killing_the_database_during_an_import_loses_nothing() {
     let mut server = MongoDb::start();
-    let site = site(&server);
-    let instance = site.start();
-    let rows = site.file(contents());
-    let written = || site.base().metric("provenance/writer", "written");
+    let env = env(&server);
+    let instance = env.start();
+    let rows = env.file(contents());
+    let written = || env.base().metric("provenance/writer", "written");
     std::thread::scope(|scope| {
-        let import = scope.spawn(|| site.base().cli(&["provenance", "import", "--resume", &rows]));
+        let import = scope.spawn(|| env.base().cli(&["provenance", "import", "--resume", &rows]));
         eventually("some rows to be stored", || written() > 300 || import.is_finished());
         server.kill_nine();
         import.join().expect("an import that ends");
     });
-    let confirmed = site.confirmed(&rows);
+    let confirmed = env.confirmed(&rows);
     server.start_again();
-    eventually("the store to answer", || site.base().cli(&["provenance", "stats"]).0 == 0);
-    let there = site.count("content");
+    eventually("the store to answer", || env.base().cli(&["provenance", "stats"]).0 == 0);
+    let there = env.count("content");
     assert!(there >= confirmed, "{there} of {confirmed} rows");
     assert!(confirmed < u64::from(ROWS), "it was killed too late");
-    complete(&site, &rows);
-    assert!(instance.terminate().success(), "{}", site.base().log());
+    complete(&env, &rows);
+    assert!(instance.terminate().success(), "{}", env.base().log());
 }
 
 /// In place of the original's server: its variable, its file, nothing else.
 #[test]
-fn the_originals_configuration_file_is_enough() {
+fn the_original_configuration_file_suffices() {
     let (url, server) = (Rabbit::shared().create_vhost("mongodb"), MongoDb::start());
-    let behind = site(&server);
-    let site = behind.base();
-    let file = site.path().join("swh.yml");
+    let behind = env(&server);
+    let env = behind.base();
+    let file = env.path().join("swh.yml");
     let port = server.port();
     let text = format!(
         "provenance:\n  rabbitmq:\n    url: {url}\n    storage_config:\n      cls: mongodb\n      db: {{dbname: swh, host: 127.0.0.1, port: {port}}}\n"
     );
     std::fs::write(&file, text).expect("write a file");
-    let mut command = site.bare_command();
+    let mut command = env.bare_command();
     command.args(["as", "swh-provenance-server"]);
-    command.env("SWH_CONFIG_FILENAME", &file).env("RUNTIME_DIRECTORY", site.path());
+    command.env("SWH_CONFIG_FILENAME", &file).env("RUNTIME_DIRECTORY", env.path());
     let instance = Instance::spawn(command);
     eventually("all queues to be consumed", || {
-        site.cli(&["tree"]).0 == 0 && site.metric("provenance/amqp", "consumed") == 160
+        env.cli(&["tree"]).0 == 0 && env.metric("provenance/amqp", "consumed") == 160
     });
     let rows = behind.file(contents());
     complete(&behind, &rows);
-    assert!(instance.terminate().success(), "{}", site.log());
+    assert!(instance.terminate().success(), "{}", env.log());
 }

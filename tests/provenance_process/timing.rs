@@ -8,19 +8,19 @@ use serde_json::json;
 const ORIGIN: &str = "6ceea27924608c9ae55f8592999de10cf8e00eb7";
 
 /// An instance whose statsd is `socket`.
-fn start(site: &ProvenanceEnv, host: &str, port: u16) -> Instance {
-    let mut command = site.command();
+fn start(env: &ProvenanceEnv, host: &str, port: u16) -> Instance {
+    let mut command = env.command();
     command.env("STATSD_HOST", host).env("STATSD_PORT", port.to_string());
     command.env("STATSD_TAGS", "site:lab");
     let instance = Instance::spawn(command);
-    eventually("the endpoint to answer", || site.base().cli(&["tree"]).0 == 0);
+    eventually("the endpoint to answer", || env.base().cli(&["tree"]).0 == 0);
     instance
 }
 
 /// Uses each method that the command line reaches.
-fn use_all(site: &ProvenanceEnv) {
+fn use_all(env: &ProvenanceEnv) {
     let (content, revision) = (sha1_of(0, 1), sha1_of(2, 1));
-    let rows = site.file([
+    let rows = env.file([
         json!({"add": "content", "id": content}),
         json!({"add": "directory", "id": sha1_of(1, 1)}),
         json!({"add": "revision", "id": revision}),
@@ -28,13 +28,13 @@ fn use_all(site: &ProvenanceEnv) {
         json!({"add": "location", "path": "a"}),
         json!({"add": "content_in_revision", "src": content, "dst": revision, "path": "a"}),
     ]);
-    site.ask(&["import", &rows]);
+    env.ask(&["import", &rows]);
     for kind in ["content", "directory", "revision", "origin"] {
-        site.ask(&["get", kind, ORIGIN]);
+        env.ask(&["get", kind, ORIGIN]);
     }
-    site.ask(&["find-first", &content]);
-    site.ask(&["find-all", &content]);
-    site.ask(&["stats"]);
+    env.ask(&["find-first", &content]);
+    env.ask(&["find-all", &content]);
+    env.ask(&["stats"]);
 }
 
 const METHODS: [&str; 14] = [
@@ -55,20 +55,20 @@ const METHODS: [&str; 14] = [
 ];
 
 #[test]
-fn each_method_shows_in_the_metrics_and_is_sent_to_statsd() {
+fn each_method_is_timed_in_metrics_and_statsd() {
     let statsd = UdpSocket::bind("127.0.0.1:0").expect("a socket");
     statsd.set_read_timeout(Some(Duration::from_secs(20))).expect("a time-out");
-    let site = ProvenanceEnv::new(env!("CARGO_BIN_EXE_orchestrator"));
-    let instance = start(&site, "localhost", statsd.local_addr().expect("an address").port());
-    use_all(&site);
-    let metrics = http(&site.base().admin_socket(), "GET", "/metrics", &[], "").body;
+    let env = ProvenanceEnv::new(env!("CARGO_BIN_EXE_orchestrator"));
+    let instance = start(&env, "localhost", statsd.local_addr().expect("an address").port());
+    use_all(&env);
+    let metrics = http(&env.base().admin_socket(), "GET", "/metrics", &[], "").body;
     for method in METHODS.into_iter().filter(|method| *method != "close") {
         let series = format!(
             r#"orchestrator_provenance_call_duration_seconds_count{{path="orchestrator/provenance/rmq_client",method="{method}"}} 1"#
         );
         assert!(metrics.lines().any(|line| line == series), "{series} in {metrics}");
     }
-    let client = site.base().node("provenance/rmq_client");
+    let client = env.base().node("provenance/rmq_client");
     let timings = client["timings"].as_array().expect("timings");
     let add = timings.iter().find(|timing| timing["value"] == "content_add").expect("content_add");
     assert_eq!(
@@ -76,7 +76,7 @@ fn each_method_shows_in_the_metrics_and_is_sent_to_statsd() {
         (&json!("call_duration"), &json!("method"), &json!(1))
     );
     assert!(add["us"][0].as_u64().expect("a time") > 0, "{add}");
-    assert!(instance.terminate().success(), "{}", site.base().log());
+    assert!(instance.terminate().success(), "{}", env.base().log());
     // `stats` is ours, the others the original's.
     let mut sent = Vec::new();
     let mut packet = [0; 512];
@@ -95,13 +95,13 @@ fn each_method_shows_in_the_metrics_and_is_sent_to_statsd() {
 }
 
 #[test]
-fn a_statsd_that_is_not_there_disturbs_nobody() {
-    let site = ProvenanceEnv::new(env!("CARGO_BIN_EXE_orchestrator"));
-    let instance = start(&site, "no.such.host.invalid", 8125);
-    use_all(&site);
-    let node = site.base().node("provenance/statsd");
+fn an_unreachable_statsd_is_ignored() {
+    let env = ProvenanceEnv::new(env!("CARGO_BIN_EXE_orchestrator"));
+    let instance = start(&env, "no.such.host.invalid", 8125);
+    use_all(&env);
+    let node = env.base().node("provenance/statsd");
     assert_eq!(node["state"], "running");
-    let ready = http(&site.base().admin_socket(), "GET", "/readyz", &[], "");
+    let ready = http(&env.base().admin_socket(), "GET", "/readyz", &[], "");
     assert_eq!(ready.status, 200, "{}", ready.body);
-    assert!(instance.terminate().success(), "{}", site.base().log());
+    assert!(instance.terminate().success(), "{}", env.base().log());
 }

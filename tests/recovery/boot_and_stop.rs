@@ -13,7 +13,7 @@ use std::{
 use orchestrator_harness::{Database, Instance, Reply, TestEnv, eventually, wait_for};
 use rustix::process::Signal;
 
-fn site() -> TestEnv {
+fn env() -> TestEnv {
     TestEnv::new(env!("CARGO_BIN_EXE_orchestrator"))
 }
 
@@ -37,30 +37,30 @@ fn copy_of(database: &Path) -> Database {
 }
 
 #[test]
-fn r50_a_signal_drains_and_leaves_a_whole_database_and_no_socket() {
+fn r50_a_signal_drains_checkpoints_and_removes_the_socket() {
     for signal in [Signal::TERM, Signal::INT] {
-        let site = site();
-        site.write("f.1.txt", lines(5_000));
-        let mut instance = site.start();
-        site.database().expect("SELECT count(*) FROM queue", &["5000"]);
-        let mut worker = site.worker();
+        let env = env();
+        env.write("f.1.txt", lines(5_000));
+        let mut instance = env.start();
+        env.database().expect("SELECT count(*) FROM queue", &["5000"]);
+        let mut worker = env.worker();
         let mut reply = worker.ready();
         for _ in 0..20 {
             reply = worker.done(reply.attr_path(), 3);
         }
         instance.signal(signal);
-        assert_eq!(instance.wait().code(), Some(0), "{signal:?}: {}", site.log());
+        assert_eq!(instance.wait().code(), Some(0), "{signal:?}: {}", env.log());
         assert_eq!(worker.read_to_end(), b"");
-        assert!(!site.socket().exists() && !site.admin_socket().exists());
-        let wal = fs::metadata(site.path().join("queue.db-wal")).map_or(0, |meta| meta.len());
+        assert!(!env.socket().exists() && !env.admin_socket().exists());
+        let wal = fs::metadata(env.path().join("queue.db-wal")).map_or(0, |meta| meta.len());
         assert_eq!(wal, 0, "checkpointed");
-        let copy = copy_of(&site.database_path());
+        let copy = copy_of(&env.database_path());
         assert_eq!(copy.rows("PRAGMA integrity_check"), ["ok"]);
         assert_eq!(copy.rows("SELECT count(*) FROM queue"), ["5000"]);
         assert_eq!(copy.rows("SELECT count(*) FROM log WHERE exit_code = 3"), ["20"]);
         let in_progress = format!("SELECT is_dequeued FROM queue WHERE attr_path = '{}'", reply.attr_path());
         assert_eq!(copy.rows(&in_progress), ["1"], "its worker has it");
-        let stopped = site.log();
+        let stopped = env.log();
         assert!(stopped.contains("draining") && stopped.contains("stopped"), "{stopped}");
         assert!(!stopped.contains("did not stop in time"), "{stopped}");
     }
@@ -68,22 +68,22 @@ fn r50_a_signal_drains_and_leaves_a_whole_database_and_no_socket() {
 
 /// CONTRACT QR50: a request that is in work when the signal comes has its answer, and what was answered is durable.
 #[test]
-fn r50_a_request_in_work_is_answered() {
-    let site = site();
-    site.write("f.1.txt", "alpha 0 1\n");
-    let mut instance = site.start();
-    let foreign = site.database();
+fn r50_a_request_in_progress_is_answered() {
+    let env = env();
+    env.write("f.1.txt", "alpha 0 1\n");
+    let mut instance = env.start();
+    let foreign = env.database();
     foreign.expect("SELECT count(*) FROM queue", &["1"]);
     // While somebody else writes, the request is in work.
     foreign.execute("BEGIN IMMEDIATE");
-    let mut worker = site.worker();
+    let mut worker = env.worker();
     worker.send(b"READY\n").unwrap();
-    eventually("the request to wait", || site.link("queue/queue_store").state == "down");
+    eventually("the request to wait", || env.link("queue/queue_store").state == "down");
     instance.signal(Signal::TERM);
-    eventually("the drain to begin", || site.log().contains("draining"));
+    eventually("the drain to begin", || env.log().contains("draining"));
     foreign.execute("COMMIT");
     assert_eq!(worker.reply().attr_path(), "alpha");
-    assert_eq!(instance.wait().code(), Some(0), "{}", site.log());
+    assert_eq!(instance.wait().code(), Some(0), "{}", env.log());
     assert_eq!(
         foreign.rows("SELECT is_dequeued, finished FROM queue JOIN log USING (attr_path)"),
         ["1|NULL"]
@@ -92,14 +92,14 @@ fn r50_a_request_in_work_is_answered() {
 
 /// CONTRACT QR50 under load: whoever read a job has it, whatever was reported is there, and all the rest is still to be done.
 #[test]
-fn r50_a_stop_in_full_flight_loses_nothing() {
+fn r50_a_stop_under_load_loses_nothing() {
     const JOBS: usize = 3_000;
-    let site = site();
-    site.write("f.1.txt", lines(JOBS));
-    let mut instance = site.start();
+    let env = env();
+    env.write("f.1.txt", lines(JOBS));
+    let mut instance = env.start();
     let (taken, done) = thread::scope(|scope| {
         let work = || {
-            let mut worker = site.worker();
+            let mut worker = env.worker();
             let (mut taken, mut done) = (Vec::new(), Vec::new());
             let mut reply = worker.send(b"READY\n").and_then(|()| worker.try_reply());
             while let Ok(Reply::Job { attr_path, .. }) = &reply {
@@ -114,23 +114,23 @@ fn r50_a_stop_in_full_flight_loses_nothing() {
             (taken, done)
         };
         let workers: Vec<_> = (0..8).map(|_| scope.spawn(work)).collect();
-        eventually("some work to be done", || site.metric("queue/queue_store", "finished") > 200);
+        eventually("some work to be done", || env.metric("queue/queue_store", "finished") > 200);
         instance.signal(Signal::TERM);
         let ended: Vec<_> = workers.into_iter().map(|worker| worker.join().expect("a worker")).collect();
         let (taken, done): (Vec<_>, Vec<_>) = ended.into_iter().unzip();
         (taken.concat(), done.concat())
     });
-    assert_eq!(instance.wait().code(), Some(0), "{}", site.log());
+    assert_eq!(instance.wait().code(), Some(0), "{}", env.log());
     assert!(taken.len() < JOBS, "stopped in full flight");
     let unique: BTreeSet<_> = taken.iter().collect();
     assert_eq!(unique.len(), taken.len(), "none twice");
-    let copy = copy_of(&site.database_path());
+    let copy = copy_of(&env.database_path());
     let finished: BTreeSet<_> =
         copy.rows("SELECT attr_path FROM log WHERE exit_code = 4").into_iter().collect();
     assert!(done.iter().all(|attr_path| finished.contains(attr_path)), "what was answered is durable");
     // The next instance hands out all that nobody has.
-    let _instance = site.start();
-    let mut worker = site.worker();
+    let _instance = env.start();
+    let mut worker = env.worker();
     let mut rest = BTreeSet::new();
     let mut reply = worker.ready();
     while let Reply::Job { attr_path, .. } = &reply {
@@ -142,59 +142,59 @@ fn r50_a_stop_in_full_flight_loses_nothing() {
 }
 
 /// A worker that does not read its long reply keeps the process from ending at once.
-fn stalled(site: &TestEnv) -> orchestrator_harness::Worker {
-    let mut worker = site.worker();
+fn stalled(env: &TestEnv) -> orchestrator_harness::Worker {
+    let mut worker = env.worker();
     worker.send(b"READY\n").expect("sent");
-    eventually("the reply to be stuck", || site.metric("queue/queue_store", "handed_out") == 1);
+    eventually("the reply to be stuck", || env.metric("queue/queue_store", "handed_out") == 1);
     worker
 }
 
 #[test]
-fn a_second_signal_ends_at_once() {
-    let site = site();
-    site.write("f.1.txt", format!("alpha {}\n", "x".repeat(4 << 20)));
-    let mut instance = site.start();
-    let worker = stalled(&site);
+fn a_second_signal_exits_immediately() {
+    let env = env();
+    env.write("f.1.txt", format!("alpha {}\n", "x".repeat(4 << 20)));
+    let mut instance = env.start();
+    let worker = stalled(&env);
     instance.signal(Signal::TERM);
-    eventually("the drain to begin", || site.log().contains("draining"));
+    eventually("the drain to begin", || env.log().contains("draining"));
     assert!(instance.ended().is_none(), "it waits for the one who does not read");
     // The other one: the same at once would be counted once.
     instance.signal(Signal::INT);
     assert_eq!(instance.wait().code(), Some(KILLED));
-    assert!(site.log().contains("second signal"), "{}", site.log());
+    assert!(env.log().contains("second signal"), "{}", env.log());
     drop(worker);
-    let _instance = site.start();
-    assert_eq!(site.worker().ready().attr_path(), "alpha", "it was not delivered");
+    let _instance = env.start();
+    assert_eq!(env.worker().ready().attr_path(), "alpha", "it was not delivered");
 }
 
 #[test]
-fn a_drain_ends_even_if_somebody_never_reads() {
-    let site = site();
-    site.write("f.1.txt", format!("alpha {}\n", "x".repeat(4 << 20)));
-    let mut instance = site.start();
-    let worker = stalled(&site);
+fn a_drain_ends_despite_a_worker_that_never_reads() {
+    let env = env();
+    env.write("f.1.txt", format!("alpha {}\n", "x".repeat(4 << 20)));
+    let mut instance = env.start();
+    let worker = stalled(&env);
     instance.signal(Signal::TERM);
-    assert_eq!(instance.wait().code(), Some(0), "{}", site.log());
+    assert_eq!(instance.wait().code(), Some(0), "{}", env.log());
     drop(worker);
-    assert!(!site.socket().exists());
-    let _instance = site.start();
-    assert_eq!(site.worker().ready().attr_path(), "alpha");
+    assert!(!env.socket().exists());
+    let _instance = env.start();
+    assert_eq!(env.worker().ready().attr_path(), "alpha");
 }
 
 #[test]
-fn boot_order_is_list_order_and_stop_order_its_reverse() {
-    let site = site().set("telemetry.filter=debug");
-    let instance = site.start();
-    eventually("all to run", || site.node("queue/inotify")["state"] == "running");
-    let node = site.node("queue");
+fn children_start_in_list_order_and_stop_in_reverse() {
+    let env = env().set("telemetry.filter=debug");
+    let instance = env.start();
+    eventually("all to run", || env.node("queue/inotify")["state"] == "running");
+    let node = env.node("queue");
     let children = node["children"].as_array().cloned().unwrap_or_default();
     let ids: Vec<_> = children.iter().filter_map(|child| child["id"].as_str()).collect();
     assert_eq!(ids, CHILDREN);
     let started: Vec<_> = children.iter().filter_map(|child| child["started_ms"].as_u64()).collect();
     assert!(started.len() == CHILDREN.len() && started.is_sorted(), "{started:?}");
-    assert!(site.node("admin")["started_ms"].as_u64() <= node["started_ms"].as_u64());
+    assert!(env.node("admin")["started_ms"].as_u64() <= node["started_ms"].as_u64());
     assert!(instance.terminate().success());
-    let log = site.log();
+    let log = env.log();
     let at = |path: &str| {
         let line = format!("child ended path=\"{path}\" ");
         log.find(&line).unwrap_or_else(|| panic!("no end of {path} in\n{log}"))
@@ -207,27 +207,27 @@ fn boot_order_is_list_order_and_stop_order_its_reverse() {
 
 /// No arguments, an empty directory: it serves, and says how to hand it a first job; what it says is done here.
 #[test]
-fn a_run_without_arguments_makes_var_and_tells_how_to_go_on() {
-    let site = site();
-    fs::remove_dir(site.input_dir()).unwrap();
+fn a_run_without_arguments_creates_var_and_prints_first_steps() {
+    let env = env();
+    fs::remove_dir(env.input_dir()).unwrap();
     // The default port belongs to whoever has it; another test's instance is gone in a moment.
     wait_for("the default port to be free", || TcpListener::bind("127.0.0.1:7117").ok());
-    let instance = Instance::spawn(site.bare_command());
-    let socket = site.path().join("var/worker.sock");
+    let instance = Instance::spawn(env.bare_command());
+    let socket = env.path().join("var/worker.sock");
     eventually("the worker socket", || socket.exists());
-    let greeting = wait_for("the greeting", || Some(site.log()).filter(|log| log.contains("take it:")));
+    let greeting = wait_for("the greeting", || Some(env.log()).filter(|log| log.contains("take it:")));
     assert!(greeting.contains("http://127.0.0.1:7117"), "{greeting}");
     let printed = |label: &str| {
         let line = greeting.lines().find_map(|line| line.split_once(label)).expect("a line of the greeting");
-        let shell = Command::new("sh").args(["-c", line.1.trim()]).current_dir(site.path()).output().unwrap();
+        let shell = Command::new("sh").args(["-c", line.1.trim()]).current_dir(env.path()).output().unwrap();
         assert!(shell.status.success(), "{line:?}");
         String::from_utf8(shell.stdout).unwrap()
     };
     printed("a first job:");
-    let database = Database::open(&site.path().join("var/queue.db"));
+    let database = Database::open(&env.path().join("var/queue.db"));
     database.expect("SELECT attr_path FROM queue", &["hello"]);
     assert_eq!(printed("take it:"), "JOB hello 1.0 1.1\n");
-    let (code, tree, error) = site.cli(&["tree", "--url", "http://127.0.0.1:7117"]);
+    let (code, tree, error) = env.cli(&["tree", "--url", "http://127.0.0.1:7117"]);
     assert!(code == 0 && tree.contains("worker_socket"), "{error}");
     drop(database);
     assert!(instance.terminate().success());
@@ -235,26 +235,26 @@ fn a_run_without_arguments_makes_var_and_tells_how_to_go_on() {
 }
 
 #[test]
-fn only_the_queue() {
-    let site = site();
-    let mut command = site.bare_command();
+fn only_queue_starts_the_queue_alone() {
+    let env = env();
+    let mut command = env.bare_command();
     command.args(["run", "--only", "queue", "--set", "admin.listen="]);
     let instance = Instance::spawn(command);
-    eventually("the worker socket", || site.path().join("var/worker.sock").exists());
+    eventually("the worker socket", || env.path().join("var/worker.sock").exists());
     assert!(instance.terminate().success());
-    let unknown = site.bare_command().args(["run", "--only", "nonsense"]).status().unwrap();
+    let unknown = env.bare_command().args(["run", "--only", "nonsense"]).status().unwrap();
     assert_eq!(unknown.code(), Some(EX_CONFIG));
-    assert!(site.log().contains("there is no such subsystem"), "{}", site.log());
+    assert!(env.log().contains("there is no such subsystem"), "{}", env.log());
 }
 
 #[test]
-fn a_busy_admin_port_keeps_it_from_starting() {
+fn a_busy_admin_port_prevents_the_start() {
     let busy = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = busy.local_addr().unwrap().to_string();
-    let site = site().set(&format!("admin.listen={address}"));
-    let mut instance = site.spawn();
+    let env = env().set(&format!("admin.listen={address}"));
+    let mut instance = env.spawn();
     let status = instance.wait();
     assert!(status.code().is_some_and(|code| code != 0), "{status}");
-    assert!(site.log().contains(&address) && site.log().contains("in use"), "{}", site.log());
-    assert!(!site.socket().exists(), "nothing is left behind");
+    assert!(env.log().contains(&address) && env.log().contains("in use"), "{}", env.log());
+    assert!(!env.socket().exists(), "nothing is left behind");
 }

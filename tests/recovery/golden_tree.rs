@@ -12,33 +12,33 @@ use orchestrator_harness::{DEADLINE, TestEnv};
 
 #[test]
 fn check_prints_the_tree_that_would_run() {
-    let site = TestEnv::new(env!("CARGO_BIN_EXE_orchestrator"));
-    let (code, out, err) = site.cli(&["check"]);
+    let env = TestEnv::new(env!("CARGO_BIN_EXE_orchestrator"));
+    let (code, out, err) = env.cli(&["check"]);
     assert_eq!((code, err.as_str()), (0, ""));
     assert_golden("check.txt", || out.clone());
-    assert_eq!(site_files(&site), ["fetchers"], "a check makes and starts nothing");
+    assert_eq!(env_files(&env), ["fetchers"], "a check makes and starts nothing");
 }
 
 #[test]
-fn check_prints_the_trees_of_catalogs() {
-    let site = TestEnv::new(env!("CARGO_BIN_EXE_orchestrator"));
+fn check_prints_catalog_trees() {
+    let env = TestEnv::new(env!("CARGO_BIN_EXE_orchestrator"));
     let profile = Path::new(env!("CARGO_MANIFEST_DIR")).join("config/ermrest-agent.toml");
     // One that hears notices, and one that polls alone.
-    let other = site.path().join("other.toml").display().to_string();
+    let other = env.path().join("other.toml").display().to_string();
     let text = "[[catalog]]\nname = \"no notices\"\nbase = \"http://h/ermrest/catalog/2\"\namqp = \"\"\n";
     fs::write(&other, text).expect("write a configuration");
     let (code, out, err) =
-        site.cli(&["check", "--config", &profile.display().to_string(), "--config", &other]);
+        env.cli(&["check", "--config", &profile.display().to_string(), "--config", &other]);
     assert_eq!((code, err.as_str()), (0, ""));
     assert_golden("catalog.txt", || out.clone());
 }
 
 #[test]
-fn the_live_tree_is_the_one_that_check_printed() {
-    let site = TestEnv::new(env!("CARGO_BIN_EXE_orchestrator"));
-    let _instance = site.start();
+fn the_live_tree_matches_check() {
+    let env = TestEnv::new(env!("CARGO_BIN_EXE_orchestrator"));
+    let _instance = env.start();
     assert_golden("tree.txt", || {
-        let (code, out, err) = site.cli(&["tree"]);
+        let (code, out, err) = env.cli(&["tree"]);
         assert_eq!((code, err.as_str()), (0, ""));
         without_ages(&out)
     });
@@ -58,8 +58,8 @@ fn is_name(part: &str) -> bool {
     part.contains(|c: char| c.is_ascii_alphabetic())
 }
 
-fn site_files(site: &TestEnv) -> Vec<String> {
-    let files = fs::read_dir(site.path()).expect("a directory");
+fn env_files(env: &TestEnv) -> Vec<String> {
+    let files = fs::read_dir(env.path()).expect("a directory");
     files.map(|file| file.expect("an entry").file_name().to_string_lossy().into_owned()).collect()
 }
 

@@ -41,36 +41,36 @@ const FETCHERS: usize = 3;
 const WORKERS: usize = 6;
 
 #[test]
-fn kills_lose_nothing_and_double_one_job_per_connection_at_most() {
+fn kills_lose_no_job_and_redeliver_one_per_connection_at_most() {
     for_each_seed("ORCHESTRATOR_KILL_ROUNDS", 3, round);
 }
 
 fn round(seed: u64) {
     let began = Instant::now();
     let mut rng = SeededRng::new(seed);
-    let site = TestEnv::new(env!("CARGO_BIN_EXE_orchestrator"));
-    let fetchers = Fetchers::start(&site.input_dir(), FETCHERS, &mut rng);
-    let crew = WorkerPool::start(site.socket(), WORKERS, &mut rng);
+    let env = TestEnv::new(env!("CARGO_BIN_EXE_orchestrator"));
+    let fetchers = Fetchers::start(&env.input_dir(), FETCHERS, &mut rng);
+    let crew = WorkerPool::start(env.socket(), WORKERS, &mut rng);
 
     let mut disruptions = Vec::new();
     let mut made = false;
     for _ in 0..3 + rng.below(5) {
-        let instance = site.spawn();
-        stay(&site, &instance, &mut rng);
+        let instance = env.spawn();
+        stay(&env, &instance, &mut rng);
         disruptions.push(kill(instance));
-        let copy = copy_database(&site.database_path(), &site.path().join("copy"));
+        let copy = copy_database(&env.database_path(), &env.path().join("copy"));
         let valid = copy.is_some_and(|copy| assert_valid_database(&copy));
         assert!(valid || !made, "the tables are gone");
         made = valid;
     }
 
-    let instance = site.start();
+    let instance = env.start();
     let (present, ever) = fetchers.stop();
-    LoadRecord::await_ingest(&site, &present);
+    LoadRecord::await_ingest(&env, &present);
     let record = LoadRecord { present, ever, seen: crew.drain(), disruptions };
-    let doubled = record.check(&site);
-    assert!(instance.terminate().success(), "it did not stop well; log:\n{}", site.log());
-    assert!(assert_valid_database(&site.database_path()));
+    let doubled = record.check(&env);
+    assert!(instance.terminate().success(), "it did not stop well; log:\n{}", env.log());
+    assert!(assert_valid_database(&env.database_path()));
     eprintln!(
         "seed {seed}: {} kills, {} jobs, {} done, {doubled} doubled, {} lines at the end, {:?}",
         record.disruptions.len(),
@@ -83,28 +83,28 @@ fn round(seed: u64) {
 
 /// How long it lives: some die while they start, some as soon as they serve, most under load, half of those in the middle
 /// of a commit or just after it, when answers are on their way.
-fn stay(site: &TestEnv, instance: &Instance, rng: &mut SeededRng) {
+fn stay(env: &TestEnv, instance: &Instance, rng: &mut SeededRng) {
     let mut up_to = |ms: usize| Duration::from_micros(rng.below(1_000 * ms) as u64);
     let (start, service, load, commit) = (up_to(60), up_to(20), up_to(400), up_to(1));
     match rng.below(10) {
         0..2 => return sleep(start),
         2..4 => {
-            instance.await_service(site);
+            instance.await_service(env);
             sleep(service);
         }
         _ => {
-            instance.await_service(site);
+            instance.await_service(env);
             sleep(load);
         }
     }
     if rng.chance(60) {
-        await_commit(site, commit);
+        await_commit(env, commit);
     }
 }
 
 /// Waits until the write-ahead log grows, and for `further` after that; not longer than a moment, if nothing is written.
-fn await_commit(site: &TestEnv, further: Duration) {
-    let log = site.path().join("queue.db-wal");
+fn await_commit(env: &TestEnv, further: Duration) {
+    let log = env.path().join("queue.db-wal");
     let size = || fs::metadata(&log).map_or(0, |meta| meta.len());
     let (began, before) = (Instant::now(), size());
     while size() == before && began.elapsed() < Duration::from_millis(100) {}
@@ -119,38 +119,38 @@ fn kill(instance: Instance) -> Disruption {
 }
 
 #[test]
-fn a_start_over_a_kill_in_the_first_moment_serves() {
-    let site = TestEnv::new(env!("CARGO_BIN_EXE_orchestrator"));
-    site.write("f.1.txt", "alpha 0 1\n");
+fn the_queue_starts_after_kills_during_startup() {
+    let env = TestEnv::new(env!("CARGO_BIN_EXE_orchestrator"));
+    env.write("f.1.txt", "alpha 0 1\n");
     for ms in [0, 1, 3, 6, 10, 15, 20, 30, 40] {
-        let instance = site.spawn();
+        let instance = env.spawn();
         sleep(Duration::from_millis(ms));
         instance.kill_nine();
     }
-    let _instance = site.start();
-    let mut worker = site.worker();
+    let _instance = env.start();
+    let mut worker = env.worker();
     wait_for("the job", || (worker.ready().attr_path() == "alpha").then_some(()));
 }
 
 /// Rows of a deleted run leave in slices. Killed in between, the next start goes on, and nobody gets one of them.
 #[test]
-fn a_deletion_that_was_cut_short_goes_on_at_the_next_start() {
+fn an_interrupted_deletion_resumes_at_the_next_start() {
     const LINES: usize = 20_000;
-    let site = TestEnv::new(env!("CARGO_BIN_EXE_orchestrator"));
+    let env = TestEnv::new(env!("CARGO_BIN_EXE_orchestrator"));
     let text: String = (0..LINES).map(|i| format!("attr{i} 0 1\n")).collect();
-    site.write("f.1.txt", text);
-    let instance = site.start();
-    let foreign = site.database();
+    env.write("f.1.txt", text);
+    let instance = env.start();
+    let foreign = env.database();
     let count = || foreign.rows("SELECT count(*) FROM queue")[0].parse::<usize>().expect("a number");
     wait_for("the file to be read", || (count() == LINES).then_some(()));
-    site.remove("f.1.txt");
+    env.remove("f.1.txt");
     let left = wait_for("some rows to leave", || Some(count()).filter(|left| *left < LINES));
     instance.kill_nine();
     assert!(left > 0 && count() > 0, "all rows left at once");
     assert_eq!(foreign.rows("SELECT run_started FROM orchestrator_deleted_run"), ["1"]);
 
-    let _instance = site.start();
-    assert_eq!(site.worker().ready(), Reply::NoJobs);
+    let _instance = env.start();
+    assert_eq!(env.worker().ready(), Reply::NoJobs);
     wait_for("the rest to leave", || (count() == 0).then_some(()));
     wait_for("the run to leave", || foreign.rows("SELECT name FROM fetchers").is_empty().then_some(()));
 }

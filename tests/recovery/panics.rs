@@ -5,66 +5,66 @@ use serde_json::Value;
 
 /// More panics than the queue may have, and then more than the root may have.
 #[test]
-fn a_storm_escalates_and_ends_with_code_70() {
-    let site = TestEnv::new(env!("CARGO_BIN_EXE_orchestrator"));
-    site.write("f.1.txt", "alpha 0 1\n");
-    let mut instance = site.start();
+fn repeated_panics_escalate_and_exit_with_code_70() {
+    let env = TestEnv::new(env!("CARGO_BIN_EXE_orchestrator"));
+    env.write("f.1.txt", "alpha 0 1\n");
+    let mut instance = env.start();
 
     // Five restarts in thirty seconds are the queue's own business, the sixth is the root's.
     for restarts in 1..=5 {
-        site.inject_panic("queue/inotify");
-        wait_for("a restart", || (restarts_of(&site, "queue/inotify")? == restarts).then_some(()));
-        assert_eq!(restarts_of(&site, "queue"), Some(0), "the queue's supervisor copes with {restarts}");
+        env.inject_panic("queue/inotify");
+        wait_for("a restart", || (restarts_of(&env, "queue/inotify")? == restarts).then_some(()));
+        assert_eq!(restarts_of(&env, "queue"), Some(0), "the queue's supervisor copes with {restarts}");
     }
-    assert_eq!(site.node("queue/inotify")["budget_left"], 0);
-    site.inject_panic("queue/inotify");
-    let tree = wait_for("the queue to be started afresh", || healed(&site, "queue"));
+    assert_eq!(env.node("queue/inotify")["budget_left"], 0);
+    env.inject_panic("queue/inotify");
+    let tree = wait_for("the queue to be started afresh", || healed(&env, "queue"));
     assert_eq!(tree.node("queue")["restarts"], 1);
     assert_eq!(exit_of(&tree, "queue")["kind"], "failed");
     let why = exit_of(&tree, "queue")["reason"].as_str().expect("a reason").to_owned();
     assert!(why.contains("more than 5 restarts in 30s") && why.contains("queue/inotify"), "{why}");
-    assert_eq!(site.worker().ready().attr_path(), "alpha", "it serves as before");
+    assert_eq!(env.worker().ready().attr_path(), "alpha", "it serves as before");
 
     // The root takes three in a minute; the one above was the first.
     for restarts in 2..=3 {
-        site.inject_panic("queue");
-        wait_for("a restart", || (restarts_of(&site, "queue")? == restarts).then_some(()));
-        wait_for("the queue to be up", || healed(&site, "queue"));
+        env.inject_panic("queue");
+        wait_for("a restart", || (restarts_of(&env, "queue")? == restarts).then_some(()));
+        wait_for("the queue to be up", || healed(&env, "queue"));
     }
-    site.inject_panic("queue");
+    env.inject_panic("queue");
     assert_eq!(instance.wait().code(), Some(70));
-    let log = site.log();
+    let log = env.log();
     for wanted in ["supervisor gives up", "more than 3 restarts in 60s", "the root supervisor gave up"] {
         assert!(log.contains(wanted), "no {wanted:?} in the log:\n{log}");
     }
-    assert!(!site.socket().exists(), "the rest was drained and the worker socket removed");
+    assert!(!env.socket().exists(), "the rest was drained and the worker socket removed");
 
     // Nothing of this is left in the database.
-    let again: Instance = site.start();
-    assert_eq!(site.worker().done("alpha", 0), orchestrator_harness::Reply::NoJobs);
+    let again: Instance = env.start();
+    assert_eq!(env.worker().done("alpha", 0), orchestrator_harness::Reply::NoJobs);
     assert!(again.terminate().success());
 }
 
 /// Without `admin.chaos` nobody can make a child panic.
 #[test]
 fn panics_are_refused_without_chaos() {
-    let site = TestEnv::new(env!("CARGO_BIN_EXE_orchestrator")).set("admin.chaos=false");
-    let _instance = site.start();
-    let reply = try_http(&site.admin_socket(), "POST", "/v1/actors/queue/reader/panic", &[], "{}");
+    let env = TestEnv::new(env!("CARGO_BIN_EXE_orchestrator")).set("admin.chaos=false");
+    let _instance = env.start();
+    let reply = try_http(&env.admin_socket(), "POST", "/v1/actors/queue/reader/panic", &[], "{}");
     let reply = reply.expect("an answer");
     assert_eq!(reply.status, 409, "{}", reply.body);
     assert!(reply.body.contains("admin.chaos"), "{}", reply.body);
-    assert_eq!(restarts_of(&site, "queue/reader"), Some(0));
+    assert_eq!(restarts_of(&env, "queue/reader"), Some(0));
 }
 
 /// The whole tree, if everything runs and `path` has been started again.
-pub(crate) fn healed(site: &TestEnv, path: &str) -> Option<Snapshot> {
-    let tree = site.snapshot()?;
+pub(crate) fn healed(env: &TestEnv, path: &str) -> Option<Snapshot> {
+    let tree = env.snapshot()?;
     (tree.runs() && tree.node(path)["restarts"].as_u64()? > 0).then_some(tree)
 }
 
-fn restarts_of(site: &TestEnv, path: &str) -> Option<u64> {
-    site.snapshot()?.node(path)["restarts"].as_u64()
+fn restarts_of(env: &TestEnv, path: &str) -> Option<u64> {
+    env.snapshot()?.node(path)["restarts"].as_u64()
 }
 
 pub(crate) fn exit_of<'a>(tree: &'a Snapshot, path: &str) -> &'a Value {

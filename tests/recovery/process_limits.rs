@@ -9,41 +9,41 @@ use rustix::process::Signal;
 const KILLED: i32 = 137;
 const EX_CONFIG: i32 = 78;
 
-fn site() -> TestEnv {
+fn env() -> TestEnv {
     TestEnv::new(env!("CARGO_BIN_EXE_orchestrator"))
 }
 
 #[test]
-fn signals_without_a_meaning_change_nothing() {
-    let site = site();
-    site.write("f.1.txt", "alpha 0 1\n");
-    let instance = site.start();
-    let mut worker = site.worker();
+fn unused_signals_are_ignored() {
+    let env = env();
+    env.write("f.1.txt", "alpha 0 1\n");
+    let instance = env.start();
+    let mut worker = env.worker();
     assert_eq!(
         wait_for("the job", || Some(worker.ready()).filter(|r| *r != Reply::NoJobs)).attr_path(),
         "alpha"
     );
     for name in ["USR1", "USR2", "ALRM", "VTALRM", "PROF", "IO", "PWR", "STKFLT", "XFSZ", "RTMIN+3"] {
-        let before = site.log().matches("ignored").count();
+        let before = env.log().matches("ignored").count();
         let kill =
             std::process::Command::new("kill").args(["-s", name, &instance.pid().to_string()]).status();
         assert!(kill.expect("kill(1)").success(), "{name}");
-        eventually(name, || site.log().matches("ignored").count() > before);
+        eventually(name, || env.log().matches("ignored").count() > before);
     }
     assert_eq!(worker.done("alpha", 0), Reply::NoJobs, "it works on");
     assert!(instance.terminate().success(), "and drains");
-    site.database().expect("SELECT count(*) FROM log", &["1"]);
+    env.database().expect("SELECT count(*) FROM log", &["1"]);
 }
 
 #[test]
-fn storms_of_signals_lose_nothing() {
-    let site = site();
+fn repeated_signals_lose_no_jobs() {
+    let env = env();
     let jobs = 3_000;
-    site.write("f.1.txt", (0..jobs).map(|i| format!("package{i} 1.0 1.1\n")).collect::<String>());
+    env.write("f.1.txt", (0..jobs).map(|i| format!("package{i} 1.0 1.1\n")).collect::<String>());
     let mut done = 0;
     for round in 0..4 {
-        let mut instance = site.start();
-        let mut worker = site.worker();
+        let mut instance = env.start();
+        let mut worker = env.worker();
         let mut job = wait_for("a job", || Some(worker.ready()).filter(|reply| *reply != Reply::NoJobs));
         for _ in 0..50 {
             job = worker.done(job.attr_path(), 7);
@@ -58,42 +58,42 @@ fn storms_of_signals_lose_nothing() {
             instance.ended()
         });
         assert!(ended.code() == Some(0) || ended.code() == Some(KILLED), "round {round}: {ended}");
-        site.database().expect("SELECT count(*) FROM log WHERE exit_code = 7", &[&done.to_string()]);
+        env.database().expect("SELECT count(*) FROM log WHERE exit_code = 7", &[&done.to_string()]);
     }
-    assert!(site.start().terminate().success());
-    site.database().expect("PRAGMA integrity_check", &["ok"]);
+    assert!(env.start().terminate().success());
+    env.database().expect("PRAGMA integrity_check", &["ok"]);
 }
 
 #[test]
-fn too_few_descriptors_are_refused_with_the_number_that_is_needed() {
+fn too_few_descriptors_are_refused_naming_the_required_number() {
     let mut needed = None;
     for limit in [6, 12, 16, 20, 40, 79] {
-        let site = site().shell(&format!("ulimit -n {limit}"));
-        let mut instance = site.spawn();
-        assert_eq!(instance.wait().code(), Some(EX_CONFIG), "{limit}: {}", site.log());
-        let log = site.log();
+        let env = env().shell(&format!("ulimit -n {limit}"));
+        let mut instance = env.spawn();
+        assert_eq!(instance.wait().code(), Some(EX_CONFIG), "{limit}: {}", env.log());
+        let log = env.log();
         assert!(log.contains(&format!("the limit on open files is {limit}")), "{log}");
         assert!(log.contains("LimitNOFILE"), "{log}");
         needed = log.split("needs ").nth(1).and_then(|rest| rest.split(' ').next()?.parse::<u64>().ok());
     }
     let needed = needed.expect("a number");
-    let site = site().shell(&format!("ulimit -n {needed}"));
-    site.write("f.1.txt", "alpha 0 1\n");
-    let instance = site.start();
-    let mut worker = site.worker();
+    let env = env().shell(&format!("ulimit -n {needed}"));
+    env.write("f.1.txt", "alpha 0 1\n");
+    let instance = env.start();
+    let mut worker = env.worker();
     let job = wait_for("the job", || Some(worker.ready()).filter(|reply| *reply != Reply::NoJobs));
     assert_eq!(job.attr_path(), "alpha", "as many as asked for are enough");
-    assert_eq!(site.cli(&["tree"]).0, 0);
-    assert!(instance.terminate().success(), "{}", site.log());
+    assert_eq!(env.cli(&["tree"]).0, 0);
+    assert!(instance.terminate().success(), "{}", env.log());
 }
 
 #[test]
-fn a_flood_of_commands_is_audited_line_by_line() {
-    let site = site();
-    let _instance = site.start();
+fn every_command_of_a_flood_is_audited() {
+    let env = env();
+    let _instance = env.start();
     let clients: Vec<_> = (0..4)
         .map(|_| {
-            let socket = site.admin_socket();
+            let socket = env.admin_socket();
             thread::spawn(move || {
                 for _ in 0..10 {
                     let command =
@@ -107,10 +107,10 @@ fn a_flood_of_commands_is_audited_line_by_line() {
     clients.into_iter().for_each(|client| client.join().expect("a client"));
     let audited = |outcome: &str| {
         let line = |line: &&str| line.contains(": audit ") && line.contains(outcome);
-        site.log().lines().filter(line).count()
+        env.log().lines().filter(line).count()
     };
     eventually("each command that was carried out in the log", || audited("outcome=\"ok\"") == 40);
-    assert!(audited("no child") <= 10, "refused ones are limited: {}", site.log());
+    assert!(audited("no child") <= 10, "refused ones are limited: {}", env.log());
 }
 
 /// An end that the system forces: the loader has no memory, or an allocation failed and the process aborted.
@@ -120,31 +120,31 @@ fn ended_by_the_system(code: Option<i32>, signal: Option<i32>) -> bool {
 }
 
 #[test]
-fn little_memory_is_refused_or_ends_the_process_and_loses_nothing() {
-    let start = |kib: u64| site().shell(&format!("ulimit -c 0; ulimit -v {kib}"));
+fn low_memory_ends_the_process_without_losing_jobs() {
+    let start = |kib: u64| env().shell(&format!("ulimit -c 0; ulimit -v {kib}"));
     // The least that it starts with; below that it is refused, by us or by the system.
     let mut kib = 40_000;
     wait_for("a limit that is enough", || {
         kib += 4_000;
-        let site = start(kib);
-        let mut instance = site.spawn();
+        let env = start(kib);
+        let mut instance = env.spawn();
         wait_for("a start or an end", || {
             if let Some(ended) = instance.ended() {
                 let known =
                     ended.code() == Some(EX_CONFIG) || ended_by_the_system(ended.code(), ended.signal());
-                assert!(known, "{kib} KiB: {ended}: {}", site.log());
+                assert!(known, "{kib} KiB: {ended}: {}", env.log());
                 return Some(None);
             }
-            orchestrator_harness::Worker::connect(&site.socket()).ok().map(Some)
+            orchestrator_harness::Worker::connect(&env.socket()).ok().map(Some)
         })
     });
-    let site = start(kib + 24_000);
-    let mut instance = site.start();
+    let env = start(kib + 24_000);
+    let mut instance = env.start();
     let mut acknowledged = 0;
     for run in 0..200 {
         let lines: String = (0..200).map(|i| format!("p{run}x{i} {}\n", "y".repeat(run * 100))).collect();
-        site.write(&format!("f{run}.1.txt"), lines);
-        let Ok(mut worker) = orchestrator_harness::Worker::connect(&site.socket()) else { break };
+        env.write(&format!("f{run}.1.txt"), lines);
+        let Ok(mut worker) = orchestrator_harness::Worker::connect(&env.socket()) else { break };
         // A database without memory is away, and workers wait for it.
         worker.give_up_after(Duration::from_secs(2)).expect("a time-out");
         let reply = worker.send(b"READY\n").and_then(|()| worker.try_reply());
@@ -153,20 +153,20 @@ fn little_memory_is_refused_or_ends_the_process_and_loses_nothing() {
         acknowledged += u64::from(matches!(done, Ok(Reply::Job { .. } | Reply::NoJobs)));
     }
     if let Some(ended) = instance.ended() {
-        assert!(ended_by_the_system(ended.code(), ended.signal()), "{ended}: {}", site.log());
+        assert!(ended_by_the_system(ended.code(), ended.signal()), "{ended}: {}", env.log());
     }
     drop(instance);
-    let count = site.database().rows("SELECT count(*) FROM log WHERE exit_code = 9");
+    let count = env.database().rows("SELECT count(*) FROM log WHERE exit_code = 9");
     assert!(count[0].parse::<u64>().unwrap() >= acknowledged, "{count:?} of {acknowledged}");
-    let site = site.without_shell();
-    let _instance = site.start();
-    site.database().expect("SELECT count(DISTINCT attr_path) >= 200 FROM queue", &["1"]);
+    let env = env.without_shell();
+    let _instance = env.start();
+    env.database().expect("SELECT count(DISTINCT attr_path) >= 200 FROM queue", &["1"]);
     assert!(acknowledged > 0, "it worked for a while");
 }
 
 /// Blocks the arbiters of all children, and of some again; those that cannot be are refused.
-fn freeze_all(site: &TestEnv) {
-    let (_, text, _) = site.cli(&["tree", "--json"]);
+fn freeze_all(env: &TestEnv) {
+    let (_, text, _) = env.cli(&["tree", "--json"]);
     let tree: serde_json::Value = serde_json::from_str(&text).expect("JSON");
     fn paths(node: &serde_json::Value, found: &mut Vec<String>) {
         found.extend(node["path"].as_str().map(str::to_owned));
@@ -184,23 +184,23 @@ fn freeze_all(site: &TestEnv) {
     assert_eq!(found.len(), 5, "{found:?}");
     for path in &found {
         let url = format!("/v1/actors/{path}/freeze");
-        let reply = orchestrator_harness::http(&site.admin_socket(), "POST", &url, &[], "");
+        let reply = orchestrator_harness::http(&env.admin_socket(), "POST", &url, &[], "");
         assert!([200, 202, 409, 504].contains(&reply.status), "{path}: {reply:?}");
     }
 }
 
 #[test]
-fn frozen_children_do_not_keep_the_process_from_ending() {
-    let site = site();
-    site.write("f.1.txt", "alpha 0 1\n");
-    let mut instance = site.start();
-    let mut worker = site.worker();
+fn the_process_stops_despite_frozen_children() {
+    let env = env();
+    env.write("f.1.txt", "alpha 0 1\n");
+    let mut instance = env.start();
+    let mut worker = env.worker();
     let job = wait_for("a job", || Some(worker.ready()).filter(|reply| *reply != Reply::NoJobs));
     assert_eq!(worker.done(job.attr_path(), 5), Reply::NoJobs);
-    freeze_all(&site);
+    freeze_all(&env);
     instance.signal(Signal::TERM);
     let ended = instance.wait();
-    assert!(ended.code().is_some(), "{ended}: {}", site.log());
-    assert!(!site.log().contains("panicked"), "{}", site.log());
-    site.database().expect("SELECT count(*) FROM log WHERE exit_code = 5", &["1"]);
+    assert!(ended.code().is_some(), "{ended}: {}", env.log());
+    assert!(!env.log().contains("panicked"), "{}", env.log());
+    env.database().expect("SELECT count(*) FROM log WHERE exit_code = 5", &["1"]);
 }

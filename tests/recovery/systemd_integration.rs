@@ -13,28 +13,28 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 /// A configuration file at the site, for what is read again.
-fn configured(site: &TestEnv, telemetry: &str) -> String {
-    let file = site.path().join("orchestrator.toml");
+fn configured(env: &TestEnv, telemetry: &str) -> String {
+    let file = env.path().join("orchestrator.toml");
     let text = format!(
         "[telemetry]\n{telemetry}\n[admin]\nlisten = \"\"\nunix_socket = {:?}\nchaos = true\n[queue]\ndatabase = {:?}\n\
          input_dir = {:?}\nsocket = {:?}\n",
-        site.admin_socket(),
-        site.database_path(),
-        site.input_dir(),
-        site.socket()
+        env.admin_socket(),
+        env.database_path(),
+        env.input_dir(),
+        env.socket()
     );
     fs::write(&file, text).expect("write a configuration");
     file.display().to_string()
 }
 
 /// Starts with `telemetry`, in the environment of a service manager that listens at `notify`.
-fn start(site: &TestEnv, telemetry: &str, watchdog: Option<Duration>) -> (Instance, UnixDatagram) {
-    let notify = site.path().join("notify.sock");
+fn start(env: &TestEnv, telemetry: &str, watchdog: Option<Duration>) -> (Instance, UnixDatagram) {
+    let notify = env.path().join("notify.sock");
     let manager = UnixDatagram::bind(&notify).expect("bind a datagram socket");
     manager.set_read_timeout(Some(Duration::from_secs(30))).expect("set a time-out");
-    let mut command = site.bare_command();
-    command.args(["run", "--config", &configured(site, telemetry)]).env("NOTIFY_SOCKET", &notify);
-    let log = fs::File::create(site.log_path()).expect("create a log");
+    let mut command = env.bare_command();
+    command.args(["run", "--config", &configured(env, telemetry)]).env("NOTIFY_SOCKET", &notify);
+    let log = fs::File::create(env.log_path()).expect("create a log");
     command.stdout(Stdio::null()).stderr(log);
     if let Some(limit) = watchdog {
         command.env("WATCHDOG_USEC", limit.as_micros().to_string());
@@ -62,34 +62,34 @@ fn await_notice(manager: &UnixDatagram, wanted: &str) -> String {
 }
 
 #[test]
-fn the_service_manager_hears_ready_reloading_and_stopping() {
-    let site = TestEnv::new(env!("CARGO_BIN_EXE_orchestrator"));
-    let (mut instance, manager) = start(&site, "", None);
+fn sd_notify_reports_ready_reloading_and_stopping() {
+    let env = TestEnv::new(env!("CARGO_BIN_EXE_orchestrator"));
+    let (mut instance, manager) = start(&env, "", None);
     assert_eq!(heard(&manager), "READY=1");
     // Whoever is started after it finds its sockets; the database may still be opening, and requests wait for it.
-    assert!(Worker::connect(&site.socket()).is_ok(), "ready, but no worker socket");
-    assert!(UnixStream::connect(site.admin_socket()).is_ok(), "ready, but no admin socket");
+    assert!(Worker::connect(&env.socket()).is_ok(), "ready, but no worker socket");
+    assert!(UnixStream::connect(env.admin_socket()).is_ok(), "ready, but no admin socket");
     instance.signal(Signal::HUP);
     let reloading = heard(&manager);
     assert!(reloading.starts_with("RELOADING=1") && reloading.contains("MONOTONIC_USEC="), "{reloading}");
     assert_eq!(heard(&manager), "READY=1");
     instance.signal(Signal::TERM);
     assert_eq!(heard(&manager), "STOPPING=1");
-    assert_eq!(instance.wait().code(), Some(0), "{}", site.log());
+    assert_eq!(instance.wait().code(), Some(0), "{}", env.log());
 }
 
 /// Who cannot write a notice is told why the process is not ready; the watchdog is fed only while every arbiter beats.
 #[test]
-fn a_frozen_arbiter_is_flagged_and_keeps_the_watchdog_hungry() {
-    let site = TestEnv::new(env!("CARGO_BIN_EXE_orchestrator"));
-    let (_instance, manager) = start(&site, "", Some(Duration::from_millis(800)));
+fn a_frozen_arbiter_is_reported_and_stops_the_watchdog() {
+    let env = TestEnv::new(env!("CARGO_BIN_EXE_orchestrator"));
+    let (_instance, manager) = start(&env, "", Some(Duration::from_millis(800)));
     await_notice(&manager, "READY=1");
     for _ in 0..5 {
         await_notice(&manager, "WATCHDOG=1");
     }
     let frozen = Instant::now();
     let reply = http(
-        &site.admin_socket(),
+        &env.admin_socket(),
         "POST",
         "/v1/actors/queue/fetcher_watcher/freeze",
         &[],
@@ -97,12 +97,12 @@ fn a_frozen_arbiter_is_flagged_and_keeps_the_watchdog_hungry() {
     );
     assert_eq!(reply.status, 200, "{}", reply.body);
     let named = wait_for("readiness to name it", || {
-        let reply = http(&site.admin_socket(), "GET", "/readyz?verbose", &[], "");
+        let reply = http(&env.admin_socket(), "GET", "/readyz?verbose", &[], "");
         (reply.status == 503).then_some(reply.body)
     });
     assert!(frozen.elapsed() < Duration::from_secs(2), "flagged after {:?}", frozen.elapsed());
     assert!(named.contains("culprit: orchestrator/queue") && named.contains("is blocked"), "{named}");
-    let node = http(&site.admin_socket(), "GET", "/v1/tree/queue/fetcher_watcher", &[], "").json();
+    let node = http(&env.admin_socket(), "GET", "/v1/tree/queue/fetcher_watcher", &[], "").json();
     assert_eq!(node.pointer("/root/stuck").or(node.pointer("/stuck")), Some(&Value::Bool(true)), "{node}");
     // Nothing is heard for as long as it is frozen: it is fed four times in 800 ms otherwise.
     manager.set_read_timeout(Some(Duration::from_millis(700))).expect("set a time-out");
@@ -114,51 +114,51 @@ fn a_frozen_arbiter_is_flagged_and_keeps_the_watchdog_hungry() {
     assert!(silent, "the watchdog was fed although an arbiter stood still");
     manager.set_read_timeout(Some(Duration::from_secs(30))).expect("set a time-out");
     await_notice(&manager, "WATCHDOG=1");
-    eventually("readiness", || http(&site.admin_socket(), "GET", "/readyz", &[], "").status == 200);
-    assert!(site.log().contains("watchdog is not fed"), "{}", site.log());
+    eventually("readiness", || http(&env.admin_socket(), "GET", "/readyz", &[], "").status == 200);
+    assert!(env.log().contains("watchdog is not fed"), "{}", env.log());
 }
 
 #[test]
-fn sighup_takes_over_the_log_filter_and_names_what_waits_for_a_restart() {
-    let site = TestEnv::new(env!("CARGO_BIN_EXE_orchestrator"));
-    let (instance, manager) = start(&site, "filter = \"info\"", None);
+fn sighup_applies_the_log_filter_and_names_keys_that_need_a_restart() {
+    let env = TestEnv::new(env!("CARGO_BIN_EXE_orchestrator"));
+    let (instance, manager) = start(&env, "filter = \"info\"", None);
     await_notice(&manager, "READY=1");
     let restart = || {
-        let reply = http(&site.admin_socket(), "POST", "/v1/actors/queue/fetcher_watcher/restart", &[], "{}");
+        let reply = http(&env.admin_socket(), "POST", "/v1/actors/queue/fetcher_watcher/restart", &[], "{}");
         assert_eq!(reply.status, 200, "{}", reply.body);
     };
     restart();
-    assert!(!site.log().contains("DEBUG"), "{}", site.log());
+    assert!(!env.log().contains("DEBUG"), "{}", env.log());
 
-    let file = configured(&site, "filter = \"debug\"");
+    let file = configured(&env, "filter = \"debug\"");
     let text = fs::read_to_string(&file).expect("it is there") + "hold_secs = 77\n";
     fs::write(&file, text).expect("write a configuration");
     instance.signal(Signal::HUP);
     await_notice(&manager, "READY=1");
-    assert!(site.log().contains("telemetry.filter"), "{}", site.log());
-    assert!(site.log().contains("queue.hold_secs") && site.log().contains("restart"), "{}", site.log());
+    assert!(env.log().contains("telemetry.filter"), "{}", env.log());
+    assert!(env.log().contains("queue.hold_secs") && env.log().contains("restart"), "{}", env.log());
     restart();
-    eventually("more to be logged", || site.log().contains("DEBUG"));
+    eventually("more to be logged", || env.log().contains("DEBUG"));
 
     // What is refused changes nothing.
-    configured(&site, "filter = \"info\"\nfilterr = \"x\"");
+    configured(&env, "filter = \"info\"\nfilterr = \"x\"");
     instance.signal(Signal::HUP);
     await_notice(&manager, "READY=1");
-    assert!(site.log().contains("filterr") && site.log().contains("refused"), "{}", site.log());
-    let before = site.log().matches("DEBUG").count();
+    assert!(env.log().contains("filterr") && env.log().contains("refused"), "{}", env.log());
+    let before = env.log().matches("DEBUG").count();
     restart();
-    eventually("debug lines still to come", || site.log().matches("DEBUG").count() > before);
+    eventually("debug lines still to come", || env.log().matches("DEBUG").count() > before);
 }
 
 #[test]
 fn json_logs_name_the_child() {
-    let site = TestEnv::new(env!("CARGO_BIN_EXE_orchestrator"));
-    site.write("f.notanumber.txt", "alpha 0 1\n");
-    let (mut instance, manager) = start(&site, "format = \"json\"", None);
+    let env = TestEnv::new(env!("CARGO_BIN_EXE_orchestrator"));
+    env.write("f.notanumber.txt", "alpha 0 1\n");
+    let (mut instance, manager) = start(&env, "format = \"json\"", None);
     await_notice(&manager, "READY=1");
     let named = |line: &Value, path: &str| line.pointer("/span/path").and_then(Value::as_str) == Some(path);
     let lines = || -> Vec<Value> {
-        let log = site.log();
+        let log = env.log();
         let whole = log.rsplit_once('\n').map_or("", |(whole, _)| whole);
         let parse = |line: &str| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
         whole.lines().map(parse).collect()

@@ -1,4 +1,4 @@
-//! The commands against an endpoint that is none of ours: whatever it says, a terminal is safe and lines of ours stay lines.
+//! Client commands against a foreign endpoint: control characters in its responses are escaped and forge no line.
 
 use std::{
     io::{BufRead, BufReader, Write},
@@ -10,18 +10,18 @@ use std::{
 use orchestrator_supervise::is_escaped;
 use serde_json::{Value, json};
 
-/// Clears the screen, sets the title, colours, forges a line, and turns the direction of what follows.
-const ODD: &str =
+/// Text that clears the screen, sets the title and colors, forges a line, and reverses the text direction.
+const HOSTILE_TEXT: &str =
     "x\u{1b}]0;title\u{7}\u{1b}[2J\u{9b}31m\n\rFORGED line\u{202e}\u{2066}\u{200b}\u{7f}\u{0}\u{feff}";
 
-/// A server that answers each request by `answer`, which gets its method and path.
+/// Starts a server that answers each request with `answer(method, path)`. Returns its URL.
 fn server(answer: impl Fn(&str, &str) -> String + Send + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!("http://{}", listener.local_addr().expect("an address"));
-    // It ends with the test.
+    // The thread ends with the test process.
     thread::spawn(move || {
         for stream in listener.incoming().flatten() {
-            // A client that went away has seen enough.
+            // The client may close the connection early.
             let _ = serve(stream, &answer);
         }
     });
@@ -57,55 +57,59 @@ fn reply(status: &str, kind: &str, body: &str) -> String {
 fn node(path: &str, id: &str, children: &Value) -> Value {
     let most = u64::MAX;
     json!({
-        "path": path, "id": id, "label": ODD, "kind": ODD, "state": ODD, "stuck": false, "restart": ODD, "strategy": ODD,
-        "intensity": 1, "period_ms": 1, "pausable": false, "console": true, "arbiter": ODD, "incarnation": most,
+        "path": path, "id": id, "label": HOSTILE_TEXT, "kind": HOSTILE_TEXT, "state": HOSTILE_TEXT, "stuck": false, "restart": HOSTILE_TEXT, "strategy": HOSTILE_TEXT,
+        "intensity": 1, "period_ms": 1, "pausable": false, "console": true, "arbiter": HOSTILE_TEXT, "incarnation": most,
         "started_ms": most, "restarts": most, "budget_left": 1,
-        "last_exit": { "kind": ODD, "reason": ODD, "at_ms": most, "in_progress": ODD },
+        "last_exit": { "kind": HOSTILE_TEXT, "reason": HOSTILE_TEXT, "at_ms": most, "in_progress": HOSTILE_TEXT },
         "mailboxes": [
-            { "name": ODD, "depth": most, "capacity": 1, "high_water": 1, "refused": 0, "handled": most, "purged": 0,
-              "messages": [{ "name": ODD, "count": most, "wait_us": [1, 1, most], "handling_us": [1, 2, most] }] },
-            { "name": ODD, "depth": most, "capacity": 1, "high_water": 1, "refused": 0, "handled": most, "purged": 0, "messages": [] },
+            { "name": HOSTILE_TEXT, "depth": most, "capacity": 1, "high_water": 1, "refused": 0, "handled": most, "purged": 0,
+              "messages": [{ "name": HOSTILE_TEXT, "count": most, "wait_us": [1, 1, most], "handling_us": [1, 2, most] }] },
+            { "name": HOSTILE_TEXT, "depth": most, "capacity": 1, "high_water": 1, "refused": 0, "handled": most, "purged": 0, "messages": [] },
         ],
-        "in_progress": { "name": ODD, "for_ms": most }, "stale": 0,
-        "link": { "kind": ODD, "endpoint": ODD, "state": ODD, "attempts": 3, "since_ms": most, "reason": ODD, "retry_in_ms": most },
-        "note": { "text": ODD, "at_ms": most },
-        "metrics": [{ "name": ODD, "unit": ODD, "kind": "gauge", "value": i64::MAX, "label": { "name": ODD, "value": ODD } }],
+        "in_progress": { "name": HOSTILE_TEXT, "for_ms": most }, "stale": 0,
+        "link": { "kind": HOSTILE_TEXT, "endpoint": HOSTILE_TEXT, "state": HOSTILE_TEXT, "attempts": 3, "since_ms": most, "reason": HOSTILE_TEXT, "retry_in_ms": most },
+        "note": { "text": HOSTILE_TEXT, "at_ms": most },
+        "metrics": [{ "name": HOSTILE_TEXT, "unit": HOSTILE_TEXT, "kind": "gauge", "value": i64::MAX, "label": { "name": HOSTILE_TEXT, "value": HOSTILE_TEXT } }],
         "children": children,
     })
 }
 
 fn tree() -> Value {
-    let child = node(&format!("o/{ODD}"), ODD, &json!([]));
+    let child = node(&format!("o/{HOSTILE_TEXT}"), HOSTILE_TEXT, &json!([]));
     json!({ "seq": 3, "captured_at_ms": 1, "uptime_ms": u64::MAX, "root": node("o", "o", &json!([child])) })
 }
 
-/// An answer of any console.
+/// Answer of any console.
 fn status() -> Value {
     json!({
-        ODD: ODD, "catalog": ODD, "base": ODD, "agent": ODD, "paused": ODD, "phase": ODD, "stencil": ODD, "blocked_by": [ODD],
-        "no_headroom": { ODD: ODD }, "away": { ODD: ODD }, "tcn": 1, "requeued": 1,
-        "rules": { ODD: { "phase": ODD, "reason": ODD, "unsettled": [ODD], "would_claim": [ODD] } },
-        "presence": { "name": ODD, "url": ODD, "mapping_uuid": ODD, "orchestrator": { "streams": { ODD: { "items": ODD } } } },
-        "workers": [{ "worker": ODD, "connected": ODD }],
+        HOSTILE_TEXT: HOSTILE_TEXT, "catalog": HOSTILE_TEXT, "base": HOSTILE_TEXT, "agent": HOSTILE_TEXT, "paused": HOSTILE_TEXT, "phase": HOSTILE_TEXT, "stencil": HOSTILE_TEXT, "blocked_by": [HOSTILE_TEXT],
+        "no_headroom": { HOSTILE_TEXT: HOSTILE_TEXT }, "away": { HOSTILE_TEXT: HOSTILE_TEXT }, "tcn": 1, "requeued": 1,
+        "rules": { HOSTILE_TEXT: { "phase": HOSTILE_TEXT, "reason": HOSTILE_TEXT, "unsettled": [HOSTILE_TEXT], "would_claim": [HOSTILE_TEXT] } },
+        "presence": { "name": HOSTILE_TEXT, "url": HOSTILE_TEXT, "mapping_uuid": HOSTILE_TEXT, "orchestrator": { "streams": { HOSTILE_TEXT: { "items": HOSTILE_TEXT } } } },
+        "workers": [{ "worker": HOSTILE_TEXT, "connected": HOSTILE_TEXT }],
     })
 }
 
 fn answer(_: &str, path: &str) -> String {
     if path.starts_with("/v1/events") {
         let event = |seq: u64| {
-            let fields = json!({ "seq": seq, "at_ms": u64::MAX, "path": "o", "event": "exited", "incarnation": 1, "reason": ODD, ODD: ODD });
-            let unknown = json!({ "seq": seq, "at_ms": 1, "path": "o", "event": ODD, "x": ODD });
+            let fields = json!({ "seq": seq, "at_ms": u64::MAX, "path": "o", "event": "exited", "incarnation": 1, "reason": HOSTILE_TEXT, HOSTILE_TEXT: HOSTILE_TEXT });
+            let unknown =
+                json!({ "seq": seq, "at_ms": 1, "path": "o", "event": HOSTILE_TEXT, "x": HOSTILE_TEXT });
             let data = if seq == 2 { unknown } else { fields };
-            format!("id: {seq}\nevent: {ODD}\ndata: {data}\n\n").replace(&format!("event: {ODD}\n"), "")
+            format!("id: {seq}\nevent: {HOSTILE_TEXT}\ndata: {data}\n\n")
+                .replace(&format!("event: {HOSTILE_TEXT}\n"), "")
         };
         return reply("200 OK", "text/event-stream", &[event(1), event(2), event(3)].concat());
     }
-    let rows = json!([{ "fetcher": ODD, ODD: ODD }]);
+    let rows = json!([{ "fetcher": HOSTILE_TEXT, HOSTILE_TEXT: HOSTILE_TEXT }]);
     let body = match path {
         path if path.starts_with("/v1/tree") => tree(),
         path if path.ends_with("/ls") || path.ends_with("/peek") => rows,
         path if path.contains("/consoles/") => status(),
-        _ => json!({ "path": ODD, "verb": ODD, "before": ODD, "after": ODD }),
+        _ => {
+            json!({ "path": HOSTILE_TEXT, "verb": HOSTILE_TEXT, "before": HOSTILE_TEXT, "after": HOSTILE_TEXT })
+        }
     };
     reply("200 OK", "application/json", &body.to_string())
 }
@@ -146,25 +150,25 @@ fn is_safe(text: &str) -> bool {
 }
 
 #[test]
-fn what_a_foreign_endpoint_says_is_escaped() {
+fn foreign_response_text_is_escaped() {
     let url = server(answer);
     for arguments in COMMANDS {
         let (code, out, err) = run(&url, arguments);
         assert_eq!(code, 0, "{arguments:?}: {out:?} {err:?}");
         assert!(is_safe(&out) && is_safe(&err), "{arguments:?}: {out:?} {err:?}");
-        assert!(out.contains("FORGED line"), "{arguments:?} shows it: {out}");
+        assert!(out.contains("FORGED line"), "{arguments:?} hides the text: {out}");
         if arguments.contains(&"--json") {
             let documents = serde_json::Deserializer::from_str(&out).into_iter::<Value>();
             let same = documents.map(|one| one.expect("JSON")).any(|one| holds(&one));
-            assert!(same, "{arguments:?}: the value is the same: {out}");
+            assert!(same, "{arguments:?} changes the value: {out}");
         }
     }
 }
 
-/// Is `ODD`, unchanged, in it?
+/// Returns true if `value` contains `HOSTILE_TEXT` unchanged.
 fn holds(value: &Value) -> bool {
     match value {
-        Value::String(text) => text.contains(ODD),
+        Value::String(text) => text.contains(HOSTILE_TEXT),
         Value::Array(list) => list.iter().any(holds),
         Value::Object(map) => map.values().any(holds),
         _ => false,
@@ -172,11 +176,14 @@ fn holds(value: &Value) -> bool {
 }
 
 #[test]
-fn its_refusals_and_its_nonsense_are_escaped() {
-    let refusal = json!({ "error": "refused", "message": ODD }).to_string();
-    let nonsense = format!("{{\"{ODD}\": 1}}");
-    let bodies =
-        [("409 Conflict", refusal), ("200 OK", nonsense), ("200 OK", json!({ ODD: ODD }).to_string())];
+fn foreign_error_responses_and_malformed_json_are_escaped() {
+    let refusal = json!({ "error": "refused", "message": HOSTILE_TEXT }).to_string();
+    let nonsense = format!("{{\"{HOSTILE_TEXT}\": 1}}");
+    let bodies = [
+        ("409 Conflict", refusal),
+        ("200 OK", nonsense),
+        ("200 OK", json!({ HOSTILE_TEXT: HOSTILE_TEXT }).to_string()),
+    ];
     for (status, body) in bodies {
         let url = server(move |_, _| reply(status, "application/json", &body));
         for arguments in [
@@ -194,7 +201,7 @@ fn its_refusals_and_its_nonsense_are_escaped() {
 }
 
 #[test]
-fn what_an_operator_types_is_escaped_too() {
+fn command_line_arguments_are_escaped() {
     for arguments in
         [&["tree", "\u{1b}[2J\u{9b}\n"][..], &["\u{1b}[2J\n\u{202e}"], &["check", "--set", "\u{1b}[2J=\n1"]]
     {

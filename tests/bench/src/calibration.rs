@@ -1,4 +1,4 @@
-//! What the machine gives at this moment: the yardstick of every figure.
+//! Speed of the machine at this moment, to calibrate every result.
 
 use std::{
     io::{BufRead, BufReader, Write},

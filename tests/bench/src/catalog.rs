@@ -16,14 +16,14 @@ use serde_json::{Value, json};
 
 use crate::{calibration::median, ingester::threads_cpu_s};
 
-/// How the server is slow.
+/// Latency of the server.
 const SLOW: [&str; 2] = ["--write-ms", "20"];
-/// How long an idle agent is watched, and how often it looks meanwhile.
+/// Observation time of an idle agent, and its poll interval.
 const IDLE: Duration = Duration::from_secs(20);
 /// Rows that are claimed one by one, after their notices.
 const SINGLE: u32 = 40;
 
-/// How many, and how often.
+/// Options of the catalog bench.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Options {
     /// Rows of each round
@@ -103,8 +103,8 @@ fn original(broker: &Rabbit, options: &Options) -> (f64, u64) {
 
 fn rate_of_ours(binary: &Path, broker: &Rabbit, options: &Options) -> f64 {
     let server = server(broker);
-    let site = |_| CatalogEnv::new(binary, &server).notices(&broker.url()).rule(FULL_RULE);
-    let sites: Vec<_> = (0..options.agents).map(site).collect();
+    let env = |_| CatalogEnv::new(binary, &server).notices(&broker.url()).rule(FULL_RULE);
+    let sites: Vec<_> = (0..options.agents).map(env).collect();
     let instances: Vec<_> = sites.iter().map(CatalogEnv::start).collect();
     listening(broker, instances.len());
     let rate = rate(&server, options.rows);
@@ -125,11 +125,11 @@ claim.set = { state = "claimed" }
 /// From the making of a row to its claim, the middle of many, milliseconds.
 fn claims(binary: &Path, broker: &Rabbit, coalesce_ms: u32) -> f64 {
     let server = server(broker);
-    let site = CatalogEnv::new(binary, &server)
+    let env = CatalogEnv::new(binary, &server)
         .notices(&broker.url())
         .key(&format!("coalesce_ms = {coalesce_ms}"))
         .rule(CLAIM_ONLY);
-    let _instance = site.start();
+    let _instance = env.start();
     listening(broker, 1);
     one_by_one(&server, "claimed");
     let times =
@@ -171,11 +171,11 @@ fn seconds(at: &Value) -> f64 {
     at.as_microsecond() as f64 / 1e6
 }
 
-/// What an agent costs that looks every second and finds nothing.
+/// Cost of an agent that polls every second and finds nothing.
 fn idle(binary: &Path, broker: &Rabbit) -> Result<(Value, u64)> {
     let server = server(broker);
-    let site = CatalogEnv::new(binary, &server).notices(&broker.url()).key("poll_secs = 1.0").rule(FULL_RULE);
-    let instance = site.start();
+    let env = CatalogEnv::new(binary, &server).notices(&broker.url()).key("poll_secs = 1.0").rule(FULL_RULE);
+    let instance = env.start();
     listening(broker, 1);
     sleep(Duration::from_secs(3));
     let asked = || (server.response_count("GET", 304), server.response_count("GET", 200));

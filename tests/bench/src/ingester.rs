@@ -28,10 +28,10 @@ pub(crate) use self::{
 };
 use crate::calibration::median;
 
-/// What has left the source is in the workers' queues after so long.
+/// Time after which everything sent by the source is in the workers' queues.
 const SETTLED: Duration = Duration::from_secs(1);
 
-/// What is to be carried, and how often.
+/// Options of the ingester bench.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Options {
     /// Events; the first starts the series
@@ -48,10 +48,10 @@ pub(crate) struct Options {
     /// Times that the ingester is measured, each time between two of K
     #[arg(long, default_value_t = 3)]
     rounds: usize,
-    /// What is kept in memory for one worker, MiB; the configuration's default if it is not given
+    /// Memory budget of one worker, MiB (default: that of the configuration)
     #[arg(long)]
     egress_mib: Option<u64>,
-    /// What one costs that has nothing to do, in place of all that
+    /// Measure an idle ingester instead
     #[arg(long)]
     idle: bool,
     /// Memory of each event to all workers beside that of each to one, with workers that take nothing until all is sent: few
@@ -128,7 +128,7 @@ fn memory(binary: &Path, redis: &Redis, options: &Options, load: Load) -> Result
     }))
 }
 
-/// What an idle one costs over twenty seconds, and how soon one is there.
+/// Processor time of an idle ingester over 20 s, and its startup time.
 fn idle(binary: &Path, redis: &Redis) -> Result<Value> {
     let mut starts = Vec::new();
     for _ in 0..5 {

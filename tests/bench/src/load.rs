@@ -13,7 +13,7 @@ use tokio::{
     task::JoinSet,
 };
 
-/// What the workers saw.
+/// Measurements of the workers.
 pub(crate) struct Load {
     pub(crate) ops: usize,
     pub(crate) seconds: f64,

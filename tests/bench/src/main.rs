@@ -2,13 +2,13 @@
 
 mod calibration;
 mod catalog;
+mod connection_flood;
 mod ingester;
 mod load;
 mod producer;
 mod provenance;
 mod queue;
 mod stall;
-mod strangers;
 mod subject;
 
 use std::path::PathBuf;
@@ -71,12 +71,12 @@ enum Bench {
     Producer(producer::Options),
     /// Rows claimed and completed on a catalog, beside the original; not part of `all`
     Catalog(catalog::Options),
-    /// What strangers at the admin endpoint cost a worker; not part of `all`
-    Strangers,
-    /// A server for that
+    /// Latency of a worker during floods of connections to the admin endpoint; not part of `all`
+    ConnectionFlood,
+    /// Run the sink of the producer bench
     #[command(hide = true)]
     FaktorySink(producer::Sink),
-    /// What the ingester is compared with
+    /// Run the relay that the ingester is compared with
     #[command(hide = true)]
     Relay(ingester::Relay),
     /// Restart to the first answer, and memory
@@ -103,27 +103,27 @@ fn main() -> Result<()> {
             arguments.report(&Bench::Delete { rows: 333_000 })?;
             arguments.report(&Bench::Restart { rows: 1_000_000 })
         }
-        Bench::Ingester(ref options) => say(&ingester::run(&arguments.binary, options)?),
+        Bench::Ingester(ref options) => print(&ingester::run(&arguments.binary, options)?),
         Bench::Relay(ref relay) => relay.run(),
-        Bench::Producer(ref options) => say(&producer::run(&arguments.binary, options)?),
+        Bench::Producer(ref options) => print(&producer::run(&arguments.binary, options)?),
         Bench::FaktorySink(ref sink) => sink.run(),
-        Bench::Catalog(ref options) => say(&catalog::run(&arguments.binary, options)?),
-        Bench::Strangers => say(&strangers::run(&arguments.binary)?),
+        Bench::Catalog(ref options) => print(&catalog::run(&arguments.binary, options)?),
+        Bench::ConnectionFlood => print(&connection_flood::run(&arguments.binary)?),
         ref one => arguments.report(one),
     }
 }
 
 impl Bench {
-    /// Whether it asks nothing of a program but the contract.
+    /// Returns true if the bench needs only the queue's contract, so that it can run other programs.
     fn is_of_any_program(&self) -> bool {
         matches!(self, Self::Workers { .. } | Self::Oneshot | Self::Ingest { .. } | Self::Delete { .. })
     }
 }
 
-/// One line of figures.
-fn say(figures: &Value) -> Result<()> {
+/// Prints one line of results.
+fn print(results: &Value) -> Result<()> {
     use std::io::Write;
-    Ok(writeln!(std::io::stdout().lock(), "{figures}")?)
+    Ok(writeln!(std::io::stdout().lock(), "{results}")?)
 }
 
 impl Arguments {
@@ -140,24 +140,24 @@ impl Arguments {
             }
             _ => None,
         };
-        let mut figures = self.run(&program, bench, &mut commits)?;
+        let mut results = self.run(&program, bench, &mut commits)?;
         if let Some(beside) = beside {
             for rate in ["ops_per_s", "rows_per_s"] {
-                if let (Some(ours), Some(theirs)) = (figures[rate].as_f64(), beside[rate].as_f64()) {
-                    figures["times_beside"] = json!((ours / theirs * 10.0).round() / 10.0);
+                if let (Some(ours), Some(theirs)) = (results[rate].as_f64(), beside[rate].as_f64()) {
+                    results["times_beside"] = json!((ours / theirs * 10.0).round() / 10.0);
                 }
             }
-            figures["beside"] = beside;
+            results["beside"] = beside;
         }
         commits.push(calibration::durable_commits(&base)?);
         let c = calibration::median(commits);
         let echo = calibration::echo_round_trips()?;
-        figures["durable_commits_per_s"] = json!(c.round());
-        figures["echo_round_trips_per_s"] = json!(echo.round());
-        if let Some(ops) = figures.get("ops_per_s").and_then(Value::as_f64) {
-            figures["ops_per_commit"] = json!((ops / c * 100.0).round() / 100.0);
+        results["durable_commits_per_s"] = json!(c.round());
+        results["echo_round_trips_per_s"] = json!(echo.round());
+        if let Some(ops) = results.get("ops_per_s").and_then(Value::as_f64) {
+            results["ops_per_commit"] = json!((ops / c * 100.0).round() / 100.0);
         }
-        say(&figures)
+        print(&results)
     }
 
     fn run(&self, program: &Program, bench: &Bench, commits: &mut Vec<f64>) -> Result<Value> {
@@ -165,7 +165,7 @@ impl Arguments {
             Bench::All
             | Bench::Ingester(_)
             | Bench::Relay(_)
-            | Bench::Strangers
+            | Bench::ConnectionFlood
             | Bench::Catalog(_)
             | Bench::Producer(_)
             | Bench::FaktorySink(_) => Ok(json!({})),

@@ -34,7 +34,7 @@ use crate::{calibration::median, ingester::Process};
 /// Batches that are handed over before the first one's outcome is waited for.
 const AHEAD: usize = 3;
 
-/// What is pushed, where, and how often.
+/// Options of the producer bench.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Options {
     /// Jobs of each round
@@ -52,7 +52,7 @@ pub(crate) struct Options {
     /// The real binary, from documents to jobs, in place of the edge alone: --jobs pairs of as many pages of each set
     #[arg(long)]
     whole: bool,
-    /// Who is pushed to
+    /// Server that receives the jobs
     #[arg(long, value_enum, default_value_t = Peer::Sink)]
     to: Peer,
 }
@@ -161,7 +161,7 @@ fn bare(options: &Options, commands: &[Vec<u8>]) -> Result<f64> {
     Ok(f64::from(options.jobs) / begun.elapsed().as_secs_f64())
 }
 
-/// What K sends: the very bytes of ours.
+/// Bytes that the calibration client K sends, the same as the edge's.
 fn commands(options: &Options) -> Vec<Vec<u8>> {
     let writer = JobWriter::new(&JobOptions::default()).expect("the original's terms");
     let firsts = (0..options.jobs).step_by(options.chunk as usize);

@@ -49,7 +49,7 @@ pub(crate) fn run(binary: &Path, rows: usize) -> Result<Value> {
         let mut store = PostgresStore::connect(&calibration).await?;
         let k = [straight(&mut store, &entities).await?, straight(&mut store, &relations).await?];
         drop(store);
-        let (_site, instance, consumed_s) = serve(binary, &rabbit, &dsn);
+        let (_env, instance, consumed_s) = serve(binary, &rabbit, &dsn);
         let (calls, slot) = inbox(1_024);
         let publisher = client(Broker::new(&rabbit.url(), "bench")?, Publication::default(), &slot);
         let spec = SupervisorSpec::new(Strategy::OneForOne).child(ChildSpec::worker("publisher", publisher));
@@ -153,17 +153,17 @@ async fn straight(store: &mut PostgresStore, load: &[Rows]) -> Result<f64> {
 
 /// Starts the server; seconds until it consumes all its queues.
 fn serve(binary: &Path, rabbit: &Rabbit, dsn: &str) -> (ProvenanceEnv, Instance, f64) {
-    let site = ProvenanceEnv::new(binary.canonicalize().unwrap_or_else(|_| binary.to_owned()))
+    let env = ProvenanceEnv::new(binary.canonicalize().unwrap_or_else(|_| binary.to_owned()))
         .set("provenance.transport=amqp")
         .set(&format!("provenance.amqp.url={}", rabbit.url()))
         .set("provenance.writer.kind=postgres")
         .set(&format!("provenance.postgres.dsn={dsn}"));
     let begun = Instant::now();
-    let instance = site.start();
+    let instance = env.start();
     orchestrator_harness::eventually("all queues to be consumed", || {
-        site.base().metric("provenance/amqp", "consumed") == 160
+        env.base().metric("provenance/amqp", "consumed") == 160
     });
-    (site, instance, begun.elapsed().as_secs_f64())
+    (env, instance, begun.elapsed().as_secs_f64())
 }
 
 /// Seconds of the same rows through the broker, method by method, some calls at a time.

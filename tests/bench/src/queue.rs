@@ -15,11 +15,11 @@ use crate::{
     subject::Subject,
 };
 
-/// What is measured.
+/// Program under measurement.
 pub(crate) struct Program {
     /// With its first arguments.
     command: Vec<String>,
-    /// Whether a file that is renamed into the input directory is seen; it is linked in otherwise.
+    /// The program notices files renamed into the input directory; otherwise they are linked in.
     sees_renames: bool,
 }
 
@@ -38,13 +38,13 @@ impl Program {
         Self { command: command.split_whitespace().map(str::to_owned).collect(), sees_renames: false }
     }
 
-    fn site(&self) -> Result<Subject> {
+    fn prepare(&self) -> Result<Subject> {
         Subject::new(self.command.clone(), self.sees_renames, &std::env::temp_dir())
     }
 
     /// DONE->JOB round trips over kept connections, or with one for each request.
     pub(crate) fn workers(&self, workers: usize, oneshot: bool, commits: &mut Vec<f64>) -> Result<Value> {
-        let mut subject = self.site()?;
+        let mut subject = self.prepare()?;
         subject.start()?;
         subject.publish("bench.1.txt", 400_000)?;
         subject.await_rows(1, 400_000);
@@ -70,7 +70,7 @@ impl Program {
     pub(crate) fn ingest(&self, rows: usize) -> Result<Value> {
         let base = std::env::temp_dir();
         let mut raw = vec![calibration::raw_rows(&base, rows)?];
-        let mut subject = self.site()?;
+        let mut subject = self.prepare()?;
         subject.start()?;
         subject.first_answer();
         let (seconds, waits) = while_asked(&subject, || {
@@ -97,7 +97,7 @@ impl Program {
 
     /// NOJOBS on a drained queue.
     pub(crate) fn nojobs(&self, rows: usize) -> Result<Value> {
-        let mut subject = self.site()?;
+        let mut subject = self.prepare()?;
         subject.start()?;
         subject.publish("bench.1.txt", rows)?;
         subject.await_rows(1, i64::try_from(rows)?);
@@ -121,7 +121,7 @@ impl Program {
 
     /// Deleting a file, READY meanwhile.
     pub(crate) fn delete(&self, rows: usize) -> Result<Value> {
-        let mut subject = self.site()?;
+        let mut subject = self.prepare()?;
         subject.start()?;
         subject.publish("keep.1.txt", 100_000)?;
         subject.await_rows(1, 100_000);
@@ -142,7 +142,7 @@ impl Program {
 
     /// Restart to the first answer, and memory.
     pub(crate) fn restart(&self, rows: usize) -> Result<Value> {
-        let mut subject = self.site()?;
+        let mut subject = self.prepare()?;
         subject.start()?;
         subject.publish("bench.1.txt", rows)?;
         subject.await_rows(1, i64::try_from(rows)?);
@@ -186,7 +186,7 @@ fn publish_timed(subject: &Subject, rows: usize) -> Result<Instant> {
     Ok(begun)
 }
 
-/// How long answers took while something else went on, and the machine's own part in it.
+/// Latency of responses during another load, and the stalls of the machine itself.
 struct Waits {
     p99_ms: f64,
     max_ms: f64,

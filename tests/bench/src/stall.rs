@@ -1,4 +1,4 @@
-//! How long the machine itself stood still while a bench ran: what a longest wait is compared with. A wait that is as long as
+//! Stalls of the machine itself during a bench, to compare with the longest wait. A wait that is as long as
 //! the disk's own, or as that of a thread which only sleeps, is not the program's.
 
 use std::{
@@ -30,7 +30,7 @@ pub(crate) struct Watch {
 pub(crate) struct Stalls {
     /// A page written and synced, to a file beside the program's.
     pub(crate) sync_max_ms: f64,
-    /// What a sleep of 2 ms took longer.
+    /// Delay of a 2 ms sleep beyond its duration.
     pub(crate) sleep_max_ms: f64,
 }
 

@@ -1,4 +1,4 @@
-//! The program under measurement, on a site of its own.
+//! The program under measurement, in its own test environment.
 
 use std::{
     path::{Path, PathBuf},
@@ -131,7 +131,7 @@ impl Drop for Subject {
     }
 }
 
-/// What the lines of a file say.
+/// Values of the lines of a file.
 pub(crate) mod row {
     pub(crate) fn attr_path(i: usize) -> String {
         format!("python3Packages.package-{i}")

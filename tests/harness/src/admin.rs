@@ -1,4 +1,4 @@
-//! Raw HTTP over the admin socket or TCP, so that what is tested is the wire and not a client.
+//! Raw HTTP requests over the admin socket or TCP, independent of any HTTP library.
 
 use std::{
     io::{self, Read, Write},
@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-/// An HTTP answer.
+/// An HTTP response.
 #[derive(Debug, Clone)]
 pub struct HttpReply {
     /// The status code.
@@ -23,26 +23,26 @@ impl HttpReply {
     /// The body as JSON.
     ///
     /// # Panics
-    /// If it is none.
+    /// If the body is not JSON.
     pub fn json(&self) -> serde_json::Value {
         serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.body))
     }
 }
 
-/// One request over the unix socket at `socket`; `headers` are whole lines without their ends.
+/// Sends one request over the unix socket `socket`. `headers` are complete lines without CRLF.
 ///
 /// # Panics
-/// If there is no answer.
+/// If there is no response.
 pub fn http(socket: &Path, method: &str, path: &str, headers: &[&str], body: &str) -> HttpReply {
     let stream = crate::wait_for("the admin socket to accept", || UnixStream::connect(socket).ok());
     stream.set_read_timeout(Some(Duration::from_secs(30))).expect("a timeout");
     converse(stream, method, path, headers, body).expect("an answer")
 }
 
-/// As [`http`], where the endpoint may be away, or go away meanwhile.
+/// As [`http`], for an endpoint that may be down.
 ///
 /// # Errors
-/// There is no answer.
+/// There is no response.
 pub fn try_http(
     socket: &Path,
     method: &str,
@@ -58,21 +58,21 @@ pub fn try_http(
 /// As [`http`], over TCP.
 ///
 /// # Panics
-/// If there is no answer.
+/// If there is no response.
 pub fn http_tcp(address: SocketAddr, method: &str, path: &str, headers: &[&str], body: &str) -> HttpReply {
     let stream = TcpStream::connect(address).expect("a connection");
     stream.set_read_timeout(Some(Duration::from_secs(30))).expect("a timeout");
     converse(stream, method, path, headers, body).expect("an answer")
 }
 
-/// Sends `bytes` as they are over TCP; what came back, which may be nothing, until the other end closed.
+/// Sends `bytes` over TCP and returns everything received until the peer closes the connection.
 ///
 /// # Errors
-/// Nothing was sent back, and the connection was reset or stayed open for half a minute.
+/// Nothing was received, and the connection was reset or stayed open for 30 s.
 pub fn raw_tcp(address: SocketAddr, bytes: &[u8]) -> io::Result<Vec<u8>> {
     let mut stream = TcpStream::connect(address)?;
     stream.set_read_timeout(Some(Duration::from_secs(30)))?;
-    // The other end may have heard enough.
+    // The peer may close before it has read everything.
     let _ = stream.write_all(bytes);
     let mut answer = Vec::new();
     match stream.read_to_end(&mut answer) {

@@ -1,4 +1,4 @@
-//! A site that runs catalogs only: one catalog, with rules of the test's choice.
+//! Test environment of the catalog subsystem: one catalog with rules that the test supplies.
 
 use std::{fs, path::PathBuf, process::Command};
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::{Ermrest, Instance, TestEnv};
 
-/// A rule `work` with everything: a token, a lease of 5 s, attempts. The handler is left to the test.
+/// Rule `work` with claim token, a lease of 5 s and a limit on attempts. The test adds the handler.
 pub const FULL_RULE: &str = r#"
 [[catalog.rule]]
 name = "work"
@@ -22,7 +22,7 @@ fail = { state = "actionable", claimed_by = "$null", lease_until = "$null", erro
 dead = { state = "dead", claimed_by = "$null", lease_until = "$null", error = "$error" }
 "#;
 
-/// A site with a configuration file, which a test may write again.
+/// Environment with a configuration file that the test may rewrite.
 #[derive(Debug)]
 pub struct CatalogEnv {
     base: TestEnv,
@@ -31,7 +31,7 @@ pub struct CatalogEnv {
 }
 
 impl CatalogEnv {
-    /// For the binary at `binary` and the catalog of `server`, without notices; it looks often.
+    /// Creates an environment for the catalog of `server`, without change notices and with a poll interval of 0.25 s.
     pub fn new(binary: impl Into<PathBuf>, server: &Ermrest) -> Self {
         Self::at(binary, &server.url())
     }
@@ -42,13 +42,13 @@ impl CatalogEnv {
         Self { base: TestEnv::new(binary), head, rules: String::new() }
     }
 
-    /// Hears notices from the broker at `url`.
+    /// Receives change notices from the broker at `url`.
     #[must_use]
     pub fn notices(self, url: &str) -> Self {
         self.key(&format!("amqp = {url:?}"))
     }
 
-    /// Adds a key of the catalog.
+    /// Adds a configuration key of the catalog.
     #[must_use]
     pub fn key(mut self, line: &str) -> Self {
         self.head.push_str(&format!("{line}\n"));
@@ -62,22 +62,22 @@ impl CatalogEnv {
         self
     }
 
-    /// Forgets all rules.
+    /// Removes all rules.
     pub fn clear_rules(&mut self) {
         self.rules.clear();
     }
 
-    /// Adds rules, or keys of the last one, while it runs; [`CatalogEnv::write`] writes them.
+    /// As [`CatalogEnv::rule`], for a running instance; [`CatalogEnv::write`] writes the file.
     pub fn add_rule(&mut self, text: &str) {
         self.rules.push_str(text);
     }
 
-    /// The directory.
+    /// Directory, log and command line.
     pub fn base(&self) -> &TestEnv {
         &self.base
     }
 
-    /// Writes the configuration file and gives its path.
+    /// Writes the configuration file and returns its path.
     pub fn write(&self) -> PathBuf {
         let path = self.base.path().join("catalog.toml");
         let amqp = if self.head.contains("amqp") { "" } else { "amqp = \"\"\n" };
@@ -85,7 +85,7 @@ impl CatalogEnv {
         path
     }
 
-    /// The command that runs the catalog on this site, without starting it.
+    /// Command that runs the catalog.
     pub fn command(&self) -> Command {
         let mut command = self.base.command_of("catalog", &[]);
         command.arg("--config").arg(self.write());
@@ -104,7 +104,7 @@ impl CatalogEnv {
         self.base.start_by(command)
     }
 
-    /// What the poller says of itself.
+    /// Status of the poller, from its console.
     ///
     /// # Panics
     /// If it does not answer.
@@ -112,7 +112,7 @@ impl CatalogEnv {
         self.base.status_of("catalog/lab/catalog_poller")
     }
 
-    /// What the poller says of a rule.
+    /// Status of a rule, from the poller's console.
     ///
     /// # Panics
     /// As [`CatalogEnv::status`].

@@ -1,4 +1,4 @@
-//! Log files of the processes that a test started, so that a wait in vain shows what they said.
+//! Log files of the processes that a test started, to be shown when a wait times out.
 
 use std::{
     fs::File,
@@ -13,18 +13,18 @@ const LINES: usize = 20;
 /// Bytes read of each log.
 const BYTES: u64 = 16 << 10;
 
-/// Who started a process, and its log.
+/// Thread that started a process, and the process's log.
 static LOGS: Mutex<Vec<(ThreadId, PathBuf)>> = Mutex::new(Vec::new());
 
-/// Notes a log of a process that this thread's test starts.
+/// Registers the log of a process that this thread starts.
 pub(crate) fn note(path: &Path) {
     let mut logs = LOGS.lock().unwrap_or_else(PoisonError::into_inner);
-    // Logs of tests that have ended are gone.
+    // Finished tests have removed their logs.
     logs.retain(|(_, path)| path.parent().is_some_and(Path::exists));
     logs.push((thread::current().id(), path.to_owned()));
 }
 
-/// The last lines of the logs of this thread's processes. Those of all tests, where the thread started none itself.
+/// Last log lines of the processes that this thread started, or of all processes if it started none.
 pub(crate) fn last_lines() -> String {
     let logs = LOGS.lock().unwrap_or_else(PoisonError::into_inner);
     let own: Vec<_> = logs.iter().filter(|(thread, _)| *thread == thread::current().id()).collect();

@@ -1,4 +1,4 @@
-//! Strangers at the admin endpoint: crowds of readers, and those who do not get on with it.
+//! Floods of connections to the admin endpoint: event readers, and connections that stall.
 
 use std::{
     io::{self, Write},
@@ -9,56 +9,57 @@ use std::{
 
 use crate::EventReader;
 
-/// What became of the readers of one wave.
+/// Outcomes of the readers of one flood.
 #[derive(Default)]
-pub struct Wave {
-    /// Those who have a stream, and keep it until this is dropped.
-    pub seated: Vec<EventReader<TcpStream>>,
-    /// Those who were told to come again.
+pub struct ReaderFlood {
+    /// Open event streams; they are closed when dropped.
+    pub streams: Vec<EventReader<TcpStream>>,
+    /// Number of readers refused with 503 and `Retry-After`.
     pub refused: usize,
-    /// Those who got neither.
-    pub odd: usize,
+    /// Number of readers with any other outcome.
+    pub failed: usize,
 }
 
-/// `count` readers of events, nearly as many at once as have a connection: an answer that says no is a slow one. More than `seats`
-/// of one thread are not taken: they would only wait.
+/// Connects `count` event readers from 160 threads.
+///
+/// A thread stops once it has more than `max_streams` streams: further readers would only wait.
 ///
 /// # Panics
-/// A reader's thread does.
-pub fn wave(address: SocketAddr, count: usize, seats: usize) -> Wave {
+/// If a reader's thread panics.
+pub fn open_event_readers(address: SocketAddr, count: usize, max_streams: usize) -> ReaderFlood {
     let left = AtomicUsize::new(count);
     let take = || left.fetch_update(SeqCst, SeqCst, |left| left.checked_sub(1)).is_ok();
     let one = || {
-        let mut wave = Wave::default();
-        while wave.seated.len() <= seats && take() {
+        let mut flood = ReaderFlood::default();
+        while flood.streams.len() <= max_streams && take() {
             match EventReader::tcp(address, "", &[]) {
-                Ok(reader) if reader.status == 200 => wave.seated.push(reader),
+                Ok(reader) if reader.status == 200 => flood.streams.push(reader),
                 Ok(reader)
                     if reader.status == 503 && reader.head.to_lowercase().contains("retry-after: ") =>
                 {
-                    wave.refused += 1;
+                    flood.refused += 1;
                 }
-                _ => wave.odd += 1,
+                _ => flood.failed += 1,
             }
         }
-        wave
+        flood
     };
     thread::scope(|scope| {
         let threads: Vec<_> = (0..160).map(|_| scope.spawn(one)).collect();
-        threads.into_iter().fold(Wave::default(), |mut all, thread| {
-            let wave = thread.join().expect("a wave that ends");
-            all.seated.extend(wave.seated);
-            all.refused += wave.refused;
-            all.odd += wave.odd;
+        threads.into_iter().fold(ReaderFlood::default(), |mut all, thread| {
+            let flood = thread.join().expect("a reader thread");
+            all.streams.extend(flood.streams);
+            all.refused += flood.refused;
+            all.failed += flood.failed;
             all
         })
     })
 }
 
-/// Half a head, no head, half a body, and readers that do not read, 700 in all; each waits for a place in the backlog.
+/// Opens 700 connections that stall: half a request head, no head, half a body, and event readers that never read.
 ///
 /// # Panics
-/// One of them got no place in time.
+/// If a connection fails.
 pub fn open_stalled_connections(address: SocketAddr) -> Vec<TcpStream> {
     let stop = "POST /v1/actors/queue/fetcher_watcher/stop HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{";
     let kinds = [
@@ -68,10 +69,10 @@ pub fn open_stalled_connections(address: SocketAddr) -> Vec<TcpStream> {
         ("GET /v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n", 300),
     ];
     let texts = kinds.into_iter().flat_map(|(text, count)| std::iter::repeat_n(text, count));
-    let knock = |text: &str| {
+    let open = |text: &str| {
         let mut stream = TcpStream::connect(address)?;
         stream.write_all(text.as_bytes())?;
         io::Result::Ok(stream)
     };
-    texts.map(|text| knock(text).expect("a place in the backlog, in time")).collect()
+    texts.map(|text| open(text).expect("a connection")).collect()
 }

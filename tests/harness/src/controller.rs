@@ -1,4 +1,4 @@
-//! The controller's part of a scan, as far as an ingester sees it: entries of two streams in Redis, and the ingester's key.
+//! The dranspose controller as an ingester sees it: entries of two Redis streams, and the ingester's key.
 
 use std::{fs, path::PathBuf};
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{Instance, Redis, TestEnv, eventually, free_port, wait_for};
 
-/// Plays the controller for one ingester.
+/// Fake controller of one ingester.
 #[derive(Debug)]
 pub struct Controller<'a> {
     redis: &'a Redis,
@@ -14,17 +14,17 @@ pub struct Controller<'a> {
 }
 
 impl<'a> Controller<'a> {
-    /// For the ingester of this name.
+    /// Creates a controller for the ingester `ingester`.
     pub fn new(redis: &'a Redis, ingester: &str) -> Self {
         Self { redis, ingester: ingester.to_owned() }
     }
 
-    /// What the ingester publishes.
+    /// State that the ingester publishes in Redis.
     pub fn ingester_state(&self) -> Option<Value> {
         serde_json::from_str(&self.redis.text(&format!("dranspose:ingester:{}:config", self.ingester))?).ok()
     }
 
-    /// An update as controllers write it.
+    /// Entry of the update stream, in the controller's format.
     pub fn update_json(mapping: &str, streams: &[&str], finished: bool) -> Value {
         json!({
             "mapping_uuid": mapping, "parameters_version": {}, "target_parameters_hash": null,
@@ -32,26 +32,26 @@ impl<'a> Controller<'a> {
         })
     }
 
-    /// Writes an update without waiting for anything.
+    /// Appends an update to the stream without waiting for the ingester.
     pub fn publish_update(&self, update: &Value) {
         self.redis.command(&["XADD", "dranspose:controller:updates", "*", "data", &update.to_string()]);
     }
 
-    /// Does the ingester say that it follows `mapping`?
+    /// Returns true if the ingester's published state has `mapping`.
     pub fn is_active(&self, mapping: &str) -> bool {
         self.ingester_state().is_some_and(|state| state["mapping_uuid"] == mapping)
     }
 
-    /// Begins a mapping and waits until it is taken.
+    /// Publishes a new mapping and waits until the ingester has accepted it.
     ///
     /// # Panics
-    /// If it is not in time.
+    /// If the ingester does not accept it in time.
     pub fn start_mapping(&self, mapping: &str, streams: &[&str]) {
         self.publish_update(&Self::update_json(mapping, streams, false));
-        eventually("the mapping is taken", || self.is_active(mapping));
+        eventually("the ingester to accept the mapping", || self.is_active(mapping));
     }
 
-    /// Assigns events: number, and of each stream its workers.
+    /// Assigns events. Each has its number and the workers of each stream.
     pub fn assign_events(&self, mapping: &str, events: &[(u64, Value)]) {
         let event =
             |(number, workers): &(u64, Value)| json!({"event_number": number, "assignments": workers});
@@ -60,7 +60,7 @@ impl<'a> Controller<'a> {
         self.redis.command(&["XADD", &key, "*", "data", &json!(entry).to_string()]);
     }
 
-    /// Has the ingester answered that `mapping` is finished?
+    /// Returns true if the ingester has reported the end of `mapping`.
     pub fn is_finished(&self, mapping: &str) -> bool {
         let expected = json!({"state": "finished", "source": "ingester", "ingester": self.ingester});
         let answers = self.redis.entries(&format!("dranspose:ready:{mapping}"));
@@ -68,20 +68,20 @@ impl<'a> Controller<'a> {
     }
 }
 
-/// A site with one ingester, `eiger-ingester`, whose one stream `eiger` is a STINS source, and a Redis.
+/// Environment with a Redis and one ingester, `eiger-ingester`, whose stream `eiger` is a STINS source.
 #[derive(Debug)]
 pub struct IngesterEnv {
     /// Directory, log and admin socket.
     pub base: TestEnv,
-    /// Its Redis.
+    /// Redis of the ingester.
     pub redis: Redis,
-    /// Where it listens for workers.
+    /// TCP port for workers.
     pub port: u16,
     config: PathBuf,
 }
 
 impl IngesterEnv {
-    /// For the binary at `binary`, with a source at `upstream`; `keys` are lines of TOML for the ingester.
+    /// Creates an environment with a source at `upstream`. `keys` are lines of TOML for the ingester.
     pub fn new(binary: impl Into<PathBuf>, upstream: &str, keys: &str) -> Self {
         let (base, redis, port) = (TestEnv::new(binary), Redis::start(), free_port());
         let config = base.path().join("ingester.toml");
@@ -95,8 +95,9 @@ impl IngesterEnv {
         env
     }
 
-    /// Adds another ingester before the start, called after its one stream, which is a STINS source at `upstream`. Gives the port
-    /// where it listens for workers.
+    /// Adds an ingester `STREAM-ingester` with one STINS source at `upstream`; call it before the start.
+    ///
+    /// Returns the TCP port for its workers.
     pub fn add_ingester(&self, stream: &str, upstream: &str) -> u16 {
         let port = free_port();
         self.add_section(stream, upstream, port, "");
@@ -115,32 +116,32 @@ impl IngesterEnv {
         fs::write(&self.config, before + &text).expect("write the configuration");
     }
 
-    /// Starts it and waits until it is in Redis.
+    /// Starts the instance and waits until its ingester is registered in Redis.
     pub fn start(&self) -> Instance {
         let instance = self.spawn();
-        wait_for("the ingester is in Redis", || self.controller().ingester_state());
-        eventually("it follows the controller", || self.base.cli(&["tree"]).1.contains("redis up"));
+        wait_for("the ingester to register in Redis", || self.controller().ingester_state());
+        eventually("the ingester to connect to Redis", || self.base.cli(&["tree"]).1.contains("redis up"));
         instance
     }
 
-    /// Starts it without waiting.
+    /// Starts the instance without waiting.
     pub fn spawn(&self) -> Instance {
         let mut command = self.base.bare_command();
         command.args(["run", "--config"]).arg(&self.config);
         Instance::spawn(command)
     }
 
-    /// Plays the controller for the one that [`IngesterEnv::add_ingester`] added for `stream`.
+    /// Controller of the ingester that [`IngesterEnv::add_ingester`] added for `stream`.
     pub fn controller_of(&self, stream: &str) -> Controller<'_> {
         Controller::new(&self.redis, &format!("{stream}-ingester"))
     }
 
-    /// Plays its controller.
+    /// Controller of `eiger-ingester`.
     pub fn controller(&self) -> Controller<'_> {
         Controller::new(&self.redis, "eiger-ingester")
     }
 
-    /// A metric of one of its children; 0 as long as there is none.
+    /// Sum of a metric of a child of `eiger-ingester`; 0 while it is not registered.
     pub fn metric(&self, child: &str, name: &str) -> i64 {
         let (_, text, _) = self.base.cli(&["tree", &format!("ingester/eiger-ingester/{child}"), "--json"]);
         let tree: Value = serde_json::from_str(&text).unwrap_or_default();

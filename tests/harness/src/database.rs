@@ -1,4 +1,4 @@
-//! The database as another process sees it: a connection of its own, triggers on.
+//! A second connection to the queue's database, as another process would have it: foreign keys and triggers on.
 
 use std::{
     path::Path,
@@ -8,14 +8,14 @@ use std::{
 
 use rusqlite::Connection;
 
-/// A foreign connection.
+/// Connection of another process.
 #[derive(Debug)]
 pub struct Database {
     connection: Connection,
 }
 
 impl Database {
-    /// Opens the file.
+    /// Opens the database file.
     ///
     /// # Panics
     /// If it cannot be opened.
@@ -26,12 +26,12 @@ impl Database {
         Self { connection }
     }
 
-    /// The raw connection.
+    /// The rusqlite connection.
     pub fn connection(&self) -> &Connection {
         &self.connection
     }
 
-    /// Runs statements.
+    /// Executes statements.
     ///
     /// # Panics
     /// If one fails.
@@ -39,7 +39,7 @@ impl Database {
         self.connection.execute_batch(sql).expect("a statement that runs");
     }
 
-    /// The rows of a query as text, columns joined by `|`, NULL as `NULL`.
+    /// Rows of a query as text: columns joined by `|`, NULL as `NULL`.
     ///
     /// # Panics
     /// If it fails.
@@ -70,7 +70,7 @@ impl Database {
     /// Waits until [`Database::queue`] is `rows`.
     ///
     /// # Panics
-    /// If it does not get there in time; shows how it differs.
+    /// If they differ after the deadline.
     pub fn expect_queue(&self, rows: &[&str]) {
         self.expect(
             "SELECT fetcher_id, fetcher_run_started, attr_path, payload FROM queue ORDER BY 1, 2, 3",
@@ -81,7 +81,7 @@ impl Database {
     /// Waits until the rows of `query` are `rows`.
     ///
     /// # Panics
-    /// If they are not in time; shows how they differ.
+    /// If they differ after the deadline.
     pub fn expect(&self, query: &str, rows: &[&str]) {
         let give_up = Instant::now() + crate::DEADLINE;
         while self.rows(query) != rows && Instant::now() < give_up {

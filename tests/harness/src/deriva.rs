@@ -1,4 +1,4 @@
-//! The original that the catalog's agents take the place of: an agent on the Python library deriva, from PyPI.
+//! The original catalog agent: a Python program on the library deriva from PyPI.
 
 use std::{
     fs,
@@ -15,27 +15,27 @@ use crate::{
     python::{environment, peers},
 };
 
-/// What an agent has done with a row.
+/// An action of an agent on a row.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AgentEvent {
-    /// What.
+    /// Kind of action.
     pub step: AgentStep,
     /// The row's `id`.
     pub id: i64,
-    /// When, seconds since 1970.
+    /// Time of the action, seconds since 1970.
     pub at_secs: f64,
 }
 
-/// A step in the life of a row.
+/// Kinds of actions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AgentStep {
-    /// It is claimed.
+    /// The row was claimed.
     Claimed,
-    /// It is complete.
+    /// The row was completed.
     Completed,
 }
 
-/// A running agent that claims the rows of the table `Foo` that are `actionable`, and completes them. Dropped, it is gone.
+/// Running agent that claims and completes the `actionable` rows of the table `Foo`. It is killed when dropped.
 #[derive(Debug)]
 pub struct DerivaAgent {
     agent: Child,
@@ -43,33 +43,34 @@ pub struct DerivaAgent {
 }
 
 impl DerivaAgent {
-    /// Starts an agent on the catalog at `url`, which hears of changes from `broker` and claims `limit` rows at once. The broker is one of
-    /// [`Rabbit::start_at_default_port`]: the library knows no other port.
+    /// Starts an agent on the catalog at `url` that claims up to `limit` rows at once.
+    ///
+    /// `broker` sends its change notices and must be a [`Rabbit::start_at_default_port`]: deriva supports no other port.
     ///
     /// # Panics
-    /// If Python or the packages cannot be had.
+    /// If Python or the packages cannot be installed.
     pub fn start(url: &str, broker: &Rabbit, limit: u32, name: &str) -> Self {
         let mut command = Command::new(environment("deriva", "deriva-requirements.txt"));
         command.env("PYTHONDONTWRITEBYTECODE", "1").arg(peers().join("deriva_agent.py"));
         command.args([url, &broker.host(), &limit.to_string(), name]);
-        // It ends with its standard input: also when the test's process is killed.
+        // The agent ends when its standard input closes, even if the test is killed.
         let mut agent = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("Python starts");
         let lines = BufReader::new(agent.stdout.take().expect("piped")).lines();
         let (say, done) = channel();
-        // It ends with the agent, or when nobody listens any more.
+        // Ends with the agent or with its receiver.
         thread::spawn(move || lines.map_while(Result::ok).try_for_each(|line| say.send(line)));
         Self { agent, done }
     }
 
-    /// What it has done since it was asked last.
+    /// Actions since the last call.
     ///
     /// # Panics
-    /// If it says what no agent says.
+    /// If the agent prints an unknown action.
     pub fn events(&mut self) -> Vec<AgentEvent> {
         self.done.try_iter().map(|line| parsed(&line)).collect()
     }
 
-    /// What it holds of memory now, bytes.
+    /// Resident memory, bytes.
     ///
     /// # Panics
     /// If it has ended.
@@ -85,7 +86,7 @@ impl DerivaAgent {
 
 impl Drop for DerivaAgent {
     fn drop(&mut self) {
-        // It may have ended already.
+        // The process may have ended already.
         let _ = self.agent.kill();
         let _ = self.agent.wait();
     }

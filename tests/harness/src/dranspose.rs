@@ -1,19 +1,19 @@
-//! The real dranspose 0.2.0 from PyPI: its parts as processes, sources for its ingesters, and a judge of what came of a scan.
+//! The real dranspose 0.2.0 from PyPI: its processes, detectors for its ingesters, and a check of what its workers received.
 //!
-//! It lives in a Python environment that is made once below `target/`. Each test binary imports it once, in a process that
-//! forks for every part: a part is there within a tenth of a second.
+//! It is installed once in a Python environment below `target/`. Each test binary imports it once, in a fork server
+//! that starts a process in less than 100 ms.
 
-mod facility;
+mod deployment;
 mod ingester;
-mod judge;
 mod map;
+mod scan_check;
 mod source;
 
-pub use facility::Facility;
-pub use ingester::{Ingester, Kind, Spec};
-pub use judge::{Judged, judge};
+pub use deployment::Deployment;
+pub use ingester::{Implementation, Ingester, IngesterSpec};
 pub use map::{Map, Scan};
-pub use source::{Item, Source, garbage, header, image, item, series, series_end};
+pub use scan_check::{DeliveredEvents, check_scan};
+pub use source::{Source, SourceMessage, header, image, item, malformed_messages, series, series_end};
 
 use std::{
     fs::{self, File},
@@ -32,19 +32,19 @@ use serde_json::{Value, json};
 
 use crate::wait_for;
 
-/// A process of dranspose. Dropped, it is killed.
+/// Process of dranspose (controller, worker, reducer, ..). It is killed when dropped.
 #[derive(Debug)]
-pub struct Part {
+pub struct DransposeProcess {
     pid: i64,
     log: PathBuf,
     ended: Option<i64>,
 }
 
-impl Part {
-    /// Starts `program` (`dranspose` or `uvicorn` with their arguments) in `directory`; what it says goes to `log`.
+impl DransposeProcess {
+    /// Starts `program` (`dranspose` or `uvicorn` with arguments) in `directory`, with its output in the file `log`.
     ///
     /// # Panics
-    /// If Python or the packages cannot be had.
+    /// If Python or the packages cannot be installed.
     pub fn start(program: &[&str], environment: &[(&str, &str)], directory: &Path, log: &Path) -> Self {
         let environment: serde_json::Map<_, _> =
             environment.iter().map(|(key, value)| ((*key).to_owned(), json!(value))).collect();
@@ -53,7 +53,7 @@ impl Part {
         Self { pid, log: log.to_owned(), ended: None }
     }
 
-    /// What it has said.
+    /// Output so far.
     pub fn log(&self) -> String {
         fs::read_to_string(&self.log).unwrap_or_default()
     }
@@ -63,19 +63,19 @@ impl Part {
         ask(&json!({"signal": signal.as_raw(), "pid": self.pid}));
     }
 
-    /// Its exit code, or the signal that ended it, as a negative number.
+    /// Exit code, or the signal that ended the process as a negative number.
     pub fn ended(&mut self) -> Option<i64> {
         self.ended = self.ended.or_else(|| ask(&json!({"ended": self.pid}))["code"].as_i64());
         self.ended
     }
 
-    /// SIGKILL, and waits for the end.
+    /// Sends SIGKILL and waits for the end.
     pub fn kill_nine(mut self) {
         self.signal(Signal::KILL);
         wait_for("a killed part to end", || self.ended());
     }
 
-    /// SIGTERM, and waits for the end.
+    /// Sends SIGTERM and waits for the end.
     ///
     /// # Panics
     /// If it does not end in time.
@@ -85,7 +85,7 @@ impl Part {
     }
 }
 
-impl Drop for Part {
+impl Drop for DransposeProcess {
     fn drop(&mut self) {
         if self.ended.is_none() {
             self.signal(Signal::KILL);
@@ -94,51 +94,51 @@ impl Drop for Part {
     }
 }
 
-/// The process that forks. It ends, and all parts with it, when its standard input does: also when the test is killed.
-struct Nursery {
+/// Process that forks all others. It ends with all of them when its standard input closes, even if the test is killed.
+struct ForkServer {
     _process: Child,
     orders: ChildStdin,
     answers: BufReader<ChildStdout>,
 }
 
 fn ask(order: &Value) -> Value {
-    static NURSERY: OnceLock<Mutex<Nursery>> = OnceLock::new();
-    // What it answers is whole even if a test panicked in between.
-    let mut nursery =
-        NURSERY.get_or_init(|| Mutex::new(nursery())).lock().unwrap_or_else(PoisonError::into_inner);
-    writeln!(nursery.orders, "{order}").expect("the nursery takes orders");
+    static FORK_SERVER: OnceLock<Mutex<ForkServer>> = OnceLock::new();
+    // Answers are complete lines, so a lock poisoned by a panic is usable.
+    let mut fork_server =
+        FORK_SERVER.get_or_init(|| Mutex::new(fork_server())).lock().unwrap_or_else(PoisonError::into_inner);
+    writeln!(fork_server.orders, "{order}").expect("the fork server takes orders");
     let mut line = String::new();
-    nursery.answers.read_line(&mut line).expect("the nursery answers");
+    fork_server.answers.read_line(&mut line).expect("the fork server answers");
     serde_json::from_str(&line)
-        .unwrap_or_else(|error| panic!("{error}: the nursery answers {order} with {line:?}"))
+        .unwrap_or_else(|error| panic!("{error}: the fork server answers {order} with {line:?}"))
 }
 
-fn nursery() -> Nursery {
+fn fork_server() -> ForkServer {
     let mut command = our_python();
-    // An interrupt at the terminal ends it through its standard input.
+    // Ctrl-C reaches it through its standard input only.
     command.arg(programs().join("parts.py")).process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut process = command.spawn().expect("Python starts");
     let orders = process.stdin.take().expect("piped");
     let mut answers = BufReader::new(process.stdout.take().expect("piped"));
     let mut line = String::new();
-    answers.read_line(&mut line).expect("the nursery speaks");
+    answers.read_line(&mut line).expect("the fork server speaks");
     assert_eq!(line, "ready\n", "dranspose cannot be imported");
-    Nursery { _process: process, orders, answers }
+    ForkServer { _process: process, orders, answers }
 }
 
-/// Where our own programs are that run with dranspose.
+/// Folder of the test programs that run with dranspose.
 pub(crate) fn programs() -> PathBuf {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../interop");
     folder.canonicalize().expect("a folder of ours")
 }
 
-/// The Python with dranspose, from PyPI once for each change of the versions.
+/// Python interpreter with dranspose, installed from PyPI once for each change of the version list.
 pub fn python() -> PathBuf {
     let harness = Path::new(env!("CARGO_MANIFEST_DIR"));
     let home = harness.join("../../target/peers");
     fs::create_dir_all(&home).expect("a directory below target/");
     let lock = File::create(home.join("dranspose.lock")).expect("a lock file");
-    // Other tests may be making it.
+    // Other tests may be installing it.
     flock(&lock, FlockOperation::LockExclusive).expect("the lock");
     let (venv, installed) = (home.join("dranspose"), home.join("dranspose.txt"));
     let versions = harness.join("../peers/dranspose-constraints.txt");
@@ -153,7 +153,7 @@ pub fn python() -> PathBuf {
     python
 }
 
-/// Runs one of our Python programs to its end; what it printed.
+/// Runs a Python program of `tests/interop` and returns its output.
 ///
 /// # Panics
 /// If it fails.
@@ -161,7 +161,7 @@ pub fn run_program(program: &str, arguments: &[&str]) -> String {
     run(our_python().arg(programs().join(program)).args(arguments))
 }
 
-/// That Python for a program of ours: it leaves nothing beside it.
+/// Command that runs the interpreter without writing bytecode files.
 fn our_python() -> Command {
     let mut command = Command::new(python());
     command.env("PYTHONDONTWRITEBYTECODE", "1");

@@ -1,4 +1,4 @@
-//! An ERMrest of one's own: no package of Debian has the server, so it is a stand-in that speaks its protocol,
+//! A private ERMrest server. Debian has no package of it, so this is a fake server,
 //! `tests/peers/ermrest_server.py`.
 
 use std::{net::SocketAddr, process::Command};
@@ -13,7 +13,7 @@ use crate::{
     python::{peers, python},
 };
 
-/// A running, stopped or killed server with one catalog. Dropped, it is gone with its rows.
+/// Server with one catalog: running, stopped or killed. It is removed with its rows when dropped.
 #[derive(Debug)]
 pub struct Ermrest {
     directory: TempDir,
@@ -32,8 +32,9 @@ impl Ermrest {
         Self::launch(options, false)
     }
 
-    /// Starts a server that speaks TLS, with the certificate of [`Faktory::ca_file`](crate::Faktory::ca_file) for `localhost`.
-    /// What a test asks of it by this type goes over plain connections, and so must not be used.
+    /// Starts a TLS server with a certificate for `localhost`, signed by [`Faktory::ca_file`](crate::Faktory::ca_file).
+    ///
+    /// Requests of this type use plain connections, so they do not work with it.
     ///
     /// # Panics
     /// As [`Ermrest::start`].
@@ -50,18 +51,18 @@ impl Ermrest {
         made
     }
 
-    /// Where the catalog is, without a slash at the end.
+    /// Base address of the catalog, without a trailing slash.
     pub fn url(&self) -> String {
         let scheme = if self.tls { "https" } else { "http" };
         format!("{scheme}://localhost:{}/ermrest/catalog/1", self.port)
     }
 
-    /// Its port on the loopback address.
+    /// TCP port on the loopback address.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// All rows of `table`, in no order. It is not in the log.
+    /// Rows of `table`, unordered. The request is not logged.
     ///
     /// # Panics
     /// If the server does not answer.
@@ -70,7 +71,7 @@ impl Ermrest {
         serde_json::from_value(rows).expect("rows")
     }
 
-    /// Inserts `rows` into `table`, by the server's own interface: others are told. `token` is that of `--token`.
+    /// Inserts `rows` into `table` through the public API, which sends change notices. `token` is that of `--token`.
     ///
     /// # Panics
     /// If they are refused.
@@ -91,7 +92,7 @@ impl Ermrest {
         self.insert("Foo", &rows.into(), "");
     }
 
-    /// Has the server fail: the keys are those that the stand-in's head lists.
+    /// Injects faults; `ermrest_server.py` lists the keys.
     ///
     /// # Panics
     /// If the server does not answer.
@@ -100,7 +101,7 @@ impl Ermrest {
         assert_eq!(reply.status, 200, "{}", reply.body);
     }
 
-    /// The last requests (`method`, `path` as it came, `headers` in lower case), those of this type but for inserts left out.
+    /// Last requests of other clients, and inserts of this type: `method`, `path` as sent, `headers` in lower case.
     ///
     /// # Panics
     /// If the server does not answer.
@@ -108,7 +109,7 @@ impl Ermrest {
         serde_json::from_value(self.log()["requests"].clone()).expect("requests")
     }
 
-    /// How many answers to `method` had the status `code`.
+    /// Number of responses to `method` with the status `code`.
     ///
     /// # Panics
     /// If the server does not answer.
@@ -116,7 +117,7 @@ impl Ermrest {
         self.log()["statuses"][format!("{method} {code}")].as_u64().unwrap_or_default()
     }
 
-    /// The whole log: `requests`, `statuses`, `connections`, `writers`.
+    /// The log: `requests`, `statuses`, `connections`, `writers`.
     ///
     /// # Panics
     /// If the server does not answer.
@@ -124,26 +125,26 @@ impl Ermrest {
         self.ask("GET", "/_log", &[], "").json()
     }
 
-    /// Ends it; its rows are there again after [`Ermrest::start_again`].
+    /// Stops the server; [`Ermrest::start_again`] restores its rows.
     ///
     /// # Panics
-    /// If it is not running.
+    /// If the server is not running.
     pub fn stop(&mut self) {
         self.server.stop();
     }
 
-    /// Ends it at once, with all that was written since it was started.
+    /// Kills the server; rows written since its start are lost.
     ///
     /// # Panics
-    /// If it is not running.
+    /// If the server is not running.
     pub fn kill_nine(&mut self) {
         self.server.kill_nine();
     }
 
-    /// Starts it after [`Ermrest::stop`] or [`Ermrest::kill_nine`], at the same address.
+    /// Starts a stopped or killed server at the same address.
     ///
     /// # Panics
-    /// If it does not start; its own words are on standard error.
+    /// If it does not start; its output is on standard error.
     pub fn start_again(&mut self) {
         // Only notices need a package.
         let amqp = self.options.iter().any(|option| option == "--amqp");
@@ -158,18 +159,18 @@ impl Ermrest {
         self.server.start(command);
     }
 
-    /// Stops its process where it is: connections stay, and nothing is answered any more until [`Ermrest::thaw`], or it is killed.
+    /// Suspends the process with SIGSTOP: connections stay open, and nothing is answered until [`Ermrest::thaw`].
     ///
     /// # Panics
-    /// If it is not running.
+    /// If the server is not running.
     pub fn freeze(&self) {
         self.server.freeze();
     }
 
-    /// Lets it go on.
+    /// Resumes the process.
     ///
     /// # Panics
-    /// If it is not running.
+    /// If the server is not running.
     pub fn thaw(&self) {
         self.server.thaw();
     }

@@ -10,32 +10,32 @@ use std::{
 
 use serde_json::Value;
 
-/// One event.
+/// Event of the admin endpoint.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AdminEvent {
-    /// Its number.
+    /// Sequence number.
     pub id: u64,
-    /// Its kind, or `resync`.
+    /// Kind of the event, or `resync`.
     pub event: String,
-    /// What it says.
+    /// Payload.
     pub data: Value,
 }
 
-/// A connection on which events come. It stays open until it is dropped.
+/// Open event stream (server-sent events).
 #[derive(Debug)]
 pub struct EventReader<S> {
     stream: BufReader<S>,
-    /// Of the answer.
+    /// HTTP status of the response.
     pub status: u16,
-    /// Header lines of the answer.
+    /// Header lines of the response.
     pub head: String,
 }
 
 impl EventReader<UnixStream> {
-    /// Over the unix socket; `query` begins with `?` or is empty, `headers` are whole lines without their ends.
+    /// Opens a stream over the unix socket. `query` begins with `?` or is empty; `headers` are lines without CRLF.
     ///
     /// # Errors
-    /// There is no answer.
+    /// There is no response.
     pub fn unix(socket: &Path, query: &str, headers: &[&str]) -> io::Result<Self> {
         let stream = UnixStream::connect(socket)?;
         stream.set_read_timeout(Some(Duration::from_secs(60)))?;
@@ -47,7 +47,7 @@ impl EventReader<TcpStream> {
     /// As [`EventReader::unix`], over TCP.
     ///
     /// # Errors
-    /// There is no answer.
+    /// There is no response.
     pub fn tcp(address: SocketAddr, query: &str, headers: &[&str]) -> io::Result<Self> {
         let stream = TcpStream::connect(address)?;
         stream.set_read_timeout(Some(Duration::from_secs(60)))?;
@@ -75,10 +75,10 @@ impl<S: Read + Write> EventReader<S> {
         Ok(Self { stream, status, head })
     }
 
-    /// The next event; comments are skipped. None at the end.
+    /// Returns the next event, or None at the end of the stream. Comments are skipped.
     ///
     /// # Panics
-    /// If none comes within a minute, or what comes is no event.
+    /// If no event arrives within 60 s, or it cannot be parsed.
     pub fn next_event(&mut self) -> Option<AdminEvent> {
         let (mut id, mut event) = (None, None);
         loop {
@@ -89,7 +89,7 @@ impl<S: Read + Write> EventReader<S> {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => panic!("no event within a minute"),
                 Err(_reset) => return None,
             }
-            // Sizes of chunks are lines without a colon: they say nothing.
+            // Lines without a colon are chunk sizes.
             let Some((field, value)) = line.trim_end().split_once(':') else { continue };
             match field {
                 "id" => id = value.trim().parse().ok(),
@@ -103,15 +103,15 @@ impl<S: Read + Write> EventReader<S> {
         }
     }
 
-    /// The first event that `wanted` picks.
+    /// Skips events until `wanted` returns true, and returns that one.
     ///
     /// # Panics
-    /// If the stream ends before.
+    /// If the stream ends first.
     pub fn find(&mut self, mut wanted: impl FnMut(&AdminEvent) -> bool) -> AdminEvent {
         loop {
-            let told = self.next_event().expect("the stream goes on");
-            if wanted(&told) {
-                return told;
+            let event = self.next_event().expect("an open stream");
+            if wanted(&event) {
+                return event;
             }
         }
     }

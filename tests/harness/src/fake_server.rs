@@ -1,4 +1,4 @@
-//! The process of a stand-in: a server in Python that speaks the protocol of one that cannot be installed.
+//! Process of a fake server: a Python program that speaks the protocol of a server that cannot be installed.
 
 use std::{
     io::{BufRead, BufReader},
@@ -10,35 +10,35 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::wait_for;
 
-/// A running, frozen or ended process. Dropped, it is gone.
+/// Running, suspended or ended process. It is killed when dropped.
 #[derive(Debug)]
 pub(crate) struct FakeServer {
-    /// Whose place it takes.
+    /// Name of the real server.
     name: &'static str,
     child: Option<Child>,
 }
 
 impl FakeServer {
-    /// One that does not run yet.
+    /// Creates a server that is not started yet.
     pub(crate) fn new(name: &'static str) -> Self {
         Self { name, child: None }
     }
 
-    /// Starts it and waits until it listens. It ends with its standard input: also when the test's process is killed.
+    /// Starts the server and waits until it listens. It ends when its standard input closes, even if the test is killed.
     ///
     /// # Panics
-    /// If it runs already, or does not start; its own words are on standard error.
+    /// If it runs already, or does not start; its output is on standard error.
     pub(crate) fn start(&mut self, mut command: Command) {
-        assert!(self.child.is_none(), "the stand-in for {} is running", self.name);
+        assert!(self.child.is_none(), "the fake {} is running", self.name);
         command.env("PYTHONDONTWRITEBYTECODE", "1").stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().expect("Python starts");
         let mut line = String::new();
         let said = BufReader::new(child.stdout.take().expect("piped")).read_line(&mut line);
-        assert!(said.is_ok() && line.contains("listening"), "the stand-in for {} does not start", self.name);
+        assert!(said.is_ok() && line.contains("listening"), "the fake {} does not start", self.name);
         self.child = Some(child);
     }
 
-    /// Asks it to end, and waits for that.
+    /// Sends SIGTERM and waits for the end.
     ///
     /// # Panics
     /// If it is not running.
@@ -47,7 +47,7 @@ impl FakeServer {
         self.child.take().expect("a running server").wait().expect("its end");
     }
 
-    /// Ends it at once.
+    /// Sends SIGKILL and waits for the end.
     ///
     /// # Panics
     /// If it is not running.
@@ -57,13 +57,13 @@ impl FakeServer {
         child.wait().expect("its end");
     }
 
-    /// Stops it where it is: connections stay, and nothing is answered any more until [`FakeServer::thaw`], or it is killed.
+    /// Suspends the process with SIGSTOP: connections stay open, and nothing is answered until [`FakeServer::thaw`].
     ///
     /// # Panics
     /// If it is not running.
     pub(crate) fn freeze(&self) {
         self.signal(Signal::STOP);
-        // The signal is on its way when it has been sent: a thread that runs may still answer.
+        // SIGSTOP is asynchronous: a running thread may still answer.
         let threads = format!("/proc/{}/task", self.child.as_ref().expect("a running server").id());
         wait_for("all threads of the server to stand still", || {
             let mut threads = std::fs::read_dir(&threads).ok()?;
@@ -71,7 +71,7 @@ impl FakeServer {
         });
     }
 
-    /// Lets it go on.
+    /// Resumes the process.
     ///
     /// # Panics
     /// If it is not running.
@@ -95,7 +95,7 @@ impl Drop for FakeServer {
     }
 }
 
-/// Tells whether a thread, by its folder in `/proc`, is stopped (proc_pid_stat(5): the state follows the name in parentheses).
+/// Returns true if the thread with this `/proc` folder is stopped (proc_pid_stat(5)).
 fn is_stopped(thread: &Path) -> bool {
     let stat = std::fs::read_to_string(thread.join("stat")).unwrap_or_default();
     stat.rsplit_once(") ").is_some_and(|(_, state)| state.starts_with('T'))

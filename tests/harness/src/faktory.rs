@@ -1,5 +1,5 @@
-//! A Faktory of one's own: no package of Debian has the server, so it is a stand-in that speaks its protocol,
-//! `tests/peers/faktory_server.py`; and a worker that is not ours, pyfaktory's.
+//! A private Faktory server. Debian has no package of it, so this is a fake server,
+//! `tests/peers/faktory_server.py`. Its worker is pyfaktory's.
 
 use std::{
     fs,
@@ -21,7 +21,7 @@ use crate::{
     python::{peers, python},
 };
 
-/// A running or killed server. Dropped, it is gone with its jobs.
+/// Running or killed server. It is removed with its jobs when dropped.
 #[derive(Debug)]
 pub struct Faktory {
     directory: TempDir,
@@ -31,7 +31,7 @@ pub struct Faktory {
 }
 
 impl Faktory {
-    /// Starts a server with `options`, those that `faktory_server.py --help` shows.
+    /// Starts a server with `options` (see `faktory_server.py --help`).
     ///
     /// # Panics
     /// If it does not start.
@@ -42,7 +42,7 @@ impl Faktory {
         made
     }
 
-    /// Starts a server that speaks TLS, with a certificate of [`Faktory::ca_file`].
+    /// Starts a TLS server with a certificate signed by [`Faktory::ca_file`].
     ///
     /// # Panics
     /// As [`Faktory::start`].
@@ -53,34 +53,34 @@ impl Faktory {
         made
     }
 
-    /// The file with the authority that certificates of these servers are signed by.
+    /// PEM file of the certificate authority of all TLS test servers.
     pub fn ca_file() -> PathBuf {
         peers().join("tls/ca.pem")
     }
 
-    /// Where it is.
+    /// Address of the server.
     pub fn url(&self) -> String {
         let scheme = if self.tls { "tcp+tls" } else { "tcp" };
         format!("{scheme}://localhost:{}", self.port)
     }
 
-    /// Its port on the loopback address.
+    /// TCP port on the loopback address.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// Every job that it took since it was first started, in order, with what a server adds to a job.
+    /// Jobs accepted since the first start, in order, with the fields that a server adds.
     ///
     /// # Panics
-    /// If a line of its log is none.
+    /// If a line of the server's log is not JSON.
     pub fn accepted(&self) -> Vec<Value> {
         let log = fs::read_to_string(self.directory.path().join("jobs.jsonl")).unwrap_or_default();
-        // A line that is being written is not whole yet.
+        // The last line may be incomplete.
         let whole = log.rfind('\n').map_or("", |end| &log[..end]);
         whole.lines().map(|line| serde_json::from_str(line).expect("a job")).collect()
     }
 
-    /// What it answers to `INFO`, if it has no password and does not speak TLS.
+    /// Answer to `INFO`, for a server without password and TLS.
     ///
     /// # Panics
     /// If it does not answer.
@@ -104,7 +104,7 @@ impl Faktory {
         serde_json::from_slice(&json).expect("JSON")
     }
 
-    /// Ends it at once. Jobs in memory are lost, those of [`Faktory::accepted`] are not.
+    /// Kills the server. Queued jobs are lost; [`Faktory::accepted`] still returns them.
     ///
     /// # Panics
     /// If it is not running.
@@ -112,10 +112,10 @@ impl Faktory {
         self.server.kill_nine();
     }
 
-    /// Starts it after [`Faktory::kill_nine`], at the same address without jobs, with other `options`.
+    /// Starts a killed server at the same address, without jobs, with other `options`.
     ///
     /// # Panics
-    /// If it does not start; its own words are on standard error.
+    /// If it does not start; its output is on standard error.
     pub fn start_again(&mut self, options: &[&str]) {
         let mut command = Command::new("python3");
         command.arg(peers().join("faktory_server.py")).args(["--port", &self.port.to_string()]);
@@ -128,7 +128,7 @@ impl Faktory {
         self.server.start(command);
     }
 
-    /// Stops its process where it is: connections stay, and nothing is answered any more until [`Faktory::thaw`], or it is killed.
+    /// Suspends the process with SIGSTOP: connections stay open, and nothing is answered until [`Faktory::thaw`].
     ///
     /// # Panics
     /// If it is not running.
@@ -136,7 +136,7 @@ impl Faktory {
         self.server.freeze();
     }
 
-    /// Lets it go on.
+    /// Resumes the process.
     ///
     /// # Panics
     /// If it is not running.
@@ -145,7 +145,7 @@ impl Faktory {
     }
 }
 
-/// A worker of pyfaktory's for one job type. Dropped, it is gone.
+/// Worker of pyfaktory for one job type. It is stopped when dropped.
 #[derive(Debug)]
 pub struct PyFaktoryWorker {
     worker: Child,
@@ -153,10 +153,10 @@ pub struct PyFaktoryWorker {
 }
 
 impl PyFaktoryWorker {
-    /// Starts a worker that takes jobs of `jobtype` from `queue`.
+    /// Starts a worker that fetches jobs of `jobtype` from `queue`.
     ///
     /// # Panics
-    /// If Python or the package cannot be had.
+    /// If Python or the package cannot be installed.
     pub fn start(server: &Faktory, queue: &str, jobtype: &str) -> Self {
         let mut command = Command::new(python());
         command.env("PYTHONDONTWRITEBYTECODE", "1");
@@ -164,15 +164,15 @@ impl PyFaktoryWorker {
         let mut worker = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("Python starts");
         let lines = BufReader::new(worker.stdout.take().expect("piped")).lines();
         let (say, done) = channel();
-        // It ends with the worker, or when nobody listens any more.
+        // Ends with the worker or with its receiver.
         thread::spawn(move || lines.map_while(Result::ok).try_for_each(|line| say.send(line)));
         Self { worker, done }
     }
 
-    /// Waits for the next job that the worker's function was called with; its arguments.
+    /// Waits for the next call of the worker's function and returns its arguments.
     ///
     /// # Panics
-    /// If the worker ends, or says nothing for long.
+    /// If the worker ends, or there is no call within the deadline.
     pub fn next_args(&mut self) -> Value {
         let line = self.done.recv_timeout(DEADLINE).expect("the worker speaks");
         serde_json::from_str(&line).unwrap_or_else(|_| panic!("the worker says {}", json!(line)))
@@ -181,7 +181,7 @@ impl PyFaktoryWorker {
 
 impl Drop for PyFaktoryWorker {
     fn drop(&mut self) {
-        // It ends, with the processes that it has, when its standard input does.
+        // The worker and its child processes end when its standard input closes.
         drop(self.worker.stdin.take());
         let _ = self.worker.wait();
     }

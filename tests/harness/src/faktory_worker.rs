@@ -1,4 +1,4 @@
-//! A worker that takes jobs as fast as they come and does nothing with them: pyfaktory's takes ten a second.
+//! A fast Faktory worker that acknowledges every job at once. pyfaktory's takes only ten jobs a second.
 
 use std::{
     io::{self, BufRead, BufReader, Read, Write},
@@ -13,11 +13,11 @@ use std::{
 
 use crate::Faktory;
 
-/// A server takes a worker for dead that is silent for a minute.
+/// Heartbeat interval; a server drops a worker after 60 s without one.
 const BEAT: Duration = Duration::from_secs(10);
 const HELLO: &str = r#"HELLO {"v":2,"hostname":"test","wid":"drain","pid":1,"labels":[]}"#;
 
-/// Takes and acknowledges whatever is in one queue of a server, also over the server's restarts. Dropped, it is gone.
+/// Worker that fetches and acknowledges the jobs of one queue, and reconnects after restarts. It stops when dropped.
 #[derive(Debug)]
 pub struct FaktoryWorker {
     over: Arc<AtomicBool>,
@@ -25,13 +25,13 @@ pub struct FaktoryWorker {
 }
 
 impl FaktoryWorker {
-    /// Starts to take jobs from `queue`.
+    /// Starts to fetch jobs from `queue`.
     pub fn start(server: &Faktory, queue: &str) -> Self {
         let over = Arc::new(AtomicBool::new(false));
         let (port, fetch, ended) = (server.port(), format!("FETCH {queue}"), over.clone());
         let thread = thread::spawn(move || {
             while !ended.load(SeqCst) {
-                // A server that is away comes back.
+                // The server may be restarting.
                 if drain(port, &fetch, &ended).is_err() {
                     thread::sleep(Duration::from_millis(20));
                 }
@@ -44,7 +44,7 @@ impl FaktoryWorker {
 impl Drop for FaktoryWorker {
     fn drop(&mut self) {
         self.over.store(true, SeqCst);
-        // A panic of its thread is shown by itself.
+        // The panic message of the thread is printed anyway.
         drop(self.thread.take().map(JoinHandle::join));
     }
 }
@@ -65,7 +65,7 @@ fn drain(port: u16, fetch: &str, over: &AtomicBool) -> io::Result<()> {
     Ok(())
 }
 
-/// A connection that is let in.
+/// Authenticated connection.
 struct Line(BufReader<TcpStream>);
 
 impl Line {
@@ -80,7 +80,7 @@ impl Line {
         Ok(line)
     }
 
-    /// Gives what a bulk reply holds.
+    /// Sends a command and returns the content of a bulk reply.
     fn ask(&mut self, command: &str) -> io::Result<Option<Vec<u8>>> {
         self.0.get_mut().write_all(format!("{command}\r\n").as_bytes())?;
         let head = self.read()?;

@@ -1,6 +1,7 @@
-//! For tests and benches: the real binary on a test_env of its own, workers on its real socket, its real database.
+//! Test environments and peers: starts the real binary, its servers and its clients, for tests and benches.
 //!
-//! Nothing here waits a fixed time: [`eventually`] waits for a condition, with a deadline far beyond what any needs.
+//! [`TestEnv`] is a directory with one instance; the other types start servers and clients of the subsystems.
+//! Waits are for a condition with a deadline ([`eventually`], [`wait_for`]), never for a fixed time.
 
 mod admin;
 mod catalog;
@@ -35,7 +36,7 @@ mod zmtp;
 
 pub use admin::{HttpReply, http, http_tcp, raw_tcp, try_http};
 pub use catalog::{CatalogEnv, FULL_RULE};
-pub use connection_flood::{Wave, open_stalled_connections, wave};
+pub use connection_flood::{ReaderFlood, open_event_readers, open_stalled_connections};
 pub use controller::{Controller, IngesterEnv};
 pub use database::Database;
 pub use database_check::{assert_valid_database, copy_database};
@@ -63,13 +64,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Longest wait for a condition.
+/// Deadline of every wait for a condition.
 pub const DEADLINE: Duration = Duration::from_secs(60);
 
-/// Waits until `condition` gives a value.
+/// Waits until `condition` returns a value.
 ///
 /// # Panics
-/// If it gives none within [`DEADLINE`]; `what` names it, and the last lines of the test's processes follow.
+/// If there is none within [`DEADLINE`]. The message has `what` and the last log lines of the test's processes.
 pub fn wait_for<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
     let give_up = Instant::now() + DEADLINE;
     loop {
@@ -85,7 +86,7 @@ pub fn wait_for<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// Waits until `condition` holds.
+/// Waits until `condition` is true.
 ///
 /// # Panics
 /// As [`wait_for`].
@@ -93,7 +94,7 @@ pub fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     wait_for(what, || condition().then_some(()));
 }
 
-/// Number of seeds or rounds for a randomised test: `variable` from the environment, else `default`.
+/// Number of rounds of a randomized test: the environment variable `variable`, or `default`.
 pub fn rounds(variable: &str, default: u64) -> u64 {
     std::env::var(variable).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }

@@ -19,13 +19,13 @@ struct Admin {
 
 /// The endpoint's TCP port.
 pub(crate) fn tcp(_plan: &Plan) -> Box<dyn Edge> {
-    let side = Side::Clients(Box::new(|site| Endpoint::Tcp(site.admin_tcp())));
+    let side = Side::Clients(Box::new(|env| Endpoint::Tcp(env.admin_tcp())));
     Box::new(Admin { is_tcp: true, side, answered: 0 })
 }
 
 /// The endpoint's unix socket.
 pub(crate) fn unix(_plan: &Plan) -> Box<dyn Edge> {
-    let side = Side::Clients(Box::new(|site| Endpoint::Unix(site.admin_socket())));
+    let side = Side::Clients(Box::new(|env| Endpoint::Unix(env.admin_socket())));
     Box::new(Admin { is_tcp: false, side, answered: 0 })
 }
 
@@ -52,12 +52,12 @@ impl Edge for Admin {
         64 * (64 << 10)
     }
 
-    fn done(&mut self, site: &TestEnv) -> u64 {
+    fn done(&mut self, env: &TestEnv) -> u64 {
         let answered = if self.is_tcp {
             let request = b"GET /v1/tree HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
-            raw_tcp(site.admin_tcp(), request).map(|answer| answer.starts_with(b"HTTP/1.1 200"))
+            raw_tcp(env.admin_tcp(), request).map(|answer| answer.starts_with(b"HTTP/1.1 200"))
         } else {
-            let reply = try_http(&site.admin_socket(), "GET", "/v1/tree", &[], "");
+            let reply = try_http(&env.admin_socket(), "GET", "/v1/tree", &[], "");
             io::Result::Ok(reply.is_ok_and(|reply| reply.status == 200))
         };
         self.answered += u64::from(answered.unwrap_or(false));

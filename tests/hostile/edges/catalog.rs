@@ -104,7 +104,7 @@ impl Edge for Catalog {
         self.budget
     }
 
-    fn feed(&mut self, _site: &TestEnv) {
+    fn feed(&mut self, _env: &TestEnv) {
         // Each row is a notice, too.
         if self.rows < self.done + WAITING && self.inserted.elapsed().as_millis() > 100 {
             self.rows += 1;
@@ -113,9 +113,9 @@ impl Edge for Catalog {
         }
     }
 
-    fn done(&mut self, site: &TestEnv) -> u64 {
+    fn done(&mut self, env: &TestEnv) -> u64 {
         // A catalog looks once at its start, also where it hears nothing.
-        if self.hears && self.done == 0 && site.link("catalog/lab/notices").state != "up" {
+        if self.hears && self.done == 0 && env.link("catalog/lab/notices").state != "up" {
             return 0;
         }
         self.done = self.server.rows("Foo").iter().filter(|row| row["state"] == "complete").count() as u64;

@@ -89,7 +89,7 @@ impl Edge for Producer {
         self.budget
     }
 
-    fn done(&mut self, _site: &TestEnv) -> u64 {
+    fn done(&mut self, _env: &TestEnv) -> u64 {
         self.queue.accepted().len() as u64
     }
 }

@@ -86,8 +86,8 @@ pub(crate) fn postgres(plan: &Plan) -> Box<dyn Edge> {
     let (server, template) = SHARED.get_or_init(|| {
         let server = Postgres::start();
         let template = server.create_database("template");
-        let site = TestEnv::new(env!("CARGO_BIN_EXE_orchestrator"));
-        let (code, _, error) = site.cli(&["provenance", "init", "--dsn", &template]);
+        let env = TestEnv::new(env!("CARGO_BIN_EXE_orchestrator"));
+        let (code, _, error) = env.cli(&["provenance", "init", "--dsn", &template]);
         assert_eq!(code, 0, "{error}");
         (server, Mutex::new(template))
     });
@@ -142,7 +142,7 @@ impl Edge for Provenance {
     }
 
     /// One call at a time; one that gets no answer ends by itself.
-    fn feed(&mut self, site: &TestEnv) {
+    fn feed(&mut self, env: &TestEnv) {
         let is_under_way = self.addition.as_ref().is_some_and(|addition| !addition.is_finished());
         if is_under_way || self.added.elapsed() < PACE {
             return;
@@ -151,7 +151,7 @@ impl Edge for Provenance {
         self.rows += 1;
         // Its first byte ends in a zero.
         let row = json!({"add": "content", "id": sha1_of(0, self.rows * 16), "date": "2005-03-18T01:58:31Z"});
-        let (socket, body) = (site.admin_socket(), json!({"rows": [row]}).to_string());
+        let (socket, body) = (env.admin_socket(), json!({"rows": [row]}).to_string());
         self.addition = Some(thread::spawn(move || {
             let json = ["Content-Type: application/json"];
             // Whether it is stored shows where rows are counted.
@@ -159,9 +159,9 @@ impl Edge for Provenance {
         }));
     }
 
-    fn done(&mut self, site: &TestEnv) -> u64 {
+    fn done(&mut self, env: &TestEnv) -> u64 {
         match &self.count {
-            Count::Written => site.metric("provenance/writer", "written"),
+            Count::Written => env.metric("provenance/writer", "written"),
             Count::Rows(dsn) => psql(dsn, "SELECT count(*) FROM content")
                 .ok()
                 .and_then(|count| count.parse().ok())

@@ -18,7 +18,7 @@ struct WorkerSocket {
 
 /// The queue's unix socket.
 pub(crate) fn worker_socket(_plan: &Plan) -> Box<dyn Edge> {
-    let side = Side::Clients(Box::new(|site| Endpoint::Unix(site.socket())));
+    let side = Side::Clients(Box::new(|env| Endpoint::Unix(env.socket())));
     Box::new(WorkerSocket { side, answered: 0 })
 }
 
@@ -41,8 +41,8 @@ impl Edge for WorkerSocket {
     }
 
     /// A new worker is answered.
-    fn done(&mut self, site: &TestEnv) -> u64 {
-        let asked = Worker::connect(&site.socket()).and_then(|mut worker| {
+    fn done(&mut self, env: &TestEnv) -> u64 {
+        let asked = Worker::connect(&env.socket()).and_then(|mut worker| {
             worker.send(b"READY\n")?;
             worker.try_reply()
         });

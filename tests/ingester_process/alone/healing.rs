@@ -25,7 +25,7 @@ fn drills(drill: impl Fn(&mut Drill, &str, &mut SeededRng)) {
 }
 
 #[test]
-fn before_in_the_middle_of_and_after_a_mapping() {
+fn a_panic_before_during_or_after_a_mapping_heals() {
     drills(|drill, path, rng| {
         drill.panics_before_a_mapping(path);
         drill.panics_in_the_middle(path, 200 + rng.below(200) as u64);
@@ -39,7 +39,7 @@ fn before_in_the_middle_of_and_after_a_mapping() {
 
 /// Nothing of the mapping has left by then, so that it is whole, too.
 #[test]
-fn while_a_mapping_begins() {
+fn a_panic_at_the_start_of_a_mapping_heals() {
     drills(|drill, path, rng| {
         drill.whole();
         drill.panics_while_one_begins(path, rng.chance(50));

@@ -15,54 +15,54 @@ fn library() -> PathBuf {
 }
 
 /// The workers that the ingester lists.
-fn listed(site: &IngesterEnv) -> Vec<Value> {
-    let presence = site.controller().ingester_state().expect("its key is there, whatever the clock does");
+fn listed(env: &IngesterEnv) -> Vec<Value> {
+    let presence = env.controller().ingester_state().expect("its key is there, whatever the clock does");
     presence["connected_workers"].as_object().expect("workers").values().cloned().collect()
 }
 
 #[test]
-fn a_clock_that_jumps_neither_forgets_a_worker_nor_keeps_one() {
-    let site = IngesterEnv::new(BINARY, NOWHERE, "");
-    let offset = site.base.path().join("offset");
+fn a_clock_jump_neither_drops_nor_keeps_a_worker() {
+    let env = IngesterEnv::new(BINARY, NOWHERE, "");
+    let offset = env.base.path().join("offset");
     let jump = |to: &str| {
         let new = offset.with_extension("new");
         fs::write(&new, to).expect("it is written");
         fs::rename(new, &offset).expect("it is replaced at once");
     };
     jump("+0");
-    let mut command = site.base.bare_command();
-    command.args(["run", "--config"]).arg(site.base.path().join("ingester.toml"));
+    let mut command = env.base.bare_command();
+    command.args(["run", "--config"]).arg(env.base.path().join("ingester.toml"));
     command
         .env("LD_PRELOAD", library())
         .env("FAKETIME_TIMESTAMP_FILE", &offset)
         .env("FAKETIME_NO_CACHE", "1");
     command.env("FAKETIME_DONT_FAKE_MONOTONIC", "1").env("DONT_FAKE_MONOTONIC", "1");
     let _instance = Instance::spawn(command);
-    wait_for("the ingester is in Redis", || site.controller().ingester_state());
-    let mut worker = ZmtpPeer::connect(site.port, "DEALER", "w").expect("it listens");
+    wait_for("the ingester is in Redis", || env.controller().ingester_state());
+    let mut worker = ZmtpPeer::connect(env.port, "DEALER", "w").expect("it listens");
     let uuid = [7, 7, 7, 7, 7, 7, 0x47, 7, 0x87, 7, 7, 7, 7, 7, 7, 7];
     worker.send(&[&uuid]).expect("it is taken");
     let seen = |worker: &Value| worker["last_seen"].as_f64().expect("seconds");
-    let first = seen(&wait_for("the worker is listed", || listed(&site).pop()));
+    let first = seen(&wait_for("the worker is listed", || listed(&env).pop()));
 
     // A day ahead: the worker is heard of at another time, and the key lives on.
     jump("+1d");
     let ahead = wait_for("the clock is a day ahead", || {
         worker.send(&[&uuid]).expect("it is taken");
-        listed(&site).pop().map(|worker| seen(&worker)).filter(|seen| *seen > first + 80_000.0)
+        listed(&env).pop().map(|worker| seen(&worker)).filter(|seen| *seen > first + 80_000.0)
     });
-    site.controller().start_mapping(&mapping(1), &["eiger"]);
+    env.controller().start_mapping(&mapping(1), &["eiger"]);
     // Back by two days: who is silent from now on is forgotten after four seconds, and not after two days.
     jump("-1d");
     wait_for("the clock is two days back", || {
         worker.send(&[&uuid]).expect("it is taken");
-        listed(&site).pop().map(|worker| seen(&worker)).filter(|seen| *seen < ahead - 160_000.0)
+        listed(&env).pop().map(|worker| seen(&worker)).filter(|seen| *seen < ahead - 160_000.0)
     });
     jump("-3d");
     drop(worker);
-    eventually("the worker is forgotten", || listed(&site).is_empty());
+    eventually("the worker is forgotten", || listed(&env).is_empty());
     // What is published still expires ten seconds after the last time.
-    site.controller().start_mapping(&mapping(2), &["eiger"]);
-    let left = site.redis.command(&["TTL", "dranspose:ingester:eiger-ingester:config"]);
+    env.controller().start_mapping(&mapping(2), &["eiger"]);
+    let left = env.redis.command(&["TTL", "dranspose:ingester:eiger-ingester:config"]);
     assert!((1..=10).contains(&left.as_i64().expect("seconds")), "{left}");
 }

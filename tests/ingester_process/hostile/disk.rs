@@ -21,13 +21,13 @@ fn events_of(workers: impl Iterator<Item = (u64, Value)>) -> Vec<Value> {
 }
 
 /// Carries a scan of [`FRAMES`] images, all for one worker, which gets all.
-fn carry(site: &IngesterEnv, detector: &Detector, worker: &mut ZmtpPeer, scan: u64) {
-    let controller = site.controller();
+fn carry(env: &IngesterEnv, detector: &Detector, worker: &mut ZmtpPeer, scan: u64) {
+    let controller = env.controller();
     controller.start_mapping(&mapping(scan), &["eiger"]);
     let events: Vec<(u64, Value)> = (0..FRAMES + 2).map(|event| (event, json!({"eiger": ["w"]}))).collect();
     controller.assign_events(&mapping(scan), &events);
     eventually("the detector is connected", || {
-        site.base.link("ingester/eiger-ingester/scan/stream_0").state == "up"
+        env.base.link("ingester/eiger-ingester/scan/stream_0").state == "up"
     });
     detector.start(scan);
     assert_eq!(detector.images(scan, 0..FRAMES, |_| May::Go), FRAMES);
@@ -42,75 +42,67 @@ fn carry(site: &IngesterEnv, detector: &Detector, worker: &mut ZmtpPeer, scan: u
 }
 
 #[test]
-fn a_dump_ends_with_a_whole_event_when_its_disk_is_full_or_cannot_be_written() {
-    SmallDisk::with(
-        8,
-        "hostile::disk::a_dump_ends_with_a_whole_event_when_its_disk_is_full_or_cannot_be_written",
-        |disk| {
-            let detector = Detector::new();
-            let dump = disk.path().join("scan.cbors");
-            let site = IngesterEnv::new(BINARY, &detector.url(), &format!("dump_path = {dump:?}"));
-            // An ingester that plays the file.
-            let player = format!(
-                "[[ingester]]\nname = \"player\"\nlisten = \"127.0.0.1:{}\"\nredis_url = \"{}\"\n\
+fn a_dump_on_a_full_or_read_only_disk_ends_with_a_whole_event() {
+    SmallDisk::with(8, "hostile::disk::a_dump_on_a_full_or_read_only_disk_ends_with_a_whole_event", |disk| {
+        let detector = Detector::new();
+        let dump = disk.path().join("scan.cbors");
+        let env = IngesterEnv::new(BINARY, &detector.url(), &format!("dump_path = {dump:?}"));
+        // An ingester that plays the file.
+        let player = format!(
+            "[[ingester]]\nname = \"player\"\nlisten = \"127.0.0.1:{}\"\nredis_url = \"{}\"\n\
              [[ingester.stream]]\nname = \"eiger\"\nsource = \"replay\"\nfile = {dump:?}\n",
-                orchestrator_harness::free_port(),
-                // In another database: nothing of the first one's is for it.
-                site.redis.url().replace("/0", "/1")
-            );
-            let config = site.base.path().join("ingester.toml");
-            let text = fs::read_to_string(&config).expect("a configuration") + &player;
-            fs::write(&config, text).expect("it is written");
-            let _instance = site.start();
-            let mut worker = ZmtpPeer::connect(site.port, "DEALER", "w").expect("it listens");
-            carry(&site, &detector, &mut worker, 1);
-            let whole = fs::metadata(&dump).expect("the dump").len();
-            let events = FRAMES as i64 + 2;
+            orchestrator_harness::free_port(),
+            // In another database: nothing of the first one's is for it.
+            env.redis.url().replace("/0", "/1")
+        );
+        let config = env.base.path().join("ingester.toml");
+        let text = fs::read_to_string(&config).expect("a configuration") + &player;
+        fs::write(&config, text).expect("it is written");
+        let _instance = env.start();
+        let mut worker = ZmtpPeer::connect(env.port, "DEALER", "w").expect("it listens");
+        carry(&env, &detector, &mut worker, 1);
+        let whole = fs::metadata(&dump).expect("the dump").len();
+        let events = FRAMES as i64 + 2;
 
-            // Room for a part of what is written at once.
-            disk.fill();
-            let filler = File::options().write(true).open(disk.path().join("filler")).expect("what fills it");
-            filler.set_len(filler.metadata().expect("its length").len() - (300 << 10)).expect("it shrinks");
-            drop(filler);
-            carry(&site, &detector, &mut worker, 2);
-            assert!(note(&site, "dump").contains("No space left on device"), "{}", note(&site, "dump"));
-            assert_eq!(site.metric("dump", "dump_errors"), 1);
-            assert_eq!(
-                fs::metadata(&dump).expect("the dump").len(),
-                whole,
-                "nothing of half an event is left"
-            );
+        // Room for a part of what is written at once.
+        disk.fill();
+        let filler = File::options().write(true).open(disk.path().join("filler")).expect("what fills it");
+        filler.set_len(filler.metadata().expect("its length").len() - (300 << 10)).expect("it shrinks");
+        drop(filler);
+        carry(&env, &detector, &mut worker, 2);
+        assert!(note(&env, "dump").contains("No space left on device"), "{}", note(&env, "dump"));
+        assert_eq!(env.metric("dump", "dump_errors"), 1);
+        assert_eq!(fs::metadata(&dump).expect("the dump").len(), whole, "nothing of half an event is left");
 
-            let mount = |options: &str| {
-                let done = Command::new("mount").args(["-o", options]).arg(disk.path()).status();
-                assert!(done.expect("mount runs").success());
-            };
-            disk.free();
-            mount("remount,ro");
-            carry(&site, &detector, &mut worker, 3);
-            assert!(note(&site, "dump").contains("Read-only file system"), "{}", note(&site, "dump"));
-            mount("remount,rw");
-            carry(&site, &detector, &mut worker, 4);
+        let mount = |options: &str| {
+            let done = Command::new("mount").args(["-o", options]).arg(disk.path()).status();
+            assert!(done.expect("mount runs").success());
+        };
+        disk.free();
+        mount("remount,ro");
+        carry(&env, &detector, &mut worker, 3);
+        assert!(note(&env, "dump").contains("Read-only file system"), "{}", note(&env, "dump"));
+        mount("remount,rw");
+        carry(&env, &detector, &mut worker, 4);
 
-            // All of it can be read: the player had it from its beginning.
-            let played = || {
-                let (_, text, _) = site.base.cli(&["tree", "ingester/player/scan/stream_0", "--json"]);
-                let tree: Value = serde_json::from_str(&text).unwrap_or_default();
-                let metrics = tree["root"]["metrics"].as_array().into_iter().flatten();
-                metrics
-                    .filter(|metric| metric["name"] == "items")
-                    .filter_map(|metric| metric["value"].as_i64())
-                    .sum::<i64>()
-            };
-            let entry = json!(events_of((0..2 * events as u64).map(|event| (event, json!([]))))).to_string();
-            let update = Controller::update_json(&mapping(5), &["eiger"], false).to_string();
-            let key = format!("dranspose:assigned:{}", mapping(5));
-            site.redis.transaction(&[
-                &["SELECT", "1"],
-                &["XADD", &key, "*", "data", &entry],
-                &["XADD", "dranspose:controller:updates", "*", "data", &update],
-            ]);
-            eventually("both scans are played", || played() == 2 * events);
-        },
-    );
+        // All of it can be read: the player had it from its beginning.
+        let played = || {
+            let (_, text, _) = env.base.cli(&["tree", "ingester/player/scan/stream_0", "--json"]);
+            let tree: Value = serde_json::from_str(&text).unwrap_or_default();
+            let metrics = tree["root"]["metrics"].as_array().into_iter().flatten();
+            metrics
+                .filter(|metric| metric["name"] == "items")
+                .filter_map(|metric| metric["value"].as_i64())
+                .sum::<i64>()
+        };
+        let entry = json!(events_of((0..2 * events as u64).map(|event| (event, json!([]))))).to_string();
+        let update = Controller::update_json(&mapping(5), &["eiger"], false).to_string();
+        let key = format!("dranspose:assigned:{}", mapping(5));
+        env.redis.transaction(&[
+            &["SELECT", "1"],
+            &["XADD", &key, "*", "data", &entry],
+            &["XADD", "dranspose:controller:updates", "*", "data", &update],
+        ]);
+        eventually("both scans are played", || played() == 2 * events);
+    });
 }

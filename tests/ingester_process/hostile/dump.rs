@@ -59,29 +59,29 @@ fn write(path: &Path, bytes: &[u8], behind: u64) {
 }
 
 #[test]
-fn a_file_that_is_no_dump_ends_its_stream_and_takes_no_memory() {
-    let site = IngesterEnv::new(BINARY, NOWHERE, "");
-    let config = site.base.path().join("ingester.toml");
+fn an_invalid_dump_ends_its_stream_with_bounded_memory() {
+    let env = IngesterEnv::new(BINARY, NOWHERE, "");
+    let config = env.base.path().join("ingester.toml");
     let mut text = fs::read_to_string(&config).expect("a configuration");
     for (name, bytes, behind, _) in files() {
-        let path = site.base.path().join(format!("{name}.cbors"));
+        let path = env.base.path().join(format!("{name}.cbors"));
         write(&path, &bytes, behind);
         text += &format!("[[ingester.stream]]\nname = \"{name}\"\nsource = \"replay\"\nfile = {path:?}\n");
     }
     fs::write(&config, text).expect("it is written");
-    let instance = site.start();
+    let instance = env.start();
     // One after the other: they must not hide behind each other.
     for (number, (name, _, _, said)) in (1..).zip(files()) {
-        site.controller().start_mapping(&mapping(number), &[name]);
+        env.controller().start_mapping(&mapping(number), &[name]);
         let child = format!("scan/stream_{number}");
-        eventually(&format!("{name} ends"), || note(&site, &child).contains(said));
-        let items = site.metric(&child, "items");
+        eventually(&format!("{name} ends"), || note(&env, &child).contains(said));
+        let items = env.metric(&child, "items");
         assert_eq!(items, i64::from(matches!(name, "cut" | "damaged")), "{name}");
         let memory = instance.memory("VmHWM") >> 20;
         assert!(memory < MEMORY_MAX, "{memory} MiB with {name}");
     }
-    assert!(!site.base.log().contains('\u{1b}'));
-    let tree = site.base.snapshot().expect("the tree");
+    assert!(!env.base.log().contains('\u{1b}'));
+    let tree = env.base.snapshot().expect("the tree");
     let exits = |node: &&Value| node["last_exit"]["kind"] == "panicked";
     assert_eq!(tree.all().into_iter().filter(exits).count(), 0, "{tree}");
 }

@@ -16,19 +16,19 @@ const MIB: usize = 1 << 20;
 
 /// A site whose stream `sardana` is the only one, and where it is posted to.
 fn start() -> (IngesterEnv, Instance, SocketAddr) {
-    let site = IngesterEnv::new(BINARY, NOWHERE, "");
+    let env = IngesterEnv::new(BINARY, NOWHERE, "");
     let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
-    let config = site.base.path().join("ingester.toml");
+    let config = env.base.path().join("ingester.toml");
     let stream =
         format!("[[ingester.stream]]\nname = \"sardana\"\nsource = \"sardana\"\nlisten = \"{address}\"\n");
     let text = fs::read_to_string(&config).expect("a configuration") + &stream;
     fs::write(&config, text).expect("it is written");
-    let instance = site.start();
-    site.controller().start_mapping(&mapping(1), &["sardana"]);
+    let instance = env.start();
+    env.controller().start_mapping(&mapping(1), &["sardana"]);
     eventually("the port is open", || TcpStream::connect(address).is_ok());
     let events: Vec<_> = (0..1_000).map(|event| (event, json!({"sardana": []}))).collect();
-    site.controller().assign_events(&mapping(1), &events);
-    (site, instance, address)
+    env.controller().assign_events(&mapping(1), &events);
+    (env, instance, address)
 }
 
 fn post(address: SocketAddr, path: &str, body: &str) -> u16 {
@@ -36,8 +36,8 @@ fn post(address: SocketAddr, path: &str, body: &str) -> u16 {
 }
 
 #[test]
-fn bodies_that_mean_nothing_are_refused_or_taken_as_they_are() {
-    let (site, instance, address) = start();
+fn invalid_bodies_are_refused_and_unusual_ones_accepted() {
+    let (env, instance, address) = start();
     assert_eq!(post(address, "/v1/data_desc", START), 200);
     let record = |rest: &str| format!(r#"{{"timestamp":1{rest}}}"#);
     let keys = |count: usize| (0..count).map(|key| format!(",\"{key}\":{key}")).collect::<String>();
@@ -80,7 +80,7 @@ fn bodies_that_mean_nothing_are_refused_or_taken_as_they_are() {
     assert_eq!(http_tcp(address, "POST", "/v1/record_data", &gzip, "\u{1f}\u{8b}\u{8}").status, 422);
     assert_eq!(post(address, "/v1/record_end", "{}"), 200);
     let items = 1 + 6 + 1;
-    eventually("what was taken is an item", || site.metric("scan/stream_1", "items") == items);
+    eventually("what was taken is an item", || env.metric("scan/stream_1", "items") == items);
     let memory = instance.memory("VmHWM") >> 20;
     assert!(memory < 500, "{memory} MiB");
 }

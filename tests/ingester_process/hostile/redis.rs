@@ -51,30 +51,30 @@ fn add_odd_ones(redis: &Redis, key: &str, too_long: usize) -> i64 {
 }
 
 #[test]
-fn an_odd_entry_is_skipped_and_named_and_the_next_one_is_processed() {
-    let site = IngesterEnv::new(BINARY, NOWHERE, "");
-    let instance = site.start();
-    let controller = site.controller();
+fn an_invalid_entry_is_skipped_and_named() {
+    let env = IngesterEnv::new(BINARY, NOWHERE, "");
+    let instance = env.start();
+    let controller = env.controller();
     controller.start_mapping(&mapping(1), &["eiger"]);
-    add(&site.redis, UPDATES, &[b"\xff", b"x\x1b[2J"]);
+    add(&env.redis, UPDATES, &[b"\xff", b"x\x1b[2J"]);
     eventually("it is named", || {
-        note(&site, "redis").contains("field `\\xff` of 5 bytes begins `x\\u{1b}[2J`")
+        note(&env, "redis").contains("field `\\xff` of 5 bytes begins `x\\u{1b}[2J`")
     });
-    assert!(note(&site, "redis").contains(&format!("of {UPDATES} is skipped")), "{}", note(&site, "redis"));
-    let odd = 1 + add_odd_ones(&site.redis, UPDATES, 17 * MIB);
+    assert!(note(&env, "redis").contains(&format!("of {UPDATES} is skipped")), "{}", note(&env, "redis"));
+    let odd = 1 + add_odd_ones(&env.redis, UPDATES, 17 * MIB);
     controller.start_mapping(&mapping(2), &["eiger"]);
-    assert_eq!(site.metric("redis", "invalid_updates"), odd);
+    assert_eq!(env.metric("redis", "invalid_updates"), odd);
 
     // The same among the assignments.
     let key = format!("dranspose:assigned:{}", mapping(2));
     controller.assign_events(&mapping(2), &[(0, json!({"eiger": ["w"]}))]);
-    let odd = add_odd_ones(&site.redis, &key, 33 * MIB);
+    let odd = add_odd_ones(&env.redis, &key, 33 * MIB);
     controller.assign_events(&mapping(2), &[(1, json!({"eiger": ["w"]}))]);
-    eventually("both events are known", || site.metric("scan/assign", "assigned_events") == 2);
-    assert_eq!(site.metric("scan/assign", "invalid_assignments"), odd);
-    assert!(note(&site, "scan/assign").contains(&key), "{}", note(&site, "scan/assign"));
+    eventually("both events are known", || env.metric("scan/assign", "assigned_events") == 2);
+    assert_eq!(env.metric("scan/assign", "invalid_assignments"), odd);
+    assert!(note(&env, "scan/assign").contains(&key), "{}", note(&env, "scan/assign"));
 
-    let log = site.base.log();
+    let log = env.base.log();
     assert!(log.len() < 64 << 10, "{} bytes are logged", log.len());
     assert!(!log.contains('\u{1b}') && !log.contains('\u{202e}'), "nothing in it moves a terminal");
     let resident = instance.memory("VmHWM") >> 20;
@@ -83,21 +83,21 @@ fn an_odd_entry_is_skipped_and_named_and_the_next_one_is_processed() {
 
 /// Each key that is read or written, as another type.
 #[test]
-fn a_key_of_another_type_is_waited_for_and_keeps_nothing_else_away() {
-    let site = IngesterEnv::new(BINARY, NOWHERE, "");
-    let redis = &site.redis;
+fn a_key_of_the_wrong_type_blocks_only_itself() {
+    let env = IngesterEnv::new(BINARY, NOWHERE, "");
+    let redis = &env.redis;
     for key in [UPDATES, "dranspose_logs", &format!("dranspose:ready:{}", mapping(1))] {
         redis.command(&["SET", key, "x"]);
     }
     let own = "dranspose:ingester:eiger-ingester:config";
     redis.command(&["RPUSH", own, "x"]);
-    let _instance = site.spawn();
-    let down = || site.base.link("ingester/eiger-ingester/redis").reason;
+    let _instance = env.spawn();
+    let down = || env.base.link("ingester/eiger-ingester/redis").reason;
     eventually("the updates cannot be read", || down().contains("WRONGTYPE"));
     redis.command(&["DEL", UPDATES]);
-    let controller = site.controller();
+    let controller = env.controller();
     eventually("its own key heals", || redis.command(&["TYPE", own]) == "string");
-    eventually("it follows", || site.base.link("ingester/eiger-ingester/redis").state == "up");
+    eventually("it follows", || env.base.link("ingester/eiger-ingester/redis").state == "up");
 
     // A parameter that is none, and one that is one.
     let versions = [mapping(8), mapping(9)];
@@ -107,18 +107,18 @@ fn a_key_of_another_type_is_waited_for_and_keeps_nothing_else_away() {
     update["parameters_version"] = json!({"a": versions[0], "dump_prefix": versions[1]});
     controller.publish_update(&update);
     eventually("the mapping is taken", || controller.is_active(&mapping(1)));
-    eventually("the second parameter is known", || note(&site, "dump").contains("/nowhere/eiger-ingester-"));
+    eventually("the second parameter is known", || note(&env, "dump").contains("/nowhere/eiger-ingester-"));
 
     // The end of a mapping whose key is of another type, and of the next.
     controller.publish_update(&Controller::update_json(&mapping(1), &[], true));
     let key = format!("dranspose:assigned:{}", mapping(2));
     redis.command(&["SET", &key, "x"]);
     controller.start_mapping(&mapping(2), &["eiger"]);
-    let assign = || site.base.link("ingester/eiger-ingester/scan/assign");
+    let assign = || env.base.link("ingester/eiger-ingester/scan/assign");
     eventually("the assignments cannot be read", || assign().reason.contains("WRONGTYPE"));
     redis.command(&["DEL", &key]);
     controller.assign_events(&mapping(2), &[(0, json!({"eiger": ["w"]}))]);
-    eventually("they can", || assign().state == "up" && site.metric("scan/assign", "assigned_events") == 1);
+    eventually("they can", || assign().state == "up" && env.metric("scan/assign", "assigned_events") == 1);
     controller.publish_update(&Controller::update_json(&mapping(2), &[], true));
     eventually("the second end is answered", || controller.is_finished(&mapping(2)));
     redis.command(&["DEL", &format!("dranspose:ready:{}", mapping(1))]);
@@ -156,13 +156,13 @@ fn cutting(redis: &Redis, word: &'static [u8]) -> (u16, Arc<Mutex<Vec<Instant>>>
 
 /// A connection by itself is no progress: who is cut off again and again is dialled ever less often.
 #[test]
-fn a_redis_that_ends_each_connection_is_dialled_less_and_less_often() {
-    let site = IngesterEnv::new(BINARY, NOWHERE, "");
-    let (port, cut) = cutting(&site.redis, b"XREAD\r\n");
-    let file = site.base.path().join("ingester.toml");
+fn reconnects_to_redis_back_off() {
+    let env = IngesterEnv::new(BINARY, NOWHERE, "");
+    let (port, cut) = cutting(&env.redis, b"XREAD\r\n");
+    let file = env.base.path().join("ingester.toml");
     let text = fs::read_to_string(&file).expect("a configuration");
-    fs::write(&file, text.replace(&site.redis.port().to_string(), &port.to_string())).expect("it is written");
-    let _instance = site.spawn();
+    fs::write(&file, text.replace(&env.redis.port().to_string(), &port.to_string())).expect("it is written");
+    let _instance = env.spawn();
     // The longest delay is two seconds, less a fifth at the most.
     eventually("the tries are a second apart", || {
         let cut = cut.lock().unwrap_or_else(PoisonError::into_inner);
@@ -172,13 +172,13 @@ fn a_redis_that_ends_each_connection_is_dialled_less_and_less_often() {
 
 /// The same for a source that greets and goes, or sends nothing that means anything.
 #[test]
-fn a_source_that_ends_each_connection_is_dialled_less_and_less_often() {
+fn reconnects_to_a_source_back_off() {
     for garbage in [&[][..], &[&b"no header"[..]]] {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let upstream = format!("tcp://{}", listener.local_addr().expect("its address"));
-        let site = IngesterEnv::new(BINARY, &upstream, "");
-        let _instance = site.start();
-        site.controller().start_mapping(&mapping(1), &["eiger"]);
+        let env = IngesterEnv::new(BINARY, &upstream, "");
+        let _instance = env.start();
+        env.controller().start_mapping(&mapping(1), &["eiger"]);
         let mut last = Instant::now();
         // The longest delay is one second, less a fifth at the most.
         eventually("the tries are half a second apart", || {

@@ -40,7 +40,7 @@ enum Fate {
 
 /// The site and all around it.
 pub(crate) struct Drill {
-    site: IngesterEnv,
+    env: IngesterEnv,
     instance: Instance,
     eiger: Detector,
     pilatus: Detector,
@@ -56,18 +56,18 @@ impl Drill {
         // The second stream of the first one has no part in any mapping.
         let idle = "dump_path = \"eiger.cbors\"\negress_bytes_per_peer = 1048576\n[[ingester.stream]]\nname = \"idle\"\n\
                     source = \"stins\"\nupstream_url = \"tcp://127.0.0.1:1\"";
-        let site = IngesterEnv::new(BINARY, &eiger.url(), idle);
-        let port = site.add_ingester("pilatus", &pilatus.url());
-        let instance = site.start();
-        wait_for("the other one is in Redis", || site.controller_of("pilatus").ingester_state());
-        let workers = ["w0", "w1"].map(|name| Worker::dial(site.port, name));
+        let env = IngesterEnv::new(BINARY, &eiger.url(), idle);
+        let port = env.add_ingester("pilatus", &pilatus.url());
+        let instance = env.start();
+        wait_for("the other one is in Redis", || env.controller_of("pilatus").ingester_state());
+        let workers = ["w0", "w1"].map(|name| Worker::dial(env.port, name));
         let other = Worker::dial(port, "p");
-        Self { site, instance, eiger, pilatus, workers, other, scans: Vec::new() }
+        Self { env, instance, eiger, pilatus, workers, other, scans: Vec::new() }
     }
 
     /// Scans that were cut short, as the tree says.
     pub(crate) fn broken(&self) -> i64 {
-        self.site.metric("scan/work", "broken_scans")
+        self.env.metric("scan/work", "broken_scans")
     }
 
     /// A scan without any trouble.
@@ -80,7 +80,7 @@ impl Drill {
     /// The panic comes between two mappings, or, in a thread, as soon as the next one begins; that one goes through.
     pub(crate) fn panics_before_a_mapping(&mut self, path: &str) {
         let before = self.tree();
-        self.site.base.inject_panic(path);
+        self.env.base.inject_panic(path);
         let scan = self.next(FRAMES, Fate::Whole);
         if is_thread(path) {
             self.begin(scan);
@@ -101,7 +101,7 @@ impl Drill {
         if first {
             self.order(scan);
         }
-        self.site.base.inject_panic(path);
+        self.env.base.inject_panic(path);
         if !first {
             self.order(scan);
         }
@@ -130,7 +130,7 @@ impl Drill {
             });
             let beside = scope.spawn(|| self.carry_beside(scan));
             eventually("the scan is in its middle", || self.least(scan) > after);
-            self.site.base.inject_panic(path);
+            self.env.base.inject_panic(path);
             self.await_healed(path, &before);
             if fate == Fate::Whole {
                 assert_eq!(sending.join().expect("it sends"), LONG);
@@ -158,7 +158,7 @@ impl Drill {
 
     /// What all workers have had in the end: every whole scan, of those cut short a beginning, and nothing besides.
     pub(crate) fn judge(self, child: &str) {
-        let log = self.site.base.log();
+        let log = self.env.base.log();
         assert!(!log.contains("did not stop in time"), "a part was waited for in vain: {log}");
         let Self { instance, workers, other, scans, .. } = self;
         workers.iter().chain([&other]).for_each(Worker::close);
@@ -186,16 +186,16 @@ impl Drill {
     }
 
     fn tree(&self) -> Snapshot {
-        wait_for("the tree", || self.site.base.snapshot())
+        wait_for("the tree", || self.env.base.snapshot())
     }
 
     fn controllers(&self) -> [Controller<'_>; 2] {
-        [self.site.controller(), self.site.controller_of("pilatus")]
+        [self.env.controller(), self.env.controller_of("pilatus")]
     }
 
     fn order(&self, scan: u64) {
         let update = Controller::update_json(&mapping(scan), &["eiger", "pilatus"], false);
-        self.site.controller().publish_update(&update);
+        self.env.controller().publish_update(&update);
     }
 
     fn await_taken(&self, scan: u64) {
@@ -212,7 +212,7 @@ impl Drill {
     fn await_link(&self, stream: &str) {
         let at = u8::from(stream == "eiger");
         let path = format!("ingester/{stream}-ingester/scan/stream_{at}");
-        eventually("the detector is connected", || self.site.base.link(&path).state == "up");
+        eventually("the detector is connected", || self.env.base.link(&path).state == "up");
     }
 
     /// Start and end are for all workers, the images in turn; and all are for one that never comes, so that the disk has work.
@@ -227,7 +227,7 @@ impl Drill {
             (event, json!({ "eiger": eiger, "pilatus": ["p"] }))
         };
         let events: Vec<(u64, Value)> = (0..frames + 2).map(event).collect();
-        self.site.controller().assign_events(&mapping(scan), &events);
+        self.env.controller().assign_events(&mapping(scan), &events);
     }
 
     /// All of a scan that has begun, to its end.
@@ -246,10 +246,10 @@ impl Drill {
         self.finish(scan);
         // Who comes now is heard of.
         let name = format!("late{scan}");
-        let mut late = wait_for("the port", || ZmtpPeer::connect(self.site.port, "DEALER", &name).ok());
+        let mut late = wait_for("the port", || ZmtpPeer::connect(self.env.port, "DEALER", &name).ok());
         late.send(&[&ping(&name)]).expect("it is read");
         eventually("a worker is heard of", || {
-            let presence = self.site.controller().ingester_state().unwrap_or_default();
+            let presence = self.env.controller().ingester_state().unwrap_or_default();
             let workers = presence["connected_workers"].as_object().into_iter().flatten();
             workers.map(|(_, worker)| &worker["name"]).any(|known| *known == name.as_str())
         });
@@ -278,7 +278,7 @@ impl Drill {
 
     fn finish(&self, scan: u64) {
         let uuid = mapping(scan);
-        self.site.controller().publish_update(&Controller::update_json(&uuid, &[], true));
+        self.env.controller().publish_update(&Controller::update_json(&uuid, &[], true));
         let controllers = self.controllers();
         eventually("the end is answered", || controllers.iter().all(|one| one.is_finished(&uuid)));
     }
@@ -287,7 +287,7 @@ impl Drill {
     fn await_healed(&self, path: &str, before: &Snapshot) {
         let incarnation = |tree: &Snapshot, path: &str| tree.node(path)["incarnation"].as_u64().expect("one");
         let healed = wait_for("it to heal", || {
-            let tree = self.site.base.snapshot()?;
+            let tree = self.env.base.snapshot()?;
             let exits = |tree: &Snapshot| tree.node(path)["last_exit"].clone();
             let hit = exits(&tree)["kind"] == "panicked" && exits(&tree) != exits(before);
             (hit && tree.runs() && incarnation(&tree, path) > incarnation(before, path)).then_some(tree)

@@ -46,25 +46,25 @@ fn held_reads_run_out(redis: &Redis) {
 ///
 /// dranspose's own ingester looks at the last one only: it has the map's uuid and no streams, so that the scan is ignored.
 #[test]
-fn a_map_and_a_nudge_at_once() {
+fn a_mapping_survives_a_nudge_in_the_same_read() {
     let mut fixture = Fixture::new();
     fixture.ingester.signal(Signal::STOP);
     // A read that Redis holds open would take the first update alone.
-    held_reads_run_out(&fixture.facility.redis);
-    let map = Map::each("eiger", 10);
+    held_reads_run_out(&fixture.deployment.redis);
+    let map = Map::of_stream("eiger", 10);
     let scan = thread::scope(|scope| {
-        let facility = &fixture.facility;
-        let posted = scope.spawn(|| facility.post(&map));
+        let deployment = &fixture.deployment;
+        let posted = scope.spawn(|| deployment.post_mapping(&map));
         let update: Value = wait_for("the map's update", || {
-            let updates = facility.redis.entries("dranspose:controller:updates").into_iter();
+            let updates = deployment.redis.entries("dranspose:controller:updates").into_iter();
             updates.map(|(_, update)| update).find(|update| update["active_streams"] == json!(["eiger"]))
         });
         let mut nudge = update;
         nudge["active_streams"] = json!([]);
-        nudge["target_parameters_hash"] = facility.get("config")["parameters_hash"].clone();
+        nudge["target_parameters_hash"] = deployment.get("config")["parameters_hash"].clone();
         let nudge = nudge.to_string();
         let words = ["XADD", "dranspose:controller:updates", "*", "data", &nudge];
-        facility.redis.transaction(&[&words, &words]);
+        deployment.redis.transaction(&[&words, &words]);
         fixture.ingester.signal(Signal::CONT);
         posted.join().expect("the map is taken")
     });
@@ -74,17 +74,17 @@ fn a_map_and_a_nudge_at_once() {
 
 /// Parameters that are set in the middle of a scan: all parts agree on them, and no event is lost.
 #[test]
-fn parameters_in_the_middle_of_a_scan() {
+fn parameters_set_during_a_scan_lose_no_event() {
     let mut fixture = Fixture::new();
-    fixture.facility.set("roi1", "[0, 20, 35, 65]");
-    fixture.facility.agreed();
-    let scan = fixture.facility.post(&Map::each("eiger", 30));
+    fixture.deployment.set_parameter("roi1", "[0, 20, 35, 65]");
+    fixture.deployment.wait_for_parameters();
+    let scan = fixture.deployment.post_mapping(&Map::of_stream("eiger", 30));
     let all = series("parameters", 30, 100);
     let mut sent = fixture.source.send(&all[..10]);
     for (name, value) in [("roi1", "[1]"), ("b", "\u{fc}ml\u{e4}ut"), ("a", ""), ("roi1", "[2]")] {
-        fixture.facility.set(name, value);
+        fixture.deployment.set_parameter(name, value);
     }
-    fixture.facility.agreed();
+    fixture.deployment.wait_for_parameters();
     sent.extend(fixture.source.send(&all[10..]));
     fixture.finish(&scan, &sent);
 }
@@ -93,51 +93,51 @@ fn parameters_in_the_middle_of_a_scan() {
 ///
 /// dranspose's own does not.
 #[test]
-fn redis_is_restarted_in_the_middle_of_a_scan() {
+fn the_ingester_survives_a_redis_restart_during_a_scan() {
     let mut fixture = Fixture::with(Redis::start_persistent());
     fixture.scan(5, 100);
-    let scan = fixture.facility.post(&Map::each("eiger", 50));
+    let scan = fixture.deployment.post_mapping(&Map::of_stream("eiger", 50));
     fixture.source.send(&series("cut", 50, 100)[..20]);
-    fixture.facility.begun(&scan, 20);
-    fixture.facility.redis.kill_nine();
-    fixture.facility.redis.start_again();
-    fixture.facility.start_all_again();
+    fixture.deployment.wait_for_events(&scan, 20);
+    fixture.deployment.redis.kill_nine();
+    fixture.deployment.redis.start_again();
+    fixture.deployment.start_all_again();
     assert!(!fixture.ingester.ended(), "the ingester goes on: {}", fixture.ingester.log());
-    fixture.facility.ready();
+    fixture.deployment.wait_until_connected();
     fixture.scan(10, 100);
 }
 
 /// The same with a Redis that keeps nothing.
 #[test]
-fn redis_is_restarted_empty() {
+fn the_ingester_survives_an_empty_redis_restart() {
     let mut fixture = Fixture::new();
     fixture.scan(5, 100);
-    fixture.facility.redis.stop();
-    fixture.facility.redis.start_again();
-    fixture.facility.start_all_again();
+    fixture.deployment.redis.stop();
+    fixture.deployment.redis.start_again();
+    fixture.deployment.start_all_again();
     assert!(!fixture.ingester.ended(), "the ingester goes on: {}", fixture.ingester.log());
-    fixture.facility.ready();
+    fixture.deployment.wait_until_connected();
     fixture.scan(10, 100);
 }
 
 #[test]
-fn redis_is_emptied() {
+fn the_ingester_survives_a_flush_of_redis() {
     let mut fixture = Fixture::new();
     fixture.scan(5, 100);
-    fixture.facility.redis.flush();
-    eventually("the ingester's key", || fixture.facility.config(&fixture.spec).is_some());
-    fixture.facility.ready();
+    fixture.deployment.redis.flush();
+    eventually("the ingester's key", || fixture.deployment.ingester_state(&fixture.spec).is_some());
+    fixture.deployment.wait_until_connected();
     fixture.scan(10, 100);
 }
 
 /// It removes its keys when it ends, and starts with a map and parameters of its own.
 #[test]
-fn the_controller_is_restarted() {
+fn the_ingester_survives_a_controller_restart() {
     let mut fixture = Fixture::new();
     fixture.scan(5, 100);
-    fixture.facility.stop_controller();
-    fixture.facility.start_controller();
-    fixture.facility.ready();
+    fixture.deployment.stop_controller();
+    fixture.deployment.start_controller();
+    fixture.deployment.wait_until_connected();
     fixture.scan(10, 100);
 }
 
@@ -145,34 +145,35 @@ fn the_controller_is_restarted() {
 ///
 /// dranspose's own parts keep the old ones, which ours must not.
 #[test]
-fn a_restarted_controller_has_no_parameters() {
+fn parameters_are_dropped_after_a_controller_restart() {
     let mut fixture = Fixture::new();
-    fixture.facility.set("old", "1");
-    fixture.facility.agreed();
-    fixture.facility.stop_controller();
-    fixture.facility.start_controller();
-    fixture.facility.ready();
+    fixture.deployment.set_parameter("old", "1");
+    fixture.deployment.wait_for_parameters();
+    fixture.deployment.stop_controller();
+    fixture.deployment.start_controller();
+    fixture.deployment.wait_until_connected();
     eventually("the ingester to forget the parameter", || {
-        let held = fixture.facility.config(&fixture.spec).map(|config| config["parameters_hash"].clone());
-        held.as_ref() == Some(&fixture.facility.get("config")["parameters_hash"])
+        let held =
+            fixture.deployment.ingester_state(&fixture.spec).map(|config| config["parameters_hash"].clone());
+        held.as_ref() == Some(&fixture.deployment.get("config")["parameters_hash"])
     });
     fixture.scan(10, 100);
 }
 
 /// Both write one key; when one ends the other is found again.
 #[test]
-fn two_ingesters_with_one_name() {
+fn the_remaining_ingester_republishes_a_shared_key() {
     let mut fixture = Fixture::new();
     fixture.scan(5, 100);
     let uuid = |fixture: &Fixture| {
-        fixture.facility.config(&fixture.spec).map(|config| config["service_uuid"].clone())
+        fixture.deployment.ingester_state(&fixture.spec).map(|config| config["service_uuid"].clone())
     };
     let first = uuid(&fixture);
-    let second = fixture.facility.ingester(&fixture.spec.clone().elsewhere());
+    let second = fixture.deployment.start_ingester(&fixture.spec.clone().with_new_port());
     eventually("the first to write the key again", || uuid(&fixture) == first);
     eventually("the second to write the key again", || uuid(&fixture).is_some_and(|now| Some(now) != first));
     assert!(second.terminate(), "an orderly end");
     eventually("the first to write the key again", || uuid(&fixture) == first);
-    fixture.facility.ready();
+    fixture.deployment.wait_until_connected();
     fixture.scan(10, 100);
 }

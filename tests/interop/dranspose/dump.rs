@@ -7,7 +7,7 @@ use std::{
 
 use orchestrator_harness::{
     Redis,
-    dranspose::{Facility, Map, Part, Source, Spec, run_program, series},
+    dranspose::{Deployment, DransposeProcess, IngesterSpec, Map, Source, run_program, series},
     eventually,
 };
 use serde_json::{Value, json};
@@ -28,14 +28,15 @@ fn events(numbers: impl IntoIterator<Item = usize>, sent: &[Value]) -> Vec<Value
 
 /// The parameter `dump_prefix` names the files; all frames are in them, wanted or not.
 #[test]
-fn the_prefix_is_a_parameter() {
+fn the_dump_prefix_parameter_names_the_files() {
     let mut fixture = Fixture::new();
-    let prefix = format!("{}/dump-", fixture.facility.path().display());
-    fixture.facility.set("dump_prefix", &prefix);
-    fixture.facility.agreed();
+    let prefix = format!("{}/dump-", fixture.deployment.path().display());
+    fixture.deployment.set_parameter("dump_prefix", &prefix);
+    fixture.deployment.wait_for_parameters();
     let file = |uuid: &str| PathBuf::from(format!("{prefix}eiger-ingester-{uuid}.cbors"));
-    let slots = vec![Map::one(0), Map::HOLE, Map::nobody(), Map::two(1, 2), Map::all()];
-    let scan = fixture.facility.post(&Map::default().and("eiger", slots));
+    let slots =
+        vec![Map::any_worker(0), Map::NO_FRAME, Map::no_worker(), Map::two_workers(1, 2), Map::all_workers()];
+    let scan = fixture.deployment.post_mapping(&Map::default().with_stream("eiger", slots));
     let sent = fixture.source.send(&series("dumped", 4, 70_000));
     fixture.finish(&scan, &sent);
     assert_eq!(read(&file(&scan.uuid)), events([0, 1, 3, 4, 5, 6], &sent));
@@ -44,12 +45,12 @@ fn the_prefix_is_a_parameter() {
     assert_eq!(read(&file(&second.uuid)).len(), 5);
     assert_eq!(read(&file(&scan.uuid)).len(), 6);
     // A scan without events: the file is there all the same.
-    let idle = fixture.facility.post(&Map::each("eiger", 3));
-    fixture.facility.stop_scan();
-    fixture.facility.finished(&idle);
+    let idle = fixture.deployment.post_mapping(&Map::of_stream("eiger", 3));
+    fixture.deployment.stop_scan();
+    fixture.deployment.wait_for_end(&idle);
     assert_eq!(fs::metadata(file(&idle.uuid)).expect("an empty file").len(), 0);
-    fixture.facility.set("dump_prefix", "");
-    fixture.facility.agreed();
+    fixture.deployment.set_parameter("dump_prefix", "");
+    fixture.deployment.wait_for_parameters();
     let silent = fixture.scan(3, 10);
     assert!(!file(&silent.uuid).exists(), "no prefix, no file");
 }
@@ -57,11 +58,11 @@ fn the_prefix_is_a_parameter() {
 /// A prefix that is set just before the map counts for that map. dranspose's own ingester opens the file before it reads the
 /// parameters of the same update, so that it may miss it.
 #[test]
-fn a_prefix_just_before_the_map() {
+fn a_dump_prefix_set_before_the_mapping_applies_to_it() {
     let mut fixture = Fixture::new();
     for round in 0..3 {
-        let prefix = format!("{}/round-{round}-", fixture.facility.path().display());
-        fixture.facility.set("dump_prefix", &prefix);
+        let prefix = format!("{}/round-{round}-", fixture.deployment.path().display());
+        fixture.deployment.set_parameter("dump_prefix", &prefix);
         let scan = fixture.scan(3, 10);
         assert_eq!(read(&PathBuf::from(format!("{prefix}eiger-ingester-{}.cbors", scan.uuid))).len(), 5);
     }
@@ -69,23 +70,23 @@ fn a_prefix_just_before_the_map() {
 
 /// `DUMP_PATH` is one file for all scans, and dranspose can replay it.
 #[test]
-fn one_file_for_all_scans_and_its_replay() {
+fn dump_path_collects_all_scans_and_can_be_replayed() {
     let mut source = Source::push();
-    let mut facility = Facility::with(Redis::start(), BINARY);
-    let file = facility.path().join("all.cbors");
-    let spec = Spec::stins(&source.url(), "eiger").with("DUMP_PATH", &file.display().to_string());
-    let ingester = facility.ingester(&spec);
-    facility.workers(&["w1", "w2"]);
+    let mut deployment = Deployment::start_with(Redis::start(), BINARY);
+    let file = deployment.path().join("all.cbors");
+    let spec = IngesterSpec::stins(&source.url(), "eiger").with("DUMP_PATH", &file.display().to_string());
+    let ingester = deployment.start_ingester(&spec);
+    deployment.start_workers(&["w1", "w2"]);
     let mut wanted = Vec::new();
     for frames in [3, 5] {
-        let scan = facility.post(&Map::each("eiger", frames));
+        let scan = deployment.post_mapping(&Map::of_stream("eiger", frames));
         let sent = source.send(&series("replayed", frames, 1000));
-        facility.finished(&scan);
+        deployment.wait_for_end(&scan);
         wanted.extend(events(0..frames + 2, &sent));
     }
     assert!(ingester.terminate());
     assert_eq!(read(&file), wanted);
-    let (name, log) = (file.display().to_string(), facility.path().join("replay.log"));
+    let (name, log) = (file.display().to_string(), deployment.path().join("replay.log"));
     let program = [
         "dranspose",
         "replay",
@@ -98,11 +99,12 @@ fn one_file_for_all_scans_and_its_replay() {
         "-f",
         &name,
     ];
-    let directory = facility.path().display().to_string();
-    let mut replay = Part::start(&program, &[("RECORDER_DIR", &directory)], &facility.programs(), &log);
+    let directory = deployment.path().display().to_string();
+    let mut replay =
+        DransposeProcess::start(&program, &[("RECORDER_DIR", &directory)], &deployment.programs(), &log);
     eventually("the end of the replay", || replay.ended().is_some());
     assert_eq!(replay.ended(), Some(0), "{}", replay.log());
-    let noted = fs::read_to_string(facility.path().join("replay-worker-0.jsonl"))
+    let noted = fs::read_to_string(deployment.path().join("replay-worker-0.jsonl"))
         .unwrap_or_else(|_| panic!("{}", replay.log()));
     let noted: Vec<Value> = noted.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
     assert_eq!(noted.len(), wanted.len(), "{}", replay.log());

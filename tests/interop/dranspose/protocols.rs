@@ -8,7 +8,7 @@ use std::{
 };
 
 use orchestrator_harness::{
-    dranspose::{Facility, Ingester, Map, Source, Spec, judge, run_program},
+    dranspose::{Deployment, Ingester, IngesterSpec, Map, Source, check_scan, run_program},
     eventually, free_port, http_tcp,
 };
 use serde_json::Value;
@@ -29,8 +29,8 @@ struct Capture {
 }
 
 impl Capture {
-    fn make(case: &str, facility: &Facility) -> Self {
-        let file = facility.path().join(format!("{case}.cbor"));
+    fn make(case: &str, deployment: &Deployment) -> Self {
+        let file = deployment.path().join(format!("{case}.cbor"));
         let told = run_program("captures.py", &[case, &file.display().to_string()]);
         let mut told: Value = serde_json::from_str(&told).expect("JSON");
         let typ = told["typ"].as_str().expect("a text").to_owned();
@@ -44,45 +44,45 @@ impl Capture {
         let between = &self.items[1..self.items.len() - 1];
         let route = |(n, item): (usize, &Value)| match n % 6 {
             // Who does not know an arm's header cannot read its lines.
-            _ if item["parsed"]["is"] == "PositionCapStart" => vec![Map::all()],
-            2 => vec![Map::two(n, n + 1)],
-            3 => vec![Map::HOLE, Map::one(n)],
-            4 => vec![Map::all()],
-            5 => vec![Map::nobody()],
-            _ => vec![Map::one(n)],
+            _ if item["parsed"]["is"] == "PositionCapStart" => vec![Map::all_workers()],
+            2 => vec![Map::two_workers(n, n + 1)],
+            3 => vec![Map::NO_FRAME, Map::any_worker(n)],
+            4 => vec![Map::all_workers()],
+            5 => vec![Map::no_worker()],
+            _ => vec![Map::any_worker(n)],
         };
-        Map::default().and(STREAM, between.iter().enumerate().flat_map(route).collect())
+        Map::default().with_stream(STREAM, between.iter().enumerate().flat_map(route).collect())
     }
 }
 
 /// An ingester, and two workers that understand what they get.
 struct Line {
-    facility: Facility,
+    deployment: Deployment,
     ingester: Ingester,
 }
 
 impl Line {
-    fn new(spec: &Spec) -> Self {
-        let mut facility = Facility::start(BINARY).running("parsed:Parser");
-        let ingester = facility.ingester(spec);
-        facility.workers(&["w1", "w2"]);
-        Self { facility, ingester }
+    fn new(spec: &IngesterSpec) -> Self {
+        let mut deployment = Deployment::start(BINARY).with_worker_code("parsed:Parser");
+        let ingester = deployment.start_ingester(spec);
+        deployment.start_workers(&["w1", "w2"]);
+        Self { deployment, ingester }
     }
 
     /// A scan for the series `case`, which `send` sends, and its judgement.
     fn scan(&self, case: &str, send: impl FnOnce(&Capture)) {
-        let capture = Capture::make(case, &self.facility);
-        let scan = self.facility.post(&capture.map());
+        let capture = Capture::make(case, &self.deployment);
+        let scan = self.deployment.post_mapping(&capture.map());
         send(&capture);
-        self.facility.finished(&scan);
-        judge(&self.facility, &scan, &[(STREAM, &capture.typ, &capture.items)], true);
+        self.deployment.wait_for_end(&scan);
+        check_scan(&self.deployment, &scan, &[(STREAM, &capture.typ, &capture.items)], true);
     }
 }
 
 /// Scans with a source that waits for whom it sends to.
 fn pushed(class: &str, cases: &[&str]) {
     let mut source = Source::push();
-    let line = Line::new(&Spec::class(class, &source.url(), STREAM));
+    let line = Line::new(&IngesterSpec::class(class, &source.url(), STREAM));
     for case in cases {
         line.scan(case, |capture| drop(source.play(&capture.file)));
     }
@@ -91,7 +91,7 @@ fn pushed(class: &str, cases: &[&str]) {
 /// Scans with a source that publishes: what it sends before the ingester listens is lost.
 fn published(class: &str, cases: &[&str]) {
     let mut source = Source::publish();
-    let line = Line::new(&Spec::class(class, &source.url(), STREAM));
+    let line = Line::new(&IngesterSpec::class(class, &source.url(), STREAM));
     for case in cases {
         line.scan(case, |capture| {
             source.await_subscriptions(1);
@@ -146,7 +146,7 @@ fn lecroy() {
 #[test]
 fn pandabox() {
     let mut source = PandaBox::start();
-    let line = Line::new(&Spec::class("TcpPcapIngester", &source.url(), STREAM));
+    let line = Line::new(&IngesterSpec::class("TcpPcapIngester", &source.url(), STREAM));
     for _ in 0..2 {
         line.scan("pandabox", |capture| source.play(capture.messages.concat().into_iter()));
     }
@@ -158,7 +158,7 @@ fn pandabox() {
 #[test]
 fn sardana() {
     let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
-    let line = Line::new(&Spec::http("dranspose.ingesters.http_sardana:app", address.port(), STREAM));
+    let line = Line::new(&IngesterSpec::http("dranspose.ingesters.http_sardana:app", address.port(), STREAM));
     for round in 0..2 {
         line.scan("sardana", |capture| {
             if round == 0 {

@@ -6,34 +6,35 @@ use std::{
 };
 
 use orchestrator_harness::dranspose::{
-    Facility, Item, Map, Source, Spec, garbage, header, image, item, judge, run_program, series, series_end,
+    Deployment, IngesterSpec, Map, Source, SourceMessage, check_scan, header, image, item,
+    malformed_messages, run_program, series, series_end,
 };
 use serde_json::{Value, json};
 
 use super::{BINARY, Fixture};
 
 #[test]
-fn one_series_and_three_more() {
+fn every_event_of_four_series_is_delivered() {
     let mut fixture = Fixture::new();
     for (frames, len) in [(20, 1000), (1, 3), (40, 0), (7, 1_500_000)] {
         fixture.scan(frames, len);
     }
     assert!(fixture.ingester.terminate(), "an orderly end");
-    assert_eq!(fixture.facility.redis.text(&fixture.spec.key()), None, "the key is gone with the ingester");
+    assert_eq!(fixture.deployment.redis.text(&fixture.spec.key()), None, "the key is gone with the ingester");
 }
 
 /// A new map comes while the source is in the middle of a series: what is left of it is no part of the new scan.
 #[test]
-fn a_new_map_in_the_middle_of_a_series() {
+fn a_new_mapping_drops_the_rest_of_a_series() {
     let mut fixture = Fixture::new();
-    let first = fixture.facility.post(&Map::each("eiger", 500));
+    let first = fixture.deployment.post_mapping(&Map::of_stream("eiger", 500));
     let all = series("first", 500, 1000);
     let sent = fixture.source.send(&all[..60]);
-    fixture.facility.begun(&first, 60);
-    let judged = judge(&fixture.facility, &first, &[("eiger", "STINS", &sent)], false);
+    fixture.deployment.wait_for_events(&first, 60);
+    let delivered = check_scan(&fixture.deployment, &first, &[("eiger", "STINS", &sent)], false);
     // The start goes to both workers.
-    assert!(judged.had >= 60, "{judged:?}");
-    let second = fixture.facility.post(&Map::each("eiger", 10));
+    assert!(delivered.had >= 60, "{delivered:?}");
+    let second = fixture.deployment.post_mapping(&Map::of_stream("eiger", 10));
     fixture.source.send(&all[60..]);
     let sent = fixture.source.send(&series("second", 10, 1000));
     fixture.finish(&second, &sent);
@@ -42,14 +43,14 @@ fn a_new_map_in_the_middle_of_a_series() {
 
 /// What is no message of the protocol, images before a start and after an end, a start within a series: none is an event.
 #[test]
-fn what_does_not_belong_to_a_scan_is_thrown_away() {
+fn messages_outside_a_scan_are_dropped() {
     let mut fixture = Fixture::new();
-    let scan = fixture.facility.post(&Map::each("eiger", 6));
-    fixture.source.send(&garbage());
+    let scan = fixture.deployment.post_mapping(&Map::of_stream("eiger", 6));
+    fixture.source.send(&malformed_messages());
     fixture.source.send(&[image("stray", 7, 100), series_end(3)]);
     let mut sent = fixture.source.send(&[header("series")]);
     for frame in 0..6 {
-        fixture.source.send(&garbage());
+        fixture.source.send(&malformed_messages());
         sent.extend(fixture.source.send(&[image("series", frame, 2000)]));
         fixture.source.send(&[header("once more")]);
     }
@@ -61,14 +62,14 @@ fn what_does_not_belong_to_a_scan_is_thrown_away() {
 
 /// A start may have a second part, numbers may be texts, and what is unknown is allowed: parts go on as they came.
 #[test]
-fn parts_are_passed_unchanged() {
+fn message_parts_are_forwarded_unchanged() {
     let mut fixture = Fixture::new();
-    let scan = fixture.facility.post(&Map::each("eiger", 3));
+    let scan = fixture.deployment.post_mapping(&Map::of_stream("eiger", 3));
     let start =
         item(&json!({"htype": "header", "filename": "", "msg_number": "0", "extra": [1, {"a": null}]}));
     let spaced = "{ \"htype\" : \"image\", \"msg_number\":1.0,\"frame\":\"0\", \"shape\":[ 2 ],\"type\":\"u1\", \
                   \"compression\":\"none\" }";
-    let items: Vec<Item> = vec![
+    let items: Vec<SourceMessage> = vec![
         start.text("{\"meta\": \"\\u00e9\u{e9}\"}").noise(0, 0).noise(300, 4),
         item(&json!(null)).text(spaced),
         image("x", 0, 100_000).text("").noise(255, 5).noise(256, 6),
@@ -84,56 +85,57 @@ fn parts_are_passed_unchanged() {
 
 /// Two streams of two ingesters in one map: holes in one, frames that nobody wants, frames for two and for all.
 #[test]
-fn holes_and_several_streams() {
-    let Fixture { mut facility, mut source, ingester, .. } = Fixture::new();
+fn two_streams_with_holes_are_delivered() {
+    let Fixture { mut deployment, mut source, ingester, .. } = Fixture::new();
     let mut slow = Source::push();
-    let _second = facility.ingester(&Spec::stins(&slow.url(), "slow"));
-    facility.ready();
+    let _second = deployment.start_ingester(&IngesterSpec::stins(&slow.url(), "slow"));
+    deployment.wait_until_connected();
     let eiger = vec![
-        Map::one(0),
-        Map::one(1),
-        Map::HOLE,
-        Map::nobody(),
-        Map::two(0, 1),
-        Map::all(),
-        Map::one(2),
-        Map::HOLE,
-        Map::one(3),
+        Map::any_worker(0),
+        Map::any_worker(1),
+        Map::NO_FRAME,
+        Map::no_worker(),
+        Map::two_workers(0, 1),
+        Map::all_workers(),
+        Map::any_worker(2),
+        Map::NO_FRAME,
+        Map::any_worker(3),
     ];
     let other = vec![
-        Map::HOLE,
-        Map::one(1),
-        Map::one(5),
-        Map::one(6),
-        Map::one(1),
-        Map::HOLE,
-        Map::nobody(),
-        Map::HOLE,
-        Map::all(),
+        Map::NO_FRAME,
+        Map::any_worker(1),
+        Map::any_worker(5),
+        Map::any_worker(6),
+        Map::any_worker(1),
+        Map::NO_FRAME,
+        Map::no_worker(),
+        Map::NO_FRAME,
+        Map::all_workers(),
     ];
     let frames = |events: &[Value]| events.iter().filter(|event| !event.is_null()).count();
     let (of_eiger, of_slow) = (series("e", frames(&eiger), 500), series("s", frames(&other), 70));
-    let map = Map::default().and("eiger", eiger).and("slow", other);
+    let map = Map::default().with_stream("eiger", eiger).with_stream("slow", other);
     for _ in 0..2 {
-        let scan = facility.post(&map);
+        let scan = deployment.post_mapping(&map);
         let (sent, also) = (source.send(&of_eiger), slow.send(&of_slow));
-        facility.finished(&scan);
-        judge(&facility, &scan, &[("eiger", "STINS", &sent), ("slow", "STINS", &also)], true);
+        deployment.wait_for_end(&scan);
+        check_scan(&deployment, &scan, &[("eiger", "STINS", &sent), ("slow", "STINS", &also)], true);
     }
     // A map without the other stream: its ingester has nothing to do, and says so.
-    let scan = facility.post(&Map::each("eiger", 3));
+    let scan = deployment.post_mapping(&Map::of_stream("eiger", 3));
     let sent = source.send(&series("alone", 3, 10));
-    facility.finished(&scan);
-    judge(&facility, &scan, &[("eiger", "STINS", &sent)], true);
+    deployment.wait_for_end(&scan);
+    check_scan(&deployment, &scan, &[("eiger", "STINS", &sent)], true);
     drop(ingester);
 }
 
 #[test]
-fn a_debug_worker_has_what_is_for_it() {
+fn a_debug_worker_receives_its_events() {
     let mut fixture = Fixture::new();
-    let port = fixture.facility.debug_worker("debug1").to_string();
-    let events = (0..8).map(|n| if n % 3 == 0 { Map::one_and_debug(n) } else { Map::one(n) }).collect();
-    let scan = fixture.facility.post(&Map::default().and("eiger", events));
+    let port = fixture.deployment.debug_worker("debug1").to_string();
+    let events =
+        (0..8).map(|n| if n % 3 == 0 { Map::any_worker_and_debug(n) } else { Map::any_worker(n) }).collect();
+    let scan = fixture.deployment.post_mapping(&Map::default().with_stream("eiger", events));
     let sent = fixture.source.send(&series("debugged", 8, 40));
     fixture.finish(&scan, &sent);
     let had: Value = serde_json::from_str(&run_program("debugged.py", &[&port, "20"])).expect("JSON");
@@ -146,16 +148,16 @@ fn a_debug_worker_has_what_is_for_it() {
 }
 
 #[test]
-fn a_scan_that_is_stopped() {
+fn the_scan_after_a_stopped_scan_is_whole() {
     let mut fixture = Fixture::new();
     for _ in 0..2 {
-        let scan = fixture.facility.post(&Map::each("eiger", 100));
+        let scan = fixture.deployment.post_mapping(&Map::of_stream("eiger", 100));
         let all = series("stopped", 100, 100);
         let sent = fixture.source.send(&all[..20]);
-        fixture.facility.begun(&scan, 20);
-        fixture.facility.stop_scan();
-        fixture.facility.finished(&scan);
-        judge(&fixture.facility, &scan, &[("eiger", "STINS", &sent)], false);
+        fixture.deployment.wait_for_events(&scan, 20);
+        fixture.deployment.stop_scan();
+        fixture.deployment.wait_for_end(&scan);
+        check_scan(&fixture.deployment, &scan, &[("eiger", "STINS", &sent)], false);
         fixture.source.send(&all[20..]);
         fixture.scan(5, 100);
     }
@@ -163,26 +165,27 @@ fn a_scan_that_is_stopped() {
 
 /// One worker is busy with its event: the other goes on, and nothing is lost.
 #[test]
-fn a_slow_worker() {
+fn a_busy_worker_does_not_block_the_other() {
     let mut fixture = Fixture::new();
-    let scan = fixture.facility.post(&Map::each("eiger", 60));
-    fixture.facility.hold("w1");
+    let scan = fixture.deployment.post_mapping(&Map::of_stream("eiger", 60));
+    fixture.deployment.hold_worker("w1");
     let sent = fixture.source.send(&series("slow", 60, 5000));
     // All but the event that w1 has, and the end, which is for both.
-    fixture.facility.begun(&scan, 61);
-    fixture.facility.release("w1");
+    fixture.deployment.wait_for_events(&scan, 61);
+    fixture.deployment.release_worker("w1");
     fixture.finish(&scan, &sent);
 }
 
 /// A source that publishes does not wait: the ingester must listen when the map is taken.
 #[test]
-fn a_source_that_publishes() {
+fn a_publishing_source_is_subscribed_before_the_mapping_is_accepted() {
     let mut source = Source::publish();
-    let mut facility = Facility::start(BINARY);
-    let _ingester = facility.ingester(&Spec::class("ZmqSubXspressIngester", &source.url(), "xspress"));
-    facility.workers(&["w1", "w2"]);
+    let mut deployment = Deployment::start(BINARY);
+    let _ingester =
+        deployment.start_ingester(&IngesterSpec::class("ZmqSubXspressIngester", &source.url(), "xspress"));
+    deployment.start_workers(&["w1", "w2"]);
     for round in 0..3 {
-        let scan = facility.post(&Map::each("xspress", 10));
+        let scan = deployment.post_mapping(&Map::of_stream("xspress", 10));
         source.await_subscriptions(1);
         let mut items = vec![item(&json!({"htype": "header", "filename": format!("{round}")}))];
         let image = |n| item(&json!({"htype": "image", "frame": n, "shape": [4, 16], "type": "uint32"}));
@@ -197,23 +200,24 @@ fn a_source_that_publishes() {
             let parts = sent[event].as_array_mut().expect("parts");
             parts.extend(rest.iter().map(|one| one[0].clone()));
         }
-        facility.finished(&scan);
-        judge(&facility, &scan, &[("xspress", "xspress", &sent)], true);
+        deployment.wait_for_end(&scan);
+        check_scan(&deployment, &scan, &[("xspress", "xspress", &sent)], true);
     }
 }
 
 /// Does something to the lines that a worker noted.
 type Wrong = dyn Fn(&mut Vec<String>);
 
-/// Each of these tests is worth what its judge sees.
+/// Each of these tests is worth what its check_scan sees.
 #[test]
-fn the_judge_sees_what_is_wrong() {
+fn the_scan_check_detects_every_fault() {
     let mut fixture = Fixture::new();
     // For all: so w1 has each of them.
-    let scan = fixture.facility.post(&Map::default().and("eiger", vec![Map::all(); 9]));
-    let sent = fixture.source.send(&series("judged", 9, 50));
+    let scan =
+        fixture.deployment.post_mapping(&Map::default().with_stream("eiger", vec![Map::all_workers(); 9]));
+    let sent = fixture.source.send(&series("delivered", 9, 50));
     fixture.finish(&scan, &sent);
-    let file = fixture.facility.path().join("w1.jsonl");
+    let file = fixture.deployment.path().join("w1.jsonl");
     let noted = fs::read_to_string(&file).expect("what w1 noted");
     let lines: Vec<_> = noted.lines().map(str::to_owned).collect();
     let wrongs: [(&str, &Wrong); 6] = [
@@ -228,8 +232,8 @@ fn the_judge_sees_what_is_wrong() {
         let mut lines = lines.clone();
         wrong(&mut lines);
         fs::write(&file, lines.join("\n") + "\n").expect("write it");
-        let judged = catch_unwind(AssertUnwindSafe(|| fixture.finish(&scan, &sent)));
-        assert!(judged.is_err(), "not seen: {what}");
+        let delivered = catch_unwind(AssertUnwindSafe(|| fixture.finish(&scan, &sent)));
+        assert!(delivered.is_err(), "not seen: {what}");
     }
     fs::write(&file, noted).expect("write it");
     fixture.finish(&scan, &sent);

@@ -47,7 +47,7 @@ pub(crate) struct Home {
     pub(crate) dsn: String,
     pub(crate) url: String,
     vhost: String,
-    pub(crate) site: ProvenanceEnv,
+    pub(crate) env: ProvenanceEnv,
 }
 
 /// All of it together.
@@ -76,19 +76,19 @@ impl Fixture {
         let servers = Servers { rabbit, postgres };
         let dsn = servers.postgres.create_database(name);
         let url = servers.rabbit.create_vhost(name);
-        let site = ProvenanceEnv::new(env!("CARGO_BIN_EXE_orchestrator"))
+        let env = ProvenanceEnv::new(env!("CARGO_BIN_EXE_orchestrator"))
             .set("provenance.transport=amqp")
             .set(&format!("provenance.amqp.url={url}"))
             .set("provenance.writer.kind=postgres")
             .set(&format!("provenance.postgres.dsn={dsn}"));
-        let (code, _, err) = site.base().cli(&["provenance", "init", "--dsn", &dsn, "--flavor", flavor]);
+        let (code, _, err) = env.base().cli(&["provenance", "init", "--dsn", &dsn, "--flavor", flavor]);
         assert_eq!(code, 0, "{err}");
-        Self { servers, home: Home { dsn, url, vhost: name.to_owned(), site } }
+        Self { servers, home: Home { dsn, url, vhost: name.to_owned(), env } }
     }
 
     /// Adds `--set SECTION.KEY=VALUE` to every start.
     pub(crate) fn set(mut self, assignment: &str) -> Self {
-        self.home.site = self.home.site.set(assignment);
+        self.home.env = self.home.env.set(assignment);
         self
     }
 
@@ -113,7 +113,7 @@ impl Fixture {
 
 impl Home {
     pub(crate) fn start(&self) -> Instance {
-        let instance = self.site.start();
+        let instance = self.env.start();
         self.serving();
         instance
     }
@@ -124,12 +124,12 @@ impl Home {
     }
 
     pub(crate) fn metric(&self, child: &str, name: &str) -> u64 {
-        self.site.base().metric(&format!("provenance/{child}"), name)
+        self.env.base().metric(&format!("provenance/{child}"), name)
     }
 
     /// The state of a child's connection.
     pub(crate) fn link(&self, child: &str) -> String {
-        self.site.base().link(&format!("provenance/{child}")).state
+        self.env.base().link(&format!("provenance/{child}")).state
     }
 }
 

@@ -38,7 +38,7 @@ fn poisoned(method: &'static str, range: u8, items: &[(Item, Vec<u8>)], bad: usi
 }
 
 #[test]
-fn what_can_never_be_stored_becomes_a_dead_letter_that_says_why_and_the_rest_is_stored() {
+fn unstorable_rows_become_dead_letters_with_a_reason() {
     let fixture = Fixture::new("poison", "with-path");
     let instance = fixture.home.start();
     let paths = [b"a".to_vec(), b"a/b".to_vec(), vec![b'x'; 3_000], b"a/b/c".to_vec()];
@@ -67,12 +67,12 @@ fn what_can_never_be_stored_becomes_a_dead_letter_that_says_why_and_the_rest_is_
 
     told_to_operators(&fixture.home);
     told_to_whoever_takes_the_letters(&fixture.home, &messages);
-    assert!(instance.terminate().success(), "{}", fixture.home.site.base().log());
+    assert!(instance.terminate().success(), "{}", fixture.home.env.base().log());
 }
 
 fn told_to_operators(home: &Home) {
-    let site = home.site.base();
-    let (code, tree, err) = site.cli(&["tree"]);
+    let env = home.env.base();
+    let (code, tree, err) = env.cli(&["tree"]);
     assert_eq!(code, 0, "{err}");
     for (child, reason) in [
         ("(location_3)", "row refused: path of 3000 bytes: the store takes 2704 at most"),
@@ -82,7 +82,7 @@ fn told_to_operators(home: &Home) {
         let line = tree.lines().find(|line| line.contains(child) && line.contains("ago: "));
         assert!(line.is_some_and(|line| line.contains(reason)), "{child}: {reason}\n{tree}");
     }
-    let metrics = http(&site.admin_socket(), "GET", "/metrics", &[], "").body;
+    let metrics = http(&env.admin_socket(), "GET", "/metrics", &[], "").body;
     for line in [
         r#"orchestrator_provenance_dead_lettered_messages_total{path="orchestrator/provenance/amqp"} 3"#,
         r#"orchestrator_provenance_unreadable_messages_total{path="orchestrator/provenance/amqp"} 1"#,

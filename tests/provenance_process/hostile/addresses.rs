@@ -20,26 +20,25 @@ const ALL: [(&str, &str, &str); 9] = [
 ];
 
 #[test]
-fn nothing_of_a_malformed_address_in_a_file_is_shown() {
+fn a_malformed_address_in_a_file_is_never_shown() {
     for (kind, key, address) in ALL {
-        let site = ProvenanceEnv::new(env!("CARGO_BIN_EXE_orchestrator"));
-        let file = site.base().path().join("address");
+        let env = ProvenanceEnv::new(env!("CARGO_BIN_EXE_orchestrator"));
+        let file = env.base().path().join("address");
         fs::write(&file, address).expect("write a file");
-        let site =
-            site.set(&format!("provenance.{kind}")).set(&format!("provenance.{key}={}", file.display()));
-        let instance = site.start();
-        eventually(address, || site.base().link("provenance/writer").state == "down");
-        let reason = site.base().link("provenance/writer").reason;
+        let env = env.set(&format!("provenance.{kind}")).set(&format!("provenance.{key}={}", file.display()));
+        let instance = env.start();
+        eventually(address, || env.base().link("provenance/writer").state == "down");
+        let reason = env.base().link("provenance/writer").reason;
         assert!(reason.contains("database"), "{address}: {reason}");
         let mut shown = vec![reason];
         for path in ["/readyz", "/v1/tree", "/v1/config", "/metrics"] {
-            let reply = http(&site.base().admin_socket(), "GET", path, &["Accept: application/json"], "");
+            let reply = http(&env.base().admin_socket(), "GET", path, &["Accept: application/json"], "");
             shown.push(reply.body);
         }
-        let (_, out, err) = site.base().cli(&["provenance", "stats"]);
+        let (_, out, err) = env.base().cli(&["provenance", "stats"]);
         shown.extend([out, err]);
         assert!(instance.terminate().success());
-        shown.push(site.base().log());
+        shown.push(env.base().log());
         for text in shown {
             assert!(!text.contains(SECRET), "{address}: {text}");
         }
@@ -48,25 +47,25 @@ fn nothing_of_a_malformed_address_in_a_file_is_shown() {
 
 /// What is wrong from the start is said at the start.
 #[test]
-fn a_malformed_broker_and_database_of_a_command_are_refused_without_a_word_of_them() {
+fn malformed_addresses_are_refused_without_showing_them() {
     for url in ["amqp://user:S3CR3T?x@host", "amqp://user:S3CR3T", "S3CR3T", "amqp://u:x@h/?heartbeat=S3CR3T"]
     {
-        let site = ProvenanceEnv::new(env!("CARGO_BIN_EXE_orchestrator")).set("provenance.transport=amqp");
-        let file = site.base().path().join("address");
+        let env = ProvenanceEnv::new(env!("CARGO_BIN_EXE_orchestrator")).set("provenance.transport=amqp");
+        let file = env.base().path().join("address");
         fs::write(&file, url).expect("write a file");
-        let site = site.set(&format!("provenance.amqp.url_file={}", file.display()));
-        let mut instance = orchestrator_harness::Instance::spawn(site.command());
+        let env = env.set(&format!("provenance.amqp.url_file={}", file.display()));
+        let mut instance = orchestrator_harness::Instance::spawn(env.command());
         assert!(!instance.wait().success());
-        let log = site.base().log();
+        let log = env.base().log();
         assert!(log.contains("provenance.amqp") && log.contains("amqp://USER:PASSWORD"), "{url}: {log}");
         assert!(!log.contains(SECRET), "{url}: {log}");
     }
-    let site = ProvenanceEnv::new(env!("CARGO_BIN_EXE_orchestrator"));
+    let env = ProvenanceEnv::new(env!("CARGO_BIN_EXE_orchestrator"));
     for dsn in ["postgresql://me:S3CR3T?x@h/d", "host=h S3CR3T", "host=h sslmode=require password=S3CR3T"] {
-        let file = site.base().path().join("dsn");
+        let file = env.base().path().join("dsn");
         fs::write(&file, dsn).expect("write a file");
         let (code, out, err) =
-            site.base().cli(&["provenance", "init", "--dsn-file", &file.display().to_string()]);
+            env.base().cli(&["provenance", "init", "--dsn-file", &file.display().to_string()]);
         assert!(code != 0 && err.contains("the address of the database"), "{dsn}: {err}");
         assert!(!(out + &err).contains(SECRET), "{dsn}");
     }

@@ -26,19 +26,19 @@ const COMMITS: u32 = 5;
 const STALL: Duration = Duration::from_millis(200);
 
 #[test]
-fn a_panic_in_any_child_of_the_queue_heals() {
+fn a_panic_in_any_queue_child_heals() {
     for (at, child) in CHILDREN.into_iter().enumerate() {
         panics_heal(&format!("queue/{child}"), at);
     }
 }
 
 #[test]
-fn a_panic_in_the_queue_s_supervisor_heals() {
+fn a_panic_in_the_queue_supervisor_heals() {
     panics_heal("queue", 0);
 }
 
 #[test]
-fn a_panic_in_the_admin_endpoint_does_not_touch_the_queue() {
+fn a_panic_in_the_admin_endpoint_leaves_the_queue_running() {
     panics_heal("admin", CHILDREN.len());
 }
 
@@ -46,18 +46,18 @@ fn a_panic_in_the_admin_endpoint_does_not_touch_the_queue() {
 fn panics_heal(path: &str, first: usize) {
     for_each_seed("ORCHESTRATOR_PANIC_ROUNDS", 1, |seed| {
         let mut rng = SeededRng::new(seed);
-        let site = TestEnv::new(env!("CARGO_BIN_EXE_orchestrator"));
-        let instance = site.start();
-        let fetchers = Fetchers::start(&site.input_dir(), 3, &mut rng);
-        let crew = WorkerPool::start(site.socket(), 6, &mut rng);
-        wait_for("jobs to be done", || (finished(&site)? > 50).then_some(()));
+        let env = TestEnv::new(env!("CARGO_BIN_EXE_orchestrator"));
+        let instance = env.start();
+        let fetchers = Fetchers::start(&env.input_dir(), 3, &mut rng);
+        let crew = WorkerPool::start(env.socket(), 6, &mut rng);
+        wait_for("jobs to be done", || (finished(&env)? > 50).then_some(()));
 
-        let disk = DiskProbe::start(site.path());
+        let disk = DiskProbe::start(env.path());
         let from = Instant::now();
-        site.inject_panic(path);
+        env.inject_panic(path);
         let healed = wait_for("it to heal", || {
-            ask_the_housekeeper(&site);
-            healed(&site, path)
+            ask_the_housekeeper(&env);
+            healed(&env, path)
         });
         let disruptions = vec![Disruption { from, to: Instant::now() }];
         assert_eq!(exit_of(&healed, path)["kind"], "panicked", "{healed:#}");
@@ -74,10 +74,10 @@ fn panics_heal(path: &str, first: usize) {
         assert!(u128::from(took) < allowed, "{path} took {took} ms to heal, not {allowed}: {healed:#}");
 
         let (present, ever) = fetchers.stop();
-        LoadRecord::await_ingest(&site, &present);
+        LoadRecord::await_ingest(&env, &present);
         let record = LoadRecord { present, ever, seen: crew.drain(), disruptions };
-        let doubled = record.check(&site);
-        assert!(instance.terminate().success(), "it did not stop well; log:\n{}", site.log());
+        let doubled = record.check(&env);
+        assert!(instance.terminate().success(), "it did not stop well; log:\n{}", env.log());
         eprintln!(
             "{path}: healed in {took} ms, longest wait for an answer {:?}, {doubled} of {} jobs doubled",
             record.seen.longest_wait,
@@ -87,8 +87,8 @@ fn panics_heal(path: &str, first: usize) {
 }
 
 /// Jobs finished so far, once the store counts them.
-fn finished(site: &TestEnv) -> Option<u64> {
-    let tree = site.snapshot()?;
+fn finished(env: &TestEnv) -> Option<u64> {
+    let tree = env.snapshot()?;
     let store = tree.node("queue/queue_store");
     let metric = store["metrics"].as_array()?.iter().find(|metric| metric["name"] == "finished")?;
     metric["value"].as_u64()
@@ -102,7 +102,7 @@ fn last_start(tree: &Snapshot, path: &str) -> u64 {
 }
 
 /// The housekeeper has work in hand only when somebody asks, or the log has grown.
-fn ask_the_housekeeper(site: &TestEnv) {
+fn ask_the_housekeeper(env: &TestEnv) {
     // It may be the one that is away.
-    let _ = try_http(&site.admin_socket(), "POST", "/v1/consoles/queue/queue_console/ls", &[], "{}");
+    let _ = try_http(&env.admin_socket(), "POST", "/v1/consoles/queue/queue_console/ls", &[], "{}");
 }

@@ -1,4 +1,4 @@
-//! What is carried: STINS events of one stream, and which worker gets which. The source's side of it.
+//! The source of a bench: STINS events of one stream, and their assignment to workers.
 
 use std::{
     io::Write,
@@ -15,7 +15,7 @@ use super::wire::{accept, greet, put_frame, put_head};
 pub(super) const STREAM: &str = "eiger";
 /// Number of the first frame: all have as many digits.
 const FIRST: u64 = 1_000_000_000;
-/// Up to so many bytes of messages are written at once.
+/// Largest block of messages that is written at once, bytes.
 const BATCH: usize = 256 << 10;
 /// Events of an entry of assignments: as many as a controller writes with batched maps.
 const ENTRY: u64 = 10_000;
@@ -44,7 +44,7 @@ impl Load {
         self.fan_out || event == 0 || self.turn(event) == worker
     }
 
-    /// The worker whose turn `event` is.
+    /// Worker of `event`.
     pub(super) fn turn(&self, event: u64) -> usize {
         (event.saturating_sub(1) % self.workers as u64) as usize
     }
@@ -73,7 +73,7 @@ impl Load {
         format!(r#"{frame}{FIRST},"shape":[{}]{rest}{FIRST}}}"#, self.bytes)
     }
 
-    /// Pushes all events to the first who connects: tells `connected`, and begins once it is told to `go`.
+    /// Pushes all events to the first client: signals `connected` and starts after `go`.
     pub(super) fn push(
         &self,
         listener: &TcpListener,

@@ -13,7 +13,7 @@ use super::wire::{Head, accept, dial, greet, put_head};
 
 /// Room for what is read at once, bytes.
 const BLOCK: usize = 256 << 10;
-/// What may vary in a header: the number.
+/// Variable part of a header: the number.
 const REST: &str =
     r#","streams":{"eiger":{"typ":"STINS","length":2}},"created_at":"2026-11-20T12:45:03.392521Z"}"#;
 
@@ -55,7 +55,7 @@ impl Relay {
             let least = loop {
                 match whole(&block[at..filled]) {
                     Ok(len) => {
-                        self.hand_on(&block[at..at + len], &mut relaying)?;
+                        self.forward(&block[at..at + len], &mut relaying)?;
                         at += len;
                     }
                     Err(least) => break least,
@@ -78,7 +78,7 @@ impl Relay {
         }
     }
 
-    fn hand_on(&self, message: &[u8], relaying: &mut Relaying) -> Result<()> {
+    fn forward(&self, message: &[u8], relaying: &mut Relaying) -> Result<()> {
         let event = relaying.event;
         relaying.event += 1;
         let workers = relaying.sinks.len();

@@ -28,7 +28,7 @@ pub(super) struct Sink {
     to: usize,
 }
 
-/// What a sink saw.
+/// Measurements of a sink.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Seen {
     pub(super) first: Instant,

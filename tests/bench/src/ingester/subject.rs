@@ -68,7 +68,7 @@ upstream_url = "tcp://127.0.0.1:{upstream}"
         serde_json::from_str(&self.redis.text(CONFIG)?).ok()
     }
 
-    /// Waits until so many workers have been heard.
+    /// Waits until `count` workers have sent a ping.
     pub(super) fn wait_for_workers(&self, workers: usize) {
         eventually("the workers to be heard", || {
             self.published().is_some_and(|config| {

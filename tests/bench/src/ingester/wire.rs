@@ -13,8 +13,8 @@ pub(super) const MORE: u8 = 1;
 const LONG: u8 = 2;
 const COMMAND: u8 = 4;
 
-/// How long a peer may be silent.
-pub(super) const PATIENCE: Duration = Duration::from_secs(60);
+/// Timeout of reads, writes and connects.
+pub(super) const IO_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The header of a frame.
 #[derive(Debug, Clone, Copy)]
@@ -61,8 +61,8 @@ pub(super) fn put_frame(out: &mut Vec<u8>, body: &[u8], more: bool) {
 /// Greets the peer; its identity.
 pub(super) fn greet(stream: &mut TcpStream, socket_type: &str, identity: &str) -> Result<String> {
     stream.set_nodelay(true)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(IO_TIMEOUT))?;
+    stream.set_write_timeout(Some(IO_TIMEOUT))?;
     let mut hello = b"\xff\0\0\0\0\0\0\0\x01\x7f\x03\0NULL".to_vec();
     hello.resize(64, 0);
     let mut ready = b"\x05READY".to_vec();
@@ -106,7 +106,7 @@ pub(super) fn dial(port: u16) -> Result<TcpStream> {
     loop {
         match TcpStream::connect(("127.0.0.1", port)) {
             Ok(stream) => return Ok(stream),
-            Err(error) if begun.elapsed() > PATIENCE => return Err(error).context("nobody listens"),
+            Err(error) if begun.elapsed() > IO_TIMEOUT => return Err(error).context("no listener"),
             Err(_) => std::thread::sleep(Duration::from_millis(2)),
         }
     }
@@ -122,7 +122,7 @@ pub(super) fn accept(listener: &TcpListener) -> Result<TcpStream> {
                 stream.set_nonblocking(false)?;
                 return Ok(stream);
             }
-            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock && begun.elapsed() < PATIENCE => {
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock && begun.elapsed() < IO_TIMEOUT => {
                 std::thread::sleep(Duration::from_millis(2));
             }
             Err(error) => return Err(error).context("nobody connects"),

@@ -19,7 +19,7 @@ use serde_json::Value;
 /// Jobs of a queue that it keeps; older ones are dropped, as if workers had taken them.
 const KEPT: usize = 10_000;
 
-/// What a server knows of a job.
+/// Fields of a job that the server reads.
 #[derive(Deserialize)]
 #[expect(dead_code, reason = "kept, and never handed out")]
 struct Job {

@@ -27,15 +27,15 @@ pub(super) fn run(binary: &Path, options: &Options) -> Result<Value> {
         all.fill(&database);
         let peer = Running::start(options.to)?;
         let url = format!("tcp://127.0.0.1:{}", peer.port());
-        let site = ProducerEnv::with_faktory_url(std::path::absolute(binary)?, &database, &url)
+        let env = ProducerEnv::with_faktory_url(std::path::absolute(binary)?, &database, &url)
             .set("producer.page_size=1")
             .set("producer.high_water=0")
             .set(&format!("producer.chunk={}", options.chunk))
             .set(&format!("producer.connections={}", options.connections))
             .set("producer.until_done=true");
-        let mut instance = site.start();
+        let mut instance = env.start();
         // The pages of the first set are walked before the first job.
-        let before = wait_for("the first chunk", || site.status()["pushed"].as_u64().filter(|it| *it > 0));
+        let before = wait_for("the first chunk", || env.status()["pushed"].as_u64().filter(|it| *it > 0));
         let begun = Instant::now();
         let mut most = 0.0;
         let end = loop {
@@ -45,7 +45,7 @@ pub(super) fn run(binary: &Path, options: &Options) -> Result<Value> {
             }
             std::thread::sleep(Duration::from_millis(5));
         };
-        ensure!(end.success(), "it failed: {}", site.base().log());
+        ensure!(end.success(), "it failed: {}", env.base().log());
         rates.push((pages * pages - before) as f64 / begun.elapsed().as_secs_f64());
         peaks.push(most);
     }

@@ -1,4 +1,4 @@
-//! The ingester under test: ours, in place of the Python one, or the Python one itself, to see whether the tests judge rightly.
+//! The ingester under test: ours, in place of the Python one, or the Python one itself, to see whether the tests check_scan rightly.
 
 use std::{
     fs::{self, File},
@@ -8,19 +8,19 @@ use std::{
 
 use rustix::process::Signal;
 
-use super::Part;
+use super::DransposeProcess;
 use crate::{Instance, free_port};
 
-/// Which of them.
+/// Implementation of the ingester.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum Implementation {
     /// `orchestrator as dranspose-ingester`, or `as dranspose-http-ingester`.
     Ours,
     /// `dranspose ingester`, or `http_ingester`.
     Python,
 }
 
-impl Kind {
+impl Implementation {
     /// Ours, unless `ORCHESTRATOR_INTEROP_INGESTER` is `python`.
     pub fn under_test() -> Self {
         let python = std::env::var("ORCHESTRATOR_INTEROP_INGESTER").is_ok_and(|which| which == "python");
@@ -28,9 +28,9 @@ impl Kind {
     }
 }
 
-/// How to start one: the same command line and the same environment for both kinds.
+/// Command line and environment of an ingester, the same for both implementations.
 #[derive(Debug, Clone)]
-pub struct Spec {
+pub struct IngesterSpec {
     class: String,
     upstream: Upstream,
     stream: String,
@@ -39,27 +39,27 @@ pub struct Spec {
     environment: Vec<(String, String)>,
 }
 
-/// Where frames come from.
+/// Source of the frames.
 #[derive(Debug, Clone)]
 enum Upstream {
-    /// The ingester dials it.
+    /// Address that the ingester connects to.
     Dialled(String),
-    /// It posts to this port of the ingester.
+    /// Port of the ingester that the source posts to.
     Posting(u16),
 }
 
-impl Spec {
-    /// For the STINS source at `upstream`, with the name that follows from the stream, on a port of its own.
+impl IngesterSpec {
+    /// Ingester `STREAM-ingester` of the STINS source at `upstream`, on a free port.
     pub fn stins(upstream: &str, stream: &str) -> Self {
         Self::class("ZmqPullSingleIngester", upstream, stream)
     }
 
-    /// For a source of another class.
+    /// Ingester of dranspose's class `class`.
     pub fn class(class: &str, upstream: &str, stream: &str) -> Self {
         Self::new(class, Upstream::Dialled(upstream.to_owned()), stream)
     }
 
-    /// For a source that posts over HTTP to `port`. `app` is what serves it in the original.
+    /// Ingester of a source that posts over HTTP to `port`. `app` is the original's ASGI application.
     pub fn http(app: &str, port: u16, stream: &str) -> Self {
         Self::new(app, Upstream::Posting(port), stream)
     }
@@ -75,34 +75,34 @@ impl Spec {
         }
     }
 
-    /// With another name.
+    /// Sets the name.
     #[must_use]
     pub fn name(mut self, name: &str) -> Self {
         name.clone_into(&mut self.name);
         self.with("INGESTER_NAME", name)
     }
 
-    /// On another port.
+    /// Moves the ingester to another free port.
     #[must_use]
-    pub fn elsewhere(mut self) -> Self {
+    pub fn with_new_port(mut self) -> Self {
         self.port = free_port();
         self
     }
 
-    /// With one more variable.
+    /// Adds an environment variable.
     #[must_use]
     pub fn with(mut self, variable: &str, value: &str) -> Self {
         self.environment.push((variable.to_owned(), value.to_owned()));
         self
     }
 
-    /// What it is called in Redis.
+    /// Redis key of the ingester's state.
     pub fn key(&self) -> String {
         format!("dranspose:ingester:{}:config", self.name)
     }
 
-    /// Its name.
-    pub fn named(&self) -> &str {
+    /// Name of the ingester.
+    pub fn ingester_name(&self) -> &str {
         &self.name
     }
 
@@ -116,12 +116,12 @@ impl Spec {
         };
         let arguments = ["-c", &self.class, option, &upstream, "-n", &self.stream];
         let log = directory.join(format!("{}-{}.log", self.name, self.port));
-        let process = match Kind::under_test() {
-            Kind::Python => {
+        let process = match Implementation::under_test() {
+            Implementation::Python => {
                 let program = [&["dranspose", command][..], &arguments].concat();
-                Process::Python(Part::start(&program, &environment, directory, &log))
+                Process::Python(DransposeProcess::start(&program, &environment, directory, &log))
             }
-            Kind::Ours => {
+            Implementation::Ours => {
                 let said = File::options().create(true).append(true).open(&log).expect("a log file");
                 let mut program = Command::new(binary);
                 program.arg("as").arg(format!("dranspose-{}", command.replace('_', "-")));
@@ -136,7 +136,7 @@ impl Spec {
     }
 }
 
-/// A running ingester. Dropped, it is killed.
+/// Running ingester. It is killed when dropped.
 #[derive(Debug)]
 pub struct Ingester {
     process: Process,
@@ -146,11 +146,11 @@ pub struct Ingester {
 #[derive(Debug)]
 enum Process {
     Ours(Instance),
-    Python(Part),
+    Python(DransposeProcess),
 }
 
 impl Ingester {
-    /// SIGKILL, and waits for the end.
+    /// Sends SIGKILL and waits for the end.
     pub fn kill_nine(self) {
         match self.process {
             Process::Ours(instance) => instance.kill_nine(),
@@ -158,7 +158,7 @@ impl Ingester {
         }
     }
 
-    /// SIGTERM, and waits for the end: was it an orderly one?
+    /// Sends SIGTERM and waits for the end. Returns true if the exit code is 0.
     pub fn terminate(self) -> bool {
         match self.process {
             Process::Ours(instance) => instance.terminate().success(),
@@ -174,7 +174,7 @@ impl Ingester {
         }
     }
 
-    /// Has it ended?
+    /// Returns true if the process has ended.
     pub fn ended(&mut self) -> bool {
         match &mut self.process {
             Process::Ours(instance) => instance.ended().is_some(),
@@ -182,7 +182,7 @@ impl Ingester {
         }
     }
 
-    /// What it has said.
+    /// Output so far.
     pub fn log(&self) -> String {
         fs::read_to_string(&self.log).unwrap_or_default()
     }

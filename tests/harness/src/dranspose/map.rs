@@ -1,56 +1,56 @@
-//! What a scan is to be: for each stream and event, who gets it.
+//! Mapping of a scan: the workers that receive each event of each stream.
 
 use serde_json::{Value, json};
 
-/// A map of one part, as the controller takes it. Every stream has the same number of events.
+/// Mapping in the controller's format. Every stream has the same number of events.
 #[derive(Debug, Clone, Default)]
 pub struct Map {
     streams: Vec<(String, Vec<Value>)>,
 }
 
 impl Map {
-    /// A stream with `events` events, each for one worker, whichever is idle.
-    pub fn each(stream: &str, events: usize) -> Self {
-        Self::default().and(stream, (0..events).map(Self::one).collect())
+    /// Mapping of one stream with `events` events, each for any one worker.
+    pub fn of_stream(stream: &str, events: usize) -> Self {
+        Self::default().with_stream(stream, (0..events).map(Self::any_worker).collect())
     }
 
-    /// With one more stream; `events` of [`Map::one`], [`Map::all`], [`Map::nobody`] or [`Map::HOLE`].
+    /// Adds a stream; `events` are values such as [`Map::any_worker`], [`Map::all_workers`], [`Map::no_worker`] and [`Map::NO_FRAME`].
     #[must_use]
-    pub fn and(mut self, stream: &str, events: Vec<Value>) -> Self {
+    pub fn with_stream(mut self, stream: &str, events: Vec<Value>) -> Self {
         self.streams.push((stream.to_owned(), events));
         self
     }
 
-    /// The stream has no frame in this event.
-    pub const HOLE: Value = Value::Null;
+    /// Event without a frame in this stream.
+    pub const NO_FRAME: Value = Value::Null;
 
-    /// The frame is for one worker; equal numbers are the same worker.
-    pub fn one(constraint: usize) -> Value {
+    /// Frame for any one worker; equal `constraint` numbers mean the same worker.
+    pub fn any_worker(constraint: usize) -> Value {
         json!([{"tags": ["generic"], "constraint": constraint}])
     }
 
-    /// The frame is for a certain worker: each of a [`super::Facility`] has its name as a tag. A number stands for one worker only.
-    pub fn own(worker: &str, constraint: usize) -> Value {
+    /// Frame for the worker named `worker`. A `constraint` number must belong to one worker only.
+    pub fn named_worker(worker: &str, constraint: usize) -> Value {
         json!([{"tags": [worker], "constraint": constraint}])
     }
 
-    /// The frame is for two workers, or twice for the same.
-    pub fn two(first: usize, second: usize) -> Value {
+    /// Frame for two workers, which may be the same.
+    pub fn two_workers(first: usize, second: usize) -> Value {
         json!([{"tags": ["generic"], "constraint": first}, {"tags": ["generic"], "constraint": second}])
     }
 
-    /// The frame is for all workers.
-    pub fn all() -> Value {
+    /// Frame for all workers.
+    pub fn all_workers() -> Value {
         json!([{"tags": ["generic"], "constraint": null}])
     }
 
-    /// The frame is for the debug workers as well as for one.
-    pub fn one_and_debug(constraint: usize) -> Value {
+    /// Frame for one worker and for all debug workers.
+    pub fn any_worker_and_debug(constraint: usize) -> Value {
         json!([{"tags": ["generic"], "constraint": constraint}, {"tags": ["debug"], "constraint": null}])
     }
 
-    /// There is a frame, and nobody wants it.
-    pub fn nobody() -> Value {
+    /// Frame for no worker.
+    pub fn no_worker() -> Value {
         json!([])
     }
 
@@ -61,29 +61,30 @@ impl Map {
         json!({"parts": {"main": part}, "sequence": ["main"]}).to_string()
     }
 
-    /// What stands for `stream` at event number `event`, where the first and the last are the controller's own: null if it has
-    /// no frame there.
+    /// Assignment of `stream` at event number `event`, or null without a frame.
+    ///
+    /// None for the first and the last event, which the controller adds.
     pub(super) fn at(&self, stream: &str, event: usize) -> Option<&Value> {
         let (_, events) = self.streams.iter().find(|(name, _)| name == stream)?;
         events.get(event.checked_sub(1)?)
     }
 
-    /// The streams.
+    /// Names of the streams.
     pub fn streams(&self) -> impl Iterator<Item = &str> {
         self.streams.iter().map(|(name, _)| name.as_str())
     }
 
-    /// Events with the two that the controller adds.
+    /// Number of events, with the two that the controller adds.
     pub fn events(&self) -> usize {
         self.streams.first().map_or(0, |(_, events)| events.len()) + 2
     }
 }
 
-/// A map that was posted.
+/// Scan of a posted mapping.
 #[derive(Debug, Clone)]
 pub struct Scan {
-    /// What the controller calls it.
+    /// The controller's id of the mapping.
     pub uuid: String,
-    /// What was posted.
+    /// The posted mapping.
     pub map: Map,
 }

@@ -1,4 +1,4 @@
-//! Detectors of our own: a Python program with the real libzmq that sends what it is told.
+//! Fake detectors: a Python program with the real libzmq that sends the messages of a test.
 
 use std::{
     io::{BufRead, BufReader, Write},
@@ -11,19 +11,19 @@ use serde_json::{Value, json};
 
 use crate::DEADLINE;
 
-/// One message: its parts, each a text, or so many bytes of noise.
+/// One multipart message; a part is text or pseudo-random bytes.
 #[derive(Debug, Clone)]
-pub struct Item(Vec<Value>);
+pub struct SourceMessage(Vec<Value>);
 
-impl Item {
-    /// With one more part: `len` bytes that depend on `seed`.
+impl SourceMessage {
+    /// Adds a part of `len` pseudo-random bytes.
     #[must_use]
     pub fn noise(mut self, len: usize, seed: u64) -> Self {
         self.0.push(json!({"len": len, "seed": seed}));
         self
     }
 
-    /// With one more part of text.
+    /// Adds a part of text.
     #[must_use]
     pub fn text(mut self, text: impl Into<String>) -> Self {
         self.0.push(json!(text.into()));
@@ -31,18 +31,18 @@ impl Item {
     }
 }
 
-/// A message with one part of JSON.
-pub fn item(value: &Value) -> Item {
-    Item(vec![json!(value.to_string())])
+/// Message with one part of JSON.
+pub fn item(value: &Value) -> SourceMessage {
+    SourceMessage(vec![json!(value.to_string())])
 }
 
 /// The start of a series of the STINS protocol.
-pub fn header(filename: &str) -> Item {
+pub fn header(filename: &str) -> SourceMessage {
     item(&json!({"htype": "header", "filename": filename, "msg_number": 0}))
 }
 
 /// Image `frame` of a series, `len` bytes of pixels.
-pub fn image(filename: &str, frame: usize, len: usize) -> Item {
+pub fn image(filename: &str, frame: usize, len: usize) -> SourceMessage {
     let value = json!({
         "htype": "image", "frame": frame, "shape": [1, len], "type": "uint8", "compression": "none",
         "msg_number": frame + 1, "of": filename,
@@ -52,28 +52,28 @@ pub fn image(filename: &str, frame: usize, len: usize) -> Item {
 }
 
 /// The end of a series of `frames` images.
-pub fn series_end(frames: usize) -> Item {
+pub fn series_end(frames: usize) -> SourceMessage {
     item(&json!({"htype": "series_end", "msg_number": frames + 1}))
 }
 
 /// A whole series: start, `frames` images of `len` bytes, end.
-pub fn series(filename: &str, frames: usize, len: usize) -> Vec<Item> {
+pub fn series(filename: &str, frames: usize, len: usize) -> Vec<SourceMessage> {
     let images = (0..frames).map(|frame| image(filename, frame, len));
     [header(filename)].into_iter().chain(images).chain([series_end(frames)]).collect()
 }
 
-/// What no protocol of the detectors knows.
-pub fn garbage() -> Vec<Item> {
+/// Messages that are invalid in every detector protocol.
+pub fn malformed_messages() -> Vec<SourceMessage> {
     vec![
-        Item(vec![]).noise(64, 1),
-        Item(vec![]).text(""),
+        SourceMessage(vec![]).noise(64, 1),
+        SourceMessage(vec![]).text(""),
         item(&json!({"htype": "image", "frame": "no number"})).noise(10, 2),
         item(&json!(["a", "list"])),
-        Item(vec![]).text("{\"htype\":\"image\","),
+        SourceMessage(vec![]).text("{\"htype\":\"image\","),
     ]
 }
 
-/// A running source. Dropped, it is gone with what it had not sent.
+/// Running source. It is killed when dropped, with its unsent messages.
 #[derive(Debug)]
 pub struct Source {
     process: Child,
@@ -83,17 +83,17 @@ pub struct Source {
 }
 
 impl Source {
-    /// One that hands each message to one ingester, and waits while there is none.
+    /// Starts a PUSH source: each message goes to one ingester, and it waits while there is none.
     pub fn push() -> Self {
         Self::start("push", "*")
     }
 
-    /// As [`Source::push`], where another one was: at its [`Source::url`].
+    /// Starts a PUSH source at the [`Source::url`] of a former one.
     pub fn push_at(url: &str) -> Self {
         Self::start("push", url.rsplit(':').next().expect("a port"))
     }
 
-    /// One that tells all that listen, and does not wait.
+    /// Starts a PUB source: messages go to all subscribers, and it never waits.
     pub fn publish() -> Self {
         Self::start("pub", "*")
     }
@@ -107,11 +107,11 @@ impl Source {
             .stdout(Stdio::piped());
         let mut process = command.spawn().expect("Python starts");
         let (orders, output) = (process.stdin.take(), process.stdout.take().expect("piped"));
-        let (told, answers) = channel();
+        let (sender, answers) = channel();
         thread::spawn(move || {
             for line in BufReader::new(output).lines().map_while(Result::ok) {
                 let answer = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"));
-                if told.send(answer).is_err() {
+                if sender.send(answer).is_err() {
                     break;
                 }
             }
@@ -121,53 +121,53 @@ impl Source {
         source
     }
 
-    /// Where it is.
+    /// Address of the socket.
     pub fn url(&self) -> String {
         format!("tcp://127.0.0.1:{}", self.port)
     }
 
-    /// Sends `items`; for each what it was: for each part its length and SHA-1, as the workers note them.
+    /// Sends `items`. Returns length and SHA-1 of each part of each message, as workers record them.
     ///
     /// # Panics
-    /// If nobody takes them in time.
-    pub fn send(&mut self, items: &[Item]) -> Vec<Value> {
-        self.begin(items);
-        self.sent()
+    /// If they are not received in time.
+    pub fn send(&mut self, items: &[SourceMessage]) -> Vec<Value> {
+        self.start_send(items);
+        self.wait_sent()
     }
 
-    /// Begins to send `items`; [`Source::sent`] waits for the end.
+    /// Starts to send `items`; [`Source::wait_sent`] waits for the end.
     ///
     /// # Panics
     /// If the program has ended.
-    pub fn begin(&mut self, items: &[Item]) {
+    pub fn start_send(&mut self, items: &[SourceMessage]) {
         let items: Vec<_> = items.iter().map(|item| &item.0).collect();
         self.order(&json!({ "send": items }));
     }
 
-    /// Waits until what was begun is sent.
+    /// Waits until the messages of [`Source::start_send`] are sent.
     ///
     /// # Panics
-    /// If nobody takes it in time.
-    pub fn sent(&mut self) -> Vec<Value> {
+    /// If they are not received in time.
+    pub fn wait_sent(&mut self) -> Vec<Value> {
         self.answer()["sent"].as_array().expect("what was sent").clone()
     }
 
-    /// Waits for `count` new subscriptions of a [`Source::publish`].
+    /// Waits for `count` new subscriptions to a [`Source::publish`].
     ///
     /// # Panics
-    /// If they do not come in time.
+    /// If they do not arrive in time.
     pub fn await_subscriptions(&mut self, count: usize) {
         self.order(&json!({ "subscriptions": count }));
         self.answer();
     }
 
-    /// Plays a recorded stream: a file of CBOR arrays of byte strings, one per message.
+    /// Sends a recorded stream: a file of CBOR arrays of byte strings, one per message.
     ///
     /// # Panics
     /// As [`Source::send`].
     pub fn play(&mut self, capture: &std::path::Path) -> Vec<Value> {
         self.order(&json!({ "play": capture }));
-        self.sent()
+        self.wait_sent()
     }
 
     fn order(&mut self, order: &Value) {
@@ -183,7 +183,7 @@ impl Source {
 impl Drop for Source {
     fn drop(&mut self) {
         drop(self.orders.take());
-        // It may be waiting for someone to take a message.
+        // It may be blocked in a send.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }

@@ -1,4 +1,4 @@
-//! How long the disk itself makes a commit wait, so that its stalls are not taken for the program's.
+//! Latency of the disk itself, so that its stalls are not attributed to the program.
 
 use std::{
     fs::File,
@@ -12,7 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Writes and syncs a few bytes, again and again, beside what is measured.
+/// Thread that repeatedly writes and syncs a few bytes.
 #[derive(Debug)]
 pub struct DiskProbe {
     probe: JoinHandle<Duration>,
@@ -34,7 +34,7 @@ impl DiskProbe {
                 let began = Instant::now();
                 file.write_all(b"probe").and_then(|()| file.sync_data()).expect("write and sync");
                 longest = longest.max(began.elapsed());
-                // The pace: the probe must not be the load.
+                // The probe must not load the disk.
                 thread::sleep(Duration::from_millis(20));
             }
             longest
@@ -42,7 +42,7 @@ impl DiskProbe {
         Self { probe, stop }
     }
 
-    /// The longest write and sync so far.
+    /// Stops the probe and returns the longest write and sync.
     ///
     /// # Panics
     /// If one failed.

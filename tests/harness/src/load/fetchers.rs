@@ -1,9 +1,9 @@
-//! Fetchers at work: each writes runs with rising numbers, grows them in pieces cut anywhere, renames, replaces and
-//! deletes them, as production does, and remembers which lines its files hold.
+//! Fake fetchers: each writes runs with ascending numbers, appends in pieces of random size, renames, replaces and
+//! deletes files, as production does, and records the lines of its files.
 //!
-//! Left out because the contract gives no promise there: a file that is written under its complete name while the queue
-//! starts (what is there at that moment counts), new lines in a complete file that was replaced, and a growing file
-//! replaced by another. A number is never used for a second run, so that each line is due exactly once.
+//! Not covered, because the contract makes no promise: a file written under its complete name while the queue
+//! starts, new lines in a replaced complete file, and a growing file replaced by another.
+//! Run numbers are never reused, so each line is due exactly once.
 
 use std::{
     collections::BTreeMap,
@@ -23,21 +23,21 @@ use super::SeededRng;
 /// Attribute paths of one fetcher, and those that all fetchers list.
 const OWN: usize = 400;
 const SHARED: usize = 60;
-/// The number of each fetcher's first file, which stays, and its lines: enough to keep the workers busy.
+/// Number of each fetcher's first file, which is never deleted, and its number of lines.
 const FIRST_RUN: i64 = 100;
 const STOCK: usize = 700;
 /// Files of one fetcher at a time, besides the large one.
 const FILES_MAX: usize = 4;
-/// Lines of the file that is there to be caught half read, or half deleted.
+/// Lines of the large file, whose reading and deletion take long enough to be interrupted.
 const LARGE: usize = 5_000;
 
-/// One line: fetcher, run, attribute path.
+/// Line of a fetcher file: fetcher, run, attribute path.
 pub type Line = (String, i64, String);
 
-/// Lines and when they were written.
+/// Lines with the time when they were written.
 pub type Lines = BTreeMap<Line, Instant>;
 
-/// Fetchers in threads of their own.
+/// Fetchers, each in its own thread.
 #[derive(Debug)]
 pub struct Fetchers {
     threads: Vec<JoinHandle<(Lines, Lines)>>,
@@ -72,10 +72,10 @@ impl Fetchers {
         Self { threads: threads.collect(), stop }
     }
 
-    /// Stops them: the lines that the files hold now, and all that were ever written.
+    /// Stops the fetchers. Returns the lines that the files hold now, and all lines ever written.
     ///
     /// # Panics
-    /// If a fetcher did.
+    /// If a fetcher panicked.
     pub fn stop(mut self) -> (Lines, Lines) {
         self.stop.store(true, SeqCst);
         let (mut present, mut ever) = (Lines::new(), Lines::new());
@@ -90,13 +90,13 @@ impl Fetchers {
 
 impl Drop for Fetchers {
     fn drop(&mut self) {
-        // A test that failed removes the directory next.
+        // A failed test removes the directory next.
         self.stop.store(true, SeqCst);
         self.threads.drain(..).for_each(|fetcher| drop(fetcher.join()));
     }
 }
 
-/// What is known of a payload: fetcher and run.
+/// Parses fetcher and run from a payload.
 pub(super) fn parse_payload(payload: &str) -> (String, i64) {
     let parsed = payload.split_once(' ').and_then(|(source, _)| {
         let (fetcher, run) = source.split_once('@')?;
@@ -183,7 +183,7 @@ impl Fetcher {
         self.files.push(file);
     }
 
-    /// A file that comes whole: written under another name, then renamed, over an older one if there is one.
+    /// Writes a complete file under a temporary name and renames it, replacing an older one.
     fn arrive(&mut self, run: i64, attrs: &[String], edition: &str) {
         let text: String = attrs.iter().map(|attr| self.line(run, attr, edition)).collect();
         let draft = self.directory.join(format!("draft-{}", self.name));
@@ -229,7 +229,7 @@ impl Fetcher {
         file.part.as_mut().expect("it grows").write_all(text.as_bytes()).expect("append");
     }
 
-    /// The growing file gets its complete name; a tail without end is given up with that.
+    /// Renames a growing file to its complete name, which drops an unterminated last line.
     fn complete(&mut self, at: usize) {
         let file = &mut self.files[at];
         (file.part, file.tail) = (None, None);
@@ -237,7 +237,7 @@ impl Fetcher {
         fs::rename(self.path(run, ".part"), self.path(run, "")).expect("rename a growing file");
     }
 
-    /// The same lines in another file with other payloads.
+    /// Replaces a file by one with the same lines and other payloads.
     fn replace(&mut self, at: usize) {
         let (run, attrs) = (self.files[at].run, self.files[at].attrs.clone());
         self.arrive(run, &attrs, "2");

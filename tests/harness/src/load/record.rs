@@ -1,27 +1,27 @@
-//! What is known from outside after a load: what the files hold, what workers saw, when the process was disturbed.
+//! External record of a load: contents of the files, answers to the workers, and times of kills and panics.
 
 use std::time::Instant;
 
 use super::{Lines, Seen};
 
-/// A kill or an injected panic: from just before it until it had surely happened.
+/// Time range of a kill or an injected panic.
 #[derive(Debug, Clone, Copy)]
 pub struct Disruption {
-    /// Not earlier than this,
+    /// Time just before it.
     pub from: Instant,
-    /// and not later.
+    /// Time when it had certainly happened.
     pub to: Instant,
 }
 
-/// The evidence of one load; [`LoadRecord::judge`] says what is wrong with it.
+/// Record of one load, verified by [`LoadRecord::check`].
 #[derive(Debug)]
 pub struct LoadRecord {
-    /// Lines of the files at the end.
+    /// Lines in the files at the end.
     pub present: Lines,
     /// Lines that any file ever held.
     pub ever: Lines,
-    /// What workers saw.
+    /// Observations of the workers.
     pub seen: Seen,
-    /// In order of time.
+    /// Kills and panics, in order of time.
     pub disruptions: Vec<Disruption>,
 }

@@ -1,8 +1,8 @@
-//! Seeded choices.
+//! Seeded random choices.
 
 use crate::rounds;
 
-/// A small generator (splitmix64); the same seed gives the same choices everywhere.
+/// Random number generator (splitmix64): the same seed gives the same numbers on every machine.
 #[derive(Debug, Clone)]
 pub struct SeededRng(u64);
 

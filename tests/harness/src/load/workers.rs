@@ -1,6 +1,6 @@
-//! Workers at speed: half of them keep their connection and at times ask twice at once, half make one for each request,
-//! as `socat` does. Each holds up to three jobs. Whatever happens to the connection, a DONE is repeated until it is
-//! answered, as the contract's workers do; every DONE has an exit code of its own.
+//! Fast queue workers. Half of them keep a connection and sometimes pipeline two requests; half connect for each request,
+//! as `socat` does. Each holds up to three jobs. After a connection error a DONE is repeated until it is
+//! answered, as the contract requires. Every DONE has a unique exit code.
 
 use std::{
     io,
@@ -22,7 +22,7 @@ const HELD_MAX: usize = 3;
 /// A job that a worker read from its connection.
 #[derive(Debug, Clone)]
 pub struct Handout {
-    /// Who read it.
+    /// Index of the worker that received it.
     pub worker: usize,
     /// The file's stem, from the payload.
     pub fetcher: String,
@@ -30,13 +30,13 @@ pub struct Handout {
     pub run: i64,
     /// The attribute path.
     pub attr: String,
-    /// When its request was sent.
+    /// Time when its request was sent.
     pub sent: Instant,
-    /// When it was read.
+    /// Time when it was received.
     pub read: Instant,
-    /// When this worker read its next answer, of whatever kind: then this hand-out had been noted as delivered.
+    /// Time of this worker's next answer of any kind: by then the queue knew that the job was delivered.
     pub next_read: Option<Instant>,
-    /// When the worker first said DONE.
+    /// Time of the first DONE.
     pub done_sent: Option<Instant>,
 }
 
@@ -47,13 +47,13 @@ pub struct Done {
     pub job: Handout,
     /// The exit code, different for every DONE.
     pub code: i64,
-    /// When it was sent for the last time.
+    /// Time when it was last sent.
     pub sent: Instant,
-    /// When its answer was read.
+    /// Time when its answer was received.
     pub acked: Instant,
 }
 
-/// What the workers of a crew saw.
+/// Observations of the workers of a pool.
 #[derive(Debug, Clone, Default)]
 pub struct Seen {
     /// Per worker, in order.
@@ -62,11 +62,11 @@ pub struct Seen {
     pub dones: Vec<Done>,
     /// Answers of any kind.
     pub answers: u64,
-    /// Longest time between two answers to one worker that were asked for, over all workers.
+    /// Longest time from a request to its answer.
     pub longest_wait: Duration,
 }
 
-/// Workers in threads of their own.
+/// Workers, each in its own thread.
 #[derive(Debug)]
 pub struct WorkerPool {
     workers: Vec<JoinHandle<Seen>>,
@@ -97,10 +97,10 @@ impl WorkerPool {
         Self { workers: workers.collect(), drain }
     }
 
-    /// Lets every worker finish what it holds and go on until it hears NOJOBS; gives what all saw.
+    /// Lets every worker finish its jobs and continue until NOJOBS. Returns all observations.
     ///
     /// # Panics
-    /// If a worker did.
+    /// If a worker panicked.
     pub fn drain(self) -> Seen {
         self.drain.store(true, SeqCst);
         let mut all = Seen::default();
@@ -135,15 +135,15 @@ impl One {
             let reply = if room < HELD_MAX && (room == 0 || draining || self.rng.chance(50)) {
                 self.done()
             } else if self.keeps && room > 1 && !draining && self.rng.chance(20) {
-                self.pair()
+                self.pipeline()
             } else {
-                // Nobody waits for a READY that was not answered.
+                // An unanswered READY needs no repetition.
                 self.ask("READY\n").ok()
             };
             match reply {
                 Some((sent, Reply::Job { attr_path, payload })) => self.take(sent, attr_path, &payload),
                 Some((_, Reply::NoJobs)) if draining && self.held.is_empty() => return,
-                // Nothing to do, or nobody there: a worker that asks all the time would only take time from the others.
+                // No job or no connection: a busy loop would only slow the others.
                 Some((_, Reply::NoJobs | Reply::Closed)) | None => thread::sleep(Duration::from_millis(1)),
             }
         }
@@ -157,7 +157,7 @@ impl One {
         self.seen.handouts.push(handout);
     }
 
-    /// Says DONE for one of the jobs held, until that is answered.
+    /// Reports one held job as done and repeats it until it is answered.
     fn done(&mut self) -> Option<(Instant, Reply)> {
         let held = self.held.swap_remove(self.rng.below(self.held.len()));
         self.seen.handouts[held].done_sent = Some(Instant::now());
@@ -169,8 +169,8 @@ impl One {
         Some((sent, reply))
     }
 
-    /// Two requests at once, on a kept connection; gives the second answer.
-    fn pair(&mut self) -> Option<(Instant, Reply)> {
+    /// Pipelines two requests on a kept connection and returns the second answer.
+    fn pipeline(&mut self) -> Option<(Instant, Reply)> {
         let (sent, first) = self.ask("READY\nREADY\n").ok()?;
         if let Reply::Job { attr_path, payload } = first {
             self.take(sent, attr_path, &payload);
@@ -179,7 +179,7 @@ impl One {
         self.note(second.map(|reply| (sent, reply))).ok()
     }
 
-    /// One request; the time it was sent and its answer. An answer that did not come is an error.
+    /// Sends one request. Returns its time and the answer; a missing answer is an error.
     fn ask(&mut self, line: &str) -> io::Result<(Instant, Reply)> {
         let asked = self.try_ask(line);
         self.note(asked)
@@ -214,7 +214,7 @@ impl One {
     }
 }
 
-/// A connection that ended gave no answer.
+/// Turns a closed connection into an error.
 fn answered(reply: Reply) -> io::Result<Reply> {
     match reply {
         Reply::Closed => Err(io::ErrorKind::ConnectionAborted.into()),

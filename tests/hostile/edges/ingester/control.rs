@@ -45,16 +45,16 @@ impl Edge for Control {
         32 << 20
     }
 
-    fn feed(&mut self, _site: &TestEnv) {
+    fn feed(&mut self, _env: &TestEnv) {
         self.lab.ensure();
     }
 
     /// Each attack ends with a mapping that is not taken yet.
-    fn peer_is_sane(&mut self, _site: &TestEnv) {
+    fn peer_is_sane(&mut self, _env: &TestEnv) {
         self.lab.begin();
     }
 
-    fn done(&mut self, _site: &TestEnv) -> u64 {
+    fn done(&mut self, _env: &TestEnv) -> u64 {
         self.lab.taken()
     }
 }

@@ -49,17 +49,17 @@ impl Edge for Sardana {
         (128 + 64) << 20
     }
 
-    fn feed(&mut self, _site: &TestEnv) {
+    fn feed(&mut self, _env: &TestEnv) {
         self.lab.ensure();
     }
 
     /// Posts of an attack may have filled the backlog, where they wait for events: the next mapping begins anew.
-    fn peer_is_sane(&mut self, _site: &TestEnv) {
+    fn peer_is_sane(&mut self, _env: &TestEnv) {
         self.lab.begin();
     }
 
     /// A record is accepted. Whether it is waited for is a matter of events.
-    fn done(&mut self, _site: &TestEnv) -> u64 {
+    fn done(&mut self, _env: &TestEnv) -> u64 {
         if self.lab.is_taken() {
             let body = r#"{"timestamp":1}"#;
             let request = format!(

@@ -54,25 +54,25 @@ impl Edge for Upstream {
         32 << 20
     }
 
-    fn feed(&mut self, _site: &TestEnv) {
+    fn feed(&mut self, _env: &TestEnv) {
         self.lab.ensure();
     }
 
     /// A source whose frames nobody asked for is not read any more once the backlog is full, and so its end is not seen: the next
     /// mapping begins anew.
-    fn peer_is_sane(&mut self, _site: &TestEnv) {
+    fn peer_is_sane(&mut self, _env: &TestEnv) {
         if matches!(self.behaviour, Behaviour::Floods | Behaviour::StreamsWithoutEnd) {
             self.lab.begin();
         }
     }
 
     /// Handshakes of the sane source.
-    fn done(&mut self, _site: &TestEnv) -> u64 {
+    fn done(&mut self, _env: &TestEnv) -> u64 {
         self.source.handshakes()
     }
 
     /// Frames of the next mapping reach a worker.
-    fn finish(&mut self, _site: &TestEnv) {
+    fn finish(&mut self, _env: &TestEnv) {
         self.lab.begin();
         eventually("the next mapping to be taken", || {
             self.lab.ensure();

@@ -51,12 +51,12 @@ impl Edge for Workers {
         16 << 20
     }
 
-    fn feed(&mut self, _site: &TestEnv) {
+    fn feed(&mut self, _env: &TestEnv) {
         self.lab.ensure();
     }
 
     /// A new worker gets an event of its own.
-    fn done(&mut self, _site: &TestEnv) -> u64 {
+    fn done(&mut self, _env: &TestEnv) -> u64 {
         if self.lab.is_taken() {
             self.number += 1;
             let worker = format!("w{}", self.number);

@@ -55,7 +55,7 @@ impl Drill {
             eventually("it thaws", || !is_stuck());
             let url = format!("/v1/actors/{path}/freeze");
             let json = ["Content-Type: application/json"];
-            let reply = http(&self.site.base.admin_socket(), "POST", &url, &json, "{\"reason\":\"drill\"}");
+            let reply = http(&self.env.base.admin_socket(), "POST", &url, &json, "{\"reason\":\"drill\"}");
             assert_eq!(reply.status, 200, "{}", reply.body);
             eventually("it is shown", is_stuck);
             self.pilatus.images(scan, frame..frame + 1, |_| May::Go);

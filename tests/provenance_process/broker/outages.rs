@@ -54,7 +54,7 @@ fn round(
     let number = u8::try_from(seed).expect("few rounds");
     let mut rng = SeededRng::new(seed);
     let contents = (0..IMPORTED).map(|n| json!({"add": "content", "id": sha1_of(number, n)}));
-    let rows = fixture.home.site.file(contents);
+    let rows = fixture.home.env.file(contents);
     let messages = load(&mut Rng::with_seed(seed), LOAD.0, LOAD.1);
     let caller = Caller::start(&fixture.home.url, promise == Promise::Durable, messages);
     let record = caller.record.clone();
@@ -63,7 +63,7 @@ fn round(
     std::thread::scope(|scope| {
         let checking = Ended(&checking);
         let checker = scope.spawn(|| check(&home.dsn, &record, checking.0));
-        let import = scope.spawn(|| home.site.base().cli(&["provenance", "import", "--resume", &rows]));
+        let import = scope.spawn(|| home.env.base().cli(&["provenance", "import", "--resume", &rows]));
         let goal = 20 + rng.below(LOAD.0 / 3);
         eventually("some messages to be answered", || record.answers() > goal);
         assert!(record.answers() < LOAD.0, "the load was over before the trouble began");
@@ -77,10 +77,10 @@ fn round(
         let sql = format!("SELECT count(*) FROM content WHERE get_byte(sha1, 1) = {number}");
         psql(&fixture.home.dsn, &sql).expect("a database").parse::<u64>().expect("a count")
     };
-    let (confirmed, there) = (fixture.home.site.confirmed(&rows), imported());
+    let (confirmed, there) = (fixture.home.env.confirmed(&rows), imported());
     assert!(there >= confirmed, "{there} rows of {confirmed} that an import knows to be stored");
     eventually("an import that goes on to its end", || {
-        fixture.home.site.base().cli(&["provenance", "import", "--resume", &rows]).0 == 0
+        fixture.home.env.base().cli(&["provenance", "import", "--resume", &rows]).0 == 0
     });
     assert_eq!(imported(), u64::from(IMPORTED));
     let all = |what: fn(&Message) -> bool| record.messages().iter().all(what);
@@ -136,7 +136,7 @@ fn check(dsn: &str, record: &CallRecord, goes_on: &AtomicBool) {
 }
 
 #[test]
-fn a_server_that_is_killed_loses_nothing_and_answers_for_nothing_twice() {
+fn a_killed_server_loses_no_row_and_answers_once() {
     let mut fixture = Fixture::new("killed", "with-path");
     let mut instance = Some(fixture.home.start());
     for_each_seed(ROUNDS, 1, |seed| {
@@ -146,11 +146,11 @@ fn a_server_that_is_killed_loses_nothing_and_answers_for_nothing_twice() {
         });
     });
     let instance = instance.expect("an instance");
-    assert!(instance.terminate().success(), "{}", fixture.home.site.base().log());
+    assert!(instance.terminate().success(), "{}", fixture.home.env.base().log());
 }
 
 #[test]
-fn a_server_that_is_told_to_stop_ends_in_time_and_answers_for_everything() {
+fn a_stopped_server_answers_everything_in_time() {
     let mut fixture = Fixture::new("stopped", "with-path");
     let mut instance = Some(fixture.home.start());
     for_each_seed(ROUNDS, 1, |seed| {
@@ -164,7 +164,7 @@ fn a_server_that_is_told_to_stop_ends_in_time_and_answers_for_everything() {
 }
 
 #[test]
-fn while_the_database_is_away_nothing_is_answered_for_and_afterwards_all_is_stored() {
+fn nothing_is_answered_during_a_database_outage_and_all_is_stored_after_it() {
     let mut fixture = Fixture::with_own_database("away", "with-path-denormalized");
     let instance = fixture.home.start();
     // Answers to the raw client: all but those that went to the product's own.
@@ -197,12 +197,12 @@ fn while_the_database_is_away_nothing_is_answered_for_and_afterwards_all_is_stor
             assert_eq!(missing, Ok(0), "rows were answered for and not stored");
         });
     });
-    assert!(instance.terminate().success(), "{}", fixture.home.site.base().log());
+    assert!(instance.terminate().success(), "{}", fixture.home.env.base().log());
 }
 
 /// With durable queues, since the others die with the broker.
 #[test]
-fn a_broker_that_was_killed_is_come_back_to_with_all_that_it_accepted() {
+fn rows_accepted_by_a_killed_broker_are_stored() {
     let fixture = Fixture::with_own_broker("broker", "with-path");
     let mut fixture = fixture.set("provenance.amqp.topology=quorum");
     let instance = fixture.home.start();
@@ -230,5 +230,5 @@ fn a_broker_that_was_killed_is_come_back_to_with_all_that_it_accepted() {
         });
         caller.end().expect("a connection");
     });
-    assert!(instance.terminate().success(), "{}", fixture.home.site.base().log());
+    assert!(instance.terminate().success(), "{}", fixture.home.env.base().log());
 }

@@ -1,34 +1,35 @@
-//! Was each event with each worker that was to have it, once, in order, and with the bytes that the sources sent?
+//! Checks that each worker received each of its events once, in order, with the bytes that the sources sent.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::{Facility, Scan};
+use super::{Deployment, Scan};
 
-/// What a source sent for the events of a scan: the stream's name, the type of its messages, and for each event what
-/// [`super::Source::send`] gave, or an object with all that a worker notes: these `parts`, and what its code made of them.
+/// Messages that a source sent: the stream's name, the message type, and for each event the result of
+/// [`super::Source::send`], or an object with all that a worker records: these `parts` and the parsed values.
 pub(super) type Sent<'a> = (&'a str, &'a str, &'a [Value]);
 
-/// How much of a scan came.
+/// Numbers of events of a checked scan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Judged {
-    /// Events that the controller had assigned.
+pub struct DeliveredEvents {
+    /// Events that the controller assigned.
     pub assigned: usize,
-    /// Events that workers had, those for several counted for each.
+    /// Events that workers received, counted for each worker.
     pub had: usize,
 }
 
-/// Compares the controller's assignments with the map, and all that all workers noted with both and with what was sent. A
-/// scan that was `whole` has come completely; of another the workers have the beginning.
+/// Compares the controller's assignments with the mapping, and the workers' records with both and with `sent`.
+///
+/// Workers must have every event of a `whole` scan, and the first ones of any other.
 ///
 /// # Panics
-/// If anything is not as it must be.
-pub fn judge(facility: &Facility, scan: &Scan, sent: &[Sent<'_>], whole: bool) -> Judged {
-    // Before the assignments: those that come meanwhile are in no worker's notes then.
+/// If anything differs.
+pub fn check_scan(deployment: &Deployment, scan: &Scan, sent: &[Sent<'_>], whole: bool) -> DeliveredEvents {
+    // Read before the assignments, so that assignments made meanwhile are in no worker's record.
     let noted: Vec<_> =
-        facility.worker_names().map(|worker| (worker, facility.recorded(worker, scan))).collect();
-    let assigned = facility.assigned(scan);
+        deployment.worker_names().map(|worker| (worker, deployment.recorded_events(worker, scan))).collect();
+    let assigned = deployment.assignments(scan);
     assert!(!whole || assigned.len() == scan.map.events(), "{} events were assigned", assigned.len());
     let mut next: BTreeMap<_, _> =
         sent.iter().map(|(stream, typ, items)| (*stream, (*typ, items.iter()))).collect();
@@ -46,7 +47,7 @@ pub fn judge(facility: &Facility, scan: &Scan, sent: &[Sent<'_>], whole: bool) -
             );
             let Some(workers) = workers.as_array() else { continue };
             let (typ, items) = next.get_mut(stream).expect("a source for each stream");
-            // Nothing was sent for it yet: then nobody can have it.
+            // Nothing was sent for it yet, so no worker can have received it.
             let Some(item) = items.next() else { continue };
             for worker in workers {
                 let worker = worker.as_str().expect("a name").to_owned();
@@ -71,17 +72,17 @@ pub fn judge(facility: &Facility, scan: &Scan, sent: &[Sent<'_>], whole: bool) -
         assert!(!whole || is.len() == must.len(), "{worker} has {} of {} events", is.len(), must.len());
         had += is.len();
     }
-    Judged { assigned: assigned.len(), had }
+    DeliveredEvents { assigned: assigned.len(), had }
 }
 
-/// What a worker's code is to note of an item.
+/// Expected record of an item.
 fn noted_of(typ: &str, item: &Value) -> Value {
     let mut noted = if item.is_object() { item.clone() } else { json!({ "parts": item }) };
     noted["typ"] = json!(typ);
     noted
 }
 
-/// Has the stream no frame in this event? All have one in the first and the last, which the controller adds.
+/// Returns true if the stream has no frame in this event. All have one in the first and last event, which the controller adds.
 fn is_hole(scan: &Scan, stream: &str, number: usize) -> bool {
     number != 0 && number + 1 != scan.map.events() && scan.map.at(stream, number).is_none_or(Value::is_null)
 }

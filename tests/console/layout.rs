@@ -3,13 +3,13 @@
 use orchestrator_harness::TestEnv;
 use serde_json::json;
 
-use crate::browser::{Browser, child_with_work, site};
+use crate::browser::{Browser, child_with_work, env};
 
 /// A site with several subsystems, some of them without their servers.
 pub(crate) fn busy() -> TestEnv {
-    let site = site();
-    let [rows, letters] = ["provenance.db", "dead-letters.db"].map(|name| site.path().join(name));
-    site.set("provenance.transport=embedded")
+    let env = env();
+    let [rows, letters] = ["provenance.db", "dead-letters.db"].map(|name| env.path().join(name));
+    env.set("provenance.transport=embedded")
         .set(&format!("provenance.sqlite.path={}", rows.display()))
         .set(&format!("provenance.dead_letters={}", letters.display()))
         .set("producer.mongodb.uri=mongodb://127.0.0.1:1")
@@ -19,16 +19,16 @@ pub(crate) fn busy() -> TestEnv {
 }
 
 #[tokio::test]
-async fn every_page_fits_every_screen() {
-    let site = busy();
-    site.write("f.1.txt", (0..500).map(|i| format!("pkgs.a{i} 0 1\n")).collect::<String>());
-    let _instance = site.start();
-    let mut worker = site.worker();
+async fn no_page_is_wider_than_the_screen() {
+    let env = busy();
+    env.write("f.1.txt", (0..500).map(|i| format!("pkgs.a{i} 0 1\n")).collect::<String>());
+    let _instance = env.start();
+    let mut worker = env.worker();
     for _ in 0..100 {
         worker.ready();
     }
-    let path = child_with_work(&site);
-    let browser = Browser::open(&site).await;
+    let path = child_with_work(&env);
+    let browser = Browser::open(&env).await;
     let pages = [
         ("overview", "#/".to_owned(), "document.querySelectorAll('.card').length > 2"),
         ("tree", "#/tree".to_owned(), "document.querySelectorAll('table.tree tbody tr').length > 12"),

@@ -1,7 +1,7 @@
 //! Processes that are killed, or end and come back: the next scan is whole.
 
 use orchestrator_harness::{
-    dranspose::{Map, Source, judge, series},
+    dranspose::{Map, Source, check_scan, series},
     eventually,
 };
 
@@ -12,64 +12,66 @@ use super::Fixture;
 /// dranspose's own ingester ends its work in silence at the first frame for the dead worker, and leaves its connection to the source
 /// open beside the next one, which then gets every second message only.
 #[test]
-fn a_worker_is_killed_in_the_middle_of_a_scan() {
+fn the_other_worker_survives_a_kill_during_a_scan() {
     let mut fixture = Fixture::new();
     // Both are assigned to all of their events from the second event on.
-    let turns = (0..40).map(|event| Map::own(["w1", "w2"][event % 2], event % 2)).collect();
-    let scan = fixture.facility.post(&Map::default().and("eiger", turns));
+    let turns = (0..40).map(|event| Map::named_worker(["w1", "w2"][event % 2], event % 2)).collect();
+    let scan = fixture.deployment.post_mapping(&Map::default().with_stream("eiger", turns));
     let all = series("killed", 40, 3000);
     let mut sent = fixture.source.send(&all[..10]);
     // The start is for both.
-    fixture.facility.begun(&scan, 11);
-    fixture.facility.kill_worker("w2");
+    fixture.deployment.wait_for_events(&scan, 11);
+    fixture.deployment.kill_worker("w2");
     sent.extend(fixture.source.send(&all[10..]));
     // The start and every second image. Whether the end is still assigned depends on whom the controller believes to be there.
-    eventually("the other worker to have its events", || fixture.facility.recorded("w1", &scan).len() >= 21);
-    judge(&fixture.facility, &scan, &[("eiger", "STINS", &sent)], false);
-    fixture.facility.ready();
+    eventually("the other worker to have its events", || {
+        fixture.deployment.recorded_events("w1", &scan).len() >= 21
+    });
+    check_scan(&fixture.deployment, &scan, &[("eiger", "STINS", &sent)], false);
+    fixture.deployment.wait_until_connected();
     fixture.scan(10, 100);
     // It comes back with its name.
-    fixture.facility.workers(&["w2"]);
+    fixture.deployment.start_workers(&["w2"]);
     fixture.scan(20, 100);
 }
 
 /// A worker is killed and started again at once, with its name: the old one is still known, for ten seconds.
 #[test]
-fn a_worker_is_back_at_once() {
+fn a_worker_restarted_at_once_receives_the_next_scan() {
     let mut fixture = Fixture::new();
     for _ in 0..2 {
         fixture.scan(10, 100);
-        fixture.facility.replace_worker("w2");
+        fixture.deployment.replace_worker("w2");
     }
-    let scan = fixture.facility.post(&Map::each("eiger", 30));
+    let scan = fixture.deployment.post_mapping(&Map::of_stream("eiger", 30));
     let all = series("replaced", 30, 3000);
     fixture.source.send(&all[..10]);
-    fixture.facility.begun(&scan, 10);
-    fixture.facility.replace_worker("w2");
+    fixture.deployment.wait_for_events(&scan, 10);
+    fixture.deployment.replace_worker("w2");
     fixture.scan(10, 100);
 }
 
 /// No frame meets the dead worker here.
 #[test]
-fn a_worker_is_killed_between_scans() {
+fn the_next_scan_survives_a_worker_kill() {
     let mut fixture = Fixture::new();
     fixture.scan(10, 100);
-    fixture.facility.kill_worker("w1");
-    fixture.facility.ready();
+    fixture.deployment.kill_worker("w1");
+    fixture.deployment.wait_until_connected();
     fixture.scan(10, 100);
-    fixture.facility.workers(&["w1", "w3"]);
+    fixture.deployment.start_workers(&["w1", "w3"]);
     fixture.scan(20, 100);
 }
 
 #[test]
-fn the_ingester_ends_in_order_and_is_elsewhere_afterwards() {
+fn an_ingester_restarted_on_another_port_is_found() {
     let mut fixture = Fixture::new();
     fixture.scan(10, 100);
     for _ in 0..2 {
         assert!(fixture.ingester.terminate(), "an orderly end");
-        fixture.spec = fixture.spec.elsewhere();
-        fixture.ingester = fixture.facility.ingester(&fixture.spec);
-        fixture.facility.ready();
+        fixture.spec = fixture.spec.with_new_port();
+        fixture.ingester = fixture.deployment.start_ingester(&fixture.spec);
+        fixture.deployment.wait_until_connected();
         fixture.scan(10, 100);
     }
 }
@@ -79,13 +81,13 @@ fn the_ingester_ends_in_order_and_is_elsewhere_afterwards() {
 /// dranspose's own ingester refuses a new one if the old one's end has not come before it, and then cannot reach that worker any
 /// more: it is a matter of luck.
 #[test]
-fn the_ingester_is_killed_and_back_on_the_same_port() {
+fn an_ingester_killed_and_restarted_on_its_port_is_found() {
     let mut fixture = Fixture::new();
     fixture.scan(10, 100);
     for _ in 0..2 {
         fixture.ingester.kill_nine();
-        fixture.ingester = fixture.facility.ingester(&fixture.spec);
-        fixture.facility.ready();
+        fixture.ingester = fixture.deployment.start_ingester(&fixture.spec);
+        fixture.deployment.wait_until_connected();
         fixture.scan(10, 100);
     }
 }
@@ -94,51 +96,51 @@ fn the_ingester_is_killed_and_back_on_the_same_port() {
 ///
 /// With dranspose's own the same luck is needed.
 #[test]
-fn the_ingester_is_killed_in_the_middle_of_a_scan() {
+fn the_next_scan_survives_an_ingester_kill() {
     let mut fixture = Fixture::new();
-    let scan = fixture.facility.post(&Map::each("eiger", 50));
+    let scan = fixture.deployment.post_mapping(&Map::of_stream("eiger", 50));
     let all = series("killed", 50, 3000);
     fixture.source.send(&all[..20]);
-    fixture.facility.begun(&scan, 20);
+    fixture.deployment.wait_for_events(&scan, 20);
     fixture.ingester.kill_nine();
-    fixture.ingester = fixture.facility.ingester(&fixture.spec);
-    fixture.facility.ready();
-    fixture.facility.stop_scan();
-    fixture.facility.finished(&scan);
+    fixture.ingester = fixture.deployment.start_ingester(&fixture.spec);
+    fixture.deployment.wait_until_connected();
+    fixture.deployment.stop_scan();
+    fixture.deployment.wait_for_end(&scan);
     fixture.scan(10, 100);
 }
 
 /// It ends in order in the middle of a scan: it does not wait for frames.
 #[test]
-fn the_ingester_ends_in_the_middle_of_a_scan() {
+fn an_ingester_stops_during_a_scan_without_waiting_for_frames() {
     let mut fixture = Fixture::new();
-    let scan = fixture.facility.post(&Map::each("eiger", 50));
+    let scan = fixture.deployment.post_mapping(&Map::of_stream("eiger", 50));
     fixture.source.send(&series("ended", 50, 3000)[..20]);
-    fixture.facility.begun(&scan, 20);
+    fixture.deployment.wait_for_events(&scan, 20);
     assert!(fixture.ingester.terminate(), "an orderly end");
-    fixture.spec = fixture.spec.elsewhere();
-    fixture.ingester = fixture.facility.ingester(&fixture.spec);
-    fixture.facility.ready();
+    fixture.spec = fixture.spec.with_new_port();
+    fixture.ingester = fixture.deployment.start_ingester(&fixture.spec);
+    fixture.deployment.wait_until_connected();
     fixture.scan(10, 100);
 }
 
 /// The source is not there when the map is taken, and goes away between scans.
 #[test]
-fn the_source_comes_and_goes() {
+fn a_restarted_source_resumes_the_scan() {
     let mut fixture = Fixture::new();
     fixture.scan(5, 100);
     let url = fixture.source.url();
     drop(fixture.source);
-    let scan = fixture.facility.post(&Map::each("eiger", 5));
+    let scan = fixture.deployment.post_mapping(&Map::of_stream("eiger", 5));
     fixture.source = Source::push_at(&url);
     let sent = fixture.source.send(&series("late", 5, 100));
-    fixture.facility.finished(&scan);
-    judge(&fixture.facility, &scan, &[("eiger", "STINS", &sent)], true);
+    fixture.deployment.wait_for_end(&scan);
+    check_scan(&fixture.deployment, &scan, &[("eiger", "STINS", &sent)], true);
     // In mid-scan: what it had not sent it sends when it is back.
-    let scan = fixture.facility.post(&Map::each("eiger", 20));
+    let scan = fixture.deployment.post_mapping(&Map::of_stream("eiger", 20));
     let all = series("broken", 20, 100);
     let mut sent = fixture.source.send(&all[..10]);
-    fixture.facility.begun(&scan, 11);
+    fixture.deployment.wait_for_events(&scan, 11);
     drop(fixture.source);
     fixture.source = Source::push_at(&url);
     sent.extend(fixture.source.send(&all[10..]));

@@ -1,4 +1,4 @@
-//! All that is around an ingester: a Redis, a controller, a reducer, workers that note what they get.
+//! A dranspose deployment around an ingester: Redis, controller, reducer, and workers that record their events.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -11,17 +11,17 @@ use std::{
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::{Ingester, Map, Part, Scan, Spec, programs};
+use super::{DransposeProcess, Ingester, IngesterSpec, Map, Scan, programs};
 use crate::{HttpReply, Redis, eventually, free_port, http_tcp, wait_for};
 
-/// A running dranspose without ingesters. Dropped, all is gone; a test that fails prints the ends of the logs.
+/// Running dranspose without ingesters. Everything is killed when dropped; a failed test prints the last log lines.
 #[derive(Debug)]
-pub struct Facility {
-    controller: Option<Part>,
-    reducer: Option<Part>,
-    workers: BTreeMap<String, Part>,
+pub struct Deployment {
+    controller: Option<DransposeProcess>,
+    reducer: Option<DransposeProcess>,
+    workers: BTreeMap<String, DransposeProcess>,
     ingesters: BTreeSet<String>,
-    /// Its Redis.
+    /// Redis of the deployment.
     pub redis: Redis,
     binary: PathBuf,
     code: String,
@@ -29,16 +29,16 @@ pub struct Facility {
     directory: TempDir,
 }
 
-impl Facility {
-    /// Starts controller and reducer with a Redis that keeps nothing. `binary` is ours.
+impl Deployment {
+    /// Starts controller and reducer with a Redis without persistence. `binary` is the orchestrator.
     pub fn start(binary: &str) -> Self {
-        Self::with(Redis::start(), binary)
+        Self::start_with(Redis::start(), binary)
     }
 
     /// Starts controller and reducer with `redis`.
-    pub fn with(redis: Redis, binary: &str) -> Self {
+    pub fn start_with(redis: Redis, binary: &str) -> Self {
         let directory = tempfile::Builder::new().prefix("dranspose-").tempdir().expect("a directory");
-        let mut facility = Self {
+        let mut deployment = Self {
             controller: None,
             reducer: None,
             workers: BTreeMap::new(),
@@ -49,14 +49,14 @@ impl Facility {
             port: free_port(),
             directory,
         };
-        facility.start_controller();
-        facility.start_reducer();
-        facility
+        deployment.start_controller();
+        deployment.start_reducer();
+        deployment
     }
 
-    /// With workers that run `code`, a module of [`Facility::programs`] and its class, instead of the recorder.
+    /// Runs `code` (`MODULE:CLASS` in [`Deployment::programs`]) in the workers in place of the recorder.
     #[must_use]
-    pub fn running(mut self, code: &str) -> Self {
+    pub fn with_worker_code(mut self, code: &str) -> Self {
         code.clone_into(&mut self.code);
         self
     }
@@ -67,12 +67,12 @@ impl Facility {
         self.reducer = Some(self.part("reducer", &program, &[("REDUCER_URL", &url)]));
     }
 
-    /// Kills controller, reducer and workers, and starts them again, but no ingester: none of them survives the loss of Redis.
+    /// Restarts controller, reducer and workers, which do not survive a loss of Redis; ingesters keep running.
     pub fn start_all_again(&mut self) {
         let names: Vec<_> = self.workers.keys().cloned().collect();
         (self.controller, self.reducer) = (None, None);
         self.workers.clear();
-        // A controller that was killed holds its lock for ten seconds.
+        // A killed controller's lock expires only after 10 s.
         let stale = self.redis.command(&["KEYS", "dranspose:*er:*config"]);
         let stale = stale.as_array().into_iter().flatten().filter_map(Value::as_str);
         for key in stale.filter(|key| !key.contains(":ingester:")).chain(["dranspose:controller_lock"]) {
@@ -80,22 +80,22 @@ impl Facility {
         }
         self.start_controller();
         self.start_reducer();
-        self.workers(&names.iter().map(String::as_str).collect::<Vec<_>>());
+        self.start_workers(&names.iter().map(String::as_str).collect::<Vec<_>>());
     }
 
-    /// A place for a test's own files.
+    /// Directory for files of the test.
     pub fn path(&self) -> &Path {
         self.directory.path()
     }
 
-    /// Starts the controller, also after [`Facility::stop_controller`], on the same port.
+    /// Starts the controller, always on the same port.
     pub fn start_controller(&mut self) {
         let port = self.port.to_string();
         let program = ["uvicorn", "dranspose.controller:app", "--port", &port];
         self.controller = Some(self.part("controller", &program, &[]));
     }
 
-    /// Ends the controller in order; it removes its keys.
+    /// Stops the controller with SIGTERM; it removes its keys.
     ///
     /// # Panics
     /// If there is none.
@@ -103,33 +103,33 @@ impl Facility {
         self.controller.take().expect("a controller").terminate();
     }
 
-    /// Starts an ingester and waits until it is known in Redis.
-    pub fn ingester(&mut self, spec: &Spec) -> Ingester {
-        let known = || self.config(spec).map(|config| config["service_uuid"].clone());
+    /// Starts an ingester and waits until it is registered in Redis.
+    pub fn start_ingester(&mut self, spec: &IngesterSpec) -> Ingester {
+        let known = || self.ingester_state(spec).map(|config| config["service_uuid"].clone());
         let before = known();
         let mut ingester = spec.start(&self.binary, &self.redis.url(), self.path());
         wait_for("an ingester's configuration in Redis", || {
             assert!(!ingester.ended(), "the ingester has ended:\n{}", ingester.log());
             known().filter(|now| Some(now) != before.as_ref())
         });
-        self.ingesters.insert(spec.named().to_owned());
+        self.ingesters.insert(spec.ingester_name().to_owned());
         ingester
     }
 
-    /// What an ingester tells of itself.
-    pub fn config(&self, spec: &Spec) -> Option<Value> {
+    /// State that an ingester publishes in Redis.
+    pub fn ingester_state(&self, spec: &IngesterSpec) -> Option<Value> {
         self.redis.text(&spec.key()).and_then(|text| serde_json::from_str(&text).ok())
     }
 
-    /// Starts workers, and waits until the controller knows that they and all ingesters know each other.
-    pub fn workers(&mut self, names: &[&str]) {
-        // A worker that finds no reducer looks again after a second; what it has for it meanwhile is lost, and the scan never ends.
+    /// Starts workers and waits until they are connected to all ingesters.
+    pub fn start_workers(&mut self, names: &[&str]) {
+        // A worker loses results while it finds no reducer, and the scan would never end.
         eventually("the reducer", || self.redis.text("dranspose:reducer:reducer:config").is_some());
-        self.start_workers(names);
-        self.ready();
+        self.spawn_workers(names);
+        self.wait_until_connected();
     }
 
-    fn start_workers(&mut self, names: &[&str]) {
+    fn spawn_workers(&mut self, names: &[&str]) {
         for name in names {
             let program = ["dranspose", "worker", "-n", name, "-c", &self.code];
             let tags = json!(["generic", name]).to_string();
@@ -138,18 +138,18 @@ impl Facility {
         }
     }
 
-    /// Starts a debug worker, and waits as for the others; the port where it tells its last events.
+    /// Starts a debug worker and waits until it is connected. Returns the HTTP port that serves its last events.
     pub fn debug_worker(&mut self, name: &str) -> u16 {
         let port = free_port();
         let program = ["uvicorn", "dranspose.debug_worker:app", "--port", &port.to_string()];
         let environment = [("WORKER_NAME", name), ("WORKER_TAGS", "[\"debug\"]")];
         let worker = self.part(name, &program, &environment);
         self.workers.insert(name.to_owned(), worker);
-        self.ready();
+        self.wait_until_connected();
         port
     }
 
-    /// Kills a worker, and ends the ten seconds for which it stays known.
+    /// Kills a worker and removes its key, which would expire after 10 s.
     ///
     /// # Panics
     /// If there is no such worker.
@@ -158,30 +158,30 @@ impl Facility {
         self.redis.command(&["DEL", &format!("dranspose:worker:{name}:config")]);
     }
 
-    /// Kills a worker and starts another one with its name at once.
+    /// Kills a worker and starts another one with the same name at once.
     ///
     /// # Panics
     /// If there is no such worker.
     pub fn replace_worker(&mut self, name: &str) {
         self.workers.remove(name).expect("a worker").kill_nine();
         let before = self.redis.text(&format!("dranspose:worker:{name}:config"));
-        self.start_workers(&[name]);
+        self.spawn_workers(&[name]);
         eventually("the new worker's key", || {
             self.redis.text(&format!("dranspose:worker:{name}:config")) != before
         });
-        self.ready();
+        self.wait_until_connected();
     }
 
-    /// Takes note that an ingester has gone for good.
-    pub fn without(&mut self, spec: &Spec) {
-        self.ingesters.remove(spec.named());
+    /// Stops waiting for an ingester that was stopped for good.
+    pub fn forget_ingester(&mut self, spec: &IngesterSpec) {
+        self.ingesters.remove(spec.ingester_name());
     }
 
-    /// Waits until the controller knows that all workers and all ingesters, and none besides, know each other.
-    pub fn ready(&self) {
+    /// Waits until the controller lists exactly these workers and ingesters, all connected to each other.
+    pub fn wait_until_connected(&self) {
         eventually("the controller to answer", || TcpStream::connect(("127.0.0.1", self.port)).is_ok());
         wait_for("ingesters and workers to know each other", || {
-            let (ingesters, workers) = (self.all("ingester"), self.all("worker"));
+            let (ingesters, workers) = (self.states("ingester"), self.states("worker"));
             let list = |all: &[Value], field: &str| -> BTreeSet<String> {
                 all.iter().filter_map(|one| one[field].as_str()).map(str::to_owned).collect()
             };
@@ -206,19 +206,19 @@ impl Facility {
         });
     }
 
-    /// What all ingesters, or workers, tell of themselves.
-    fn all(&self, kind: &str) -> Vec<Value> {
+    /// States that all processes of a kind publish.
+    fn states(&self, kind: &str) -> Vec<Value> {
         let keys = self.redis.command(&["KEYS", &format!("dranspose:{kind}:*:config")]);
         let keys = keys.as_array().into_iter().flatten().filter_map(Value::as_str);
         keys.filter_map(|key| self.redis.text(key).and_then(|text| serde_json::from_str(&text).ok()))
             .collect()
     }
 
-    /// Posts a map: it is taken by all when this returns.
+    /// Posts a mapping. All ingesters have accepted it when this returns.
     ///
     /// # Panics
-    /// If it is refused for other reasons than that the controller does not know all streams yet.
-    pub fn post(&self, map: &Map) -> Scan {
+    /// If the controller refuses it for a reason other than a stream that is not registered yet.
+    pub fn post_mapping(&self, map: &Map) -> Scan {
         let body = map.body();
         let uuid = wait_for("the controller to take a map", || {
             let reply = self.request("POST", "sequence", &body);
@@ -228,21 +228,21 @@ impl Facility {
         Scan { uuid, map: map.clone() }
     }
 
-    /// Ends the scan that is.
+    /// Stops the current scan.
     pub fn stop_scan(&self) {
         assert_eq!(self.request("POST", "stop", "").status, 200);
     }
 
     /// Sets a parameter.
-    pub fn set(&self, parameter: &str, value: &str) {
+    pub fn set_parameter(&self, parameter: &str, value: &str) {
         assert_eq!(self.request("POST", &format!("parameter/{parameter}"), value).status, 200);
     }
 
-    /// Waits until all parts hold the controller's parameters.
+    /// Waits until all processes have the controller's parameters.
     ///
     /// # Panics
     /// If they do not in time.
-    pub fn agreed(&self) {
+    pub fn wait_for_parameters(&self) {
         eventually("all parts to have the parameters", || {
             let config = self.get("config");
             let parts = ["ingesters", "workers"]
@@ -252,12 +252,12 @@ impl Facility {
         });
     }
 
-    /// Where the programs are that the parts run.
+    /// Folder of the Python modules that workers and reducer run.
     pub fn programs(&self) -> PathBuf {
         programs()
     }
 
-    /// Asks the controller.
+    /// Sends a GET request to the controller's API.
     pub fn get(&self, what: &str) -> Value {
         self.request("GET", what, "").json()
     }
@@ -267,9 +267,9 @@ impl Facility {
         http_tcp(address, method, &format!("/api/v1/{what}"), &["Content-Type: application/json"], body)
     }
 
-    /// Waits until all events of the scan have been worked on and all parts have said that they are done with it.
-    pub fn finished(&self, scan: &Scan) {
-        // Redis answers for less than the controller.
+    /// Waits until all events of the scan are processed and all processes have reported its end.
+    pub fn wait_for_end(&self, scan: &Scan) {
+        // Polling Redis is cheaper than polling the controller.
         wait_for("the controller to end the scan", || {
             let updates = self.redis.entries("dranspose:controller:updates");
             updates
@@ -283,53 +283,53 @@ impl Facility {
         eventually("all parts to be done with the scan", || self.get("progress")["finished"] == true);
     }
 
-    /// Who gets what in each event, by the controller: `{"event_number": 0, "assignments": {"stream": ["worker"]}}`.
-    pub fn assigned(&self, scan: &Scan) -> Vec<Value> {
+    /// The controller's assignments: `{"event_number": 0, "assignments": {"stream": ["worker"]}}` for each event.
+    pub fn assignments(&self, scan: &Scan) -> Vec<Value> {
         let entries = self.redis.entries(&format!("dranspose:assigned:{}", scan.uuid));
         entries.iter().flat_map(|(_, list)| list.as_array().expect("a list").clone()).collect()
     }
 
-    /// The events of a scan in a worker's order, as its code got them.
-    pub fn recorded(&self, worker: &str, scan: &Scan) -> Vec<Value> {
+    /// Events of a scan that a worker's code received, in order.
+    pub fn recorded_events(&self, worker: &str, scan: &Scan) -> Vec<Value> {
         let text = fs::read_to_string(self.path().join(format!("{worker}.jsonl"))).unwrap_or_default();
-        // A line may be being written.
+        // The last line may be incomplete.
         let lines = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
         let events = lines.map(|line| serde_json::from_str::<Value>(line).expect("a line of JSON"));
         events.filter(|event| event["mapping"] == *scan.uuid).collect()
     }
 
-    /// The names of the workers, without debug workers.
+    /// Names of the workers, without debug workers.
     pub fn worker_names(&self) -> impl Iterator<Item = &str> {
         self.workers.keys().map(String::as_str).filter(|name| !name.starts_with("debug"))
     }
 
-    /// Waits until workers have begun with `count` events of the scan, in all.
-    pub fn begun(&self, scan: &Scan, count: usize) {
+    /// Waits until workers have received `count` events of the scan in total.
+    pub fn wait_for_events(&self, scan: &Scan, count: usize) {
         eventually("workers to get events", || {
-            self.worker_names().map(|name| self.recorded(name, scan).len()).sum::<usize>() >= count
+            self.worker_names().map(|name| self.recorded_events(name, scan).len()).sum::<usize>() >= count
         });
     }
 
-    /// A worker stays with the event in hand, or the next, until [`Facility::release`].
-    pub fn hold(&self, worker: &str) {
+    /// Blocks a worker in its current or next event until [`Deployment::release_worker`].
+    pub fn hold_worker(&self, worker: &str) {
         fs::write(self.path().join(format!("hold-{worker}")), "").expect("write a file");
     }
 
-    /// See [`Facility::hold`].
-    pub fn release(&self, worker: &str) {
+    /// Ends [`Deployment::hold_worker`].
+    pub fn release_worker(&self, worker: &str) {
         fs::remove_file(self.path().join(format!("hold-{worker}"))).expect("it was held");
     }
 
-    fn part(&self, name: &str, program: &[&str], environment: &[(&str, &str)]) -> Part {
+    fn part(&self, name: &str, program: &[&str], environment: &[(&str, &str)]) -> DransposeProcess {
         let recorder = self.path().display().to_string();
         let url = self.redis.url();
         let common = [("REDIS_URL", url.as_str()), ("RECORDER_DIR", &recorder)];
         let environment = [&common, environment].concat();
-        Part::start(program, &environment, &programs(), &self.path().join(format!("{name}.log")))
+        DransposeProcess::start(program, &environment, &programs(), &self.path().join(format!("{name}.log")))
     }
 }
 
-impl Drop for Facility {
+impl Drop for Deployment {
     fn drop(&mut self) {
         if !thread::panicking() {
             return;

@@ -4,7 +4,7 @@ use fantoccini::key::Key;
 use orchestrator_harness::eventually;
 use serde_json::json;
 
-use crate::browser::{Browser, pausable, site};
+use crate::browser::{Browser, env, pausable};
 
 /// Opens the dialog of a verb, gives a reason, and confirms.
 async fn command(browser: &Browser, verb: &str, reason: &str) {
@@ -24,11 +24,11 @@ async fn command(browser: &Browser, verb: &str, reason: &str) {
 }
 
 #[tokio::test]
-async fn a_child_is_restarted_and_heals() {
-    let site = site();
-    let _instance = site.start();
-    let path = pausable(&site);
-    let browser = Browser::open(&site).await;
+async fn a_restart_command_restarts_the_child() {
+    let env = env();
+    let _instance = env.start();
+    let path = pausable(&env);
+    let browser = Browser::open(&env).await;
     browser.go(&format!("#/tree/{path}?tab=events")).await;
     command(&browser, "restart", "its disk was full").await;
     let row = format!("document.querySelector('tr[data-path=\"{path}\"]')");
@@ -50,12 +50,12 @@ async fn a_child_is_restarted_and_heals() {
 }
 
 #[tokio::test]
-async fn a_child_is_paused_and_resumed() {
-    let site = site();
-    let _instance = site.start();
-    let path = pausable(&site);
+async fn pause_and_resume_commands_change_the_state() {
+    let env = env();
+    let _instance = env.start();
+    let path = pausable(&env);
     let short = path.trim_start_matches("orchestrator/").to_owned();
-    let browser = Browser::open(&site).await;
+    let browser = Browser::open(&env).await;
     browser.go(&format!("#/tree/{path}?tab=events")).await;
     command(&browser, "pause", "maintenance").await;
     let row = format!("document.querySelector('tr[data-path=\"{path}\"]')");
@@ -65,7 +65,7 @@ async fn a_child_is_paused_and_resumed() {
             &format!("{row}.dataset.state === 'paused' && {row}.querySelector('.state-paused')"),
         )
         .await;
-    assert_eq!(site.node(&short)["state"], json!("paused"));
+    assert_eq!(env.node(&short)["state"], json!("paused"));
     browser
         .until("the button that resumes", "document.querySelector('.drawer button[data-verb=resume]')")
         .await;
@@ -75,10 +75,10 @@ async fn a_child_is_paused_and_resumed() {
 }
 
 #[tokio::test]
-async fn the_console_of_a_child_answers() {
-    let site = site();
-    let _instance = site.start();
-    let browser = Browser::open(&site).await;
+async fn a_child_console_shows_its_answer() {
+    let env = env();
+    let _instance = env.start();
+    let browser = Browser::open(&env).await;
     browser.go("#/queue").await;
     browser
         .until(
@@ -106,19 +106,19 @@ async fn the_console_of_a_child_answers() {
 
 #[tokio::test]
 async fn the_timeline_shows_a_crash_and_the_tree_before_it() {
-    let site = site();
-    let _instance = site.start();
-    let path = pausable(&site);
+    let env = env();
+    let _instance = env.start();
+    let path = pausable(&env);
     let short = path.trim_start_matches("orchestrator/").to_owned();
-    let browser = Browser::open(&site).await;
+    let browser = Browser::open(&env).await;
     browser.go("#/").await;
     // A sample of the time before the crash.
     browser.until("the history", "document.querySelector('.timeline .time')?.max > 0").await;
     let before = browser.run_async("const done = arguments[0]; fetch('/v1/history?metric=child_state').then(r => r.json()).then(h => done(h.at_ms[0] ?? 0));").await;
     let before = before.as_u64().filter(|at| *at > 0).expect("a sample");
-    site.inject_panic(&short);
+    env.inject_panic(&short);
     eventually("it to be restarted", || {
-        site.node(&short)["restarts"] == 1 && site.node(&short)["state"] == "running"
+        env.node(&short)["restarts"] == 1 && env.node(&short)["state"] == "running"
     });
     browser.until("the mark", "document.querySelector('.timeline .mark-bad')").await;
     browser
