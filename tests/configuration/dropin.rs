@@ -1,5 +1,5 @@
-//! In the place of the original: `orchestrator as nixpkgs-update-supervisor DB DIR SOCKET`, with the databases that the
-//! original leaves (CONTRACT QD01 to QD07).
+//! Drop-in for the original: `orchestrator as nixpkgs-update-supervisor DB DIR SOCKET`, with databases of the
+//! original (CONTRACT QD01 to QD07).
 
 use std::{
     collections::HashSet,
@@ -19,7 +19,7 @@ fn env() -> TestEnv {
     TestEnv::new(env!("CARGO_BIN_EXE_orchestrator"))
 }
 
-/// `as [OPTIONS] NAME DB DIR SOCKET`, as a unit file has it.
+/// Command `as [OPTIONS] NAME DB DIR SOCKET`, as in a unit file.
 fn command(env: &TestEnv, options: &[&str]) -> Command {
     let mut command = env.bare_command();
     command.env_remove("ORCHESTRATOR_SOCKET").arg("as").args(options).arg(NAME);
@@ -33,7 +33,7 @@ fn start(env: &TestEnv) -> Instance {
     instance
 }
 
-/// Inodes of the TCP sockets that listen anywhere.
+/// Inodes of all listening TCP sockets of the machine.
 fn tcp_listeners() -> HashSet<String> {
     const LISTEN: &str = "0A";
     let tables =
@@ -43,7 +43,7 @@ fn tcp_listeners() -> HashSet<String> {
     fields.filter(|fields| fields[3] == LISTEN).map(|fields| format!("socket:[{}]", fields[9])).collect()
 }
 
-/// Those of them that the process holds.
+/// Number of listening TCP sockets of the process.
 fn listeners_of(instance: &Instance) -> usize {
     let listeners = tcp_listeners();
     let open = fs::read_dir(format!("/proc/{}/fd", instance.pid())).expect("it runs");
@@ -92,7 +92,7 @@ fn the_drop_in_opens_no_tcp_port_and_no_admin_socket() {
     assert!(instance.terminate().success());
 }
 
-/// The control of the test above: with `--admin` the same look finds the listener, and it answers.
+/// Control of the test above: with `--admin` there is a listener, and it answers.
 #[test]
 fn the_admin_option_opens_a_tcp_port() {
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
@@ -129,7 +129,7 @@ fn the_runtime_directory_holds_a_private_admin_socket() {
     let runtime = env.path().join("run");
     fs::create_dir(&runtime).unwrap();
     let socket = runtime.join("admin.sock");
-    // systemd joins several with colons; the first one is the unit's own.
+    // systemd joins several directories with colons; the first one is the unit's.
     let joined = format!("{}:/nonexistent", runtime.display());
     let mut unit = command(&env, &[]);
     unit.env("RUNTIME_DIRECTORY", &joined);
@@ -160,7 +160,7 @@ fn schema(path: &Path) -> Vec<String> {
     rows
 }
 
-/// The original's version 2, made from the text of CONTRACT QD08 to QD10.
+/// Schema of version 2, from the text of CONTRACT QD08 to QD10.
 fn reference(env: &TestEnv) -> Vec<String> {
     let path = env.path().join("reference.db");
     original::create(&path, 2, 2, "");
@@ -178,7 +178,7 @@ fn serves_alpha(env: &TestEnv) {
     assert_eq!(schema(&env.database_path()), reference(env));
 }
 
-/// CONTRACT QD01, QD04, QD05: nothing is there, or an empty file.
+/// CONTRACT QD01, QD04, QD05: no database, or an empty file.
 #[test]
 fn d01_d04_d05_a_missing_or_empty_database_is_created() {
     serves_alpha(&env());
@@ -203,7 +203,7 @@ INSERT INTO fetcher_runs VALUES (4, 1, 1);
 INSERT INTO log VALUES ('alpha', 100, 101, 0);
 ";
 
-/// CONTRACT QD02: version 1 comes up empty, log included, and is filled again from the files.
+/// CONTRACT QD02: a database of version 1 is emptied, including the log, and filled from the files.
 #[test]
 fn d02_version_1_is_emptied_and_refilled() {
     let env = env();
@@ -221,7 +221,7 @@ fn d02_version_1_is_emptied_and_refilled() {
     assert!(instance.terminate().success());
 }
 
-/// CONTRACT QD03, QD06: version 2 is opened as it is; a run that it has complete is not read again, even if its file changed.
+/// CONTRACT QD03, QD06: version 2 is opened unchanged; a complete run is not read again, even if its file changed.
 #[test]
 fn d03_d06_version_2_is_opened_unchanged() {
     let env = env();
@@ -238,7 +238,7 @@ fn d03_d06_version_2_is_opened_unchanged() {
     assert!(instance.terminate().success());
 }
 
-/// CONTRACT QD07: the hash that orders equal ones, for every vector of the contract that can be an attribute path.
+/// CONTRACT QD07: the jitter hash, for every vector of the contract that is a valid attribute path.
 #[test]
 fn d07_the_jitter_hash_matches_the_contract() {
     let vectors = [

@@ -1,9 +1,9 @@
-//! `config/rejected/` holds configurations that are refused. Each begins with what is wrong with it, a line
-//! `# expect: LINE: KEY: TEXT` for everything: the program says exactly that, all at once.
+//! `config/rejected/` holds configurations that are refused. Each begins with its expected errors, one line
+//! `# expect: LINE: KEY: TEXT` per error. The program reports exactly these, all at once.
 
 use std::{collections::BTreeSet, fs, path::Path, process::Command};
 
-/// Fewest configurations; each is there for a different kind of mistake.
+/// Minimum number of configurations, each with another kind of error.
 const FEWEST: usize = 20;
 
 #[test]
@@ -31,17 +31,17 @@ fn every_error_of_a_rejected_configuration_is_reported_at_once() {
         assert!(output.stdout.is_empty(), "a refused configuration prints no tree");
         let stderr = String::from_utf8(output.stderr).expect("UTF-8");
         let (head, lines) = stderr.split_once('\n').expect("a headline");
-        let told: Vec<_> = lines.lines().map(str::to_owned).collect();
+        let reported: Vec<_> = lines.lines().map(str::to_owned).collect();
         assert!(
-            head.starts_with(&format!("orchestrator: the configuration has {} error", told.len())),
+            head.starts_with(&format!("orchestrator: the configuration has {} error", reported.len())),
             "{head}"
         );
-        let told: BTreeSet<_> = told.into_iter().collect();
-        for line in expected.difference(&told) {
-            wrong.push_str(&format!("not told: {line}\n"));
+        let reported: BTreeSet<_> = reported.into_iter().collect();
+        for line in expected.difference(&reported) {
+            wrong.push_str(&format!("not reported: {line}\n"));
         }
-        for line in told.difference(&expected) {
-            wrong.push_str(&format!("told but not expected: {line}\n"));
+        for line in reported.difference(&expected) {
+            wrong.push_str(&format!("reported but not expected: {line}\n"));
         }
     }
     assert!(wrong.is_empty(), "\n{wrong}");

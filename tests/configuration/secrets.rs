@@ -1,4 +1,4 @@
-//! Passwords in addresses, seen in no output, log or answer. `src/config/tests/secrets.rs` goes through every key and layer.
+//! Passwords in addresses appear in no output, log or response. `src/config/tests/secrets.rs` covers every key and layer.
 
 use std::{fs, os::unix::fs::PermissionsExt, process::Command};
 
@@ -7,7 +7,7 @@ use orchestrator_harness::{Instance, TestEnv, eventually, http};
 const SECRET: &str = "S3CR3T";
 const PROGRAM: &str = env!("CARGO_BIN_EXE_orchestrator");
 
-/// Runs the program: code, and all that it wrote.
+/// Runs the program. Returns its exit code and output.
 fn run(arguments: &[&str]) -> (Option<i32>, String) {
     let empty = tempfile::tempdir().expect("a directory");
     let output = Command::new(PROGRAM).current_dir(empty.path()).args(arguments).output();
@@ -58,7 +58,7 @@ fn invalid_arguments_and_lines_are_quoted_without_passwords() {
     }
 }
 
-/// Answers and log of a running instance.
+/// Responses, command output and log of a running instance.
 fn shown(env: &TestEnv) -> String {
     let of = |path: &str| http(&env.admin_socket(), "GET", path, &[], "").body;
     let mut text: String =
@@ -72,7 +72,7 @@ fn shown(env: &TestEnv) -> String {
     text + &env.log()
 }
 
-/// A drop-in takes what its original takes, passwords included.
+/// A drop-in accepts addresses with passwords, as its original does.
 #[test]
 fn a_drop_in_accepts_a_password_and_never_shows_it() {
     let directory = |env: &TestEnv| env.admin_socket().parent().expect("a directory").to_owned();
@@ -101,7 +101,7 @@ fn a_drop_in_accepts_a_password_and_never_shows_it() {
     for (env, mut command, link) in [(&redis, ingester, "redis"), (&broker, server, "amqp")] {
         command.env("RUNTIME_DIRECTORY", directory(env));
         let instance = Instance::spawn(command);
-        eventually("the broker to be found away", || {
+        eventually("the link to be down", || {
             env.admin_socket().exists() && env.cli(&["tree"]).1.contains(&format!("{link} down"))
         });
         let text = shown(env);

@@ -1,5 +1,5 @@
-//! What is shipped in `config/`: every profile passes `check`, the schema is the program's and takes all of them, and the
-//! commented configuration. And where values come from: files, environment, `--set`.
+//! Files in `config/`: every profile passes `check`, the schema is current and accepts all of them, and the
+//! commented configuration. Also the precedence of files, environment and `--set`.
 
 use std::{
     fs,
@@ -22,7 +22,7 @@ fn profiles() -> Vec<PathBuf> {
     files
 }
 
-/// Runs the program with `variables` in its environment: exit code, standard output and standard error.
+/// Runs the program with environment `variables`. Returns exit code, standard output and standard error.
 fn run(arguments: &[&str], variables: &[(&str, &str)]) -> (i32, String, String) {
     let empty = tempfile::tempdir().expect("a temporary directory");
     let mut command = Command::new(env!("CARGO_BIN_EXE_orchestrator"));
@@ -32,7 +32,7 @@ fn run(arguments: &[&str], variables: &[(&str, &str)]) -> (i32, String, String) 
     assert_eq!(
         fs::read_dir(empty.path()).expect("it is still there").count(),
         0,
-        "{arguments:?} made something"
+        "{arguments:?} created files"
     );
     (output.status.code().unwrap_or(-1), text(output.stdout), text(output.stderr))
 }
@@ -107,7 +107,7 @@ fn set_overrides_environment_which_overrides_files() {
          [telemetry]\nfilter = \"info,actix_server=warn\"  # default\nformat = \"text\"  # default\n"
     );
     assert_eq!(text, expected);
-    // What is printed is a configuration, and the same one.
+    // The output is a valid configuration with the same values.
     fs::write(file.path(), &text).expect("write");
     let values = |text: &str| toml::from_str::<toml::Table>(text).expect("TOML");
     assert_eq!(values(&print(&["--config", &name], &[])), values(&text));

@@ -1,4 +1,4 @@
-//! Configuration through the binary: what is refused starts nothing, and sections name the subsystems that run.
+//! Refused configurations start nothing, and sections select the subsystems that run.
 
 use orchestrator_harness::{Instance, TestEnv};
 
@@ -20,7 +20,7 @@ fn a_refused_configuration_starts_nothing() {
     }
 }
 
-/// Which children of the root `check` shows.
+/// Children of the root that `check` shows.
 fn subsystems(arguments: &[&str]) -> Vec<String> {
     let (code, out, err) = env().cli(&[&["check"], arguments].concat());
     assert_eq!(code, 0, "{arguments:?}: {err}");

@@ -1,10 +1,10 @@
-//! The rules of axe-core on all pages, in both schemes of colours.
+//! The rules of axe-core on all pages, in light and dark mode.
 
 use std::{fs, path::Path};
 
 use crate::{
     browser::{Browser, pausable},
-    layout::busy,
+    layout::env_with_subsystems,
 };
 
 const AXE: &str = "target/peers/axe/node_modules/axe-core/axe.min.js";
@@ -14,7 +14,7 @@ async fn every_page_passes_the_axe_rules() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(AXE);
     let axe = fs::read_to_string(&file)
         .unwrap_or_else(|error| panic!("{}: {error}: ./tests/run installs axe-core", file.display()));
-    let env = busy();
+    let env = env_with_subsystems();
     let _instance = env.start();
     let path = pausable(&env);
     let browser = Browser::open(&env).await;

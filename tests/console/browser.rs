@@ -1,4 +1,4 @@
-//! A browser of its own for each test: chromium without a window, and chromium-driver in front of it.
+//! Headless chromium with chromedriver, one per test.
 
 use std::{
     fs,
@@ -21,11 +21,11 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use url::{ParseError, Url};
 
-/// A page that does not get there in this time is broken.
+/// Deadline of every wait for a page.
 const DEADLINE: Duration = Duration::from_secs(40);
 const DRIVER: &str = "/usr/bin/chromedriver";
 
-/// The driver's process, and its browser's, which outlives the driver unless its session was closed.
+/// Process of chromedriver, and the browser's pid, which survives the driver unless the session was closed.
 #[derive(Debug)]
 struct Driver {
     process: Child,
@@ -42,8 +42,8 @@ impl Driver {
             .stderr(Stdio::null())
             .spawn()
             .unwrap_or_else(|error| panic!("{DRIVER}: {error}: ./tests/run installs chromium-driver"));
-        let told = BufReader::new(process.stdout.take().expect("its output"));
-        let port = told
+        let output = BufReader::new(process.stdout.take().expect("its output"));
+        let port = output
             .lines()
             .map_while(Result::ok)
             .find_map(|line| line.split_once("successfully on port ")?.1.trim_end_matches('.').parse().ok());
@@ -54,7 +54,7 @@ impl Driver {
 
 impl Drop for Driver {
     fn drop(&mut self) {
-        // A session that was closed has ended its browser already.
+        // A closed session has ended its browser.
         if let Some(browser) = self.browser {
             let _ = kill_process(browser, Signal::TERM);
         }
@@ -63,7 +63,7 @@ impl Drop for Driver {
     }
 }
 
-/// A browser that shows the console of one instance.
+/// Browser for the console of one instance.
 #[derive(Debug)]
 pub(crate) struct Browser {
     client: Client,
@@ -73,7 +73,7 @@ pub(crate) struct Browser {
 }
 
 impl Browser {
-    /// Opens a browser for the console of the instance that runs on `site`; no page is open yet.
+    /// Starts a browser for the console of the instance in `env`, without opening a page.
     pub(crate) async fn open(env: &TestEnv) -> Self {
         let mut driver = Driver::start();
         let profile = tempfile::tempdir().expect("a directory for the browser");
@@ -95,8 +95,8 @@ impl Browser {
             .connect(&format!("http://{}", driver.address))
             .await
             .expect("a session");
-        let told = client.capabilities().and_then(|all| all.get("goog:processID")).and_then(Value::as_i64);
-        driver.browser = told.and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?));
+        let pid = client.capabilities().and_then(|all| all.get("goog:processID")).and_then(Value::as_i64);
+        driver.browser = pid.and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?));
         assert!(driver.browser.is_some(), "the driver tells which process is the browser");
         let origin = format!("http://{}", env.admin_tcp());
         Self { client, driver, origin, _profile: profile }
@@ -107,22 +107,22 @@ impl Browser {
         self.visit(&format!("{}/{hash}", self.origin)).await;
     }
 
-    /// Opens any page.
+    /// Opens the page at `url`.
     pub(crate) async fn visit(&self, url: &str) {
         self.client.goto(url).await.unwrap_or_else(|error| panic!("{url}: {error}"));
     }
 
-    /// Runs a function's body in the page and returns its value.
+    /// Runs the JavaScript function body `body` in the page and returns its value.
     pub(crate) async fn run(&self, body: &str) -> Value {
         self.client.execute(body, vec![]).await.unwrap_or_else(|error| panic!("{body}: {error}"))
     }
 
-    /// The same for a body that passes its result to `arguments[0]`.
+    /// As [`Browser::run`], for a body that passes its result to `arguments[0]`.
     pub(crate) async fn run_async(&self, body: &str) -> Value {
         self.client.execute_async(body, vec![]).await.unwrap_or_else(|error| panic!("{body}: {error}"))
     }
 
-    /// Waits until an expression is true in the page, and returns its value.
+    /// Waits until a JavaScript expression is truthy and returns its value.
     pub(crate) async fn until(&self, what: &str, expression: &str) -> Value {
         let give_up = Instant::now() + DEADLINE;
         loop {
@@ -160,7 +160,7 @@ impl Browser {
         self.type_text(&char::from(key).to_string()).await;
     }
 
-    /// Asks the driver for something that is chromium's own.
+    /// Runs a chromium-specific WebDriver command.
     async fn extension(&self, path: &'static str, body: Value) -> Value {
         let answer = self.client.issue_cmd(Extension { path, body }).await;
         answer.unwrap_or_else(|error| panic!("{path}: {error}"))
@@ -170,7 +170,7 @@ impl Browser {
         self.extension("goog/cdp/execute", json!({ "cmd": command, "params": parameters })).await;
     }
 
-    /// Sets the size of the page, in CSS pixels, and the system's scheme of colours.
+    /// Sets the page size, CSS pixels, and the preferred color scheme.
     pub(crate) async fn emulate(&self, width: u32, height: u32, scheme: &str) {
         let size = json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false });
         self.devtools("Emulation.setDeviceMetricsOverride", size).await;
@@ -178,15 +178,15 @@ impl Browser {
         self.devtools("Emulation.setEmulatedMedia", json!({ "features": scheme })).await;
     }
 
-    /// Returns what the page wrote to the browser's console since the last call: errors, warnings, reports of the policy.
-    pub(crate) async fn complaints(&self) -> Vec<String> {
+    /// Returns errors and warnings in the browser's console since the last call, including policy reports.
+    pub(crate) async fn console_errors(&self) -> Vec<String> {
         let entries = self.extension("se/log", json!({ "type": "browser" })).await;
         let entries = entries.as_array().expect("a list").iter();
         let bad = entries.filter(|entry| matches!(entry["level"].as_str(), Some("SEVERE" | "WARNING")));
         bad.map(|entry| entry["message"].as_str().unwrap_or_default().to_owned()).collect()
     }
 
-    /// Keeps a picture of the page below `target/screenshots/`.
+    /// Saves a screenshot of the page below `target/screenshots/`.
     pub(crate) async fn picture(&self, name: &str) {
         let folder = screenshots();
         fs::create_dir_all(&folder).expect("a directory below target/");
@@ -194,14 +194,14 @@ impl Browser {
         fs::write(folder.join(format!("{name}.png")), png).expect("write the picture");
     }
 
-    /// Ends the browser.
+    /// Closes the browser.
     pub(crate) async fn close(mut self) {
         self.client.close().await.expect("the session ends");
         self.driver.browser = None;
     }
 }
 
-/// A command that WebDriver itself does not have.
+/// WebDriver command outside of the standard.
 #[derive(Debug)]
 struct Extension {
     path: &'static str,
@@ -222,12 +222,12 @@ fn screenshots() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("target/screenshots")
 }
 
-/// A site whose endpoint is at a TCP port.
+/// Environment with the admin endpoint on a TCP port.
 pub(crate) fn env() -> TestEnv {
     TestEnv::new(env!("CARGO_BIN_EXE_orchestrator")).set("admin.listen=127.0.0.1:0")
 }
 
-/// A child of the tree that has mailboxes and metrics.
+/// Path of a child that has mailboxes and metrics.
 pub(crate) fn child_with_work(env: &TestEnv) -> String {
     let tree = env.snapshot().expect("a tree");
     let has = |node: &Value, list: &str| node[list].as_array().is_some_and(|list| !list.is_empty());
@@ -235,7 +235,7 @@ pub(crate) fn child_with_work(env: &TestEnv) -> String {
     found.expect("a child with mailboxes")["path"].as_str().expect("a path").to_owned()
 }
 
-/// A child of the tree that an operator may pause.
+/// Path of a child that can be paused.
 pub(crate) fn pausable(env: &TestEnv) -> String {
     let tree = env.snapshot().expect("a tree");
     let found = tree.all().into_iter().find(|node| node["pausable"] == true);

@@ -1,4 +1,4 @@
-//! Commands from the page, and what the timeline tells of a crash.
+//! Commands from the page, and the timeline of a crash.
 
 use fantoccini::key::Key;
 use orchestrator_harness::eventually;
@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::browser::{Browser, env, pausable};
 
-/// Opens the dialog of a verb, gives a reason, and confirms.
+/// Opens the dialog of a command, enters a reason and confirms.
 async fn command(browser: &Browser, verb: &str, reason: &str) {
     browser.click(&format!(".drawer .actions button[data-verb={verb}]")).await;
     browser.until("the dialog", "document.querySelector('dialog[open] #reason')").await;
@@ -45,7 +45,7 @@ async fn a_restart_command_restarts_the_child() {
             "document.querySelector('.drawer .event-commanded')?.textContent.includes('its disk was full')",
         )
         .await;
-    assert_eq!(browser.complaints().await, Vec::<String>::new());
+    assert_eq!(browser.console_errors().await, Vec::<String>::new());
     browser.close().await;
 }
 

@@ -1,4 +1,4 @@
-//! Names and reasons of peers are text wherever they are shown, whatever they contain.
+//! Names and reasons with HTML are shown as text.
 
 use std::fs;
 
@@ -59,6 +59,6 @@ async fn html_in_a_name_is_shown_as_text() {
         assert_eq!(browser.run("return window.hacked ?? null;").await, json!(null), "{page}");
     }
     browser.picture("ingester-wide-light").await;
-    assert_eq!(browser.complaints().await, Vec::<String>::new());
+    assert_eq!(browser.console_errors().await, Vec::<String>::new());
     browser.close().await;
 }

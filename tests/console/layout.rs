@@ -1,12 +1,12 @@
-//! Pages in all sizes and colours: nothing is wider than the screen, and pictures are kept for people to look at.
+//! Layout of all pages in several sizes and both color schemes, with screenshots.
 
 use orchestrator_harness::TestEnv;
 use serde_json::json;
 
 use crate::browser::{Browser, child_with_work, env};
 
-/// A site with several subsystems, some of them without their servers.
-pub(crate) fn busy() -> TestEnv {
+/// Environment with several subsystems, some of them without their servers.
+pub(crate) fn env_with_subsystems() -> TestEnv {
     let env = env();
     let [rows, letters] = ["provenance.db", "dead-letters.db"].map(|name| env.path().join(name));
     env.set("provenance.transport=embedded")
@@ -20,7 +20,7 @@ pub(crate) fn busy() -> TestEnv {
 
 #[tokio::test]
 async fn no_page_is_wider_than_the_screen() {
-    let env = busy();
+    let env = env_with_subsystems();
     env.write("f.1.txt", (0..500).map(|i| format!("pkgs.a{i} 0 1\n")).collect::<String>());
     let _instance = env.start();
     let mut worker = env.worker();
@@ -67,6 +67,6 @@ async fn no_page_is_wider_than_the_screen() {
             }
         }
     }
-    assert_eq!(browser.complaints().await, Vec::<String>::new());
+    assert_eq!(browser.console_errors().await, Vec::<String>::new());
     browser.close().await;
 }

@@ -1,4 +1,4 @@
-//! The page survives the program: it says that nobody answers, and goes on by itself.
+//! The page shows a lost connection and reconnects by itself.
 
 use serde_json::json;
 
@@ -6,7 +6,7 @@ use crate::browser::{Browser, env};
 
 #[tokio::test]
 async fn the_page_reconnects_after_a_kill() {
-    // The same port for both, so that the page finds the second one.
+    // A fixed port, so that the page finds the second instance.
     let port =
         std::net::TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr()).expect("a port").port();
     let env = env().set(&format!("admin.listen=127.0.0.1:{port}"));

@@ -1,4 +1,4 @@
-//! Tokens, viewers, and pages of other sites.
+//! Tokens, roles, and pages of other origins.
 
 use std::{
     fs,
@@ -17,7 +17,7 @@ use crate::browser::{Browser, env, pausable};
 const VIEWER: &str = "viewer-0123456789abcdef";
 const OPERATOR: &str = "operator-0123456789abcdef";
 
-fn guarded() -> TestEnv {
+fn env_with_tokens() -> TestEnv {
     let env = env();
     let tokens = env.path().join("tokens");
     fs::write(&tokens, format!("viewer eve {VIEWER}\noperator bob {OPERATOR}\n")).expect("write a file");
@@ -34,7 +34,7 @@ async fn enter(browser: &Browser, token: &str) {
 
 #[tokio::test]
 async fn a_viewer_sees_no_action_and_commands_are_refused() {
-    let env = guarded();
+    let env = env_with_tokens();
     let _instance = env.start();
     let path = pausable(&env);
     let browser = Browser::open(&env).await;
@@ -73,7 +73,7 @@ async fn a_viewer_sees_no_action_and_commands_are_refused() {
 
 #[tokio::test]
 async fn an_operator_enters_a_token_once() {
-    let env = guarded();
+    let env = env_with_tokens();
     let _instance = env.start();
     let path = pausable(&env);
     let browser = Browser::open(&env).await;
@@ -97,7 +97,7 @@ async fn a_page_of_another_origin_can_neither_read_nor_command() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let other = listener.local_addr().expect("its address");
     let server = thread::spawn(move || {
-        // The page, and perhaps the icon that a browser asks for.
+        // Serves the page only, not the icon.
         for stream in listener.incoming().take(1) {
             let mut stream = stream.expect("a connection");
             let mut line = String::new();
@@ -132,7 +132,7 @@ async fn a_page_of_another_origin_can_neither_read_nor_command() {
          frame.onload = () => arguments[0](frame.contentDocument === null); document.body.append(frame);"
     );
     assert_eq!(browser.run_async(&framed).await, json!(true));
-    let complaints = browser.complaints().await.join("\n");
-    assert!(complaints.contains("frame-ancestors"), "{complaints}");
+    let console_errors = browser.console_errors().await.join("\n");
+    assert!(console_errors.contains("frame-ancestors"), "{console_errors}");
     browser.close().await;
 }

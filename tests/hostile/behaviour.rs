@@ -9,22 +9,22 @@ pub(crate) enum Behaviour {
     NeverAnswers,
     /// Writes one byte of a message and closes.
     ClosesAfterEachByte,
-    /// Announces 2^31 bytes, or the most that the framing allows, and sends bytes as long as they are taken.
+    /// Announces 2^31 bytes, or the most that the framing allows, and sends bytes until the connection closes.
     AnnouncesTwoGiB,
     /// Sends a message that never ends, in valid framing.
     StreamsWithoutEnd,
     /// Sends 3 MB of valid error text.
     SendsErrorText,
-    /// Sends well-formed messages of kinds that have no place there.
+    /// Sends well-formed messages of unexpected kinds.
     SendsWrongTypes,
     /// Sends bytes that are not UTF-8 in every text.
     SendsInvalidUtf8,
-    /// Sends as many small valid messages, or makes as many connections, as it can.
+    /// Sends as many small valid messages, or opens as many connections, as it can.
     Floods,
 }
 
 impl Behaviour {
-    /// All of them.
+    /// All behaviours.
     pub(crate) const ALL: [Self; 8] = [
         Self::NeverAnswers,
         Self::ClosesAfterEachByte,

@@ -1,4 +1,4 @@
-//! One cell: an edge, a behaviour of its peer, and the one assertion for all of them.
+//! One cell of the matrix: an edge, a behaviour of its peer, and the limits that hold for all cells.
 
 use std::{
     fs,
@@ -12,21 +12,21 @@ use orchestrator_supervise::is_escaped;
 use crate::{
     client::Clients,
     edge::{Build, Edge, Plan, Side},
-    measured::{Measured, judge},
+    measured::{Measured, check_limits},
     reference,
     watch::{AskTree, Seen, Watch},
 };
 
-/// Window that the lines are counted in.
+/// Time window in which log lines are counted.
 const LINES_WINDOW: Duration = Duration::from_secs(10);
-/// The longest delay between two tries that every instance is configured with.
+/// Configured upper bound of the reconnect delay.
 const RETRY_MAX_MS: u64 = 1_000;
-/// Time from the moment that the sane peer listens until work has come through: the longest delay with its jitter of a fifth, and a
-/// second.
+/// Limit of the time from the end of the attack to the next completed work: the longest delay with 20 % jitter,
+/// and 1 s.
 pub(crate) const HEALED_MAX: Duration = Duration::from_millis(RETRY_MAX_MS * 12 / 10 + 1_000);
-/// Part of the attack in each of which the other subsystem makes progress.
+/// Part of the attack; the other subsystem must make progress in each.
 const PART: Duration = Duration::from_secs(1);
-/// Longest line of the log, bytes: each text from outside has 512 at the most.
+/// Maximum length of a log line, bytes; each text of a peer is limited to 512.
 const LINE_MAX: usize = 4_096;
 /// Jobs in the queue.
 const JOBS: u32 = 3_000;
@@ -36,10 +36,10 @@ fn attack_time() -> Duration {
     Duration::from_secs(rounds("ORCHESTRATOR_HOSTILE_SECS", 2))
 }
 
-/// Runs a cell.
+/// Runs one cell.
 ///
 /// # Errors
-/// Every promise that was broken, with the measurements.
+/// All violated limits, with the measurements.
 pub(crate) fn run(plan: Plan, build: Build) -> Result<Measured, String> {
     let env = TestEnv::new(env!("CARGO_BIN_EXE_orchestrator"));
     let plan = Plan { directory: env.path().to_owned(), ..plan };
@@ -53,7 +53,7 @@ pub(crate) fn run(plan: Plan, build: Build) -> Result<Measured, String> {
 
     let watch = Watch::start(&env, ask_tree(&env, edge.side()));
     eventually("the worker to be answered", || {
-        watch.seen().looks.last().is_some_and(|look| look.round_trips > 0)
+        watch.seen().samples.last().is_some_and(|sample| sample.round_trips > 0)
     });
     reset_peak(&instance);
     let steady = instance.memory("VmRSS");
@@ -88,12 +88,13 @@ pub(crate) fn run(plan: Plan, build: Build) -> Result<Measured, String> {
         unprintable: unprintable(&env),
     };
     let unprintable = measured.unprintable.clone().unwrap_or_default();
-    judge(&measured).map_err(|broken| format!("{broken}\n  {measured}\n{unprintable}{}", tail(&env)))?;
+    check_limits(&measured)
+        .map_err(|broken| format!("{broken}\n  {measured}\n{unprintable}{}", tail(&env)))?;
     edge.finish(&env);
     Ok(measured)
 }
 
-/// Round trips of the worker in the part with the fewest. One in which the worker of the reference got nowhere either does not count.
+/// Smallest number of worker round trips in a part. Parts in which the reference worker made no progress are skipped.
 fn worst_part(seen: &Seen, begun: Instant, end: Instant) -> u64 {
     let parts = (end - begun).as_secs() / PART.as_secs();
     let parts = (0..parts).map(|part| (begun + PART * part as u32, begun + PART * (part as u32 + 1)));
@@ -101,7 +102,7 @@ fn worst_part(seen: &Seen, begun: Instant, end: Instant) -> u64 {
     counted.map(|(from, to)| seen.round_trips(from, to)).min().unwrap_or(u64::MAX)
 }
 
-/// Starts an instance with a queue, both sockets of the endpoint and these `sections`.
+/// Starts an instance with a queue, both admin sockets and these configuration `sections`.
 pub(crate) fn start(env: &TestEnv, sections: &str) -> Instance {
     env.write("work.1.txt", (0..JOBS).map(|job| format!("job{job} 1\n")).collect::<String>());
     let path = |path: &Path| path.display().to_string();
@@ -127,7 +128,7 @@ pub(crate) fn start(env: &TestEnv, sections: &str) -> Instance {
     instance
 }
 
-/// The tree is asked for where nobody attacks.
+/// Returns a request for the tree over the admin socket that is not under attack.
 fn ask_tree(env: &TestEnv, side: &Side) -> AskTree {
     let attacked = if let Side::Clients(endpoint) = side { Some(endpoint(env)) } else { None };
     let socket = env.admin_socket();
@@ -143,12 +144,12 @@ fn ask_tree(env: &TestEnv, side: &Side) -> AskTree {
     Box::new(move || try_http(&socket, "GET", "/v1/tree", &json, "").is_ok_and(|reply| reply.status == 200))
 }
 
-/// Has the kernel measure the peak of the RSS from now on.
+/// Resets the kernel's peak RSS of the process.
 fn reset_peak(instance: &Instance) {
     fs::write(format!("/proc/{}/clear_refs", instance.pid()), "5").expect("the process is ours");
 }
 
-/// Attacks until `end`; the number of hostile connections.
+/// Attacks until `end`. Returns the number of hostile connections.
 fn attack(env: &TestEnv, edge: &mut dyn Edge, behaviour: crate::behaviour::Behaviour, end: Instant) -> u64 {
     let protocol = edge.protocol();
     let clients = match edge.side() {
@@ -160,7 +161,7 @@ fn attack(env: &TestEnv, edge: &mut dyn Edge, behaviour: crate::behaviour::Behav
     };
     let mut cut = Some(Instant::now() + attack_time() / 2);
     while Instant::now() < end {
-        // Else an edge that stays on its first connection would meet its peer's behaviour in one of the two stages only.
+        // Cuts connections once, so that an edge with one long connection is attacked before and after the handshake.
         if let (Some(_), Side::Servers(switch, _)) = (cut.take_if(|cut| *cut <= Instant::now()), edge.side())
         {
             switch.cut();
@@ -178,7 +179,7 @@ fn attack(env: &TestEnv, edge: &mut dyn Edge, behaviour: crate::behaviour::Behav
     }
 }
 
-/// The first line of the log that is longer than [`LINE_MAX`] or has characters that have to be escaped.
+/// First log line that is longer than [`LINE_MAX`] or has unescaped control characters.
 fn unprintable(env: &TestEnv) -> Option<String> {
     let log = fs::read(env.log_path()).unwrap_or_default();
     let lines = log.split(|byte| *byte == b'\n');
@@ -188,7 +189,7 @@ fn unprintable(env: &TestEnv) -> Option<String> {
     lines.into_iter().find(is_bad).map(|line| format!("{:.300?}", String::from_utf8_lossy(line)))
 }
 
-/// The end of the log, in lines and bytes that a terminal takes.
+/// Last lines of the log, shortened and escaped.
 fn tail(env: &TestEnv) -> String {
     let log = fs::read(env.log_path()).unwrap_or_default();
     let from = log.len().saturating_sub(4_000);

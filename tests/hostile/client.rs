@@ -1,4 +1,4 @@
-//! Hostile clients of a listening edge: a few connections at a time, or as many as it takes.
+//! Hostile clients of a listening edge.
 
 use std::{
     io,
@@ -17,20 +17,20 @@ use rustix::net::sockopt::set_socket_linger;
 
 use crate::{
     behaviour::Behaviour,
-    generator::{Protocol, strike},
+    generator::{Protocol, carry_out},
     wire::{Socket, Wire},
 };
 
-/// Connections at a time where the number is not the attack.
+/// Concurrent connections of most behaviours.
 const FEW: usize = 4;
-/// Connections that are held open without a word.
+/// Connections that are held open silently.
 const SILENT: usize = 64;
-/// Connections at a time of a flood.
+/// Concurrent connections of a flood.
 const MANY: usize = 16;
-/// Small messages on each connection of a flood, before the next connection.
+/// Small messages per connection of a flood.
 const MESSAGES: usize = 20;
 
-/// Where an edge listens.
+/// Address of a listening edge.
 #[derive(Debug, Clone)]
 pub(crate) enum Endpoint {
     /// TCP.
@@ -48,7 +48,7 @@ impl Endpoint {
     }
 }
 
-/// Clients at work.
+/// Running clients.
 pub(crate) struct Clients {
     threads: Vec<JoinHandle<()>>,
     connected: Arc<AtomicU64>,
@@ -73,12 +73,12 @@ impl Clients {
             thread::spawn(move || {
                 while Instant::now() < until {
                     let Ok(socket) = endpoint.connect() else {
-                        // The backlog is full; a flood without a pause would only take the processor.
+                        // The backlog is full; a busy loop would only use the processor.
                         thread::sleep(Duration::from_millis(1));
                         continue;
                     };
                     let number = connected.fetch_add(1, SeqCst);
-                    // However the connection ends.
+                    // Any end of the connection is fine.
                     let _ = one(&*protocol, behaviour, number, socket, until);
                 }
             })
@@ -87,7 +87,7 @@ impl Clients {
         Self { threads, connected }
     }
 
-    /// Waits until all have ended. Returns how many connections they made.
+    /// Waits for all clients. Returns the number of connections.
     pub(crate) fn join(self) -> u64 {
         for thread in self.threads {
             thread.join().expect("a client that does not panic");
@@ -104,15 +104,15 @@ fn one(
     until: Instant,
 ) -> io::Result<()> {
     if let (Socket::Tcp(stream), Behaviour::Floods | Behaviour::ClosesAfterEachByte) = (&socket, behaviour) {
-        // Else the system runs out of ports: each keeps its own for a minute after its end.
+        // Closing with RST avoids TIME_WAIT, which would use up the ports.
         set_socket_linger(stream, Some(Duration::ZERO))?;
     }
-    // The same choices in each run.
+    // Reproducible random choices.
     fastrand::seed(number);
     let mut wire = Wire::new(socket, until)?;
     let greeted = number % 2 == 1;
     if behaviour != Behaviour::Floods {
-        return strike(protocol, behaviour, greeted, &mut wire);
+        return carry_out(protocol, behaviour, greeted, &mut wire);
     }
     let request = if greeted { protocol.greet(&mut wire)? } else { Vec::new() };
     wire.write(&protocol.small(&request).repeat(MESSAGES))

@@ -1,4 +1,4 @@
-//! The edges: how each is configured, and how it is seen to work.
+//! The edges under attack.
 
 pub(crate) mod admin;
 pub(crate) mod broker;

@@ -1,4 +1,4 @@
-//! The generator: carries out a behaviour on one connection, in the words of any protocol.
+//! Carries out a behaviour on one connection with the messages of a protocol.
 
 use std::io;
 
@@ -7,28 +7,29 @@ use crate::{behaviour::Behaviour, wire::Wire};
 /// Size of an error text, bytes.
 pub(crate) const TEXT_BYTES: usize = 3_000_000;
 
-/// Bytes that are no UTF-8 in any reading: a stray continuation, an overlong slash, a surrogate, and what no text has.
+/// Invalid UTF-8: a stray continuation byte, an overlong slash, a surrogate, and bytes outside UTF-8.
 pub(crate) const INVALID_UTF8: &[u8] = b"\x80\xc0\xaf\xed\xa0\x80\xf8\xff\xfe";
 
-/// What a protocol contributes. A `request` is what the edge sent last, for protocols whose answers name their request; it is empty
-/// before the handshake.
+/// Messages of a protocol. `request` is the last message of the edge, for protocols whose answers refer to it.
+///
+/// It is empty before the handshake.
 pub(crate) trait Protocol: Send + Sync {
-    /// Tells whether the edge sends requests that are to be answered. If not, messages are sent unasked.
+    /// Returns true if the peer answers requests. Otherwise messages are sent without a request.
     fn answers_requests(&self) -> bool;
 
-    /// Plays a sane peer until the handshake is over. Returns the request that waits for an answer then, if the protocol has any.
+    /// Completes the handshake as a correct peer. Returns the first pending request, if the protocol has requests.
     fn greet(&self, wire: &mut Wire) -> io::Result<Vec<u8>>;
 
-    /// Head of a message that announces 2^31 bytes, or the most that the framing allows.
+    /// Header of a message that announces 2^31 bytes, or the most that the framing allows.
     fn announcement(&self, request: &[u8]) -> Vec<u8>;
 
-    /// Beginning of a message that never ends, and the piece that is repeated.
+    /// Start of an endless message, and the piece that is repeated.
     fn endless(&self, request: &[u8]) -> (Vec<u8>, Vec<u8>);
 
-    /// Message with an error of the protocol's own that has this text, or as much of it as the framing allows.
+    /// Error message of the protocol with this text, or as much of it as the framing allows.
     fn error(&self, request: &[u8], text: &[u8]) -> Vec<u8>;
 
-    /// Well-formed messages of kinds that have no place there.
+    /// Well-formed messages of unexpected kinds.
     fn wrong_types(&self, request: &[u8]) -> Vec<Vec<u8>>;
 
     /// Messages whose texts are [`INVALID_UTF8`].
@@ -38,9 +39,10 @@ pub(crate) trait Protocol: Send + Sync {
     fn small(&self, request: &[u8]) -> Vec<u8>;
 }
 
-/// Carries out `behaviour` on one connection, after the handshake if `greeted`, in its place otherwise. The error is that of the
-/// connection's end, which is nobody's fault.
-pub(crate) fn strike(
+/// Carries out `behaviour` on one connection, after the handshake if `greeted`, otherwise in place of it.
+///
+/// Returns the error that ended the connection.
+pub(crate) fn carry_out(
     protocol: &dyn Protocol,
     behaviour: Behaviour,
     greeted: bool,
@@ -76,15 +78,16 @@ pub(crate) fn strike(
     }
 }
 
-/// Answers the request in hand and every later one with the next message; where nobody asks, sends all messages at once. Keeps the
-/// connection open afterwards.
+/// Answers each request with the next message; without requests sends all messages at once.
+///
+/// Keeps the connection open afterwards.
 fn answer(
     protocol: &dyn Protocol,
     wire: &mut Wire,
     mut request: Vec<u8>,
     messages: impl Fn(&[u8]) -> Vec<Vec<u8>>,
 ) -> io::Result<()> {
-    // Each connection begins with another message, so that no message shields those behind it.
+    // Each connection starts with another message, because a message may end the connection.
     let mut turn = fastrand::usize(..64);
     if !protocol.answers_requests() {
         let messages = messages(&request);
@@ -102,7 +105,7 @@ fn answer(
     }
 }
 
-/// Valid UTF-8 with what a terminal or a log would act on.
+/// Valid UTF-8 with control characters.
 fn error_text() -> Vec<u8> {
     let sentence = "the peer is not well \u{1b}[2J\u{202e}\u{85} and says so; ";
     let mut text = sentence.repeat(TEXT_BYTES / sentence.len() + 1);

@@ -1,8 +1,8 @@
-//! Hostile peers at every edge of the real binary: one generator, eight behaviours, one assertion.
+//! Hostile peers at every edge of the real binary: eight behaviours, the same limits for all.
 //!
-//! A test is a cell: an edge, and a behaviour of its peer. The edge is attacked for `ORCHESTRATOR_HOSTILE_SECS` (2 by default), while
-//! a worker of the queue goes on in the same process. Asserted is the same for all cells: bounded memory and log, a tree that answers, a
-//! worker that is served all the time, and an edge that works again soon after its peer is sane.
+//! Each test is a cell: an edge and a behaviour of its peer. The attack lasts `ORCHESTRATOR_HOSTILE_SECS` (default 2),
+//! while a queue worker continues in the same process. All cells check the same: bounded memory and log, a tree that
+//! answers, a worker that is always served, and an edge that recovers soon after the attack.
 
 mod behaviour;
 mod cell;
@@ -18,7 +18,7 @@ mod switch;
 mod watch;
 mod wire;
 
-/// A test for each behaviour of each edge.
+/// Defines a test for each behaviour of each edge.
 macro_rules! cells {
     ($($edge:ident: $build:path,)*) => {
         static EDGES: &[(&str, edge::Build)] = &[$((stringify!($edge), $build),)*];
@@ -30,7 +30,7 @@ macro_rules! cells {
         mod $edge {
             $(#[test]
             fn $name() {
-                crate::pool::verdict(stringify!($edge), crate::behaviour::Behaviour::$behaviour, crate::EDGES);
+                crate::pool::result_of(stringify!($edge), crate::behaviour::Behaviour::$behaviour, crate::EDGES);
             })*
         }
     };

@@ -1,41 +1,42 @@
-//! What is measured in a cell, and the one assertion for all of them.
+//! Measurements of a cell and their limits.
 
 use std::{fmt, time::Duration};
 
 use crate::cell::HEALED_MAX;
 
-/// Growth of the RSS beyond the edge's documented budget that is still accepted, bytes.
+/// Accepted growth of the RSS beyond the edge's budget, bytes.
 const RSS_SLACK: u64 = 64 << 20;
-/// Lines of log in any ten seconds.
+/// Maximum number of log lines in any 10 s.
 const LINES_MAX: u64 = 200;
-/// Time in which `GET /v1/tree` answers, or as long as [`TREE_FACTOR`] times what an instance that nobody attacks takes at the same time.
-/// Medians are compared: single answers of a process that shares two cores with other cells measure the scheduler.
+/// Limit of the median latency of `GET /v1/tree`, or [`TREE_FACTOR`] times that of the reference instance.
+///
+/// Single latencies would measure the scheduler, because cells share the processors.
 const TREE_MAX: Duration = Duration::from_millis(50);
 /// See [`TREE_MAX`].
 const TREE_FACTOR: u32 = 3;
 
-/// What came of a cell.
+/// Measurements of a cell.
 #[derive(Debug, Clone)]
 pub(crate) struct Measured {
     /// Hostile connections.
     pub(crate) connections: u64,
-    /// Growth of the RSS at its peak, bytes, and what is documented.
+    /// Growth of the peak RSS and the documented budget, bytes.
     pub(crate) grown: u64,
     pub(crate) budget: u64,
-    /// Most lines of log in ten seconds.
+    /// Largest number of log lines in 10 s.
     pub(crate) lines: u64,
-    /// Median answer with the tree during the attack, and requests without one.
+    /// Median latency of the tree during the attack, and failed requests.
     pub(crate) tree: Duration,
     pub(crate) no_tree: usize,
-    /// Round trips of the worker in the worst part.
+    /// Smallest number of worker round trips in a part.
     pub(crate) jobs: u64,
     pub(crate) worker_lost: Option<String>,
     pub(crate) healed: Option<Duration>,
-    /// Median answer with the tree of the instance that nobody attacks.
+    /// Median latency of the tree of the reference instance.
     pub(crate) usual_tree: Duration,
-    /// How much slower than usual the machine was after the attack, which the time until it works again is granted.
+    /// Slowness of the machine after the attack, by which the recovery limit is multiplied.
     pub(crate) slowness: f64,
-    /// A line of the log that is too long, or has characters that a terminal acts on.
+    /// Log line that is too long or has control characters.
     pub(crate) unprintable: Option<String>,
 }
 
@@ -54,26 +55,26 @@ impl fmt::Display for Measured {
     }
 }
 
-/// The one assertion.
-pub(crate) fn judge(measured: &Measured) -> Result<(), String> {
+/// Checks all limits.
+pub(crate) fn check_limits(measured: &Measured) -> Result<(), String> {
     let mut broken = Vec::new();
     let mut promise = |kept: bool, text: &str| {
         if !kept {
             broken.push(text.to_owned());
         }
     };
-    promise(measured.connections > 0, "nobody was attacked");
-    promise(measured.grown <= measured.budget + RSS_SLACK, "the RSS is beyond its budget");
+    promise(measured.connections > 0, "no connection was attacked");
+    promise(measured.grown <= measured.budget + RSS_SLACK, "the RSS exceeds its budget");
     promise(measured.lines <= LINES_MAX, "the log has more than 200 lines in 10 s");
-    promise(measured.unprintable.is_none(), "the log has a line that is too long, or not to be shown");
+    promise(measured.unprintable.is_none(), "a log line is too long or has control characters");
     promise(
         measured.tree <= TREE_MAX.max(measured.usual_tree * TREE_FACTOR),
         "the tree takes more than 50 ms",
     );
-    promise(measured.no_tree == 0, "the tree was not answered");
-    promise(measured.worker_lost.is_none(), "the worker beside the attack was sent away");
-    promise(measured.jobs > 0, "the other subsystem made no progress in a second of the attack");
+    promise(measured.no_tree == 0, "a tree request failed");
+    promise(measured.worker_lost.is_none(), "the monitored worker lost its connection");
+    promise(measured.jobs > 0, "the monitored worker made no progress in a second of the attack");
     let in_time = |after: Duration| after <= HEALED_MAX.mul_f64(measured.slowness);
-    promise(measured.healed.is_some_and(in_time), "the edge does not work again in time");
+    promise(measured.healed.is_some_and(in_time), "the edge did not recover in time");
     if broken.is_empty() { Ok(()) } else { Err(broken.join("; ")) }
 }

@@ -1,4 +1,4 @@
-//! Runs cells side by side: they mostly wait, so more of them than there are processors.
+//! Runs cells concurrently, several per processor because they mostly wait.
 
 use std::{
     any::Any,
@@ -19,7 +19,7 @@ use crate::{
     reference,
 };
 
-/// Cells at a time for each processor.
+/// Concurrent cells per processor.
 const CELLS_PER_PROCESSOR: usize = 3;
 
 type Key = (&'static str, Behaviour);
@@ -30,11 +30,11 @@ struct Results {
     more: Condvar,
 }
 
-/// Returns when the cell has run, among the others that this run of the tests selects.
+/// Waits for the result of a cell. The first call starts all cells that the command line selects.
 ///
 /// # Panics
-/// With every promise that was broken.
-pub(crate) fn verdict(edge: &'static str, behaviour: Behaviour, edges: &'static [(&'static str, Build)]) {
+/// If a limit is violated.
+pub(crate) fn result_of(edge: &'static str, behaviour: Behaviour, edges: &'static [(&'static str, Build)]) {
     static RESULTS: OnceLock<Arc<Results>> = OnceLock::new();
     let results = RESULTS.get_or_init(|| start(edges));
     let mut found = results.found.lock().unwrap_or_else(PoisonError::into_inner);
@@ -51,7 +51,7 @@ pub(crate) fn verdict(edge: &'static str, behaviour: Behaviour, edges: &'static 
 }
 
 fn start(edges: &'static [(&'static str, Build)]) -> Arc<Results> {
-    // Floods need as many descriptors as they can get.
+    // Floods need many descriptors.
     let limit: Rlimit = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }).expect("up to the hard limit");
     let all =
@@ -85,7 +85,7 @@ fn start(edges: &'static [(&'static str, Build)]) -> Arc<Results> {
     results
 }
 
-/// Tells whether the arguments of this process select the cell's test, by the rules of Rust's test runner.
+/// Returns true if the command line selects the cell, by the rules of Rust's test runner.
 fn is_selected(edge: &str, behaviour: Behaviour) -> bool {
     let name = format!("{edge}::{behaviour}");
     let (mut filters, mut skipped, mut exact) = (Vec::new(), Vec::new(), false);

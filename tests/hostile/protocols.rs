@@ -1,4 +1,4 @@
-//! The protocols, as their hostile peers speak them.
+//! Protocols of the hostile peers.
 
 mod amqp;
 mod faktory;

@@ -1,4 +1,4 @@
-//! The address that a dialling edge is configured with: behind it is the real server, or a hostile peer.
+//! Proxy between an edge and its server that can be switched to a hostile peer.
 
 use std::{
     io,
@@ -13,31 +13,31 @@ use std::{
 
 use crate::{
     behaviour::Behaviour,
-    generator::{Protocol, strike},
+    generator::{Protocol, carry_out},
     wire::{Socket, Wire},
 };
 
-/// A listening port of loopback.
+/// Listening loopback port.
 #[derive(Clone)]
 pub(crate) struct Switch(Arc<Shared>);
 
 struct Shared {
     address: SocketAddr,
     state: Mutex<State>,
-    /// Connections that hostile peers accepted.
+    /// Number of connections that hostile peers accepted.
     attacked: AtomicU64,
 }
 
 struct State {
     mode: Mode,
-    /// Both ends of every connection, to cut them. Those that ended are swept out as others come.
+    /// Both ends of every connection, to cut them. Closed ones are removed at the next connection.
     open: Vec<TcpStream>,
 }
 
 impl State {
     fn cut(&mut self) {
         for stream in self.open.drain(..) {
-            // It may have ended already.
+            // The connection may be closed already.
             let _ = stream.shutdown(Shutdown::Both);
         }
     }
@@ -51,7 +51,7 @@ enum Mode {
 }
 
 impl Switch {
-    /// Opens a port that leads to `real`, which needs not listen yet.
+    /// Opens a port that forwards to `real`, which need not listen yet.
     pub(crate) fn to(real: SocketAddr) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let state = State { mode: Mode::Sane(real), open: Vec::new() };
@@ -75,17 +75,17 @@ impl Switch {
         Self::to(SocketAddr::from(([127, 0, 0, 1], port)))
     }
 
-    /// The address that the edge dials.
+    /// Address for the edge's configuration.
     pub(crate) fn address(&self) -> SocketAddr {
         self.0.address
     }
 
-    /// Cuts all connections and puts a hostile peer there.
+    /// Cuts all connections and switches to a hostile peer.
     pub(crate) fn turn_hostile(&self, protocol: Arc<dyn Protocol>, behaviour: Behaviour, until: Instant) {
         self.turn(Mode::Hostile(protocol, behaviour, until));
     }
 
-    /// Cuts all connections and puts the real server there.
+    /// Cuts all connections and switches to the real server.
     pub(crate) fn turn_sane(&self, real: SocketAddr) {
         self.turn(Mode::Sane(real));
     }
@@ -116,7 +116,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Serves a connection on threads of its own; false once the switch is gone.
+    /// Serves a connection on its own threads. Returns false once the switch is closed.
     fn take(&self, stream: TcpStream) -> bool {
         let mut state = self.lock();
         state.open.retain(|stream| stream.peer_addr().is_ok());
@@ -125,7 +125,7 @@ impl Shared {
         match state.mode.clone() {
             Mode::Sane(real) => {
                 let Ok(server) = TcpStream::connect(real) else {
-                    // As where nobody listens, as far as a relay can.
+                    // The closest that a proxy can come to a refused connection.
                     let _ = stream.shutdown(Shutdown::Both);
                     return true;
                 };
@@ -134,14 +134,14 @@ impl Shared {
             }
             Mode::Hostile(protocol, behaviour, until) => {
                 let number = self.attacked.fetch_add(1, SeqCst);
-                // Before and after the handshake in turn; of two connections that are made together, one each.
+                // Alternates between before and after the handshake, also for pairs of connections.
                 let greeted = (number ^ (number >> 1)) & 1 == 1;
                 thread::spawn(move || {
-                    // The same choices in each run.
+                    // Reproducible random choices.
                     fastrand::seed(number);
                     let wire = Wire::new(Socket::Tcp(stream), until);
-                    // However the connection ends.
-                    let _ = wire.and_then(|mut wire| strike(&*protocol, behaviour, greeted, &mut wire));
+                    // Any end of the connection is fine.
+                    let _ = wire.and_then(|mut wire| carry_out(&*protocol, behaviour, greeted, &mut wire));
                 });
             }
             Mode::Closed => return false,
@@ -165,7 +165,7 @@ impl Drop for Switch {
     fn drop(&mut self) {
         if Arc::strong_count(&self.0) == 1 {
             self.turn(Mode::Closed);
-            // Wakes the accepting thread up, which ends then.
+            // Wakes the accepting thread, which then ends.
             let _ = TcpStream::connect(self.0.address);
         }
     }

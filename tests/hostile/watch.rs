@@ -1,4 +1,4 @@
-//! What is measured while a cell runs: the log, the tree, and the work of a subsystem that is not under attack.
+//! Monitors an instance: its log, its tree, and a queue worker.
 
 use std::{
     fs::File,
@@ -14,39 +14,39 @@ use std::{
 
 use orchestrator_harness::{Reply, TestEnv, Worker};
 
-/// Time between two looks.
+/// Sampling interval.
 const PERIOD: Duration = Duration::from_millis(50);
 
-/// Rest of the worker between two round trips, so that it takes no processor from the attack.
+/// Pause of the worker between two round trips, to leave the processor to the attack.
 const REST: Duration = Duration::from_millis(5);
 
-/// Asks for the tree; false if it was not answered with one.
+/// Requests the tree. Returns false if that fails.
 pub(crate) type AskTree = Box<dyn Fn() -> bool + Send>;
 
-/// One look.
+/// Sample of the log and the worker.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Look {
-    /// When.
+pub(crate) struct Sample {
+    /// Time of the sample.
     pub(crate) at: Instant,
     /// Lines in the log.
     pub(crate) lines: u64,
-    /// Round trips of the worker so far.
+    /// Worker round trips so far.
     pub(crate) round_trips: u64,
 }
 
-/// All that was seen so far.
+/// Observations so far.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Seen {
-    /// One entry each [`PERIOD`], roughly.
-    pub(crate) looks: Vec<Look>,
-    /// When the tree was asked for, and how long its answer took; None: there was none.
+    /// About one sample per [`PERIOD`].
+    pub(crate) samples: Vec<Sample>,
+    /// Time of each tree request, and its latency or None if it failed.
     pub(crate) trees: Vec<(Instant, Option<Duration>)>,
-    /// Why the worker ended: it was sent away, or its connection was lost.
+    /// Reason why the worker lost its connection.
     pub(crate) worker_lost: Option<String>,
 }
 
 impl Seen {
-    /// Half of the trees that were asked for from `begun` to `end` took no longer than this.
+    /// Median latency of the tree requests from `begun` to `end`.
     pub(crate) fn median_tree(&self, begun: Instant, end: Instant) -> Option<Duration> {
         let asked = self.trees.iter().filter(|(at, _)| (begun..=end).contains(at));
         let mut took: Vec<_> = asked.filter_map(|(_, took)| *took).collect();
@@ -54,26 +54,30 @@ impl Seen {
         took.get(took.len() / 2).copied()
     }
 
-    /// Round trips of the worker from `begun` to `end`.
+    /// Worker round trips from `begun` to `end`.
     pub(crate) fn round_trips(&self, begun: Instant, end: Instant) -> u64 {
         let until = |at: Instant| {
-            self.looks.iter().take_while(|look| look.at <= at).last().map_or(0, |look| look.round_trips)
+            self.samples
+                .iter()
+                .take_while(|sample| sample.at <= at)
+                .last()
+                .map_or(0, |sample| sample.round_trips)
         };
         until(end) - until(begun)
     }
 
-    /// Most lines that the log got within `window`, from `begun` on.
+    /// Largest number of log lines within any `window` after `begun`.
     pub(crate) fn most_lines(&self, begun: Instant, window: Duration) -> u64 {
-        let looks = self.looks.iter().filter(|look| look.at >= begun);
-        let lines = looks.clone().map(|first| {
-            let inside = looks.clone().take_while(|look| look.at <= first.at + window);
+        let samples = self.samples.iter().filter(|sample| sample.at >= begun);
+        let lines = samples.clone().map(|first| {
+            let inside = samples.clone().take_while(|sample| sample.at <= first.at + window);
             inside.last().map_or(0, |last| last.lines - first.lines)
         });
         lines.max().unwrap_or_default()
     }
 }
 
-/// Threads that look at a running instance.
+/// Threads that monitor an instance.
 pub(crate) struct Watch {
     stop: Arc<AtomicBool>,
     seen: Arc<Mutex<Seen>>,
@@ -81,15 +85,15 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// Begins to look at the instance on `site`, whose worker socket has to be served.
+    /// Begins to sample at the instance on `site`, whose worker socket has to be served.
     pub(crate) fn start(env: &TestEnv, ask_tree: AskTree) -> Self {
         let (stop, seen) = (Arc::new(AtomicBool::new(false)), Arc::<Mutex<Seen>>::default());
         let round_trips = Arc::new(AtomicU64::new(0));
         let mut watch = Self { stop, seen, threads: Vec::new() };
         let (mut log, worker, count) = (LineCounter::new(&env.log_path()), env.worker(), round_trips.clone());
         watch.repeat(move |seen| {
-            let look = Look { at: Instant::now(), lines: log.count(), round_trips: count.load(SeqCst) };
-            lock(seen).looks.push(look);
+            let sample = Sample { at: Instant::now(), lines: log.count(), round_trips: count.load(SeqCst) };
+            lock(seen).samples.push(sample);
         });
         watch.repeat(move |seen| {
             let asked = Instant::now();
@@ -105,22 +109,22 @@ impl Watch {
         watch
     }
 
-    fn repeat(&mut self, mut look: impl FnMut(&Mutex<Seen>) + Send + 'static) {
+    fn repeat(&mut self, mut sample: impl FnMut(&Mutex<Seen>) + Send + 'static) {
         let (stop, seen) = (self.stop.clone(), self.seen.clone());
         self.threads.push(thread::spawn(move || {
             while !stop.load(SeqCst) {
-                look(&seen);
+                sample(&seen);
                 thread::sleep(PERIOD);
             }
         }));
     }
 
-    /// What was seen so far.
+    /// Observations so far.
     pub(crate) fn seen(&self) -> Seen {
         lock(&self.seen).clone()
     }
 
-    /// Ends it.
+    /// Stops the threads and returns the observations.
     pub(crate) fn end(self) -> Seen {
         self.stop.store(true, SeqCst);
         for thread in self.threads {
@@ -134,7 +138,7 @@ fn lock(seen: &Mutex<Seen>) -> MutexGuard<'_, Seen> {
     seen.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Counts the lines of a log that grows.
+/// Counts the lines of a growing log.
 struct LineCounter {
     log: File,
     lines: u64,
@@ -153,9 +157,9 @@ impl LineCounter {
     }
 }
 
-/// READY once, then DONE again and again: a job if there is one, else the last one once more, which is answered all the same.
+/// Sends READY once, then DONE repeatedly: of the current job, or of the last one again, which is also answered.
 fn work(mut worker: Worker, stop: &AtomicBool, round_trips: &AtomicU64) -> Result<(), String> {
-    let lost = |error| format!("the worker beside it lost its connection: {error}");
+    let lost = |error| format!("the monitored worker lost its connection: {error}");
     let mut attr_path = "none".to_owned();
     let mut request = "READY\n".to_owned();
     while !stop.load(SeqCst) {
@@ -163,7 +167,7 @@ fn work(mut worker: Worker, stop: &AtomicBool, round_trips: &AtomicU64) -> Resul
         match worker.try_reply().map_err(lost)? {
             Reply::Job { attr_path: next, .. } => attr_path = next,
             Reply::NoJobs => {}
-            Reply::Closed => return Err("the worker beside it was sent away".to_owned()),
+            Reply::Closed => return Err("the monitored worker was disconnected".to_owned()),
         }
         round_trips.fetch_add(1, SeqCst);
         request = format!("DONE {attr_path} 0\n");

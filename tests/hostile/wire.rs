@@ -1,4 +1,4 @@
-//! One connection of a hostile peer. Every call ends at the attack's end, whatever the other side does.
+//! Connection of a hostile peer. Every call returns at the end of the attack.
 
 use std::{
     io::{self, ErrorKind, Read, Write},
@@ -7,13 +7,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Longest time in one system call, so that the attack's end is noticed.
+/// Timeout of one system call, to notice the end of the attack.
 const SLICE: Duration = Duration::from_millis(50);
 
-/// Most bytes that one read returns.
+/// Maximum size of one read, bytes.
 const READ_MAX: usize = 64 << 10;
 
-/// Socket of either kind.
+/// TCP or unix socket.
 #[derive(Debug)]
 pub(crate) enum Socket {
     /// TCP.
@@ -22,7 +22,7 @@ pub(crate) enum Socket {
     Unix(UnixStream),
 }
 
-/// Connection with a deadline for all that is done on it.
+/// Connection with a deadline.
 #[derive(Debug)]
 pub(crate) struct Wire {
     socket: Socket,
@@ -30,7 +30,7 @@ pub(crate) struct Wire {
 }
 
 impl Wire {
-    /// Wraps a connection that was made or accepted.
+    /// Wraps a connection.
     pub(crate) fn new(socket: Socket, until: Instant) -> io::Result<Self> {
         match &socket {
             Socket::Tcp(stream) => {
@@ -46,7 +46,7 @@ impl Wire {
         Ok(Self { socket, until })
     }
 
-    /// Reads what is there, at least one byte.
+    /// Reads at least one byte.
     pub(crate) fn read(&mut self) -> io::Result<Vec<u8>> {
         let mut bytes = vec![0; READ_MAX];
         let count = self.read_some(&mut bytes)?;
@@ -85,7 +85,7 @@ impl Wire {
         Ok(())
     }
 
-    /// Writes `piece` again and again until the other side closes or the attack ends.
+    /// Writes `piece` repeatedly until the peer closes or the attack ends.
     pub(crate) fn stream(&mut self, piece: &[u8]) -> io::Result<()> {
         let block = piece.repeat((READ_MAX / piece.len().max(1)).max(1));
         loop {
@@ -93,7 +93,7 @@ impl Wire {
         }
     }
 
-    /// Reads and discards everything until the other side closes or the attack ends.
+    /// Reads and discards data until the peer closes or the attack ends.
     pub(crate) fn hold(&mut self) -> io::Result<()> {
         loop {
             self.read()?;
@@ -110,9 +110,9 @@ impl Wire {
 }
 
 impl Drop for Wire {
-    /// Closes the connection although others may hold the socket, too.
+    /// Closes the connection even if the socket was cloned.
     fn drop(&mut self) {
-        // It may have ended already.
+        // The connection may be closed already.
         let _ = match &self.socket {
             Socket::Tcp(stream) => stream.shutdown(Shutdown::Both),
             Socket::Unix(stream) => stream.shutdown(Shutdown::Both),

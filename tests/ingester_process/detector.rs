@@ -1,4 +1,4 @@
-//! A detector that an ingester dials: a PUSH socket whose newest connection is the one that counts.
+//! Fake detector: a PUSH socket that sends over its newest connection.
 
 use std::{
     net::{SocketAddr, TcpListener, TcpStream},
@@ -15,14 +15,14 @@ use orchestrator_harness::{ZmtpPeer, wait_for};
 /// Bytes of an image.
 const PIXELS: usize = 8 << 10;
 
-/// What an image of a scan shows.
+/// Pixels of an image: the frame number and a pattern.
 pub(crate) fn pixels(scan: u64, frame: u64) -> Vec<u8> {
     let mut pixels = vec![(scan ^ frame) as u8; PIXELS];
     pixels[..8].copy_from_slice(&frame.to_be_bytes());
     pixels
 }
 
-/// What a sender does next.
+/// Next step of a sender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum May {
     Go,
@@ -30,7 +30,7 @@ pub(crate) enum May {
     Stop,
 }
 
-/// The detector. It takes every connection at once, so that the newest is the ingester's present one.
+/// Detector that accepts every connection at once, so that the newest one is the ingester's current one.
 pub(crate) struct Detector {
     address: SocketAddr,
     newest: Arc<Mutex<Option<ZmtpPeer>>>,
@@ -49,9 +49,9 @@ impl Detector {
                 if over.load(SeqCst) {
                     return;
                 }
-                // Nobody has this connection's greeting before the slot is locked: who sees its link up finds it there.
+                // The handshake happens under the lock, so a link that is up implies a stored connection.
                 let mut newest = lock(&slot);
-                // A run that was over before it was greeted leaves nothing.
+                // A connection that closes during the handshake is dropped.
                 *newest = ZmtpPeer::from_stream(stream, "PUSH").ok();
             }
         });
@@ -69,12 +69,12 @@ impl Detector {
         );
     }
 
-    /// Sends its end.
+    /// Sends the end of a scan.
     pub(crate) fn end(&self, scan: u64) {
         self.send(&[format!(r#"{{"htype":"series_end","msg_number":1,"scan":{scan}}}"#).as_bytes()]);
     }
 
-    /// Sends images, each when `may` lets it; gives the number of the first that was not sent.
+    /// Sends images, each when `may` allows it. Returns the number of the first unsent image.
     pub(crate) fn images(&self, scan: u64, frames: Range<u64>, may: impl Fn(u64) -> May) -> u64 {
         let end = frames.end;
         for frame in frames {
@@ -82,7 +82,7 @@ impl Detector {
             let head = format!(
                 r#"{{"htype":"image","frame":{frame},"shape":[{PIXELS}],"type":"uint8","compression":"none","msg_number":1,"scan":{scan}}}"#
             );
-            // After an interruption it may have to be said once more whether to go on.
+            // A failed send means that the connection was replaced.
             if turn == May::Stop || !self.send(&[head.as_bytes(), &pixels(scan, frame)]) {
                 return frame;
             }
@@ -90,7 +90,7 @@ impl Detector {
         end
     }
 
-    /// Was it taken by a connection that is there?
+    /// Sends a message. Returns false without a working connection.
     fn send(&self, parts: &[&[u8]]) -> bool {
         lock(&self.newest).as_mut().is_some_and(|peer| peer.send(parts).is_ok())
     }
@@ -99,7 +99,7 @@ impl Detector {
 impl Drop for Detector {
     fn drop(&mut self) {
         self.closed.store(true, SeqCst);
-        // Wakes the one that waits for connections.
+        // Wakes the accepting thread.
         let _ = TcpStream::connect(self.address);
         if let Some(taking) = self.taking.take() {
             let _ = taking.join();

@@ -1,5 +1,5 @@
-//! What troubles an ingester stands in dranspose's log in Redis, which its controller shows: a line for each trouble, none twice, and
-//! no more lines are kept than the original keeps.
+//! Errors of an ingester in dranspose's log in Redis, which the controller shows: one line per error, and no more
+//! lines than the original keeps.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -7,14 +7,14 @@ use orchestrator_harness::{IngesterEnv, Redis, eventually};
 use serde_json::Value;
 
 const MAPPING: &str = "6277a4d0-975c-4dfe-97be-7f6d1d5a5c38";
-/// Nobody listens there.
+/// Address without a listener.
 const NOWHERE: &str = "tcp://127.0.0.1:1";
 const KEY: &str = "dranspose_logs";
 
-/// A line: level, name, text and time.
+/// Log line: level, name, text and time.
 type Line = (String, String, String, f64);
 
-/// All lines; the fields are those of the original, in its order.
+/// Reads all lines and checks that they have the original's fields in its order.
 fn lines(redis: &Redis) -> Vec<Line> {
     let entries = redis.command(&["XRANGE", KEY, "-", "+"]);
     let text = |value: &Value| value.as_str().expect("text").to_owned();
@@ -50,15 +50,15 @@ fn each_error_is_logged_once_by_its_ingester() {
         let path = format!("orchestrator/ingester/{path}");
         lines.iter().filter(|line| line.0 == level && line.1 == path && line.2.contains(text)).count()
     };
-    eventually("all of it is told", || {
+    eventually("all errors to be logged", || {
         let lines = lines(&env.redis);
         wanted.iter().all(|one| count(&lines, *one) > 0)
     });
-    // One who was started again has told it already.
+    // A restarted child does not log its errors again.
     env.base.inject_panic("ingester/eiger-ingester/log");
     env.base.inject_panic("ingester/eiger-ingester/accept");
     let last = ("ERROR", "eiger-ingester/accept", "panicked: injected panic");
-    eventually("the next one is told", || count(&lines(&env.redis), last) > 0);
+    eventually("the next error to be logged", || count(&lines(&env.redis), last) > 0);
     let lines = lines(&env.redis);
     for one in wanted {
         assert_eq!(count(&lines, one), 1, "{one:?} of {lines:?}");
@@ -68,16 +68,16 @@ fn each_error_is_logged_once_by_its_ingester() {
     assert!(lines.len() < 1_200, "{} lines are kept", lines.len());
 }
 
-/// What cannot be told yet waits.
+/// Log lines wait while Redis is down.
 #[test]
 fn a_redis_outage_is_logged_after_it_ends() {
     let mut env = IngesterEnv::new(env!("CARGO_BIN_EXE_orchestrator"), NOWHERE, "");
     let _instance = env.start();
     env.redis.kill_nine();
-    eventually("it is missed", || env.base.link("ingester/eiger-ingester/redis").state == "down");
+    eventually("the link to be down", || env.base.link("ingester/eiger-ingester/redis").state == "down");
     env.redis.start_again();
-    eventually("it is told", || {
-        let told = |line: &Line| line.0 == "WARNING" && line.2.contains("is Redis running at");
-        lines(&env.redis).iter().any(told)
+    eventually("the outage to be logged", || {
+        let is_outage = |line: &Line| line.0 == "WARNING" && line.2.contains("is Redis running at");
+        lines(&env.redis).iter().any(is_outage)
     });
 }

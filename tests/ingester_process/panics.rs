@@ -1,4 +1,4 @@
-//! Panics and freezes in children of an ingester: no scan gets what belongs to another one, and none is lost by a child that stands still.
+//! Panics and freezes of an ingester's children: no scan receives events of another one, and a freeze loses none.
 
 pub(crate) mod drill;
 mod worker;
@@ -30,10 +30,10 @@ pub(crate) const CHILDREN: [&str; 14] = [
 ];
 const BINARY: &str = env!("CARGO_BIN_EXE_orchestrator");
 
-/// A child that stands still takes the others of its arbiter along: those of its ingester, or its stream's. None is started again.
+/// A frozen child blocks the other children on its arbiter. None is restarted.
 #[test]
 fn a_frozen_child_is_shown_and_no_scan_loses_events() {
-    // They mostly wait.
+    // Drills mostly wait, so several run at once.
     for some in CHILDREN.chunks(7) {
         thread::scope(|scope| {
             for child in some {
@@ -42,15 +42,16 @@ fn a_frozen_child_is_shown_and_no_scan_loses_events() {
                     drill.freezes_in_the_middle(&format!("{OURS}{child}"));
                     drill.whole();
                     assert_eq!(drill.broken(), 0);
-                    drill.judge(child);
+                    drill.check_events(child);
                 });
             }
         });
     }
 }
 
-/// A worker that is behind has a whole part of an interrupted scan in its socket. Frames of the next one must not come behind it: a
-/// worker could not tell them apart.
+/// A slow worker has parts of an interrupted scan in its socket. The next scan must not follow on that connection, because
+///
+/// the worker could not distinguish the two.
 #[test]
 fn the_next_scan_uses_a_new_worker_connection() {
     let detector = Detector::new();
@@ -70,13 +71,13 @@ fn the_next_scan_uses_a_new_worker_connection() {
     scan(1, &[]);
     controller.publish_update(&Controller::update_json(&mapping(1), &[], true));
     eventually("the end is answered", || controller.is_finished(&mapping(1)));
-    // The second one's start is in the worker's socket, and in nobody's hands any more.
+    // The start of the second scan is in the worker's socket.
     scan(2, &["w"]);
     eventually("it has left", || env.metric("egress", "worker_events") == 1);
     env.base.inject_panic("ingester/eiger-ingester/scan/work");
     eventually("the scan is cut short", || env.metric("scan/work", "broken_scans") == 1);
     scan(3, &["w"]);
-    // That connection ends, before or behind the second one's start.
+    // The connection closes, with or without delivering that start.
     while let Ok(parts) = worker.receive() {
         let start: Value = serde_json::from_slice(&parts[1]).expect("JSON");
         assert_eq!(start["scan"], 2, "the next scan came over the same connection");
@@ -85,12 +86,13 @@ fn the_next_scan_uses_a_new_worker_connection() {
     assert_eq!(start["scan"], 3);
 }
 
-/// The controller has written the end of one mapping and the next one before the ingester looks. It falls while it begins with the
-/// second, and is given both once more: the first is over, whatever it has forgotten.
+/// The ingester reads the end of one mapping and the next one together, and panics while it starts the second.
+///
+/// After the restart it reads both again, and the first must stay finished.
 #[test]
 fn replayed_updates_do_not_restore_a_finished_mapping() {
     let detector = Detector::new();
-    // One that publishes and is not there: a mapping that uses it is waited with for seconds.
+    // A PUB source without a listener delays the start of its mapping by seconds.
     let absent =
         "[[ingester.stream]]\nname = \"absent\"\nsource = \"xspress\"\nupstream_url = \"tcp://127.0.0.1:1\"";
     let env = IngesterEnv::new(BINARY, &detector.url(), absent);
@@ -112,7 +114,7 @@ fn replayed_updates_do_not_restore_a_finished_mapping() {
             tree.runs() && tree.node("ingester/eiger-ingester/ingester")["incarnation"] == 2
         })
     });
-    // An update behind them: what it does, they have done before.
+    // A later update is handled after the replayed ones.
     controller.publish_update(&Controller::update_json(&mapping(2), &[], true));
     eventually("the end is answered", || controller.is_finished(&mapping(2)));
     eventually("it is still the second that is followed", || controller.is_active(&mapping(2)));

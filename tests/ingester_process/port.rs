@@ -1,5 +1,5 @@
-//! The workers' port: one that is taken ends the start, and whoever knocks at it in bad faith neither ends the process nor keeps
-//! workers out.
+//! The workers' port: a busy port prevents the start, and invalid connections neither end the process nor block
+//! workers.
 
 use std::{
     io::Write,
@@ -11,8 +11,8 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::json;
 
 const MAPPING: &str = "6277a4d0-975c-4dfe-97be-7f6d1d5a5c38";
-/// More connections than the process has seats.
-const CROWD: usize = 10_000;
+/// More connections than the process accepts.
+const CONNECTIONS: usize = 10_000;
 
 fn env(upstream: &TcpListener) -> IngesterEnv {
     let address = upstream.local_addr().expect("its address");
@@ -34,9 +34,9 @@ fn a_busy_worker_port_prevents_the_start() {
     assert!(log.contains("the port is taken: stop what listens there, or choose another port"), "{log}");
 }
 
-/// Each stranger begins in another way and goes no further.
-fn knock(port: u16, number: usize) -> Option<TcpStream> {
-    let mut stranger = TcpStream::connect(("127.0.0.1", port)).ok()?;
+/// Opens a connection that stops at one of five points of the handshake.
+fn open_invalid_connection(port: u16, number: usize) -> Option<TcpStream> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
     let mut greeting = [0; 64];
     (greeting[0], greeting[9], greeting[10]) = (0xff, 0x7f, 3);
     greeting[12..16].copy_from_slice(b"NULL");
@@ -48,9 +48,9 @@ fn knock(port: u16, number: usize) -> Option<TcpStream> {
         // A greeting, and a frame of 2^40 bytes.
         _ => &[&greeting[..], &[2, 0, 0, 1, 0, 0, 0, 0, 0]].concat(),
     };
-    // It may have been sent away already.
-    let _ = stranger.write_all(begin);
-    Some(stranger)
+    // The ingester may have closed it already.
+    let _ = stream.write_all(begin);
+    Some(stream)
 }
 
 #[test]
@@ -62,24 +62,25 @@ fn ten_thousand_invalid_connections_do_not_block_workers() {
     let env = env(&upstream);
     let instance = env.start();
     let before = instance.memory("VmRSS");
-    let mut strangers: Vec<_> = (0..CROWD).filter_map(|number| knock(env.port, number)).collect();
-    // One shows itself as a worker, and announces 2^40 bytes then.
+    let mut connections: Vec<_> =
+        (0..CONNECTIONS).filter_map(|number| open_invalid_connection(env.port, number)).collect();
+    // A registered worker announces a frame of 2^40 bytes.
     let mut liar = ZmtpPeer::connect(env.port, "DEALER", "liar").expect("it listens");
     liar.send_raw(&[2, 0, 0, 1, 0, 0, 0, 0, 0]).expect("it is read");
-    eventually("it is cut off", || liar.receive().is_err());
+    eventually("it to be disconnected", || liar.receive().is_err());
 
     let controller = env.controller();
     controller.start_mapping(MAPPING, &["eiger"]);
     let mut source = ZmtpPeer::accept(&upstream, "PUSH").expect("the ingester connects");
     source.send(&[br#"{"htype":"header","msg_number":0,"filename":""}"#]).expect("it takes it");
     controller.assign_events(MAPPING, &[(0, json!({"eiger": ["w1"]}))]);
-    let mut worker = wait_for("a place", || ZmtpPeer::connect(env.port, "DEALER", "w1").ok());
+    let mut worker = wait_for("a connection", || ZmtpPeer::connect(env.port, "DEALER", "w1").ok());
     let parts = worker.receive().expect("the event");
     assert!(parts[0].starts_with(br#"{"event_number":0,"#));
 
-    strangers.clear();
+    connections.clear();
     drop(liar);
     eventually("only the worker is left", || env.metric("egress", "connections") == 1);
     let grown = instance.memory("VmRSS").saturating_sub(before) >> 20;
-    assert!(grown < 100, "{grown} MiB are left of the crowd");
+    assert!(grown < 100, "{grown} MiB are left after the flood");
 }

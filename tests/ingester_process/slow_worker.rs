@@ -1,5 +1,5 @@
-//! A worker that does not take its events: what waits for it stays within its budget, the rest goes to disk, the other workers keep
-//! their rate; when the disk's share is used up all slow down together, and nothing is lost.
+//! A worker that does not read: its queue stays within its memory budget, the rest is spilled to disk, and other workers
+//! keep their rate. When the spill space is used up, all workers slow down and nothing is lost.
 
 use std::{
     net::TcpListener,
@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 const MIB: u64 = 1 << 20;
 const BUDGET: u64 = 32 * MIB;
 const SPILL: u64 = 96 * MIB;
-/// What the process may have beside the budget (issue: 100 MiB).
+/// Memory limit beyond the budget.
 const REST: u64 = 100 * MIB;
 const FRAME: usize = 4 << 20;
 const WORKERS: [&str; 3] = ["slow", "w1", "w2"];
@@ -37,13 +37,13 @@ fn source(listener: TcpListener, frames: u64) {
         send(&[head.as_bytes(), &pixels]);
     }
     send(&[format!(r#"{{"htype":"series_end","msg_number":{}}}"#, frames + 1).as_bytes()]);
-    // Until the ingester has all: it is dropped with its test.
+    // Keeps the connection open until the ingester ends.
     let _ = peer.receive();
 }
 
-/// Takes `events` of `worker`, counting them, and checks that they are its own, whole and in order.
+/// Receives the events of `worker`, counts them, and checks that they are complete and in order.
 fn take(mut peer: ZmtpPeer, worker: usize, frames: u64, taken: &AtomicU64) {
-    // The start is for all, then each has every third frame, and the end is for all.
+    // Start and end go to all workers, each frame to one of the three.
     let mine = (0..frames).filter(|frame| frame % 3 == worker as u64).map(|frame| frame + 1);
     for event in std::iter::once(0).chain(mine).chain([frames + 1]) {
         let parts = peer.receive().expect("the next event");
@@ -63,7 +63,7 @@ fn assignments(frames: u64) -> Vec<(u64, Value)> {
     std::iter::once(all(0)).chain((0..frames).map(one)).chain([all(frames + 1)]).collect()
 }
 
-/// A scan of `frames`; `meanwhile` runs while the first worker takes nothing.
+/// Runs a scan of `frames` images and calls `meanwhile` while the first worker does not read.
 fn scan(frames: u64, meanwhile: impl FnOnce(&IngesterEnv, &[Arc<AtomicU64>])) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let upstream = format!("tcp://{}", listener.local_addr().expect("its address"));
@@ -93,7 +93,7 @@ fn scan(frames: u64, meanwhile: impl FnOnce(&IngesterEnv, &[Arc<AtomicU64>])) {
     sending.join().expect("the source sent everything");
 }
 
-/// Its share of 66 frames, 88 MiB, is more than its budget and less than what the disk may take.
+/// The slow worker's 88 MiB exceed its budget and fit the spill space.
 #[test]
 fn other_workers_keep_their_rate_while_spill_space_is_left() {
     scan(66, |env, taken| {
@@ -101,12 +101,12 @@ fn other_workers_keep_their_rate_while_spill_space_is_left() {
             taken[1..].iter().all(|taken| taken.load(SeqCst) == 24)
         });
         assert_eq!(env.metric("scan/work", "held_up_by_workers"), 0);
-        // The metric is shown twice a second.
+        // The metric is updated twice a second.
         eventually("the rest of the slow one's waits on disk", || env.metric("egress", "spilled_bytes") > 0);
     });
 }
 
-/// Its share of 240 frames, 320 MiB, is more than budget and disk together.
+/// The slow worker's 320 MiB exceed budget and spill space.
 #[test]
 fn a_full_spill_slows_all_workers_and_loses_nothing() {
     scan(240, |env, taken| {

@@ -1,9 +1,9 @@
-//! The real dranspose 0.2.0 with our ingester in the place of its own: its controller, its workers and its reducer on a real Redis,
-//! with sources that use the real libzmq. Every event of every scan is compared: with the map that was posted, with the
-//! controller's assignments, and with the bytes that were sent.
+//! The real dranspose 0.2.0 (controller, workers, reducer) on a real Redis with the orchestrator's ingester.
+//! Sources use the real libzmq. Every event of every scan is compared with the posted mapping, the controller's
+//! assignments, and the bytes that were sent.
 //!
-//! With `ORCHESTRATOR_INTEROP_INGESTER=python` the same tests run with dranspose's own ingester, to see that they check_scan
-//! rightly. There some fail, for faults of that ingester that ours must not have; each such test says so.
+//! With `ORCHESTRATOR_INTEROP_INGESTER=python` the tests run with dranspose's own ingester, to validate the tests.
+//! Some fail there because of faults of that ingester; each such test names the fault.
 
 mod backlog;
 mod control;
@@ -21,7 +21,7 @@ use serde_json::Value;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_orchestrator");
 
-/// A deployment with one source, `eiger`, an ingester for it, and two workers.
+/// Deployment with one source `eiger`, its ingester, and two workers.
 struct Fixture {
     deployment: Deployment,
     source: Source,
@@ -39,13 +39,13 @@ impl Fixture {
         let source = Source::push();
         let mut deployment = Deployment::start_with(redis, BINARY);
         let spec = IngesterSpec::stins(&source.url(), "eiger");
-        // The ingester first: workers look for new ones every two seconds only.
+        // Workers look for new ingesters only every 2 s, so the ingester starts first.
         let ingester = deployment.start_ingester(&spec);
         deployment.start_workers(&["w1", "w2"]);
         Self { deployment, source, spec, ingester, series: 0 }
     }
 
-    /// A whole scan of `frames` images of `len` bytes, and its judgement.
+    /// Runs and checks a scan of `frames` images of `len` bytes.
     fn scan(&mut self, frames: usize, len: usize) -> Scan {
         self.series += 1;
         let scan = self.deployment.post_mapping(&Map::of_stream("eiger", frames));
@@ -54,7 +54,7 @@ impl Fixture {
         scan
     }
 
-    /// Waits for the end of a scan for which all is sent, and judges it.
+    /// Waits for the end of a completely sent scan and checks it.
     fn finish(&self, scan: &Scan, sent: &[Value]) {
         self.deployment.wait_for_end(scan);
         check_scan(&self.deployment, scan, &[("eiger", "STINS", sent)], true);

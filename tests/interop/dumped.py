@@ -6,8 +6,8 @@ import json
 import sys
 
 
-def told(event):
-    """As the recorder notes it."""
+def record(event):
+    """An event in the format of the recorder."""
     streams = {
         name: {"typ": data.typ, "parts": [[len(f), hashlib.sha1(f).hexdigest()] for f in data.frames]}
         for name, data in event.streams.items()
@@ -25,7 +25,7 @@ def dumped(path):
             assert isinstance(event, InternalWorkerMessage), event
             age = datetime.datetime.now(datetime.timezone.utc) - event.created_at
             assert datetime.timedelta(0) <= age < datetime.timedelta(minutes=10), event.created_at
-            yield told(event)
+            yield record(event)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What workers run where they are to understand what they get: besides what the recorder notes, what dranspose's own parser of
+"""Code of workers that parse their events: records also the result of dranspose's own parser of
 that type makes of it."""
 
 import numpy as np
@@ -43,10 +43,10 @@ class Parser(Recorder):
         }
 
     def of_pandabox(self, data):
-        """The parser keeps the fields that a header told. It adds those of the next one to them, so each arm has its own."""
+        """The parser keeps the fields that a header record. It adds those of the next one to them, so each arm has its own."""
         if content(data.frames[0]).startswith(b"arm_time"):
             self.arm = PositioncapParser()
         return self.arm.parse(data)
 
-    def told(self, data):
-        return super().told(data) | {"parsed": plain(self.parsers[data.typ](data))}
+    def record(self, data):
+        return super().record(data) | {"parsed": plain(self.parsers[data.typ](data))}

@@ -1,4 +1,4 @@
-"""A detector: binds a socket of ZeroMQ and sends what it is told. Usage: source.py push|pub PORT|*. It tells its port first.
+"""A detector: binds a socket of ZeroMQ and sends the requested messages. Usage: source.py push|pub PORT|*. It prints its port first.
 
 Orders and answers are lines of JSON:
   {"send": [[part...], ...]}   part: a text, or {"len": n, "seed": s}  ->  {"sent": [[[length, sha1], ...], ...]}
@@ -19,8 +19,8 @@ def noise(length, seed):
     return random.Random(seed).randbytes(length)
 
 
-def part(told):
-    return told.encode() if isinstance(told, str) else noise(told["len"], told["seed"])
+def part(text):
+    return text.encode() if isinstance(text, str) else noise(text["len"], text["seed"])
 
 
 def recorded(path):
@@ -53,7 +53,7 @@ def main():
         order = json.loads(line)
         answer = {}
         if "send" in order:
-            answer = send(socket, [[part(told) for told in message] for message in order["send"]])
+            answer = send(socket, [[part(text) for text in message] for message in order["send"]])
         elif "play" in order:
             answer = send(socket, recorded(order["play"]))
         else:

@@ -1,4 +1,4 @@
-"""Goes on with a database of ours, as a queue of its own: hands out up to COUNT jobs by the plain rules, straight over
+"""Continues with a database of the queue: hands out up to COUNT jobs by the contract's rules, directly on
 the tables. Usage: takeover.py DATABASE COUNT [done]. Prints `attr_path payload` of each job; with `done` each is finished
 at once with exit code 0."""
 

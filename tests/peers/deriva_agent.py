@@ -33,9 +33,9 @@ def run(url, amqp_host, limit, name):
     idle_etag = None
 
     def say(event, row):
-        told = {"event": event, "id": row["id"], "at": time.time(), "agent": name}
+        action = {"event": event, "id": row["id"], "at": time.time(), "agent": name}
         # One write, so that the line is whole.
-        os.write(1, (json.dumps(told) + "\n").encode())
+        os.write(1, (json.dumps(action) + "\n").encode())
 
     def look_for_work():
         nonlocal idle_etag

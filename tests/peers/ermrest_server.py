@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A stand-in for ERMrest, for tests: its data API (entity, attribute, attributegroup, aggregate) on a loopback port, with the rows in
+"""Fake ERMrest server for tests: its data API (entity, attribute, attributegroup, aggregate) on a loopback port, with the rows in
 memory. It answers as a real server 0.5.0 was seen to. Standard library only; `--amqp` needs what requirements.txt beside this pins.
 
 Tables have columns RID,RCT,RMT,RCB,RMB,id(int4 unique),state,payload,claimed_by,doc,attempts,lease_until,error.
@@ -17,7 +17,7 @@ With --faults it can be made to fail, POST /_faults with any of:
   {"drop_get": N}         the same of GETs
   {"hang_up": N}          after each of the next N answers, close the connection without having said so
   {"cut_body": N}         send half of the next N answers' bodies, then close
-  {"storm": {"code", "count", "retry_after", "body", "method", "path", "location"}}   answer so in place of carrying out; only
+  {"storm": {"code", "count", "retry_after", "body", "method", "path", "location"}}   answer with this instead; only
                           `method`'s, and paths with `path` in them, if given
   {"calm": true}          no storm any more
   {"delay_ms": M}         wait before each answer from now on

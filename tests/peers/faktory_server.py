@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A stand-in for Faktory, for tests: version 2 of its work protocol on a loopback port, with the jobs in memory. It answers as a real
+"""Fake Faktory server for tests: version 2 of its work protocol on a loopback port, with the jobs in memory. It answers as a real
 server 1.10 was seen to, also where that is odd (`info` is an unknown command, END has no reply, a jid that is reserved twice stays in
 `working`). Standard library only.
 

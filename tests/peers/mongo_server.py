@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A stand-in for MongoDB, for tests: its wire protocol (OP_MSG, and OP_QUERY for the first hello) on a loopback port, with
+"""Fake MongoDB server for tests: its wire protocol (OP_MSG, and OP_QUERY for the first hello) on a loopback port, with
 the documents in mongomock, which has the operators' meaning. One lock, so that every command is atomic. What it adds to
 mongomock: lookups by `_id` and by unique keys (mongomock walks over all documents), the limit of 16 MiB a document, and a
 journal, so that documents outlive the process as a real server's do: what was answered survives a kill -9.
@@ -41,7 +41,7 @@ class Journal:
 
     def replay(self, data):
         pos = 0
-        # The last record may be cut off: nobody was told of it.
+        # The last record may be cut off; it was not acknowledged.
         while pos + 4 <= len(data) and pos + (size := struct.unpack_from("<i", data, pos)[0]) <= len(data):
             record = bson.decode(data[pos:pos + size])
             pos += size
@@ -189,7 +189,7 @@ class Server:
         for at, entry in enumerate(sections.get(name, request.get(name, []))):
             try:
                 done += act(entry)
-            except Exception as error:  # whatever it is, the client is told
+            except Exception as error:  # any error is sent to the client
                 code = getattr(error, "code", None) or (11000 if isinstance(error, DuplicateKeyError) else 2)
                 errors.append({"index": at, "code": code, "errmsg": str(error)})
                 if request.get("ordered", True):
@@ -317,12 +317,12 @@ class Connection(socketserver.BaseRequestHandler):
             pos += size
         try:
             answer = STATE.answer(request, sections, connection)
-        except Exception as error:  # whatever it is, the client is told
+        except Exception as error:  # any error is sent to the client
             code = getattr(error, "code", None) or (115 if isinstance(error, NotImplementedError) else 2)
             if not isinstance(error, (OperationFailure, NotImplementedError)):
                 traceback.print_exc()
             answer = {"ok": 0.0, "errmsg": str(error) or type(error).__name__, "code": code, "codeName": CODES.get(code, "BadValue")}
-        if not flags & 2:  # the client waits
+        if not flags & 2:  # the client expects a reply
             self.send(number, 2013, b"\0\0\0\0\0" + bson.encode(answer))
 
 

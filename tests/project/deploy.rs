@@ -1,4 +1,4 @@
-//! What a packager relies on: the unit is one that systemd takes, and the binary needs nothing but the C library.
+//! Packaging: systemd accepts the unit file, and the binary needs only the C library.
 
 use std::{fs, process::Command};
 
@@ -14,10 +14,10 @@ fn values(key: &str) -> impl Iterator<Item = &str> {
 
 #[test]
 fn the_unit_matches_the_program() {
-    assert_eq!(values("Type").collect::<Vec<_>>(), ["notify"], "it tells when it is ready");
-    assert!(values("WatchdogSec").next().is_some(), "it feeds a watchdog");
+    assert_eq!(values("Type").collect::<Vec<_>>(), ["notify"], "the program sends READY");
+    assert!(values("WatchdogSec").next().is_some(), "the program feeds a watchdog");
     assert_eq!(values("RestartPreventExitStatus").collect::<Vec<_>>(), ["78"]);
-    // What it runs is a command line that the program understands, up to the file that is not here.
+    // The program accepts the command line; only the configuration file is missing here.
     let line = values("ExecStart").next().expect("a command");
     let arguments: Vec<_> =
         line.split_whitespace().skip(1).map(|word| if word == "run" { "check" } else { word }).collect();
@@ -28,12 +28,12 @@ fn the_unit_matches_the_program() {
 #[test]
 fn systemd_accepts_the_unit() {
     if Command::new("systemd-analyze").arg("--version").output().is_err() {
-        // Not a machine of systemd's: the test above has to do.
+        // Without systemd only the test above applies.
         return;
     }
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("orchestrator.service");
-    // It wants the program in its place.
+    // systemd checks that the program exists.
     fs::write(&file, UNIT.replace("/usr/local/bin/orchestrator", BINARY)).expect("write the unit");
     let output =
         Command::new("systemd-analyze").args(["verify", "--man=no"]).arg(&file).output().expect("it runs");

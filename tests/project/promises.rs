@@ -1,4 +1,4 @@
-//! `tests/PROMISES.md` and the tests: what it names is a test, and no module of tests is left out.
+//! `tests/PROMISES.md` names existing tests only, and every test module.
 
 use std::{collections::BTreeMap, fs, path::Path};
 
@@ -24,14 +24,14 @@ fn tests_of(text: &str) -> Vec<String> {
             line.strip_prefix("#[").map_or("", |line| line.split([']', '(']).next().unwrap_or(""));
         marked |= attribute.rsplit("::").next() == Some("test");
         let Some(rest) = line.split_once("fn ").filter(|_| marked).map(|(_, rest)| rest) else { continue };
-        // A macro that makes tests counts as one.
+        // A macro that defines tests counts as one.
         names.push(rest.split('(').next().unwrap_or("").to_owned());
         marked = false;
     }
     names
 }
 
-/// Whether each module of tests in this file has to be on the page.
+/// Returns true if the tests of this file must be on the page.
 fn is_on_the_page(file: &str) -> bool {
     let crates_own = file.starts_with("actors/") && file.split('/').nth(2) == Some("tests");
     let folder = file.strip_prefix("tests/").and_then(|file| file.split('/').next()).unwrap_or("");

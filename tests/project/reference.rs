@@ -1,4 +1,4 @@
-//! The pages for operators and the program say the same: metrics, events, exit codes, alerts.
+//! The operator pages match the program: metrics, events, exit codes, alerts.
 
 use std::{collections::BTreeSet, fs};
 
@@ -9,7 +9,7 @@ fn page(name: &str) -> String {
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// First cells of the table under a heading, without their backquotes.
+/// First cells of the table under a heading, without backquotes.
 fn listed(text: &str, heading: &str) -> BTreeSet<String> {
     let section = text.split("\n## ").find(|section| section.starts_with(heading)).expect("the heading");
     let cells = section.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
@@ -30,7 +30,7 @@ fn words(text: &str, prefix: &str) -> BTreeSet<String> {
 
 #[test]
 fn the_metrics_table_lists_exactly_the_metrics() {
-    // Each way for rows to reach the workers has children of its own.
+    // Each transport has its own children.
     let sites = ["amqp", "embedded"].map(|transport| {
         let env = TestEnv::new(env!("CARGO_BIN_EXE_orchestrator"))
             .set("provenance.sqlite.path=provenance.db")
@@ -41,15 +41,15 @@ fn the_metrics_table_lists_exactly_the_metrics() {
         let instance = env.start();
         (env, instance)
     });
-    // A worker has metrics of its own; the detector is never there.
+    // Metrics of a worker; the detector does not exist.
     let ingester = IngesterEnv::new(env!("CARGO_BIN_EXE_orchestrator"), "tcp://127.0.0.1:1", "");
     let _ingesting = ingester.start();
-    // Neither of the producer's servers is ever there.
+    // The producer's servers do not exist.
     let producer = TestEnv::new(env!("CARGO_BIN_EXE_orchestrator"))
         .set("producer.faktory.url=tcp://127.0.0.1:1")
         .set("producer.mongodb.uri=mongodb://127.0.0.1:1");
     let _producing = producer.start();
-    // Neither catalog nor broker is ever there.
+    // Catalog server and broker do not exist.
     let catalog = CatalogEnv::at(env!("CARGO_BIN_EXE_orchestrator"), "http://127.0.0.1:1/ermrest/catalog/1")
         .notices("amqp://127.0.0.1:1")
         .rule("[[catalog.rule]]\nname = \"foo\"\ntable = \"Foo\"\nclaim.set.state = \"claimed\"\n");
@@ -89,7 +89,7 @@ fn the_events_table_lists_exactly_the_events() {
         .nth(1)
         .and_then(|rest| rest.split("\n}").next())
         .expect("the kinds");
-    // Variants stand at the first level of indentation.
+    // Variants have one level of indentation.
     let variants = body
         .lines()
         .filter_map(|line| line.strip_prefix("    "))

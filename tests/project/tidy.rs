@@ -1,4 +1,4 @@
-//! The fixture rules that a compiler does not check: arrows between crates, clients only at edges, sizes, names.
+//! Rules of the source tree: dependencies between crates, clients only in edges, file sizes and names.
 
 mod cycles;
 
@@ -9,11 +9,11 @@ use std::{
     process::Command,
 };
 
-/// Longest source file; most are far shorter.
+/// Maximum number of lines of a source file.
 const LINES_MAX: usize = 400;
 
-/// Which of our crates each may depend on (outside of tests).
-const ARROWS: &[(&str, &[&str])] = &[
+/// Crates of the workspace that each crate may depend on, outside of tests.
+const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
     ("orchestrator-supervise", &[]),
     ("orchestrator-subsystem", &["orchestrator-supervise"]),
     ("orchestrator-edge", &["orchestrator-supervise"]),
@@ -50,7 +50,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Clients of the outside, and words of the standard library that open sockets: only files under an `edge/` name them.
+/// Client libraries and socket types, which only files below an `edge/` may use.
 const CLIENTS: &[&str] = &[
     "lapin::",
     "mongodb::",
@@ -70,10 +70,10 @@ const CLIENTS: &[&str] = &[
     "UdpSocket",
 ];
 
-/// Where clients may be named besides edges: the two exceptions of the rule.
+/// Paths that may use clients besides edges.
 const EXEMPT: &[&str] = &["actors/admin/", "src/cli/", "tests/"];
 
-/// Functions of our edge modules that bear a client's name.
+/// Functions of edge modules that have a client's name.
 const OUR_EDGE_CALLS: &[&str] = &[
     "inotify::factory",
     "inotify::create_input_dir",
@@ -110,7 +110,7 @@ fn collect(folder: &Path, files: &mut Vec<(String, String)>) {
     }
 }
 
-fn complain(what: &str, offenders: &[String]) {
+fn assert_none(what: &str, offenders: &[String]) {
     assert!(offenders.is_empty(), "{what}:\n  {}", offenders.join("\n  "));
 }
 
@@ -123,12 +123,12 @@ fn crates_depend_only_on_allowed_crates() {
         .expect("cargo metadata runs");
     let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let allowed: BTreeMap<&str, BTreeSet<&str>> =
-        ARROWS.iter().map(|(name, may)| (*name, may.iter().copied().collect())).collect();
+        ALLOWED_DEPENDENCIES.iter().map(|(name, may)| (*name, may.iter().copied().collect())).collect();
     let mut offenders = Vec::new();
     for package in metadata["packages"].as_array().expect("packages") {
         let name = package["name"].as_str().expect("a name");
         let Some(allowed) = allowed.get(name) else {
-            offenders.push(format!("{name} is not in the table of arrows: draw its arrows first"));
+            offenders.push(format!("{name} is not in ALLOWED_DEPENDENCIES: add it"));
             continue;
         };
         for dependency in package["dependencies"].as_array().expect("dependencies") {
@@ -140,7 +140,7 @@ fn crates_depend_only_on_allowed_crates() {
             }
         }
     }
-    complain("arrows that are not drawn", &offenders);
+    assert_none("dependencies that are not allowed", &offenders);
 }
 
 #[test]
@@ -160,11 +160,12 @@ fn only_edge_modules_use_clients() {
             }
         }
     }
-    complain("clients named outside of an edge/ folder", &offenders);
+    assert_none("clients named outside of an edge/ folder", &offenders);
 }
 
-/// Does `code` name `client` as a path or type of its own, not as the end of a longer word or of a path of ours? The edge
-/// `inotify` has its crate's name; what is called of it is ours.
+/// Returns true if `code` uses `client` as a path or type, and not as part of a longer word or path.
+///
+/// Calls of edge modules with a client's name do not count.
 fn names(code: &str, client: &str) -> bool {
     code.match_indices(client).any(|(at, _)| {
         let before = code[..at].chars().next_back();
@@ -179,7 +180,7 @@ fn files_have_a_module_comment_and_a_limited_size() {
     for (name, text) in rust_files() {
         let lines = text.lines().count();
         if lines > LINES_MAX {
-            offenders.push(format!("{name} has {lines} lines: is it still one noun?"));
+            offenders.push(format!("{name} has {lines} lines: split it"));
         }
         let stem = Path::new(&name).file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
         if ["mod", "util", "utils", "common", "helpers", "helper", "misc"].contains(&stem) {
@@ -189,12 +190,12 @@ fn files_have_a_module_comment_and_a_limited_size() {
             offenders.push(format!("{name} does not say what it is: begin with //!"));
         }
     }
-    complain("files against the fixture rules", &offenders);
+    assert_none("files that break the rules", &offenders);
 }
 
 #[test]
 fn no_work_in_progress_marker_is_left() {
-    // Spelled apart, so that this file does not find itself.
+    // Split, so that this file does not match.
     let marks =
         [["to", "do!("].concat(), ["FIX", "ME"].concat(), ["X", "XX"].concat(), ["#[ign", "ore"].concat()];
     let mut offenders = Vec::new();
@@ -205,10 +206,10 @@ fn no_work_in_progress_marker_is_left() {
             }
         }
     }
-    complain("promises not kept yet", &offenders);
+    assert_none("work in progress markers", &offenders);
 }
 
-/// A path shown with `display` keeps its line ends and escape sequences; `?path` escapes them, and is quoted.
+/// A path logged with `display` keeps control characters; `?path` quotes and escapes it.
 #[test]
 fn logged_paths_are_escaped() {
     let mut offenders = Vec::new();
@@ -225,7 +226,7 @@ fn logged_paths_are_escaped() {
             }
         }
     }
-    complain("paths in logs that are not escaped", &offenders);
+    assert_none("paths in logs that are not escaped", &offenders);
 }
 
 #[test]
@@ -237,5 +238,5 @@ fn no_profile_sets_panic() {
             offenders.push(manifest.to_owned());
         }
     }
-    complain("a profile sets `panic`: the supervision tree needs unwinding", &offenders);
+    assert_none("a profile sets `panic`: the supervision tree needs unwinding", &offenders);
 }

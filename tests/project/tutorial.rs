@@ -1,4 +1,4 @@
-//! The tutorial of TUTORIAL.md, built from the page's own code blocks and run.
+//! Builds and runs the tutorial of CONTRIBUTING.md from its code blocks.
 
 use std::{
     fs,
@@ -9,7 +9,7 @@ use std::{
 
 use orchestrator_harness::{Instance, TestEnv, eventually, http};
 
-/// A fenced block whose first line names a language and a file.
+/// Fenced block whose info string names a language and a file.
 struct Block<'a> {
     language: &'a str,
     file: &'a str,
@@ -32,8 +32,8 @@ fn blocks(page: &str) -> Vec<Block<'_>> {
     blocks
 }
 
-/// Copies what git tracks, or would.
-fn copy_fixture(to: &Path) {
+/// Copies the files that git tracks or would add.
+fn copy_sources(to: &Path) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let output = Command::new("git")
         .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
@@ -49,15 +49,15 @@ fn copy_fixture(to: &Path) {
     assert!(to.join("Cargo.toml").exists(), "git listed nothing");
 }
 
-/// Carries out one block of the page.
-fn follow(fixture: &Path, block: &Block<'_>) {
+/// Applies one block of the page.
+fn apply(fixture: &Path, block: &Block<'_>) {
     let file = fixture.join(block.file);
     if block.language != "diff" {
         assert!(!file.exists(), "{} is there already", block.file);
         fs::create_dir_all(file.parent().expect("a folder")).expect("make a folder");
         return fs::write(file, &block.text).expect("write a file");
     }
-    // The fixture may lie inside of a repository: it is not part of that.
+    // The copy may be inside a repository that it is not part of.
     let mut apply = Command::new("git")
         .args(["apply", "--recount", "-p1"])
         .current_dir(fixture)
@@ -74,7 +74,7 @@ fn follow(fixture: &Path, block: &Block<'_>) {
     );
 }
 
-/// Builds it with the tutorial's feature alone.
+/// Builds the copy with the tutorial's feature alone.
 fn build(fixture: &Path, target: &Path) -> PathBuf {
     let output = Command::new(env!("CARGO"))
         .args(["build", "--offline", "--no-default-features", "--features", "pulse"])
@@ -98,13 +98,13 @@ fn the_tutorial_subsystem_builds_and_runs() {
         blocks.iter().filter(|block| block.language == "diff").map(|block| block.file).collect();
     changed.sort_unstable();
     let expected = ["Cargo.toml", "config/orchestrator.toml", "src/subsystems.rs"];
-    assert_eq!(changed, expected, "a subsystem is a crate and three edits");
-    // Always in the same place, so that what others wrote is built once.
+    assert_eq!(changed, expected, "a subsystem needs a crate and three edits");
+    // A fixed folder, so that dependencies are built once.
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("tutorial");
     let (fixture, target) = (folder.join("fixture"), folder.join("target"));
     let _ = fs::remove_dir_all(&fixture);
-    copy_fixture(&fixture);
-    blocks.iter().for_each(|block| follow(&fixture, block));
+    copy_sources(&fixture);
+    blocks.iter().for_each(|block| apply(&fixture, block));
 
     let binary = build(&fixture, &target);
     let env = TestEnv::new(&binary);

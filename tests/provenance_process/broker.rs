@@ -1,5 +1,5 @@
-//! Provenance as the original runs it: the real binary between a real RabbitMQ and a real PostgreSQL, with either of them, or
-//! itself, killed in the middle of a load.
+//! Provenance between a real RabbitMQ and a real PostgreSQL: kills and stops of the program, the broker and
+//! the database under load.
 
 mod caller;
 mod fixture;
@@ -17,24 +17,24 @@ fn contents() -> impl Iterator<Item = Value> {
     (0..ROWS).map(|number| json!({"add": "content", "id": sha1_of(0, number)}))
 }
 
-/// In place of the original's server: its variable, its file, nothing else.
+/// The original's environment variable and configuration file start the replacement.
 #[test]
 fn the_original_configuration_file_suffices() {
     let fixture = Fixture::new("original", "without-path");
     let home = &fixture.home;
     let env = home.env.base();
     let file = env.path().join("swh.yml");
-    let stand_in = |text: &str| {
+    let start_with = |text: &str| {
         std::fs::write(&file, text).expect("write a file");
         let mut command = env.bare_command();
         command.args(["as", "swh-provenance-server"]);
         command.env("SWH_CONFIG_FILENAME", &file).env("RUNTIME_DIRECTORY", env.path());
         Instance::spawn(command)
     };
-    assert_eq!(stand_in("provenance: {}\n").wait().code(), Some(78));
+    assert_eq!(start_with("provenance: {}\n").wait().code(), Some(78));
     assert!(env.log().contains("Missing 'provenance.rabbitmq' configuration"), "{}", env.log());
     let (url, dsn) = (&home.url, &home.dsn);
-    let instance = stand_in(&format!(
+    let instance = start_with(&format!(
         "provenance:\n  rabbitmq:\n    url: {url}\n    storage_config: {{cls: postgresql, db: '{dsn}'}}\n"
     ));
     eventually("the endpoint to answer", || env.cli(&["tree"]).0 == 0);

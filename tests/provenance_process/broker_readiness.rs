@@ -1,5 +1,4 @@
-//! Readiness of a provenance server: said only when each of the 160 queues has our consumer; what is missing is named after a
-//! minute, and starting goes on.
+//! Readiness of a provenance server: it requires a consumer on each of the 160 queues. Missing ones are named after 60 s.
 
 use std::{
     os::unix::net::UnixDatagram,
@@ -8,15 +7,15 @@ use std::{
 
 use orchestrator_harness::{HttpReply, Instance, ProvenanceEnv, Rabbit, eventually, http};
 
-/// After so long the missing queues are named.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Time after which missing queues are named.
+const REPORT_AFTER: Duration = Duration::from_secs(60);
 
 fn readyz(env: &ProvenanceEnv) -> HttpReply {
     http(&env.base().admin_socket(), "GET", "/readyz", &[], "")
 }
 
-/// The next notice of the process; none when it says nothing for `limit`.
-fn heard(manager: &UnixDatagram, limit: Duration) -> Option<String> {
+/// Next sd_notify message of the process, or None after `limit`.
+fn next_notice(manager: &UnixDatagram, limit: Duration) -> Option<String> {
     manager.set_read_timeout(Some(limit)).expect("set a time-out");
     let mut bytes = [0; 4096];
     let length = manager.recv(&mut bytes).ok()?;
@@ -40,17 +39,17 @@ fn readiness_requires_a_consumer_for_every_queue() {
     assert_eq!(answer.status, 503);
     assert!(answer.body.contains("culprit: orchestrator/provenance/amqp: "), "{}", answer.body);
 
-    let told = heard(&manager, 2 * PATIENCE).expect("a notice");
-    assert!(begun.elapsed() >= PATIENCE, "{told} after {:?}", begun.elapsed());
-    assert!(told.starts_with("STATUS=waits for ") && told.contains("EXTEND_TIMEOUT_USEC="), "{told}");
+    let notice = next_notice(&manager, 2 * REPORT_AFTER).expect("a notice");
+    assert!(begun.elapsed() >= REPORT_AFTER, "{notice} after {:?}", begun.elapsed());
+    assert!(notice.starts_with("STATUS=waits for ") && notice.contains("EXTEND_TIMEOUT_USEC="), "{notice}");
     let missing = "160 of 160 queues have no consumer: content_add.unknown.[0-f], ";
     eventually("the queues to be named", || readyz(&env).body.contains(missing));
-    // The log is written after what is shown.
+    // The log line follows the status.
     eventually("the log to name them", || env.base().log().contains(missing));
 
     rabbit.start_again();
     loop {
-        let notice = heard(&manager, PATIENCE).expect("a notice");
+        let notice = next_notice(&manager, REPORT_AFTER).expect("a notice");
         if notice.starts_with("READY=1") {
             break;
         }

@@ -1,5 +1,4 @@
-//! The client as the original's sites know it: by the original's file, through a broker, with its waits; and what an import
-//! says of what is not stored.
+//! The provenance client with the original's configuration file: transport, timeouts, and the errors of an import.
 
 use std::{
     fs,
@@ -21,7 +20,7 @@ fn env() -> ProvenanceEnv {
     ProvenanceEnv::new(env!("CARGO_BIN_EXE_orchestrator"))
 }
 
-/// A database with the original's tables.
+/// Creates a database with the original's tables.
 fn database(postgres: &Postgres, env: &TestEnv) -> String {
     let dsn = postgres.create_database("provenance");
     let (code, _, err) = env.cli(&["provenance", "init", "--dsn", &dsn]);
@@ -35,14 +34,14 @@ fn write(env: &TestEnv, name: &str, text: &str) -> String {
     file.display().to_string()
 }
 
-/// `orchestrator provenance .. --json`, which must succeed.
+/// Runs `orchestrator provenance ARGUMENTS --json`, which must succeed.
 fn ask(env: &TestEnv, arguments: &[&str]) -> Value {
     let (code, out, err) = env.cli(&[&["provenance"], arguments, &["--json"]].concat());
     assert_eq!(code, 0, "{arguments:?}: {err}{}", env.log());
     serde_json::from_str(&out).expect("JSON")
 }
 
-/// Short enough for the rule, and, as nothing in it repeats, too long for PostgreSQL's index.
+/// Incompressible text within the length limit, but too long for an index of PostgreSQL.
 fn dense() -> String {
     let mut rng = SeededRng::new(7);
     (0..2_700).map(|_| char::from(33 + rng.below(90) as u8)).collect()
@@ -83,7 +82,7 @@ fn rows_of_an_unserved_range_are_refused() {
     assert!(instance.terminate().success());
 }
 
-/// Server and client by the original's files, and no admin endpoint anywhere.
+/// Server and client use the original's files, without an admin endpoint.
 #[test]
 fn the_original_client_file_reaches_the_store_through_the_broker() {
     let (rabbit, postgres, fixture) = (Rabbit::shared(), Postgres::shared(), env());
@@ -104,7 +103,7 @@ fn the_original_client_file_reaches_the_store_through_the_broker() {
     ]);
     let import = ["provenance", "import", "--swh-config", &file, &rows];
 
-    // Nobody serves yet: the broker has no queue for the rows, and says so.
+    // Without a server the broker has no queue and returns the rows.
     let (code, _, err) = env.cli(&import);
     assert_eq!(code, REFUSED, "{err}");
     assert!(err.contains("lines 1 to 5 of ") && err.contains("no server has declared the queue"), "{err}");
@@ -133,7 +132,7 @@ fn the_original_client_file_reaches_the_store_through_the_broker() {
     assert_eq!(ask(env, &["get", "--swh-config", &file, "content", CONTENT]), date);
     assert_eq!(ask(env, &["stats", "--swh-config", &file])["content"], json!(1));
 
-    // What is missing is said in the original's words, and ends it.
+    // A missing key has the original's error text.
     let short = write(env, "short.yml", &client("").replace(&storage, ""));
     let (code, _, err) = env.cli(&["provenance", "find-all", CONTENT, "--swh-config", &short]);
     assert_eq!(code, CONFIG, "{err}");
@@ -145,7 +144,7 @@ fn the_original_client_file_reaches_the_store_through_the_broker() {
     assert!(code == 2 && err.contains("cannot be used with"), "{code}: {err}");
     assert!(instance.terminate().success(), "{}", env.log());
 
-    // Queues are there, nobody answers: the client waits as long as it is told to, and says where it stands.
+    // With queues but no server the client times out as configured and reports its position.
     let begun = Instant::now();
     let (code, _, err) =
         env.cli(&[&import[..], &["--wait-min-secs", "1", "--wait-per-batch-secs", "0"]].concat());
@@ -154,15 +153,15 @@ fn the_original_client_file_reaches_the_store_through_the_broker() {
     for words in ["lines 1 to 5 of ", "within 1s", "orchestrator.provenance.dead_letter", "--resume"] {
         assert!(err.contains(words), "{words}: {err}");
     }
-    an_instance_behind_a_broker(rabbit, &dsn);
+    check_instance_behind_broker(rabbit, &dsn);
 }
 
-/// A running instance behind a broker: its client's prefetch is as configured, opening and closing are timed where they
-/// happen, and a row that its store refuses, of which no client is told, leads to the dead letters.
-fn an_instance_behind_a_broker(rabbit: &Rabbit, dsn: &str) {
+/// Instance behind a broker: uses the configured prefetch, times open and close, and names the dead-letter queue for
+/// a row that the store refuses.
+fn check_instance_behind_broker(rabbit: &Rabbit, dsn: &str) {
     let statsd = UdpSocket::bind("127.0.0.1:0").expect("a socket");
     statsd.set_read_timeout(Some(Duration::from_secs(20))).expect("a time-out");
-    let told = || {
+    let next_method = || {
         let mut packet = [0; 512];
         let length = statsd.recv(&mut packet).expect("a packet");
         let text = String::from_utf8_lossy(&packet[..length]);
@@ -184,7 +183,7 @@ fn an_instance_behind_a_broker(rabbit: &Rabbit, dsn: &str) {
     };
     eventually("the client's queue", || !of_callbacks().is_empty());
     assert_eq!(of_callbacks(), ["7"]);
-    assert_eq!(told().as_deref(), Some("open"));
+    assert_eq!(next_method().as_deref(), Some("open"));
     let metrics = http(&fixture.base().admin_socket(), "GET", "/metrics", &[], "").body;
     let opened = r#"orchestrator_provenance_call_duration_seconds_count{path="orchestrator/provenance/publisher",method="open"} 1"#;
     assert!(metrics.lines().any(|line| line == opened), "{metrics}");
@@ -196,9 +195,9 @@ fn an_instance_behind_a_broker(rabbit: &Rabbit, dsn: &str) {
     assert!(err.contains("lines 1 to 2 of ") && err.contains("orchestrator.provenance.dead_letter"), "{err}");
     let dead = || fixture.base().metric("provenance/amqp", "dead_lettered");
     eventually("the dead letter", || dead() == 1);
-    assert_eq!(told().as_deref(), Some("location_add"));
+    assert_eq!(next_method().as_deref(), Some("location_add"));
     assert!(instance.terminate().success(), "{}", fixture.base().log());
-    assert_eq!(told().as_deref(), Some("close"));
+    assert_eq!(next_method().as_deref(), Some("close"));
 }
 
 #[test]

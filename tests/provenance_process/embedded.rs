@@ -1,5 +1,4 @@
-//! Provenance without any server: the real binary with the embedded transport and the SQLite store, rows in and answers out
-//! through the command line, and kill -9 in between.
+//! Provenance with the embedded transport and the SQLite store: imports and queries over kills.
 
 mod files;
 
@@ -22,7 +21,7 @@ fn imported_rows_survive_a_kill() {
     let instance = env.start();
     let (revision, directory) = (sha1_of(2, 1), sha1_of(1, 1));
     let origin = "6ceea27924608c9ae55f8592999de10cf8e00eb7";
-    // Relations come first: within a piece their ends are added before them.
+    // Relations come first on purpose: within a batch their nodes are added before them.
     let rows = env.file([
         json!({"add": "content_in_directory", "src": CONTENT, "dst": directory, "path": "b.c"}),
         json!({"add": "directory_in_revision", "src": directory, "dst": revision, "path": "a"}),
@@ -76,7 +75,7 @@ fn bad_lines_are_named_and_the_others_are_stored() {
     assert_eq!(env.count("location"), 2);
 }
 
-/// A file of rows comes from anywhere: nothing of it reaches a terminal as it is.
+/// Text of an untrusted file is escaped in error messages.
 #[test]
 fn control_characters_are_escaped_in_import_errors() {
     let env = env();
@@ -96,7 +95,7 @@ fn control_characters_are_escaped_in_import_errors() {
     assert!(!(out + &err).contains(obeyed) && err.len() < 6_000, "{err:?}");
 }
 
-/// PostgreSQL's index refuses a path that the common bound lets through, when it does not compress: nobody can know before.
+/// PostgreSQL's index refuses an incompressible path that is within the length limit.
 #[test]
 fn a_refused_row_is_named_and_kept_as_a_dead_letter() {
     let dsn = Postgres::shared().create_database("embedded");
@@ -126,7 +125,7 @@ fn a_refused_row_is_named_and_kept_as_a_dead_letter() {
     assert!(instance.terminate().success());
 }
 
-/// Rows that were confirmed are there after any kill, and an import that goes on where it was cut misses none.
+/// Confirmed rows survive every kill, and a resumed import skips no row.
 #[test]
 fn a_resumed_import_stores_every_row() {
     for_each_seed("ORCHESTRATOR_PROVENANCE_KILL_ROUNDS", 1, |seed| {

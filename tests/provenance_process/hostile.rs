@@ -1,4 +1,4 @@
-//! Addresses that are none, and a server that says nothing. What else a hostile peer does is in `tests/hostile`.
+//! Malformed addresses, and a database that never answers. `tests/hostile` covers other hostile peers.
 
 mod addresses;
 
@@ -10,7 +10,7 @@ use std::{
 
 use orchestrator_harness::{ProvenanceEnv, eventually};
 
-/// Lets a client of PostgreSQL in, and reads all that it asks.
+/// Completes the PostgreSQL handshake and then only reads.
 fn greet(mut stream: TcpStream) -> std::io::Result<()> {
     let mut length = [0; 4];
     stream.read_exact(&mut length)?;

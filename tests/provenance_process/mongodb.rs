@@ -1,5 +1,5 @@
-//! Provenance in MongoDB: the real binary before a stand-in for its server, over restarts of both, and in place of the
-//! original's server behind a real RabbitMQ.
+//! Provenance with a fake MongoDB server: restarts of both sides, and the original's server configuration behind a real
+//! RabbitMQ.
 
 use orchestrator_harness::{Instance, MongoDb, ProvenanceEnv, Rabbit, eventually, sha1_of};
 use serde_json::{Value, json};
@@ -41,11 +41,11 @@ fn imported_rows_survive_restarts_of_program_and_database() {
     assert_eq!(
         env.ask(&["stats"]),
         json!({"content": 1, "directory": 1, "origin": 1, "revision": 1}),
-        "what is a collection is counted"
+        "stats must count the collections"
     );
     instance.kill_nine();
     server.kill_nine();
-    // Its store being away is no reason not to start.
+    // The program starts while its store is down.
     let instance = env.start();
     eventually("the link to be down", || env.base().link("provenance/writer").state == "down");
     server.start_again();
@@ -55,7 +55,7 @@ fn imported_rows_survive_restarts_of_program_and_database() {
     assert!(instance.terminate().success(), "{}", env.base().log());
 }
 
-/// An import that goes on until it is through: a call has seconds, and a server that comes back may take longer.
+/// Repeats an import until it is complete, because a restarted server may exceed the call timeout.
 fn complete(env: &ProvenanceEnv, rows: &str) {
     eventually("an import that goes on to its end", || {
         env.base().cli(&["provenance", "import", "--resume", rows]).0 == 0
@@ -86,7 +86,7 @@ fn killing_the_database_during_an_import_loses_nothing() {
     assert!(instance.terminate().success(), "{}", env.base().log());
 }
 
-/// In place of the original's server: its variable, its file, nothing else.
+/// The original's environment variable and configuration file start the replacement.
 #[test]
 fn the_original_configuration_file_suffices() {
     let (url, server) = (Rabbit::shared().create_vhost("mongodb"), MongoDb::start());

@@ -1,4 +1,4 @@
-//! Every method of the provenance client is timed: in the tree and the metrics, and by statsd under the original's name.
+//! Timings of every method of the provenance client: in the tree, in the metrics, and in statsd with the original's name.
 
 use std::{net::UdpSocket, time::Duration};
 
@@ -7,7 +7,7 @@ use serde_json::json;
 
 const ORIGIN: &str = "6ceea27924608c9ae55f8592999de10cf8e00eb7";
 
-/// An instance whose statsd is `socket`.
+/// Starts an instance that sends to the statsd at `host` and `port`.
 fn start(env: &ProvenanceEnv, host: &str, port: u16) -> Instance {
     let mut command = env.command();
     command.env("STATSD_HOST", host).env("STATSD_PORT", port.to_string());
@@ -17,7 +17,7 @@ fn start(env: &ProvenanceEnv, host: &str, port: u16) -> Instance {
     instance
 }
 
-/// Uses each method that the command line reaches.
+/// Calls each method that has a command.
 fn use_all(env: &ProvenanceEnv) {
     let (content, revision) = (sha1_of(0, 1), sha1_of(2, 1));
     let rows = env.file([
@@ -77,7 +77,7 @@ fn each_method_is_timed_in_metrics_and_statsd() {
     );
     assert!(add["us"][0].as_u64().expect("a time") > 0, "{add}");
     assert!(instance.terminate().success(), "{}", env.base().log());
-    // `stats` is ours, the others the original's.
+    // The original has no method `stats`.
     let mut sent = Vec::new();
     let mut packet = [0; 512];
     while sent.len() < METHODS.len() + 1 {

@@ -1,5 +1,5 @@
-//! How the process begins and ends: boot and stop order, signals and what they leave (CONTRACT QR50), a run without arguments, and
-//! errors that keep it from starting.
+//! Start and stop of the process: order of the children, signals (CONTRACT QR50), a run without arguments, and errors that
+//! prevent the start.
 
 use std::{
     collections::BTreeSet,
@@ -21,7 +21,7 @@ fn env() -> TestEnv {
 const CHILDREN: [&str; 7] =
     ["queue_console", "queue_store", "housekeeper", "worker_socket", "reader", "fetcher_watcher", "inotify"];
 
-/// The exit code of an end by a second signal, and that of a refused start.
+/// Exit codes after a second signal, and of a refused start.
 const KILLED: i32 = 137;
 const EX_CONFIG: i32 = 78;
 
@@ -29,7 +29,7 @@ fn lines(n: usize) -> String {
     (0..n).map(|i| format!("package{i} 1.0 1.1\n")).collect()
 }
 
-/// A plain copy of the database file alone, as a backup takes it.
+/// Copies the database file alone, as a backup would, and opens the copy.
 fn copy_of(database: &Path) -> Database {
     let copy = database.with_extension("copy");
     fs::copy(database, &copy).expect("a copy");
@@ -59,14 +59,14 @@ fn r50_a_signal_drains_checkpoints_and_removes_the_socket() {
         assert_eq!(copy.rows("SELECT count(*) FROM queue"), ["5000"]);
         assert_eq!(copy.rows("SELECT count(*) FROM log WHERE exit_code = 3"), ["20"]);
         let in_progress = format!("SELECT is_dequeued FROM queue WHERE attr_path = '{}'", reply.attr_path());
-        assert_eq!(copy.rows(&in_progress), ["1"], "its worker has it");
+        assert_eq!(copy.rows(&in_progress), ["1"], "the job is handed out");
         let stopped = env.log();
         assert!(stopped.contains("draining") && stopped.contains("stopped"), "{stopped}");
         assert!(!stopped.contains("did not stop in time"), "{stopped}");
     }
 }
 
-/// CONTRACT QR50: a request that is in work when the signal comes has its answer, and what was answered is durable.
+/// CONTRACT QR50: a request in progress at the signal is answered, and the answer is durable.
 #[test]
 fn r50_a_request_in_progress_is_answered() {
     let env = env();
@@ -74,7 +74,7 @@ fn r50_a_request_in_progress_is_answered() {
     let mut instance = env.start();
     let foreign = env.database();
     foreign.expect("SELECT count(*) FROM queue", &["1"]);
-    // While somebody else writes, the request is in work.
+    // Another writer's lock keeps the request in progress.
     foreign.execute("BEGIN IMMEDIATE");
     let mut worker = env.worker();
     worker.send(b"READY\n").unwrap();
@@ -90,7 +90,7 @@ fn r50_a_request_in_progress_is_answered() {
     );
 }
 
-/// CONTRACT QR50 under load: whoever read a job has it, whatever was reported is there, and all the rest is still to be done.
+/// CONTRACT QR50 under load: delivered jobs are marked, acknowledged DONEs are logged, and all other jobs are due.
 #[test]
 fn r50_a_stop_under_load_loses_nothing() {
     const JOBS: usize = 3_000;
@@ -121,14 +121,14 @@ fn r50_a_stop_under_load_loses_nothing() {
         (taken.concat(), done.concat())
     });
     assert_eq!(instance.wait().code(), Some(0), "{}", env.log());
-    assert!(taken.len() < JOBS, "stopped in full flight");
+    assert!(taken.len() < JOBS, "the stop came after the last job");
     let unique: BTreeSet<_> = taken.iter().collect();
-    assert_eq!(unique.len(), taken.len(), "none twice");
+    assert_eq!(unique.len(), taken.len(), "a job was delivered twice");
     let copy = copy_of(&env.database_path());
     let finished: BTreeSet<_> =
         copy.rows("SELECT attr_path FROM log WHERE exit_code = 4").into_iter().collect();
-    assert!(done.iter().all(|attr_path| finished.contains(attr_path)), "what was answered is durable");
-    // The next instance hands out all that nobody has.
+    assert!(done.iter().all(|attr_path| finished.contains(attr_path)), "an acknowledged DONE is missing");
+    // The next instance hands out all remaining jobs.
     let _instance = env.start();
     let mut worker = env.worker();
     let mut rest = BTreeSet::new();
@@ -141,7 +141,7 @@ fn r50_a_stop_under_load_loses_nothing() {
     assert!(taken.iter().all(|attr_path| !rest.contains(attr_path)));
 }
 
-/// A worker that does not read its long reply keeps the process from ending at once.
+/// Connects a worker that does not read its long reply, which delays the drain.
 fn stalled(env: &TestEnv) -> orchestrator_harness::Worker {
     let mut worker = env.worker();
     worker.send(b"READY\n").expect("sent");
@@ -157,8 +157,8 @@ fn a_second_signal_exits_immediately() {
     let worker = stalled(&env);
     instance.signal(Signal::TERM);
     eventually("the drain to begin", || env.log().contains("draining"));
-    assert!(instance.ended().is_none(), "it waits for the one who does not read");
-    // The other one: the same at once would be counted once.
+    assert!(instance.ended().is_none(), "the drain did not wait for the worker");
+    // Another signal, because two pending signals of one kind are merged.
     instance.signal(Signal::INT);
     assert_eq!(instance.wait().code(), Some(KILLED));
     assert!(env.log().contains("second signal"), "{}", env.log());
@@ -205,12 +205,12 @@ fn children_start_in_list_order_and_stop_in_reverse() {
     assert!(ends.is_sorted(), "{log}");
 }
 
-/// No arguments, an empty directory: it serves, and says how to hand it a first job; what it says is done here.
+/// In an empty directory the program starts and prints commands for a first job, which the test executes.
 #[test]
 fn a_run_without_arguments_creates_var_and_prints_first_steps() {
     let env = env();
     fs::remove_dir(env.input_dir()).unwrap();
-    // The default port belongs to whoever has it; another test's instance is gone in a moment.
+    // Another test may use the default port for a moment.
     wait_for("the default port to be free", || TcpListener::bind("127.0.0.1:7117").ok());
     let instance = Instance::spawn(env.bare_command());
     let socket = env.path().join("var/worker.sock");
@@ -256,5 +256,5 @@ fn a_busy_admin_port_prevents_the_start() {
     let status = instance.wait();
     assert!(status.code().is_some_and(|code| code != 0), "{status}");
     assert!(env.log().contains(&address) && env.log().contains("in use"), "{}", env.log());
-    assert!(!env.socket().exists(), "nothing is left behind");
+    assert!(!env.socket().exists(), "the worker socket remains");
 }

@@ -1,6 +1,6 @@
-//! The tree is a promise: who runs, in which order, under which strategy and limits, with which mailboxes and links.
+//! The supervision tree is a promise: children, their order, strategies, limits, mailboxes and links.
 //! `orchestrator check` and a live `orchestrator tree` equal the files in `tests/golden/`; a change shows in review.
-//! `UPDATE_GOLDEN=1 cargo test --test recovery golden_tree` writes them anew.
+//! `UPDATE_GOLDEN=1 cargo test --test recovery golden_tree` rewrites the files.
 
 use std::{
     fs,
@@ -16,14 +16,14 @@ fn check_prints_the_tree_that_would_run() {
     let (code, out, err) = env.cli(&["check"]);
     assert_eq!((code, err.as_str()), (0, ""));
     assert_golden("check.txt", || out.clone());
-    assert_eq!(env_files(&env), ["fetchers"], "a check makes and starts nothing");
+    assert_eq!(env_files(&env), ["fetchers"], "check created files");
 }
 
 #[test]
 fn check_prints_catalog_trees() {
     let env = TestEnv::new(env!("CARGO_BIN_EXE_orchestrator"));
     let profile = Path::new(env!("CARGO_MANIFEST_DIR")).join("config/ermrest-agent.toml");
-    // One that hears notices, and one that polls alone.
+    // One catalog with notices, and one that only polls.
     let other = env.path().join("other.toml").display().to_string();
     let text = "[[catalog]]\nname = \"no notices\"\nbase = \"http://h/ermrest/catalog/2\"\namqp = \"\"\n";
     fs::write(&other, text).expect("write a configuration");
@@ -42,7 +42,7 @@ fn the_live_tree_matches_check() {
         assert_eq!((code, err.as_str()), (0, ""));
         without_ages(&out)
     });
-    // The same children in the same order: the first column of the one is that of the other.
+    // Both list the same children in the same order.
     let names = |text: &str| -> Vec<String> {
         text.lines()
             .map(|line| line.split("  ").find(|part| is_name(part)).unwrap_or("").to_owned())
@@ -63,7 +63,7 @@ fn env_files(env: &TestEnv) -> Vec<String> {
     files.map(|file| file.expect("an entry").file_name().to_string_lossy().into_owned()).collect()
 }
 
-/// Everything but the only column that changes by itself. It is aligned to the right, as is the one before it.
+/// Removes the column AGE, which is right-aligned like the one before it.
 fn without_ages(tree: &str) -> String {
     let head = tree.lines().next().expect("a heading");
     let end = |word: &str| head.find(word).expect("a column") + word.len();
@@ -81,7 +81,7 @@ fn golden(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
 }
 
-/// Compares what `show` gives with a file, again and again until it is at rest: links come up, mailboxes empty.
+/// Compares the result of `show` with a file, repeatedly until links are up and mailboxes are empty.
 fn assert_golden(name: &str, show: impl Fn() -> String) {
     let path = golden(name);
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
@@ -94,7 +94,7 @@ fn assert_golden(name: &str, show: impl Fn() -> String) {
     let give_up = Instant::now() + DEADLINE / 3;
     while show() != wanted {
         if Instant::now() > give_up {
-            assert_eq!(show(), wanted, "not what {} says; UPDATE_GOLDEN=1 takes it over", path.display());
+            assert_eq!(show(), wanted, "different from {}; UPDATE_GOLDEN=1 rewrites it", path.display());
         }
         std::thread::yield_now();
     }

@@ -1,20 +1,20 @@
-//! kill -9 at any moment, many times: no job is lost, at most one for each connection in flight is doubled, and the
+//! Repeated kill -9 at random moments: no job is lost, at most one job per connection is redelivered, and the
 //! database is valid for the original each time.
 //!
-//! Each round has fetchers that write, cut, rename, replace and delete files, workers that take and finish jobs on kept
-//! connections and on one per request, and kills: while it starts, serves, commits, reads, deletes, several in a row. Then the
-//! writers stop, the queue is drained, and everything that files and workers know is put together.
+//! In each round fetchers write, rename, replace and delete files, and workers take and finish jobs on kept
+//! connections and on one per request. Kills come during starts, service, commits, reads and deletions. Then the
+//! writers stop, the queue is drained, and the records of files and workers are checked.
 //!
-//! What is provable from outside, and is checked (`tests/harness/src/load/judge.rs` has each rule with its reason):
+//! Checked from outside (`tests/harness/src/load/check.rs` has the rules):
 //!
 //! - *Lost* is a line that is in a file at the end and was neither handed out since it was written, by itself or by a
 //!   newer run of its fetcher, nor is in the queue. A line whose file was deleted may or may not have been handed out.
-//! - *Answered* is what a worker read. An answer that was written before the kill can still be read after it, so a worker
-//!   that saw the connection end without an answer has none: that job must come again, and a DONE must be repeated.
-//! - *Doubled* is a line that is handed out again. Allowed is one per worker and kill: the job of the last answer that the
-//!   worker read before the kill. Before any later answer to that worker, the queue knew that the job had arrived. (So
+//! - *Answered* is what a worker received. An answer sent before the kill can still be received after it, so a worker
+//!   whose connection ended without an answer has none: its job must come again, and its DONE must be repeated.
+//! - *Redelivered* is a line that is handed out again. Allowed is one per worker and kill: the job of the last answer that
+//!   the worker received before the kill. Before any later answer to it, the queue knew that the job was delivered. (So
 //!   the rule is stricter than one per connection: connections of one worker follow each other.)
-//! - *In flight*: two workers have the same attribute path only after such a doubling.
+//! - *In flight*: two workers have the same attribute path only after such a redelivery.
 //! - *Acknowledged* is a DONE with an answer. It is in the log at the end with its own exit code, unless another DONE of
 //!   that path was not over before it began. (One that had been lost on the way would have left its path held for twelve
 //!   hours.) A DONE for a job that was taken back and is to be handed out again is a plain finish: it may find no log row.
@@ -22,8 +22,7 @@
 //!   foreign keys whole, the objects of CONTRACT QD08 to QD10 there by name, `last_started` = `log.started` (QD12), and our own table of
 //!   groups equal to what the contract's tables say.
 //!
-//! Not provable here: what a power cut does (the page cache survives SIGKILL), and that nothing but the choices is random;
-//! a seed repeats the choices, not the timing.
+//! Not covered: power cuts, because the page cache survives SIGKILL. A seed repeats the random choices, not the timing.
 
 use std::{
     fs,
@@ -68,11 +67,11 @@ fn round(seed: u64) {
     let (present, ever) = fetchers.stop();
     LoadRecord::await_ingest(&env, &present);
     let record = LoadRecord { present, ever, seen: crew.drain(), disruptions };
-    let doubled = record.check(&env);
+    let redelivered = record.check(&env);
     assert!(instance.terminate().success(), "it did not stop well; log:\n{}", env.log());
     assert!(assert_valid_database(&env.database_path()));
     eprintln!(
-        "seed {seed}: {} kills, {} jobs, {} done, {doubled} doubled, {} lines at the end, {:?}",
+        "seed {seed}: {} kills, {} jobs, {} done, {redelivered} redelivered, {} lines at the end, {:?}",
         record.disruptions.len(),
         record.seen.handouts.len(),
         record.seen.dones.len(),
@@ -81,8 +80,8 @@ fn round(seed: u64) {
     );
 }
 
-/// How long it lives: some die while they start, some as soon as they serve, most under load, half of those in the middle
-/// of a commit or just after it, when answers are on their way.
+/// Waits until the time of the kill: some during the start, some when service begins, most under load, often during or
+/// just after a commit.
 fn stay(env: &TestEnv, instance: &Instance, rng: &mut SeededRng) {
     let mut up_to = |ms: usize| Duration::from_micros(rng.below(1_000 * ms) as u64);
     let (start, service, load, commit) = (up_to(60), up_to(20), up_to(400), up_to(1));
@@ -102,7 +101,7 @@ fn stay(env: &TestEnv, instance: &Instance, rng: &mut SeededRng) {
     }
 }
 
-/// Waits until the write-ahead log grows, and for `further` after that; not longer than a moment, if nothing is written.
+/// Waits until the write-ahead log grows (100 ms at most), and then for `further`.
 fn await_commit(env: &TestEnv, further: Duration) {
     let log = env.path().join("queue.db-wal");
     let size = || fs::metadata(&log).map_or(0, |meta| meta.len());
@@ -132,7 +131,7 @@ fn the_queue_starts_after_kills_during_startup() {
     wait_for("the job", || (worker.ready().attr_path() == "alpha").then_some(()));
 }
 
-/// Rows of a deleted run leave in slices. Killed in between, the next start goes on, and nobody gets one of them.
+/// A deletion in slices that a kill interrupts is resumed at the next start, and none of its rows is handed out.
 #[test]
 fn an_interrupted_deletion_resumes_at_the_next_start() {
     const LINES: usize = 20_000;

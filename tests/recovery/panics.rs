@@ -1,20 +1,20 @@
-//! Panics that do not end are given up, level by level, until the process ends with code 70.
+//! Repeated panics escalate level by level until the process exits with code 70.
 
 use orchestrator_harness::{Instance, Snapshot, TestEnv, try_http, wait_for};
 use serde_json::Value;
 
-/// More panics than the queue may have, and then more than the root may have.
+/// Exceeds the restart intensity of the queue, and then that of the root.
 #[test]
 fn repeated_panics_escalate_and_exit_with_code_70() {
     let env = TestEnv::new(env!("CARGO_BIN_EXE_orchestrator"));
     env.write("f.1.txt", "alpha 0 1\n");
     let mut instance = env.start();
 
-    // Five restarts in thirty seconds are the queue's own business, the sixth is the root's.
+    // The queue's supervisor allows five restarts in 30 s; the sixth escalates to the root.
     for restarts in 1..=5 {
         env.inject_panic("queue/inotify");
         wait_for("a restart", || (restarts_of(&env, "queue/inotify")? == restarts).then_some(()));
-        assert_eq!(restarts_of(&env, "queue"), Some(0), "the queue's supervisor copes with {restarts}");
+        assert_eq!(restarts_of(&env, "queue"), Some(0), "the queue's supervisor escalated after {restarts}");
     }
     assert_eq!(env.node("queue/inotify")["budget_left"], 0);
     env.inject_panic("queue/inotify");
@@ -25,7 +25,7 @@ fn repeated_panics_escalate_and_exit_with_code_70() {
     assert!(why.contains("more than 5 restarts in 30s") && why.contains("queue/inotify"), "{why}");
     assert_eq!(env.worker().ready().attr_path(), "alpha", "it serves as before");
 
-    // The root takes three in a minute; the one above was the first.
+    // The root allows three restarts in 60 s; the one above was the first.
     for restarts in 2..=3 {
         env.inject_panic("queue");
         wait_for("a restart", || (restarts_of(&env, "queue")? == restarts).then_some(()));
@@ -39,13 +39,13 @@ fn repeated_panics_escalate_and_exit_with_code_70() {
     }
     assert!(!env.socket().exists(), "the rest was drained and the worker socket removed");
 
-    // Nothing of this is left in the database.
+    // The database has no trace of the panics.
     let again: Instance = env.start();
     assert_eq!(env.worker().done("alpha", 0), orchestrator_harness::Reply::NoJobs);
     assert!(again.terminate().success());
 }
 
-/// Without `admin.chaos` nobody can make a child panic.
+/// Without `admin.chaos` injected panics are refused.
 #[test]
 fn panics_are_refused_without_chaos() {
     let env = TestEnv::new(env!("CARGO_BIN_EXE_orchestrator")).set("admin.chaos=false");
@@ -57,7 +57,7 @@ fn panics_are_refused_without_chaos() {
     assert_eq!(restarts_of(&env, "queue/reader"), Some(0));
 }
 
-/// The whole tree, if everything runs and `path` has been started again.
+/// Snapshot of the tree, if every child is running and `path` has been restarted.
 pub(crate) fn healed(env: &TestEnv, path: &str) -> Option<Snapshot> {
     let tree = env.snapshot()?;
     (tree.runs() && tree.node(path)["restarts"].as_u64()? > 0).then_some(tree)

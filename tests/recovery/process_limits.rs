@@ -1,11 +1,11 @@
-//! What the surroundings can do to the process: signals of all kinds, few file descriptors, little memory, many commands.
+//! Signals, limits of file descriptors and memory, many commands, and frozen children.
 
 use std::{os::unix::process::ExitStatusExt, thread, time::Duration};
 
 use orchestrator_harness::{Reply, TestEnv, eventually, wait_for};
 use rustix::process::Signal;
 
-/// The exit codes of an end by a second signal, and of a refused start.
+/// Exit codes after a second signal, and of a refused start.
 const KILLED: i32 = 137;
 const EX_CONFIG: i32 = 78;
 
@@ -30,8 +30,8 @@ fn unused_signals_are_ignored() {
         assert!(kill.expect("kill(1)").success(), "{name}");
         eventually(name, || env.log().matches("ignored").count() > before);
     }
-    assert_eq!(worker.done("alpha", 0), Reply::NoJobs, "it works on");
-    assert!(instance.terminate().success(), "and drains");
+    assert_eq!(worker.done("alpha", 0), Reply::NoJobs, "the worker is served");
+    assert!(instance.terminate().success(), "it did not drain");
     env.database().expect("SELECT count(*) FROM log", &["1"]);
 }
 
@@ -82,7 +82,7 @@ fn too_few_descriptors_are_refused_naming_the_required_number() {
     let instance = env.start();
     let mut worker = env.worker();
     let job = wait_for("the job", || Some(worker.ready()).filter(|reply| *reply != Reply::NoJobs));
-    assert_eq!(job.attr_path(), "alpha", "as many as asked for are enough");
+    assert_eq!(job.attr_path(), "alpha", "the required number is too small");
     assert_eq!(env.cli(&["tree"]).0, 0);
     assert!(instance.terminate().success(), "{}", env.log());
 }
@@ -113,7 +113,7 @@ fn every_command_of_a_flood_is_audited() {
     assert!(audited("no child") <= 10, "refused ones are limited: {}", env.log());
 }
 
-/// An end that the system forces: the loader has no memory, or an allocation failed and the process aborted.
+/// Returns true for an end by the system: the loader has no memory, or an allocation failed.
 fn ended_by_the_system(code: Option<i32>, signal: Option<i32>) -> bool {
     // 127: the loader; SIGSEGV: the loader, before main; SIGABRT: an allocation failed.
     code == Some(127) || signal == Some(11) || signal == Some(6)
@@ -122,7 +122,7 @@ fn ended_by_the_system(code: Option<i32>, signal: Option<i32>) -> bool {
 #[test]
 fn low_memory_ends_the_process_without_losing_jobs() {
     let start = |kib: u64| env().shell(&format!("ulimit -c 0; ulimit -v {kib}"));
-    // The least that it starts with; below that it is refused, by us or by the system.
+    // Finds the smallest limit with which it starts. Below it the program or the system refuses the start.
     let mut kib = 40_000;
     wait_for("a limit that is enough", || {
         kib += 4_000;
@@ -145,7 +145,7 @@ fn low_memory_ends_the_process_without_losing_jobs() {
         let lines: String = (0..200).map(|i| format!("p{run}x{i} {}\n", "y".repeat(run * 100))).collect();
         env.write(&format!("f{run}.1.txt"), lines);
         let Ok(mut worker) = orchestrator_harness::Worker::connect(&env.socket()) else { break };
-        // A database without memory is away, and workers wait for it.
+        // Workers wait while the database has no memory.
         worker.give_up_after(Duration::from_secs(2)).expect("a time-out");
         let reply = worker.send(b"READY\n").and_then(|()| worker.try_reply());
         let Ok(Reply::Job { attr_path, .. }) = reply else { if reply.is_err() { break } else { continue } };
@@ -161,10 +161,10 @@ fn low_memory_ends_the_process_without_losing_jobs() {
     let env = env.without_shell();
     let _instance = env.start();
     env.database().expect("SELECT count(DISTINCT attr_path) >= 200 FROM queue", &["1"]);
-    assert!(acknowledged > 0, "it worked for a while");
+    assert!(acknowledged > 0, "no job was acknowledged");
 }
 
-/// Blocks the arbiters of all children, and of some again; those that cannot be are refused.
+/// Freezes the arbiters of the queue's children and of the admin endpoint.
 fn freeze_all(env: &TestEnv) {
     let (_, text, _) = env.cli(&["tree", "--json"]);
     let tree: serde_json::Value = serde_json::from_str(&text).expect("JSON");
@@ -174,7 +174,7 @@ fn freeze_all(env: &TestEnv) {
     }
     let mut found = Vec::new();
     paths(&tree["root"], &mut found);
-    // Two of the queue's, so that they wait for each other, and the endpoint last: it answers no more.
+    // The admin endpoint is last, because it does not answer afterwards.
     found.retain(|path| {
         ["/queue_store", "/worker_socket", "/fetcher_watcher", "/admin", "/queue"]
             .iter()

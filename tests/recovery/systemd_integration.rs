@@ -1,5 +1,5 @@
-//! What a service manager and an administrator rely on: readiness, watchdog and stop are told over `NOTIFY_SOCKET`, SIGHUP
-//! reads the configuration again, a blocked arbiter is seen, and JSON logs name the child.
+//! Service manager integration: readiness, watchdog and stop over `NOTIFY_SOCKET`, reload of the configuration by SIGHUP,
+//! frozen arbiters, and JSON logs.
 
 use std::{
     fs,
@@ -12,7 +12,7 @@ use orchestrator_harness::{Instance, TestEnv, Worker, eventually, http, wait_for
 use rustix::process::Signal;
 use serde_json::Value;
 
-/// A configuration file at the site, for what is read again.
+/// Writes the configuration file and returns its path.
 fn configured(env: &TestEnv, telemetry: &str) -> String {
     let file = env.path().join("orchestrator.toml");
     let text = format!(
@@ -27,7 +27,7 @@ fn configured(env: &TestEnv, telemetry: &str) -> String {
     file.display().to_string()
 }
 
-/// Starts with `telemetry`, in the environment of a service manager that listens at `notify`.
+/// Starts an instance under a fake service manager. `telemetry` are keys of that section.
 fn start(env: &TestEnv, telemetry: &str, watchdog: Option<Duration>) -> (Instance, UnixDatagram) {
     let notify = env.path().join("notify.sock");
     let manager = UnixDatagram::bind(&notify).expect("bind a datagram socket");
@@ -42,18 +42,18 @@ fn start(env: &TestEnv, telemetry: &str, watchdog: Option<Duration>) -> (Instanc
     (Instance::spawn(command), manager)
 }
 
-/// The next notice of the process.
-fn heard(manager: &UnixDatagram) -> String {
+/// Next sd_notify message of the process.
+fn next_notice(manager: &UnixDatagram) -> String {
     let mut bytes = [0; 512];
     let length = manager.recv(&mut bytes).expect("a notice");
     String::from_utf8_lossy(&bytes[..length]).trim().to_owned()
 }
 
-/// Skips notices until one begins with `wanted`.
+/// Skips messages until one begins with `wanted`.
 fn await_notice(manager: &UnixDatagram, wanted: &str) -> String {
     let give_up = Instant::now() + orchestrator_harness::DEADLINE;
     loop {
-        let notice = heard(manager);
+        let notice = next_notice(manager);
         if notice.starts_with(wanted) {
             return notice;
         }
@@ -65,20 +65,20 @@ fn await_notice(manager: &UnixDatagram, wanted: &str) -> String {
 fn sd_notify_reports_ready_reloading_and_stopping() {
     let env = TestEnv::new(env!("CARGO_BIN_EXE_orchestrator"));
     let (mut instance, manager) = start(&env, "", None);
-    assert_eq!(heard(&manager), "READY=1");
-    // Whoever is started after it finds its sockets; the database may still be opening, and requests wait for it.
+    assert_eq!(next_notice(&manager), "READY=1");
+    // Both sockets accept connections when the process is ready; requests wait for the database.
     assert!(Worker::connect(&env.socket()).is_ok(), "ready, but no worker socket");
     assert!(UnixStream::connect(env.admin_socket()).is_ok(), "ready, but no admin socket");
     instance.signal(Signal::HUP);
-    let reloading = heard(&manager);
+    let reloading = next_notice(&manager);
     assert!(reloading.starts_with("RELOADING=1") && reloading.contains("MONOTONIC_USEC="), "{reloading}");
-    assert_eq!(heard(&manager), "READY=1");
+    assert_eq!(next_notice(&manager), "READY=1");
     instance.signal(Signal::TERM);
-    assert_eq!(heard(&manager), "STOPPING=1");
+    assert_eq!(next_notice(&manager), "STOPPING=1");
     assert_eq!(instance.wait().code(), Some(0), "{}", env.log());
 }
 
-/// Who cannot write a notice is told why the process is not ready; the watchdog is fed only while every arbiter beats.
+/// Readiness names the frozen arbiter, and the watchdog is fed only while every arbiter runs.
 #[test]
 fn a_frozen_arbiter_is_reported_and_stops_the_watchdog() {
     let env = TestEnv::new(env!("CARGO_BIN_EXE_orchestrator"));
@@ -104,7 +104,7 @@ fn a_frozen_arbiter_is_reported_and_stops_the_watchdog() {
     assert!(named.contains("culprit: orchestrator/queue") && named.contains("is blocked"), "{named}");
     let node = http(&env.admin_socket(), "GET", "/v1/tree/queue/fetcher_watcher", &[], "").json();
     assert_eq!(node.pointer("/root/stuck").or(node.pointer("/stuck")), Some(&Value::Bool(true)), "{node}");
-    // Nothing is heard for as long as it is frozen: it is fed four times in 800 ms otherwise.
+    // Normally four messages come within 800 ms; during the freeze none does.
     manager.set_read_timeout(Some(Duration::from_millis(700))).expect("set a time-out");
     let mut silent = false;
     let mut bytes = [0; 64];
@@ -140,7 +140,7 @@ fn sighup_applies_the_log_filter_and_names_keys_that_need_a_restart() {
     restart();
     eventually("more to be logged", || env.log().contains("DEBUG"));
 
-    // What is refused changes nothing.
+    // A refused configuration changes nothing.
     configured(&env, "filter = \"info\"\nfilterr = \"x\"");
     instance.signal(Signal::HUP);
     await_notice(&manager, "READY=1");
@@ -163,7 +163,7 @@ fn json_logs_name_the_child() {
         let parse = |line: &str| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
         whole.lines().map(parse).collect()
     };
-    // The one is a thread, the other one a task.
+    // One child is a thread, the other one a task.
     for child in ["reader", "inotify"] {
         let path = format!("orchestrator/queue/{child}");
         eventually("the child to say something", || lines().iter().any(|line| named(line, &path)));

@@ -1,4 +1,4 @@
-//! Is a database one that the original could go on with, and are our own tables right?
+//! Checks that the original could use a queue database, and that the queue's own tables are consistent with it.
 
 use std::{
     ffi::OsString,
@@ -8,7 +8,7 @@ use std::{
 
 use crate::Database;
 
-/// The objects of CONTRACT QD08 to QD10, by name.
+/// Names of the objects of CONTRACT QD08 to QD10.
 const OBJECTS: [&str; 11] = [
     "index fetcher_run_started_index",
     "index queue_attr_path_index",
@@ -23,14 +23,16 @@ const OBJECTS: [&str; 11] = [
     "trigger queue_insert_started",
 ];
 
-/// Rows whose `last_started` is not what the log says (CONTRACT QD12). Rows of a deleted run that are still on
-/// their way out are not kept up to date: their file is gone, so the original deletes them before it answers anybody.
+/// Query of rows whose `last_started` differs from the log (CONTRACT QD12).
+///
+/// Rows of a deleted run are skipped: they are not updated while their deletion is in progress.
 const WRONG_STARTS: &str = "SELECT q.* FROM queue AS q LEFT JOIN log ON log.attr_path = q.attr_path
     WHERE q.last_started IS NOT log.started AND (q.fetcher_id, q.fetcher_run_started) NOT IN
         (SELECT fetcher_id, run_started FROM orchestrator_deleted_run)";
 
-/// Groups that can be handed out, told from the contract's tables alone, and those that our own table has: what one
-/// has and the other lacks. A deleted run whose rows are still on their way out may cover an older one until they are.
+/// Query of groups in which the table `orchestrator_group` differs from the contract's tables.
+///
+/// A deleted run may shadow an older one until the deletion is complete.
 const WRONG_GROUPS: &str = "
     WITH alive AS (
         SELECT * FROM queue WHERE (fetcher_id, fetcher_run_started) NOT IN
@@ -55,8 +57,9 @@ const WRONG_GROUPS: &str = "
         WHERE (fetcher_id, attr_path) NOT IN (SELECT * FROM leaving)
     UNION ALL SELECT 'too many', * FROM (SELECT * FROM kept EXCEPT SELECT * FROM due)";
 
-/// A copy of the database at `path` with its write-ahead log, as a crash leaves it, made under `to`; so that looking at
-/// it does not mend the real one. The process must not run. None if there is no database yet.
+/// Copies the database at `path` with its write-ahead log to the directory `to`, so that a check does not recover the original.
+///
+/// No process may use the database. Returns None if it does not exist.
 ///
 /// # Panics
 /// If it cannot be copied.
@@ -66,7 +69,7 @@ pub fn copy_database(path: &Path, to: &Path) -> Option<PathBuf> {
     for suffix in ["", "-wal", "-journal"] {
         let name = |path: &Path| -> OsString { [path.as_os_str(), suffix.as_ref()].into_iter().collect() };
         let (source, target) = (name(path), name(&copy));
-        // What an earlier copy left must not be taken for a part of this one.
+        // Files of an earlier copy must not be mixed with this one.
         let _ = fs::remove_file(&target);
         if Path::new(&source).exists() {
             fs::copy(&source, &target).expect("copy the database");
@@ -76,11 +79,12 @@ pub fn copy_database(path: &Path, to: &Path) -> Option<PathBuf> {
     copy.exists().then_some(copy)
 }
 
-/// Checks that the database at `path` is whole, has the contract's schema of version 2 and keeps the invariants. One
-/// without any table, as a kill in the first start leaves it, is whole too: then the answer is false.
+/// Checks integrity, schema version 2 and the invariants of the database at `path`.
+///
+/// Returns false for a database without tables, which a kill during the first start leaves.
 ///
 /// # Panics
-/// With what is wrong.
+/// If a check fails.
 pub fn assert_valid_database(path: &Path) -> bool {
     let database = Database::open(path);
     assert_eq!(database.rows("PRAGMA integrity_check"), ["ok"]);

@@ -9,7 +9,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{TestEnv, wait_for};
 
-/// The process; killed when dropped.
+/// Process of the binary. It is killed when dropped.
 #[derive(Debug)]
 pub struct Instance {
     child: Child,
@@ -27,14 +27,14 @@ impl Instance {
     /// Waits until the worker socket accepts connections.
     ///
     /// # Panics
-    /// If the process ends or does not get there, with its log.
+    /// If the socket does not accept connections in time, with the log.
     pub fn await_service(&self, site: &TestEnv) {
         wait_for(&format!("service on {}; log:\n{}", site.socket().display(), site.log()), || {
             crate::Worker::connect(&site.socket()).ok()
         });
     }
 
-    /// Its process id.
+    /// Process id.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
@@ -45,13 +45,13 @@ impl Instance {
         kill_process(pid, signal).expect("the process is ours");
     }
 
-    /// SIGKILL, and waits for the end.
+    /// Sends SIGKILL and waits for the end.
     pub fn kill_nine(mut self) {
         self.child.kill().expect("the process is ours");
         self.child.wait().expect("the process is ours");
     }
 
-    /// SIGTERM, and waits for the end.
+    /// Sends SIGTERM and waits for the end.
     ///
     /// # Panics
     /// If it does not end in time.
@@ -60,7 +60,7 @@ impl Instance {
         self.wait()
     }
 
-    /// Waits for its end.
+    /// Waits for the end of the process.
     ///
     /// # Panics
     /// If it does not end in time.
@@ -68,15 +68,15 @@ impl Instance {
         wait_for("the process to end", || self.child.try_wait().expect("the process is ours"))
     }
 
-    /// Has it ended, and how?
+    /// Exit status, or None while the process runs.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().expect("the process is ours")
     }
 
-    /// Bytes of memory it holds now (`VmRSS`), or held at most (`VmHWM`).
+    /// Resident memory now (`VmRSS`) or at its peak (`VmHWM`), bytes.
     ///
     /// # Panics
-    /// If it has ended.
+    /// If the process has ended.
     pub fn memory(&self, field: &str) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.pid())).expect("the process runs");
         let line = status.lines().find(|line| line.starts_with(field)).expect("a known field");
@@ -87,7 +87,7 @@ impl Instance {
 
 impl Drop for Instance {
     fn drop(&mut self) {
-        // It may have ended already.
+        // The process may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,5 +1,5 @@
-//! A MongoDB of one's own: no package of Debian has the server, so it is a stand-in that speaks its protocol,
-//! `tests/peers/mongo_server.py`, in a Python environment that is made once below `target/`.
+//! A private MongoDB server. Debian has no package of it, so this is a fake server,
+//! `tests/peers/mongo_server.py`, in a Python environment that is installed once below `target/`.
 
 use std::{
     io::Write,
@@ -15,7 +15,7 @@ use crate::{
     python::{peers, python},
 };
 
-/// A running or killed server. Dropped, it is gone with its documents.
+/// Running or killed server. It is removed with its documents when dropped.
 #[derive(Debug)]
 pub struct MongoDb {
     directory: TempDir,
@@ -25,15 +25,15 @@ pub struct MongoDb {
 }
 
 impl MongoDb {
-    /// Starts a server without documents that lets everybody in.
+    /// Starts an empty server without authentication.
     ///
     /// # Panics
-    /// If Python cannot be had, or the server does not start.
+    /// If Python cannot be installed, or the server does not start.
     pub fn start() -> Self {
         Self::start_for(None)
     }
 
-    /// Starts a server without documents that lets in `user` with `password` only.
+    /// Starts an empty server that requires `user` and `password`.
     ///
     /// # Panics
     /// As [`MongoDb::start`].
@@ -48,7 +48,7 @@ impl MongoDb {
         made
     }
 
-    /// Where it is, with the user that it lets in.
+    /// Connection string, with user and password.
     pub fn uri(&self) -> String {
         let encoded = |text: &str| text.bytes().map(|byte| format!("%{byte:02x}")).collect::<String>();
         let named = |[user, password]: &[String; 2]| format!("{}:{}@", encoded(user), encoded(password));
@@ -56,20 +56,20 @@ impl MongoDb {
         format!("mongodb://{user}127.0.0.1:{}", self.port)
     }
 
-    /// Its port on the loopback address.
+    /// TCP port on the loopback address.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// Inserts `documents`, extended JSON.
+    /// Inserts `documents` (extended JSON).
     ///
     /// # Panics
-    /// If the server does not take them.
+    /// If the server refuses them.
     pub fn insert(&self, database: &str, collection: &str, documents: &[Value]) {
         self.documents_by(&[database, collection, "insert"], &Value::from(documents).to_string());
     }
 
-    /// All documents of a collection in the order of `_id`, extended JSON.
+    /// Documents of a collection in the order of `_id` (extended JSON).
     ///
     /// # Panics
     /// If the server does not answer.
@@ -78,7 +78,7 @@ impl MongoDb {
         serde_json::from_slice(&found).expect("an array of documents")
     }
 
-    /// What Python's client does with the server, which is not the one that is tested.
+    /// Runs pymongo on the server, independent of the client under test.
     fn documents_by(&self, arguments: &[&str], input: &str) -> Vec<u8> {
         let mut command = Command::new(python());
         command.arg(peers().join("mongo_documents.py")).arg(self.uri()).args(arguments);
@@ -87,11 +87,11 @@ impl MongoDb {
         stdin.write_all(input.as_bytes()).expect("the client reads");
         drop(stdin);
         let output = client.wait_with_output().expect("its end");
-        assert!(output.status.success(), "{arguments:?}: its words are on standard error");
+        assert!(output.status.success(), "{arguments:?}: see standard error");
         output.stdout
     }
 
-    /// Ends it at once. What it had answered is kept, as a journaled server keeps it.
+    /// Kills the server. Acknowledged writes are kept, as with a journal.
     ///
     /// # Panics
     /// If it is not running.
@@ -99,10 +99,10 @@ impl MongoDb {
         self.server.kill_nine();
     }
 
-    /// Starts it after [`MongoDb::kill_nine`], at the same address with the same documents.
+    /// Starts a killed server at the same address with the same documents.
     ///
     /// # Panics
-    /// If it does not start; its own words are on standard error.
+    /// If it does not start; its output is on standard error.
     pub fn start_again(&mut self) {
         let mut command = Command::new(python());
         command.arg(peers().join("mongo_server.py")).arg(self.port.to_string());

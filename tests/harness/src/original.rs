@@ -1,5 +1,5 @@
-//! Databases as the original makes them: its tables, indexes and triggers by name, none of ours, no write-ahead log.
-//! Written from CONTRACT QD08 to QD10 and not from our own schema, so that the two check each other.
+//! Queue databases as the original creates them: its tables, indexes and triggers, without a write-ahead log.
+//! The schema follows CONTRACT QD08 to QD10 and is independent of the queue's own.
 
 use std::path::Path;
 
@@ -40,11 +40,11 @@ CREATE INDEX queue_order_index
   ON queue (last_started, order_jitter, attr_path, fetcher_id, fetcher_run_started DESC);
 ";
 
-/// Creates a database with the objects of schema version `objects` (1 or 2) that says it has version `stamp`, then
-/// runs `rows` on it.
+/// Creates a database with the objects of schema version `objects` (1 or 2) and `user_version` `stamp`,
+/// then executes `rows`.
 ///
 /// # Panics
-/// If it cannot.
+/// If a statement fails.
 pub fn create(path: &Path, objects: u32, stamp: i64, rows: &str) {
     let connection = Connection::open(path).expect("a new database");
     connection.execute_batch(TABLES).expect("the tables of version 1");

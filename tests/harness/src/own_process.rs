@@ -1,19 +1,19 @@
-//! A test alone in a process of its own: for limits, threads, mounts and whatever else belongs to a whole process.
+//! Tests in a separate process, for what belongs to a whole process: limits, threads, mounts.
 
 use std::process::Command;
 
-/// Set in the process that a test has for itself.
+/// Environment variable that is set in the separate process.
 const MARK: &str = "ORCHESTRATOR_TEST_OWN_PROCESS";
 
-/// Runs `body` in another process of this test program, in which `test`, the full name of the calling test, runs alone.
+/// Runs `body` in another process of this test program. `test` is the full name of the calling test.
 ///
 /// # Panics
-/// If `body` does, with all that it printed.
+/// If `body` panics, with its output.
 pub fn own_process(test: &str, body: impl FnOnce()) {
     own_process_by(Command::new("env"), test, body);
 }
 
-/// As [`own_process`], started by `launcher`, a program that runs its further arguments.
+/// As [`own_process`], started by the program `launcher`, which runs its arguments.
 pub(crate) fn own_process_by(mut launcher: Command, test: &str, body: impl FnOnce()) {
     if std::env::var_os(MARK).is_some() {
         return body();

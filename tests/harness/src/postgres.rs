@@ -1,4 +1,4 @@
-//! A PostgreSQL server of one's own: on a loopback port, in a temporary directory, durable as a real one.
+//! A private PostgreSQL server on a loopback port, in a temporary directory, with the default durability.
 
 use std::{
     fs::{self, File},
@@ -12,8 +12,7 @@ use rustix::process::{Pid, Signal, geteuid, kill_process};
 
 use crate::{child_logs, free_port, wait_for};
 
-/// Ends the server and removes its directory when standard input ends: when the owner drops it or the test process ends in
-/// whatever way.
+/// Script that ends the server and removes its directory when its standard input closes, even if the test is killed.
 const WATCH: &str = r#"
 cat >/dev/null
 pid=$(head -n 1 "$1/data/postmaster.pid" 2>/dev/null)
@@ -24,7 +23,7 @@ fi
 rm -rf "$1"
 "#;
 
-/// A running, stopped or killed server.
+/// Server: running, stopped or killed. It is removed when dropped.
 #[derive(Debug)]
 pub struct Postgres {
     programs: PathBuf,
@@ -36,19 +35,19 @@ pub struct Postgres {
 }
 
 impl Postgres {
-    /// Makes a cluster and starts its server.
+    /// Creates a cluster and starts its server.
     ///
     /// # Panics
     /// If PostgreSQL is not installed or does not start.
     pub fn start() -> Self {
         let programs = programs();
-        // Not removed when dropped: the watch does that, after the server.
+        // The watch script removes it after the end of the server.
         let directory = tempfile::Builder::new().prefix("postgres-").tempdir().expect("a directory").keep();
         let mut watch = Command::new("sh")
             .args(["-c", WATCH, "watch"])
             .arg(&directory)
             .stdin(Stdio::piped())
-            // An interrupt at the terminal is not for it.
+            // Ctrl-C must not reach it.
             .process_group(0)
             .spawn()
             .expect("sh runs");
@@ -63,7 +62,7 @@ impl Postgres {
         made
     }
 
-    /// The server of all tests of this process that do not end it. Each test makes databases of its own.
+    /// Server shared by the tests of this process that do not stop it. Each test creates its own databases.
     ///
     /// # Panics
     /// As [`Postgres::start`].
@@ -72,10 +71,10 @@ impl Postgres {
         SHARED.get_or_init(Self::start)
     }
 
-    /// Makes an empty database; gives its address.
+    /// Creates an empty database and returns its address.
     ///
     /// # Panics
-    /// If it cannot be made.
+    /// If it cannot be created.
     pub fn create_database(&self, name: &str) -> String {
         let mut command = Command::new(self.programs.join("createdb"));
         command.args(["-h", "127.0.0.1", "-U", "postgres", "-p", &self.port.to_string(), name]);
@@ -83,7 +82,7 @@ impl Postgres {
         format!("postgresql://postgres@127.0.0.1:{}/{name}", self.port)
     }
 
-    /// Runs a script in a database as another program does; gives what it prints, unaligned.
+    /// Runs an SQL script with psql and returns its unaligned output.
     ///
     /// # Panics
     /// If a statement fails.
@@ -91,7 +90,7 @@ impl Postgres {
         psql(dsn, sql).unwrap_or_else(|said| panic!("{sql}: {said}"))
     }
 
-    /// Stops it as an administrator does: connections are told, nothing is lost.
+    /// Stops the server (fast shutdown): clients are disconnected, nothing is lost.
     ///
     /// # Panics
     /// If it is not running.
@@ -99,28 +98,28 @@ impl Postgres {
         self.end(Signal::INT);
     }
 
-    /// Ends it and all of its processes at once, as a power cut does.
+    /// Kills all processes of the server.
     ///
     /// # Panics
     /// If it is not running.
     pub fn kill_nine(&mut self) {
         let server = Pid::from_child(self.server.as_ref().expect("a running server"));
-        // Stopped, it starts no process and mourns none. Without the kill each would finish the statement in hand.
+        // A suspended postmaster starts no process; unkilled backends would finish their statements.
         kill_process(server, Signal::STOP).expect("stop the server");
         for process in children(server) {
-            // One that has just ended is as good.
+            // It may have ended already.
             let _ = kill_process(process, Signal::KILL);
         }
         self.end(Signal::KILL);
     }
 
-    /// Starts it, after [`Postgres::stop`] or [`Postgres::kill_nine`] at the same address.
+    /// Starts a stopped or killed server at the same address.
     ///
     /// # Panics
     /// If it does not start.
     pub fn start_again(&mut self) {
         assert!(self.server.is_none(), "the server is running");
-        // After a kill the old server's processes hold its memory for a moment; a free port may be taken meanwhile.
+        // After a kill the shared memory stays in use for a moment, and another process may take the port.
         wait_for("a PostgreSQL server", || {
             if self.port == 0 {
                 self.port = free_port();
@@ -143,7 +142,7 @@ impl Postgres {
         fs::write(self.directory.join("used"), "").expect("note that the port is known");
     }
 
-    /// What the server has logged.
+    /// Log of the server.
     pub fn log(&self) -> String {
         fs::read_to_string(self.directory.join("log")).unwrap_or_default()
     }
@@ -171,7 +170,7 @@ impl Postgres {
         command.status().expect("pg_isready runs").success()
     }
 
-    /// A program of the cluster: the server refuses to run as root.
+    /// Command of the cluster, run as the user `postgres` because the server refuses root.
     fn as_owner(&self, program: &str) -> Command {
         let mut command = Command::new(self.programs.join(program));
         command.arg("-D").arg(self.directory.join("data")).current_dir(&self.directory).env("LC_ALL", "C");
@@ -188,10 +187,10 @@ impl Postgres {
     }
 }
 
-/// As [`Postgres::script`], where the server may be away.
+/// As [`Postgres::script`], for a server that may be down.
 ///
 /// # Errors
-/// What psql says.
+/// The error output of psql.
 pub fn psql(dsn: &str, sql: &str) -> Result<String, String> {
     let mut command = Command::new(programs().join("psql"));
     command.args(["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-d", dsn, "-c", sql]);
@@ -205,7 +204,7 @@ pub fn psql(dsn: &str, sql: &str) -> Result<String, String> {
 impl Drop for Postgres {
     fn drop(&mut self) {
         if let Some(mut server) = self.server.take() {
-            // A test may have killed it by itself.
+            // The process may have ended already.
             let _ = kill_process(Pid::from_child(&server), Signal::QUIT);
             let _ = server.wait();
         }
@@ -214,7 +213,7 @@ impl Drop for Postgres {
     }
 }
 
-/// Where the server's programs are: the newest version of Debian's layout, else on the path.
+/// Folder of the server's programs: the newest version in Debian's layout, else one on the path.
 fn programs() -> PathBuf {
     let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
     let mut versions: Vec<(u32, PathBuf)> = versions
@@ -231,7 +230,7 @@ fn has_server(bin: &Path) -> bool {
     ["initdb", "postgres", "psql"].iter().all(|program| bin.join(program).exists())
 }
 
-/// User and group `postgres` if we are root.
+/// Ids of the user and group `postgres`, if this process runs as root.
 fn other_user() -> Option<(u32, u32)> {
     if !geteuid().is_root() {
         return None;
@@ -243,14 +242,14 @@ fn other_user() -> Option<(u32, u32)> {
     Some((ids.next()?, ids.next()?))
 }
 
-/// The processes that `parent` started.
+/// Child processes of `parent`.
 fn children(parent: Pid) -> Vec<Pid> {
     let processes = fs::read_dir("/proc").expect("the processes").flatten();
     let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok().and_then(Pid::from_raw));
     let parent = parent.as_raw_nonzero().to_string();
     pids.filter(|pid| {
         let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).unwrap_or_default();
-        // After the name, which may hold anything: state, parent.
+        // The name may contain anything; state and parent follow its closing parenthesis.
         stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(1)) == Some(&parent)
     })
     .collect()

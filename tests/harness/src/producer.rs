@@ -1,4 +1,4 @@
-//! A site that runs the producer only, the documents that it works on, and the jobs that have to come of them.
+//! Test environment of the producer subsystem: its documents, and the jobs expected from them.
 
 use std::{path::PathBuf, process::Command};
 
@@ -6,26 +6,26 @@ use serde_json::{Value, json};
 
 use crate::{Faktory, Instance, MongoDb, TestEnv};
 
-/// The database that all of this is in.
+/// Database name.
 pub const DATABASE: &str = "tanglenomicon";
-/// Its collection of stencils.
+/// Collection of stencils.
 pub const STENCILS: &str = "arborescent_stencils";
-/// Its collection of tangles.
+/// Collection of tangles.
 pub const TANGLES: &str = "arborescent_tangles";
 
-/// Stencils and tangles of a small tanglenomicon.
+/// Stencils and tangles of a small database.
 #[derive(Debug, Clone, Default)]
 pub struct Tanglenomicon {
-    /// The TCN that is complete, and the last one.
+    /// Completed TCN and largest TCN.
     pub completed_and_max: (i64, i64),
-    /// Target, rootstocks and scions of each stencil.
+    /// TCN of target, rootstocks and scions of each stencil.
     pub stencils: Vec<(i64, i64, i64)>,
     /// TCN and number of good tangles.
     pub tangles: Vec<(i64, u64)>,
 }
 
 impl Tanglenomicon {
-    /// Two targets, three stencils, and enough tangles for some pages of each set.
+    /// Two target TCNs, three stencils, and tangles for several pages of each set.
     pub fn small() -> Self {
         Self {
             completed_and_max: (3, 5),
@@ -34,20 +34,20 @@ impl Tanglenomicon {
         }
     }
 
-    /// The `_id` of the stencil at this position.
+    /// `_id` of the stencil at `position`.
     pub fn stencil_id(position: usize) -> String {
         format!("{:08x}{position:016x}", 0x57e)
     }
 
-    /// The `_id` of a tangle.
+    /// `_id` of a tangle.
     pub fn tangle_id(tcn: i64, number: u64) -> String {
         format!("{tcn:08x}{number:016x}")
     }
 
-    /// Puts all of it into `server`.
+    /// Inserts all documents into `server`.
     ///
     /// # Panics
-    /// If the server does not take it.
+    /// If the server refuses them.
     pub fn fill(&self, server: &MongoDb) {
         let (completed, max) = self.completed_and_max;
         let config = json!({"_id": "config", "current_completed_tcn": completed, "max_tcn": max});
@@ -65,7 +65,7 @@ impl Tanglenomicon {
         server.insert(DATABASE, TANGLES, &tangles.collect::<Vec<_>>());
     }
 
-    /// The arguments of all jobs with pages of `page_size`, in the original's order.
+    /// Arguments of all expected jobs with pages of `page_size`, in the original's order.
     pub fn jobs(&self, page_size: u64) -> Vec<Value> {
         let pages = |tcn: i64| {
             let count = self.tangles.iter().find(|(of, _)| *of == tcn).map_or(0, |(_, count)| *count);
@@ -80,7 +80,7 @@ impl Tanglenomicon {
     }
 }
 
-/// A site of its own for one database and one queue, with the settings of each start.
+/// Environment with one database, one Faktory server and the settings of each start.
 #[derive(Debug)]
 pub struct ProducerEnv {
     base: TestEnv,
@@ -88,12 +88,12 @@ pub struct ProducerEnv {
 }
 
 impl ProducerEnv {
-    /// For the binary at `binary`; it looks often. A user of the database's has to be given besides.
+    /// Creates an environment with a poll interval of 20 ms. A database user must be set in addition.
     pub fn new(binary: impl Into<PathBuf>, database: &MongoDb, queue: &Faktory) -> Self {
         Self::with_faktory_url(binary, database, &queue.url())
     }
 
-    /// As [`ProducerEnv::new`], for a server at `url`.
+    /// As [`ProducerEnv::new`], for a Faktory server at `url`.
     pub fn with_faktory_url(binary: impl Into<PathBuf>, database: &MongoDb, url: &str) -> Self {
         Self { base: TestEnv::new(binary), settings: Vec::new() }
             .set("producer.poll_ms=20")
@@ -108,12 +108,12 @@ impl ProducerEnv {
         self
     }
 
-    /// The directory and the command line.
+    /// Directory, log and command line.
     pub fn base(&self) -> &TestEnv {
         &self.base
     }
 
-    /// The command that runs the producer on this site, without starting it.
+    /// Command that runs the producer.
     pub fn command(&self) -> Command {
         self.base.command_of("producer", &self.settings)
     }
@@ -123,7 +123,7 @@ impl ProducerEnv {
         self.base.start_by(self.command())
     }
 
-    /// What the producer says of itself.
+    /// Status of the producer, from its console.
     ///
     /// # Panics
     /// If it does not answer.

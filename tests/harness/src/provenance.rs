@@ -1,4 +1,4 @@
-//! A site that runs provenance only, and what is done with it from outside.
+//! Test environment of the provenance subsystem, and its client commands.
 
 use std::{
     fs,
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::{Instance, TestEnv};
 
-/// A site of its own for one store, with the settings of each start.
+/// Environment with one store and the settings of each start.
 #[derive(Debug)]
 pub struct ProvenanceEnv {
     base: TestEnv,
@@ -18,7 +18,7 @@ pub struct ProvenanceEnv {
 }
 
 impl ProvenanceEnv {
-    /// For the binary at `binary`: the embedded transport and an SQLite file in the site's directory.
+    /// Creates an environment with the embedded transport and an SQLite file in its directory.
     pub fn new(binary: impl Into<PathBuf>) -> Self {
         let base = TestEnv::new(binary);
         let [rows, letters] = ["provenance.db", "dead-letters.db"].map(|name| base.path().join(name));
@@ -34,12 +34,12 @@ impl ProvenanceEnv {
         self
     }
 
-    /// The directory and the command line.
+    /// Directory, log and command line.
     pub fn base(&self) -> &TestEnv {
         &self.base
     }
 
-    /// The command that runs provenance on this site, without starting it.
+    /// Command that runs provenance.
     pub fn command(&self) -> Command {
         self.base.command_of("provenance", &self.settings)
     }
@@ -49,7 +49,7 @@ impl ProvenanceEnv {
         self.base.start_by(self.command())
     }
 
-    /// Writes a file of lines to import.
+    /// Writes a file of rows to import and returns its path.
     pub fn file(&self, lines: impl IntoIterator<Item = Value>) -> String {
         let text: String = lines.into_iter().map(|line| format!("{line}\n")).collect();
         let path = self.base.path().join("rows.jsonl");
@@ -57,27 +57,27 @@ impl ProvenanceEnv {
         path.display().to_string()
     }
 
-    /// `orchestrator provenance ...`, which must succeed.
+    /// Runs `orchestrator provenance ARGUMENTS --json`, which must succeed, and returns its output.
     pub fn ask(&self, arguments: &[&str]) -> Value {
         let (code, out, err) = self.base.cli(&[&["provenance"], arguments, &["--json"]].concat());
         assert_eq!(code, 0, "{arguments:?}: {err}{}", self.base.log());
         serde_json::from_str(&out).expect("JSON")
     }
 
-    /// Rows of a table.
+    /// Number of rows of a table.
     pub fn count(&self, table: &str) -> u64 {
         self.ask(&["stats"])[table].as_u64().expect("a count")
     }
 
-    /// Lines of `file` that an import which was cut short knows to be stored.
+    /// Lines of `file` that an interrupted import has recorded as stored.
     pub fn confirmed(&self, file: &str) -> u64 {
-        let place = fs::read_to_string(Path::new(&format!("{file}.import-place"))).unwrap_or_default();
-        let place: Value = serde_json::from_str(&place).unwrap_or(json!({ "line": 0 }));
-        place["line"].as_u64().expect("a line")
+        let position = fs::read_to_string(Path::new(&format!("{file}.import-place"))).unwrap_or_default();
+        let position: Value = serde_json::from_str(&position).unwrap_or(json!({ "line": 0 }));
+        position["line"].as_u64().expect("a line")
     }
 }
 
-/// An identifier of a kind and a number, in hex digits.
+/// SHA-1 id of an object `kind` and `number`, in hex digits.
 pub fn sha1_of(kind: u8, number: u32) -> String {
     format!("{:02x}{kind:02x}{number:036x}", number % 256)
 }

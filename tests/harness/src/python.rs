@@ -1,4 +1,4 @@
-//! Python for the peers: the stand-ins' folder, and environments with the packages that they need.
+//! Python environments of the peers, and the folder of their programs.
 
 use std::{
     fs::{self, File},
@@ -8,22 +8,24 @@ use std::{
 
 use rustix::fs::{FlockOperation, flock};
 
-/// Where the stand-ins are.
+/// Folder of the peers' programs.
 pub(crate) fn peers() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../peers")
 }
 
-/// The Python with what the peers need.
+/// Python interpreter with the packages of the peers.
 pub(crate) fn python() -> PathBuf {
     environment("venv", "requirements.txt")
 }
 
-/// The Python of the environment `name`, with the packages of `list`, a file among the peers: from PyPI, once for each change of it.
+/// Python interpreter of the environment `name`, with the packages of the requirements file `list`.
+///
+/// Packages come from PyPI, once for each change of the file.
 pub(crate) fn environment(name: &str, list: &str) -> PathBuf {
     let home = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/peers");
     fs::create_dir_all(&home).expect("a directory below target/");
     let lock = File::create(home.join(format!("{name}.lock"))).expect("a lock file");
-    // Other tests may be making it.
+    // Other tests may be installing it.
     flock(&lock, FlockOperation::LockExclusive).expect("the lock");
     let (venv, installed) = (home.join(name), home.join(format!("{name}.txt")));
     let list = peers().join(list);

@@ -1,4 +1,4 @@
-//! A RabbitMQ of one's own: on loopback, in a directory of its own, with an epmd of its own. Nothing else is touched.
+//! A private RabbitMQ broker on a loopback port, with its own directory and its own epmd.
 
 use std::{
     fs, io,
@@ -17,14 +17,14 @@ use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::{child_logs, python::peers, redis::free_port};
 
-/// The script of the package itself: the one in /usr/sbin changes the user.
+/// Server script of the package; the one in /usr/sbin changes the user.
 const SERVER: &str = "/usr/lib/rabbitmq/bin/rabbitmq-server";
 
-/// The broker's own start takes about 12 s on an idle machine.
+/// Start timeout; a start takes about 12 s on an idle machine.
 const START_DEADLINE: Duration = Duration::from_secs(180);
 
-/// Ends what [`Rabbit`] started as soon as its standard input is closed: on drop, or when the test's process is gone,
-/// however it ended. (A broker that all tests of a binary share lives in a static, which is never dropped.)
+/// Script that ends the broker and its epmd when its standard input closes: on drop, or when the test process ends.
+/// A shared broker is a static, which is never dropped.
 const GUARD: &str = r#"
 cat >/dev/null
 for try in 1 2 3 4 5 6 7 8 9 10; do
@@ -35,36 +35,36 @@ done
 cd / && rm -rf "$BASE"
 "#;
 
-/// The port that AMQP has by default.
+/// Default port of AMQP.
 const DEFAULT_PORT: u16 = 5672;
 
-/// A private broker. Dropped, it is gone with all its files.
+/// Private broker. It is removed with its files when dropped.
 #[derive(Debug)]
 pub struct Rabbit {
     base: PathBuf,
-    place: Place,
+    endpoint: BrokerEndpoint,
     server: Option<Child>,
     guard: Child,
 }
 
 impl Rabbit {
-    /// Starts a broker and waits until it takes connections.
+    /// Starts a broker and waits until it accepts connections.
     ///
     /// # Panics
     /// If it is not installed, or does not start.
     pub fn start() -> Self {
-        Self::launch(Place::free())
+        Self::launch(BrokerEndpoint::free())
     }
 
-    /// Chooses where a broker will be, for [`Rabbit::start_again`] to start it.
+    /// Prepares a broker that [`Rabbit::start_again`] starts.
     ///
     /// # Panics
     /// If it is not installed.
     pub fn stopped() -> Self {
-        Self::prepare(Place::free())
+        Self::prepare(BrokerEndpoint::free())
     }
 
-    /// The broker of all tests of this process that do not end it; it also speaks TLS. Each test makes a virtual host of its own.
+    /// Broker (also with TLS) shared by the tests of this process that do not stop it. Each test creates its own virtual host.
     ///
     /// # Panics
     /// As [`Rabbit::start`].
@@ -73,29 +73,30 @@ impl Rabbit {
         SHARED.get_or_init(Self::start_tls)
     }
 
-    /// Starts a broker that also speaks TLS, with the certificate of [`Faktory::ca_file`](crate::Faktory::ca_file) for `localhost`.
+    /// Starts a broker that also accepts TLS, with a certificate for `localhost` signed by
+    /// [`Faktory::ca_file`](crate::Faktory::ca_file).
     ///
     /// # Panics
     /// As [`Rabbit::start`].
     pub fn start_tls() -> Self {
-        Self::launch(Place { secured: Some(free_port()), ..Place::free() })
+        Self::launch(BrokerEndpoint { secured: Some(free_port()), ..BrokerEndpoint::free() })
     }
 
-    /// Starts a broker at the port that AMQP has by default, on a loopback address of its own: for clients that know no other.
+    /// Starts a broker at AMQP's default port on its own loopback address, for clients that support no other port.
     ///
     /// # Panics
     /// As [`Rabbit::start`].
     pub fn start_at_default_port() -> Self {
-        Self::launch(Place { address: free_address(), amqp: DEFAULT_PORT, ..Place::free() })
+        Self::launch(BrokerEndpoint { address: free_address(), amqp: DEFAULT_PORT, ..BrokerEndpoint::free() })
     }
 
-    fn launch(place: Place) -> Self {
-        let mut rabbit = Self::prepare(place);
+    fn launch(endpoint: BrokerEndpoint) -> Self {
+        let mut rabbit = Self::prepare(endpoint);
         rabbit.start_again();
         rabbit
     }
 
-    fn prepare(place: Place) -> Self {
+    fn prepare(endpoint: BrokerEndpoint) -> Self {
         assert!(
             Path::new(SERVER).exists(),
             "{SERVER} is missing: install rabbitmq-server (apt-get install --no-install-recommends rabbitmq-server)"
@@ -105,7 +106,7 @@ impl Rabbit {
             fs::create_dir(base.join(dir)).expect("a directory for the broker");
         }
         fs::write(base.join("enabled_plugins"), "[].\n").expect("the list of plugins");
-        if let Some(port) = place.secured {
+        if let Some(port) = endpoint.secured {
             let folder = peers().join("tls");
             let file = |name: &str| folder.join(name).display().to_string();
             let config = format!(
@@ -117,7 +118,7 @@ impl Rabbit {
             );
             fs::write(base.join("rabbitmq.conf"), config).expect("the broker's configuration");
         }
-        let guard = command(&base, place, "sh")
+        let guard = command(&base, endpoint, "sh")
             .args(["-c", GUARD])
             .env("BASE", &base)
             .stdin(Stdio::piped())
@@ -126,18 +127,18 @@ impl Rabbit {
             .spawn()
             .expect("sh runs");
         child_logs::note(&base.join("out"));
-        Self { base, place, server: None, guard }
+        Self { base, endpoint, server: None, guard }
     }
 
-    /// Where the broker's own virtual host is.
+    /// Address of the default virtual host.
     pub fn url(&self) -> String {
         self.url_of("%2f")
     }
 
-    /// Where a broker of [`Rabbit::start_tls`] speaks TLS.
+    /// TLS address of the default virtual host of a [`Rabbit::start_tls`].
     ///
     /// # Panics
-    /// If it does not.
+    /// If the broker has no TLS port.
     pub fn tls_url(&self) -> String {
         self.tls_url_of("%2f")
     }
@@ -145,24 +146,24 @@ impl Rabbit {
     /// As [`Rabbit::tls_url`], for the virtual host `name`.
     ///
     /// # Panics
-    /// If it does not.
+    /// If the broker has no TLS port.
     pub fn tls_url_of(&self, name: &str) -> String {
-        let port = self.place.secured.expect("a broker that speaks TLS");
+        let port = self.endpoint.secured.expect("a broker that speaks TLS");
         format!("amqps://guest:guest@localhost:{port}/{name}")
     }
 
-    /// Where the virtual host `name` is.
+    /// Address of the virtual host `name`.
     pub fn url_of(&self, name: &str) -> String {
-        let Place { address, amqp, .. } = self.place;
+        let BrokerEndpoint { address, amqp, .. } = self.endpoint;
         format!("amqp://guest:guest@{address}:{amqp}/{name}")
     }
 
-    /// The address that it listens at.
+    /// IP address of the broker.
     pub fn host(&self) -> String {
-        self.place.address.to_string()
+        self.endpoint.address.to_string()
     }
 
-    /// Makes the virtual host `name`, so that tests do not see each other, and tells where it is. It outlives a restart.
+    /// Creates the virtual host `name`, which survives restarts, and returns its address.
     ///
     /// # Panics
     /// If the broker refuses.
@@ -171,7 +172,7 @@ impl Rabbit {
         self.url_of(name)
     }
 
-    /// As [`Rabbit::create_vhost`], for many at once: each call of the broker's tool takes a second.
+    /// Creates several virtual hosts in one call of rabbitmqctl, which takes about 1 s.
     ///
     /// # Panics
     /// As [`Rabbit::create_vhost`].
@@ -185,17 +186,17 @@ impl Rabbit {
         self.ctl(&["eval", &format!("{}.", all.join(", "))]);
     }
 
-    /// The port of its broker's own protocol.
+    /// AMQP port.
     pub fn port(&self) -> u16 {
-        self.place.amqp
+        self.endpoint.amqp
     }
 
-    /// Runs `rabbitmqctl --quiet` and gives what it prints.
+    /// Runs `rabbitmqctl --quiet` and returns its output.
     ///
     /// # Panics
     /// If it fails.
     pub fn ctl(&self, arguments: &[&str]) -> String {
-        let output = command(&self.base, self.place, "/usr/lib/rabbitmq/bin/rabbitmqctl")
+        let output = command(&self.base, self.endpoint, "/usr/lib/rabbitmq/bin/rabbitmqctl")
             .arg("--quiet")
             .args(arguments)
             .output()
@@ -205,24 +206,24 @@ impl Rabbit {
         out.into_owned()
     }
 
-    /// Asks the broker to end, and waits for it.
+    /// Sends SIGTERM and waits for the end.
     pub fn stop(&mut self) {
         self.end(Signal::TERM);
     }
 
-    /// Ends the broker as a power cut would.
+    /// Sends SIGKILL and waits for the end.
     pub fn kill_nine(&mut self) {
         self.end(Signal::KILL);
     }
 
-    /// Starts a broker that was stopped or killed, on the same ports and the same files.
+    /// Starts a stopped or killed broker on the same ports with the same files.
     ///
     /// # Panics
-    /// If it does not take connections in time.
+    /// If it does not accept connections in time.
     pub fn start_again(&mut self) {
         let log = fs::File::options().create(true).append(true).open(self.base.join("out"));
         let log = log.expect("a file for the broker's output");
-        let server = command(&self.base, self.place, SERVER)
+        let server = command(&self.base, self.endpoint, SERVER)
             .stdin(Stdio::null())
             .stdout(log.try_clone().expect("a second handle"))
             .stderr(log)
@@ -231,7 +232,7 @@ impl Rabbit {
             .expect("the broker's script runs");
         let server = self.server.insert(server);
         let give_up = Instant::now() + START_DEADLINE;
-        while self.place.connect().is_err() {
+        while self.endpoint.connect().is_err() {
             let ended = server.try_wait().expect("a child").is_some();
             let said = || fs::read_to_string(self.base.join("out")).unwrap_or_default();
             assert!(!ended && Instant::now() < give_up, "the broker does not start: {}", said());
@@ -244,15 +245,15 @@ impl Rabbit {
         let group = i32::try_from(server.id()).ok().and_then(Pid::from_raw).expect("a process");
         kill_process_group(group, signal).expect("the broker runs");
         server.wait().expect("a child");
-        let gone = || self.place.connect().is_err();
-        crate::eventually("the broker is gone", gone);
+        let gone = || self.endpoint.connect().is_err();
+        crate::eventually("the broker to end", gone);
     }
 }
 
 impl Drop for Rabbit {
     fn drop(&mut self) {
         drop(self.guard.stdin.take());
-        // What cannot be waited for now is ended by the guard all the same.
+        // The guard script ends the processes in any case.
         let _ = self.guard.wait();
         if let Some(mut server) = self.server.take() {
             let _ = server.wait();
@@ -260,19 +261,19 @@ impl Drop for Rabbit {
     }
 }
 
-/// Where a broker listens.
+/// Address and ports of a broker.
 #[derive(Debug, Clone, Copy)]
-struct Place {
+struct BrokerEndpoint {
     address: Ipv4Addr,
     amqp: u16,
-    /// Where it speaks TLS.
+    /// TLS port.
     secured: Option<u16>,
     distribution: u16,
     epmd: u16,
 }
 
-impl Place {
-    /// On ports that nobody has now.
+impl BrokerEndpoint {
+    /// Loopback with free ports.
     fn free() -> Self {
         let [amqp, distribution, epmd] = [(); 3].map(|()| free_port());
         Self { address: Ipv4Addr::LOCALHOST, amqp, secured: None, distribution, epmd }
@@ -283,9 +284,9 @@ impl Place {
     }
 }
 
-/// `program` in the broker's world.
-fn command(base: &Path, place: Place, program: &str) -> Command {
-    let Place { address, amqp, distribution, epmd, .. } = place;
+/// Command of `program` with the broker's environment variables.
+fn command(base: &Path, endpoint: BrokerEndpoint, program: &str) -> Command {
+    let BrokerEndpoint { address, amqp, distribution, epmd, .. } = endpoint;
     let mut command = Command::new(program);
     command
         .current_dir(base)
@@ -306,14 +307,15 @@ fn command(base: &Path, place: Place, program: &str) -> Command {
     command
 }
 
-/// An address of loopback whose default port nobody has now. Brokers take a while to listen there: each process looks among other
-/// addresses, and no address is found twice.
+/// Returns a loopback address whose default AMQP port is free.
+///
+/// Each process uses another range and each address once, because brokers bind late.
 fn free_address() -> Ipv4Addr {
     static NEXT: AtomicU8 = AtomicU8::new(1);
     let [_, _, second, third] = std::process::id().to_be_bytes();
     let mut addresses =
         (0..254).map(|_| Ipv4Addr::new(127, second, third, NEXT.fetch_add(1, Relaxed).max(1)));
-    // The first one may be everybody's.
+    // 127.0.0.1 may be used by a system broker.
     let free = addresses.find(|address| {
         !address.eq(&Ipv4Addr::LOCALHOST) && TcpListener::bind((*address, DEFAULT_PORT)).is_ok()
     });

@@ -1,4 +1,4 @@
-//! A Redis of one's own: on a loopback port, in a temporary directory, without persistence unless it is asked for.
+//! A private Redis server on a loopback port, in a temporary directory, with or without persistence.
 
 use std::{
     fs,
@@ -18,11 +18,11 @@ use crate::{child_logs, eventually, wait_for};
 
 const SERVER: &str = "/usr/bin/redis-server";
 
-/// Ends the server as soon as standard input is closed: on drop, or when the test's process is gone, however it ended.
+/// Script that ends the server when its standard input closes: on drop, or when the test process ends.
 const GUARD: &str =
     r#"cat >/dev/null; [ -s pid ] && kill -9 "$(cat pid)" 2>/dev/null; cd / && rm -rf "$BASE""#;
 
-/// A running, stopped or killed server. Dropped, it is gone with its directory.
+/// Server: running, stopped or killed. It is removed with its directory when dropped.
 #[derive(Debug)]
 pub struct Redis {
     base: PathBuf,
@@ -33,7 +33,7 @@ pub struct Redis {
 }
 
 impl Redis {
-    /// Starts a server that forgets everything when it ends.
+    /// Starts a server without persistence.
     ///
     /// # Panics
     /// If it is not installed, or does not start.
@@ -41,7 +41,7 @@ impl Redis {
         Self::new(false)
     }
 
-    /// Starts a server that has its data again after a stop or a kill.
+    /// Starts a server that keeps its data over a stop or a kill (append-only file).
     ///
     /// # Panics
     /// As [`Redis::start`].
@@ -51,14 +51,14 @@ impl Redis {
 
     fn new(kept: bool) -> Self {
         assert!(Path::new(SERVER).exists(), "{SERVER} is missing: install redis-server, as tests/run does");
-        // Not removed when dropped: the guard does that, after the server.
+        // The guard script removes it after the end of the server.
         let base = tempfile::Builder::new().prefix("redis-").tempdir().expect("a directory").keep();
         let guard = Command::new("sh")
             .args(["-c", GUARD])
             .current_dir(&base)
             .env("BASE", &base)
             .stdin(Stdio::piped())
-            // An interrupt at the terminal is not for it.
+            // Ctrl-C must not reach it.
             .process_group(0)
             .spawn()
             .expect("sh runs");
@@ -68,17 +68,17 @@ impl Redis {
         redis
     }
 
-    /// Where it is: `redis://…/0`.
+    /// Address of database 0.
     pub fn url(&self) -> String {
         format!("redis://127.0.0.1:{}/0", self.port)
     }
 
-    /// Its port on the loopback address.
+    /// TCP port on the loopback address.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// Asks it to end, and waits for it.
+    /// Sends SIGTERM and waits for the end.
     ///
     /// # Panics
     /// If it is not running.
@@ -86,7 +86,7 @@ impl Redis {
         self.end(Signal::TERM);
     }
 
-    /// Ends it as a power cut would.
+    /// Sends SIGKILL and waits for the end.
     ///
     /// # Panics
     /// If it is not running.
@@ -94,7 +94,7 @@ impl Redis {
         self.end(Signal::KILL);
     }
 
-    /// Starts it after [`Redis::stop`] or [`Redis::kill_nine`] on the same port: empty, or [`Redis::start_persistent`] with its data.
+    /// Starts a stopped or killed server on the same port.
     ///
     /// # Panics
     /// If it is running, or does not start.
@@ -112,20 +112,20 @@ impl Redis {
             let said = || fs::read_to_string(self.base.join("log")).unwrap_or_default();
             assert!(!ended, "redis-server ends: {}", said());
             let mut wire = Wire::open(self.port)?;
-            // While it reads its file it answers with an error.
+            // It answers with an error while it loads its data.
             (wire.ask(&["PING"])? == json!("PONG")).then_some(())
         });
     }
 
-    /// Removes all keys, as an administrator might.
+    /// Removes all keys.
     pub fn flush(&self) {
         self.command(&["FLUSHALL"]);
     }
 
-    /// Runs one command: strings as JSON strings (what is not UTF-8 is replaced), numbers, arrays, null.
+    /// Runs one command. Returns the answer as JSON; invalid UTF-8 is replaced.
     ///
     /// # Panics
-    /// If there is no answer, or an error.
+    /// If there is no answer, or the answer is an error.
     pub fn command(&self, words: &[&str]) -> Value {
         let answer = Wire::open(self.port).and_then(|mut wire| wire.ask(words));
         let answer = answer.unwrap_or_else(|| panic!("Redis has no answer to {words:?}"));
@@ -133,7 +133,7 @@ impl Redis {
         answer
     }
 
-    /// Runs all `commands` in one transaction; the answers.
+    /// Runs `commands` in one transaction and returns the answers.
     ///
     /// # Panics
     /// As [`Redis::command`].
@@ -146,15 +146,15 @@ impl Redis {
         wire.ask(&["EXEC"]).expect("an answer")
     }
 
-    /// A key that holds text.
+    /// Value of a string key.
     pub fn text(&self, key: &str) -> Option<String> {
         self.command(&["GET", key]).as_str().map(str::to_owned)
     }
 
-    /// The entries of a stream whose only field is `data`, which is JSON: ids and values.
+    /// Entries of a stream with the one field `data` (JSON): ids and values.
     ///
     /// # Panics
-    /// If an entry is of another kind.
+    /// If an entry has other fields.
     pub fn entries(&self, key: &str) -> Vec<(String, Value)> {
         let answer = self.command(&["XRANGE", key, "-", "+"]);
         let entries = answer.as_array().expect("a stream").iter();
@@ -176,16 +176,16 @@ impl Redis {
         let mut server = self.server.take().expect("a running server");
         kill_process(Pid::from_child(&server), signal).expect("the server is ours");
         server.wait().expect("its end");
-        // The guard must not find a number that is someone else's by then.
+        // The guard script must not kill a process that reuses the pid.
         let _ = fs::remove_file(self.base.join("pid"));
-        eventually("Redis is gone", || TcpStream::connect(("127.0.0.1", self.port)).is_err());
+        eventually("Redis to end", || TcpStream::connect(("127.0.0.1", self.port)).is_err());
     }
 }
 
 impl Drop for Redis {
     fn drop(&mut self) {
         if let Some(mut server) = self.server.take() {
-            // It may have ended already.
+            // The process may have ended already.
             let _ = server.kill();
             let _ = server.wait();
             let _ = fs::remove_file(self.base.join("pid"));
@@ -195,7 +195,7 @@ impl Drop for Redis {
     }
 }
 
-/// One connection that speaks RESP2.
+/// RESP2 connection.
 struct Wire(BufReader<TcpStream>);
 
 impl Wire {
@@ -238,14 +238,15 @@ impl Wire {
     }
 }
 
-/// A port of loopback that nobody has now. It is given once in this process, and the system gives it to no connection, so that
-/// a program that is about to listen finds it free.
+/// Returns a free TCP port below the ephemeral range, so that no outgoing connection takes it.
+///
+/// Each port is returned once in this process.
 ///
 /// # Panics
-/// If there is none.
+/// If no port is free.
 pub fn free_port() -> u16 {
     static NEXT: AtomicU32 = AtomicU32::new(0);
-    // Below the ports that the system gives to connections. Other processes begin elsewhere.
+    // Below the ephemeral ports. Each process starts at another offset.
     let (first, count) = (12_000, 20_000);
     let begin = std::process::id().wrapping_mul(769);
     let tried = (0..count).map(|_| first + begin.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed)) % count);

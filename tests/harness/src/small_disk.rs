@@ -1,5 +1,5 @@
-//! A file system of a few megabytes, in a mount namespace that ends with the test: nothing is left mounted whatever
-//! happens, and no path of the machine is used up.
+//! A file system of a few MiB in the mount namespace of a separate process, so that nothing stays mounted
+//! when the test fails.
 
 use std::{
     fs::{self, File},
@@ -10,18 +10,19 @@ use std::{
 
 use crate::own_process::own_process_by;
 
-/// A mounted file system.
+/// Mounted tmpfs.
 #[derive(Debug)]
 pub struct SmallDisk {
     path: PathBuf,
 }
 
 impl SmallDisk {
-    /// Runs `body` with a file system of `mib` mebibytes. `test` is the full name of the calling test: it is run again by
-    /// itself in a mount namespace of its own.
+    /// Runs `body` with a file system of `mib` MiB in a separate process with its own mount namespace.
+    ///
+    /// `test` is the full name of the calling test.
     ///
     /// # Panics
-    /// If `body` does, or if this system lets nobody but root mount and we are not root.
+    /// If `body` panics, or if the system does not allow the mount.
     pub fn with(mib: u32, test: &str, body: impl FnOnce(&SmallDisk)) {
         let mut unshare = Command::new("unshare");
         unshare.arg("--mount");
@@ -34,17 +35,17 @@ impl SmallDisk {
             mount(directory.path(), &format!("size={mib}m"));
             let disk = SmallDisk { path: directory.path().to_owned() };
             body(&disk);
-            // The namespace ends with this process; without it the mount point could not be removed.
+            // A busy mount point could not be removed.
             run("umount", &["-l", &directory.path().display().to_string()]);
         });
     }
 
-    /// Where it is mounted.
+    /// Mount point.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Uses up what is left of it.
+    /// Fills the file system completely.
     ///
     /// # Panics
     /// If it cannot be filled.
@@ -56,7 +57,7 @@ impl SmallDisk {
         }
     }
 
-    /// Gives back what [`SmallDisk::fill`] used up.
+    /// Frees the space of [`SmallDisk::fill`].
     ///
     /// # Panics
     /// If it was not filled.
@@ -64,18 +65,18 @@ impl SmallDisk {
         fs::remove_file(self.filler()).expect("it was filled");
     }
 
-    /// Makes it larger.
+    /// Enlarges the file system to `mib` MiB.
     ///
     /// # Panics
-    /// If it cannot be done.
+    /// If the remount fails.
     pub fn grow(&self, mib: u32) {
         mount(&self.path, &format!("remount,size={mib}m"));
     }
 
-    /// Makes it read-only, or lets it be written again. Nothing may be open for writing on it.
+    /// Remounts the file system read-only or writable. No file on it may be open for writing.
     ///
     /// # Panics
-    /// If it cannot be done.
+    /// If the remount fails.
     pub fn set_read_only(&self, read_only: bool) {
         mount(&self.path, if read_only { "remount,ro" } else { "remount,rw" });
     }

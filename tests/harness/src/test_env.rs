@@ -1,4 +1,4 @@
-//! A directory with everything one instance works on.
+//! Test environment: directory, configuration and sockets of the instances that a test starts.
 
 use std::{
     fs::{self, File},
@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use crate::{Database, Instance, Worker, child_logs, eventually, http};
 
-/// Input directory, database and sockets of one instance; removed when dropped.
+/// Directory with input files, database, sockets and log of one instance at a time. It is removed when dropped.
 #[derive(Debug)]
 pub struct TestEnv {
     directory: TempDir,
@@ -22,9 +22,10 @@ pub struct TestEnv {
 }
 
 impl TestEnv {
-    /// An empty site for the binary at `binary` (in tests: `env!("CARGO_BIN_EXE_orchestrator")`).
+    /// Creates an empty environment for the program `binary` (in tests: `env!("CARGO_BIN_EXE_orchestrator")`).
     pub fn new(binary: impl Into<PathBuf>) -> Self {
-        let directory = tempfile::Builder::new().prefix("site-").tempdir().expect("a temporary directory");
+        let directory =
+            tempfile::Builder::new().prefix("test-env-").tempdir().expect("a temporary directory");
         fs::create_dir(directory.path().join("fetchers")).expect("an input directory");
         let site = Self { directory, binary: binary.into(), shell: None, extra: Vec::new() };
         child_logs::note(&site.log_path());
@@ -38,57 +39,57 @@ impl TestEnv {
         self
     }
 
-    /// Runs `prelude` in the shell that then becomes the binary, e.g. `umask 077` or `ulimit -n 1024`.
+    /// Starts the binary from a shell that runs `prelude` first, such as `umask 077` or `ulimit -n 1024`.
     #[must_use]
     pub fn shell(mut self, prelude: &str) -> Self {
         self.shell = Some(format!("{prelude}; exec \"$0\" \"$@\""));
         self
     }
 
-    /// The same site, whose further starts have no prelude.
+    /// Removes the prelude of [`TestEnv::shell`].
     #[must_use]
     pub fn without_shell(self) -> Self {
         Self { shell: None, ..self }
     }
 
-    /// The site's directory.
+    /// Directory of the environment.
     pub fn path(&self) -> &Path {
         self.directory.path()
     }
-    /// The binary.
+    /// Path of the binary.
     pub fn binary(&self) -> &Path {
         &self.binary
     }
-    /// The SQLite file.
+    /// Path of the queue's database.
     pub fn database_path(&self) -> PathBuf {
         self.path().join("queue.db")
     }
-    /// The worker socket.
+    /// Path of the worker socket.
     pub fn socket(&self) -> PathBuf {
         self.path().join("worker.sock")
     }
-    /// The admin socket.
+    /// Path of the admin socket.
     pub fn admin_socket(&self) -> PathBuf {
         self.path().join("admin.sock")
     }
-    /// The input directory.
+    /// Input directory of fetcher files.
     pub fn input_dir(&self) -> PathBuf {
         self.path().join("fetchers")
     }
-    /// The path of a fetcher file.
+    /// Path of a fetcher file.
     pub fn file(&self, name: &str) -> PathBuf {
         self.input_dir().join(name)
     }
-    /// Where the instance's log goes.
+    /// Path of the log.
     pub fn log_path(&self) -> PathBuf {
         self.path().join("log")
     }
-    /// What instances have logged so far.
+    /// Log of all instances so far.
     pub fn log(&self) -> String {
         fs::read_to_string(self.log_path()).unwrap_or_default()
     }
 
-    /// Writes a fetcher file in one go.
+    /// Writes a fetcher file.
     pub fn write(&self, name: &str, text: impl AsRef<[u8]>) {
         fs::write(self.file(name), text).expect("write a fetcher file");
     }
@@ -113,7 +114,7 @@ impl TestEnv {
         fs::remove_file(self.file(name)).expect("remove a fetcher file");
     }
 
-    /// The command that runs the queue and an admin socket on this site, without starting it.
+    /// Command that runs the queue and the admin socket.
     pub fn command(&self) -> Command {
         let mut command = self.bare_command();
         command.arg("run");
@@ -131,7 +132,7 @@ impl TestEnv {
         command
     }
 
-    /// The command that runs one subsystem and an admin socket on this site, with further `arguments`, without starting it.
+    /// Command that runs one subsystem and the admin socket with further `arguments`.
     pub(crate) fn command_of(&self, subsystem: &str, arguments: &[String]) -> Command {
         let mut command = self.bare_command();
         let socket = format!("admin.unix_socket={}", self.admin_socket().display());
@@ -140,14 +141,14 @@ impl TestEnv {
         command
     }
 
-    /// Starts an instance by `command` and waits until its endpoint answers.
+    /// Starts `command` and waits until the admin endpoint answers.
     pub(crate) fn start_by(&self, command: Command) -> Instance {
         let instance = Instance::spawn(command);
         eventually("the endpoint to answer", || self.cli(&["tree"]).0 == 0);
         instance
     }
 
-    /// What the actor at `path` says of itself.
+    /// Status of the actor at `path`, from its console.
     pub(crate) fn status_of(&self, path: &str) -> Value {
         let url = format!("/v1/consoles/{path}/status");
         let reply = http(&self.admin_socket(), "POST", &url, &["Content-Type: application/json"], "{}");
@@ -155,7 +156,7 @@ impl TestEnv {
         reply.json()
     }
 
-    /// The binary with this site's surroundings and no arguments; its log is appended to [`TestEnv::log_path`].
+    /// Command of the binary without arguments, in this directory. Its output is appended to [`TestEnv::log_path`].
     pub fn bare_command(&self) -> Command {
         let log = File::options().create(true).append(true).open(self.log_path()).expect("a log file");
         let mut command = match &self.shell {
@@ -172,7 +173,7 @@ impl TestEnv {
         command
     }
 
-    /// Starts an instance and waits until it answers workers.
+    /// Starts an instance and waits until the worker socket accepts connections.
     pub fn start(&self) -> Instance {
         let instance = self.spawn();
         instance.await_service(self);
@@ -184,7 +185,7 @@ impl TestEnv {
         Instance::spawn(self.command())
     }
 
-    /// Runs a client command against the instance: exit code, standard output, standard error.
+    /// Runs a client command. Returns exit code, standard output and standard error.
     pub fn cli(&self, arguments: &[&str]) -> (i32, String, String) {
         let mut command = Command::new(&self.binary);
         command.current_dir(self.path()).env("ORCHESTRATOR_SOCKET", self.admin_socket()).args(arguments);
@@ -201,7 +202,7 @@ impl TestEnv {
         crate::wait_for("the worker socket to accept", || Worker::connect(&self.socket()).ok())
     }
 
-    /// A foreign connection to the database, as another process would have it.
+    /// Opens a second connection to the queue's database.
     pub fn database(&self) -> Database {
         Database::open(&self.database_path())
     }

@@ -1,4 +1,4 @@
-//! What the tree shows of an instance, asked over its admin socket, and chaos in it.
+//! Supervision tree of an instance over its admin socket, and injected panics.
 
 use std::fmt;
 
@@ -6,35 +6,35 @@ use serde_json::Value;
 
 use crate::{HttpReply, TestEnv, http, try_http, wait_for};
 
-/// The whole tree at one moment.
+/// Snapshot of the supervision tree.
 #[derive(Debug, Clone)]
 pub struct Snapshot(Value);
 
 impl Snapshot {
-    /// The child at `path`, e.g. `queue/queue_store`.
+    /// Node of the child at `path`, such as `queue/queue_store`.
     ///
     /// # Panics
-    /// If there is none.
+    /// If there is no such child.
     pub fn node(&self, path: &str) -> &Value {
         let path = format!("orchestrator/{path}");
         let found = self.all().into_iter().find(|node| node["path"] == path.as_str());
         found.unwrap_or_else(|| panic!("no {path} in {:#}", self.0))
     }
 
-    /// All children, each before its own.
+    /// All nodes, parents before their children.
     pub fn all(&self) -> Vec<&Value> {
         below(&self.0["root"])
     }
 
-    /// The child at `path` and all below it.
+    /// Node of the child at `path` and all nodes below it.
     ///
     /// # Panics
-    /// If there is none.
+    /// If there is no such child.
     pub fn branch(&self, path: &str) -> Vec<&Value> {
         below(self.node(path))
     }
 
-    /// Does everything run?
+    /// Returns true if every child is running.
     pub fn runs(&self) -> bool {
         self.all().iter().all(|node| node["state"] == "running")
     }
@@ -51,28 +51,29 @@ fn below(node: &Value) -> Vec<&Value> {
     std::iter::once(node).chain(children.flat_map(below)).collect()
 }
 
-/// An edge's connection as the tree shows it.
+/// Link of an edge, as the tree shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Link {
     /// `connecting`, `up` or `down`.
     pub state: String,
-    /// Why it is down, else empty.
+    /// Reason for `down`, otherwise empty.
     pub reason: String,
 }
 
 impl TestEnv {
-    /// The whole tree; None if nobody answers now.
+    /// Snapshot of the tree, or None if the endpoint does not answer.
     pub fn snapshot(&self) -> Option<Snapshot> {
         let reply =
             try_http(&self.admin_socket(), "GET", "/v1/tree", &["Accept: application/json"], "").ok()?;
         (reply.status == 200).then(|| Snapshot(reply.json()))
     }
 
-    /// Makes the child at `path` panic, as soon as it runs. An actor or a task is hit between two steps, a thread at the next work
-    /// that it takes in hand.
+    /// Makes the child at `path` panic once it is running.
+    ///
+    /// Actors and tasks panic between two steps, threads when they receive their next work.
     ///
     /// # Panics
-    /// If it is refused for another reason than that the child does not run.
+    /// If the request is refused for a reason other than a child that is not running.
     pub fn inject_panic(&self, path: &str) {
         let url = format!("/v1/actors/{path}/panic");
         wait_for(&format!("{path} to take a panic"), || {
@@ -81,16 +82,16 @@ impl TestEnv {
                 Ok(reply) if matches!(reply.status, 200 | 202) => Some(()),
                 Ok(reply) if reply.status == 409 => None,
                 Ok(reply) => panic!("{path}: {} {}", reply.status, reply.body),
-                // The endpoint itself may have been hit before it could say so.
+                // The endpoint may panic before it answers.
                 Err(_) => (path == "admin").then_some(()),
             }
         });
     }
 
-    /// The snapshot of the child at `path`, e.g. `queue/queue_store`.
+    /// Current node of the child at `path`, such as `queue/queue_store`.
     ///
     /// # Panics
-    /// If there is none.
+    /// If there is no such child.
     pub fn node(&self, path: &str) -> Value {
         let reply =
             http(&self.admin_socket(), "GET", &format!("/v1/tree/{path}"), &["Accept: application/json"], "");
@@ -98,10 +99,10 @@ impl TestEnv {
         reply.json()["root"].clone()
     }
 
-    /// The link of the edge at `path`.
+    /// Link of the edge at `path`.
     ///
     /// # Panics
-    /// If it has none within the deadline.
+    /// If it has no link within the deadline.
     pub fn link(&self, path: &str) -> Link {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         wait_for("a link", || {
@@ -111,10 +112,10 @@ impl TestEnv {
         })
     }
 
-    /// Where the admin endpoint listens on TCP; set `admin.listen=127.0.0.1:0` before.
+    /// TCP address of the admin endpoint; requires `admin.listen=127.0.0.1:0`.
     ///
     /// # Panics
-    /// If it does not.
+    /// If it does not listen on TCP.
     pub fn admin_tcp(&self) -> std::net::SocketAddr {
         let node = self.node("admin");
         let endpoint = node["link"]["endpoint"].as_str().unwrap_or_default();
@@ -122,10 +123,10 @@ impl TestEnv {
         first.and_then(|address| address.parse().ok()).unwrap_or_else(|| panic!("no tcp: {endpoint}"))
     }
 
-    /// A metric that the child at `path` declares.
+    /// Value of a metric of the child at `path`.
     ///
     /// # Panics
-    /// If it has not declared it within the deadline.
+    /// If it is not registered within the deadline.
     pub fn metric(&self, path: &str, name: &str) -> u64 {
         wait_for(&format!("metric {name} of {path}"), || {
             let node = self.node(path);
@@ -133,7 +134,7 @@ impl TestEnv {
         })
     }
 
-    /// `POST /v1/actors/{path}/{verb}`.
+    /// Sends the command `verb` to the child at `path`.
     ///
     /// # Panics
     /// If it is refused.

@@ -1,4 +1,4 @@
-//! A worker on the real socket: raw lines out, raw lines in.
+//! A queue worker that sends and receives raw lines on the worker socket.
 
 use std::{
     io::{self, BufRead, BufReader, Read, Write},
@@ -8,20 +8,20 @@ use std::{
     time::Duration,
 };
 
-/// A connection of a worker.
+/// Connection of a worker.
 #[derive(Debug)]
 pub struct Worker {
     reader: BufReader<UnixStream>,
 }
 
-/// What the queue answered.
+/// Answer of the queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reply {
     /// A job.
     Job {
-        /// Its attribute path.
+        /// Attribute path.
         attr_path: String,
-        /// The rest.
+        /// Payload: the rest of the line.
         payload: String,
     },
     /// `NOJOBS`.
@@ -31,10 +31,10 @@ pub enum Reply {
 }
 
 impl Reply {
-    /// The attribute path of a job.
+    /// Attribute path of a job.
     ///
     /// # Panics
-    /// If it is none.
+    /// If the answer is not a job.
     pub fn attr_path(&self) -> &str {
         match self {
             Reply::Job { attr_path, .. } => attr_path,
@@ -44,7 +44,7 @@ impl Reply {
 }
 
 impl Worker {
-    /// Connects; every read gives up after 60 s.
+    /// Connects with a read timeout of 60 s.
     ///
     /// # Errors
     /// Of the socket.
@@ -54,7 +54,7 @@ impl Worker {
         Ok(Self { reader: BufReader::new(stream) })
     }
 
-    /// Reads give up after `limit` in place of 60 s.
+    /// Sets the read timeout.
     ///
     /// # Errors
     /// Of the socket.
@@ -62,7 +62,7 @@ impl Worker {
         self.reader.get_ref().set_read_timeout(Some(limit))
     }
 
-    /// Sends bytes as they are.
+    /// Sends raw bytes.
     ///
     /// # Errors
     /// Of the socket.
@@ -70,12 +70,12 @@ impl Worker {
         self.reader.get_mut().write_all(bytes)
     }
 
-    /// Shuts the writing side, as `socat` does after its input.
+    /// Shuts down the write side, as `socat` does at the end of its input.
     pub fn finish(&mut self) {
         self.try_finish().expect("shut the writing side");
     }
 
-    /// Shuts the writing side of a connection that may have broken.
+    /// As [`Worker::finish`], for a connection that may be broken.
     ///
     /// # Errors
     /// Of the socket.
@@ -86,18 +86,18 @@ impl Worker {
     /// Reads one answer.
     ///
     /// # Panics
-    /// If it is none that the protocol has.
+    /// If the answer is not part of the protocol.
     pub fn reply(&mut self) -> Reply {
         self.try_reply().expect("read an answer")
     }
 
-    /// Reads one answer; a connection that broke counts as an error.
+    /// Reads one answer; a broken connection is an error.
     ///
     /// # Errors
     /// Of the socket.
     ///
     /// # Panics
-    /// If it is none that the protocol has.
+    /// If the answer is not part of the protocol.
     pub fn try_reply(&mut self) -> io::Result<Reply> {
         let mut line = String::new();
         if self.reader.read_line(&mut line)? == 0 {
@@ -106,7 +106,7 @@ impl Worker {
         if line == "NOJOBS\n" {
             return Ok(Reply::NoJobs);
         }
-        // A line without its end is an answer cut short by the end of the process.
+        // An unterminated line was cut off by the end of the process.
         let Some(line) = line.strip_suffix('\n') else {
             return Err(io::ErrorKind::UnexpectedEof.into());
         };
@@ -115,7 +115,7 @@ impl Worker {
         Ok(Reply::Job { attr_path: attr_path.to_owned(), payload: payload.to_owned() })
     }
 
-    /// `READY` and its answer.
+    /// Sends `READY` and returns the answer.
     ///
     /// # Panics
     /// If the connection breaks.
@@ -124,7 +124,7 @@ impl Worker {
         self.reply()
     }
 
-    /// `DONE` and its answer.
+    /// Sends `DONE` and returns the answer.
     ///
     /// # Panics
     /// If the connection breaks.
@@ -133,10 +133,10 @@ impl Worker {
         self.reply()
     }
 
-    /// Everything until the connection closes.
+    /// Reads until the connection closes.
     pub fn read_to_end(&mut self) -> Vec<u8> {
         let mut bytes = Vec::new();
-        // A reset after the last byte is an end, too.
+        // A reset after the last byte counts as a close.
         let _ = self.reader.read_to_end(&mut bytes);
         bytes
     }

@@ -1,5 +1,4 @@
-//! ZMTP 3.0 without any library, on blocking sockets: a peer that does exactly what a test wants, and is cheap enough to be a
-//! source or a sink of big frames.
+//! ZMTP 3.0 on blocking sockets without a library, for tests that need exact bytes and for fast sources and sinks.
 
 use std::{
     io::{self, BufReader, Read, Write},
@@ -7,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-/// One connection after its handshake.
+/// Connection after its handshake.
 #[derive(Debug)]
 pub struct ZmtpPeer {
     reader: BufReader<TcpStream>,
@@ -15,26 +14,26 @@ pub struct ZmtpPeer {
 }
 
 impl ZmtpPeer {
-    /// Dials 127.0.0.1 as a socket of type `kind`, e.g. `DEALER`, with this identity.
+    /// Connects to 127.0.0.1 as a socket of type `kind`, such as `DEALER`, with this identity.
     ///
     /// # Errors
-    /// Nobody listens, or speaks ZMTP there.
+    /// The connection fails, or the peer does not speak ZMTP.
     pub fn connect(port: u16, kind: &str, identity: &str) -> io::Result<Self> {
         Self::handshake(TcpStream::connect(("127.0.0.1", port))?, kind, identity)
     }
 
-    /// Takes the next connection as a socket of type `kind`, e.g. `PUSH`.
+    /// Accepts the next connection as a socket of type `kind`, such as `PUSH`.
     ///
     /// # Errors
-    /// Who dialled speaks no ZMTP.
+    /// The peer does not speak ZMTP.
     pub fn accept(listener: &TcpListener, kind: &str) -> io::Result<Self> {
         Self::from_stream(listener.accept()?.0, kind)
     }
 
-    /// Greets over a connection that was taken, as a socket of type `kind`.
+    /// Performs the handshake on an accepted connection as a socket of type `kind`.
     ///
     /// # Errors
-    /// Who dialled speaks no ZMTP.
+    /// The peer does not speak ZMTP.
     pub fn from_stream(stream: TcpStream, kind: &str) -> io::Result<Self> {
         Self::handshake(stream, kind, "")
     }
@@ -79,7 +78,7 @@ impl ZmtpPeer {
         Ok(())
     }
 
-    /// Sends bytes as they are.
+    /// Sends raw bytes.
     ///
     /// # Errors
     /// The connection is lost.
@@ -87,10 +86,10 @@ impl ZmtpPeer {
         self.writer.write_all(bytes)
     }
 
-    /// The next message; commands are passed over.
+    /// Receives the next message; commands are skipped.
     ///
     /// # Errors
-    /// The connection is lost, or nothing came in time.
+    /// The connection is lost, or the read timed out.
     pub fn receive(&mut self) -> io::Result<Vec<Vec<u8>>> {
         let mut parts = Vec::new();
         loop {
@@ -105,10 +104,10 @@ impl ZmtpPeer {
         }
     }
 
-    /// How long [`ZmtpPeer::receive`] waits at the most.
+    /// Sets the timeout of [`ZmtpPeer::receive`].
     ///
     /// # Errors
-    /// The socket does not take it.
+    /// The socket refuses the option.
     pub fn set_read_timeout(&self, longest: Duration) -> io::Result<()> {
         self.writer.set_read_timeout(Some(longest))
     }

@@ -1,4 +1,4 @@
-//! The admin endpoint, on each of its two sockets. The tree is asked for on the other one.
+//! The admin endpoint, on each of its two sockets. The tree is requested on the other one.
 
 use std::{io, sync::Arc};
 
@@ -31,7 +31,7 @@ pub(crate) fn unix(_plan: &Plan) -> Box<dyn Edge> {
 
 impl Edge for Admin {
     fn protocol(&self) -> Arc<dyn Protocol> {
-        // A console's verb that changes nothing.
+        // A console verb without effect.
         Arc::new(HttpClient {
             small: "GET /livez",
             body: "",

@@ -1,4 +1,4 @@
-//! One RabbitMQ for all cells, with a virtual host for each: it takes long to start.
+//! RabbitMQ shared by all cells, because it starts slowly. Each cell has a virtual host.
 
 use std::sync::OnceLock;
 
@@ -6,7 +6,7 @@ use orchestrator_harness::Rabbit;
 
 use crate::{behaviour::Behaviour, edge::Plan};
 
-/// Edges that have a broker.
+/// Edges that use a broker.
 pub(crate) const EDGES: [&str; 2] = ["provenance_amqp", "catalog_amqp"];
 
 fn vhost(edge: &str, behaviour: Behaviour) -> String {
@@ -23,17 +23,17 @@ fn shared() -> &'static Rabbit {
     })
 }
 
-/// Starts it, so that it is there when the first of its cells begins.
+/// Starts the broker before the first of its cells.
 pub(crate) fn prepare() {
     shared();
 }
 
-/// Its port, and the virtual host of the cell.
+/// Port of the broker, and the virtual host of the cell.
 pub(crate) fn broker(plan: &Plan) -> (u16, String) {
     (shared().port(), vhost(plan.edge, plan.behaviour))
 }
 
-/// Where the virtual host of the cell is, past every switch.
+/// Direct address of the cell's virtual host.
 pub(crate) fn url(plan: &Plan) -> String {
     shared().url_of(&vhost(plan.edge, plan.behaviour))
 }

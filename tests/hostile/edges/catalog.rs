@@ -1,4 +1,4 @@
-//! The catalog's edges: rows go on being claimed and completed.
+//! The catalog's edges. Completed work: rows that were claimed and completed.
 
 use std::{sync::Arc, time::Instant};
 
@@ -12,7 +12,7 @@ use crate::{
     protocols,
 };
 
-/// Rows that wait at the most.
+/// Maximum number of unclaimed rows.
 const WAITING: u64 = 5;
 
 const RULE: &str = r#"
@@ -34,8 +34,8 @@ struct Catalog {
     rows: u64,
     done: u64,
     inserted: Instant,
-    /// Rows are found by notices only.
-    hears: bool,
+    /// Rows are found through notices only.
+    uses_notices: bool,
 }
 
 /// The catalog's HTTP server.
@@ -46,7 +46,7 @@ pub(crate) fn ermrest(_plan: &Plan) -> Box<dyn Edge> {
         "[[catalog]]\nname = \"lab\"\nbase = \"http://{}/ermrest/catalog/1\"\namqp = \"\"\npoll_without_notices_secs = 0.25\n{RULE}",
         switch.address()
     );
-    // An answer of 64 MiB, which is read whole before it is parsed.
+    // A response of up to 64 MiB is read before it is parsed.
     let (protocol, budget) = (Arc::new(protocols::HttpServer), 64 << 20);
     Box::new(Catalog {
         server,
@@ -57,11 +57,11 @@ pub(crate) fn ermrest(_plan: &Plan) -> Box<dyn Edge> {
         rows: 0,
         done: 0,
         inserted: Instant::now(),
-        hears: false,
+        uses_notices: false,
     })
 }
 
-/// The catalog's notices. Without them it does not look.
+/// The catalog's change notices, with polling effectively off.
 pub(crate) fn amqp(plan: &Plan) -> Box<dyn Edge> {
     let (port, vhost) = broker::broker(plan);
     let (switch, side) = Side::servers(port);
@@ -83,7 +83,7 @@ pub(crate) fn amqp(plan: &Plan) -> Box<dyn Edge> {
         rows: 0,
         done: 0,
         inserted: Instant::now(),
-        hears: true,
+        uses_notices: true,
     })
 }
 
@@ -105,7 +105,7 @@ impl Edge for Catalog {
     }
 
     fn feed(&mut self, _env: &TestEnv) {
-        // Each row is a notice, too.
+        // Each insert also sends a notice.
         if self.rows < self.done + WAITING && self.inserted.elapsed().as_millis() > 100 {
             self.rows += 1;
             self.server.insert("Foo", &json!([{"id": self.rows, "state": "actionable"}]), "");
@@ -114,8 +114,8 @@ impl Edge for Catalog {
     }
 
     fn done(&mut self, env: &TestEnv) -> u64 {
-        // A catalog looks once at its start, also where it hears nothing.
-        if self.hears && self.done == 0 && env.link("catalog/lab/notices").state != "up" {
+        // The first poll at the start needs no notice.
+        if self.uses_notices && self.done == 0 && env.link("catalog/lab/notices").state != "up" {
             return 0;
         }
         self.done = self.server.rows("Foo").iter().filter(|row| row["state"] == "complete").count() as u64;

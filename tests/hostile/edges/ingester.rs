@@ -1,7 +1,7 @@
 //! The ingester's edges.
 
 mod control;
-mod lab;
+mod fixture;
 mod sardana;
 mod source;
 mod worker;

@@ -1,4 +1,4 @@
-//! The producer's edges: jobs go on being pushed.
+//! The producer's edges. Completed work: jobs that the server accepted.
 
 use std::sync::{Arc, OnceLock};
 
@@ -11,9 +11,9 @@ use crate::{
     protocols,
 };
 
-/// Pages of the first stencil's sets: ten thousand jobs, more than are pushed while a cell runs.
+/// Tangles for 10,000 jobs, more than are pushed during a cell.
 const TANGLES_COUNT: u64 = 100;
-/// Limit that holds the jobs back to about a hundred a second.
+/// Option that limits the rate to about 100 jobs per second.
 const PACE: [&str; 2] = ["--push-latency-ms", "50"];
 
 struct Producer {
@@ -24,7 +24,7 @@ struct Producer {
     budget: u64,
 }
 
-/// The database of all producers; each has stencils of its own.
+/// Database shared by all cells; each has its own stencils.
 fn database() -> &'static MongoDb {
     static SHARED: OnceLock<MongoDb> = OnceLock::new();
     SHARED.get_or_init(|| {
@@ -59,7 +59,7 @@ pub(crate) fn faktory(plan: &Plan) -> Box<dyn Edge> {
     let (switch, side) = Side::servers(queue.port());
     let database = format!("127.0.0.1:{}", database().port());
     let sections = sections(&stencils(plan), database, switch.address());
-    // An answer of 8 MiB on each of up to two connections, with room to grow.
+    // A reply of 8 MiB on each of up to two connections, with spare buffer capacity.
     Box::new(Producer { queue, sections, protocol: Arc::new(protocols::Faktory), side, budget: 32 << 20 })
 }
 

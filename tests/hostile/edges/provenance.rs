@@ -1,4 +1,4 @@
-//! Provenance's edges: rows go on being stored.
+//! Provenance's edges. Completed work: stored rows.
 
 use std::{
     path::PathBuf,
@@ -17,13 +17,13 @@ use crate::{
     protocols,
 };
 
-/// Rows of range 0 only: fewer queues to declare, and fewer children in the tree.
+/// Range 0 only, for fewer queues and fewer children.
 const RANGE: &str = "ranges = \"0\"";
 
-/// Time between two calls: each is a line of the audit log.
+/// Interval of calls, each of which writes an audit line.
 const PACE: Duration = Duration::from_millis(200);
 
-/// Source of the number of stored rows, outside of the process where that is possible.
+/// Source of the number of stored rows.
 enum Count {
     /// The writer's metric.
     Written,
@@ -66,7 +66,7 @@ impl Provenance {
     }
 }
 
-/// The broker between client and workers, all of which are in the one process.
+/// The broker between client and workers of the same process.
 pub(crate) fn amqp(plan: &Plan) -> Box<dyn Edge> {
     let (port, vhost) = broker(plan);
     let (switch, side) = Side::servers(port);
@@ -120,7 +120,7 @@ pub(crate) fn mongodb(plan: &Plan) -> Box<dyn Edge> {
         switch.address(),
         plan.name(),
     );
-    // A message of 48 MiB, which is what its server says (actors/provenance/README.md).
+    // A message of 48 MiB, the limit that the server announces (actors/provenance/README.md).
     Provenance::fixture(sections, protocols::MongoDb, side, 48 << 20, Count::Written)
 }
 
@@ -141,7 +141,7 @@ impl Edge for Provenance {
         self.budget
     }
 
-    /// One call at a time; one that gets no answer ends by itself.
+    /// One call at a time; an unanswered call times out.
     fn feed(&mut self, env: &TestEnv) {
         let is_under_way = self.addition.as_ref().is_some_and(|addition| !addition.is_finished());
         if is_under_way || self.added.elapsed() < PACE {
@@ -149,12 +149,12 @@ impl Edge for Provenance {
         }
         self.added = Instant::now();
         self.rows += 1;
-        // Its first byte ends in a zero.
+        // The id belongs to range 0.
         let row = json!({"add": "content", "id": sha1_of(0, self.rows * 16), "date": "2005-03-18T01:58:31Z"});
         let (socket, body) = (env.admin_socket(), json!({"rows": [row]}).to_string());
         self.addition = Some(thread::spawn(move || {
             let json = ["Content-Type: application/json"];
-            // Whether it is stored shows where rows are counted.
+            // Stored rows are counted elsewhere.
             let _ = try_http(&socket, "POST", "/v1/consoles/provenance/rmq_client/add", &json, &body);
         }));
     }

@@ -1,4 +1,4 @@
-//! The worker socket. The worker that is watched beside the attack is another client of the same socket.
+//! The worker socket. The monitored worker is another client of the same socket.
 
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ impl Edge for WorkerSocket {
         64 * 65_536
     }
 
-    /// A new worker is answered.
+    /// Number of new workers that received an answer.
     fn done(&mut self, env: &TestEnv) -> u64 {
         let asked = Worker::connect(&env.socket()).and_then(|mut worker| {
             worker.send(b"READY\n")?;

@@ -1,4 +1,4 @@
-//! AMQP 0-9-1, as a broker that lets clients in and answers what they declare, until it strikes.
+//! AMQP 0-9-1, as a broker that lets clients in and answers what they declare, until it attacks.
 
 use std::io;
 

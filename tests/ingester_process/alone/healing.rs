@@ -1,10 +1,10 @@
-//! A panic in any child of an ingester heals within a second, before a mapping, while one begins, in the middle of one and after its
-//! end. Only a scan that was under way is cut short: its workers keep a beginning of it, and nothing wrong. All others are carried
-//! whole, each event once and in order, and an ingester beside it notices nothing.
+//! A panic in any child of an ingester heals within 1 s: before, at the start of, during and after a mapping.
+//! Only a running scan is cut short: its workers have its first events, unaltered. All other scans are delivered whole,
+//! each event once and in order, and another ingester is not affected.
 //!
-//! An injected panic hits an actor or a task between two steps, and a thread at the next work that it takes in hand: those of an
-//! ingester have none between two mappings. Healing is measured by the process's own clock, from the exit of the child until the
-//! last of its ingester has started again; `rest_for_one`, and `one_for_all` below `scan`, decide who is.
+//! An injected panic hits an actor or a task between two steps, and a thread when it receives its next work, which an
+//! ingester's threads do only during a mapping. The process's own clock measures from the exit of the child to the
+//! last restart of its ingester's children, which `rest_for_one` (`one_for_all` below `scan`) selects.
 
 use orchestrator_harness::load::{SeededRng, for_each_seed};
 
@@ -13,13 +13,13 @@ use crate::panics::{
     drill::{Drill, OURS, touches_scans},
 };
 
-/// Each child, and the rng of each round.
+/// Runs `drill` for each child of the ingester and each seed.
 fn drills(drill: impl Fn(&mut Drill, &str, &mut SeededRng)) {
     for child in CHILDREN {
         for_each_seed("ORCHESTRATOR_PANIC_ROUNDS", 1, |seed| {
             let mut one = Drill::new();
             drill(&mut one, &format!("{OURS}{child}"), &mut SeededRng::new(seed));
-            one.judge(child);
+            one.check_events(child);
         });
     }
 }
@@ -37,7 +37,7 @@ fn a_panic_before_during_or_after_a_mapping_heals() {
     });
 }
 
-/// Nothing of the mapping has left by then, so that it is whole, too.
+/// No event of the mapping was sent before the panic, so the scan is whole.
 #[test]
 fn a_panic_at_the_start_of_a_mapping_heals() {
     drills(|drill, path, rng| {

@@ -1,4 +1,4 @@
-//! A wall clock that jumps, by libfaketime: what counts seconds must not count those.
+//! Jumps of the wall clock (libfaketime) do not affect timeouts and expiry.
 
 use std::{fs, path::PathBuf};
 
@@ -7,17 +7,17 @@ use serde_json::Value;
 
 use super::{BINARY, NOWHERE, mapping};
 
-/// The library, which stands below a directory for each architecture.
+/// Path of the library, which is in a directory per architecture.
 fn library() -> PathBuf {
     let directories = fs::read_dir("/usr/lib").expect("/usr/lib").map_while(Result::ok);
     let mut found = directories.map(|entry| entry.path().join("faketime/libfaketimeMT.so.1"));
     found.find(|path| path.exists()).expect("libfaketimeMT.so.1 is missing: install faketime")
 }
 
-/// The workers that the ingester lists.
+/// Workers that the ingester publishes.
 fn listed(env: &IngesterEnv) -> Vec<Value> {
-    let presence = env.controller().ingester_state().expect("its key is there, whatever the clock does");
-    presence["connected_workers"].as_object().expect("workers").values().cloned().collect()
+    let state = env.controller().ingester_state().expect("the ingester's key");
+    state["connected_workers"].as_object().expect("workers").values().cloned().collect()
 }
 
 #[test]
@@ -45,14 +45,14 @@ fn a_clock_jump_neither_drops_nor_keeps_a_worker() {
     let seen = |worker: &Value| worker["last_seen"].as_f64().expect("seconds");
     let first = seen(&wait_for("the worker is listed", || listed(&env).pop()));
 
-    // A day ahead: the worker is heard of at another time, and the key lives on.
+    // One day ahead: the worker's `last_seen` changes, and the key does not expire.
     jump("+1d");
     let ahead = wait_for("the clock is a day ahead", || {
         worker.send(&[&uuid]).expect("it is taken");
         listed(&env).pop().map(|worker| seen(&worker)).filter(|seen| *seen > first + 80_000.0)
     });
     env.controller().start_mapping(&mapping(1), &["eiger"]);
-    // Back by two days: who is silent from now on is forgotten after four seconds, and not after two days.
+    // Two days back: a silent worker is dropped after 4 s, not after two days.
     jump("-1d");
     wait_for("the clock is two days back", || {
         worker.send(&[&uuid]).expect("it is taken");
@@ -61,7 +61,7 @@ fn a_clock_jump_neither_drops_nor_keeps_a_worker() {
     jump("-3d");
     drop(worker);
     eventually("the worker is forgotten", || listed(&env).is_empty());
-    // What is published still expires ten seconds after the last time.
+    // The key still expires 10 s after its last renewal.
     env.controller().start_mapping(&mapping(2), &["eiger"]);
     let left = env.redis.command(&["TTL", "dranspose:ingester:eiger-ingester:config"]);
     assert!((1..=10).contains(&left.as_i64().expect("seconds")), "{left}");

@@ -1,4 +1,4 @@
-//! A disk that is full, and one that cannot be written: scans go on, and the file is whole as far as it goes.
+//! Dumps on a full or read-only disk: scans continue, and the file ends with a whole event.
 
 use std::{
     fs::{self, File},
@@ -13,14 +13,14 @@ use crate::detector::{Detector, May};
 
 const FRAMES: u64 = 300;
 
-/// Events as an entry of the assignments has them.
+/// Events in the format of an assignment entry.
 fn events_of(workers: impl Iterator<Item = (u64, Value)>) -> Vec<Value> {
     workers
         .map(|(event, workers)| json!({"event_number": event, "assignments": {"eiger": workers}}))
         .collect()
 }
 
-/// Carries a scan of [`FRAMES`] images, all for one worker, which gets all.
+/// Runs a scan of [`FRAMES`] images and checks that the one worker receives all of them.
 fn carry(env: &IngesterEnv, detector: &Detector, worker: &mut ZmtpPeer, scan: u64) {
     let controller = env.controller();
     controller.start_mapping(&mapping(scan), &["eiger"]);
@@ -47,12 +47,12 @@ fn a_dump_on_a_full_or_read_only_disk_ends_with_a_whole_event() {
         let detector = Detector::new();
         let dump = disk.path().join("scan.cbors");
         let env = IngesterEnv::new(BINARY, &detector.url(), &format!("dump_path = {dump:?}"));
-        // An ingester that plays the file.
+        // A second ingester replays the file.
         let player = format!(
             "[[ingester]]\nname = \"player\"\nlisten = \"127.0.0.1:{}\"\nredis_url = \"{}\"\n\
              [[ingester.stream]]\nname = \"eiger\"\nsource = \"replay\"\nfile = {dump:?}\n",
             orchestrator_harness::free_port(),
-            // In another database: nothing of the first one's is for it.
+            // Another Redis database, to separate its mappings.
             env.redis.url().replace("/0", "/1")
         );
         let config = env.base.path().join("ingester.toml");
@@ -64,7 +64,7 @@ fn a_dump_on_a_full_or_read_only_disk_ends_with_a_whole_event() {
         let whole = fs::metadata(&dump).expect("the dump").len();
         let events = FRAMES as i64 + 2;
 
-        // Room for a part of what is written at once.
+        // Leaves room for part of one write.
         disk.fill();
         let filler = File::options().write(true).open(disk.path().join("filler")).expect("what fills it");
         filler.set_len(filler.metadata().expect("its length").len() - (300 << 10)).expect("it shrinks");
@@ -72,7 +72,7 @@ fn a_dump_on_a_full_or_read_only_disk_ends_with_a_whole_event() {
         carry(&env, &detector, &mut worker, 2);
         assert!(note(&env, "dump").contains("No space left on device"), "{}", note(&env, "dump"));
         assert_eq!(env.metric("dump", "dump_errors"), 1);
-        assert_eq!(fs::metadata(&dump).expect("the dump").len(), whole, "nothing of half an event is left");
+        assert_eq!(fs::metadata(&dump).expect("the dump").len(), whole, "the dump has a partial event");
 
         let mount = |options: &str| {
             let done = Command::new("mount").args(["-o", options]).arg(disk.path()).status();
@@ -85,7 +85,7 @@ fn a_dump_on_a_full_or_read_only_disk_ends_with_a_whole_event() {
         mount("remount,rw");
         carry(&env, &detector, &mut worker, 4);
 
-        // All of it can be read: the player had it from its beginning.
+        // The whole file can be replayed.
         let played = || {
             let (_, text, _) = env.base.cli(&["tree", "ingester/player/scan/stream_0", "--json"]);
             let tree: Value = serde_json::from_str(&text).unwrap_or_default();

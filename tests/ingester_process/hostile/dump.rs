@@ -1,4 +1,4 @@
-//! Dumps and captures that are none, played back: each ends its own stream only, and takes no memory for what it announces.
+//! Replay of invalid dumps and captures: each ends only its own stream, and announced sizes allocate no memory.
 
 use std::{
     fs::{self, File},
@@ -13,10 +13,10 @@ use super::{BINARY, NOWHERE, mapping, note};
 
 const MIB: usize = 1 << 20;
 const EVENT: &[u8] = b"\xd9\xd9\xf7\xd9\xa7\x7d";
-/// Most memory that they may take together, MiB: 64 of a file that is read and what a process has anyway.
+/// Memory limit of the process, MiB; a file that is read takes 64.
 const MEMORY_MAX: u64 = 400;
 
-/// An event of stream `name` with one part.
+/// Encodes an event of stream `name` with one part.
 fn event(number: u8, name: &str) -> Vec<u8> {
     let mut bytes = [EVENT, &[0x82, number, 0xa1, 0x60 + name.len() as u8]].concat();
     bytes.extend(name.as_bytes());
@@ -24,11 +24,11 @@ fn event(number: u8, name: &str) -> Vec<u8> {
     bytes
 }
 
-/// Files by the stream that plays them: the bytes, how many are behind them (zeros, which the disk need not hold), and what is said.
+/// Files by stream name: the bytes, the number of zeros after them (a sparse file), and the expected error.
 fn files() -> Vec<(&'static str, Vec<u8>, u64, &'static str)> {
     let level = |bytes: &[u8], count: usize| bytes.repeat(count);
     vec![
-        // Each took 16 bytes of memory for one byte of the file.
+        // Each byte of the file once took 16 bytes of memory.
         ("indefinite", [b"\x83".to_vec(), level(b"\x9f", 64 * MIB)].concat(), 0, "neither a dump"),
         ("arrays", [b"\x83\x9f".to_vec(), level(b"\x81", 64 * MIB)].concat(), 0, "neither a dump"),
         (
@@ -40,12 +40,12 @@ fn files() -> Vec<(&'static str, Vec<u8>, u64, &'static str)> {
         ("tags", level(b"\xc6", MIB), 0, "no event"),
         // Parts without bytes: 32 bytes of memory for one of the file.
         ("parts", [b"\x9a\x04\0\0\0".to_vec(), level(b"\x40", 64 * MIB)].concat(), 0, "too many parts"),
-        // What is announced is not waited for.
+        // Announced lengths beyond the limits are refused at once.
         ("long", b"\x81\x5b\0\0\x01\0\0\0\0\0".to_vec(), 2 << 30, "is longer than"),
         ("elements", b"\x9b\x10\0\0\0\0\0\0\0".to_vec(), 2 << 30, "too many parts"),
         ("text", [EVENT, b"\x83\0\xa1\x7b\x10\0\0\0\0\0\0\0"].concat(), 2 << 30, "a name that is too long"),
         ("zeros", Vec::new(), 2 << 30, "neither a dump"),
-        // Events, and then none.
+        // Valid events, then an invalid one.
         ("cut", [event(0, "cut"), event(1, "cut")[..20].to_vec()].concat(), 0, "it was cut off"),
         ("damaged", [event(0, "damaged"), b"\xf6".to_vec()].concat(), 0, "neither a dump"),
         ("foreign", event(0, "\u{1b}[2J"), 0, "it holds no stream `foreign`: name the stream like one of"),
@@ -70,7 +70,7 @@ fn an_invalid_dump_ends_its_stream_with_bounded_memory() {
     }
     fs::write(&config, text).expect("it is written");
     let instance = env.start();
-    // One after the other: they must not hide behind each other.
+    // One at a time, so that each is measured by itself.
     for (number, (name, _, _, said)) in (1..).zip(files()) {
         env.controller().start_mapping(&mapping(number), &[name]);
         let child = format!("scan/stream_{number}");

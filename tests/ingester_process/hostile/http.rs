@@ -1,4 +1,4 @@
-//! Posts to Sardana's port that are valid and mean nothing, or are too long. Those without end are in `tests/hostile`.
+//! Invalid, unusual and oversized posts to the Sardana port. `tests/hostile` covers endless ones.
 
 use std::{
     fs,
@@ -14,7 +14,7 @@ const JSON: &[&str] = &["Content-Type: application/json"];
 const START: &str = r#"{"serialno":1,"scandir":"a","title":"b"}"#;
 const MIB: usize = 1 << 20;
 
-/// A site whose stream `sardana` is the only one, and where it is posted to.
+/// Starts an ingester with a mapping of the stream `sardana`. Returns the address for posts.
 fn start() -> (IngesterEnv, Instance, SocketAddr) {
     let env = IngesterEnv::new(BINARY, NOWHERE, "");
     let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
@@ -75,12 +75,12 @@ fn invalid_bodies_are_refused_and_unusual_ones_accepted() {
                      Content-Length: 4294967296\r\n\r\n";
     let answer = raw_tcp(address, announced.as_bytes()).expect("an answer");
     assert!(answer.starts_with(b"HTTP/1.1 413 "), "{}", answer.escape_ascii());
-    // Compressed bodies are not unpacked.
+    // Compressed bodies are not supported.
     let gzip = ["Content-Type: application/json", "Content-Encoding: gzip"];
     assert_eq!(http_tcp(address, "POST", "/v1/record_data", &gzip, "\u{1f}\u{8b}\u{8}").status, 422);
     assert_eq!(post(address, "/v1/record_end", "{}"), 200);
     let items = 1 + 6 + 1;
-    eventually("what was taken is an item", || env.metric("scan/stream_1", "items") == items);
+    eventually("each accepted post to be an item", || env.metric("scan/stream_1", "items") == items);
     let memory = instance.memory("VmHWM") >> 20;
     assert!(memory < 500, "{memory} MiB");
 }

@@ -1,4 +1,4 @@
-//! Odd entries and keys in a Redis that is one, and servers that are none.
+//! Invalid entries and keys in Redis, and a Redis or source that closes every connection.
 
 use std::{
     fs,
@@ -17,7 +17,7 @@ use super::{BINARY, NOWHERE, mapping, note};
 const UPDATES: &str = "dranspose:controller:updates";
 const MIB: usize = 1 << 20;
 
-/// Runs a command whose words are bytes.
+/// Runs a Redis command whose words are bytes.
 fn command(redis: &Redis, words: &[&[u8]]) {
     let mut stream = TcpStream::connect(("127.0.0.1", redis.port())).expect("Redis is there");
     stream.set_read_timeout(Some(Duration::from_secs(30))).expect("a time-out");
@@ -37,13 +37,13 @@ fn add(redis: &Redis, key: &str, fields: &[&[u8]]) {
     command(redis, &[&[b"XADD", key.as_bytes(), b"*"][..], fields].concat());
 }
 
-/// Entries that nobody can use, one of each kind; how many.
-fn add_odd_ones(redis: &Redis, key: &str, too_long: usize) -> i64 {
+/// Adds one invalid entry of each kind. Returns their number.
+fn add_invalid_entries(redis: &Redis, key: &str, too_long: usize) -> i64 {
     add(redis, key, &[b"\xff", b"x"]);
     add(redis, key, &[b"\xff", &vec![b'x'; 4 * MIB]]);
     add(redis, key, &[b"data", b"no json \x1b[2J\xe2\x80\xae"]);
     add(redis, key, &[b"data", &b"[\"\xff\", ".repeat(1_000)]);
-    // Not for its bytes, but for its lines.
+    // Invalid for its newlines, not for its size.
     add(redis, key, &[b"data", &vec![b'\n'; MIB]]);
     add(redis, key, &[b"data", &vec![b'['; too_long]]);
     add(redis, key, &[b"date", b"", b"\xff\xfe", b"\0"]);
@@ -61,27 +61,27 @@ fn an_invalid_entry_is_skipped_and_named() {
         note(&env, "redis").contains("field `\\xff` of 5 bytes begins `x\\u{1b}[2J`")
     });
     assert!(note(&env, "redis").contains(&format!("of {UPDATES} is skipped")), "{}", note(&env, "redis"));
-    let odd = 1 + add_odd_ones(&env.redis, UPDATES, 17 * MIB);
+    let invalid = 1 + add_invalid_entries(&env.redis, UPDATES, 17 * MIB);
     controller.start_mapping(&mapping(2), &["eiger"]);
-    assert_eq!(env.metric("redis", "invalid_updates"), odd);
+    assert_eq!(env.metric("redis", "invalid_updates"), invalid);
 
     // The same among the assignments.
     let key = format!("dranspose:assigned:{}", mapping(2));
     controller.assign_events(&mapping(2), &[(0, json!({"eiger": ["w"]}))]);
-    let odd = add_odd_ones(&env.redis, &key, 33 * MIB);
+    let invalid = add_invalid_entries(&env.redis, &key, 33 * MIB);
     controller.assign_events(&mapping(2), &[(1, json!({"eiger": ["w"]}))]);
     eventually("both events are known", || env.metric("scan/assign", "assigned_events") == 2);
-    assert_eq!(env.metric("scan/assign", "invalid_assignments"), odd);
+    assert_eq!(env.metric("scan/assign", "invalid_assignments"), invalid);
     assert!(note(&env, "scan/assign").contains(&key), "{}", note(&env, "scan/assign"));
 
     let log = env.base.log();
     assert!(log.len() < 64 << 10, "{} bytes are logged", log.len());
-    assert!(!log.contains('\u{1b}') && !log.contains('\u{202e}'), "nothing in it moves a terminal");
+    assert!(!log.contains('\u{1b}') && !log.contains('\u{202e}'), "control characters in the log");
     let resident = instance.memory("VmHWM") >> 20;
     assert!(resident < 250, "{resident} MiB");
 }
 
-/// Each key that is read or written, as another type.
+/// Each key that the ingester reads or writes has the wrong type at first.
 #[test]
 fn a_key_of_the_wrong_type_blocks_only_itself() {
     let env = IngesterEnv::new(BINARY, NOWHERE, "");
@@ -99,7 +99,7 @@ fn a_key_of_the_wrong_type_blocks_only_itself() {
     eventually("its own key heals", || redis.command(&["TYPE", own]) == "string");
     eventually("it follows", || env.base.link("ingester/eiger-ingester/redis").state == "up");
 
-    // A parameter that is none, and one that is one.
+    // An invalid and a valid parameter.
     let versions = [mapping(8), mapping(9)];
     redis.command(&["SADD", &format!("dranspose:parameters:a:{}", versions[0]), "x"]);
     redis.command(&["SET", &format!("dranspose:parameters:dump_prefix:{}", versions[1]), "/nowhere/"]);
@@ -109,7 +109,7 @@ fn a_key_of_the_wrong_type_blocks_only_itself() {
     eventually("the mapping is taken", || controller.is_active(&mapping(1)));
     eventually("the second parameter is known", || note(&env, "dump").contains("/nowhere/eiger-ingester-"));
 
-    // The end of a mapping whose key is of another type, and of the next.
+    // The end of a mapping whose key has the wrong type, and the next mapping.
     controller.publish_update(&Controller::update_json(&mapping(1), &[], true));
     let key = format!("dranspose:assigned:{}", mapping(2));
     redis.command(&["SET", &key, "x"]);
@@ -125,8 +125,8 @@ fn a_key_of_the_wrong_type_blocks_only_itself() {
     eventually("then the first is, too", || controller.is_finished(&mapping(1)));
 }
 
-/// Hands everything on to Redis, and ends each connection that asks for `word`. When it did so.
-fn cutting(redis: &Redis, word: &'static [u8]) -> (u16, Arc<Mutex<Vec<Instant>>>) {
+/// Starts a proxy to Redis that closes each connection that sends `word`. Returns its port and the times of the closes.
+fn start_closing_proxy(redis: &Redis, word: &'static [u8]) -> (u16, Arc<Mutex<Vec<Instant>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("its address").port();
     let (behind, cut) = (redis.port(), Arc::<Mutex<Vec<Instant>>>::default());
@@ -154,23 +154,23 @@ fn cutting(redis: &Redis, word: &'static [u8]) -> (u16, Arc<Mutex<Vec<Instant>>>
     (port, cut)
 }
 
-/// A connection by itself is no progress: who is cut off again and again is dialled ever less often.
+/// A connection without a reply does not reset the backoff.
 #[test]
 fn reconnects_to_redis_back_off() {
     let env = IngesterEnv::new(BINARY, NOWHERE, "");
-    let (port, cut) = cutting(&env.redis, b"XREAD\r\n");
+    let (port, cut) = start_closing_proxy(&env.redis, b"XREAD\r\n");
     let file = env.base.path().join("ingester.toml");
     let text = fs::read_to_string(&file).expect("a configuration");
     fs::write(&file, text.replace(&env.redis.port().to_string(), &port.to_string())).expect("it is written");
     let _instance = env.spawn();
-    // The longest delay is two seconds, less a fifth at the most.
+    // The longest delay is 2 s with a jitter of 20 %.
     eventually("the tries are a second apart", || {
         let cut = cut.lock().unwrap_or_else(PoisonError::into_inner);
         cut.windows(2).any(|pair| pair[1] - pair[0] > Duration::from_secs(1))
     });
 }
 
-/// The same for a source that greets and goes, or sends nothing that means anything.
+/// The same for a source that closes after the handshake, or sends only invalid messages.
 #[test]
 fn reconnects_to_a_source_back_off() {
     for garbage in [&[][..], &[&b"no header"[..]]] {
@@ -180,7 +180,7 @@ fn reconnects_to_a_source_back_off() {
         let _instance = env.start();
         env.controller().start_mapping(&mapping(1), &["eiger"]);
         let mut last = Instant::now();
-        // The longest delay is one second, less a fifth at the most.
+        // The longest delay is 1 s with a jitter of 20 %.
         eventually("the tries are half a second apart", || {
             let mut peer = ZmtpPeer::accept(&listener, "PUSH").expect("it is dialled");
             if !garbage.is_empty() {

@@ -1,4 +1,4 @@
-//! Two ingesters in one process, each with a detector and workers, and panics in the first one.
+//! Panic drill: two ingesters in one process, each with detector and workers, and panics in the first one.
 
 use std::{
     sync::atomic::{AtomicBool, Ordering::SeqCst},
@@ -16,13 +16,13 @@ use crate::detector::{Detector, May};
 
 mod freeze;
 
-/// The ingester that panics, and the one beside it.
+/// Tree paths of the ingester that panics and of the other one.
 pub(crate) const OURS: &str = "ingester/eiger-ingester";
 const OTHER: &str = "ingester/pilatus-ingester";
-/// Images of a scan that goes through, and of one that is cut short long before its end.
+/// Images of a scan that completes, and of one that is cut short.
 const FRAMES: u64 = 60;
 const LONG: u64 = 5_000;
-/// Images that may be on their way: a scan takes its time.
+/// Maximum number of images in flight.
 const WINDOW: u64 = 8;
 const HEALED_MS: u64 = 1_000;
 
@@ -31,14 +31,14 @@ pub(crate) fn mapping(scan: u64) -> String {
     format!("6277a4d0-975c-4dfe-97be-7f6d1d5a{scan:04x}")
 }
 
-/// What came of a scan at the first ingester's workers.
+/// Expected result of a scan at the first ingester's workers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fate {
+enum Expected {
     Whole,
     CutShort,
 }
 
-/// The site and all around it.
+/// Environment, detectors and workers of a drill.
 pub(crate) struct Drill {
     env: IngesterEnv,
     instance: Instance,
@@ -46,8 +46,8 @@ pub(crate) struct Drill {
     pilatus: Detector,
     workers: [Worker; 2],
     other: Worker,
-    /// By number of the scan, from 1: its images, and what is to come of it.
-    scans: Vec<(u64, Fate)>,
+    /// Number of images and expected result of each scan; scan numbers start at 1.
+    scans: Vec<(u64, Expected)>,
 }
 
 impl Drill {
@@ -65,23 +65,23 @@ impl Drill {
         Self { env, instance, eiger, pilatus, workers, other, scans: Vec::new() }
     }
 
-    /// Scans that were cut short, as the tree says.
+    /// Metric of scans that were cut short.
     pub(crate) fn broken(&self) -> i64 {
         self.env.metric("scan/work", "broken_scans")
     }
 
-    /// A scan without any trouble.
+    /// Runs a scan without a panic.
     pub(crate) fn whole(&mut self) {
-        let scan = self.next(FRAMES, Fate::Whole);
+        let scan = self.next(FRAMES, Expected::Whole);
         self.begin(scan);
         self.carry(scan);
     }
 
-    /// The panic comes between two mappings, or, in a thread, as soon as the next one begins; that one goes through.
+    /// Panics between two mappings, or in a thread at the start of the next one. The next scan must be whole.
     pub(crate) fn panics_before_a_mapping(&mut self, path: &str) {
         let before = self.tree();
         self.env.base.inject_panic(path);
-        let scan = self.next(FRAMES, Fate::Whole);
+        let scan = self.next(FRAMES, Expected::Whole);
         if is_thread(path) {
             self.begin(scan);
             self.await_healed(path, &before);
@@ -92,12 +92,12 @@ impl Drill {
         self.carry(scan);
     }
 
-    /// The panic comes while the mapping begins: the order to begin is given `first`, or the one to panic.
+    /// Panics at the start of a mapping. The update is published before the panic is injected if `first`.
     pub(crate) fn panics_while_one_begins(&mut self, path: &str, first: bool) {
-        // A thread that has no more work in hand when the panic comes does not panic any more.
+        // An idle thread does not panic, so its panic is injected before the update.
         let first = first && !is_thread(path);
         let before = self.tree();
-        let scan = self.next(FRAMES, Fate::Whole);
+        let scan = self.next(FRAMES, Expected::Whole);
         if first {
             self.order(scan);
         }
@@ -110,10 +110,10 @@ impl Drill {
         self.carry(scan);
     }
 
-    /// The panic comes once a worker has `after` images, and while more are on their way.
+    /// Panics once each worker has more than `after` images, with more in flight.
     pub(crate) fn panics_in_the_middle(&mut self, path: &str, after: u64) {
-        let fate = if touches_scans(path) { Fate::CutShort } else { Fate::Whole };
-        let scan = self.next(LONG, fate);
+        let expected = if touches_scans(path) { Expected::CutShort } else { Expected::Whole };
+        let scan = self.next(LONG, expected);
         self.begin(scan);
         self.assign(scan);
         let before = self.tree();
@@ -132,7 +132,7 @@ impl Drill {
             eventually("the scan is in its middle", || self.least(scan) > after);
             self.env.base.inject_panic(path);
             self.await_healed(path, &before);
-            if fate == Fate::Whole {
+            if expected == Expected::Whole {
                 assert_eq!(sending.join().expect("it sends"), LONG);
                 self.eiger.end(scan);
                 self.await_own(scan);
@@ -146,7 +146,7 @@ impl Drill {
                 stop.store(true, SeqCst);
                 let left = sending.join().expect("it sends");
                 assert!(left < LONG, "the scan was over before the panic");
-                // What the detector still has goes nowhere.
+                // The remaining images are dropped.
                 self.await_link("eiger");
                 self.eiger.images(scan, left..left + 50, |_| May::Go);
                 self.eiger.end(scan);
@@ -156,8 +156,8 @@ impl Drill {
         self.finish(scan);
     }
 
-    /// What all workers have had in the end: every whole scan, of those cut short a beginning, and nothing besides.
-    pub(crate) fn judge(self, child: &str) {
+    /// Checks that workers received every whole scan, the first events of scans that were cut short, and nothing else.
+    pub(crate) fn check_events(self, child: &str) {
         let log = self.env.base.log();
         assert!(!log.contains("did not stop in time"), "a part was waited for in vain: {log}");
         let Self { instance, workers, other, scans, .. } = self;
@@ -165,14 +165,24 @@ impl Drill {
         assert!(instance.terminate().success(), "it did not end in order: {log}");
         let (lists, beside) = (workers.map(Worker::join), other.join());
         for (at, list) in lists.iter().enumerate() {
-            judge(list, &scans, |scan| own(at as u64, scan.0), &format!("w{at} after panics in {child}"));
+            check_events(
+                list,
+                &scans,
+                |scan| own(at as u64, scan.0),
+                &format!("w{at} after panics in {child}"),
+            );
         }
-        let whole: Vec<_> = scans.iter().map(|(frames, _)| (*frames, Fate::Whole)).collect();
-        judge(&beside, &whole, |scan| (0..scan.0 + 2).collect(), &format!("p beside panics in {child}"));
+        let whole: Vec<_> = scans.iter().map(|(frames, _)| (*frames, Expected::Whole)).collect();
+        check_events(
+            &beside,
+            &whole,
+            |scan| (0..scan.0 + 2).collect(),
+            &format!("p beside panics in {child}"),
+        );
     }
 
-    fn next(&mut self, frames: u64, fate: Fate) -> u64 {
-        self.scans.push((frames, fate));
+    fn next(&mut self, frames: u64, expected: Expected) -> u64 {
+        self.scans.push((frames, expected));
         self.scans.len() as u64
     }
 
@@ -180,7 +190,7 @@ impl Drill {
         self.scans[scan as usize - 1].0
     }
 
-    /// How many events the one of the two workers has that has fewer.
+    /// Smaller number of events of the two workers.
     fn least(&self, scan: u64) -> u64 {
         self.workers.iter().map(|worker| worker.count(scan)).min().unwrap_or_default()
     }
@@ -215,7 +225,7 @@ impl Drill {
         eventually("the detector is connected", || self.env.base.link(&path).state == "up");
     }
 
-    /// Start and end are for all workers, the images in turn; and all are for one that never comes, so that the disk has work.
+    /// Assigns start and end to all workers, images in turn, and everything to an absent worker to use the spill file.
     fn assign(&self, scan: u64) {
         let frames = self.frames(scan);
         let event = |event: u64| {
@@ -230,7 +240,7 @@ impl Drill {
         self.env.controller().assign_events(&mapping(scan), &events);
     }
 
-    /// All of a scan that has begun, to its end.
+    /// Sends a started scan completely.
     fn carry(&self, scan: u64) {
         let frames = self.frames(scan);
         self.assign(scan);
@@ -244,13 +254,13 @@ impl Drill {
             beside.join().expect("the other one carries it, too");
         });
         self.finish(scan);
-        // Who comes now is heard of.
+        // A new worker is listed.
         let name = format!("late{scan}");
         let mut late = wait_for("the port", || ZmtpPeer::connect(self.env.port, "DEALER", &name).ok());
         late.send(&[&ping(&name)]).expect("it is read");
         eventually("a worker is heard of", || {
-            let presence = self.env.controller().ingester_state().unwrap_or_default();
-            let workers = presence["connected_workers"].as_object().into_iter().flatten();
+            let state = self.env.controller().ingester_state().unwrap_or_default();
+            let workers = state["connected_workers"].as_object().into_iter().flatten();
             workers.map(|(_, worker)| &worker["name"]).any(|known| *known == name.as_str())
         });
     }
@@ -283,7 +293,7 @@ impl Drill {
         eventually("the end is answered", || controllers.iter().all(|one| one.is_finished(&uuid)));
     }
 
-    /// Waits until the panic in `path` has happened and everything runs; checks who was started again, and how soon.
+    /// Waits for the panic in `path` and the restart; checks which children were restarted, and the time.
     fn await_healed(&self, path: &str, before: &Snapshot) {
         let incarnation = |tree: &Snapshot, path: &str| tree.node(path)["incarnation"].as_u64().expect("one");
         let healed = wait_for("it to heal", || {
@@ -307,13 +317,13 @@ impl Drill {
         for (at, one) in all.iter().enumerate() {
             let again = incarnation(&healed, one) > incarnation(before, one);
             let expected = if in_scan { one.contains("/scan/") } else { at >= hit };
-            // A mapping that began meanwhile starts scan, and what comes behind it, again.
+            // A new mapping restarts `scan` and later children.
             let with_mappings = one.contains("/scan") || one.ends_with("/log");
             assert!(again == expected || again && with_mappings, "{one} after a panic in {path}");
         }
         for node in healed.branch(OTHER) {
             assert_ne!(node["last_exit"]["kind"], "panicked");
-            // What comes behind `scan` is started again with each mapping, too.
+            // Each mapping restarts `scan` and later children.
             if !below(node).contains("/scan") && !below(node).ends_with("/log") {
                 assert_eq!(node["incarnation"], 1, "{} is not touched", below(node));
             }
@@ -321,35 +331,40 @@ impl Drill {
     }
 }
 
-/// Nobody is started again for the last child.
+/// Returns true if a panic in `path` cuts a scan short: in every child but the last.
 pub(crate) fn touches_scans(path: &str) -> bool {
     !path.ends_with("/log")
 }
 
-/// A thread panics only when it has work in hand.
+/// Returns true for threads, which panic only when they receive work.
 fn is_thread(path: &str) -> bool {
     ["/spill", "/dump"].iter().any(|child| path.ends_with(child))
 }
 
-/// Does event `event` of a scan of `frames` go to worker `at`?
+/// Returns true if event `event` of a scan of `frames` images is assigned to worker `at`.
 fn has(at: u64, event: u64, frames: u64) -> bool {
     event == 0 || event == frames + 1 || (event - 1) % 2 == at
 }
 
-/// The events of worker `at`.
+/// Events of worker `at`.
 fn own(at: u64, frames: u64) -> Vec<u64> {
     (0..frames + 2).filter(|event| has(at, *event, frames)).collect()
 }
 
-fn judge(heard: &[Heard], scans: &[(u64, Fate)], own: impl Fn(&(u64, Fate)) -> Vec<u64>, who: &str) {
+fn check_events(
+    heard: &[Heard],
+    scans: &[(u64, Expected)],
+    own: impl Fn(&(u64, Expected)) -> Vec<u64>,
+    who: &str,
+) {
     assert!(heard.iter().all(|one| one.right), "{who} has items that belong to other events");
     assert!(heard.is_sorted_by_key(|one| one.scan), "{who} has events of a scan within another");
     for (number, scan) in (1..).zip(scans) {
         let had: Vec<_> = heard.iter().filter(|one| one.scan == number).map(|one| one.event).collect();
         let own = own(scan);
         match scan.1 {
-            Fate::Whole => assert_eq!(had, own, "{who}, scan {number}"),
-            Fate::CutShort => {
+            Expected::Whole => assert_eq!(had, own, "{who}, scan {number}"),
+            Expected::CutShort => {
                 assert!(
                     own.starts_with(&had),
                     "{who}, scan {number}, {} events: {:?}",

@@ -1,4 +1,4 @@
-//! A worker that does what libzmq does for a real one: it dials again whenever its connection has ended.
+//! Fake worker that reconnects whenever its connection ends, as libzmq does.
 
 use std::{
     sync::{
@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::detector::pixels;
 
-/// An event as it came: its scan, its number, and whether its item is the one that belongs to it.
+/// Received event: its scan, its number, and whether its item is correct.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Heard {
     pub(crate) scan: u64,
@@ -21,7 +21,7 @@ pub(crate) struct Heard {
     pub(crate) right: bool,
 }
 
-/// The worker.
+/// Running worker.
 pub(crate) struct Worker {
     name: String,
     heard: Arc<Mutex<Vec<Heard>>>,
@@ -40,7 +40,7 @@ impl Worker {
                     if over.load(SeqCst) { Some(None) } else { peer.map(Some) }
                 });
                 let Some(mut peer) = dialled else { return };
-                // A connection that ended since is noticed by the reading.
+                // The next read fails if the connection has closed.
                 let _ = peer.send(&[&ping(&own)]);
                 while let Ok(parts) = peer.receive() {
                     lock(&list).push(event(&parts));
@@ -54,24 +54,24 @@ impl Worker {
         &self.name
     }
 
-    /// Events of one scan so far.
+    /// Number of events of one scan so far.
     pub(crate) fn count(&self, scan: u64) -> u64 {
         lock(&self.heard).iter().filter(|heard| heard.scan == scan).count() as u64
     }
 
-    /// It does not dial again. What is left to do is to end its ingester.
+    /// Stops reconnecting. The caller stops the ingester next.
     pub(crate) fn close(&self) {
         self.closed.store(true, SeqCst);
     }
 
-    /// All that came, in order, once its ingester has ended.
+    /// All received events in order, after the end of the ingester.
     pub(crate) fn join(self) -> Vec<Heard> {
         self.reading.join().expect("it reads to the end");
         lock(&self.heard).clone()
     }
 }
 
-/// A uuid of version 4 that depends on the name.
+/// Version 4 uuid derived from the name.
 pub(crate) fn ping(name: &str) -> [u8; 16] {
     let mut uuid = [0; 16];
     uuid.iter_mut().zip(name.bytes()).for_each(|(to, byte)| *to = byte);

@@ -1,4 +1,4 @@
-//! Frames pile up for a worker that is busy: more than sockets and kernel hold.
+//! A busy worker with more queued frames than the sockets hold.
 
 use orchestrator_harness::{
     dranspose::{Map, Scan, series},
@@ -10,15 +10,15 @@ use super::Fixture;
 
 const FRAMES: usize = 4000;
 
-/// A scan of which w2 is to have three of four images; it stays with the first of them. All is sent, and w1 has all of its own.
-fn pile_up(fixture: &mut Fixture) -> (Scan, Vec<Value>) {
+/// Sends a scan whose images go to w2 (three of four) and w1. Blocks w2 at its first one; w1 has received all of its own.
+fn queue_frames(fixture: &mut Fixture) -> (Scan, Vec<Value>) {
     let slot = |event| if event % 4 == 0 { Map::named_worker("w1", 1) } else { Map::named_worker("w2", 2) };
     let scan = fixture
         .deployment
         .post_mapping(&Map::default().with_stream("eiger", (0..FRAMES).map(slot).collect()));
     let all = series("many", FRAMES, 15_000);
     let mut sent = fixture.source.send(&all[..3]);
-    // The start for both, and one event each.
+    // Both workers have the start and one event.
     fixture.deployment.wait_for_events(&scan, 4);
     fixture.deployment.hold_worker("w2");
     sent.extend(fixture.source.send(&all[3..]));
@@ -29,24 +29,24 @@ fn pile_up(fixture: &mut Fixture) -> (Scan, Vec<Value>) {
     (scan, sent)
 }
 
-/// The other worker does not wait, and nothing is lost.
+/// The other worker is not blocked, and nothing is lost.
 ///
-/// dranspose's own ingester waits for the busy one as soon as its queue is full, and so do all.
+/// dranspose's own ingester blocks all workers once the queue of one is full.
 #[test]
 fn a_busy_worker_receives_all_of_its_frames() {
     let mut fixture = Fixture::new();
-    let (scan, sent) = pile_up(&mut fixture);
+    let (scan, sent) = queue_frames(&mut fixture);
     fixture.deployment.release_worker("w2");
     fixture.finish(&scan, &sent);
 }
 
-/// What waits for a worker when a new map comes, here and on the way, is not taken for frames of the new scan.
+/// Frames that are queued when a new mapping arrives do not reach the new scan.
 ///
-/// With dranspose's own it does not come to that, for the reason above.
+/// dranspose's own ingester cannot run this test, for the reason above.
 #[test]
 fn a_new_mapping_drops_frames_queued_for_a_busy_worker() {
     let mut fixture = Fixture::new();
-    pile_up(&mut fixture);
+    queue_frames(&mut fixture);
     let scan = fixture.deployment.post_mapping(&Map::of_stream("eiger", 20));
     fixture.deployment.release_worker("w2");
     let sent = fixture.source.send(&series("new", 20, 100));

@@ -1,4 +1,4 @@
-//! The control plane: updates that come together, parameters, a Redis and a controller that go away and come back.
+//! The control plane: simultaneous updates, parameters, and restarts of Redis and the controller.
 
 use std::{collections::BTreeMap, thread};
 
@@ -12,9 +12,9 @@ use serde_json::{Value, json};
 
 use super::Fixture;
 
-/// Waits until each read that Redis holds open now has been answered. Those of a stopped process are not repeated.
+/// Waits until every blocking read that Redis holds now has ended. A suspended process starts no new one.
 fn held_reads_run_out(redis: &Redis) {
-    // Each connection: its number, for how many seconds it said nothing, whether Redis holds a read of it.
+    // By connection id: idle seconds, and whether it is blocked in a read.
     let connections = || -> BTreeMap<u64, (u64, bool)> {
         let list = redis.command(&["CLIENT", "LIST"]);
         let lines = list.as_str().expect("text").lines();
@@ -33,7 +33,7 @@ fn held_reads_run_out(redis: &Redis) {
     eventually("reads to be answered", || {
         let now = connections();
         held.retain(|id, (idle, _)| {
-            // One that was repeated since has been silent for less long.
+            // A repeated read has a shorter idle time.
             let same = now.get(id).is_some_and(|(silent, blocked)| *blocked && silent >= idle);
             *idle = now.get(id).map_or(0, |(silent, _)| *silent);
             same
@@ -42,14 +42,14 @@ fn held_reads_run_out(redis: &Redis) {
     });
 }
 
-/// A new map and a consistency nudge reach the ingester in one answer of Redis.
+/// A new mapping and a consistency update arrive in one answer of Redis.
 ///
-/// dranspose's own ingester looks at the last one only: it has the map's uuid and no streams, so that the scan is ignored.
+/// dranspose's own ingester handles only the last one, which has the mapping's uuid but no streams, and ignores the scan.
 #[test]
 fn a_mapping_survives_a_nudge_in_the_same_read() {
     let mut fixture = Fixture::new();
     fixture.ingester.signal(Signal::STOP);
-    // A read that Redis holds open would take the first update alone.
+    // A pending read would receive the first update alone.
     held_reads_run_out(&fixture.deployment.redis);
     let map = Map::of_stream("eiger", 10);
     let scan = thread::scope(|scope| {
@@ -72,7 +72,7 @@ fn a_mapping_survives_a_nudge_in_the_same_read() {
     fixture.finish(&scan, &sent);
 }
 
-/// Parameters that are set in the middle of a scan: all parts agree on them, and no event is lost.
+/// All processes apply parameters that are set during a scan, and no event is lost.
 #[test]
 fn parameters_set_during_a_scan_lose_no_event() {
     let mut fixture = Fixture::new();
@@ -89,9 +89,9 @@ fn parameters_set_during_a_scan_lose_no_event() {
     fixture.finish(&scan, &sent);
 }
 
-/// Redis dies and comes back with its data. The Python parts do not survive that and are started again; the ingester does.
+/// Redis is killed and restarted with its data. The Python processes must be restarted; the ingester survives.
 ///
-/// dranspose's own does not.
+/// dranspose's own ingester does not survive.
 #[test]
 fn the_ingester_survives_a_redis_restart_during_a_scan() {
     let mut fixture = Fixture::with(Redis::start_persistent());
@@ -107,7 +107,7 @@ fn the_ingester_survives_a_redis_restart_during_a_scan() {
     fixture.scan(10, 100);
 }
 
-/// The same with a Redis that keeps nothing.
+/// The same with a Redis without persistence.
 #[test]
 fn the_ingester_survives_an_empty_redis_restart() {
     let mut fixture = Fixture::new();
@@ -130,7 +130,7 @@ fn the_ingester_survives_a_flush_of_redis() {
     fixture.scan(10, 100);
 }
 
-/// It removes its keys when it ends, and starts with a map and parameters of its own.
+/// A controller removes its keys at its end and starts with a new mapping and new parameters.
 #[test]
 fn the_ingester_survives_a_controller_restart() {
     let mut fixture = Fixture::new();
@@ -141,9 +141,9 @@ fn the_ingester_survives_a_controller_restart() {
     fixture.scan(10, 100);
 }
 
-/// A controller that comes back knows no parameters: nor does anyone after a while.
+/// A restarted controller has no parameters, and all processes drop theirs.
 ///
-/// dranspose's own parts keep the old ones, which ours must not.
+/// dranspose's own processes keep the old ones.
 #[test]
 fn parameters_are_dropped_after_a_controller_restart() {
     let mut fixture = Fixture::new();
@@ -160,7 +160,7 @@ fn parameters_are_dropped_after_a_controller_restart() {
     fixture.scan(10, 100);
 }
 
-/// Both write one key; when one ends the other is found again.
+/// Both write one key. When one ends, the other is found again.
 #[test]
 fn the_remaining_ingester_republishes_a_shared_key() {
     let mut fixture = Fixture::new();
@@ -172,7 +172,7 @@ fn the_remaining_ingester_republishes_a_shared_key() {
     let second = fixture.deployment.start_ingester(&fixture.spec.clone().with_new_port());
     eventually("the first to write the key again", || uuid(&fixture) == first);
     eventually("the second to write the key again", || uuid(&fixture).is_some_and(|now| Some(now) != first));
-    assert!(second.terminate(), "an orderly end");
+    assert!(second.terminate(), "a clean exit");
     eventually("the first to write the key again", || uuid(&fixture) == first);
     fixture.deployment.wait_until_connected();
     fixture.scan(10, 100);

@@ -1,4 +1,4 @@
-//! Dump files: what dranspose's own reader and its replay find in them.
+//! Dump files, read and replayed by dranspose itself.
 
 use std::{
     fs,
@@ -20,13 +20,13 @@ fn read(file: &Path) -> Vec<Value> {
     files[0].as_array().expect("a list").clone()
 }
 
-/// The events of a series: numbers of those that have a frame, and what was sent for them.
+/// Expected events: the numbers of those with a frame, and the parts that were sent.
 fn events(numbers: impl IntoIterator<Item = usize>, sent: &[Value]) -> Vec<Value> {
     let one = |(number, parts): (usize, &Value)| json!({"event": number, "streams": {"eiger": {"typ": "STINS", "parts": parts}}});
     numbers.into_iter().zip(sent).map(one).collect()
 }
 
-/// The parameter `dump_prefix` names the files; all frames are in them, wanted or not.
+/// The parameter `dump_prefix` names the files, which have all frames, assigned or not.
 #[test]
 fn the_dump_prefix_parameter_names_the_files() {
     let mut fixture = Fixture::new();
@@ -44,7 +44,7 @@ fn the_dump_prefix_parameter_names_the_files() {
     let second = fixture.scan(3, 0);
     assert_eq!(read(&file(&second.uuid)).len(), 5);
     assert_eq!(read(&file(&scan.uuid)).len(), 6);
-    // A scan without events: the file is there all the same.
+    // A scan without events creates an empty file.
     let idle = fixture.deployment.post_mapping(&Map::of_stream("eiger", 3));
     fixture.deployment.stop_scan();
     fixture.deployment.wait_for_end(&idle);
@@ -55,8 +55,9 @@ fn the_dump_prefix_parameter_names_the_files() {
     assert!(!file(&silent.uuid).exists(), "no prefix, no file");
 }
 
-/// A prefix that is set just before the map counts for that map. dranspose's own ingester opens the file before it reads the
-/// parameters of the same update, so that it may miss it.
+/// A prefix that is set just before a mapping applies to it.
+///
+/// dranspose's own ingester may miss it, because it opens the file before it reads the parameters of the update.
 #[test]
 fn a_dump_prefix_set_before_the_mapping_applies_to_it() {
     let mut fixture = Fixture::new();

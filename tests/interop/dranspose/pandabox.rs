@@ -1,4 +1,4 @@
-//! A PandABox's data port (8889), as an ingester sees it.
+//! Fake data port (8889) of a PandABox.
 
 use std::{
     io::{Read, Write},
@@ -7,7 +7,7 @@ use std::{
 
 use orchestrator_harness::{DEADLINE, wait_for};
 
-/// One that serves a connection at a time.
+/// Server with one connection at a time.
 pub(crate) struct PandaBox {
     listener: TcpListener,
     client: Option<TcpStream>,
@@ -16,18 +16,19 @@ pub(crate) struct PandaBox {
 impl PandaBox {
     pub(crate) fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        // So that waiting for a client has an end.
+        // So that the wait for a client can time out.
         listener.set_nonblocking(true).expect("a socket of ours");
         Self { listener, client: None }
     }
 
-    /// Where it is.
+    /// Address of the port.
     pub(crate) fn url(&self) -> String {
         format!("tcp://{}", self.listener.local_addr().expect("an address"))
     }
 
-    /// Takes the next connection, which says hello, and sends `pieces` over it, a packet each. The former one must have been
-    /// closed by the other side.
+    /// Accepts the next connection and sends `pieces` over it, one packet each.
+    ///
+    /// The client must have closed the former connection.
     pub(crate) fn play(&mut self, pieces: impl Iterator<Item = String>) {
         let (mut client, _) = wait_for("a connection to the box", || self.listener.accept().ok());
         client.set_nonblocking(false).expect("a socket of ours");

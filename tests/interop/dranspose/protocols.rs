@@ -1,6 +1,5 @@
-//! Every source protocol through workers that understand it: what comes out of dranspose's own parser of that type, numbers, texts
-//! and arrays, is compared with what the source's messages were made of. `captures.py` makes them, `parsed.py` is what the
-//! workers run.
+//! Every source protocol through workers with dranspose's own parsers. The parsed numbers, texts and arrays are compared
+//! with the values that the messages were made from. `captures.py` creates the messages, workers run `parsed.py`.
 
 use std::{
     net::{SocketAddr, TcpStream},
@@ -17,33 +16,33 @@ use super::{BINARY, pandabox::PandaBox};
 
 const STREAM: &str = "detector";
 
-/// A series of one protocol.
+/// Messages of one protocol.
 struct Capture {
-    /// A CBOR array of byte strings for each message.
+    /// File with a CBOR array of byte strings for each message.
     file: PathBuf,
     typ: String,
-    /// The messages again, where they are text.
+    /// The messages, if they are text.
     messages: Vec<Vec<String>>,
-    /// Of each event the parts, and what dranspose's parser is to make of them.
+    /// Parts and expected parsed values of each event.
     items: Vec<Value>,
 }
 
 impl Capture {
     fn make(case: &str, deployment: &Deployment) -> Self {
         let file = deployment.path().join(format!("{case}.cbor"));
-        let told = run_program("captures.py", &[case, &file.display().to_string()]);
-        let mut told: Value = serde_json::from_str(&told).expect("JSON");
-        let typ = told["typ"].as_str().expect("a text").to_owned();
-        let messages: Option<_> = serde_json::from_value(told["messages"].take()).expect("texts or none");
-        let items = serde_json::from_value(told["items"].take()).expect("a list");
+        let output = run_program("captures.py", &[case, &file.display().to_string()]);
+        let mut output: Value = serde_json::from_str(&output).expect("JSON");
+        let typ = output["typ"].as_str().expect("a text").to_owned();
+        let messages: Option<_> = serde_json::from_value(output["messages"].take()).expect("texts or none");
+        let items = serde_json::from_value(output["items"].take()).expect("a list");
         Self { file, typ, messages: messages.unwrap_or_default(), items }
     }
 
-    /// A map with an event for each item; the controller adds those of the first and the last. It has all kinds of routes.
+    /// Mapping with an event for each item, with all kinds of routes. The controller adds the first and the last event.
     fn map(&self) -> Map {
         let between = &self.items[1..self.items.len() - 1];
         let route = |(n, item): (usize, &Value)| match n % 6 {
-            // Who does not know an arm's header cannot read its lines.
+            // Workers need an arm's header to parse its lines.
             _ if item["parsed"]["is"] == "PositionCapStart" => vec![Map::all_workers()],
             2 => vec![Map::two_workers(n, n + 1)],
             3 => vec![Map::NO_FRAME, Map::any_worker(n)],
@@ -55,13 +54,13 @@ impl Capture {
     }
 }
 
-/// An ingester, and two workers that understand what they get.
-struct Line {
+/// Deployment with an ingester and two parsing workers.
+struct Scans {
     deployment: Deployment,
     ingester: Ingester,
 }
 
-impl Line {
+impl Scans {
     fn new(spec: &IngesterSpec) -> Self {
         let mut deployment = Deployment::start(BINARY).with_worker_code("parsed:Parser");
         let ingester = deployment.start_ingester(spec);
@@ -69,8 +68,8 @@ impl Line {
         Self { deployment, ingester }
     }
 
-    /// A scan for the series `case`, which `send` sends, and its judgement.
-    fn scan(&self, case: &str, send: impl FnOnce(&Capture)) {
+    /// Runs and checks a scan of the series `case`, which `send` sends.
+    fn run(&self, case: &str, send: impl FnOnce(&Capture)) {
         let capture = Capture::make(case, &self.deployment);
         let scan = self.deployment.post_mapping(&capture.map());
         send(&capture);
@@ -79,21 +78,21 @@ impl Line {
     }
 }
 
-/// Scans with a source that waits for whom it sends to.
+/// Runs scans with a PUSH source.
 fn pushed(class: &str, cases: &[&str]) {
     let mut source = Source::push();
-    let line = Line::new(&IngesterSpec::class(class, &source.url(), STREAM));
+    let scans = Scans::new(&IngesterSpec::class(class, &source.url(), STREAM));
     for case in cases {
-        line.scan(case, |capture| drop(source.play(&capture.file)));
+        scans.run(case, |capture| drop(source.play(&capture.file)));
     }
 }
 
-/// Scans with a source that publishes: what it sends before the ingester listens is lost.
+/// Runs scans with a PUB source, whose messages are lost before the ingester subscribes.
 fn published(class: &str, cases: &[&str]) {
     let mut source = Source::publish();
-    let line = Line::new(&IngesterSpec::class(class, &source.url(), STREAM));
+    let scans = Scans::new(&IngesterSpec::class(class, &source.url(), STREAM));
     for case in cases {
-        line.scan(case, |capture| {
+        scans.run(case, |capture| {
             source.await_subscriptions(1);
             source.play(&capture.file);
         });
@@ -106,7 +105,7 @@ fn stins() {
     pushed("ZmqPullSingleIngester", &["stins", "stins"]);
 }
 
-/// Nine parts of a header and five of an image, each where the parser looks for it: detector, pixels, times, appendix.
+/// Headers of nine parts and images of five parts: detector, pixels, times, appendix.
 #[test]
 fn eiger_legacy() {
     pushed("ZmqPullEigerLegacyIngester", &["eiger_legacy", "eiger_legacy"]);
@@ -118,7 +117,7 @@ fn xspress() {
     published("ZmqSubXspressIngester", &["xspress", "xspress"]);
 }
 
-/// dranspose has no parser of this type: its model of a message reads the one part.
+/// dranspose has no parser of this type, so its message model is used.
 #[test]
 fn albaem() {
     published("ZmqSubAlbaemIngester", &["albaem", "albaem"]);
@@ -130,37 +129,38 @@ fn pcap() {
     published("ZmqSubPCAPIngester", &["pcap", "pcap"]);
 }
 
-/// Pickles of all protocols with arrays in them, and a heartbeat in between that is no event.
+/// Pickles of all protocol versions with arrays. Heartbeats are no events.
 #[test]
 fn contrast() {
     published("ZmqSubContrastIngester", &["contrast", "contrast"]);
 }
 
-/// Start, traces of two channels and end of each sequence are one event; with one start for all, that one is in each.
+/// Start, traces of two channels and end of a sequence are one event. A common start is part of each event.
 #[test]
 fn lecroy() {
     published("ZmqSubLecroyIngester", &["lecroy_sequential", "lecroy_continuous", "lecroy_sequential"]);
 }
 
-/// Two arms in one scan, with other fields each, in packets that end anywhere.
+/// Two arms with different fields in one scan, in packets of arbitrary boundaries.
 #[test]
 fn pandabox() {
     let mut source = PandaBox::start();
-    let line = Line::new(&IngesterSpec::class("TcpPcapIngester", &source.url(), STREAM));
+    let scans = Scans::new(&IngesterSpec::class("TcpPcapIngester", &source.url(), STREAM));
     for _ in 0..2 {
-        line.scan("pandabox", |capture| source.play(capture.messages.concat().into_iter()));
+        scans.run("pandabox", |capture| source.play(capture.messages.concat().into_iter()));
     }
 }
 
-/// Posts to the address that `dranspose http_ingester` would serve. The port is open from the first mapping on.
+/// Posts to the port of `dranspose http_ingester`, which is open from the first mapping on.
 ///
-/// dranspose's own ingester may throw away what is posted right behind the map, and then the whole series with it.
+/// dranspose's own ingester may drop posts right after the mapping, and then the whole series.
 #[test]
 fn sardana() {
     let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
-    let line = Line::new(&IngesterSpec::http("dranspose.ingesters.http_sardana:app", address.port(), STREAM));
+    let scans =
+        Scans::new(&IngesterSpec::http("dranspose.ingesters.http_sardana:app", address.port(), STREAM));
     for round in 0..2 {
-        line.scan("sardana", |capture| {
+        scans.run("sardana", |capture| {
             if round == 0 {
                 eventually("the ingester to listen", || TcpStream::connect(address).is_ok());
             }
@@ -171,5 +171,5 @@ fn sardana() {
             }
         });
     }
-    assert!(line.ingester.terminate(), "an orderly end, with the port open");
+    assert!(scans.ingester.terminate(), "an orderly end, with the port open");
 }

@@ -1,4 +1,4 @@
-//! Processes that are killed, or end and come back: the next scan is whole.
+//! Kills and restarts of workers, ingester and source. The next scan is whole.
 
 use orchestrator_harness::{
     dranspose::{Map, Source, check_scan, series},
@@ -7,14 +7,14 @@ use orchestrator_harness::{
 
 use super::Fixture;
 
-/// A worker is killed with frames on their way to it. The others have all of theirs, and the next scan is whole.
+/// A worker is killed with frames in flight. The other worker receives all of its frames, and the next scan is whole.
 ///
-/// dranspose's own ingester ends its work in silence at the first frame for the dead worker, and leaves its connection to the source
-/// open beside the next one, which then gets every second message only.
+/// dranspose's own ingester stops at the first frame for the dead worker and keeps its connection to the source,
+/// so that its next connection receives only every second message.
 #[test]
 fn the_other_worker_survives_a_kill_during_a_scan() {
     let mut fixture = Fixture::new();
-    // Both are assigned to all of their events from the second event on.
+    // The workers take turns.
     let turns = (0..40).map(|event| Map::named_worker(["w1", "w2"][event % 2], event % 2)).collect();
     let scan = fixture.deployment.post_mapping(&Map::default().with_stream("eiger", turns));
     let all = series("killed", 40, 3000);
@@ -23,19 +23,19 @@ fn the_other_worker_survives_a_kill_during_a_scan() {
     fixture.deployment.wait_for_events(&scan, 11);
     fixture.deployment.kill_worker("w2");
     sent.extend(fixture.source.send(&all[10..]));
-    // The start and every second image. Whether the end is still assigned depends on whom the controller believes to be there.
+    // The start and every second image; the end may not be assigned any more.
     eventually("the other worker to have its events", || {
         fixture.deployment.recorded_events("w1", &scan).len() >= 21
     });
     check_scan(&fixture.deployment, &scan, &[("eiger", "STINS", &sent)], false);
     fixture.deployment.wait_until_connected();
     fixture.scan(10, 100);
-    // It comes back with its name.
+    // A new worker with the same name.
     fixture.deployment.start_workers(&["w2"]);
     fixture.scan(20, 100);
 }
 
-/// A worker is killed and started again at once, with its name: the old one is still known, for ten seconds.
+/// A worker is killed and restarted with its name at once, while the old one is still registered for 10 s.
 #[test]
 fn a_worker_restarted_at_once_receives_the_next_scan() {
     let mut fixture = Fixture::new();
@@ -51,7 +51,7 @@ fn a_worker_restarted_at_once_receives_the_next_scan() {
     fixture.scan(10, 100);
 }
 
-/// No frame meets the dead worker here.
+/// No frame is in flight to the killed worker.
 #[test]
 fn the_next_scan_survives_a_worker_kill() {
     let mut fixture = Fixture::new();
@@ -68,7 +68,7 @@ fn an_ingester_restarted_on_another_port_is_found() {
     let mut fixture = Fixture::new();
     fixture.scan(10, 100);
     for _ in 0..2 {
-        assert!(fixture.ingester.terminate(), "an orderly end");
+        assert!(fixture.ingester.terminate(), "a clean exit");
         fixture.spec = fixture.spec.with_new_port();
         fixture.ingester = fixture.deployment.start_ingester(&fixture.spec);
         fixture.deployment.wait_until_connected();
@@ -76,10 +76,10 @@ fn an_ingester_restarted_on_another_port_is_found() {
     }
 }
 
-/// The workers' old sockets dial the new process before the workers know of it, with the same names as the new ones.
+/// The workers' old sockets reconnect to the new process before the new ones, with the same names.
 ///
-/// dranspose's own ingester refuses a new one if the old one's end has not come before it, and then cannot reach that worker any
-/// more: it is a matter of luck.
+/// dranspose's own ingester refuses the new connection if the old one has not closed before, and then cannot reach
+/// that worker any more.
 #[test]
 fn an_ingester_killed_and_restarted_on_its_port_is_found() {
     let mut fixture = Fixture::new();
@@ -92,9 +92,9 @@ fn an_ingester_killed_and_restarted_on_its_port_is_found() {
     }
 }
 
-/// It is killed in the middle of a scan: that scan cannot go on, the next one is whole.
+/// The scan of a killed ingester cannot continue; the next one is whole.
 ///
-/// With dranspose's own the same luck is needed.
+/// dranspose's own ingester may fail as above.
 #[test]
 fn the_next_scan_survives_an_ingester_kill() {
     let mut fixture = Fixture::new();
@@ -110,21 +110,21 @@ fn the_next_scan_survives_an_ingester_kill() {
     fixture.scan(10, 100);
 }
 
-/// It ends in order in the middle of a scan: it does not wait for frames.
+/// A stop during a scan does not wait for frames.
 #[test]
 fn an_ingester_stops_during_a_scan_without_waiting_for_frames() {
     let mut fixture = Fixture::new();
     let scan = fixture.deployment.post_mapping(&Map::of_stream("eiger", 50));
     fixture.source.send(&series("ended", 50, 3000)[..20]);
     fixture.deployment.wait_for_events(&scan, 20);
-    assert!(fixture.ingester.terminate(), "an orderly end");
+    assert!(fixture.ingester.terminate(), "a clean exit");
     fixture.spec = fixture.spec.with_new_port();
     fixture.ingester = fixture.deployment.start_ingester(&fixture.spec);
     fixture.deployment.wait_until_connected();
     fixture.scan(10, 100);
 }
 
-/// The source is not there when the map is taken, and goes away between scans.
+/// The source is missing when the mapping is accepted, and restarts during a scan.
 #[test]
 fn a_restarted_source_resumes_the_scan() {
     let mut fixture = Fixture::new();
@@ -136,7 +136,7 @@ fn a_restarted_source_resumes_the_scan() {
     let sent = fixture.source.send(&series("late", 5, 100));
     fixture.deployment.wait_for_end(&scan);
     check_scan(&fixture.deployment, &scan, &[("eiger", "STINS", &sent)], true);
-    // In mid-scan: what it had not sent it sends when it is back.
+    // During a scan it sends the rest after its restart.
     let scan = fixture.deployment.post_mapping(&Map::of_stream("eiger", 20));
     let all = series("broken", 20, 100);
     let mut sent = fixture.source.send(&all[..10]);

@@ -1,4 +1,4 @@
-//! Scans as they are every day, and what sources send besides.
+//! Ordinary scans, and messages of sources outside of a scan.
 
 use std::{
     fs,
@@ -23,7 +23,7 @@ fn every_event_of_four_series_is_delivered() {
     assert_eq!(fixture.deployment.redis.text(&fixture.spec.key()), None, "the key is gone with the ingester");
 }
 
-/// A new map comes while the source is in the middle of a series: what is left of it is no part of the new scan.
+/// A new mapping arrives during a series. The rest of the series is not part of the new scan.
 #[test]
 fn a_new_mapping_drops_the_rest_of_a_series() {
     let mut fixture = Fixture::new();
@@ -32,7 +32,7 @@ fn a_new_mapping_drops_the_rest_of_a_series() {
     let sent = fixture.source.send(&all[..60]);
     fixture.deployment.wait_for_events(&first, 60);
     let delivered = check_scan(&fixture.deployment, &first, &[("eiger", "STINS", &sent)], false);
-    // The start goes to both workers.
+    // Both workers receive the start.
     assert!(delivered.had >= 60, "{delivered:?}");
     let second = fixture.deployment.post_mapping(&Map::of_stream("eiger", 10));
     fixture.source.send(&all[60..]);
@@ -41,7 +41,7 @@ fn a_new_mapping_drops_the_rest_of_a_series() {
     fixture.scan(5, 10);
 }
 
-/// What is no message of the protocol, images before a start and after an end, a start within a series: none is an event.
+/// Invalid messages, images before a start or after an end, and a start within a series are no events.
 #[test]
 fn messages_outside_a_scan_are_dropped() {
     let mut fixture = Fixture::new();
@@ -60,7 +60,7 @@ fn messages_outside_a_scan_are_dropped() {
     fixture.scan(4, 10);
 }
 
-/// A start may have a second part, numbers may be texts, and what is unknown is allowed: parts go on as they came.
+/// Parts with unusual but valid content are forwarded unchanged.
 #[test]
 fn message_parts_are_forwarded_unchanged() {
     let mut fixture = Fixture::new();
@@ -83,7 +83,7 @@ fn message_parts_are_forwarded_unchanged() {
     fixture.finish(&scan, &sent);
 }
 
-/// Two streams of two ingesters in one map: holes in one, frames that nobody wants, frames for two and for all.
+/// Two streams of two ingesters: missing frames, unassigned frames, frames for two workers and for all.
 #[test]
 fn two_streams_with_holes_are_delivered() {
     let Fixture { mut deployment, mut source, ingester, .. } = Fixture::new();
@@ -121,7 +121,7 @@ fn two_streams_with_holes_are_delivered() {
         deployment.wait_for_end(&scan);
         check_scan(&deployment, &scan, &[("eiger", "STINS", &sent), ("slow", "STINS", &also)], true);
     }
-    // A map without the other stream: its ingester has nothing to do, and says so.
+    // A mapping without the other stream: its ingester reports the end, too.
     let scan = deployment.post_mapping(&Map::of_stream("eiger", 3));
     let sent = source.send(&series("alone", 3, 10));
     deployment.wait_for_end(&scan);
@@ -139,7 +139,7 @@ fn a_debug_worker_receives_its_events() {
     let sent = fixture.source.send(&series("debugged", 8, 40));
     fixture.finish(&scan, &sent);
     let had: Value = serde_json::from_str(&run_program("debugged.py", &[&port, "20"])).expect("JSON");
-    // The start and the end are for all; event n + 1 is image n.
+    // Start and end go to all workers; event n + 1 is image n.
     let wanted: Vec<_> = [0, 1, 4, 7, 9]
         .iter()
         .map(|&n: &usize| json!({"event": n, "streams": {"eiger": {"typ": "STINS", "parts": sent[n]}}}))
@@ -163,20 +163,20 @@ fn the_scan_after_a_stopped_scan_is_whole() {
     }
 }
 
-/// One worker is busy with its event: the other goes on, and nothing is lost.
+/// One worker is busy with an event. The other continues, and nothing is lost.
 #[test]
 fn a_busy_worker_does_not_block_the_other() {
     let mut fixture = Fixture::new();
     let scan = fixture.deployment.post_mapping(&Map::of_stream("eiger", 60));
     fixture.deployment.hold_worker("w1");
     let sent = fixture.source.send(&series("slow", 60, 5000));
-    // All but the event that w1 has, and the end, which is for both.
+    // All events but the end for w1, which is busy.
     fixture.deployment.wait_for_events(&scan, 61);
     fixture.deployment.release_worker("w1");
     fixture.finish(&scan, &sent);
 }
 
-/// A source that publishes does not wait: the ingester must listen when the map is taken.
+/// A PUB source does not wait, so the ingester must have subscribed when it accepts the mapping.
 #[test]
 fn a_publishing_source_is_subscribed_before_the_mapping_is_accepted() {
     let mut source = Source::publish();
@@ -205,10 +205,10 @@ fn a_publishing_source_is_subscribed_before_the_mapping_is_accepted() {
     }
 }
 
-/// Does something to the lines that a worker noted.
+/// Fault in a worker's record.
 type Wrong = dyn Fn(&mut Vec<String>);
 
-/// Each of these tests is worth what its check_scan sees.
+/// The check of these tests detects every kind of fault.
 #[test]
 fn the_scan_check_detects_every_fault() {
     let mut fixture = Fixture::new();

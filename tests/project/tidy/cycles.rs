@@ -1,4 +1,4 @@
-//! Cycles between the files of a crate. An import is followed through re-exports to the file that defines the item.
+//! Dependency cycles between the files of a crate. Imports are resolved through re-exports to the defining file.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -8,13 +8,13 @@ use std::{
 
 use proc_macro2::{Delimiter, Spacing, TokenStream, TokenTree};
 
-/// Segments of a path; of a module, below the root of its crate.
+/// Segments of a path. A module's path is relative to its crate.
 type Names = Vec<String>;
 
-/// Items that end at their semicolon, whatever braces come before it.
+/// Items that end at a semicolon.
 const STATEMENTS: &[&str] = &["use", "const", "static", "type", "let"];
 
-/// Words before the name of an item.
+/// Keywords before the name of an item.
 const DEFINITIONS: &[&str] = &["struct", "enum", "union", "trait", "type", "const", "static", "fn"];
 
 /// Items that end at their first brace or semicolon.
@@ -27,14 +27,14 @@ struct Import {
     exported: bool,
 }
 
-/// One file without its test code.
+/// Source file without its test code.
 #[derive(Default)]
 struct Module {
     children: BTreeSet<String>,
     imports: Vec<Import>,
     paths: Vec<Names>,
     words: BTreeSet<String>,
-    /// Names of the items that are defined here, at whatever depth.
+    /// Names of the items that are defined here, at any depth.
     items: BTreeSet<String>,
 }
 
@@ -86,7 +86,7 @@ impl Module {
     }
 
     fn read_imports(&mut self, tokens: &[TokenTree], prefix: &[String], exported: bool, depth: usize) {
-        // After the last comma there is nothing.
+        // A trailing comma adds an empty branch.
         for branch in tokens.split(|token| is(token, ',')).filter(|branch| !branch.is_empty()) {
             let mut path = prefix.to_vec();
             let mut alias = None;
@@ -144,14 +144,14 @@ fn word(token: Option<&TokenTree>) -> String {
     token.map(ToString::to_string).unwrap_or_default()
 }
 
-/// Does the attribute in brackets leave its item to test builds?
+/// Returns true if the attribute restricts its item to test builds.
 fn is_test(attribute: Option<&TokenTree>) -> bool {
     let Some(TokenTree::Group(group)) = attribute else { return false };
     let text = group.stream().to_string().replace(' ', "");
     text == "test" || text == "cfg(test)" || (text.starts_with("cfg(all(") && text.contains("test"))
 }
 
-/// Tokens of the item, field or arm that begins with an attribute.
+/// Number of tokens of the item, field or arm that begins with an attribute.
 fn item_length(tokens: &[TokenTree]) -> usize {
     let mut start = 0;
     while tokens.get(start).is_some_and(|token| is(token, '#')) {
@@ -179,7 +179,7 @@ fn is_exported(before: &[TokenTree]) -> bool {
     }
 }
 
-/// A path as the file would write it: each inline module takes one `super` away.
+/// Path relative to the file: each inline module removes one `super`.
 fn above_inline(mut path: Names, depth: usize) -> Names {
     let supers = path.iter().take_while(|segment| *segment == "super").count();
     let inner = supers.min(depth);
@@ -192,11 +192,11 @@ fn above_inline(mut path: Names, depth: usize) -> Names {
     path
 }
 
-/// The files of one crate by their module paths.
+/// Files of a crate by module path.
 struct Crate(BTreeMap<Names, Module>);
 
 impl Crate {
-    /// Reads the root and whatever it declares outside of tests; `text` returns a module's source.
+    /// Reads the root and all modules outside of tests. `text` returns a module's source.
     fn read(text: impl Fn(&[String]) -> String) -> Self {
         let mut modules = BTreeMap::new();
         let mut open = vec![Names::new()];
@@ -212,7 +212,7 @@ impl Crate {
         Self(modules)
     }
 
-    /// The module that defines the item at `path` as module `from` writes it; nothing for other crates' items.
+    /// Module that defines the item `path` as written in module `from`, or None for other crates' items.
     fn defining(&self, from: &[String], path: &[String], steps: usize) -> Option<Names> {
         let mut module = from.to_vec();
         let supers = path.iter().take_while(|segment| *segment == "super").count();
@@ -249,14 +249,14 @@ impl Crate {
         Some(module)
     }
 
-    /// The module with the item `name` that `module` re-exports with all others of it.
+    /// Module that defines `name` and that `module` re-exports with a glob.
     fn behind_globs(&self, module: &[String], name: &str) -> Option<Names> {
         let globs = self.0[module].imports.iter().filter(|import| import.exported && import.name == "*");
         let sources = globs.filter_map(|glob| self.defining(module, &glob.path[..glob.path.len() - 1], 0));
         sources.into_iter().find(|source| self.0[source].items.contains(name))
     }
 
-    /// For each module the others that it depends on, with the paths that say so.
+    /// Dependencies of each module, with the paths that cause them.
     fn edges(&self) -> BTreeMap<Names, BTreeMap<Names, BTreeSet<String>>> {
         let mut edges: BTreeMap<_, BTreeMap<_, BTreeSet<_>>> = BTreeMap::new();
         for (from, module) in &self.0 {
@@ -274,7 +274,7 @@ impl Crate {
         edges
     }
 
-    /// One text for each set of files that depend on each other, with the imports inside of it.
+    /// Describes each set of files that depend on each other, with their imports.
     fn cycles(&self) -> Vec<String> {
         let edges = self.edges();
         let reached: BTreeMap<&Names, BTreeSet<&Names>> = edges
@@ -323,7 +323,7 @@ fn modules_depend_on_each_other_in_one_direction() {
         let found = Crate::read(read).cycles();
         offenders.extend(found.iter().map(|cycle| format!("{}: {cycle}", folder.display())));
     }
-    super::complain("files that depend on each other", &offenders);
+    super::assert_none("files that depend on each other", &offenders);
 }
 
 fn cycles_of(files: &[(&str, &str)]) -> Vec<String> {

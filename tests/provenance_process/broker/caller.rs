@@ -1,5 +1,5 @@
-//! A client of its own, which shares no code with the product: raw AMQP, bodies as captured from the original, one
-//! correlation id for each message, and a record of what the broker confirmed and what servers answered.
+//! An independent AMQP client with message bodies captured from the original. It records what the broker
+//! confirmed and what servers answered, by correlation id.
 
 use std::{
     collections::BTreeMap,
@@ -16,10 +16,10 @@ use lapin::{
 };
 use tokio::sync::oneshot;
 
-/// Messages that await their confirm at the most.
+/// Maximum number of unconfirmed messages.
 const WINDOW: usize = 32;
 
-/// A row as the database knows it.
+/// Row in the database.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Item {
     pub(crate) table: &'static str,
@@ -27,23 +27,23 @@ pub(crate) struct Item {
     pub(crate) key: Vec<u8>,
 }
 
-/// A message, and what became of it.
+/// Message and its outcome.
 #[derive(Debug, Clone)]
 pub(crate) struct Message {
     exchange: &'static str,
     routing_key: String,
     body: Vec<u8>,
     pub(crate) items: Vec<Item>,
-    /// The broker has it.
+    /// The broker has confirmed it.
     pub(crate) confirmed: bool,
-    /// What servers said is stored, and when.
+    /// Numbers of stored rows in the answers, and their times.
     pub(crate) answers: Vec<(u64, Instant)>,
-    /// The items were looked for after the answer.
+    /// The rows were verified after the answer.
     checked: bool,
 }
 
 impl Message {
-    /// One with these items, whose encoded forms are `encoded`.
+    /// Creates a message of `items` with the encodings `encoded`.
     pub(crate) fn new(method: &'static str, range: u8, items: Vec<Item>, encoded: &[Vec<u8>]) -> Self {
         let exchange = method.split('_').next().expect("a word");
         let routing_key = format!("{method}.unknown.{range:x}");
@@ -51,12 +51,12 @@ impl Message {
         Self { exchange, routing_key, body, items, confirmed: false, answers: Vec::new(), checked: false }
     }
 
-    /// One whose body is no body.
+    /// Creates a message with an invalid body.
     pub(crate) fn broken(method: &'static str, range: u8, body: &[u8]) -> Self {
         Self { body: body.to_vec(), ..Self::new(method, range, Vec::new(), &[]) }
     }
 
-    /// How many items were answered for.
+    /// Number of rows acknowledged by answers.
     pub(crate) fn answered(&self) -> u64 {
         self.answers.iter().map(|(count, _)| count).sum()
     }
@@ -69,19 +69,19 @@ pub(crate) struct CallRecord {
 }
 
 impl CallRecord {
-    /// A copy of all as it stands.
+    /// Copy of all messages.
     pub(crate) fn messages(&self) -> Vec<Message> {
-        self.messages.lock().expect("the record").values().cloned().collect()
+        self.messages.lock().expect("an unpoisoned lock").values().cloned().collect()
     }
 
-    /// How many answers there were.
+    /// Number of answers.
     pub(crate) fn answers(&self) -> usize {
-        self.messages.lock().expect("the record").values().map(|message| message.answers.len()).sum()
+        self.messages.lock().expect("an unpoisoned lock").values().map(|message| message.answers.len()).sum()
     }
 
-    /// Items of messages that were answered for since the last time.
+    /// Rows of messages that were answered since the last call.
     pub(crate) fn take_unchecked(&self) -> Vec<Item> {
-        let mut messages = self.messages.lock().expect("the record");
+        let mut messages = self.messages.lock().expect("an unpoisoned lock");
         let fresh = messages.values_mut().filter(|message| !message.answers.is_empty() && !message.checked);
         fresh
             .flat_map(|message| {
@@ -92,12 +92,12 @@ impl CallRecord {
     }
 
     fn note(&self, id: &str, note: impl FnOnce(&mut Message)) {
-        // An answer to another's message would be a mistake of the server's.
-        note(self.messages.lock().expect("the record").get_mut(id).expect("an id of ours"));
+        // An unknown id would be an error of the server.
+        note(self.messages.lock().expect("an unpoisoned lock").get_mut(id).expect("an id of ours"));
     }
 }
 
-/// The client at work, on a thread of its own.
+/// Running client on its own thread.
 pub(crate) struct Caller {
     pub(crate) record: Arc<CallRecord>,
     stop: oneshot::Sender<()>,
@@ -105,7 +105,7 @@ pub(crate) struct Caller {
 }
 
 impl Caller {
-    /// Begins to publish `messages`.
+    /// Starts to publish `messages`.
     pub(crate) fn start(url: &str, persistent: bool, messages: Vec<Message>) -> Self {
         let ids = messages.into_iter().map(|message| (format!("{:032x}", fastrand::u128(..)), message));
         let record = Arc::new(CallRecord { messages: Mutex::new(ids.collect()) });
@@ -119,9 +119,9 @@ impl Caller {
         Self { record, stop, thread }
     }
 
-    /// Ends it; an error says that the connection was lost meanwhile.
+    /// Stops the client. An error means that it lost its connection.
     pub(crate) fn end(self) -> Result<(), lapin::Error> {
-        // It may have lost its connection, and ended.
+        // The client may have ended after losing its connection.
         let _ = self.stop.send(());
         self.thread.join().expect("a client that does not panic")
     }
@@ -142,7 +142,7 @@ async fn converse(
     let options = BasicConsumeOptions::default();
     let mut responses =
         channel.basic_consume(queue.name().clone(), "".into(), options, FieldTable::default()).await?;
-    let todo: Vec<_> = record.messages.lock().expect("the record").clone().into_iter().collect();
+    let todo: Vec<_> = record.messages.lock().expect("an unpoisoned lock").clone().into_iter().collect();
     let mut todo = todo.into_iter();
     let mut sending = FuturesUnordered::new();
     loop {
@@ -154,7 +154,7 @@ async fn converse(
             _ = &mut stop => return Ok(()),
             Some(sent) = sending.next(), if !sending.is_empty() => {
                 let (id, confirmation) = sent?;
-                // A message that no queue takes comes back, and is confirmed all the same.
+                // An unroutable message is returned and confirmed.
                 if confirmation.is_ack() && confirmation.take_message().is_none() {
                     record.note(&id, |message| message.confirmed = true);
                 }
@@ -193,12 +193,12 @@ fn answered(record: &CallRecord, delivery: &Delivery) {
     let count = match *delivery.data.as_slice() {
         [count @ ..0x80] | [0xcc, count] => u64::from(count),
         [0xcd, high, low] => u64::from(u16::from_be_bytes([high, low])),
-        ref other => panic!("a response that is no small number: {other:02x?}"),
+        ref other => panic!("an invalid response: {other:02x?}"),
     };
     record.note(&id, |message| message.answers.push((count, Instant::now())));
 }
 
-/// A load of `count` messages of `rows` rows each, none of which is in two messages.
+/// Creates `count` messages of `rows` unique rows each.
 pub(crate) fn load(rng: &mut Rng, count: usize, rows: usize) -> Vec<Message> {
     (0..count).map(|_| message(rng, rows)).collect()
 }
@@ -218,7 +218,7 @@ fn message(rng: &mut Rng, rows: usize) -> Message {
     for _ in 0..rows {
         let mut key = vec![0; 20];
         rng.fill(&mut key);
-        // The range of the key; and a mark that rows of imports do not have.
+        // The first nibble selects the range; the second byte differs from that of imported rows.
         (key[0], key[1]) = (key[0] & 0xf0 | range, 0);
         let id = [&[0xc4, 20], &key[..]].concat();
         encoded.push(match kind {

@@ -1,5 +1,5 @@
-//! The real binary between a real broker and a real database. Tests share the servers that none of them ends; each has a
-//! virtual host, a database and a site of its own.
+//! The real binary between a real broker and a real database. Tests share servers that they do not stop;
+//! each has its own virtual host, database and test environment.
 
 use std::{collections::BTreeMap, ops::Deref};
 
@@ -7,20 +7,20 @@ use orchestrator_harness::{Instance, Postgres, ProvenanceEnv, Rabbit, eventually
 
 use super::caller::Item;
 
-/// Items that are asked for in one statement: a command line has its limit.
+/// Rows per query, because command lines are limited.
 const ASKED: usize = 1_000;
 
-/// A server of all tests, or, where it is to go away, of one.
+/// Server shared by all tests, or owned by a test that stops it.
 pub(crate) enum Held<T: 'static> {
     Shared(&'static T),
     Own(T),
 }
 
 impl<T> Held<T> {
-    /// The test's own server, to be stopped and started.
+    /// Returns the owned server.
     pub(crate) fn own(&mut self) -> &mut T {
         match self {
-            Self::Shared(_) => panic!("a server of all tests goes away for none"),
+            Self::Shared(_) => panic!("a shared server must not be stopped"),
             Self::Own(server) => server,
         }
     }
@@ -42,7 +42,7 @@ pub(crate) struct Servers {
     pub(crate) postgres: Held<Postgres>,
 }
 
-/// What a test has for itself.
+/// Resources of one test.
 pub(crate) struct Home {
     pub(crate) dsn: String,
     pub(crate) url: String,
@@ -50,24 +50,24 @@ pub(crate) struct Home {
     pub(crate) env: ProvenanceEnv,
 }
 
-/// All of it together.
+/// Servers and resources of one test.
 pub(crate) struct Fixture {
     pub(crate) servers: Servers,
     pub(crate) home: Home,
 }
 
 impl Fixture {
-    /// With the servers of all tests.
+    /// Uses the shared servers.
     pub(crate) fn new(name: &str, flavor: &str) -> Self {
         Self::with(Held::Shared(Rabbit::shared()), Held::Shared(Postgres::shared()), name, flavor)
     }
 
-    /// With a broker of its own.
+    /// Starts an own broker.
     pub(crate) fn with_own_broker(name: &str, flavor: &str) -> Self {
         Self::with(Held::Own(Rabbit::start()), Held::Shared(Postgres::shared()), name, flavor)
     }
 
-    /// With a database server of its own.
+    /// Starts an own database server.
     pub(crate) fn with_own_database(name: &str, flavor: &str) -> Self {
         Self::with(Held::Shared(Rabbit::shared()), Held::Own(Postgres::start()), name, flavor)
     }
@@ -92,7 +92,7 @@ impl Fixture {
         self
     }
 
-    /// Messages on the broker that are not acknowledged, by queue.
+    /// Numbers of unacknowledged messages by queue.
     pub(crate) fn waiting(&self) -> BTreeMap<String, u64> {
         let vhost = &self.home.vhost;
         let arguments = ["list_queues", "-p", vhost, "--no-table-headers", "name", "messages"];
@@ -105,7 +105,7 @@ impl Fixture {
         listed.lines().filter_map(read).collect()
     }
 
-    /// Nothing is left on the broker, responses and dead letters included.
+    /// Waits until every queue is empty, including responses and dead letters.
     pub(crate) fn emptied(&self) {
         eventually("empty queues", || self.waiting().is_empty());
     }
@@ -118,7 +118,7 @@ impl Home {
         instance
     }
 
-    /// Each queue has its consumer.
+    /// Waits until each queue has a consumer.
     pub(crate) fn serving(&self) {
         eventually("all queues to be consumed", || self.metric("amqp", "consumed") == 160);
     }
@@ -127,16 +127,16 @@ impl Home {
         self.env.base().metric(&format!("provenance/{child}"), name)
     }
 
-    /// The state of a child's connection.
+    /// State of a child's link.
     pub(crate) fn link(&self, child: &str) -> String {
         self.env.base().link(&format!("provenance/{child}")).state
     }
 }
 
-/// Those of `items` that the database does not hold.
+/// Number of `items` that are missing in the database.
 ///
 /// # Errors
-/// It is away.
+/// The database is unavailable.
 pub(crate) fn missing(dsn: &str, items: &[Item]) -> Result<u64, String> {
     let mut missing = 0;
     let mut tables: BTreeMap<_, Vec<&Item>> = BTreeMap::new();

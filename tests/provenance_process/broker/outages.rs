@@ -1,4 +1,4 @@
-//! Rounds of trouble in mid-load: what a client that shares no code with the product saw, against what the database holds.
+//! Outages under load: compares the records of an independent client with the database.
 
 use std::{
     sync::atomic::{AtomicBool, Ordering::SeqCst},
@@ -24,32 +24,33 @@ const ROUNDS: &str = "ORCHESTRATOR_PROVENANCE_KILL_ROUNDS";
 const LOAD: (usize, usize) = (500, 40);
 /// Rows of a round's import.
 const IMPORTED: u32 = 3_000;
-/// What `deploy/orchestrator.service` gives it for a stop.
+/// Stop timeout of `deploy/orchestrator.service`.
 const GRACE: Duration = Duration::from_secs(30);
 
-/// How long a server stays away.
+/// Duration of an outage.
 fn outage() -> Duration {
     Duration::from_secs(rounds("ORCHESTRATOR_PROVENANCE_OUTAGE_SECS", 2))
 }
 
-/// What a client can count on.
+/// Guarantee of a round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Promise {
-    /// All that is accepted is stored, but an answer may get lost with the server.
+    /// Accepted rows are stored; answers may be lost with the server.
     Stored,
-    /// All that is accepted is stored and answered for.
+    /// Accepted rows are stored and answered.
     Answered,
-    /// All that is accepted is stored; what was not is to be sent again, and answers get lost with the broker.
+    /// Rows accepted by the broker are stored; others must be sent again, and answers may be lost.
     Durable,
 }
 
-/// Runs the load of a round, lets `trouble` happen in the middle of it, and judges what can be judged of each kind. The
-/// trouble ends with everything up again. Gives the messages as they ended.
+/// Runs a load, calls `cause_outage` during it, and checks what `promise` guarantees.
+///
+/// All servers must be up again after `cause_outage`. Returns the messages with their outcomes.
 fn round(
     fixture: &mut Fixture,
     seed: u64,
     promise: Promise,
-    trouble: impl FnOnce(&mut Servers, &Home, &CallRecord),
+    cause_outage: impl FnOnce(&mut Servers, &Home, &CallRecord),
 ) -> Vec<Message> {
     let number = u8::try_from(seed).expect("few rounds");
     let mut rng = SeededRng::new(seed);
@@ -66,12 +67,12 @@ fn round(
         let import = scope.spawn(|| home.env.base().cli(&["provenance", "import", "--resume", &rows]));
         let goal = 20 + rng.below(LOAD.0 / 3);
         eventually("some messages to be answered", || record.answers() > goal);
-        assert!(record.answers() < LOAD.0, "the load was over before the trouble began");
-        trouble(servers, home, &record);
+        assert!(record.answers() < LOAD.0, "the load was over before the outage");
+        cause_outage(servers, home, &record);
         let (code, _, err) = import.join().expect("an import that ends");
         assert!([0, 1, 3, 5, 6].contains(&code), "{code}: {err}");
         drop(checking);
-        checker.join().expect("what was answered for is stored");
+        checker.join().expect("answered rows are stored");
     });
     let imported = || {
         let sql = format!("SELECT count(*) FROM content WHERE get_byte(sha1, 1) = {number}");
@@ -93,7 +94,7 @@ fn round(
         });
     }
     fixture.emptied();
-    // Whose connection was lost has an error to tell; what counts is in the record.
+    // A lost connection is no failure: the record decides.
     let _ = caller.end();
     let messages = record.messages();
     let accepted = messages.iter().filter(|message| message.confirmed);
@@ -106,7 +107,7 @@ fn round(
     messages
 }
 
-/// Ends the check, also when the test fails.
+/// Stops the check when dropped, even if the test fails.
 struct Ended<'a>(&'a AtomicBool);
 
 impl Drop for Ended<'_> {
@@ -115,11 +116,11 @@ impl Drop for Ended<'_> {
     }
 }
 
-/// Looks for all rows of every answer as soon as it is there; while the database is away, as soon as that is back.
-fn check(dsn: &str, record: &CallRecord, goes_on: &AtomicBool) {
+/// Verifies the rows of each answer as soon as it arrives, or after the end of a database outage.
+fn check(dsn: &str, record: &CallRecord, is_running: &AtomicBool) {
     let mut fresh = Vec::new();
     loop {
-        let last = !goes_on.load(SeqCst);
+        let last = !is_running.load(SeqCst);
         fresh.extend(record.take_unchecked());
         match missing(dsn, &fresh) {
             Ok(missing) => {
@@ -167,7 +168,7 @@ fn a_stopped_server_answers_everything_in_time() {
 fn nothing_is_answered_during_a_database_outage_and_all_is_stored_after_it() {
     let mut fixture = Fixture::with_own_database("away", "with-path-denormalized");
     let instance = fixture.home.start();
-    // Answers to the raw client: all but those that went to the product's own.
+    // Answers to the independent client, without those to the program's own client.
     let sent = |home: &Home| home.metric("amqp", "responses") - home.metric("publisher", "responses");
     for_each_seed(ROUNDS, 2, |seed| {
         let earlier = sent(&fixture.home);
@@ -177,7 +178,7 @@ fn nothing_is_answered_during_a_database_outage_and_all_is_stored_after_it() {
                 0 => servers.postgres.own().stop(),
                 _ => servers.postgres.own().kill_nine(),
             }
-            // Each connection has found out, and what was committed before is answered for.
+            // Wait until every connection is down and all committed rows are answered.
             eventually("the writer to notice", || {
                 home.link("writer") == "down" && home.metric("writer", "retries") >= failed + 6
             });
@@ -187,7 +188,7 @@ fn nothing_is_answered_during_a_database_outage_and_all_is_stored_after_it() {
                 assert_eq!(record.answers(), answers, "an answer without a database");
                 begun.elapsed() > outage()
             });
-            // What was answered for is there before the server can have stored it again.
+            // Verify answered rows before the suspended server can store them again.
             instance.signal(Signal::STOP);
             servers.postgres.own().start_again();
             let answered = record.messages().into_iter().filter(|message| message.answered() > 0);
@@ -200,14 +201,13 @@ fn nothing_is_answered_during_a_database_outage_and_all_is_stored_after_it() {
     assert!(instance.terminate().success(), "{}", fixture.home.env.base().log());
 }
 
-/// With durable queues, since the others die with the broker.
+/// Quorum queues are durable; the others do not survive a kill.
 #[test]
 fn rows_accepted_by_a_killed_broker_are_stored() {
     let fixture = Fixture::with_own_broker("broker", "with-path");
     let mut fixture = fixture.set("provenance.amqp.topology=quorum");
     let instance = fixture.home.start();
-    // A quorum queue made seconds before a kill may come back without a leader, for good (RabbitMQ 3.10). A clean stop is a
-    // test of its own.
+    // A quorum queue created just before a kill may lose its leader for good (RabbitMQ 3.10), so stop cleanly first.
     fixture.servers.rabbit.own().stop();
     eventually("the server to notice", || fixture.home.metric("amqp", "consumed") == 0);
     fixture.servers.rabbit.own().start_again();
@@ -221,7 +221,7 @@ fn rows_accepted_by_a_killed_broker_are_stored() {
             servers.rabbit.own().start_again();
             home.serving();
         });
-        // What the broker did not confirm is the client's to send again.
+        // The client sends unconfirmed messages again.
         let mut again: Vec<Message> = messages.into_iter().filter(|message| !message.confirmed).collect();
         again.iter_mut().for_each(|message| message.answers.clear());
         let caller = Caller::start(&fixture.home.url, true, again);

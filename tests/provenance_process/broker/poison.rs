@@ -1,5 +1,5 @@
-//! Rows and bodies that can never be stored, in the middle of a load: what becomes of them is told everywhere an operator
-//! looks, and costs nobody else anything.
+//! Unstorable rows and bodies under load: each becomes a dead letter and appears in tree and metrics,
+//! and all other rows are stored.
 
 use std::collections::BTreeMap;
 
@@ -15,14 +15,14 @@ use super::{
 
 const DEAD_LETTER: &str = "orchestrator.provenance.dead_letter";
 
-/// A location as an item of a message.
+/// Location row and its encoding.
 fn location(path: &[u8]) -> (Item, Vec<u8>) {
     let length = u16::try_from(path.len()).expect("a short path").to_be_bytes();
     let encoded = [&[0x91, 0xc5], &length[..], path].concat();
     (Item { table: "location", column: "path", key: path.to_vec() }, encoded)
 }
 
-/// An origin as an item of a message.
+/// Origin row and its encoding.
 fn origin(first: u8, url: &str) -> (Item, Vec<u8>) {
     let id = [&[first][..], &[7; 19]].concat();
     let length = u8::try_from(url.len()).expect("a short url");
@@ -30,7 +30,7 @@ fn origin(first: u8, url: &str) -> (Item, Vec<u8>) {
     (Item { table: "origin", column: "sha1", key: id }, encoded)
 }
 
-/// A message of all of `items` but the one at `bad`, which goes with them all the same.
+/// Message with all of `items`, of which the one at `bad` cannot be stored.
 fn poisoned(method: &'static str, range: u8, items: &[(Item, Vec<u8>)], bad: usize) -> Message {
     let good = items.iter().enumerate().filter(|(at, _)| *at != bad).map(|(_, (item, _))| item.clone());
     let encoded: Vec<_> = items.iter().map(|(_, encoded)| encoded.clone()).collect();
@@ -51,7 +51,7 @@ fn unstorable_rows_become_dead_letters_with_a_reason() {
     messages.insert(200, poisoned("origin_add", 5, &origins, 1));
     let sent = messages.len();
     let caller = Caller::start(&fixture.home.url, false, messages);
-    // The body that cannot be read has no answer; the others have those for their good rows, and for no other.
+    // The invalid body has no answer; the other messages have answers for their valid rows only.
     eventually("an answer for each but one", || caller.record.answers() == sent - 1);
     let messages = caller.record.messages();
     for message in &messages {
@@ -65,12 +65,12 @@ fn unstorable_rows_become_dead_letters_with_a_reason() {
     assert_eq!(caller.record.answers(), sent - 1);
     caller.end().expect("a connection");
 
-    told_to_operators(&fixture.home);
-    told_to_whoever_takes_the_letters(&fixture.home, &messages);
+    check_tree_and_metrics(&fixture.home);
+    check_dead_letters(&fixture.home, &messages);
     assert!(instance.terminate().success(), "{}", fixture.home.env.base().log());
 }
 
-fn told_to_operators(home: &Home) {
+fn check_tree_and_metrics(home: &Home) {
     let env = home.env.base();
     let (code, tree, err) = env.cli(&["tree"]);
     assert_eq!(code, 0, "{err}");
@@ -93,27 +93,26 @@ fn told_to_operators(home: &Home) {
     }
 }
 
-fn told_to_whoever_takes_the_letters(home: &Home, messages: &[Message]) {
+fn check_dead_letters(home: &Home, messages: &[Message]) {
     let letters = letters(&home.url, 3);
-    let mut told: Vec<(String, String, usize)> = letters
+    let mut headers: Vec<(String, String, usize)> = letters
         .iter()
         .map(|letter| {
             let header = |name: &str| {
-                let headers = letter.properties.headers().as_ref().expect("headers");
-                let value =
-                    headers.inner().get(name).and_then(|value| value.as_long_string()).expect("a text");
+                let table = letter.properties.headers().as_ref().expect("headers");
+                let value = table.inner().get(name).and_then(|value| value.as_long_string()).expect("a text");
                 value.to_string()
             };
             assert_eq!(header("x-exchange"), header("x-routing-key").split('_').next().expect("a word"));
             (header("x-routing-key"), header("x-reason"), letter.data.len())
         })
         .collect();
-    told.sort();
-    let read: Vec<(&str, &str, usize)> = told
+    headers.sort();
+    let read: Vec<(&str, &str, usize)> = headers
         .iter()
         .map(|(key, reason, len)| (key.as_str(), reason.split(':').next().expect("a text"), *len))
         .collect();
-    // The body that cannot be read is there as it was, of the others the one row.
+    // The dead letter of an invalid body is the body, of the other messages the one bad row.
     assert_eq!(
         read,
         [
@@ -132,7 +131,7 @@ fn told_to_whoever_takes_the_letters(home: &Home, messages: &[Message]) {
     assert!(messages.len() > 3);
 }
 
-/// Takes `count` letters out of the queue.
+/// Consumes `count` dead letters.
 fn letters(url: &str, count: usize) -> Vec<Delivery> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {

@@ -1,5 +1,4 @@
-//! The files of the store and of the dead letters: deleted or moved while they are open, on a full disk, in a directory that nobody
-//! may write.
+//! Files of the store and the dead letters: deleted or moved while open, on a full disk, in a read-only directory.
 
 use std::fs;
 
@@ -17,7 +16,7 @@ fn import(env: &ProvenanceEnv, numbers: std::ops::Range<u32>) {
     eventually("an import", || env.base().cli(&["provenance", "import", &rows]).0 == 0);
 }
 
-/// Rows that were answered for are in the file at the path.
+/// Acknowledged rows are in the file at the configured path.
 #[test]
 fn a_deleted_moved_or_replaced_store_is_reopened() {
     type Change = fn(&std::path::Path);
@@ -82,7 +81,7 @@ fn a_full_disk_loses_no_row() {
             assert_ne!(env.base().cli(&["provenance", "import", &rows]).0, 0);
             env.base().link("provenance/writer").reason.contains("the disk is full")
         });
-        assert_eq!(env.count("content"), 100, "questions are answered");
+        assert_eq!(env.count("content"), 100, "queries are answered");
         disk.free();
         eventually("the link to be up", || env.base().link("provenance/writer").state == "up");
         import(&env, 0..5_000);
@@ -91,7 +90,7 @@ fn a_full_disk_loses_no_row() {
     });
 }
 
-/// Whoever starts it is told; a directory that becomes unwritable later is a state of the link.
+/// A directory that becomes read-only later is reported by the link.
 #[test]
 fn a_read_only_directory_prevents_the_start() {
     SmallDisk::with(8, "embedded::files::a_read_only_directory_prevents_the_start", |disk| {

@@ -1,4 +1,4 @@
-//! Addresses in files that are none: nothing of them is shown anywhere.
+//! Malformed addresses in files are never shown.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use orchestrator_harness::{ProvenanceEnv, eventually, http};
 
 const SECRET: &str = "S3CR3T";
 
-/// The kind of store or transport, its key, and what is in the file.
+/// Store, key of the address file, and content of the file.
 const ALL: [(&str, &str, &str); 9] = [
     ("writer.kind=mongodb", "mongodb.uri_file", "mongodb://user:S3CR3T?x@host"),
     ("writer.kind=mongodb", "mongodb.uri_file", "mongodb://user:S3CR3T"),
@@ -45,7 +45,7 @@ fn a_malformed_address_in_a_file_is_never_shown() {
     }
 }
 
-/// What is wrong from the start is said at the start.
+/// Malformed addresses prevent the start.
 #[test]
 fn malformed_addresses_are_refused_without_showing_them() {
     for url in ["amqp://user:S3CR3T?x@host", "amqp://user:S3CR3T", "S3CR3T", "amqp://u:x@h/?heartbeat=S3CR3T"]

@@ -1,10 +1,10 @@
-//! A panic in any child heals within a second: under load from workers and fetchers, nothing is lost, and each worker has
-//! at most one job doubled, as after a kill (`kill_nine.rs` says what that means).
+//! A panic in any child heals within 1 s under load: no job is lost, and each worker has at most one redelivered job, as
+//! after a kill (see `kill_nine.rs`).
 //!
-//! An injected panic hits an actor or a task between two steps, and a thread at the next work it takes in hand. Healing is
-//! measured by the process's own clock: from the exit of the child until the last child of the queue has started again;
-//! each starts only when the one before it is up. A start waits for commits: where the disk itself stands still meanwhile,
-//! which a probe beside it shows, that time is allowed besides. `rest_for_one` decides who is started again.
+//! An injected panic hits an actor or a task between two steps, and a thread when it receives its next work. The process's
+//! own clock measures from the exit of the child to the last restart of the queue's children, which start one after the
+//! other. A start waits for commits, so stalls of the disk itself, which a probe measures, are added to the limit.
+//! `rest_for_one` selects the children that are restarted.
 
 use std::time::{Duration, Instant};
 
@@ -20,9 +20,9 @@ use crate::panics::{exit_of, healed};
 const CHILDREN: [&str; 7] =
     ["queue_console", "queue_store", "housekeeper", "worker_socket", "reader", "fetcher_watcher", "inotify"];
 const HEALED_MS: u64 = 1_000;
-/// Commits that a start waits for at the most; each may take as long as the disk's longest one meanwhile.
+/// Maximum number of commits during a start; each may take as long as the probe's longest sync.
 const COMMITS: u32 = 5;
-/// A disk that is faster than this gives no excuse.
+/// Sync latency below which the limit is not extended.
 const STALL: Duration = Duration::from_millis(200);
 
 #[test]
@@ -42,7 +42,7 @@ fn a_panic_in_the_admin_endpoint_leaves_the_queue_running() {
     panics_heal("admin", CHILDREN.len());
 }
 
-/// Makes `path` panic under load; the queue's children from number `first` on start again, the others stay.
+/// Makes `path` panic under load. The queue's children from index `first` on must restart, the others must not.
 fn panics_heal(path: &str, first: usize) {
     for_each_seed("ORCHESTRATOR_PANIC_ROUNDS", 1, |seed| {
         let mut rng = SeededRng::new(seed);
@@ -56,7 +56,7 @@ fn panics_heal(path: &str, first: usize) {
         let from = Instant::now();
         env.inject_panic(path);
         let healed = wait_for("it to heal", || {
-            ask_the_housekeeper(&env);
+            query_the_housekeeper(&env);
             healed(&env, path)
         });
         let disruptions = vec![Disruption { from, to: Instant::now() }];
@@ -76,17 +76,17 @@ fn panics_heal(path: &str, first: usize) {
         let (present, ever) = fetchers.stop();
         LoadRecord::await_ingest(&env, &present);
         let record = LoadRecord { present, ever, seen: crew.drain(), disruptions };
-        let doubled = record.check(&env);
+        let redelivered = record.check(&env);
         assert!(instance.terminate().success(), "it did not stop well; log:\n{}", env.log());
         eprintln!(
-            "{path}: healed in {took} ms, longest wait for an answer {:?}, {doubled} of {} jobs doubled",
+            "{path}: healed in {took} ms, longest wait for an answer {:?}, {redelivered} of {} jobs redelivered",
             record.seen.longest_wait,
             record.seen.handouts.len()
         );
     });
 }
 
-/// Jobs finished so far, once the store counts them.
+/// Number of finished jobs, or None before the metric is registered.
 fn finished(env: &TestEnv) -> Option<u64> {
     let tree = env.snapshot()?;
     let store = tree.node("queue/queue_store");
@@ -94,15 +94,15 @@ fn finished(env: &TestEnv) -> Option<u64> {
     metric["value"].as_u64()
 }
 
-/// When the last child of `path`, or of the supervisor that it is a child of, was started.
+/// Time of the last start in the branch of `path`.
 fn last_start(tree: &Snapshot, path: &str) -> u64 {
     let whole = if path == "admin" { "admin" } else { "queue" };
     let starts = tree.branch(whole).into_iter().filter_map(|node| node["started_ms"].as_u64());
     starts.max().expect("a start")
 }
 
-/// The housekeeper has work in hand only when somebody asks, or the log has grown.
-fn ask_the_housekeeper(env: &TestEnv) {
-    // It may be the one that is away.
+/// Gives the housekeeper work, so that it can panic.
+fn query_the_housekeeper(env: &TestEnv) {
+    // The housekeeper may be restarting.
     let _ = try_http(&env.admin_socket(), "POST", "/v1/consoles/queue/queue_console/ls", &[], "{}");
 }

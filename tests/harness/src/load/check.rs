@@ -1,4 +1,4 @@
-//! The verdict. What each rule proves is said at the rule; all of them hold whatever the threads' timing was.
+//! Checks of a load record. Each rule holds for any timing of the threads.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,44 +6,45 @@ use super::{Disruption, Done, Handout, LoadRecord};
 use crate::TestEnv;
 
 impl LoadRecord {
-    /// Judges a load that has been drained, with every connection's answers read. `site`'s database may be in use.
-    /// Gives how many jobs were doubled, all of them excused.
+    /// Checks a drained load. The database may be in use.
+    ///
+    /// Returns the number of redelivered jobs, each of which a kill or panic explains.
     ///
     /// # Panics
-    /// With the first offender.
+    /// With the first violation.
     pub fn check(&self, site: &TestEnv) -> usize {
-        self.nothing_was_made_up();
-        self.the_database_has_the_files_lines(site);
+        self.every_job_was_in_a_file();
+        self.the_queue_matches_the_files(site);
         self.no_line_was_lost();
-        let doubled = self.doubled_at_most_one_for_each_connection();
-        self.jobs_in_flight_were_held();
-        self.acknowledged_dones_stand(site);
-        doubled
+        let redelivered = self.redeliveries_are_explained();
+        self.paths_in_flight_are_exclusive();
+        self.acknowledged_dones_are_logged(site);
+        redelivered
     }
 
-    /// A job that was handed out had been written to a file before, in that file's run.
-    fn nothing_was_made_up(&self) {
+    /// Every handed-out job was in a file of its run before.
+    fn every_job_was_in_a_file(&self) {
         for handout in &self.seen.handouts {
             let written = self.ever.get(&line(handout));
             assert!(written.is_some_and(|at| *at <= handout.read), "no file had the line of {handout:?}");
         }
     }
 
-    /// Every line of a file that is still there has its row, and no other row is left.
-    fn the_database_has_the_files_lines(&self, site: &TestEnv) {
+    /// The queue has exactly the lines of the existing files.
+    fn the_queue_matches_the_files(&self, site: &TestEnv) {
         let present: BTreeSet<String> =
             self.present.keys().map(|(fetcher, run, attr)| format!("{fetcher}|{run}|{attr}")).collect();
         let rows = queue_lines(site);
         let (lost, extra) = (present.difference(&rows).next(), rows.difference(&present).next());
         assert!(
             lost.is_none() && extra.is_none(),
-            "the queue lacks {lost:?}, has beyond the files {extra:?}"
+            "missing in the queue: {lost:?}, not in the files: {extra:?}"
         );
     }
 
-    /// A hand-out of an attribute path consumes the rows of all runs of its fetcher that are there at that time. So the
-    /// newest line of each path and fetcher that is still in a file must have been handed out after it was written,
-    /// itself or by a newer run that has gone since.
+    /// The newest line of each path and fetcher was handed out after it was written, itself or by a newer run.
+    ///
+    /// (A hand-out of a path consumes its rows in all runs of the fetcher.)
     fn no_line_was_lost(&self) {
         let mut newest = BTreeMap::new();
         for ((fetcher, run, attr), written) in &self.present {
@@ -61,9 +62,10 @@ impl LoadRecord {
         }
     }
 
-    /// A line is handed out a second time only after a disruption that came between the request of its hand-out and the
-    /// next answer to the same worker, and each worker has at most one such job for each disruption.
-    fn doubled_at_most_one_for_each_connection(&self) -> usize {
+    /// A line is redelivered only after a disruption between the request of its hand-out and the worker's next answer.
+    ///
+    /// Each worker has at most one such job per disruption.
+    fn redeliveries_are_explained(&self) -> usize {
         let mut by_line: BTreeMap<_, Vec<&Handout>> = BTreeMap::new();
         for handout in &self.seen.handouts {
             by_line.entry(line(handout)).or_default().push(handout);
@@ -78,18 +80,20 @@ impl LoadRecord {
             handouts.sort_by_key(|handout| handout.sent);
             let mut free = self.disruptions.clone();
             for handout in handouts {
-                let excuse = free.iter().position(|disruption| hits(disruption, handout));
+                let disruption = free.iter().position(|disruption| hits(disruption, handout));
                 let again: Vec<_> = self.seen.handouts.iter().filter(|h| line(h) == line(handout)).collect();
-                let at = excuse.unwrap_or_else(|| panic!("handed out again without excuse: {again:#?}"));
+                let at =
+                    disruption.unwrap_or_else(|| panic!("redelivered without a kill or panic: {again:#?}"));
                 free.remove(at);
             }
         }
         undone.values().map(Vec::len).sum()
     }
 
-    /// While one worker has a job, nobody gets a job with the same attribute path, of whichever fetcher. Paths of
-    /// hand-outs that a disruption may have taken back are left out: there two workers may rightly have the same.
-    fn jobs_in_flight_were_held(&self) {
+    /// While a worker has a job, no other worker receives a job with the same attribute path, of any fetcher.
+    ///
+    /// Paths whose hand-out a disruption may have undone are skipped: two workers may rightly have them.
+    fn paths_in_flight_are_exclusive(&self) {
         let mut by_attr: BTreeMap<&str, Vec<&Handout>> = BTreeMap::new();
         for handout in &self.seen.handouts {
             by_attr.entry(&handout.attr).or_default().push(handout);
@@ -105,10 +109,10 @@ impl LoadRecord {
         }
     }
 
-    /// Every DONE was answered in the end, so each is in the log: finished, with the exit code of a DONE after which no
-    /// other one of that path began. A DONE for a hand-out that a disruption may have taken back is a plain finish
-    /// (CONTRACT QP07), so it may stand in the log and need not.
-    fn acknowledged_dones_stand(&self, site: &TestEnv) {
+    /// Every DONE was answered, so the log has each path with the exit code of a DONE that no later DONE followed.
+    ///
+    /// A DONE for a hand-out that a disruption may have undone is a plain finish (CONTRACT QP07), so it may be missing.
+    fn acknowledged_dones_are_logged(&self, site: &TestEnv) {
         let mut dones: BTreeMap<&str, Vec<&Done>> = BTreeMap::new();
         for done in &self.seen.dones {
             dones.entry(&done.job.attr).or_default().push(done);
@@ -124,13 +128,13 @@ impl LoadRecord {
                 Some(row) => last.map(|done| format!("1|{}", done.code)).any(|wanted| row == wanted),
                 None => latest_start.is_none(),
             };
-            assert!(stands, "an acknowledged DONE is not in the log: {row:?}, said {all:#?}");
+            assert!(stands, "an acknowledged DONE is not in the log: {row:?}, reported {all:#?}");
         }
-        assert!(logged.is_empty(), "nobody finished {logged:?}");
+        assert!(logged.is_empty(), "the log has unreported paths: {logged:?}");
     }
 }
 
-/// `fetcher|run|attr_path` of every row whose run is not on its way out.
+/// `fetcher|run|attr_path` of every queue row.
 pub(super) fn queue_lines(site: &TestEnv) -> BTreeSet<String> {
     let sql = "SELECT name, fetcher_run_started, attr_path FROM queue JOIN fetchers USING (fetcher_id)";
     site.database().rows(sql).into_iter().collect()
@@ -148,7 +152,7 @@ impl LoadRecord {
     /// Waits until the queue holds the lines of `present` and no others.
     ///
     /// # Panics
-    /// If it does not get there.
+    /// If they differ after the deadline.
     pub fn await_ingest(site: &TestEnv, present: &super::Lines) {
         let wanted: BTreeSet<String> =
             present.keys().map(|(fetcher, run, attr)| format!("{fetcher}|{run}|{attr}")).collect();
@@ -159,7 +163,11 @@ impl LoadRecord {
             let lost: Vec<_> = wanted.difference(&rows).take(3).collect();
             let extra: Vec<_> = rows.difference(&wanted).take(3).collect();
             let late = std::time::Instant::now() > give_up;
-            assert!(!late, "the queue lacks {lost:?}, has beyond the files {extra:?}; log:\n{}", site.log());
+            assert!(
+                !late,
+                "missing in the queue: {lost:?}, not in the files: {extra:?}; log:\n{}",
+                site.log()
+            );
         }
     }
 }

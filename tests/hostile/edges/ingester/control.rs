@@ -1,10 +1,10 @@
-//! Redis: each mapping of the controller is to be followed.
+//! Redis. Completed work: mappings that the ingester accepted.
 
 use std::sync::Arc;
 
 use orchestrator_harness::{TestEnv, free_port};
 
-use super::lab::Lab;
+use super::fixture::IngesterFixture;
 use crate::{
     edge::{Edge, Plan, Side},
     generator::Protocol,
@@ -13,16 +13,16 @@ use crate::{
 };
 
 struct Control {
-    lab: Lab,
+    fixture: IngesterFixture,
     switch: Switch,
     side: Side,
 }
 
 /// An ingester's Redis.
 pub(crate) fn redis(_plan: &Plan) -> Box<dyn Edge> {
-    let lab = Lab::new(&[]);
-    let (switch, side) = Side::servers(lab.redis.port());
-    Box::new(Control { lab, switch, side })
+    let fixture = IngesterFixture::new(&[]);
+    let (switch, side) = Side::servers(fixture.redis.port());
+    Box::new(Control { fixture, switch, side })
 }
 
 impl Edge for Control {
@@ -35,26 +35,26 @@ impl Edge for Control {
     }
 
     fn sections(&self) -> String {
-        // The source is another edge: nobody listens there, and no mapping uses it.
+        // No mapping uses the source, which has no listener.
         let stream = format!("source = \"stins\"\nupstream_url = \"tcp://127.0.0.1:{}\"", free_port());
-        self.lab.section(self.switch.address(), &stream)
+        self.fixture.section(self.switch.address(), &stream)
     }
 
     fn budget(&self) -> u64 {
-        // A reply of 16 MiB, twice while it is taken apart (actors/ingester/README.md).
+        // A reply of 16 MiB, held twice while it is parsed (actors/ingester/README.md).
         32 << 20
     }
 
     fn feed(&mut self, _env: &TestEnv) {
-        self.lab.ensure();
+        self.fixture.ensure();
     }
 
-    /// Each attack ends with a mapping that is not taken yet.
+    /// Publishes a new mapping after the attack.
     fn peer_is_sane(&mut self, _env: &TestEnv) {
-        self.lab.begin();
+        self.fixture.begin();
     }
 
     fn done(&mut self, _env: &TestEnv) -> u64 {
-        self.lab.taken()
+        self.fixture.taken()
     }
 }

@@ -1,10 +1,10 @@
-//! The HTTP server that Sardana posts to.
+//! The HTTP server for Sardana's posts.
 
 use std::{net::SocketAddr, sync::Arc};
 
 use orchestrator_harness::{TestEnv, free_port, raw_tcp};
 
-use super::lab::Lab;
+use super::fixture::IngesterFixture;
 use crate::{
     client::Endpoint,
     edge::{Edge, Plan, Side},
@@ -13,7 +13,7 @@ use crate::{
 };
 
 struct Sardana {
-    lab: Lab,
+    fixture: IngesterFixture,
     address: SocketAddr,
     side: Side,
     accepted: u64,
@@ -23,7 +23,7 @@ struct Sardana {
 pub(crate) fn sardana(_plan: &Plan) -> Box<dyn Edge> {
     let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
     let side = Side::Clients(Box::new(move |_| Endpoint::Tcp(address)));
-    Box::new(Sardana { lab: Lab::new(&["eiger"]), address, side, accepted: 0 })
+    Box::new(Sardana { fixture: IngesterFixture::new(&["eiger"]), address, side, accepted: 0 })
 }
 
 impl Edge for Sardana {
@@ -40,8 +40,8 @@ impl Edge for Sardana {
     }
 
     fn sections(&self) -> String {
-        let redis = format!("127.0.0.1:{}", self.lab.redis.port());
-        self.lab.section(redis, &format!("source = \"sardana\"\nlisten = \"{}\"", self.address))
+        let redis = format!("127.0.0.1:{}", self.fixture.redis.port());
+        self.fixture.section(redis, &format!("source = \"sardana\"\nlisten = \"{}\"", self.address))
     }
 
     fn budget(&self) -> u64 {
@@ -50,17 +50,17 @@ impl Edge for Sardana {
     }
 
     fn feed(&mut self, _env: &TestEnv) {
-        self.lab.ensure();
+        self.fixture.ensure();
     }
 
-    /// Posts of an attack may have filled the backlog, where they wait for events: the next mapping begins anew.
+    /// Posts of the attack may have filled the backlog; the next mapping clears it.
     fn peer_is_sane(&mut self, _env: &TestEnv) {
-        self.lab.begin();
+        self.fixture.begin();
     }
 
-    /// A record is accepted. Whether it is waited for is a matter of events.
+    /// Number of accepted records.
     fn done(&mut self, _env: &TestEnv) -> u64 {
-        if self.lab.is_taken() {
+        if self.fixture.is_taken() {
             let body = r#"{"timestamp":1}"#;
             let request = format!(
                 "POST /v1/record_data HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\n\

@@ -1,10 +1,10 @@
-//! A ZMTP source that the ingester dials.
+//! A ZMTP source that the ingester connects to.
 
 use std::{sync::Arc, time::Duration};
 
 use orchestrator_harness::{TestEnv, eventually};
 
-use super::lab::{Lab, Source, gets_event};
+use super::fixture::{IngesterFixture, Source, gets_event};
 use crate::{
     behaviour::Behaviour,
     edge::{Edge, Plan, Side},
@@ -13,12 +13,12 @@ use crate::{
     switch::Switch,
 };
 
-/// Head of an image.
+/// Header of an image.
 const IMAGE: &[u8] =
     br#"{"htype":"image","frame":0,"shape":[1],"type":"uint8","compression":"none","msg_number":1}"#;
 
 struct Upstream {
-    lab: Lab,
+    fixture: IngesterFixture,
     source: Source,
     switch: Switch,
     side: Side,
@@ -29,7 +29,13 @@ struct Upstream {
 pub(crate) fn zmtp_source(plan: &Plan) -> Box<dyn Edge> {
     let source = Source::start();
     let (switch, side) = Side::servers(source.port);
-    Box::new(Upstream { lab: Lab::new(&["eiger"]), source, switch, side, behaviour: plan.behaviour })
+    Box::new(Upstream {
+        fixture: IngesterFixture::new(&["eiger"]),
+        source,
+        switch,
+        side,
+        behaviour: plan.behaviour,
+    })
 }
 
 impl Edge for Upstream {
@@ -42,44 +48,45 @@ impl Edge for Upstream {
     }
 
     fn sections(&self) -> String {
-        let redis = format!("127.0.0.1:{}", self.lab.redis.port());
-        self.lab.section(
+        let redis = format!("127.0.0.1:{}", self.fixture.redis.port());
+        self.fixture.section(
             redis,
             &format!("source = \"stins\"\nupstream_url = \"tcp://{}\"", self.switch.address()),
         )
     }
 
     fn budget(&self) -> u64 {
-        // A backlog of 16 MiB (ARCHITECTURE.md), and as much again in front of it.
+        // A backlog of 16 MiB (ARCHITECTURE.md), and as much in the socket.
         32 << 20
     }
 
     fn feed(&mut self, _env: &TestEnv) {
-        self.lab.ensure();
+        self.fixture.ensure();
     }
 
-    /// A source whose frames nobody asked for is not read any more once the backlog is full, and so its end is not seen: the next
-    /// mapping begins anew.
+    /// With a full backlog the source is not read, so the end of its connection goes unnoticed.
+    ///
+    /// The next mapping reconnects.
     fn peer_is_sane(&mut self, _env: &TestEnv) {
         if matches!(self.behaviour, Behaviour::Floods | Behaviour::StreamsWithoutEnd) {
-            self.lab.begin();
+            self.fixture.begin();
         }
     }
 
-    /// Handshakes of the sane source.
+    /// Number of handshakes with the correct source.
     fn done(&mut self, _env: &TestEnv) -> u64 {
         self.source.handshakes()
     }
 
     /// Frames of the next mapping reach a worker.
     fn finish(&mut self, _env: &TestEnv) {
-        self.lab.begin();
+        self.fixture.begin();
         eventually("the next mapping to be taken", || {
-            self.lab.ensure();
-            self.lab.is_taken()
+            self.fixture.ensure();
+            self.fixture.is_taken()
         });
         eventually("an event", || {
-            gets_event(self.lab.port, "w", Duration::from_secs(2), || self.lab.assign(1, "w"))
+            gets_event(self.fixture.port, "w", Duration::from_secs(2), || self.fixture.assign(1, "w"))
         });
     }
 }

@@ -1,10 +1,10 @@
-//! The port that an ingester's workers connect to.
+//! The ingester's port for workers.
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use orchestrator_harness::TestEnv;
 
-use super::lab::{Lab, Source, gets_event};
+use super::fixture::{IngesterFixture, Source, gets_event};
 use crate::{
     client::Endpoint,
     edge::{Edge, Plan, Side},
@@ -12,11 +12,11 @@ use crate::{
     protocols::Zmtp,
 };
 
-/// Time that a new worker waits for its event before another one is tried.
+/// Timeout of one worker for its event.
 const WAIT: Duration = Duration::from_millis(500);
 
 struct Workers {
-    lab: Lab,
+    fixture: IngesterFixture,
     source: Source,
     side: Side,
     served: u64,
@@ -25,10 +25,10 @@ struct Workers {
 
 /// An ingester's port for workers.
 pub(crate) fn zmtp_worker(_plan: &Plan) -> Box<dyn Edge> {
-    let lab = Lab::new(&["eiger"]);
-    let address = SocketAddr::from(([127, 0, 0, 1], lab.port));
+    let fixture = IngesterFixture::new(&["eiger"]);
+    let address = SocketAddr::from(([127, 0, 0, 1], fixture.port));
     let side = Side::Clients(Box::new(move |_| Endpoint::Tcp(address)));
-    Box::new(Workers { lab, source: Source::start(), side, served: 0, number: 0 })
+    Box::new(Workers { fixture, source: Source::start(), side, served: 0, number: 0 })
 }
 
 impl Edge for Workers {
@@ -41,9 +41,9 @@ impl Edge for Workers {
     }
 
     fn sections(&self) -> String {
-        let redis = format!("127.0.0.1:{}", self.lab.redis.port());
+        let redis = format!("127.0.0.1:{}", self.fixture.redis.port());
         let stream = format!("source = \"stins\"\nupstream_url = \"tcp://127.0.0.1:{}\"", self.source.port);
-        self.lab.section(redis, &stream)
+        self.fixture.section(redis, &stream)
     }
 
     fn budget(&self) -> u64 {
@@ -52,16 +52,16 @@ impl Edge for Workers {
     }
 
     fn feed(&mut self, _env: &TestEnv) {
-        self.lab.ensure();
+        self.fixture.ensure();
     }
 
-    /// A new worker gets an event of its own.
+    /// Number of new workers that received their event.
     fn done(&mut self, _env: &TestEnv) -> u64 {
-        if self.lab.is_taken() {
+        if self.fixture.is_taken() {
             self.number += 1;
             let worker = format!("w{}", self.number);
             self.served +=
-                u64::from(gets_event(self.lab.port, &worker, WAIT, || self.lab.assign(1, &worker)));
+                u64::from(gets_event(self.fixture.port, &worker, WAIT, || self.fixture.assign(1, &worker)));
         }
         self.served
     }

@@ -1,20 +1,21 @@
-//! An ingester whose arbiter stands still within a scan.
+//! Frozen arbiter of an ingester during a scan.
 
 use std::thread;
 
 use orchestrator_harness::{eventually, http, wait_for};
 
-use super::{Drill, FRAMES, Fate, OURS, WINDOW};
+use super::{Drill, Expected, FRAMES, OURS, WINDOW};
 use crate::detector::May;
 
-/// Images of the other ingester's scan that are sent while the first one stands still.
+/// Images of the other ingester's scan that are sent during the freeze.
 const BESIDE: u64 = 5;
 
 impl Drill {
-    /// The arbiter of `path` stands still in the middle of a scan, for four seconds. The tree answers and shows it, the other ingester
-    /// carries its own scan meanwhile, and both are whole.
+    /// Freezes the arbiter of `path` for 4 s during a scan. The tree shows it, the other ingester continues its scan,
+    ///
+    /// and both scans are whole.
     pub(crate) fn freezes_in_the_middle(&mut self, path: &str) {
-        let scan = self.next(FRAMES * 4, Fate::Whole);
+        let scan = self.next(FRAMES * 4, Expected::Whole);
         let frames = self.frames(scan);
         self.begin(scan);
         self.assign(scan);
@@ -45,8 +46,9 @@ impl Drill {
         }
     }
 
-    /// Freezes `path` and sends the first images of the other ingester's scan while it stands still: as often as it takes for that to be
-    /// seen, on a machine that is busy.
+    /// Freezes `path` and sends images of the other ingester's scan meanwhile.
+    ///
+    /// Repeats until an image has arrived during a freeze, which may take several tries on a busy machine.
     fn freeze_beside(&self, path: &str, scan: u64) {
         self.await_link("pilatus");
         self.pilatus.start(scan);
@@ -77,7 +79,7 @@ impl Drill {
         panic!("the other one stood still whenever {path} did");
     }
 
-    /// The rest of the first images, so that it is known how many there were.
+    /// Sends the rest of the first images.
     fn pilatus_goes_on(&self, scan: u64, from: u64) {
         self.pilatus.images(scan, from..BESIDE, |_| May::Go);
     }

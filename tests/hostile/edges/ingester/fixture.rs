@@ -1,4 +1,4 @@
-//! One ingester with its Redis, the controller's part of scans, and a worker that counts events.
+//! One ingester with its Redis, a fake controller, and a source and workers.
 
 use std::{
     net::TcpListener,
@@ -13,15 +13,15 @@ use std::{
 use orchestrator_harness::{Controller, Redis, ZmtpPeer, free_port};
 use serde_json::{Value, json};
 
-/// Its name.
+/// Name of the ingester.
 const NAME: &str = "eiger-ingester";
-/// An update that is not taken by then is written once more, as a controller does on its restart.
+/// Time after which an update that was not accepted is published again, as after a restart of the controller.
 const AGAIN: Duration = Duration::from_millis(500);
 
-/// The ingester's surroundings.
-pub(super) struct Lab {
+/// Redis, controller and mappings of the ingester.
+pub(super) struct IngesterFixture {
     pub(super) redis: Redis,
-    /// Where workers connect to.
+    /// TCP port for workers.
     pub(super) port: u16,
     begun: u64,
     taken: u64,
@@ -34,14 +34,14 @@ fn mapping(number: u64) -> String {
     format!("6277a4d0-975c-4dfe-97be-{number:012x}")
 }
 
-impl Lab {
-    /// With mappings of these streams.
+impl IngesterFixture {
+    /// Creates a fixture with mappings of these streams.
     pub(super) fn new(streams: &'static [&'static str]) -> Self {
         let (redis, port) = (Redis::start(), free_port());
         Self { redis, port, begun: 0, taken: 0, asked: Instant::now(), streams, events: 0 }
     }
 
-    /// The ingester's section; `stream` has the keys of its one stream, `eiger`.
+    /// Configuration section of the ingester. `stream` has the keys of its one stream, `eiger`.
     pub(super) fn section(&self, redis: impl std::fmt::Display, stream: &str) -> String {
         format!(
             "[[ingester]]\nname = \"{NAME}\"\nlisten = \"127.0.0.1:{}\"\nredis_url = \"redis://{redis}/0\"\nspill_bytes = 0\n\
@@ -54,10 +54,10 @@ impl Lab {
         Controller::new(&self.redis, NAME)
     }
 
-    /// Begins the next mapping, or writes its update once more. An ingester that is not in Redis yet reads nothing older.
+    /// Publishes the next mapping, or its update once more. An ingester reads no updates older than its registration.
     pub(super) fn begin(&mut self) {
         let is_waited_for = self.begun > self.taken && self.asked.elapsed() < AGAIN;
-        // Its key expires while it cannot be renewed; by then it follows the updates.
+        // Its key may expire during the attack; then it reads updates already.
         if is_waited_for || self.taken == 0 && self.controller().ingester_state().is_none() {
             return;
         }
@@ -67,25 +67,25 @@ impl Lab {
         self.controller().publish_update(&Controller::update_json(&mapping(self.begun), self.streams, false));
     }
 
-    /// Begins a mapping unless one is taken.
+    /// Publishes a mapping unless one is accepted.
     pub(super) fn ensure(&mut self) {
         if self.taken() < self.begun || self.begun == 0 {
             self.begin();
         }
     }
 
-    /// The last mapping that the ingester took; 0: none.
+    /// Number of the last mapping that the ingester accepted, or 0.
     pub(super) fn taken(&mut self) -> u64 {
         let uuid = self
             .controller()
             .ingester_state()
-            .and_then(|presence| Some(presence["mapping_uuid"].as_str()?.to_owned()));
+            .and_then(|state| Some(state["mapping_uuid"].as_str()?.to_owned()));
         let number = uuid.and_then(|uuid| u64::from_str_radix(uuid.rsplit('-').next()?, 16).ok());
         self.taken = number.unwrap_or(0).min(self.begun).max(self.taken);
         self.taken
     }
 
-    /// Is the mapping that began last taken?
+    /// Returns true if the ingester has accepted the last mapping.
     pub(super) fn is_taken(&mut self) -> bool {
         self.begun > 0 && self.taken() == self.begun
     }
@@ -99,7 +99,7 @@ impl Lab {
     }
 }
 
-/// A source that pushes images to whoever dials, as long as they are taken. Dropped, it ends.
+/// Source that pushes images to every client. It stops when dropped.
 pub(super) struct Source {
     pub(super) port: u16,
     handshakes: Arc<AtomicU64>,
@@ -139,7 +139,7 @@ impl Source {
         Self { port, handshakes, stop }
     }
 
-    /// Connections that became ZMTP ones.
+    /// Number of completed ZMTP handshakes.
     pub(super) fn handshakes(&self) -> u64 {
         self.handshakes.load(SeqCst)
     }
@@ -152,7 +152,7 @@ impl Drop for Source {
     }
 }
 
-/// Does a new worker of this name get an event before `longest` is over?
+/// Returns true if a new worker of this name receives an event within `longest`.
 pub(super) fn gets_event(port: u16, worker: &str, longest: Duration, assign: impl FnOnce()) -> bool {
     let Ok(mut peer) = ZmtpPeer::connect(port, "DEALER", worker) else { return false };
     assign();
