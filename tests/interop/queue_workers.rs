@@ -50,7 +50,7 @@ fn take_all(worker: &mut Worker) -> Vec<String> {
 }
 
 #[test]
-fn a_reader_and_a_writer_beside_us_under_load() {
+fn python_reads_and_writes_the_database_under_load() {
     let site = site();
     let mut rng = SeededRng::new(1);
     let instance = site.start();
@@ -87,7 +87,7 @@ fn a_reader_and_a_writer_beside_us_under_load() {
 }
 
 #[test]
-fn what_python_writes_counts_at_the_next_request() {
+fn rows_written_by_python_count_at_the_next_request() {
     let site = site();
     site.write("f.100.txt", "alpha 0 1\nbravo 0 1\ncharlie 0 1\n");
     let instance = site.start();
@@ -166,7 +166,7 @@ fn history(site: &TestEnv, rng: &mut SeededRng) {
 }
 
 #[test]
-fn python_goes_on_with_our_file_and_gives_it_back() {
+fn python_and_the_queue_take_turns_on_one_database() {
     for_each_seed("ORCHESTRATOR_INTEROP_ROUNDS", 3, |seed| {
         let mut rng = SeededRng::new(seed);
         let site = site();
@@ -200,7 +200,7 @@ fn python_goes_on_with_our_file_and_gives_it_back() {
 }
 
 #[test]
-fn a_shell_worker_does_whole_rounds() {
+fn a_shell_worker_takes_and_finishes_all_jobs() {
     let site = site();
     let _instance = site.start();
     let lines: BTreeSet<String> = (0..12).map(|i| format!("pkg{i} 0.{i} {}", "1".repeat(i))).collect();
