@@ -1,6 +1,7 @@
-//! The connection that every user of an AMQP broker starts from: with a name, a heartbeat and a time-out, without lapin's
-//! own recovery (it replays channels in an order that fails when queues died with the broker), and without the password in
-//! any text.
+//! AMQP connection with name, heartbeat and time-outs.
+//!
+//! The recovery of lapin is off: it replays channels in an order that fails when queues were lost with the broker. No text contains the
+//! password.
 
 mod frames;
 mod nesting;
@@ -16,79 +17,79 @@ use tokio::{net::TcpStream, time::timeout};
 use self::{frames::UnreadDeliveries, socket::CONNECT_TIMEOUT};
 use crate::tls::{self, TlsClient};
 
-/// Heartbeat that is proposed; the broker may ask for a shorter one. A dead peer is noticed after about twice as long.
+/// Proposed heartbeat; the broker may require a shorter one. A dead peer is noticed after about twice this time.
 const HEARTBEAT_S: u16 = 10;
 
-/// Largest frame that is agreed to, bytes: RabbitMQ's default. Without a limit of ours, the broker's would decide about our buffers.
+/// Largest frame, in bytes: RabbitMQ's default. It limits our buffers, whatever the broker proposes.
 const FRAME: u32 = 131_072;
 
-/// The smallest frame that all brokers agree to, bytes.
+/// Largest frame for small messages, in bytes; all brokers accept it.
 const SMALL_FRAME: u32 = 8_192;
 
-/// The longest wait for the answer to a request (declare, consume, confirm ..) before its connection is given up.
+/// Time that the broker may take to answer a request, such as declare, consume or confirm.
 pub const REPLY_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A broker that does not take a connection in so short a time does not listen, as far as [`Broker::is_listening`] is concerned.
-const KNOCK_TIMEOUT: Duration = Duration::from_secs(2);
+/// Time for the TCP connection of [`Broker::is_listening`].
+const LISTEN_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// A connection that does not close in time is dropped.
+/// Time that closing a connection may take; then it is dropped.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Where a broker is and who we are there.
+/// Address of a broker, with credentials and connection name.
 #[derive(Clone)]
 pub struct Broker {
     uri: AMQPUri,
     name: String,
     endpoint: String,
     tls: Option<TlsClient>,
-    /// Most messages that may wait to be taken; 0 if that is not told.
-    waiting_max: u64,
+    /// Most messages that may wait to be read; 0 if unlimited.
+    unread_max: u64,
 }
 
-/// Why there is no connection, or why it was given up.
+/// Error of a connection or a request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AmqpError {
-    /// The url cannot be used: no try will help.
+    /// The URL is invalid; retrying does not help.
     #[error(
         "{0}: write amqp://USER:PASSWORD@HOST:PORT/VHOST, or amqps:// for TLS, for example amqp://guest:guest@localhost:5672/%2f"
     )]
     Url(String),
-    /// The authorities that the broker's certificate is checked against cannot be had: no try will help.
+    /// The file of authorities cannot be used; retrying does not help.
     #[error("{0}")]
     Authorities(String),
-    /// The broker does not let us in.
+    /// Connecting or logging in failed.
     #[error(
-        "cannot connect to the broker at {endpoint}: {reason}: see that it runs, and that host, port, user, password and virtual host are right"
+        "cannot connect to the broker at {endpoint}: {reason}: check that it runs, and host, port, user, password and virtual host"
     )]
     Connect {
-        /// Which broker.
+        /// Host, port and virtual host.
         endpoint: String,
-        /// What it, or the system, said.
+        /// Text of the broker or the operating system.
         reason: String,
     },
-    /// The broker refuses or does not answer a request.
+    /// The broker refused a request, or did not answer it.
     #[error("cannot {what}: {reason}")]
     Request {
-        /// What was asked.
+        /// The request, which completes "cannot".
         what: String,
-        /// What the broker said.
+        /// Text of the broker.
         reason: String,
     },
-    /// The connection broke.
+    /// The connection was lost.
     #[error("the connection to the broker is lost: {0}")]
     Lost(String),
 }
 
 impl AmqpError {
-    /// May another try succeed?
+    /// Tells whether another attempt may succeed.
     pub fn is_retryable(&self) -> bool {
         !matches!(self, Self::Url(_) | Self::Authorities(_))
     }
 }
 
 impl Broker {
-    /// Reads `url`; `name` is what the broker's operators see of the connection. With `amqps` the broker's certificate is checked
-    /// against the authorities of the public web.
+    /// Parses `url`; `name` is the connection name that the broker shows. With `amqps` the broker's certificate is checked against the
+    /// authorities of the public web.
     ///
     /// # Errors
     /// [`AmqpError::Url`].
@@ -96,7 +97,7 @@ impl Broker {
         Self::with_authorities(url, name, None)
     }
 
-    /// As [`Broker::new`], with the authorities in the file `ca_file` (PEM) in place of the public ones.
+    /// Parses `url` like [`Broker::new`], with the authorities in the file `ca_file` (PEM) in place of the public ones.
     ///
     /// # Errors
     /// [`AmqpError::Url`]; [`AmqpError::Authorities`] if the file cannot be used.
@@ -105,51 +106,51 @@ impl Broker {
         name: impl Into<String>,
         ca_file: Option<&Path>,
     ) -> Result<Self, AmqpError> {
-        let unread = || AmqpError::Url("the broker's url cannot be read".to_owned());
-        // A password with a bare / or ? ends before its @: what stands before would be taken for the host.
+        let unread = || AmqpError::Url("the broker's URL is invalid".to_owned());
+        // With an unescaped / or ? in the password, the parser would take a part of it for the host.
         let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
         if rest.split_once(['/', '?', '#']).is_some_and(|(_, behind)| behind.contains('@')) {
             return Err(unread());
         }
-        // The parser's own text may quote what was typed, the password included.
+        // The parser's own text may contain the password.
         let mut uri: AMQPUri = url.parse().map_err(|_: String| unread())?;
         let tls = match uri.scheme {
             AMQPScheme::AMQP => None,
             AMQPScheme::AMQPS => {
                 let connector = tls::connector(ca_file).map_err(AmqpError::Authorities)?;
                 let client = TlsClient::new(connector, &uri.authority.host);
-                let no_name = "the broker's host is no name that a certificate can have";
+                let no_name = "the broker's host is not valid in a certificate";
                 Some(client.ok_or_else(|| AmqpError::Url(no_name.to_owned()))?)
             }
         };
         uri.query.heartbeat.get_or_insert(HEARTBEAT_S);
         let endpoint = format!("{}:{}/{}", uri.authority.host, uri.authority.port, uri.vhost);
-        // Also one that the url asks for: 64 of them are kept.
+        // Also a size in the URL is limited: lapin keeps buffers for 64 frames.
         uri.query.frame_max = uri.query.frame_max.filter(|max| (SMALL_FRAME..=FRAME).contains(max));
-        Ok(Self { uri, name: name.into(), endpoint, tls, waiting_max: 0 })
+        Ok(Self { uri, name: name.into(), endpoint, tls, unread_max: 0 })
     }
 
-    /// Limits the messages that wait to be taken to `max`, which is what the broker was told by `basic.qos`, and their bytes to 1 GiB. Each
-    /// one is to be noted in [`Session::delivery_tracker`].
+    /// Fails the connection when more than `max` messages, or 1 GiB of them, wait to be read. `max` is the prefetch count of `basic.qos`; each
+    /// message read must be recorded in [`Session::delivery_tracker`].
     #[must_use]
     pub fn enforce_prefetch(mut self, max: usize) -> Self {
-        self.waiting_max = max as u64;
+        self.unread_max = max as u64;
         self
     }
 
-    /// For messages of a few bytes: buffers for 64 frames are kept, which are 8 MiB with the usual frames of 128 KiB.
+    /// Proposes frames of 8 KiB, for small messages. lapin keeps buffers for 64 frames: 8 MiB with the default of 128 KiB.
     #[must_use]
     pub fn small_frames(mut self) -> Self {
         self.uri.query.frame_max.get_or_insert(SMALL_FRAME);
         self
     }
 
-    /// Host, port and virtual host, for people to read: no user, no password.
+    /// Host, port and virtual host, without credentials.
     pub fn endpoint(&self) -> &str {
         &self.endpoint
     }
 
-    /// Connects. The future is boxed so that the driver's connection is compiled in this crate once, not in each crate that awaits it.
+    /// Connects. The future is boxed, so that lapin's connection is compiled only in this crate.
     ///
     /// # Errors
     /// [`AmqpError::Connect`].
@@ -162,7 +163,7 @@ impl Broker {
         let properties = ConnectionProperties::default().with_connection_name(self.name.as_str().into());
         let mut uri = self.uri.clone();
         let frame_max = *uri.query.frame_max.get_or_insert(FRAME);
-        let unread = UnreadDeliveries::new(self.waiting_max);
+        let unread = UnreadDeliveries::new(self.unread_max);
         let connect = socket::connect(uri, self.tls.clone(), properties, frame_max, unread.clone());
         let connection = match timeout(CONNECT_TIMEOUT, connect).await {
             Ok(Ok(connection)) => connection,
@@ -172,17 +173,17 @@ impl Broker {
         Ok(Session { connection, unread })
     }
 
-    /// Does anybody listen there? Costs the broker less than a try to connect.
+    /// Tells whether the broker's port accepts TCP connections. Cheaper for the broker than [`Broker::connect`].
     pub async fn is_listening(&self) -> bool {
         let authority = &self.uri.authority;
-        let knock = TcpStream::connect((authority.host.as_str(), authority.port));
-        matches!(timeout(KNOCK_TIMEOUT, knock).await, Ok(Ok(_)))
+        let connect = TcpStream::connect((authority.host.as_str(), authority.port));
+        matches!(timeout(LISTEN_TIMEOUT, connect).await, Ok(Ok(_)))
     }
 
-    /// `text` without the password, should anybody have put it there.
+    /// Returns `text` with the password masked.
     fn redact(&self, text: &str) -> String {
         let password = self.uri.authority.userinfo.password.as_str();
-        // One that is a word of the protocol, or nothing, hides nothing.
+        // An empty or default password is no secret, and would mask ordinary words.
         if password.is_empty() || password == "guest" {
             text.to_owned()
         } else {
@@ -200,25 +201,25 @@ impl fmt::Debug for Broker {
     }
 }
 
-/// One connection. Dropped, it closes; what was not acknowledged on it is delivered again.
+/// AMQP connection. Dropping it closes it; unacknowledged messages are delivered again.
 pub struct Session {
     connection: Connection,
     unread: Arc<UnreadDeliveries>,
 }
 
-/// Notes which messages of a connection were taken, see [`Broker::enforce_prefetch`].
+/// Counter of messages read from a connection, see [`Broker::enforce_prefetch`].
 #[derive(Debug, Clone)]
 pub struct DeliveryTracker(Arc<UnreadDeliveries>);
 
 impl DeliveryTracker {
-    /// Notes that a message with a body of `body` bytes was taken.
-    pub fn note(&self, body: usize) {
-        self.0.taken(body);
+    /// Records that a message with a body of `body` bytes was read.
+    pub fn record_read(&self, body: usize) {
+        self.0.read(body);
     }
 }
 
 impl Session {
-    /// Where messages that were taken are noted.
+    /// Returns the counter of messages read.
     pub fn delivery_tracker(&self) -> DeliveryTracker {
         DeliveryTracker(self.unread.clone())
     }
@@ -231,11 +232,11 @@ impl Session {
         Box::pin(with_timeout("open a channel", self.connection.create_channel()))
     }
 
-    /// Waits until the connection is lost, and tells why. May be dropped and called again.
+    /// Waits until the connection is lost, and returns the reason. Dropping the future loses nothing.
     pub async fn lost(&self) -> AmqpError {
         let mut events = self.connection.events_listener();
-        let mut reason = "it is closed".to_owned();
-        // An event from before the listener was there is missed, the status is not; and an error may be one channel's.
+        let mut reason = "the connection is closed".to_owned();
+        // The status shows also events from before the listener was created; an error event may be about one channel only.
         while self.connection.status().connected() {
             match events.next().await {
                 Some(Event::Error(error)) => reason = sanitize(error.to_string()),
@@ -246,9 +247,9 @@ impl Session {
         AmqpError::Lost(reason)
     }
 
-    /// Takes leave of the broker.
+    /// Closes the connection, at most for 2 s.
     pub async fn close(self) {
-        // Whether it says goodbye or not: the connection ends with this value.
+        // After the time-out, dropping the connection ends it.
         let _ = timeout(CLOSE_TIMEOUT, self.connection.close(200, "stopped".into())).await;
     }
 }
@@ -259,10 +260,10 @@ impl fmt::Debug for Session {
     }
 }
 
-/// Waits for the broker's answer to a request, but not for ever: a broker that died says nothing.
+/// Waits for the broker's answer to `request`, at most for [`REPLY_TIMEOUT`].
 ///
 /// # Errors
-/// [`AmqpError::Request`]; `what` completes "cannot ..".
+/// [`AmqpError::Request`]; `what` describes the request and completes "cannot".
 pub async fn with_timeout<T>(
     what: &str,
     request: impl Future<Output = lapin::Result<T>>,
@@ -288,8 +289,8 @@ mod tests {
     }
 
     #[test]
-    fn a_secured_broker_needs_authorities_that_can_be_read() {
-        let broker = Broker::new("amqps://ada:secret@h/%2f", "test").expect("the public ones are there");
+    fn a_tls_broker_needs_a_readable_file_of_authorities() {
+        let broker = Broker::new("amqps://ada:secret@h/%2f", "test").expect("the public authorities");
         assert_eq!(broker.endpoint(), "h:5671//");
         let none = Path::new("/none");
         let error =
@@ -301,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn a_url_that_cannot_be_used_says_what_to_write_and_not_what_was_written() {
+    fn the_error_of_an_invalid_url_does_not_contain_it() {
         for url in [
             "http://ada:secret@h/",
             "ada:secret",
@@ -313,7 +314,7 @@ mod tests {
         ] {
             let error = Broker::new(url, "test").expect_err("not a url of ours");
             let text = error.to_string();
-            assert!(text.contains("cannot be read") && text.contains("amqp://USER"), "{text}");
+            assert!(text.contains("is invalid") && text.contains("amqp://USER"), "{text}");
             assert!(!text.contains("secret") && !text.contains("1234"), "{text}");
             assert!(!error.is_retryable());
         }

@@ -1,4 +1,4 @@
-//! Connections of one listener: at most so many at a time. When one more comes, the one that matters least is asked to end.
+//! Connections of one listener, up to a limit. A connection beyond the limit evicts another one.
 
 use std::{
     collections::HashMap,
@@ -19,146 +19,144 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-/// How long accepting rests at the most when the system is out of descriptors or memory.
-const ACCEPT_REST: Duration = Duration::from_millis(50);
+/// Longest pause of accepting while the system is out of descriptors or memory.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Place of one connection among the others.
+/// State of one connection, shared with its handler.
 #[derive(Debug)]
 pub struct ConnectionSlot {
     priority: AtomicU8,
-    /// Turn at which the priority was set last.
+    /// Tick at which the priority was set last.
     since: AtomicU64,
-    /// Counts turns: an order in time without a clock.
+    /// Counter of ticks, shared by all connections.
     clock: Arc<AtomicU64>,
     closing: AtomicBool,
-    end: Arc<Notify>,
+    close: Arc<Notify>,
 }
 
 impl ConnectionSlot {
-    /// What the connection is worth, by the listener's own scale; 0 at first.
+    /// Priority on the listener's own scale; initially 0.
     pub fn priority(&self) -> u8 {
         self.priority.load(Relaxed)
     }
 
-    /// The order in which standings were set last.
+    /// Tick at which the priority was set last: smaller is earlier.
     pub fn last_changed(&self) -> u64 {
         self.since.load(Relaxed)
     }
 
-    /// Sets the priority, as of now.
+    /// Sets the priority and the tick of the change.
     pub fn set_priority(&self, priority: u8) {
         self.priority.store(priority, Relaxed);
         self.since.store(self.clock.fetch_add(1, Relaxed), Relaxed);
     }
 
-    /// Tells whether the connection is asked to end.
+    /// Tells whether the connection was asked to close.
     pub fn is_closing(&self) -> bool {
         self.closing.load(Relaxed)
     }
 
-    /// Waits until the connection is asked to end. Heard once.
+    /// Waits until the connection is asked to close. Each request wakes one waiter once.
     pub async fn closing(&self) {
-        self.end.notified().await;
+        self.close.notified().await;
     }
 
-    /// Notified when the connection is to end; whoever else wants it to may do so, too.
+    /// Returns the notification that closes the connection; others may send it, too.
     pub fn close_notify(&self) -> Arc<Notify> {
-        self.end.clone()
+        self.close.clone()
     }
 
     fn close(&self) {
         self.closing.store(true, Relaxed);
-        self.end.notify_one();
+        self.close.notify_one();
     }
 }
 
-/// Chooses the connection that is asked to end: of those given, which are not ending yet, or none of them. The number is that of all
-/// connections.
+/// Chooses the connection to evict from those not yet closing, or none. The number is that of all connections.
 pub type EvictionPolicy =
     for<'a> fn(usize, &mut dyn Iterator<Item = &'a ConnectionSlot>) -> Option<&'a ConnectionSlot>;
 
-/// What happened at a listener.
+/// Event of a listener's connections.
 #[derive(Debug)]
 pub enum ConnectionEvent<S, P, E> {
-    /// A connection came in: hand it to [`ConnectionSlots::serve`].
+    /// A connection was accepted; pass it to [`ConnectionSlots::serve`].
     Accepted(S),
     /// A connection ended.
     Ended {
-        /// Its number, from 0.
+        /// Number of the connection, from 0.
         id: u64,
-        /// Its peer.
+        /// Peer of the connection.
         peer: P,
-        /// How it ended; None: by a panic.
+        /// Result of the handler; None if it panicked.
         end: Option<E>,
     },
 }
 
-/// Connections of one listener, to peers `P`, which end with `E`. Dropped, it ends them all.
+/// Connections of one listener, with peers `P` and handler results `E`. Dropping it drops all connections.
 pub struct ConnectionSlots<P, E> {
     max: usize,
     eviction_policy: EvictionPolicy,
     connected: Metric,
     evicted: Metric,
-    taken: HashMap<u64, Arc<ConnectionSlot>>,
+    open: HashMap<u64, Arc<ConnectionSlot>>,
     served: FuturesUnordered<LocalBoxFuture<'static, (u64, P, Option<E>)>>,
     clock: Arc<AtomicU64>,
     next_id: u64,
-    /// Until when nothing is accepted.
-    resting: Option<Instant>,
+    /// End of a pause of accepting.
+    accept_after: Option<Instant>,
 }
 
 impl<P: 'static, E: 'static> ConnectionSlots<P, E> {
-    /// `max` connections at a time. `connected` shows how many there are, `evicted` counts those that were asked to end.
+    /// Creates slots for `max` connections. The gauge `connected` is their number; the counter `evicted` counts evictions.
     pub fn new(max: usize, eviction_policy: EvictionPolicy, connected: Metric, evicted: Metric) -> Self {
         Self {
             max,
             eviction_policy,
             connected,
             evicted,
-            taken: HashMap::new(),
+            open: HashMap::new(),
             served: FuturesUnordered::new(),
             clock: Arc::default(),
             next_id: 0,
-            resting: None,
+            accept_after: None,
         }
     }
 
     /// Tells whether there is no connection.
     pub fn is_empty(&self) -> bool {
-        self.taken.is_empty()
+        self.open.is_empty()
     }
 
-    /// Serves all connections until one ends, or another one came from `accept`, which is not asked unless `may_accept`. May be dropped
-    /// and called again.
+    /// Drives all connections until one ends or, if `may_accept`, `accept` returns a new one. Dropping the future loses nothing.
     pub async fn next_event<S>(
         &mut self,
         accept: impl AsyncFn() -> io::Result<S>,
         may_accept: bool,
     ) -> ConnectionEvent<S, P, E> {
         loop {
-            self.connected.set(self.taken.len() as u64);
-            // One more than the limit may come in; then one has to be gone before the next.
-            let has_room = self.resting.is_none() && self.taken.len() <= self.max;
+            self.connected.set(self.open.len() as u64);
+            // One connection beyond the limit is accepted; the next one only after the evicted one has ended.
+            let can_accept = self.accept_after.is_none() && self.open.len() <= self.max;
             tokio::select! {
                 biased;
                 Some((id, peer, end)) = self.served.next(), if !self.served.is_empty() => {
-                    self.taken.remove(&id);
-                    self.connected.set(self.taken.len() as u64);
-                    self.resting = None;
+                    self.open.remove(&id);
+                    self.connected.set(self.open.len() as u64);
+                    self.accept_after = None;
                     return ConnectionEvent::Ended { id, peer, end };
                 }
-                () = sleep_until(self.resting.unwrap_or_else(Instant::now)), if self.resting.is_some() => {
-                    self.resting = None;
+                () = sleep_until(self.accept_after.unwrap_or_else(Instant::now)), if self.accept_after.is_some() => {
+                    self.accept_after = None;
                 }
-                accepted = accept(), if may_accept && has_room => match accepted {
+                accepted = accept(), if may_accept && can_accept => match accepted {
                     Ok(stream) => return ConnectionEvent::Accepted(stream),
-                    // Its peer gave up while it waited.
+                    // The peer gave up before the accept.
                     Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
                     Err(error) => {
-                        tracing::warn!(%error, "cannot accept a worker: closing the connection that matters least");
+                        tracing::warn!(%error, "cannot accept a connection: evicting another one");
                         self.evict();
-                        // Until that one is gone, or something else has given back what is missing.
-                        self.resting = Some(Instant::now() + ACCEPT_REST);
+                        // Until the evicted one has ended, or other resources were freed.
+                        self.accept_after = Some(Instant::now() + ACCEPT_PAUSE);
                     }
                 },
                 else => pending().await,
@@ -166,35 +164,36 @@ impl<P: 'static, E: 'static> ConnectionSlots<P, E> {
         }
     }
 
-    /// Serves a connection to `peer` with the future that `handler` makes of its number and slot, and makes room for it.
+    /// Adds a connection to `peer`, driven by the future that `handler` creates from its number and slot. Beyond the limit, it evicts another
+    /// connection.
     pub fn serve<F: Future<Output = E> + 'static>(
         &mut self,
         peer: P,
         handler: impl FnOnce(u64, Arc<ConnectionSlot>) -> F,
     ) {
-        let (id, slot) = self.take();
+        let (id, slot) = self.open_slot();
         let connection = AssertUnwindSafe(handler(id, slot)).catch_unwind();
-        // A panic ends its own connection only.
+        // A panic ends only its own connection.
         self.served.push(connection.map(move |end| (id, peer, end.ok())).boxed_local());
-        if self.taken.len() > self.max {
+        if self.open.len() > self.max {
             self.evict();
         }
     }
 
-    /// Asks the connection that matters least to end; false if there is none to be asked.
+    /// Asks a connection chosen by the eviction policy to close; returns false if there is none.
     pub fn evict(&self) -> bool {
-        let mut staying = self.taken.values().map(|slot| &**slot).filter(|slot| !slot.is_closing());
-        let least = (self.eviction_policy)(self.taken.len(), &mut staying);
-        self.evicted.add(u64::from(least.is_some()));
-        least.inspect(|slot| slot.close()).is_some()
+        let mut candidates = self.open.values().map(|slot| &**slot).filter(|slot| !slot.is_closing());
+        let evicted = (self.eviction_policy)(self.open.len(), &mut candidates);
+        self.evicted.add(u64::from(evicted.is_some()));
+        evicted.inspect(|slot| slot.close()).is_some()
     }
 
-    /// Asks all connections to end.
+    /// Asks all connections to close.
     pub fn close_all(&self) {
-        self.taken.values().for_each(|slot| slot.close());
+        self.open.values().for_each(|slot| slot.close());
     }
 
-    fn take(&mut self) -> (u64, Arc<ConnectionSlot>) {
+    fn open_slot(&mut self) -> (u64, Arc<ConnectionSlot>) {
         let id = self.next_id;
         self.next_id += 1;
         let slot = Arc::new(ConnectionSlot {
@@ -202,9 +201,9 @@ impl<P: 'static, E: 'static> ConnectionSlots<P, E> {
             since: AtomicU64::new(self.clock.fetch_add(1, Relaxed)),
             clock: self.clock.clone(),
             closing: AtomicBool::new(false),
-            end: Arc::default(),
+            close: Arc::default(),
         });
-        self.taken.insert(id, slot.clone());
+        self.open.insert(id, slot.clone());
         (id, slot)
     }
 }
@@ -217,7 +216,7 @@ mod tests {
 
     use super::*;
 
-    /// Connections of which the oldest goes first, each open until it is asked to end; and how many were.
+    /// Slots that evict the oldest connection, and the counter of evictions.
     fn slots(max: usize) -> (ConnectionSlots<u64, &'static str>, Metric) {
         let vitals = testing::vitals("test/slots");
         let metric = |name| vitals.register(name, "", MetricKind::Counter, "Test metric.");
@@ -229,13 +228,13 @@ mod tests {
     fn serve(slots: &mut ConnectionSlots<u64, &'static str>, peer: u64) {
         slots.serve(peer, |_, slot| async move {
             slot.closing().await;
-            assert_ne!(peer, 13, "as it is meant to");
+            assert_ne!(peer, 13, "injected panic");
             "asked to"
         });
     }
 
     #[tokio::test]
-    async fn one_more_than_the_limit_sends_the_oldest_away_before_the_next_is_accepted() {
+    async fn a_connection_beyond_the_limit_evicts_the_oldest() {
         let (mut slots, evicted) = slots(2);
         for peer in 0..10 {
             let ConnectionEvent::Accepted(peer) = slots.next_event(async || Ok(peer), true).await else {
@@ -261,7 +260,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_panic_ends_its_own_connection_only() {
+    async fn a_panic_ends_only_its_own_connection() {
         let (mut slots, _) = slots(5);
         serve(&mut slots, 13);
         serve(&mut slots, 14);
@@ -277,7 +276,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn without_descriptors_it_makes_room_and_rests() {
+    async fn a_failed_accept_evicts_and_pauses() {
         let (mut slots, evicted) = slots(5);
         let (began, tries) = (Instant::now(), Cell::new(0));
         let accept = async || {
@@ -291,15 +290,15 @@ mod tests {
         assert!(matches!(slots.next_event(&accept, true).await, ConnectionEvent::Accepted(1)));
         assert_eq!(
             (tries.get(), began.elapsed(), evicted.get()),
-            (4, ACCEPT_REST * 2, 0),
-            "nobody was there"
+            (4, ACCEPT_PAUSE * 2, 0),
+            "no connection to evict"
         );
         serve(&mut slots, 1);
         tries.set(1);
         let ConnectionEvent::Ended { peer: 1, .. } = slots.next_event(&accept, true).await else {
-            panic!("one is there")
+            panic!("the connection is evicted")
         };
-        assert_eq!((tries.get(), began.elapsed()), (2, ACCEPT_REST * 2), "its end is no reason to wait");
+        assert_eq!((tries.get(), began.elapsed()), (2, ACCEPT_PAUSE * 2), "its end ends the pause");
         assert!(matches!(slots.next_event(&accept, true).await, ConnectionEvent::Accepted(1)));
     }
 }

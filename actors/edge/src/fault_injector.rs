@@ -1,38 +1,36 @@
-//! The fault seam: named points at which a test makes an edge fail a number of times. In production nothing is armed
-//! and a point costs one branch.
+//! Fault injection for tests, at named points of an edge. In production a point costs one branch.
 
 use std::{collections::HashMap, sync::Arc};
 
 use parking_lot::Mutex;
 
-/// Faults that wait at named points. Clones share them.
+/// Faults armed at named points. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub struct FaultInjector {
     armed: Option<Arc<Mutex<HashMap<&'static str, u32>>>>,
 }
 
 impl FaultInjector {
-    /// For production: no point ever fails.
+    /// Creates an injector that never fails, for production.
     pub fn disabled() -> Self {
         Self::default()
     }
 
-    /// For tests: points fail as [`FaultInjector::arm`] says.
+    /// Creates an injector for tests, whose points fail after [`FaultInjector::arm`].
     pub fn enabled() -> Self {
         Self { armed: Some(Arc::default()) }
     }
 
-    /// The next `times` passes of `point` fail.
+    /// Makes the next `times` passes of `point` fail.
     ///
     /// # Panics
-    /// On [`FaultInjector::disabled`]: nothing would ever fail, and the test would prove nothing.
+    /// On an injector made by [`FaultInjector::disabled`].
     pub fn arm(&self, point: &'static str, times: u32) {
-        let armed =
-            self.armed.as_ref().expect("faults are armed on an injector made with FaultInjector::enabled");
+        let armed = self.armed.as_ref().expect("arm needs an injector made with FaultInjector::enabled");
         armed.lock().insert(point, times);
     }
 
-    /// Is this pass of `point` to fail?
+    /// Tells whether this pass of `point` fails.
     pub fn should_fail(&self, point: &'static str) -> bool {
         let Some(armed) = &self.armed else {
             return false;

@@ -1,4 +1,4 @@
-//! Identity of a file whatever its name, and whether the paths of an open SQLite database still stand for the files that are open.
+//! Identity of files, and detection of a SQLite database whose files were deleted or replaced while open.
 
 use std::{
     fmt, fs, io,
@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Device and inode of a file. No other file gets them while it is open somewhere.
+/// Device and inode of a file, which no other file gets while the file is open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FileIdentity {
     device: u64,
@@ -14,10 +14,10 @@ pub struct FileIdentity {
 }
 
 impl FileIdentity {
-    /// The file at `path`, symbolic links followed; None if there is none.
+    /// Returns the identity of the file at `path`, following symbolic links; None if there is no file.
     ///
     /// # Errors
-    /// Of the operating system, if it does not tell whether there is one.
+    /// The operating system cannot tell whether there is a file.
     pub fn at(path: &Path) -> io::Result<Option<Self>> {
         match fs::metadata(path) {
             Ok(metadata) => Ok(Some(Self::of(&metadata))),
@@ -28,16 +28,16 @@ impl FileIdentity {
         }
     }
 
-    /// The file that `metadata` describes.
+    /// Returns the identity of the file that `metadata` describes.
     pub fn of(metadata: &fs::Metadata) -> Self {
         Self { device: metadata.dev(), inode: metadata.ino() }
     }
 }
 
-/// Files of an open SQLite database: itself, its write-ahead log and the index of that.
+/// Files of an open SQLite database: database, write-ahead log and shared-memory index.
 ///
-/// SQLite goes on with files that were deleted or renamed: what it commits is in no file at the path any more. Nor may a second
-/// connection be opened then: it would take the log of the one file for that of the other.
+/// SQLite continues with files that were deleted or renamed, so its commits are lost to later readers of the path. A second connection
+/// would combine the new database with the old log.
 #[derive(Debug, Clone)]
 pub struct DatabaseFiles {
     database: (PathBuf, Option<FileIdentity>),
@@ -45,25 +45,25 @@ pub struct DatabaseFiles {
     log_index: (PathBuf, Option<FileIdentity>),
 }
 
-/// Error: a file of an open database was deleted or replaced.
+/// Error of a database whose file was deleted or replaced while open.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileReplaced {
-    /// Its path.
+    /// Path of the file.
     pub path: PathBuf,
     /// Role of the file.
     pub part: DatabasePart,
-    /// There is no file at its path; else there is another one.
+    /// True if there is no file at the path, false if there is another one.
     pub gone: bool,
 }
 
 /// A file of a database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DatabasePart {
-    /// The database itself.
+    /// Database.
     Database,
-    /// Its write-ahead log, `-wal`.
+    /// Write-ahead log, `-wal`.
     Log,
-    /// The index of the log in shared memory, `-shm`.
+    /// Shared-memory index of the log, `-shm`.
     LogIndex,
 }
 
@@ -75,13 +75,12 @@ impl fmt::Display for FileReplaced {
 }
 
 impl DatabaseFiles {
-    /// The files of the database at `path` as they are now: call it while the database is open and after a first transaction, which
-    /// makes the log.
+    /// Records the files of the database at `path`. Call it while the database is open, after a first transaction has created the log.
     ///
     /// # Errors
-    /// Of the operating system.
+    /// The operating system cannot read a file's metadata.
     pub fn at(path: &Path) -> io::Result<Self> {
-        // SQLite follows symbolic links before it names the others.
+        // SQLite names the other files after the target of a symbolic link.
         let real = fs::canonicalize(path)?;
         let beside = |suffix: &str| {
             let mut name = real.clone().into_os_string();
@@ -97,31 +96,31 @@ impl DatabaseFiles {
         })
     }
 
-    /// Tells whether the database itself was deleted or replaced: one system call.
+    /// Checks the database file only, by one system call.
     ///
     /// # Errors
-    /// [`FileReplaced`].
+    /// [`FileReplaced`] if it was deleted or replaced.
     pub fn check_database(&self) -> Result<(), FileReplaced> {
         check(&self.database, DatabasePart::Database)
     }
 
-    /// Tells which file was deleted or replaced, the database first.
+    /// Checks all files, the database first.
     ///
     /// # Errors
-    /// [`FileReplaced`].
+    /// [`FileReplaced`] about the first file that was deleted or replaced.
     pub fn check(&self) -> Result<(), FileReplaced> {
         self.check_database()?;
         check(&self.log, DatabasePart::Log)?;
         check(&self.log_index, DatabasePart::LogIndex)
     }
 
-    /// Path of the write-ahead log, and whether the file there is the one that the open database writes.
+    /// Returns the path of the write-ahead log, and whether it still is the file that the open database writes.
     pub fn log(&self) -> (&Path, bool) {
         (&self.log.0, check(&self.log, DatabasePart::Log).is_ok())
     }
 }
 
-/// A file that the operating system does not tell about counts as unchanged: there is no sign that anything is lost.
+/// Checks one file. A file whose metadata cannot be read counts as unchanged.
 fn check((path, opened): &(PathBuf, Option<FileIdentity>), part: DatabasePart) -> Result<(), FileReplaced> {
     match FileIdentity::at(path) {
         Ok(now) if opened.is_some() && now != *opened => {
@@ -133,12 +132,12 @@ fn check((path, opened): &(PathBuf, Option<FileIdentity>), part: DatabasePart) -
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails right there")]
+    #![allow(clippy::unwrap_used, reason = "a failed precondition fails the test")]
 
     use super::*;
 
     #[test]
-    fn a_file_is_known_whatever_comes_to_its_path() {
+    fn a_deleted_or_replaced_file_is_detected() {
         let directory = tempfile::tempdir().unwrap();
         let path = |name: &str| directory.path().join(name);
         for name in ["q.db", "q.db-wal", "q.db-shm"] {
@@ -164,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_to_another_file_is_another_file_and_the_log_is_beside_the_real_one() {
+    fn a_changed_symbolic_link_is_detected_and_the_log_is_beside_its_target() {
         let directory = tempfile::tempdir().unwrap();
         let path = |name: &str| directory.path().join(name);
         fs::write(path("one"), "").unwrap();

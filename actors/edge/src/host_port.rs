@@ -1,19 +1,20 @@
-//! `HOST:PORT`, as it stands in addresses of every scheme (RFC 3986 §3.2.2 and §3.2.3).
+//! `HOST:PORT` of an address (RFC 3986 §3.2.2 and §3.2.3).
 
 use std::fmt;
 
-/// A host, looked up anew at each try, and a port.
+/// Host and port. The host is resolved at each connection attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostPort {
-    /// A name or an IP address; an IPv6 address without its brackets.
+    /// Name or IP address; an IPv6 address has no brackets here.
     pub host: String,
-    /// 1 to 65535.
+    /// Port, 1 to 65535.
     pub port: u16,
 }
 
 impl HostPort {
-    /// Reads `HOST[:PORT]`, where IPv6 addresses stand in brackets. Without a port it is `default`; None if there is none either, or
-    /// the text is no address: it has a user, a path, white space.
+    /// Parses `HOST[:PORT]`, with IPv6 addresses in brackets; `default` is used if there is no port.
+    ///
+    /// Returns None if there is no port at all, or the text is invalid, for example because it has a user, a path or white space.
     pub fn parse(text: &str, default: Option<u16>) -> Option<Self> {
         let (host, port) = match text.strip_prefix('[') {
             Some(text) => match text.split_once(']')? {
@@ -22,12 +23,12 @@ impl HostPort {
             },
             None => text.split_once(':').map_or((text, None), |(host, port)| (host, Some(port))),
         };
-        let strange = |c: char| c.is_whitespace() || c.is_control() || "*/?#@[]\\".contains(c);
-        if host.is_empty() || host.contains(strange) {
+        let is_forbidden = |c: char| c.is_whitespace() || c.is_control() || "*/?#@[]\\".contains(c);
+        if host.is_empty() || host.contains(is_forbidden) {
             return None;
         }
         let port = match port {
-            // What stands for a number in Rust may have a sign.
+            // `parse` accepts a sign.
             Some(port) => port.parse().ok().filter(|_| port.bytes().all(|byte| byte.is_ascii_digit())),
             None => default,
         };
@@ -50,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hosts_and_ports_are_read_and_shown() {
+    fn hosts_and_ports_are_parsed_and_formatted() {
         for (text, shown) in [
             ("faktory", "faktory:7"),
             ("faktory:7419", "faktory:7419"),
@@ -60,12 +61,12 @@ mod tests {
         ] {
             let read = HostPort::parse(text, Some(7)).map(|read| read.to_string());
             assert_eq!(read.as_deref(), Some(shown), "{text}");
-            assert_eq!(HostPort::parse(text, None).is_some(), text == shown, "{text}: its port is wanted");
+            assert_eq!(HostPort::parse(text, None).is_some(), text == shown, "{text}: the port is required");
         }
     }
 
     #[test]
-    fn what_is_none_is_not_read() {
+    fn invalid_addresses_are_refused() {
         let none =
             ["", ":1", "a:", "a:0", "a:70000", "a:b", "a:+1", "::1", "::1:9", "[::1", "[::1]9", "[]:1"];
         for text in none.into_iter().chain(["*:9", "a b:1", "a/b:1", "me@a:1", "a:1/", "a\\b:1", "a\n:1"]) {

@@ -1,5 +1,4 @@
-//! The HTTP/1.1 client of all edges: requests go out byte for byte as they are given, and head, body, pieces and time of an answer are
-//! limited.
+//! HTTP/1.1 client of all edges. It sends requests unchanged, and limits head, body, chunks and time of a response.
 
 mod connection;
 mod endpoint;
@@ -21,57 +20,57 @@ pub use self::{
 /// Body of a request.
 pub type Body = Full<Bytes>;
 
-/// A request.
+/// HTTP request.
 pub type Request = hyper::Request<Body>;
 
-/// A whole answer.
+/// Complete HTTP response.
 #[derive(Debug)]
 pub struct Response {
-    /// Its status.
+    /// Status.
     pub status: StatusCode,
-    /// Its headers.
+    /// Headers.
     pub headers: HeaderMap,
-    /// Its body.
+    /// Body.
     pub body: Bytes,
 }
 
-/// Limits of one answer.
+/// Limits of one response.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// Longest body, bytes.
+    /// Longest body, in bytes.
     pub body: usize,
-    /// For the request to be sent and answered whole.
+    /// Time from sending the request to the end of the response.
     pub time: Duration,
 }
 
-/// Reason why there is no answer.
+/// Error of a request.
 #[derive(Debug, thiserror::Error)]
 pub enum HttpError {
-    /// There is no connection. Nothing was sent.
+    /// Connecting failed. Nothing was sent.
     #[error("{0}")]
     Connect(io::Error),
-    /// The connection cannot be secured. Nothing was sent.
+    /// The TLS handshake failed. Nothing was sent.
     #[error(
-        "TLS: {0}: see that the server speaks TLS, and that ca_file has the authority of its certificate"
+        "TLS: {0}: check that the server speaks TLS, and that ca_file has the authority of its certificate"
     )]
     Tls(io::Error),
-    /// There was no connection in time. Nothing was sent.
+    /// Connecting took too long. Nothing was sent.
     #[error("no connection within {0:?}")]
     ConnectTimeout(Duration),
     /// The connection ended before anything of the request was sent.
     #[error("{0}")]
     Unsent(String),
-    /// The request was sent, at least in part, and nothing came back.
+    /// The request was sent, at least in part, and no response came.
     #[error("{0}")]
     Unanswered(String),
-    /// The answer broke off.
+    /// The response ended early, or has too many small chunks.
     #[error("{0}")]
     Incomplete(String),
-    /// The answer is longer than the limit, in bytes.
-    #[error("the answer is larger than {0} bytes")]
+    /// The body is longer than the limit, in bytes.
+    #[error("the response is larger than {0} bytes")]
     TooLarge(usize),
-    /// The answer did not come in time.
-    #[error("none within {0:?}")]
+    /// The response did not come in time.
+    #[error("no response within {0:?}")]
     ResponseTimeout(Duration),
 }
 

@@ -1,8 +1,9 @@
-//! What all edges share. An edge starts without its peer, stays alive while it is away, and comes back by itself.
+//! Shared parts of edges, the children that talk to peers outside the process. An edge starts without its peer, keeps running while the
+//! peer is down, and reconnects by itself.
 //!
-//! [`Reconnect`] spaces tries and tells the edge's link, [`LimitedStream`] ends a connection whose peer sends too much, [`ConnectionSlots`]
-//! accepts connections up to a limit, and [`FaultInjector`] is where tests make an edge fail. With the features `amqp`, `http`, `mongodb` and
-//! `tls` there are the clients that more than one edge has.
+//! [`Reconnect`] computes retry delays and reports the state of the link. [`LimitedStream`] fails when a peer sends too much.
+//! [`ConnectionSlots`] accepts connections up to a limit. [`FaultInjector`] makes an edge fail in tests. The features `amqp`, `http`,
+//! `mongodb` and `tls` add clients that more than one edge uses.
 
 #[cfg(feature = "amqp")]
 pub mod amqp;

@@ -1,4 +1,4 @@
-//! A stream that fails as soon as its peer breaks a limit: client libraries buffer whatever a peer announces.
+//! Stream that fails when its peer exceeds a limit. Client libraries would buffer whatever a peer announces.
 
 use std::{
     collections::VecDeque,
@@ -10,52 +10,52 @@ use std::{
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// Bytes in both directions, over TCP, TLS or a unix socket.
+/// Bidirectional byte stream over TCP, TLS or a Unix socket.
 pub trait Transport: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Transport for T {}
 
-/// Reason why a peer's bytes are refused.
+/// Error of a peer that exceeds a limit.
 pub type LimitError = Box<dyn Error + Send + Sync>;
 
-/// Limit on what a peer sends, kept by following the framing of its protocol.
+/// Limit on received bytes that follows the framing of a protocol.
 pub trait FrameLimit {
-    /// Checks the next `bytes` of the peer, and returns how many of them may be handed on. The others begin a frame that is needed whole,
-    /// and are the first bytes of the next call.
+    /// Checks received `bytes`, which it may change, and returns the number of bytes to pass on. The others are the beginning of a frame
+    /// that is needed whole; they come first in the next call.
     ///
     /// # Errors
-    /// They break the limit. The stream is of no use from there.
+    /// The peer exceeds the limit; the stream is unusable.
     fn received(&mut self, bytes: &mut [u8]) -> Result<usize, LimitError>;
 
-    /// Notes that something is sent, which the peer may answer.
+    /// Called when bytes are sent.
     fn sent(&mut self) {}
 
-    /// Decides whether the peer may close the stream now.
+    /// Called when the peer closes the stream.
     ///
     /// # Errors
-    /// It may not.
+    /// The peer must not close the stream now.
     fn ended(&mut self) -> io::Result<()> {
         Ok(())
     }
 
-    /// Ready with an error once the peer has been silent for too long.
+    /// Ready with an error once the peer was silent for too long.
     fn poll_overdue(&mut self, _cx: &mut Context<'_>) -> Poll<io::Error> {
         Poll::Pending
     }
 }
 
-/// The stream `S`, which fails once what comes in breaks the limit `L`.
+/// Stream `S` that fails when received bytes exceed the limit `L`.
 #[derive(Debug)]
 pub struct LimitedStream<S, L> {
     stream: S,
     limit: L,
-    /// Beginning of a frame that is needed whole.
+    /// Beginning of a frame that is passed on only as a whole.
     held: Vec<u8>,
-    /// Bytes of such a frame, checked and not read yet.
+    /// Checked bytes of such a frame, not read yet.
     checked: VecDeque<u8>,
 }
 
 impl<S, L> LimitedStream<S, L> {
-    /// Limits what comes in on `stream`.
+    /// Limits received bytes of `stream`.
     pub fn new(stream: S, limit: L) -> Self {
         Self { stream, limit, held: Vec::new(), checked: VecDeque::new() }
     }
@@ -139,7 +139,7 @@ mod tests {
 
     use super::*;
 
-    /// Frames of a length and so many bytes, each needed whole. A length above 100 is refused.
+    /// Frames of a length byte and that number of bytes, each needed whole. A length above 100 is refused.
     struct Frames;
 
     impl FrameLimit for Frames {
@@ -163,7 +163,7 @@ mod tests {
         }
     }
 
-    /// What is read, into buffers of `room` bytes, of a peer that sends `bytes` in pieces of `piece`; and how it ends.
+    /// Returns the bytes read into buffers of `room` bytes from a peer that sends `bytes` in pieces of `piece`, and the error at the end.
     async fn read(bytes: &[u8], piece: usize, room: usize) -> (Vec<u8>, String) {
         let (ours, mut theirs) = duplex(piece);
         let sending = async move {
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn frames_come_whole_however_they_are_cut_and_an_excess_ends_the_stream() {
+    async fn frames_are_read_whole_and_a_large_frame_ends_the_stream() {
         let frames: Vec<u8> = (0..=100).flat_map(|length| vec![length; usize::from(length) + 1]).collect();
         for piece in [1, 2, 7, 64, 10_000] {
             for room in [1, 5, 100, 20_000] {

@@ -1,5 +1,5 @@
-//! The session that every user of a MongoDB starts from: asked at the primary with patience that ends, told without the password
-//! in any text, and with the server's texts escaped and limited.
+//! MongoDB client that reads from the primary with time-outs. No text contains the password; texts of the server are escaped and
+//! limited.
 
 mod address;
 
@@ -14,17 +14,17 @@ use orchestrator_supervise::sanitize;
 
 use crate::{has_password, without_credentials};
 
-/// How long a primary is looked for, unless the address says otherwise; whoever waits tries again by itself.
+/// Default time-out of the server selection and of connecting.
 const SELECTION: Duration = Duration::from_secs(5);
 
-/// Not authorised.
+/// Error code: not authorised.
 const NO_PERMISSION: i32 = 13;
-/// The credentials are wrong.
-const NOT_LET_IN: i32 = 18;
-/// The disk is full.
+/// Error code: wrong credentials.
+const AUTHENTICATION_FAILED: i32 = 18;
+/// Error code: disk full.
 const OUT_OF_DISK: i32 = 14_031;
 
-/// Where the database is, without user, password and options; of what is no address nothing.
+/// Returns the address of the database without credentials and options; an invalid address is shown as `?`.
 pub fn endpoint(uri: &str, database: &str) -> String {
     if address::parse(uri).is_err() {
         return format!("mongodb://?/{database}");
@@ -35,24 +35,26 @@ pub fn endpoint(uri: &str, database: &str) -> String {
     format!("{}/{database}", hosts.split('?').next().unwrap_or_default())
 }
 
-/// Does the address hold a password? Also in an option: `tlsCertificateKeyFilePassword`.
+/// Tells whether the address contains a password, also in the option `tlsCertificateKeyFilePassword`.
 pub fn contains_password(uri: &str) -> bool {
     uri.contains("assword") || has_password(uri)
 }
 
-/// Whether `uri` is an address, as far as that can be told without asking anybody.
+/// Checks the syntax of the address `uri`.
 ///
 /// # Errors
-/// It is none; the text does not repeat it, since it may hold a password.
+/// The address is invalid. The text does not contain it, since it may have a password.
 pub fn check_address(uri: &str) -> Result<(), String> {
     address::parse(uri).map(drop)
 }
 
-/// A client of the database `name`, which reads at the primary; `app` is what the server shows, unless the address names another,
-/// and `concern` what a write waits for, unless its command says so itself. Nothing is connected yet.
+/// Creates a client of the database `name` that reads from the primary. It connects later.
+///
+/// `app` is the application name that the server shows, and `concern` the write concern of commands without one. Options in the address
+/// take precedence over `app`.
 ///
 /// # Errors
-/// The address is none.
+/// The address is invalid.
 pub async fn open(
     uri: &str,
     name: &str,
@@ -72,10 +74,10 @@ pub async fn open(
     Ok(Client::with_options(options).map_err(unusable)?.database(name))
 }
 
-/// Waits for an answer, but not for ever: a server that stands still keeps its connections open. `action` says what is tried.
+/// Waits for `answer`, at most for `span`; a hung server keeps its connections open. `action` describes the request.
 ///
 /// # Errors
-/// None came within `span`.
+/// No answer within `span`.
 pub async fn with_timeout<T>(
     action: &str,
     span: Duration,
@@ -86,13 +88,13 @@ pub async fn with_timeout<T>(
         .map_err(|_| format!("the database did not answer within {} s while {action}", span.as_secs()))
 }
 
-/// What to do about an error that time may heal; `action` says what was tried.
+/// Describes a temporary error and what to do; `action` describes the request.
 pub fn describe_error(action: &str, error: &Error) -> String {
     match &*error.kind {
         ErrorKind::Command(said) => describe_failure(action, &said.message, said.code),
         ErrorKind::Authentication { message, .. } => {
             let message = sanitize(message);
-            format!("the database turns us away while {action}: {message}; correct the credentials")
+            format!("the database refuses the credentials while {action}: {message}; correct the credentials")
         }
         ErrorKind::ServerSelection { message, .. } => {
             format!("no primary of the database was found while {action}: {}", sanitize(message))
@@ -103,18 +105,18 @@ pub fn describe_error(action: &str, error: &Error) -> String {
     }
 }
 
-/// What the server said of a command or one of its writes, and what helps.
+/// Describes the server's error of a command or write, and what to do.
 pub fn describe_failure(action: &str, message: &str, code: i32) -> String {
     let advice = match code {
         NO_PERMISSION => "; grant the role readWrite",
-        NOT_LET_IN => "; correct the credentials",
+        AUTHENTICATION_FAILED => "; correct the credentials",
         OUT_OF_DISK => "; free space on its disk",
         _ => "",
     };
     format!("the database failed while {action}: {} (code {code}){advice}", sanitize(message))
 }
 
-/// What the server said of a write that is done, but not on a majority's disks yet.
+/// Describes a write that is done, but not yet durable on a majority of servers.
 pub fn describe_not_durable(action: &str, message: &str, code: i32) -> String {
     format!(
         "the database cannot make it durable while {action}: {} (code {code}); bring up more of its servers",
@@ -127,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn where_a_database_is_is_told_without_its_secrets() {
+    fn the_endpoint_contains_no_secrets() {
         for (uri, shown, secret) in [
             ("mongodb://127.0.0.1:27017", "mongodb://127.0.0.1:27017/d", false),
             ("mongodb://me:p%2F@a:1,b/admin?w=1", "mongodb://a:1,b/d", true),
@@ -143,7 +145,8 @@ mod tests {
     #[test]
     fn advice_follows_the_code() {
         assert!(
-            describe_failure("writing", "no", NOT_LET_IN).ends_with("(code 18); correct the credentials")
+            describe_failure("writing", "no", AUTHENTICATION_FAILED)
+                .ends_with("(code 18); correct the credentials")
         );
         assert!(describe_failure("writing", "no", 1).ends_with("no (code 1)"));
     }

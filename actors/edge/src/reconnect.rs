@@ -1,4 +1,4 @@
-//! Tries with growing delays, reported to the edge's link. The caller waits.
+//! Retry delays of an edge, reported to its link. The caller does the waiting.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering::Relaxed},
@@ -7,24 +7,24 @@ use std::{
 
 use orchestrator_supervise::{Backoff, LinkReporter};
 
-/// Longest delay between two tries of any edge of this process, milliseconds: `links.retry_max_ms`.
+/// Longest delay between two attempts of any edge of this process, in milliseconds (`links.retry_max_ms`).
 static RETRY_MAX_MS: AtomicU64 = AtomicU64::new(u64::MAX);
 
-/// Limits the delay between two tries of every edge in this process to `max`, before jitter. Edges with a shorter maximum keep theirs.
+/// Limits the delay between two attempts of every edge in this process to `max`, before jitter. Edges with a shorter maximum keep it.
 pub fn set_retry_max(max: Duration) {
     RETRY_MAX_MS.store(u64::try_from(max.as_millis()).unwrap_or(u64::MAX), Relaxed);
 }
 
-/// `backoff` within the limit set by [`set_retry_max`], for waits that are not a [`Reconnect`]'s.
+/// Returns `backoff` limited by [`set_retry_max`], for delays outside of [`Reconnect`].
 pub fn cap_backoff(backoff: Backoff) -> Backoff {
     let max = Duration::from_millis(RETRY_MAX_MS.load(Relaxed));
     Backoff { first: backoff.first.min(max), max: backoff.max.min(max) }
 }
 
-/// Failures in a row, and the link that shows them.
+/// Consecutive failures of an edge, and its link.
 ///
-/// The delay grows until the peer makes progress ([`Reconnect::succeeded`]), that is, until a message of it was processed. A peer that
-/// accepts connections and drops them is tried ever less often.
+/// The delay grows until a message of the peer is processed ([`Reconnect::succeeded`]). A peer that accepts connections and drops them is
+/// therefore retried less and less often.
 #[derive(Debug)]
 pub struct Reconnect {
     link: LinkReporter,
@@ -35,34 +35,34 @@ pub struct Reconnect {
 }
 
 impl Reconnect {
-    /// Tries spaced by `backoff`, reported to `link`.
+    /// Creates retry delays by `backoff`, reported to `link`.
     pub fn new(link: LinkReporter, backoff: Backoff) -> Self {
         Self { link, backoff, failures: 0, unreported: 0, connected_at: None }
     }
 
-    /// Keeps the first `failures` in a row to itself: a moment's lock is no outage.
+    /// Does not report the first `failures` consecutive failures, for example of a short lock.
     #[must_use]
     pub fn report_after_failures(self, failures: u32) -> Self {
         Self { unreported: failures, ..self }
     }
 
-    /// Reports the link as up: the connection stands. The delays go on growing until [`Reconnect::succeeded`], unless the connection
-    /// outlives the longest delay.
+    /// Reports the link as up. Delays keep growing until [`Reconnect::succeeded`], unless the connection lasts longer than the longest
+    /// delay.
     pub fn connected(&mut self) {
         self.connected_at.get_or_insert_with(Instant::now);
         self.link.up();
     }
 
-    /// Reports the link as up and begins the delays anew: a message of the peer was processed.
+    /// Reports the link as up and resets the delays, after a message of the peer was processed.
     pub fn succeeded(&mut self) {
         self.failures = 0;
         self.connected();
     }
 
-    /// Reports a failed try or a lost connection; `reason` says what to do. Returns the delay before the next try.
+    /// Reports a failed attempt or a lost connection; `reason` says what to do. Returns the delay before the next attempt.
     pub fn failed(&mut self, reason: impl AsRef<str>) -> Duration {
         let backoff = cap_backoff(self.backoff);
-        // An idle connection is no storm, however it ends.
+        // The end of a long connection starts with short delays again.
         if self.connected_at.take().is_some_and(|since| since.elapsed() >= backoff.max) {
             self.failures = 0;
         }
@@ -74,19 +74,19 @@ impl Reconnect {
         delay
     }
 
-    /// Begins the delays anew: there is reason to think that the peer is back.
+    /// Resets the delays, when the peer is probably back.
     pub fn reset_backoff(&mut self) {
         self.failures = 0;
     }
 
-    /// Tells whether the peer was there when it was last heard of.
+    /// Tells whether the link is up.
     pub fn is_up(&self) -> bool {
         self.link.is_up()
     }
 
-    /// Reports that the peer is there, but not all of what is needed of it; `reason` says what is missing and what to do. It is looked at
-    /// again after `again`.
-    pub fn not_ready(&mut self, reason: impl AsRef<str>, again: Duration) {
-        self.link.down(reason, again);
+    /// Reports a peer that is connected but not ready, as a link that is down; `reason` says what is missing and what to do. The next check
+    /// is after `retry_in`.
+    pub fn not_ready(&mut self, reason: impl AsRef<str>, retry_in: Duration) {
+        self.link.down(reason, retry_in);
     }
 }

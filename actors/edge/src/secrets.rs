@@ -1,23 +1,23 @@
-//! Addresses with a user and a password in them: they are kept in files, and never shown.
+//! Addresses with credentials, and secrets in files.
 
 use std::path::Path;
 
-/// Does an address name a user with a password?
+/// Tells whether an address contains a password.
 pub fn has_password(url: &str) -> bool {
     let user = url.split_once("//").and_then(|(_, rest)| rest.split_once('@')).map(|(user, _)| user);
     user.is_some_and(|user| user.contains(':'))
 }
 
-/// An address without user and password; None if it is none.
+/// Returns an address without user and password; None if `url` has no scheme.
 pub fn without_credentials(url: &str) -> Option<String> {
     let (scheme, rest) = url.split_once("//")?;
     Some(format!("{scheme}//{}", rest.rsplit('@').next().unwrap_or_default()))
 }
 
-/// What `file` holds, without the white space around it, or else `plain`. `key` is where the file is configured.
+/// Returns the trimmed content of `file`, or `plain` if there is no file. `key` is the configuration key of the file.
 ///
 /// # Errors
-/// The file cannot be read; it may come. The text begins with `key = file`.
+/// The file cannot be read; a later attempt may succeed. The text begins with `key = file`.
 pub fn read_secret(file: Option<&Path>, plain: &str, key: &str) -> Result<String, String> {
     let Some(file) = file else { return Ok(plain.to_owned()) };
     let text = std::fs::read_to_string(file);
@@ -30,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn users_and_passwords_are_seen_and_left_out() {
+    fn passwords_are_found_and_credentials_removed() {
         for (url, password, shown) in [
             ("tcp://a:7419", false, Some("tcp://a:7419")),
             ("tcp://:secret@a", true, Some("tcp://a")),
@@ -43,7 +43,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_goes_before_what_is_plain() {
+    fn a_file_takes_precedence_over_a_plain_secret() {
         let file = tempfile::NamedTempFile::new().expect("a file");
         std::fs::write(file.path(), "me:secret\n").expect("write");
         assert_eq!(read_secret(Some(file.path()), "plain", "a.file").as_deref(), Ok("me:secret"));

@@ -1,4 +1,4 @@
-//! TLS towards a server: its certificate is checked against the given authorities, or against those of the public web.
+//! TLS client. Certificates are checked against the configured authorities, or those of the public web.
 
 use std::{io, path::Path, sync::Arc};
 
@@ -12,7 +12,7 @@ use tokio_rustls::rustls::{
 };
 pub use tokio_rustls::{TlsConnector, rustls::pki_types::ServerName};
 
-/// TLS towards one host.
+/// TLS client of one host.
 #[derive(Clone)]
 pub struct TlsClient {
     connector: TlsConnector,
@@ -20,25 +20,25 @@ pub struct TlsClient {
 }
 
 impl TlsClient {
-    /// `connector` for connections to `host`; None if that is no name that a certificate can have.
+    /// Creates a client for connections to `host`; None if `host` is not valid in a certificate.
     pub fn new(connector: TlsConnector, host: &str) -> Option<Self> {
         let name = ServerName::try_from(host.to_owned()).ok()?;
         Some(Self { connector, name })
     }
 
-    /// Secures `stream`.
+    /// Does the TLS handshake on `stream`.
     ///
     /// # Errors
-    /// The host does not speak TLS, or its certificate is not one of its name by an authority.
+    /// The host does not speak TLS, or its certificate is invalid.
     pub async fn connect(&self, stream: TcpStream) -> io::Result<TlsStream<TcpStream>> {
         self.connector.connect(self.name.clone(), stream).await
     }
 }
 
-/// What makes connections secure. `authorities` is a file of certificates (PEM) that are trusted in place of the public ones.
+/// Creates a connector. `authorities` is a file of certificates (PEM) that are trusted in place of the public ones.
 ///
 /// # Errors
-/// The file cannot be read, or has no certificate; the text says so.
+/// The file cannot be read or has no certificate. The text begins with `ca_file = file`.
 pub fn connector(authorities: Option<&Path>) -> Result<TlsConnector, String> {
     let roots = match authorities {
         Some(path) => read(path).map_err(|reason| format!("ca_file = {}: {reason}", path.display()))?,
@@ -52,11 +52,10 @@ pub fn connector(authorities: Option<&Path>) -> Result<TlsConnector, String> {
     Ok(TlsConnector::from(Arc::new(config)))
 }
 
-/// What encrypts connections without asking who is at the other end: any certificate is taken. For a host that nobody can stand in
-/// for, such as this machine itself.
+/// Creates a connector that accepts any certificate. Only for hosts that cannot be impersonated, such as this machine.
 ///
 /// # Errors
-/// TLS cannot be used at all; the text says why.
+/// TLS is not available; the text says why.
 pub fn unverified() -> Result<TlsConnector, String> {
     let provider = Arc::new(ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider.clone())
@@ -81,12 +80,12 @@ fn read(path: &Path) -> Result<RootCertStore, String> {
         roots.add(certificate).map_err(|error| format!("has a certificate that cannot be used: {error}"))?;
     }
     if roots.is_empty() {
-        return Err("has no certificate: give a file in PEM".to_owned());
+        return Err("has no certificate: use a file in PEM format".to_owned());
     }
     Ok(roots)
 }
 
-/// Takes any certificate, but has its owner prove that it is theirs.
+/// Verifier that accepts any certificate, but checks that the server owns its key.
 #[derive(Debug)]
 struct AnyCertificate(Arc<CryptoProvider>);
 

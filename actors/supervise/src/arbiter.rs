@@ -1,4 +1,4 @@
-//! Arbiter threads with a heartbeat, so that one that is blocked can be told from one that is idle.
+//! Arbiter threads with a heartbeat, which tells a blocked arbiter from an idle one.
 
 use std::{
     pin::Pin,
@@ -13,39 +13,38 @@ use std::{
 use actix_rt::{Arbiter, ArbiterHandle};
 use parking_lot::Mutex;
 
-/// How often an arbiter of children shows that it runs. What blocks one is seen by the poll that does not end, and at once: this is for
-/// a thread that is gone. Each beat of each arbiter wakes a thread of a process that has nothing to do.
-const BEAT: Duration = Duration::from_secs(5);
+/// Interval of the heartbeat of an arbiter of children. A blocked arbiter shows at once, by the poll that does not end; the heartbeat
+/// finds threads that are gone. It is slow because each beat wakes a thread of an idle process.
+const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(5);
 
-/// How often the arbiter does that the root was started on: what runs there beside children, signals for instance, is not watched.
-const ROOT_BEAT: Duration = Duration::from_secs(1);
+/// Interval of the heartbeat of the root's arbiter. Other futures run there, too, for example signal handlers, whose polls are not timed.
+const ROOT_HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Not in a poll.
+/// Value of [`Heartbeat::poll_ms`] between two polls.
 const IDLE: u64 = u64::MAX;
 
-/// When an arbiter last ran its heartbeat, and what it does now.
+/// Time of an arbiter's last beat and of its current poll.
 #[derive(Debug)]
-pub(crate) struct Pulse {
+pub(crate) struct Heartbeat {
     name: String,
     epoch: Instant,
-    every: Duration,
+    interval: Duration,
     last_ms: AtomicU64,
-    /// When the poll under way began.
+    /// Start of the current poll, or [`IDLE`].
     poll_ms: AtomicU64,
 }
 
-impl Pulse {
-    fn new(name: String, every: Duration) -> Arc<Self> {
+impl Heartbeat {
+    fn new(name: String, interval: Duration) -> Arc<Self> {
         let (epoch, last_ms, poll_ms) = (Instant::now(), AtomicU64::new(0), AtomicU64::new(IDLE));
-        Arc::new(Self { name, epoch, every, last_ms, poll_ms })
+        Arc::new(Self { name, epoch, interval, last_ms, poll_ms })
     }
 
-    /// Name of the arbiter.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
-    /// How long it has been in one poll, or how long its heartbeat is overdue: whichever is longer.
+    /// Returns the duration of the current poll or the delay of the heartbeat, whichever is longer.
     pub(crate) fn silence(&self) -> Duration {
         self.silence_at(self.epoch.elapsed())
     }
@@ -56,90 +55,91 @@ impl Pulse {
             IDLE => Duration::ZERO,
             began => since(began),
         };
-        polled.max(since(self.last_ms.load(Relaxed)).saturating_sub(self.every))
+        polled.max(since(self.last_ms.load(Relaxed)).saturating_sub(self.interval))
     }
 
     fn now_ms(&self) -> u64 {
         u64::try_from(self.epoch.elapsed().as_millis()).unwrap_or(IDLE - 1)
     }
 
-    /// Beats as long as somebody may look.
-    async fn beat(pulse: Weak<Self>) {
-        while let Some(pulse) = pulse.upgrade() {
-            pulse.last_ms.store(pulse.now_ms(), Relaxed);
-            let every = pulse.every;
-            drop(pulse);
-            tokio::time::sleep(every).await;
+    /// Beats until the arbiter's last handle is gone.
+    async fn run(heartbeat: Weak<Self>) {
+        while let Some(heartbeat) = heartbeat.upgrade() {
+            heartbeat.last_ms.store(heartbeat.now_ms(), Relaxed);
+            let interval = heartbeat.interval;
+            drop(heartbeat);
+            tokio::time::sleep(interval).await;
         }
     }
 }
 
-/// A future whose polls can be seen to last.
-struct Watched<F> {
-    pulse: Weak<Pulse>,
+/// A future that records the start of each poll.
+struct TimedPolls<F> {
+    heartbeat: Weak<Heartbeat>,
     future: Pin<Box<F>>,
 }
 
-impl<F: Future<Output = ()>> Future for Watched<F> {
+impl<F: Future<Output = ()>> Future for TimedPolls<F> {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let Some(pulse) = self.pulse.upgrade() else { return self.future.as_mut().poll(cx) };
-        pulse.poll_ms.store(pulse.now_ms(), Relaxed);
+        let Some(heartbeat) = self.heartbeat.upgrade() else { return self.future.as_mut().poll(cx) };
+        heartbeat.poll_ms.store(heartbeat.now_ms(), Relaxed);
         let polled = self.future.as_mut().poll(cx);
-        pulse.poll_ms.store(IDLE, Relaxed);
+        heartbeat.poll_ms.store(IDLE, Relaxed);
         polled
     }
 }
 
-/// A place where children run.
+/// Handle on an arbiter thread and its heartbeat.
 #[derive(Debug, Clone)]
-pub(crate) struct Place {
+pub(crate) struct MonitoredArbiter {
     handle: ArbiterHandle,
-    pub(crate) pulse: Arc<Pulse>,
+    pub(crate) heartbeat: Arc<Heartbeat>,
 }
 
-impl Place {
-    /// Runs `make` on the arbiter's thread and drives the future that it gives.
+impl MonitoredArbiter {
+    /// Calls `make` on the arbiter's thread and drives the future that it returns.
     pub(crate) fn spawn<F, Fut>(&self, make: F)
     where
         F: FnOnce() -> Fut + Send + 'static,
         Fut: Future<Output = ()> + 'static,
     {
-        let pulse = Arc::downgrade(&self.pulse);
+        let heartbeat = Arc::downgrade(&self.heartbeat);
         #[expect(
             clippy::disallowed_methods,
             reason = "the kernel's one spawn: what it drives guards every poll"
         )]
-        self.handle.spawn_fn(move || drop(actix_rt::spawn(Watched { pulse, future: Box::pin(make()) })));
+        self.handle
+            .spawn_fn(move || drop(actix_rt::spawn(TimedPolls { heartbeat, future: Box::pin(make()) })));
     }
 }
 
-/// All arbiters of a tree; they end with it.
+/// Arbiter threads of a tree, which end with it.
 #[derive(Debug, Default)]
 pub(crate) struct Arbiters {
     threads: Mutex<Vec<Arbiter>>,
 }
 
 impl Arbiters {
-    /// The arbiter that this call runs on.
-    pub(crate) fn current(&self, name: &str) -> Place {
-        Self::place(Arbiter::current(), name, ROOT_BEAT)
+    /// Monitors the arbiter of the calling thread.
+    pub(crate) fn current(&self, name: &str) -> MonitoredArbiter {
+        Self::monitor(Arbiter::current(), name, ROOT_HEARTBEAT_INTERVAL)
     }
 
-    /// A thread of its own.
-    pub(crate) fn spawn(&self, name: &str) -> Place {
-        let arbiter = Arbiter::new();
-        let place = Self::place(arbiter.handle(), name, BEAT);
-        self.threads.lock().push(arbiter);
-        place
+    /// Starts an arbiter on a thread of its own.
+    pub(crate) fn spawn(&self, name: &str) -> MonitoredArbiter {
+        let thread = Arbiter::new();
+        let arbiter = Self::monitor(thread.handle(), name, HEARTBEAT_INTERVAL);
+        self.threads.lock().push(thread);
+        arbiter
     }
 
-    fn place(handle: ArbiterHandle, name: &str, beat: Duration) -> Place {
-        let place = Place { handle, pulse: Pulse::new(name.to_owned(), beat) };
-        let pulse = Arc::downgrade(&place.pulse);
-        place.spawn(move || Pulse::beat(pulse));
-        place
+    fn monitor(handle: ArbiterHandle, name: &str, interval: Duration) -> MonitoredArbiter {
+        let arbiter = MonitoredArbiter { handle, heartbeat: Heartbeat::new(name.to_owned(), interval) };
+        let heartbeat = Arc::downgrade(&arbiter.heartbeat);
+        arbiter.spawn(move || Heartbeat::run(heartbeat));
+        arbiter
     }
 }
 
@@ -157,16 +157,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_poll_that_lasts_is_silence_and_so_is_a_beat_that_does_not_come() {
-        let pulse = Pulse::new("test".to_owned(), BEAT);
+    fn a_long_poll_and_a_late_beat_are_silence() {
+        let heartbeat = Heartbeat::new("test".to_owned(), HEARTBEAT_INTERVAL);
         let second = Duration::from_secs(1);
-        let now = 10 * BEAT;
-        assert_eq!(pulse.silence_at(now), 9 * BEAT, "no beat since the first one, but the one that was due");
-        pulse.last_ms.store(45_000, Relaxed);
-        assert_eq!(pulse.silence_at(now), Duration::ZERO, "it has beaten");
-        pulse.poll_ms.store(47_000, Relaxed);
-        assert_eq!(pulse.silence_at(now), 3 * second, "one poll takes that long");
-        pulse.poll_ms.store(IDLE, Relaxed);
-        assert_eq!(pulse.silence_at(now), Duration::ZERO);
+        let now = 10 * HEARTBEAT_INTERVAL;
+        assert_eq!(
+            heartbeat.silence_at(now),
+            9 * HEARTBEAT_INTERVAL,
+            "overdue since one interval after the first beat"
+        );
+        heartbeat.last_ms.store(45_000, Relaxed);
+        assert_eq!(heartbeat.silence_at(now), Duration::ZERO, "a recent beat");
+        heartbeat.poll_ms.store(47_000, Relaxed);
+        assert_eq!(heartbeat.silence_at(now), 3 * second, "a long poll");
+        heartbeat.poll_ms.store(IDLE, Relaxed);
+        assert_eq!(heartbeat.silence_at(now), Duration::ZERO);
     }
 }

@@ -1,4 +1,4 @@
-//! Blocks a thread child on what wakes it: a channel or a token.
+//! Blocking wait of a thread child for a channel or a token.
 
 use std::{
     pin::pin,
@@ -16,7 +16,7 @@ impl Wake for Unpark {
     }
 }
 
-/// Blocks on a future without I/O or timers; None when `deadline` passed.
+/// Blocks the thread until `future` is ready, or returns None at `deadline`. The future must not use I/O or timers of a runtime.
 pub fn block_on<F: Future>(deadline: Option<Instant>, future: F) -> Option<F::Output> {
     let waker = Arc::new(Unpark(thread::current())).into();
     let mut task = Context::from_waker(&waker);

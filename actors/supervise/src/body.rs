@@ -1,4 +1,4 @@
-//! The body of a child: what a runner starts, polls, drains and drops. One file per kind.
+//! Body of a child: starts, drives and drops its incarnations. One file per kind.
 
 use std::{
     sync::Arc,
@@ -13,36 +13,35 @@ pub(crate) mod supervisor;
 pub(crate) mod task;
 pub(crate) mod thread;
 
-/// What a body is made with, once, on the arbiter it will live on.
+/// Arguments of a body's constructor, which runs once, on the body's arbiter.
 pub(crate) struct BodyCx {
     pub(crate) vitals: Arc<Vitals>,
 }
 
-/// What became of an incarnation that was to be dropped.
+/// Result of dropping an incarnation.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Kill {
-    /// It is gone.
+    /// The incarnation is dropped.
     Done,
-    /// A supervisor: its children are being dropped; the exit comes from `poll` when the last one is gone.
+    /// A supervisor drops its children; `poll` returns the exit once the last one has ended.
     UnderWay,
-    /// A thread: it cannot be dropped, `poll` must go on until it ends.
+    /// A thread cannot be dropped; `poll` must be called until it ends.
     Impossible,
 }
 
-/// A child's life support. Lives as long as the process; incarnations come and go inside.
-/// Every call guards the child's own code against panics.
+/// Holder of a child's incarnations, as long as the process runs. Every method catches panics of the child's own code.
 pub(crate) trait Body {
-    /// Puts a fresh incarnation in place.
+    /// Starts a new incarnation.
     fn start(&mut self, cx: StartCx) -> Result<(), Exit>;
 
-    /// Drives the incarnation. After `Ready` it is gone.
+    /// Drives the incarnation. After `Ready` it is dropped.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Exit>;
 
     /// Polled while there is no incarnation.
-    fn poll_vacant(&mut self, _cx: &mut Context<'_>) {}
+    fn poll_idle(&mut self, _cx: &mut Context<'_>) {}
 
-    /// Is the incarnation up? Asked after the start and after each poll until it says yes. A thread is up at once;
-    /// an actor or task after its first poll, so that what it says until its first wait counts as a failed start.
+    /// Tells whether the incarnation is up; called after the start and after each poll until it is. A thread is up at once. An actor
+    /// or task is up after its first poll, so that an error before its first wait is a failed start.
     fn is_up(&self) -> bool {
         true
     }
@@ -50,7 +49,7 @@ pub(crate) trait Body {
     /// Drops the incarnation, whose exit is `exit`.
     fn kill(&mut self, exit: Exit) -> Kill;
 
-    /// Is a paused incarnation polled on? Actors are not; tasks, threads and supervisors close their intake themselves.
+    /// Tells whether a paused incarnation is still polled. Actors are not; tasks and threads stop receiving by themselves.
     fn runs_while_paused(&self) -> bool {
         true
     }

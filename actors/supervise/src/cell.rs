@@ -1,4 +1,4 @@
-//! The one actix actor: a cell that holds an incarnation of a child and opens the envelopes sent to it.
+//! The actix actor that holds the incarnations of a child and handles the envelopes sent to it.
 
 use std::{
     pin::Pin,
@@ -15,22 +15,22 @@ use actix::{
 
 use crate::{
     Exit,
-    child::{Answer, Cell, Child, ChildCx, Form, Handle, Next, NextChild, Shared},
+    child::{Answer, AnswerKind, Cell, Child, ChildCx, Handle, Next, NextChild, Shared},
     guard::guard,
     in_progress::WorkGuard,
-    mailbox_stats::{MessageStats, Seat},
+    mailbox_stats::{MessageStats, Permit},
     refusal::AskError,
 };
 
-/// Messages handled in one go before the arbiter, and with it pause and kill, gets its turn.
-const BREATH: u32 = 64;
+/// Messages handled in one poll. Then the arbiter runs other futures, so that pause, stop and kill take effect.
+const MESSAGES_PER_POLL: u32 = 64;
 
 impl<A: Child> Cell<A> {
-    pub(crate) fn vacant(shared: Arc<Shared<A>>, next: NextChild<A>) -> Self {
-        Self { child: None, next, shared, breath: 0 }
+    pub(crate) fn empty(shared: Arc<Shared<A>>, next: NextChild<A>) -> Self {
+        Self { child: None, next, shared, messages: 0 }
     }
 
-    /// Runs `f` on the current incarnation.
+    /// Calls `f` with the current incarnation.
     pub(crate) fn with<R>(
         &mut self,
         ctx: &mut Context<Self>,
@@ -40,8 +40,8 @@ impl<A: Child> Cell<A> {
         f(child, &mut ChildCx { ctx, shared: &self.shared })
     }
 
-    /// The last call of an incarnation. It may come while a panic unwinds, where another would end the process.
-    fn bury(&mut self, exit: &Exit) {
+    /// Calls the incarnation's `stopped`. Catches its panic, which would abort the process while another panic unwinds.
+    fn call_stopped(&mut self, exit: &Exit) {
         if let Some(child) = self.child.as_mut()
             && let Err(panicked) = guard(|| child.stopped(exit))
         {
@@ -55,7 +55,7 @@ impl<A: Child> Actor for Cell<A> {
 
     fn started(&mut self, ctx: &mut Self::Context) {
         if self.child.is_none() {
-            // actix polls a context once more when it is dropped.
+            // actix polls a context once more when dropping it.
             return;
         }
         ctx.spawn(DrainWatch);
@@ -66,22 +66,22 @@ impl<A: Child> Actor for Cell<A> {
 
     fn stopped(&mut self, _ctx: &mut Self::Context) {
         let exit = self.shared.exit();
-        self.bury(&exit);
+        self.call_stopped(&exit);
     }
 }
 
 impl<A: Child> Supervised for Cell<A> {
     fn restarting(&mut self, _ctx: &mut Self::Context) {
-        self.breath = 0;
-        let next = std::mem::replace(&mut *self.next.borrow_mut(), Next::Vacate);
-        if let Next::Bury(exit) = &next {
-            self.bury(exit);
+        self.messages = 0;
+        let next = std::mem::replace(&mut *self.next.borrow_mut(), Next::Empty);
+        if let Next::Panicked(exit) = &next {
+            self.call_stopped(exit);
         }
-        self.child = if let Next::Occupy(child) = next { Some(child) } else { None };
+        self.child = if let Next::Incarnation(child) = next { Some(child) } else { None };
     }
 }
 
-/// Ends a draining cell once nothing waits and the child has finished what it began.
+/// Ends a draining cell once no message waits and the child's own work is finished.
 struct DrainWatch;
 
 impl<A: Child> ActorFuture<Cell<A>> for DrainWatch {
@@ -93,9 +93,9 @@ impl<A: Child> ActorFuture<Cell<A>> for DrainWatch {
         ctx: &mut Context<Cell<A>>,
         _task: &mut TaskContext<'_>,
     ) -> Poll<()> {
-        // The body polls a draining context until nothing moves any more, so no waker is needed.
+        // The body polls a draining context again after each progress, so no waker is needed.
         let vitals = &cell.shared.vitals;
-        // A context that waits has just been given an answer that takes time: it is not finished.
+        // A context that waits has an answer in progress.
         let idle = vitals.is_draining() && vitals.depth() == 0 && !ctx.waiting();
         if idle && cell.child.as_ref().is_none_or(A::drained) {
             cell.shared.set_exit(Exit::Shutdown);
@@ -105,7 +105,7 @@ impl<A: Child> ActorFuture<Cell<A>> for DrainWatch {
     }
 }
 
-/// Gives the arbiter a turn: pending once.
+/// Future that is pending once, so that the arbiter runs other futures.
 struct Yield(bool);
 
 impl<A: Actor> ActorFuture<A> for Yield {
@@ -121,10 +121,10 @@ impl<A: Actor> ActorFuture<A> for Yield {
     }
 }
 
-/// A message on its way, with its place in the mailbox.
+/// A message in the mailbox, with its permit.
 pub(crate) struct Envelope<M> {
     message: M,
-    seat: Seat,
+    permit: Permit,
     stats: Arc<MessageStats>,
 }
 
@@ -133,8 +133,8 @@ impl<M: Message> Message for Envelope<M> {
 }
 
 impl<M> Envelope<M> {
-    pub(crate) fn new(message: M, seat: Seat, stats: Arc<MessageStats>) -> Self {
-        Self { message, seat, stats }
+    pub(crate) fn new(message: M, permit: Permit, stats: Arc<MessageStats>) -> Self {
+        Self { message, permit, stats }
     }
 
     pub(crate) fn into_message(self) -> M {
@@ -142,23 +142,23 @@ impl<M> Envelope<M> {
     }
 }
 
-/// Times the handling of one message and keeps its name in progress.
-pub(crate) struct Ticket {
+/// Measures the handling of one message, and shows it as work in progress.
+pub(crate) struct HandlingTimer {
     stats: Arc<MessageStats>,
-    begun: Instant,
-    _in_hand: WorkGuard,
+    started: Instant,
+    _work: WorkGuard,
 }
 
-impl Drop for Ticket {
+impl Drop for HandlingTimer {
     fn drop(&mut self) {
-        self.stats.handling.record(self.begun.elapsed());
+        self.stats.handling.record(self.started.elapsed());
     }
 }
 
-/// What becomes of an envelope: an answer, or nothing after a purge (the asker sees the message as lost).
+/// Result of handling an envelope; after a purge there is no answer, and the caller gets `AskError::Lost`.
 pub(crate) enum Delivery<A: Child, R> {
     Purged,
-    Answered(Answer<A, R>, Ticket),
+    Answered(Answer<A, R>, HandlingTimer),
 }
 
 impl<A, M> Handler<Envelope<M>> for Cell<A>
@@ -170,21 +170,21 @@ where
     type Result = Delivery<A, M::Result>;
 
     fn handle(&mut self, envelope: Envelope<M>, ctx: &mut Self::Context) -> Self::Result {
-        self.breath += 1;
-        if self.breath.is_multiple_of(BREATH) {
+        self.messages += 1;
+        if self.messages.is_multiple_of(MESSAGES_PER_POLL) {
             ctx.wait(Yield(false));
         }
-        let Some(waited) = envelope.seat.leave() else {
+        let Some(waited) = envelope.permit.take_message() else {
             return Delivery::Purged;
         };
         envelope.stats.wait.record(waited);
-        let ticket = Ticket {
-            begun: Instant::now(),
-            _in_hand: self.shared.vitals.begin_work(envelope.stats.name),
+        let timer = HandlingTimer {
+            started: Instant::now(),
+            _work: self.shared.vitals.begin_work(envelope.stats.name),
             stats: envelope.stats,
         };
         let answer = self.with(ctx, |child, cx| child.handle(envelope.message, cx));
-        Delivery::Answered(answer, ticket)
+        Delivery::Answered(answer, timer)
     }
 }
 
@@ -194,22 +194,26 @@ where
     M: Message,
 {
     fn handle(self, ctx: &mut Context<Cell<A>>, sender: Option<OneshotSender<M::Result>>) {
-        let Delivery::Answered(Answer(form), ticket) = self else {
+        let Delivery::Answered(Answer(form), timer) = self else {
             return;
         };
         let answer = |value, sender: Option<OneshotSender<M::Result>>| {
-            // An asker that went away meanwhile does not want the answer.
+            // A caller that gave up does not need the answer.
             let _ = sender.map(|sender| sender.send(value));
         };
         match form {
-            Form::Now(value) => answer(value, sender),
-            Form::Atomic(future) => ctx.wait(future.map(move |value, _, _| {
-                drop(ticket);
+            AnswerKind::Now(value) => {
+                // Before the answer, so that the caller sees no work in progress.
+                drop(timer);
+                answer(value, sender);
+            }
+            AnswerKind::Atomic(future) => ctx.wait(future.map(move |value, _, _| {
+                drop(timer);
                 answer(value, sender);
             })),
-            Form::Later(pending) => {
+            AnswerKind::Later(pending) => {
                 let forward = move |value: Result<M::Result, AskError>, _: &mut Cell<A>, _: &mut _| {
-                    // Without a value the sender is dropped, by which the asker hears that its message is lost.
+                    // Without a value the sender is dropped, and the caller gets `AskError::Lost`.
                     let _ = value.map(|value| answer(value, sender));
                 };
                 ctx.spawn(wrap_future::<_, Cell<A>>(pending).map(forward));

@@ -1,4 +1,4 @@
-//! The traits of a subsystem's actor, and the types around one: context, mailbox and cell. Each of them names the others.
+//! Traits of an actor, and the types around it: context, answer, mailbox and cell.
 
 use std::{cell::RefCell, rc::Rc, sync::Arc, time::Duration};
 
@@ -14,65 +14,66 @@ use crate::{
     reply::{Pending, Reply, reply},
 };
 
-/// An actor of the tree. A restart drops it and makes a fresh one; its mailbox stays.
+/// An actor of the tree. A restart drops it and creates a new one; the mailbox stays.
 pub trait Child: Sized + Unpin + 'static {
-    /// Called once an incarnation is in place, before its first message.
+    /// Called before the first message of an incarnation.
     fn started(&mut self, _cx: &mut ChildCx<'_, Self>) {}
 
-    /// Asked on a graceful stop once the mailbox is empty: is all work that was begun finished?
-    /// It is asked again whenever one of the child's messages, timers or futures has run.
+    /// Tells whether the child's own work is finished. Called on a graceful stop once the mailbox is empty, and again after each message,
+    /// timer or future of the child.
     fn drained(&self) -> bool {
         true
     }
 
-    /// Called after the last message of a graceful stop or a failure, and after a panic; `exit` says which. Not called when the
-    /// incarnation is killed.
+    /// Called at the end of an incarnation with its exit, also after a panic, but not when the incarnation is killed.
     fn stopped(&mut self, _exit: &Exit) {}
 }
 
 /// Handles messages of type `M`.
 pub trait Handle<M: Message>: Child {
-    /// Handles one message. It must not block: what blocks belongs on a thread child.
+    /// Handles one message. It must not block; blocking code belongs in a thread child.
     fn handle(&mut self, message: M, cx: &mut ChildCx<'_, Self>) -> Answer<Self, M::Result>;
 }
 
-/// The answer to a message: now, after a future during which no other message is handled, or later.
-pub struct Answer<A: Child, R>(pub(crate) Form<A, R>);
+/// Answer to a message: now, after a future ([`ChildCx::atomically`]), or later.
+pub struct Answer<A: Child, R>(pub(crate) AnswerKind<A, R>);
 
-pub(crate) enum Form<A: Child, R> {
+pub(crate) enum AnswerKind<A: Child, R> {
     Now(R),
     Atomic(LocalBoxActorFuture<Cell<A>, R>),
     Later(Pending<R>),
 }
 
 impl<A: Child, R> Answer<A, R> {
-    /// Answers at once.
+    /// Creates an immediate answer.
     pub fn now(value: R) -> Self {
-        Self(Form::Now(value))
+        Self(AnswerKind::Now(value))
     }
 
-    /// Answers by the reply, whenever that is; other messages are handled meanwhile. The asker's message is lost if the reply is dropped or the
-    /// incarnation ends before. A graceful stop waits for it only as far as [`Child::drained`] does.
+    /// Creates an answer that is sent later by the returned reply; other messages are handled meanwhile.
+    ///
+    /// The caller gets `AskError::Lost` if the reply is dropped or the incarnation ends first. A graceful stop waits for the answer only if
+    /// [`Child::drained`] does.
     pub fn later() -> (Reply<R>, Self) {
         let (reply, answer) = reply();
-        (reply, Self(Form::Later(answer)))
+        (reply, Self(AnswerKind::Later(answer)))
     }
 }
 
 impl<A: Child> Answer<A, ()> {
-    /// The answer of a handler that has nothing to say.
+    /// Creates an empty answer.
     pub fn done() -> Self {
         Self::now(())
     }
 }
 
-/// Sends to an actor. Cheap to clone; never closes before the process ends.
+/// Sending end of an actor's mailbox. Cheap to clone; stays open until the process ends.
 pub struct Mailbox<A: Child> {
     pub(crate) addr: Addr<Cell<A>>,
-    pub(crate) gauge: Arc<MailboxStats>,
+    pub(crate) stats: Arc<MailboxStats>,
 }
 
-/// What cell and runner share.
+/// State shared by cell and runner.
 pub(crate) struct Shared<A: Child> {
     pub(crate) vitals: Arc<Vitals>,
     pub(crate) mailbox: Mailbox<A>,
@@ -84,15 +85,15 @@ impl<A: Child> Shared<A> {
         Arc::new(Self { vitals, mailbox, exit: Mutex::new(None) })
     }
 
-    /// The first fault counts: the stop that follows does not overwrite it, but it overwrites the stop before it.
+    /// Records the exit. The first abnormal exit stays; a normal one is overwritten.
     pub(crate) fn set_exit(&self, exit: Exit) {
-        let mut word = self.exit.lock();
-        if !word.as_ref().is_some_and(Exit::is_abnormal) {
-            *word = Some(exit);
+        let mut recorded = self.exit.lock();
+        if !recorded.as_ref().is_some_and(Exit::is_abnormal) {
+            *recorded = Some(exit);
         }
     }
 
-    /// The exit as the runner will report it, as far as it is known.
+    /// Returns the exit that the runner will report.
     pub(crate) fn exit(&self) -> Exit {
         let exit = self.exit.lock().clone().unwrap_or(Exit::Normal);
         if exit == Exit::Normal && self.vitals.is_draining() { Exit::Shutdown } else { exit }
@@ -103,45 +104,45 @@ impl<A: Child> Shared<A> {
     }
 }
 
-/// What the body puts down before it restarts the cell.
+/// Next content of the cell, set by the body before it restarts the cell.
 pub(crate) enum Next<A> {
-    /// Nothing follows: the cell is vacated.
-    Vacate,
-    /// Nothing follows, and the old incarnation panicked: it still gets its `stopped`, with this exit.
-    Bury(Exit),
-    /// A fresh incarnation.
-    Occupy(A),
+    /// No incarnation.
+    Empty,
+    /// No incarnation; the old one panicked and gets `stopped` with this exit.
+    Panicked(Exit),
+    /// A new incarnation.
+    Incarnation(A),
 }
 
-/// Where the body puts it.
 pub(crate) type NextChild<A> = Rc<RefCell<Next<A>>>;
 
-/// Holds the current incarnation, or none between two.
+/// Holder of the current incarnation; None between two.
 pub(crate) struct Cell<A: Child> {
     pub(crate) child: Option<A>,
     pub(crate) next: NextChild<A>,
     pub(crate) shared: Arc<Shared<A>>,
-    pub(crate) breath: u32,
+    /// Messages handled by this incarnation.
+    pub(crate) messages: u32,
 }
 
-/// What a child may do with its own life.
+/// Context of an actor's incarnation: timers, futures, exit and vitals.
 pub struct ChildCx<'a, A: Child> {
     pub(crate) ctx: &'a mut Context<Cell<A>>,
     pub(crate) shared: &'a Arc<Shared<A>>,
 }
 
 impl<A: Child> ChildCx<'_, A> {
-    /// Metrics, link and state of this child.
+    /// Metrics, link and state of the child.
     pub fn vitals(&self) -> &Arc<Vitals> {
         &self.shared.vitals
     }
 
-    /// The child's own mailbox.
+    /// Mailbox of the child.
     pub fn mailbox(&self) -> &Mailbox<A> {
         &self.shared.mailbox
     }
 
-    /// The number of this incarnation: put it beside every handle that comes from outside.
+    /// Number of this incarnation, for [`IncarnationBound`](crate::IncarnationBound) handles.
     pub fn incarnation(&self) -> u64 {
         self.shared.vitals.incarnation()
     }
@@ -161,17 +162,17 @@ impl<A: Child> ChildCx<'_, A> {
         self.ctx.stop();
     }
 
-    /// Runs `tick` every `period` until the incarnation ends.
+    /// Calls `tick` every `period` until the incarnation ends.
     pub fn every(&mut self, period: Duration, mut tick: impl FnMut(&mut A, &mut ChildCx<'_, A>) + 'static) {
         self.ctx.run_interval(period, move |cell, ctx| cell.with(ctx, &mut tick));
     }
 
-    /// Runs `then` once, `delay` from now, unless the incarnation ends before.
+    /// Calls `then` once after `delay`, unless the incarnation ends first.
     pub fn after(&mut self, delay: Duration, then: impl FnOnce(&mut A, &mut ChildCx<'_, A>) + 'static) {
         self.ctx.run_later(delay, move |cell, ctx| cell.with(ctx, then));
     }
 
-    /// Runs a future beside the messages and hands its output to `then`. It dies with the incarnation.
+    /// Drives a future beside the messages and passes its output to `then`. It is dropped with the incarnation.
     pub fn spawn<T: 'static>(
         &mut self,
         future: impl Future<Output = T> + 'static,
@@ -182,7 +183,7 @@ impl<A: Child> ChildCx<'_, A> {
         self.ctx.spawn(future);
     }
 
-    /// Answers after a future; no other message is handled meanwhile.
+    /// Answers after `future`; no other message is handled meanwhile.
     pub fn atomically<T: 'static, R: 'static>(
         &mut self,
         future: impl Future<Output = T> + 'static,
@@ -190,6 +191,6 @@ impl<A: Child> ChildCx<'_, A> {
     ) -> Answer<A, R> {
         let future = wrap_future::<_, Cell<A>>(future)
             .map(move |output, cell, ctx| cell.with(ctx, |child, cx| then(child, output, cx)));
-        Answer(Form::Atomic(Box::pin(future)))
+        Answer(AnswerKind::Atomic(Box::pin(future)))
     }
 }

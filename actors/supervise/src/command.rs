@@ -1,33 +1,33 @@
-//! What an operator, or a sibling, asks of a supervisor about one of its children.
+//! Commands to a supervisor about one of its children, from an operator or a sibling.
 
 use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-/// What can be asked.
+/// Command about one child of a supervisor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Command {
-    /// Stop it and those that its supervisor's strategy takes along, and start them again; costs no restart budget.
+    /// Stop the child and the siblings that its supervisor's strategy affects, and start them again. Costs no restart budget.
     Restart,
-    /// Stop it until it is started again.
+    /// Stop the child until it is started again.
     Stop,
-    /// Start it after a stop.
+    /// Start a stopped child.
     Start,
-    /// Close its intake.
+    /// Stop taking new messages and items.
     Pause,
-    /// Open its intake.
+    /// Take messages and items again.
     Resume,
-    /// Chaos: make it panic, to see it heal. A thread panics at the next work it begins.
+    /// Chaos: make the child panic. A thread panics at the next work item that it begins.
     Panic,
-    /// Chaos: block the arbiter that it runs on for 4 s, to see that flagged.
+    /// Chaos: block the arbiter of the child for 4 s.
     Freeze,
 }
 
-/// How long [`Command::Freeze`] blocks an arbiter.
+/// Time that [`Command::Freeze`] blocks an arbiter.
 pub(crate) const FREEZE: Duration = Duration::from_secs(4);
 
 impl Command {
-    /// All of them.
+    /// All commands.
     pub const ALL: [Command; 7] = [
         Command::Restart,
         Command::Stop,
@@ -38,12 +38,12 @@ impl Command {
         Command::Freeze,
     ];
 
-    /// Does harm on purpose: carried out only where chaos is allowed (see [`crate::Tree::allow_chaos`]).
+    /// Tells whether the command does harm on purpose; it then needs [`Tree::allow_chaos`](crate::Tree::allow_chaos).
     pub fn is_chaos(self) -> bool {
         matches!(self, Command::Panic | Command::Freeze)
     }
 
-    /// The word used in URLs, the CLI and events.
+    /// Name in URLs, the CLI and events.
     pub fn name(self) -> &'static str {
         match self {
             Command::Restart => "restart",
@@ -56,62 +56,64 @@ impl Command {
         }
     }
 
-    /// The verb called `name`.
+    /// Returns the command of this name.
     pub fn parse(name: &str) -> Option<Command> {
-        Command::ALL.into_iter().find(|verb| verb.name() == name)
+        Command::ALL.into_iter().find(|command| command.name() == name)
     }
 }
 
+/// Reason why a supervisor refuses a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum OrderError {
+pub(crate) enum CommandRefusal {
     /// The supervisor is about to end.
     Stopping,
-    /// The child runs already.
     AlreadyRunning,
-    /// The child does not run.
     NotRunning,
     /// The child ended for good before it was up.
     Ended,
-    /// A later order wants the opposite.
+    /// A later command contradicts this one.
     Superseded,
     /// The child leaves the tree, or has left it.
     Removed,
 }
 
-/// An order on its way to a supervisor, which hands pause, resume and chaos on to the child's runner.
+/// A command on its way to a supervisor, which passes pause, resume and chaos on to the child's runner.
 #[derive(Debug)]
-pub(crate) struct Order {
+pub(crate) struct CommandRequest {
     pub(crate) index: usize,
-    pub(crate) verb: Command,
-    /// None: nobody waits for its effect.
-    reply: Option<oneshot::Sender<Result<(), OrderError>>>,
+    pub(crate) command: Command,
+    /// None if nobody waits for the effect.
+    reply: Option<oneshot::Sender<Result<(), CommandRefusal>>>,
 }
 
-impl Order {
-    pub(crate) fn new(index: usize, verb: Command) -> (Self, oneshot::Receiver<Result<(), OrderError>>) {
+impl CommandRequest {
+    pub(crate) fn new(
+        index: usize,
+        command: Command,
+    ) -> (Self, oneshot::Receiver<Result<(), CommandRefusal>>) {
         let (reply, answer) = oneshot::channel();
-        (Self { index, verb, reply: Some(reply) }, answer)
+        (Self { index, command, reply: Some(reply) }, answer)
     }
 
-    /// An order whose effect nobody waits for.
-    pub(crate) fn unanswered(index: usize, verb: Command) -> Self {
-        Self { index, verb, reply: None }
+    /// Creates a request whose effect nobody waits for.
+    pub(crate) fn unanswered(index: usize, command: Command) -> Self {
+        Self { index, command, reply: None }
     }
 
-    /// Whoever waited for it does so no more: it is too late to carry it out.
+    /// Tells whether the caller gave up before the command was carried out.
     pub(crate) fn is_stale(&self) -> bool {
         self.reply.as_ref().is_some_and(oneshot::Sender::is_closed)
     }
 
-    pub(crate) fn answer(self, result: Result<(), OrderError>) {
-        // An operator who no longer waits does not need the answer.
+    pub(crate) fn answer(self, result: Result<(), CommandRefusal>) {
+        // A caller that gave up does not need the answer.
         let _ = self.reply.map(|reply| reply.send(result));
     }
 }
 
-/// An order that is being carried out.
-pub(crate) struct Waiter {
-    pub(crate) order: Order,
-    /// The incarnation when the order came: a restart is done when a later one is up.
+/// A command being carried out.
+pub(crate) struct PendingCommand {
+    pub(crate) request: CommandRequest,
+    /// Incarnation when the command came: a restart is complete once a later one is up.
     pub(crate) incarnation: u64,
 }

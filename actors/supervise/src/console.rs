@@ -1,31 +1,31 @@
-//! Operator verbs that a child answers itself, so that admin and CLI need to know no subsystem.
+//! Console of a child: operator verbs that the child answers itself.
 
 use actix::Message;
 use serde::{Deserialize, Serialize};
 
-/// A verb for a child.
+/// Request to a child's console.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ConsoleRequest {
-    /// The verb, e.g. `peek`.
+    /// Verb, for example `peek`.
     pub verb: String,
-    /// Its arguments.
+    /// Arguments of the verb.
     pub args: serde_json::Value,
 }
 
-/// A child's answer.
+/// Answer of a child's console.
 pub type ConsoleReply = Result<serde_json::Value, ConsoleError>;
 
-/// Why a child has no answer.
+/// Error of a child's console.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[serde(tag = "error", content = "detail", rename_all = "snake_case")]
 pub enum ConsoleError {
-    /// The child knows no such verb; the text lists those it knows.
+    /// The child does not know the verb; the text lists those it knows.
     #[error("unknown verb: this child answers {0}")]
     UnknownVerb(String),
-    /// The arguments do not fit.
+    /// The arguments are invalid.
     #[error("{0}")]
     BadArguments(String),
-    /// The child cannot do it now.
+    /// The child cannot carry out the verb now.
     #[error("{0}")]
     Refused(String),
 }

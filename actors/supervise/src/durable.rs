@@ -1,34 +1,36 @@
-//! State that outlives the restarts of the child that it belongs to.
+//! State of a child that outlives its restarts.
 
 use std::{fmt, sync::Arc};
 
 use parking_lot::{Mutex, MutexGuard};
 
-/// State of one child that outlives its restarts, as long as the process. [`ChildSpec::durable`](crate::ChildSpec::durable) declares it, so
-/// that the tree names it; all other state of a child begins anew with each incarnation. Clones share it.
+/// State of one child that outlives its restarts, until the process ends. Clones share it.
+///
+/// [`ChildSpec::durable`](crate::ChildSpec::durable) declares it, and the tree shows its name. All other state of a child is created by
+/// each incarnation.
 pub struct Durable<T> {
     name: &'static str,
     value: Arc<Mutex<T>>,
 }
 
-/// Access to [`Durable`] state, for many changes at once. To be dropped soon: others wait for it.
+/// Lock on [`Durable`] state.
 pub type DurableGuard<'a, T> = MutexGuard<'a, T>;
 
-/// A reader's handle on the [`Durable`] state of another child. Clones share it.
+/// Read-only handle on the [`Durable`] state of another child. Clones share it.
 pub struct DurableView<T>(Durable<T>);
 
 impl<T> Durable<T> {
-    /// Begins with `value`.
+    /// Creates state with the initial `value`.
     pub fn new(name: &'static str, value: T) -> Self {
         Self { name, value: Arc::new(Mutex::new(value)) }
     }
 
-    /// The name under which the tree shows it.
+    /// Name in the tree.
     pub fn name(&self) -> &'static str {
         self.name
     }
 
-    /// Returns a copy.
+    /// Returns a copy of the state.
     pub fn get(&self) -> T
     where
         T: Clone,
@@ -36,24 +38,24 @@ impl<T> Durable<T> {
         self.value.lock().clone()
     }
 
-    /// Changes it by `change`, which must not wait for anything.
+    /// Calls `change` under the lock; it must not block.
     pub fn update<R>(&self, change: impl FnOnce(&mut T) -> R) -> R {
         change(&mut self.value.lock())
     }
 
-    /// Locks it, for many changes at once.
+    /// Locks the state.
     pub fn lock(&self) -> DurableGuard<'_, T> {
         self.value.lock()
     }
 
-    /// A handle for other children, which read it.
+    /// Returns a read-only handle for other children.
     pub fn view(&self) -> DurableView<T> {
         DurableView(self.clone())
     }
 }
 
 impl<T> DurableView<T> {
-    /// Returns a copy.
+    /// Returns a copy of the state.
     pub fn get(&self) -> T
     where
         T: Clone,

@@ -1,4 +1,4 @@
-//! The handle on a dynamic supervisor's children.
+//! Handle on the children of a dynamic supervisor.
 
 use std::fmt;
 
@@ -7,13 +7,13 @@ use tokio::sync::{mpsc, oneshot};
 pub use crate::spec::{Children, ChildrenSlot};
 use crate::{
     ChildSpec, ChildrenError,
-    spec::{Change, Edit},
+    spec::{Change, ChangeKind},
 };
 
-/// Changes that may wait for the supervisor; further callers wait for a free place.
+/// Changes that may wait for the supervisor; further callers wait until one is taken.
 const CHANGES: usize = 16;
 
-/// Makes the handle on at most `max` children, and the slot that their supervisor is built around.
+/// Creates a handle on at most `max` children, and the receiving end for [`ChildSpec::dynamic`].
 pub fn children(max: usize) -> (Children, ChildrenSlot) {
     let (sender, receiver) = mpsc::channel(CHANGES);
     (Children { changes: sender }, ChildrenSlot { changes: receiver, max })
@@ -32,34 +32,35 @@ impl fmt::Debug for ChildrenSlot {
 }
 
 impl Children {
-    /// Declares a child and waits until it is up. While the supervisor does not run the child is declared only, and starts with it.
-    /// A caller that goes away before the supervisor has taken the change gives it up.
+    /// Adds a child and waits until it is up. If the supervisor does not run, the child starts with it.
+    ///
+    /// Dropping the future before the supervisor has taken the change cancels it.
     ///
     /// # Errors
-    /// The child is not declared: its id is taken, the supervisor is full, the specification is invalid, or the child did not start.
+    /// The child is not added: its id is taken, the limit is reached, the specification is invalid, or the child did not start.
     pub async fn add(&self, child: ChildSpec) -> Result<(), ChildrenError> {
-        self.change(Edit::Add(Box::new(child))).await
+        self.change(ChangeKind::Add(Box::new(child))).await
     }
 
-    /// Stops the child with this id, waits for its end, and takes it out of the tree.
+    /// Stops the child with this id, waits for its end, and removes it from the tree.
     ///
     /// # Errors
-    /// There is no such child, it leaves already, or it did not stop in time; it is then out of the tree when it has ended.
+    /// There is no such child, it is being removed already, or it did not stop in time; it then leaves the tree once it has ended.
     pub async fn remove(&self, id: impl Into<String>) -> Result<(), ChildrenError> {
-        self.change(Edit::Remove(id.into())).await
+        self.change(ChangeKind::Remove(id.into())).await
     }
 
-    /// Stops the child with the same id, and declares this one in its place once it has ended. An operator's pause stays.
+    /// Stops the child with the same id and adds this one once it has ended. An operator's pause stays.
     ///
     /// # Errors
-    /// As for [`remove`](Self::remove) and [`add`](Self::add). An invalid specification leaves the former child alone.
+    /// As for [`remove`](Self::remove) and [`add`](Self::add). An invalid specification leaves the old child alone.
     pub async fn replace(&self, child: ChildSpec) -> Result<(), ChildrenError> {
-        self.change(Edit::Replace(Box::new(child))).await
+        self.change(ChangeKind::Replace(Box::new(child))).await
     }
 
-    async fn change(&self, what: Edit) -> Result<(), ChildrenError> {
+    async fn change(&self, kind: ChangeKind) -> Result<(), ChildrenError> {
         let (reply, answer) = oneshot::channel();
-        let sent = self.changes.send(Change { what, reply }).await;
+        let sent = self.changes.send(Change { kind, reply }).await;
         sent.map_err(|_closed| ChildrenError::Ended)?;
         answer.await.unwrap_or(Err(ChildrenError::Ended))
     }

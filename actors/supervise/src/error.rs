@@ -1,47 +1,47 @@
-//! Reasons why a specification, or a change of a dynamic supervisor's children, is refused.
+//! Errors of specifications and of changes of a dynamic supervisor's children.
 
 use crate::Exit;
 
-/// A specification that cannot be run.
+/// Error of an invalid specification.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{path}: {text}")]
 pub struct SpecError {
-    /// Where.
+    /// Path of the child.
     pub path: String,
-    /// The fault and the action that corrects it.
+    /// The error and its correction.
     pub text: String,
 }
 
-/// Reason why the children of a dynamic supervisor were not changed as asked.
+/// Error of a change of a dynamic supervisor's children.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ChildrenError {
-    /// The id is taken.
-    #[error("there is a child `{0}` already: replace it, or use another id")]
+    /// The id is in use.
+    #[error("a child `{0}` exists already: replace it, or use another id")]
     Present(String),
     /// There is no such child.
     #[error("there is no child `{0}`")]
     Missing(String),
-    /// The child leaves the tree, and its id is not free yet.
-    #[error("the child `{0}` leaves already: try again when it is out of the tree")]
+    /// The child is being removed; its id is still in use.
+    #[error("the child `{0}` is being removed: try again when it has left the tree")]
     Leaving(String),
-    /// There are as many children as there may be.
-    #[error("there are {0} children, and no more are allowed: remove one first")]
+    /// The limit on children is reached.
+    #[error("the limit of {0} children is reached: remove one first")]
     Full(usize),
-    /// The specification cannot be run.
+    /// The specification is invalid.
     #[error(transparent)]
     Invalid(#[from] SpecError),
-    /// The child ended before it was up, and is not declared.
+    /// The child ended before it was up, and was removed.
     #[error("the child `{id}` did not start: {exit}")]
     DidNotStart {
-        /// The child's id.
+        /// Id of the child.
         id: String,
-        /// How it ended.
+        /// Exit of the child.
         exit: Exit,
     },
     /// Another change removed the child before it was up.
     #[error("the child `{0}` was removed before it was up")]
     Removed(String),
-    /// The child did not stop in time; it leaves the tree when it has ended.
+    /// The child did not stop in time; it leaves the tree once it has ended.
     #[error("the child `{0}` did not stop in time: it leaves the tree when it has ended")]
     Stuck(String),
     /// The tree has ended.

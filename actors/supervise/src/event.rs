@@ -1,4 +1,4 @@
-//! What happened in the tree, in order: a bounded ring with sequence numbers.
+//! Event log of the tree: the latest events, with sequence numbers.
 
 use std::{
     collections::VecDeque,
@@ -10,39 +10,39 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
-/// Events kept for late readers.
+/// Number of events kept.
 pub const EVENT_LOG_CAPACITY: usize = 4096;
 
-/// One thing that happened to one child.
+/// Event of one child.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Event {
-    /// Position in the history of this process, from 1, without gaps.
+    /// Sequence number in this process, from 1, without gaps.
     pub seq: u64,
-    /// Wall clock, milliseconds since 1970.
+    /// Wall clock time, milliseconds since 1970.
     pub at_ms: u64,
     /// Tree path of the child, e.g. `orchestrator/queue/fetcher_watcher`.
     pub path: String,
-    /// What happened.
+    /// Kind of the event, with its details.
     #[serde(flatten)]
     pub kind: EventKind,
 }
 
-/// What can happen to a child.
+/// Kind of an event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum EventKind {
-    /// An incarnation runs.
+    /// An incarnation is up.
     Started {
-        /// Its number, from 1.
+        /// Number of the incarnation, from 1.
         incarnation: u64,
     },
     /// An incarnation ended.
     Exited {
-        /// Its number.
+        /// Number of the incarnation.
         incarnation: u64,
-        /// Word and text of the exit.
+        /// Kind and text of the exit.
         reason: String,
-        /// Type of the message in progress when it ended, if any: that message is lost.
+        /// Message type or work item in progress at the end, which is lost.
         in_progress: Option<String>,
     },
     /// The supervisor will start the child again.
@@ -50,53 +50,53 @@ pub enum EventKind {
         /// Delay until then, milliseconds.
         delay_ms: u64,
     },
-    /// The supervisor gave up and hands the trouble to its parent.
+    /// The supervisor gave up: it ends with a fault, which its own supervisor handles.
     Escalated {
-        /// Why.
+        /// Reason.
         reason: String,
     },
-    /// A stop deadline passed; what the child had not handled.
+    /// The child did not stop by its deadline.
     StopTimedOut {
-        /// Messages that were waiting.
+        /// Number of waiting messages.
         depth: usize,
-        /// Type of the message in progress.
+        /// Message type or work item in progress.
         in_progress: Option<String>,
     },
-    /// Intake was stopped by an operator.
+    /// An operator paused the child.
     Paused,
-    /// Intake goes on.
+    /// An operator resumed the child.
     Resumed,
-    /// Waiting messages were marked to be dropped.
+    /// All waiting messages are dropped instead of handled.
     Purged {
-        /// How many waited.
+        /// Number of waiting messages.
         depth: usize,
     },
-    /// An edge reached its peer.
+    /// The child's connection is up.
     LinkUp,
-    /// An edge lost its peer.
+    /// The child's connection is down.
     LinkDown {
-        /// Why.
+        /// Reason.
         reason: String,
     },
-    /// The child was declared at run time.
+    /// The child was added to a dynamic supervisor.
     Added,
-    /// The child left the tree; what is added under its path later is another one.
+    /// The child was removed from a dynamic supervisor. A later child with the same path is another one.
     Removed,
-    /// An operator asked for something.
+    /// An operator or a child gave a command.
     Commanded {
-        /// restart, stop, start, pause or resume.
+        /// Name of the command, see [`Command::name`](crate::Command::name).
         verb: String,
-        /// Who asked, as far as known.
+        /// User, as far as known.
         by: String,
-        /// Why, in the operator's words.
+        /// Reason, in the operator's words.
         reason: String,
-        /// `ok`, or why it was refused.
+        /// `ok`, or the error.
         outcome: String,
     },
 }
 
 impl EventKind {
-    /// The names of all kinds, as they go over the wire.
+    /// Names of all kinds in JSON.
     pub const NAMES: [&str; 13] = [
         "started",
         "exited",
@@ -113,7 +113,7 @@ impl EventKind {
         "removed",
     ];
 
-    /// Its name, as it goes over the wire.
+    /// Name in JSON.
     pub fn name(&self) -> &'static str {
         let at = match self {
             EventKind::Started { .. } => 0,
@@ -134,7 +134,7 @@ impl EventKind {
     }
 }
 
-/// The ring. Cloning shares it.
+/// Log of the latest [`EVENT_LOG_CAPACITY`] events. Clones share it.
 #[derive(Debug, Clone)]
 pub struct EventLog {
     ring: Arc<Mutex<Ring>>,
@@ -163,19 +163,19 @@ impl EventLog {
             ring.events.pop_front();
         }
         ring.events.push_back(Event { seq, at_ms: now_ms(), path: path.to_owned(), kind });
-        // Under the lock: else a slower thread could set the number back and a waiter would miss the newer event.
+        // Under the lock, so that the number never decreases and no waiting reader misses an event.
         self.newest.send_replace(seq);
     }
 
-    /// Events after `seq`, oldest first; those that left the ring are missing, which the gap in `seq` shows.
+    /// Returns the events after `seq`, oldest first. Events that are no longer kept leave a gap in `seq`.
     pub fn since(&self, seq: u64) -> Vec<Event> {
         let ring = self.ring.lock();
         let from = ring.events.partition_point(|event| event.seq <= seq);
         ring.events.iter().skip(from).cloned().collect()
     }
 
-    /// At most `limit` events after `seq`, oldest first, and the number of the oldest event that is kept (of the next
-    /// one, if there is none). What a reader missed lies between `seq` and that number.
+    /// Returns the number of the oldest event kept (or of the next event, if there is none), and at most `limit` events after `seq`, oldest
+    /// first. The reader missed the events between `seq` and the oldest one.
     pub fn page(&self, seq: u64, limit: usize) -> (u64, Vec<Event>) {
         let ring = self.ring.lock();
         let from = ring.events.partition_point(|event| event.seq <= seq);
@@ -190,12 +190,12 @@ impl EventLog {
 
     /// Waits until there is an event after `seq`.
     pub async fn wait_after(&self, seq: u64) {
-        // An error would mean that the log is gone, but `self` holds it.
+        // Waiting cannot fail: `self` owns the sender.
         let _ = self.newest.subscribe().wait_for(|newest| *newest > seq).await;
     }
 }
 
-/// Wall clock, milliseconds since 1970.
+/// Wall clock time, milliseconds since 1970.
 pub(crate) fn now_ms() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
@@ -206,7 +206,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_ring_is_bounded_and_numbers_have_no_gaps() {
+    fn the_log_is_bounded_and_numbers_have_no_gaps() {
         let log = EventLog::default();
         for _ in 0..EVENT_LOG_CAPACITY + 10 {
             log.push("a", EventKind::Paused);
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_those_of_the_wire() {
+    fn names_equal_those_in_json() {
         let (reason, verb, by, outcome) = (String::new(), String::new(), String::new(), String::new());
         let kinds = [
             EventKind::Started { incarnation: 1 },

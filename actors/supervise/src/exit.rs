@@ -1,10 +1,10 @@
-//! Why a child ended, in OTP's terms.
+//! Exit reasons, in OTP's terms.
 
 use std::fmt;
 
 use crate::text::sanitize;
 
-/// What a child reports when it cannot go on. The text says what the operator can do.
+/// Error that ends an incarnation. The text says what the operator can do.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Fault {
@@ -12,12 +12,12 @@ pub struct Fault {
 }
 
 impl Fault {
-    /// A fault with a text in lower case, without full stop, that says what to do. The text is kept as [`sanitize`] gives it.
+    /// Creates a fault. The text is in lower case without full stop, and says what to do; it is escaped and limited by [`sanitize`].
     pub fn new(message: impl AsRef<str>) -> Self {
         Self { message: sanitize(message.as_ref()) }
     }
 
-    /// A fault made of an error and its sources, joined by `: `.
+    /// Creates a fault from an error and its sources, joined by `: `.
     pub fn from_error(error: &(dyn std::error::Error + 'static)) -> Self {
         let mut message = error.to_string();
         let mut source = error.source();
@@ -30,28 +30,28 @@ impl Fault {
     }
 }
 
-/// Why one incarnation of a child ended (OTP: the exit reason).
+/// Exit of one incarnation (OTP: exit reason).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Exit {
-    /// The child finished by itself.
+    /// The child ended by itself, without error.
     Normal,
     /// The child was asked to stop and did, within its deadline.
     Shutdown,
-    /// The child gave up with a fault.
+    /// The child ended with a fault.
     Failed(Fault),
-    /// The child panicked; the text is the panic's payload.
+    /// The child panicked, with this message.
     Panicked(String),
-    /// The child was dropped at its deadline, or could not be and was left behind.
+    /// The child was dropped at its deadline, or left behind if it is a thread.
     Killed,
 }
 
 impl Exit {
-    /// OTP's abnormal exit: everything but `normal` and `shutdown`. A transient child is restarted after these only.
+    /// Tells whether the exit is abnormal: all but `normal` and `shutdown`. Only these restart a transient child.
     pub fn is_abnormal(&self) -> bool {
         !matches!(self, Exit::Normal | Exit::Shutdown)
     }
 
-    /// One word for metrics and logs.
+    /// Name in metrics and logs.
     pub fn kind(&self) -> &'static str {
         match self {
             Exit::Normal => "normal",

@@ -1,4 +1,4 @@
-//! Catches panics of children and makes texts of them.
+//! Conversion of a child's panics into exits.
 
 use std::{
     any::Any,
@@ -7,13 +7,13 @@ use std::{
 
 use crate::{Exit, text::sanitize};
 
-/// Runs `f`; a panic becomes an exit.
+/// Calls `f`; returns a panic as exit.
 pub(crate) fn guard<T>(f: impl FnOnce() -> T) -> Result<T, Exit> {
-    // What a panicking child leaves half-changed is dropped with it; the kernel's own state is only touched outside.
+    // Unwind safe: state that a panicking child leaves half changed is dropped with it.
     catch_unwind(AssertUnwindSafe(f)).map_err(|payload| Exit::Panicked(text(&*payload)))
 }
 
-/// The panic's message, as [`sanitize`] gives it: it may quote what a peer sent.
+/// Returns the panic's message, escaped and limited, since it may quote a peer.
 pub(crate) fn text(payload: &(dyn Any + Send)) -> String {
     let text = payload.downcast_ref::<&str>().copied();
     let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));

@@ -1,4 +1,4 @@
-//! A histogram of durations in powers of two microseconds: fixed size, lock-free, good enough for p50/p95/p99.
+//! Lock-free histogram of durations with fixed buckets, for p50, p95 and p99.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering::Relaxed},
@@ -7,7 +7,7 @@ use std::{
 
 const BUCKETS: usize = 28;
 
-/// Counts of durations; bucket `i` holds those of at most 2^i microseconds, the last one everything longer.
+/// Histogram of durations. Bucket `i` counts durations of at most 2^i microseconds; the last one counts all longer ones, too.
 #[derive(Debug, Default)]
 pub struct Histogram {
     buckets: [AtomicU64; BUCKETS],
@@ -27,7 +27,7 @@ impl Histogram {
         (bits as usize).min(BUCKETS - 1)
     }
 
-    /// The counts as they stand, cumulated: (upper bound in seconds, durations of at most that).
+    /// Returns for each bucket the upper bound in seconds and the number of durations up to it.
     pub fn cumulative(&self) -> Vec<(f64, u64)> {
         let mut total = 0;
         (0..BUCKETS)
@@ -38,7 +38,7 @@ impl Histogram {
             .collect()
     }
 
-    /// Durations recorded.
+    /// Number of durations recorded.
     pub fn count(&self) -> u64 {
         self.buckets.iter().map(|bucket| bucket.load(Relaxed)).sum()
     }
@@ -48,7 +48,7 @@ impl Histogram {
         self.sum_us.load(Relaxed) as f64 / 1e6
     }
 
-    /// Upper bound of the bucket that holds the quantile `q` (0..=1), in microseconds; 0 while empty.
+    /// Returns the upper bound, in microseconds, of the bucket with the quantile `q` (0 to 1); 0 while empty.
     pub fn quantile_us(&self, q: f64) -> u64 {
         let count = self.count();
         let rank = ((count as f64) * q).ceil() as u64;
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn a_very_long_span_stays_in_the_last_bucket() {
+    fn a_very_long_duration_is_in_the_last_bucket() {
         let histogram = Histogram::default();
         histogram.record(Duration::from_secs(1 << 40));
         assert_eq!(histogram.count(), 1);

@@ -1,68 +1,67 @@
-//! The work that a child has in hand: shown in the tree while it lasts, named in the exit when it is lost.
+//! Work in progress of a child: shown in the tree while it lasts, named in the exit when it is lost.
 
 use std::{sync::Arc, time::Instant};
 
 use parking_lot::Mutex;
 
-/// The work items in progress of one child, oldest first: a message, and what its handler or a future of the child names beside.
+/// Work items in progress of one child, oldest first: the message being handled, and the items that the child names itself.
 #[derive(Debug, Default)]
-pub(crate) struct Hand(Mutex<Held>);
+pub(crate) struct WorkInProgress(Mutex<Items>);
 
 #[derive(Debug, Default)]
-struct Held {
-    works: Vec<(u64, &'static str, Instant)>,
-    next: u64,
+struct Items {
+    current: Vec<(u64, &'static str, Instant)>,
+    next_id: u64,
     lost: Option<&'static str>,
 }
 
-/// Holds the name of the work in progress; dropping it ends the work.
+/// Guard of one work item in progress; dropping it ends the item.
 #[derive(Debug)]
 pub struct WorkGuard {
-    hand: Arc<Hand>,
+    work: Arc<WorkInProgress>,
     id: u64,
 }
 
-impl Hand {
-    pub(crate) fn take(self: &Arc<Self>, name: &'static str) -> WorkGuard {
-        let mut held = self.0.lock();
-        let id = held.next;
-        held.next += 1;
-        held.lost = None;
-        held.works.push((id, name, Instant::now()));
-        WorkGuard { hand: self.clone(), id }
+impl WorkInProgress {
+    pub(crate) fn begin(self: &Arc<Self>, name: &'static str) -> WorkGuard {
+        let mut items = self.0.lock();
+        let id = items.next_id;
+        items.next_id += 1;
+        items.lost = None;
+        items.current.push((id, name, Instant::now()));
+        WorkGuard { work: self.clone(), id }
     }
 
-    /// The work that lasts longest.
     pub(crate) fn oldest(&self) -> Option<(&'static str, Instant)> {
-        self.0.lock().works.first().map(|(_, name, since)| (*name, *since))
+        self.0.lock().current.first().map(|(_, name, since)| (*name, *since))
     }
 
-    /// What is in hand now is about to be dropped with its incarnation.
-    pub(crate) fn lose(&self) {
-        let mut held = self.0.lock();
-        held.lost = held.lost.or(held.works.first().map(|(_, name, _)| *name));
+    /// Marks the oldest item as lost: its incarnation is about to be dropped.
+    pub(crate) fn mark_lost(&self) {
+        let mut items = self.0.lock();
+        items.lost = items.lost.or(items.current.first().map(|(_, name, _)| *name));
     }
 
-    /// The work that was lost since the last call.
+    /// Returns the item that was lost since the last call.
     pub(crate) fn take_lost(&self) -> Option<&'static str> {
         self.0.lock().lost.take()
     }
 
-    fn put_down(&self, id: u64) {
-        let mut held = self.0.lock();
-        let Some(position) = held.works.iter().rposition(|work| work.0 == id) else {
+    fn end(&self, id: u64) {
+        let mut items = self.0.lock();
+        let Some(position) = items.current.iter().rposition(|item| item.0 == id) else {
             return;
         };
-        let (_, name, _) = held.works.remove(position);
+        let (_, name, _) = items.current.remove(position);
         if std::thread::panicking() {
-            // Unwinding goes from the inside to the outside: the outermost name, the message's, stays.
-            held.lost = Some(name);
+            // Unwinding drops the innermost guard first, so the outermost name, the message's, stays.
+            items.lost = Some(name);
         }
     }
 }
 
 impl Drop for WorkGuard {
     fn drop(&mut self) {
-        self.hand.put_down(self.id);
+        self.work.end(self.id);
     }
 }

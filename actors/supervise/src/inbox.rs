@@ -1,5 +1,4 @@
-//! Bounded channels for thread and task children and for hot paths. Like a mailbox, an inbox outlives every
-//! incarnation: the receiver goes back to its slot when an incarnation ends.
+//! Bounded channels for threads and tasks. An inbox outlives incarnations: when one ends, the receiver returns to its slot.
 
 use std::{fmt, sync::Arc, time::Instant};
 
@@ -10,54 +9,54 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     StartCx,
     block_on::block_on,
-    mailbox_stats::{MailboxStats, MessageStats, Seat},
+    mailbox_stats::{MailboxStats, MessageStats, Permit},
     refusal::Refused,
 };
 
-struct Parcel<T> {
+struct Queued<T> {
     item: T,
-    seat: Seat,
+    permit: Permit,
 }
 
-/// The sending end. Cheap to clone.
+/// Sending end of an inbox. Cheap to clone.
 pub struct Outbox<T> {
-    sender: mpsc::Sender<Parcel<T>>,
-    gauge: Arc<MailboxStats>,
+    sender: mpsc::Sender<Queued<T>>,
+    stats: Arc<MailboxStats>,
     opened: watch::Sender<bool>,
 }
 
-/// Keeps the receiver between two incarnations. Clones share it.
+/// Holder of an inbox's receiver between two incarnations. Clones share it.
 pub struct InboxSlot<T> {
-    receiver: Arc<Mutex<Option<mpsc::Receiver<Parcel<T>>>>>,
-    gauge: Arc<MailboxStats>,
-    stats: Arc<MessageStats>,
+    receiver: Arc<Mutex<Option<mpsc::Receiver<Queued<T>>>>>,
+    stats: Arc<MailboxStats>,
+    message_stats: Arc<MessageStats>,
     opened: watch::Sender<bool>,
 }
 
-/// The receiver in the hands of one incarnation.
+/// Receiver of an inbox, opened by one incarnation.
 pub struct Inbox<T> {
-    receiver: Option<mpsc::Receiver<Parcel<T>>>,
+    receiver: Option<mpsc::Receiver<Queued<T>>>,
     slot: InboxSlot<T>,
 }
 
-/// Makes a channel for `capacity` items.
+/// Creates an inbox for `capacity` items.
 pub fn inbox<T>(capacity: usize) -> (Outbox<T>, InboxSlot<T>) {
-    let gauge = MailboxStats::new(capacity);
-    let (sender, receiver) = mpsc::channel(gauge.capacity());
-    let stats = gauge.stats::<T>();
+    let stats = MailboxStats::new(capacity);
+    let (sender, receiver) = mpsc::channel(stats.capacity());
+    let message_stats = stats.stats::<T>();
     let opened = watch::Sender::new(false);
     let slot = InboxSlot {
         receiver: Arc::new(Mutex::new(Some(receiver))),
-        gauge: gauge.clone(),
-        stats,
+        stats: stats.clone(),
+        message_stats,
         opened: opened.clone(),
     };
-    (Outbox { sender, gauge, opened }, slot)
+    (Outbox { sender, stats, opened }, slot)
 }
 
 impl<T> Clone for Outbox<T> {
     fn clone(&self) -> Self {
-        Self { sender: self.sender.clone(), gauge: self.gauge.clone(), opened: self.opened.clone() }
+        Self { sender: self.sender.clone(), stats: self.stats.clone(), opened: self.opened.clone() }
     }
 }
 
@@ -65,8 +64,8 @@ impl<T> Clone for InboxSlot<T> {
     fn clone(&self) -> Self {
         Self {
             receiver: self.receiver.clone(),
-            gauge: self.gauge.clone(),
             stats: self.stats.clone(),
+            message_stats: self.message_stats.clone(),
             opened: self.opened.clone(),
         }
     }
@@ -74,108 +73,111 @@ impl<T> Clone for InboxSlot<T> {
 
 impl<T> fmt::Debug for Outbox<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Outbox").field("gauge", &self.gauge).finish_non_exhaustive()
+        f.debug_struct("Outbox").field("stats", &self.stats).finish_non_exhaustive()
     }
 }
 
 impl<T> fmt::Debug for InboxSlot<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("InboxSlot").field("gauge", &self.gauge).finish_non_exhaustive()
+        f.debug_struct("InboxSlot").field("stats", &self.stats).finish_non_exhaustive()
     }
 }
 
 impl<T> fmt::Debug for Inbox<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Inbox").field("gauge", &self.slot.gauge).finish_non_exhaustive()
+        f.debug_struct("Inbox").field("stats", &self.slot.stats).finish_non_exhaustive()
     }
 }
 
 impl<T: Send + 'static> Outbox<T> {
-    /// Sends without waiting.
+    /// Sends an item without waiting for room.
     ///
     /// # Errors
-    /// The item itself when the inbox is at its bound; the refusal is counted.
+    /// Returns the item if the inbox is full; the refusal is counted.
     pub fn tell(&self, item: T) -> Result<(), Refused<T>> {
         match self.sender.try_reserve() {
             Ok(permit) => {
-                permit.send(Parcel { item, seat: self.gauge.admit() });
+                permit.send(Queued { item, permit: self.stats.admit() });
                 Ok(())
             }
             Err(_) => {
-                self.gauge.count_refusal();
-                Err(self.refuse(item))
+                self.stats.count_refusal();
+                Err(self.refusal(item))
             }
         }
     }
 
-    /// Waits for a free place, then sends.
+    /// Waits until the inbox has room, then sends an item.
     ///
     /// # Errors
-    /// The item itself when the process ends.
+    /// Returns the item if the inbox is closed, which happens only when the process ends.
     pub async fn send(&self, item: T) -> Result<(), Refused<T>> {
         match self.sender.reserve().await {
             Ok(permit) => {
-                permit.send(Parcel { item, seat: self.gauge.admit() });
+                permit.send(Queued { item, permit: self.stats.admit() });
                 Ok(())
             }
-            Err(_closed) => Err(self.refuse(item)),
+            Err(_closed) => Err(self.refusal(item)),
         }
     }
 
-    /// Blocks until there is a free place or `stop` is cancelled. For threads only.
+    /// Blocks the thread until the inbox has room, then sends an item.
     ///
     /// # Errors
-    /// The item itself when stopped.
+    /// Returns the item if `stop` is cancelled first.
     pub fn send_blocking(&self, item: T, stop: &CancellationToken) -> Result<(), Refused<T>> {
-        let place = block_on(None, async {
+        let permit = block_on(None, async {
             tokio::select! {
                 biased;
-                place = self.sender.reserve() => place.ok(),
+                permit = self.sender.reserve() => permit.ok(),
                 () = stop.cancelled() => None,
             }
         });
-        match place.flatten() {
+        match permit.flatten() {
             Some(permit) => {
-                permit.send(Parcel { item, seat: self.gauge.admit() });
+                permit.send(Queued { item, permit: self.stats.admit() });
                 Ok(())
             }
-            None => Err(self.refuse(item)),
+            None => Err(self.refusal(item)),
         }
     }
 
-    /// Waits until no incarnation has the receiver. What was sent stays there for the next one; but a child that drains
-    /// need not wait for answers then, since its supervisor may start that one only after this child has ended.
+    /// Waits until no incarnation has the inbox open. Items stay for the next incarnation.
+    ///
+    /// A draining child need not wait for answers from then on: its supervisor may start the next incarnation of the receiver only after
+    /// this child has ended.
     pub async fn inbox_closed(&self) {
-        // An error would mean that the channel is gone, but `self` holds it.
+        // Waiting cannot fail: `self` owns the sender.
         let _ = self.opened.subscribe().wait_for(|opened| !opened).await;
     }
 
-    fn refuse(&self, message: T) -> Refused<T> {
-        Refused { message, capacity: self.gauge.capacity() }
+    fn refusal(&self, message: T) -> Refused<T> {
+        Refused { message, capacity: self.stats.capacity() }
     }
 }
 
 impl<T> InboxSlot<T> {
-    /// Keeps what waits over every restart, also in a child that is purged: for what is not part of a view that a
-    /// restart makes anew.
+    /// Keeps waiting items when the child is purged, see [`OnRestart::Purge`](crate::OnRestart::Purge).
     #[must_use]
     pub fn keep_on_purge(self) -> Self {
-        self.gauge.set_keep_on_purge();
+        self.stats.set_keep_on_purge();
         self
     }
 
-    pub(crate) fn gauge(&self) -> &Arc<MailboxStats> {
-        &self.gauge
+    pub(crate) fn stats(&self) -> &Arc<MailboxStats> {
+        &self.stats
     }
 
-    /// Takes the receiver for this incarnation.
+    /// Opens the inbox for this incarnation.
     ///
     /// # Panics
-    /// If another incarnation still holds it: the kernel never runs two at once, so this is a wiring error
-    /// (one slot in two children).
+    /// If it is open already: one slot is used by two children, or opened twice.
     pub fn open(&self) -> Inbox<T> {
         let receiver = self.receiver.lock().take();
-        assert!(receiver.is_some(), "an inbox is opened by one incarnation of one child at a time");
+        assert!(
+            receiver.is_some(),
+            "an inbox is opened twice: only one incarnation of one child may have it open"
+        );
         self.opened.send_replace(true);
         Inbox { receiver, slot: self.clone() }
     }
@@ -190,38 +192,39 @@ impl<T> Drop for Inbox<T> {
 }
 
 impl<T> Inbox<T> {
-    fn receiver(&mut self) -> &mut mpsc::Receiver<Parcel<T>> {
-        self.receiver.as_mut().expect("given back only on drop")
+    fn receiver(&mut self) -> &mut mpsc::Receiver<Queued<T>> {
+        self.receiver.as_mut().expect("the receiver is returned only on drop")
     }
 
-    fn unpack(&self, parcel: Parcel<T>) -> Option<T> {
-        let waited = parcel.seat.leave()?;
-        self.slot.stats.wait.record(waited);
-        Some(parcel.item)
+    fn unpack(&self, queued: Queued<T>) -> Option<T> {
+        let waited = queued.permit.take_message()?;
+        self.slot.message_stats.wait.record(waited);
+        Some(queued.item)
     }
 
-    /// The next item, if one waits.
+    /// Returns the next item if one waits.
     pub fn try_recv(&mut self) -> Option<T> {
         loop {
-            let parcel = self.receiver().try_recv().ok()?;
-            if let Some(item) = self.unpack(parcel) {
+            let queued = self.receiver().try_recv().ok()?;
+            if let Some(item) = self.unpack(queued) {
                 return Some(item);
             }
         }
     }
 
-    /// Waits for the next item; None only when every sender is gone.
+    /// Waits for the next item; None once every sender is dropped.
     pub async fn recv(&mut self) -> Option<T> {
         loop {
-            let parcel = self.receiver().recv().await?;
-            if let Some(item) = self.unpack(parcel) {
+            let queued = self.receiver().recv().await?;
+            if let Some(item) = self.unpack(queued) {
                 return Some(item);
             }
         }
     }
 
-    /// The next item that this incarnation may take: waits while the intake is closed; after the stop gives what still
-    /// waits, then None. The loop of a task that follows every rule: `while let Some(item) = inbox.next(&cx).await`.
+    /// Waits for the next item while the child is not paused. After the stop it returns the items that still wait, then None.
+    ///
+    /// The main loop of a task is `while let Some(item) = inbox.next(&cx).await`.
     pub async fn next(&mut self, cx: &StartCx) -> Option<T> {
         loop {
             tokio::select! {
@@ -235,20 +238,19 @@ impl<T> Inbox<T> {
                 () = cx.vitals.wait_paused() => {}
                 item = self.recv() => match item {
                     Some(item) => return Some(item),
-                    // Nobody can send any more; that is no reason to end, and be restarted, again and again.
+                    // All senders are gone. Ending now would make the supervisor restart the child again and again.
                     None => cx.stop.cancelled().await,
                 },
             }
         }
     }
 
-    /// As [`Inbox::next`], for threads.
+    /// Blocks the thread for the next item, like [`Inbox::next`].
     pub fn next_blocking(&mut self, cx: &StartCx) -> Option<T> {
         block_on(None, self.next(cx)).flatten()
     }
 
-    /// Blocks until an item comes, `stop` is cancelled (what waits is still received first), or `deadline` passes.
-    /// For threads only.
+    /// Blocks the thread until an item comes, `stop` is cancelled and no item waits, or `deadline` passes.
     pub fn recv_blocking(&mut self, stop: &CancellationToken, deadline: Option<Instant>) -> Received<T> {
         if let Some(item) = self.try_recv() {
             return Received::Item(item);
@@ -268,14 +270,14 @@ impl<T> Inbox<T> {
     }
 }
 
-/// What a blocking receive came back with.
+/// Result of [`Inbox::recv_blocking`].
 #[derive(Debug, PartialEq, Eq)]
 pub enum Received<T> {
     /// An item.
     Item(T),
-    /// Nothing waits and the child is asked to stop.
+    /// No item waits, and the child is asked to stop.
     Stopped,
-    /// Nothing came before the deadline.
+    /// No item came before the deadline.
     TimedOut,
 }
 
@@ -284,13 +286,13 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn inbox_closed_waits_for_the_end_of_the_incarnation_that_has_the_receiver() {
+    async fn inbox_closed_waits_for_the_end_of_the_incarnation() {
         let (outbox, slot) = inbox::<u8>(1);
         outbox.inbox_closed().await;
         let open = slot.open();
         tokio::select! {
             biased;
-            () = outbox.inbox_closed() => panic!("an incarnation has it"),
+            () = outbox.inbox_closed() => panic!("an incarnation has it open"),
             () = std::future::ready(()) => {}
         }
         drop(open);

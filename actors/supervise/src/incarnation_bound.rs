@@ -1,9 +1,11 @@
-//! Handles that come from outside carry the incarnation they belong to.
+//! Handles from outside that are valid in one incarnation only.
 
 use crate::Vitals;
 
-/// A handle (a delivery tag, a connection, a mapping) with the incarnation that obtained it. A tag of the old channel
-/// acked on the new one would ack another message, so its owner opens it against its own incarnation.
+/// A handle (delivery tag, connection, mapping) that is valid only in the incarnation that obtained it.
+///
+/// A delivery tag of a closed channel, acknowledged on the next one, would acknowledge another message. The owner therefore opens
+/// the handle against its current incarnation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IncarnationBound<T> {
     incarnation: u64,
@@ -11,12 +13,12 @@ pub struct IncarnationBound<T> {
 }
 
 impl<T> IncarnationBound<T> {
-    /// Stamps `value` with the incarnation that obtained it.
+    /// Binds `value` to the incarnation that obtained it.
     pub fn new(incarnation: u64, value: T) -> Self {
         Self { incarnation, value }
     }
 
-    /// The value, if `owner` is still in the incarnation that obtained it; else it is dropped and counted as stale.
+    /// Returns the value if `owner` is still in the same incarnation; otherwise drops it and counts it as stale.
     pub fn open(self, owner: &Vitals) -> Option<T> {
         if self.incarnation == owner.incarnation() {
             return Some(self.value);

@@ -1,12 +1,79 @@
-//! The supervision kernel: Erlang/OTP's semantics on actix.
+//! Supervision trees with the semantics of Erlang/OTP, on actix.
 //!
-//! Eight nouns: [`ChildSpec`] (what to run and how to treat it), the supervisor (strategy and ordered children), the
-//! runner (one child's life), [`Exit`] (why it ended), [`Mailbox`] (the only way to talk), [`Vitals`] (what is known of
-//! a child without asking it), [`Link`] (an edge's connection) and [`Tree`] (snapshot, events, commands).
-//! Two verbs: `tell` (bounded, may refuse) and `ask` (always with a time-out).
+//! Children (actors, tasks and threads) run under supervisors, which restart them after a failure. Mailboxes and inboxes outlive the
+//! children that read them. Operators can inspect and command the tree while it runs.
 //!
-//! The kernel knows no broker, no HTTP and none of our other crates. `README.md` beside this file is the contract: each
-//! promise with the test that proves it.
+//! ```
+//! use std::time::Duration;
+//!
+//! use orchestrator_supervise::{
+//!     Answer, Child, ChildCx, ChildSpec, Factory, Handle, Message, Root, Strategy, SupervisorSpec, mailbox,
+//! };
+//!
+//! struct Counter(u64);
+//!
+//! struct Add(u64);
+//!
+//! impl Message for Add {
+//!     type Result = u64;
+//! }
+//!
+//! impl Child for Counter {}
+//!
+//! impl Handle<Add> for Counter {
+//!     fn handle(&mut self, Add(number): Add, _cx: &mut ChildCx<'_, Self>) -> Answer<Self, u64> {
+//!         self.0 = self.0.checked_add(number).expect("no overflow"); // a panic restarts the counter at 0
+//!         Answer::now(self.0)
+//!     }
+//! }
+//!
+//! let (counter, slot) = mailbox::<Counter>(64);
+//! let child = ChildSpec::worker("counter", Factory::actor(slot, |_| Ok(Counter(0))));
+//! let spec = SupervisorSpec::new(Strategy::OneForOne).child(child);
+//!
+//! actix_rt::System::new().block_on(async {
+//!     let mut root = Root::start("example", spec).await.expect("a valid specification");
+//!     let timeout = Duration::from_secs(5);
+//!     assert_eq!(counter.ask(Add(2), timeout).await, Ok(2));
+//!     assert!(counter.ask(Add(u64::MAX), timeout).await.is_err(), "the message in progress is lost");
+//!     assert_eq!(counter.ask(Add(3), timeout).await, Ok(3), "the next incarnation answers");
+//!     root.stop().await;
+//! });
+//! ```
+//!
+//! # Concepts
+//!
+//! | Concept | Meaning | API |
+//! |---|---|---|
+//! | child | an actor, a task, a thread or a supervisor | [`ChildSpec`], [`Factory`] |
+//! | supervisor | starts, restarts and stops its children | [`SupervisorSpec`], [`Strategy`], [`Restart`] |
+//! | incarnation | one run of a child, from start to exit | [`StartCx`], [`ChildCx`], [`Exit`] |
+//! | restart intensity | number of restarts in a period after which a supervisor gives up | [`Limits`] |
+//! | mailbox | bounded queue of an actor; stays over restarts | [`Mailbox`], [`mailbox()`] |
+//! | inbox | bounded channel of a task or thread; stays over restarts | [`Outbox`], [`Inbox`], [`inbox()`] |
+//! | durable state | state that outlives incarnations | [`Durable`] |
+//! | dynamic children | children added and removed at run time | [`Children`], [`children()`] |
+//! | vitals | state and metrics of a child | [`Vitals`], [`metrics!`] |
+//! | link | connection of a child to a peer outside the process | [`Link`], [`LinkReporter`] |
+//! | tree | snapshots, events and commands | [`Root`], [`Tree`], [`Command`] |
+//!
+//! `tell` sends without waiting, `send` waits for room, and `ask` waits for an answer with a time-out.
+//!
+//! # Guarantees
+//!
+//! - A panic ends only the incarnation that panics. Only the message in progress is lost; waiting messages stay in order.
+//! - Capacities are exact: a full mailbox refuses, and returns the message.
+//! - A stop drains: children stop in reverse order, and handle the messages of the sources before them.
+//! - No child has two incarnations at the same time, not even after a thread hangs.
+//! - The tree answers while children are stuck.
+//!
+//! `README.md` lists all guarantees with their tests, and the differences from OTP.
+//!
+//! # Limits
+//!
+//! - Threads cannot be killed, only asked to stop. Actors and tasks are dropped at an await.
+//! - Waiting messages and durable state are in memory only.
+//! - A panic must unwind, so `panic = "abort"` does not work.
 
 mod arbiter;
 mod block_on;
@@ -26,7 +93,6 @@ mod histogram;
 mod in_progress;
 mod inbox;
 mod incarnation_bound;
-mod intake;
 mod limits;
 mod link;
 mod mailbox;
@@ -34,6 +100,7 @@ mod mailbox_stats;
 mod metric;
 mod node;
 mod outline;
+mod pause_state;
 mod refusal;
 mod register_metrics;
 mod reply;
@@ -86,7 +153,7 @@ pub use tokio_util::sync::CancellationToken as StopToken;
 pub use tree::{CONSOLE_TIMEOUT, CommandError, ConsoleCallError, Origin, StateChange, Tree};
 pub use vitals::{Blocker, LABELS_MAX, LastExit, Note, OTHER_LABEL, Vitals};
 
-/// The example of the contract is compiled and run with the tests.
+/// The example of the page is compiled and run with the tests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
-struct Contract;
+struct Readme;

@@ -1,11 +1,11 @@
-//! How often a supervisor restarts before it gives up, and how long it waits before each try. Pure: no clock.
+//! Restart intensity and restart delays. Pure: no clock.
 
 use std::time::Duration;
 
-/// Share of a delay that jitter may add or take, so that children which failed together do not return together.
+/// Largest relative change of a delay by jitter, which keeps children that failed together from restarting together.
 const JITTER: f64 = 0.2;
 
-/// Delay before a restart: doubles from `first` up to `max`.
+/// Delays between attempts: they double from `first` up to `max`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Backoff {
     /// Delay before the first restart after a stable period.
@@ -15,10 +15,10 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// 100 ms doubling to 30 s.
+    /// From 100 ms up to 30 s.
     pub const DEFAULT: Backoff = Backoff { first: Duration::from_millis(100), max: Duration::from_secs(30) };
 
-    /// The delay before try `attempt` (counted from 0); `unit` in 0..=1 is the random part: 0.5 means no jitter.
+    /// Returns the delay before attempt `attempt`, counted from 0. `unit` (0 to 1) is a random number for the jitter; 0.5 means none.
     pub fn delay(&self, attempt: u32, unit: f64) -> Duration {
         let doubled = self.first.saturating_mul(1u32.checked_shl(attempt.min(31)).unwrap_or(u32::MAX));
         let factor = 1.0 - JITTER + 2.0 * JITTER * unit.clamp(0.0, 1.0);
@@ -26,7 +26,7 @@ impl Backoff {
     }
 }
 
-/// OTP's restart intensity: more than `intensity` restarts within `period` and the supervisor gives up.
+/// Restart intensity (OTP): a supervisor gives up after more than `intensity` restarts within `period`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Restarts allowed within the period.
@@ -38,24 +38,23 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// For a supervisor of workers: 5 in 30 s.
+    /// 5 restarts in 30 s, for a supervisor of workers.
     pub const LEAF: Limits =
         Limits { intensity: 5, period: Duration::from_secs(30), backoff: Backoff::DEFAULT };
-    /// For the root: 3 in 60 s.
+    /// 3 restarts in 60 s, for the root.
     pub const ROOT: Limits =
         Limits { intensity: 3, period: Duration::from_secs(60), backoff: Backoff::DEFAULT };
 
-    /// For a pool of `count` equal workers: max(5, count/4) in 30 s.
+    /// max(5, count/4) restarts in 30 s, for a pool of `count` workers.
     pub fn pool(count: usize) -> Limits {
         let quarter = u32::try_from(count / 4).unwrap_or(u32::MAX);
         Limits { intensity: quarter.max(5), ..Limits::LEAF }
     }
 
-    /// Refuses limits whose own delays stretch a crash storm beyond the window: then it would never be seen.
-    /// A pool's members fail side by side, so only a single child's delays count.
+    /// Checks that a child that always fails exceeds the intensity. With long delays, its restarts would never all lie within one period.
     ///
     /// # Errors
-    /// A text that names the sum and the period.
+    /// The delays of `intensity` restarts add up to the period or more.
     pub fn validate(&self) -> Result<(), String> {
         let growing = self.intensity.min(32);
         let rest = self.backoff.delay(u32::MAX, 1.0).saturating_mul(self.intensity - growing);
@@ -63,7 +62,7 @@ impl Limits {
             (0..growing).fold(rest, |sum, attempt| sum.saturating_add(self.backoff.delay(attempt, 1.0)));
         if longest >= self.period && self.intensity > 0 {
             return Err(format!(
-                "the first {} restart delays add up to {longest:?}, which hides a crash storm from the period of {:?}: raise period or lower intensity or backoff",
+                "the first {} restart delays add up to {longest:?}, so that a child that always fails never exceeds the intensity in the period of {:?}: raise period or lower intensity or backoff",
                 self.intensity, self.period
             ));
         }
@@ -71,7 +70,7 @@ impl Limits {
     }
 }
 
-/// The sliding window of restarts of one supervisor. Times are spans since any fixed start.
+/// Sliding window of restarts of one supervisor. Times are durations since any fixed start.
 #[derive(Debug)]
 pub struct RestartWindow {
     limits: Limits,
@@ -79,12 +78,12 @@ pub struct RestartWindow {
 }
 
 impl RestartWindow {
-    /// An empty window.
+    /// Creates an empty window.
     pub fn new(limits: Limits) -> Self {
         Self { limits, restarts: std::collections::VecDeque::new() }
     }
 
-    /// Counts a restart at `now`; true when it is one too many (OTP: more than intensity within the last period).
+    /// Records a restart at `now`; returns whether there are more than `intensity` within the last period.
     #[must_use]
     pub fn record(&mut self, now: Duration) -> bool {
         self.expire(now);
@@ -92,13 +91,13 @@ impl RestartWindow {
         self.restarts.len() > self.limits.intensity as usize
     }
 
-    /// Restarts still free at `now`.
+    /// Returns the restarts left at `now`.
     pub fn left(&mut self, now: Duration) -> u32 {
         self.expire(now);
         self.limits.intensity.saturating_sub(u32::try_from(self.restarts.len()).unwrap_or(u32::MAX))
     }
 
-    /// When the oldest restart leaves the window.
+    /// Returns the time at which the oldest restart leaves the window.
     pub(crate) fn next_expiry(&self) -> Option<Duration> {
         // A restart that is exactly one period old still counts.
         self.restarts.front().map(|at| *at + self.limits.period + Duration::from_millis(1))
@@ -124,21 +123,21 @@ mod tests {
     }
 
     #[test]
-    fn backoff_that_hides_a_storm_is_refused() {
+    fn backoff_longer_than_the_period_is_refused() {
         let slow = Backoff { first: Duration::from_secs(10), max: Duration::from_secs(30) };
         assert!(Limits { backoff: slow, ..Limits::LEAF }.validate().is_err());
     }
 
     #[test]
-    fn a_large_intensity_hides_no_storm_either() {
+    fn backoff_of_a_large_intensity_is_refused() {
         let limits = Limits { intensity: 1000, period: Duration::from_secs(2000), backoff: Backoff::DEFAULT };
         assert!(limits.validate().is_err());
     }
 
     proptest! {
-        /// A child that dies at once every time always trips valid limits, whatever the jitter.
+        /// A child that always fails at once exceeds valid limits, whatever the jitter.
         #[test]
-        fn a_storm_trips_valid_limits(
+        fn a_child_that_always_fails_exceeds_valid_limits(
             intensity in 1u32..12, period_ms in 100u64..60_000, first_ms in 1u64..500,
             max_ms in 1u64..30_000, units in prop::collection::vec(0.0f64..=1.0, 64)
         ) {
@@ -146,17 +145,17 @@ mod tests {
             let limits = Limits { intensity, period: Duration::from_millis(period_ms), backoff };
             prop_assume!(limits.validate().is_ok());
             let mut window = RestartWindow::new(limits);
-            let (mut now, mut tripped) = (Duration::ZERO, false);
+            let (mut now, mut exceeded) = (Duration::ZERO, false);
             for attempt in 0..=intensity {
-                tripped = window.record(now);
+                exceeded = window.record(now);
                 now += backoff.delay(attempt, units[attempt as usize]);
             }
-            prop_assert!(tripped);
+            prop_assert!(exceeded);
         }
 
-        /// The window never trips while at most `intensity` restarts lie within any period.
+        /// At most `intensity` restarts within any period never exceed the limits.
         #[test]
-        fn slow_failures_never_trip(intensity in 1u32..10, period_ms in 10u64..10_000, rounds in 1usize..200) {
+        fn slow_failures_never_exceed_the_limits(intensity in 1u32..10, period_ms in 10u64..10_000, rounds in 1usize..200) {
             let limits = Limits { intensity, period: Duration::from_millis(period_ms), backoff: Backoff::DEFAULT };
             let mut window = RestartWindow::new(limits);
             let step = Duration::from_millis(period_ms) / intensity + Duration::from_millis(1);

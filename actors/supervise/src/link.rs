@@ -1,4 +1,4 @@
-//! State of an edge's connection. A broker that is away is a state of its edge, never a crash.
+//! State of a child's connection to a peer outside the process. A peer that is down is a state of the child, not an exit.
 
 use std::{
     sync::Arc,
@@ -12,28 +12,28 @@ use crate::{
     text::sanitize,
 };
 
-/// Where an edge stands with its peer.
+/// State of a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Link {
-    /// Not wanted at present, and closed: a source between two scans.
+    /// Closed because it is not needed at present, for example between two scans.
     Idle,
     /// Not connected yet.
     Connecting {
-        /// Tries so far.
+        /// Attempts so far.
         attempt: u32,
     },
     /// Connected.
     Up {
-        /// Since when, milliseconds since 1970.
+        /// Start of this state, milliseconds since 1970.
         since_ms: u64,
     },
-    /// Lost, or refused.
+    /// Lost or refused.
     Down {
-        /// Since when, milliseconds since 1970.
+        /// Start of this state, milliseconds since 1970.
         since_ms: u64,
-        /// Why; says what to do.
+        /// Reason, with what to do.
         reason: String,
-        /// When it is tried again.
+        /// Time of the next attempt.
         retry_at: Instant,
     },
 }
@@ -43,7 +43,7 @@ pub(crate) struct LinkEntry {
     pub(crate) kind: &'static str,
     pub(crate) endpoint: String,
     pub(crate) state: Mutex<Link>,
-    /// The reason last reported, until the link is up: tries in between do not make it news again.
+    /// Last reason logged, until the link is up: the same reason after another attempt is not logged again.
     reported: Mutex<Option<String>>,
 }
 
@@ -53,8 +53,8 @@ impl LinkEntry {
         Arc::new(Self { kind, endpoint, state, reported: Mutex::new(None) })
     }
 
-    /// The incarnation that held the connection is gone, and the connection with it.
-    pub(crate) fn abandon(&self) {
+    /// Resets the state at the end of an incarnation, which closes its connection.
+    pub(crate) fn reset(&self) {
         let mut state = self.state.lock();
         if matches!(*state, Link::Up { .. }) {
             *state = Link::Connecting { attempt: 0 };
@@ -62,7 +62,7 @@ impl LinkEntry {
     }
 }
 
-/// What an edge reports its connection with. Clones share the state.
+/// Handle for reporting the state of a connection. Clones share the state.
 #[derive(Debug, Clone)]
 pub struct LinkReporter {
     pub(crate) entry: Arc<LinkEntry>,
@@ -71,7 +71,7 @@ pub struct LinkReporter {
 }
 
 impl LinkReporter {
-    /// The peer answers.
+    /// Reports that the connection is up.
     pub fn up(&self) {
         let mut state = self.entry.state.lock();
         if !matches!(*state, Link::Up { .. }) {
@@ -88,8 +88,8 @@ impl LinkReporter {
         }
     }
 
-    /// Reports that the peer is away; `reason` says what to do, the next try is in `retry_in`. The same reason again is no event,
-    /// also with tries in between. The reason is kept as [`sanitize`] gives it: it may repeat what a peer said.
+    /// Reports that the connection is down, and retried after `retry_in`. `reason` says what to do; it is escaped and limited by
+    /// [`sanitize`]. A repeated reason is not logged again.
     pub fn down(&self, reason: impl AsRef<str>, retry_in: Duration) {
         let (reason, retry_at) = (sanitize(reason.as_ref()), Instant::now() + retry_in);
         let mut state = self.entry.state.lock();
@@ -105,17 +105,17 @@ impl LinkReporter {
         }
     }
 
-    /// The connection is not wanted at present, and closed.
+    /// Reports that the connection is closed because it is not needed at present.
     pub fn idle(&self) {
         *self.entry.state.lock() = Link::Idle;
     }
 
-    /// A try is under way.
+    /// Reports an attempt in progress.
     pub fn connecting(&self, attempt: u32) {
         *self.entry.state.lock() = Link::Connecting { attempt };
     }
 
-    /// Is the peer there?
+    /// Tells whether the connection is up.
     pub fn is_up(&self) -> bool {
         matches!(*self.entry.state.lock(), Link::Up { .. })
     }

@@ -1,41 +1,41 @@
-//! The only way to talk to an actor: a bounded mailbox that outlives every incarnation.
+//! Mailbox of an actor: bounded, and kept over restarts.
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use actix::{Addr, Message, dev::channel};
+use actix::{Addr, Message, dev::channel, prelude::SendError};
 use futures_util::future::BoxFuture;
 
 pub use crate::child::Mailbox;
 use crate::{
     cell::Envelope,
     child::{Cell, Child, Handle},
-    mailbox_stats::MailboxStats,
+    mailbox_stats::{MailboxStats, Permit},
     refusal::{AskError, Refused},
 };
 
-/// The receiving end, to be put into one child's [`Factory`](crate::Factory).
+/// Receiving end of a mailbox, an argument of [`Factory::actor`](crate::Factory::actor).
 pub struct MailboxSlot<A: Child> {
     pub(crate) receiver: channel::AddressReceiver<Cell<A>>,
     pub(crate) mailbox: Mailbox<A>,
 }
 
-/// Makes a mailbox for `capacity` messages and the slot that its child is built around.
+/// Creates a mailbox for `capacity` messages, and its receiving end for the child.
 pub fn mailbox<A: Child>(capacity: usize) -> (Mailbox<A>, MailboxSlot<A>) {
-    // actix' own bound is off: the gauge's is exact, actix' lets every sender add one.
+    // The channel of actix is unbounded here: its bound would let every sender add one message.
     let (sender, receiver) = channel::channel(0);
-    let mailbox = Mailbox { addr: Addr::new(sender), gauge: MailboxStats::new(capacity) };
+    let mailbox = Mailbox { addr: Addr::new(sender), stats: MailboxStats::new(capacity) };
     (mailbox.clone(), MailboxSlot { receiver, mailbox })
 }
 
 impl<A: Child> Clone for Mailbox<A> {
     fn clone(&self) -> Self {
-        Self { addr: self.addr.clone(), gauge: self.gauge.clone() }
+        Self { addr: self.addr.clone(), stats: self.stats.clone() }
     }
 }
 
 impl<A: Child> fmt::Debug for Mailbox<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Mailbox").field("gauge", &self.gauge).finish_non_exhaustive()
+        f.debug_struct("Mailbox").field("stats", &self.stats).finish_non_exhaustive()
     }
 }
 
@@ -46,54 +46,77 @@ impl<A: Child> fmt::Debug for MailboxSlot<A> {
 }
 
 impl<A: Child> Mailbox<A> {
-    pub(crate) fn gauge(&self) -> &Arc<MailboxStats> {
-        &self.gauge
+    pub(crate) fn stats(&self) -> &Arc<MailboxStats> {
+        &self.stats
     }
 
     /// Messages waiting now.
     pub fn depth(&self) -> usize {
-        self.gauge.depth()
+        self.stats.depth()
     }
 
-    /// Sends without waiting for an answer.
+    /// Sends a message without waiting for room or an answer.
     ///
     /// # Errors
-    /// The message itself when the mailbox is at its bound; the refusal is counted.
+    /// Returns the message if the mailbox is full; the refusal is counted.
     pub fn tell<M>(&self, message: M) -> Result<(), Refused<M>>
     where
         A: Handle<M>,
         M: Message + Send + 'static,
         M::Result: Send,
     {
-        let Some(seat) = self.gauge.enter() else {
-            return Err(Refused { message, capacity: self.gauge.capacity() });
-        };
-        self.addr.try_send(Envelope::new(message, seat, self.gauge.stats::<M>())).map_err(|error| {
-            let (actix::prelude::SendError::Full(envelope) | actix::prelude::SendError::Closed(envelope)) =
-                error;
-            Refused { message: envelope.into_message(), capacity: self.gauge.capacity() }
+        match self.stats.acquire_or_refuse() {
+            Some(permit) => self.put(message, permit),
+            None => Err(Refused { message, capacity: self.stats.capacity() }),
+        }
+    }
+
+    /// Waits until the mailbox has room, then sends a message. Waiting senders and [`Mailbox::tell`] compete for room: the order is not
+    /// fair.
+    ///
+    /// # Errors
+    /// Returns the message if the mailbox is closed, which happens only when the process ends.
+    pub async fn send<M>(&self, message: M) -> Result<(), Refused<M>>
+    where
+        A: Handle<M>,
+        M: Message + Send + 'static,
+        M::Result: Send,
+    {
+        let permit = self.stats.acquire().await;
+        self.put(message, permit)
+    }
+
+    fn put<M>(&self, message: M, permit: Permit) -> Result<(), Refused<M>>
+    where
+        A: Handle<M>,
+        M: Message + Send + 'static,
+        M::Result: Send,
+    {
+        self.addr.try_send(Envelope::new(message, permit, self.stats.stats::<M>())).map_err(|error| {
+            let (SendError::Full(envelope) | SendError::Closed(envelope)) = error;
+            Refused { message: envelope.into_message(), capacity: self.stats.capacity() }
         })
     }
 
-    /// Sends and waits for the answer, at most `timeout`.
+    /// Sends a message and waits for the answer, at most for `timeout`.
     ///
     /// # Errors
-    /// Full mailbox, time-out, or the message was lost.
+    /// The mailbox is full, the time is over, or the message was lost.
     pub async fn ask<M>(&self, message: M, timeout: Duration) -> Result<M::Result, AskError>
     where
         A: Handle<M>,
         M: Message + Send + 'static,
         M::Result: Send,
     {
-        let seat = self.gauge.enter().ok_or(AskError::Full(self.gauge.capacity()))?;
-        let request = self.addr.send(Envelope::new(message, seat, self.gauge.stats::<M>()));
+        let permit = self.stats.acquire_or_refuse().ok_or(AskError::Full(self.stats.capacity()))?;
+        let request = self.addr.send(Envelope::new(message, permit, self.stats.stats::<M>()));
         match tokio::time::timeout(timeout, request).await {
             Ok(answer) => answer.map_err(|_closed| AskError::Lost),
             Err(_elapsed) => Err(AskError::TimedOut(timeout)),
         }
     }
 
-    /// The same mailbox for one message type, its owner's type forgotten.
+    /// Returns the mailbox restricted to one message type, without the actor's type.
     pub fn recipient<M>(&self) -> Recipient<M>
     where
         A: Handle<M>,
@@ -104,8 +127,8 @@ impl<A: Child> Mailbox<A> {
     }
 }
 
-/// A mailbox known by one message type only: how crates are wired that must not know each other.
-pub struct Recipient<M: Message>(Arc<dyn Accepts<M>>);
+/// Mailbox restricted to one message type, for senders that must not depend on the actor's crate.
+pub struct Recipient<M: Message>(Arc<dyn Receives<M>>);
 
 impl<M: Message> Clone for Recipient<M> {
     fn clone(&self) -> Self {
@@ -120,39 +143,39 @@ impl<M: Message> fmt::Debug for Recipient<M> {
 }
 
 impl<M: Message> Recipient<M> {
-    /// See [`Mailbox::tell`].
+    /// Sends a message without waiting, see [`Mailbox::tell`].
     ///
     /// # Errors
-    /// The message itself when the mailbox is at its bound.
+    /// Returns the message if the mailbox is full.
     pub fn tell(&self, message: M) -> Result<(), Refused<M>> {
-        self.0.accept(message)
+        self.0.tell(message)
     }
 
-    /// See [`Mailbox::ask`].
+    /// Sends a message and waits for the answer, see [`Mailbox::ask`].
     ///
     /// # Errors
-    /// Full mailbox, time-out, or the message was lost.
+    /// The mailbox is full, the time is over, or the message was lost.
     pub async fn ask(&self, message: M, timeout: Duration) -> Result<M::Result, AskError> {
-        self.0.answer(message, timeout).await
+        self.0.ask(message, timeout).await
     }
 }
 
-trait Accepts<M: Message>: Send + Sync {
-    fn accept(&self, message: M) -> Result<(), Refused<M>>;
-    fn answer(&self, message: M, timeout: Duration) -> BoxFuture<'_, Result<M::Result, AskError>>;
+trait Receives<M: Message>: Send + Sync {
+    fn tell(&self, message: M) -> Result<(), Refused<M>>;
+    fn ask(&self, message: M, timeout: Duration) -> BoxFuture<'_, Result<M::Result, AskError>>;
 }
 
-impl<A, M> Accepts<M> for Mailbox<A>
+impl<A, M> Receives<M> for Mailbox<A>
 where
     A: Handle<M>,
     M: Message + Send + 'static,
     M::Result: Send,
 {
-    fn accept(&self, message: M) -> Result<(), Refused<M>> {
+    fn tell(&self, message: M) -> Result<(), Refused<M>> {
         self.tell(message)
     }
 
-    fn answer(&self, message: M, timeout: Duration) -> BoxFuture<'_, Result<M::Result, AskError>> {
+    fn ask(&self, message: M, timeout: Duration) -> BoxFuture<'_, Result<M::Result, AskError>> {
         Box::pin(self.ask(message, timeout))
     }
 }

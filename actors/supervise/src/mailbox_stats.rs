@@ -1,10 +1,11 @@
-//! The exact accounting of one mailbox: depth, bound, refusals, waiting and handling times.
+//! Exact accounting of one mailbox: depth, capacity, refusals, waiting times and handling times.
 //!
-//! actix hides its queue and lets every sender exceed the bound by one, so the kernel counts for itself: a [`Seat`]
-//! is taken before a message is sent and given back when the message is dropped, handled or not.
+//! actix hides its queue and lets every sender exceed the capacity by one, so the kernel counts for itself. A [`Permit`] is
+//! acquired before a message is sent, and released when the message is dropped, handled or not.
 
 use std::{
     any::type_name,
+    pin::pin,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::*},
@@ -13,10 +14,11 @@ use std::{
 };
 
 use parking_lot::RwLock;
+use tokio::sync::Notify;
 
 use crate::histogram::Histogram;
 
-/// Metrics of one message type in one mailbox.
+/// Durations of one message type in one mailbox.
 #[derive(Debug)]
 pub struct MessageStats {
     /// Last segment of the type's name.
@@ -36,18 +38,25 @@ pub struct MailboxStats {
     refused: AtomicU64,
     handled: AtomicU64,
     purged: AtomicU64,
+    /// Number of purges so far.
     epoch: AtomicU64,
     keeps_on_purge: AtomicBool,
     stats: RwLock<Vec<Arc<MessageStats>>>,
+    /// Senders that wait for a permit.
+    waiting: AtomicUsize,
+    released: Notify,
 }
 
-/// A message's place in a mailbox; dropping it frees the place.
+/// Permission for one message to be in a mailbox; dropping it makes room for another message.
 #[derive(Debug)]
-pub(crate) struct Seat {
-    gauge: Arc<MailboxStats>,
+pub(crate) struct Permit {
+    mailbox: Arc<MailboxStats>,
     epoch: u64,
-    taken: Instant,
+    acquired: Instant,
 }
+
+/// Counts a sender as waiting until it is dropped.
+struct WaitingSender<'a>(&'a AtomicUsize);
 
 impl MailboxStats {
     pub(crate) fn new(capacity: usize) -> Arc<Self> {
@@ -61,37 +70,58 @@ impl MailboxStats {
             epoch: AtomicU64::new(0),
             keeps_on_purge: AtomicBool::new(false),
             stats: RwLock::new(Vec::new()),
+            waiting: AtomicUsize::new(0),
+            released: Notify::new(),
         })
     }
 
-    /// Takes a place, or counts a refusal when the mailbox is at its bound.
-    pub(crate) fn enter(self: &Arc<Self>) -> Option<Seat> {
-        let took = self.depth.fetch_update(AcqRel, Acquire, |n| (n < self.capacity).then_some(n + 1));
-        match took {
-            Ok(before) => Some(self.seat(before + 1)),
-            Err(_) => {
-                self.count_refusal();
-                None
+    /// Acquires a permit, or counts a refusal when the mailbox is full.
+    pub(crate) fn acquire_or_refuse(self: &Arc<Self>) -> Option<Permit> {
+        let permit = self.try_acquire();
+        if permit.is_none() {
+            self.count_refusal();
+        }
+        permit
+    }
+
+    /// Waits until the mailbox has room and acquires a permit.
+    pub(crate) async fn acquire(self: &Arc<Self>) -> Permit {
+        if let Some(permit) = self.try_acquire() {
+            return permit;
+        }
+        let _waiting = WaitingSender::new(&self.waiting);
+        loop {
+            let mut released = pin!(self.released.notified());
+            // Before the attempt, so that a release between attempt and wait is not missed.
+            released.as_mut().enable();
+            if let Some(permit) = self.try_acquire() {
+                return permit;
             }
+            released.await;
         }
     }
 
-    /// Takes a place where a channel keeps the bound.
-    pub(crate) fn admit(self: &Arc<Self>) -> Seat {
-        let before = self.depth.fetch_add(1, AcqRel);
-        self.seat(before + 1)
+    fn try_acquire(self: &Arc<Self>) -> Option<Permit> {
+        let before = self.depth.fetch_update(SeqCst, SeqCst, |n| (n < self.capacity).then_some(n + 1));
+        Some(self.permit(before.ok()? + 1))
     }
 
-    fn seat(self: &Arc<Self>, depth: usize) -> Seat {
+    /// Returns a permit for an item of a channel that keeps the capacity itself.
+    pub(crate) fn admit(self: &Arc<Self>) -> Permit {
+        let before = self.depth.fetch_add(1, AcqRel);
+        self.permit(before + 1)
+    }
+
+    fn permit(self: &Arc<Self>, depth: usize) -> Permit {
         self.high_water.fetch_max(depth.min(self.capacity), Relaxed);
-        Seat { gauge: self.clone(), epoch: self.epoch.load(Acquire), taken: Instant::now() }
+        Permit { mailbox: self.clone(), epoch: self.epoch.load(Acquire), acquired: Instant::now() }
     }
 
     pub(crate) fn count_refusal(&self) {
         self.refused.fetch_add(1, Relaxed);
     }
 
-    /// Everything sent before now is dropped unhandled when its turn comes; gives how much waits. Nothing if it lasts.
+    /// Marks all waiting messages to be dropped unhandled, and returns their number; 0 if the mailbox keeps them.
     pub(crate) fn purge(&self) -> usize {
         if self.keeps_on_purge.load(Acquire) {
             return 0;
@@ -100,12 +130,11 @@ impl MailboxStats {
         self.depth()
     }
 
-    /// No purge reaches it from now on.
     pub(crate) fn set_keep_on_purge(&self) {
         self.keeps_on_purge.store(true, Release);
     }
 
-    /// The metrics of message type `M`.
+    /// Returns the durations of message type `M`.
     pub(crate) fn stats<M>(&self) -> Arc<MessageStats> {
         let name = short_name::<M>();
         let read = self.stats.read();
@@ -117,22 +146,21 @@ impl MailboxStats {
         if let Some(stats) = write.iter().find(|stats| stats.name == name) {
             return stats.clone();
         }
-        let fresh =
-            Arc::new(MessageStats { name, wait: Histogram::default(), handling: Histogram::default() });
-        write.push(fresh.clone());
-        fresh
+        let new = Arc::new(MessageStats { name, wait: Histogram::default(), handling: Histogram::default() });
+        write.push(new.clone());
+        new
     }
 
     /// Messages waiting now.
     pub fn depth(&self) -> usize {
-        // A channel frees an item's place a moment before its seat.
+        // A channel makes room a moment before the permit of the received item is dropped.
         self.depth.load(Acquire).min(self.capacity)
     }
     /// Most messages that ever waited at once.
     pub fn high_water(&self) -> usize {
         self.high_water.load(Relaxed)
     }
-    /// The bound.
+    /// Most messages that may wait at once.
     pub fn capacity(&self) -> usize {
         self.capacity
     }
@@ -140,7 +168,7 @@ impl MailboxStats {
     pub fn refused(&self) -> u64 {
         self.refused.load(Relaxed)
     }
-    /// Messages handed to a handler.
+    /// Messages passed to a handler.
     pub fn handled(&self) -> u64 {
         self.handled.load(Relaxed)
     }
@@ -148,31 +176,48 @@ impl MailboxStats {
     pub fn purged(&self) -> u64 {
         self.purged.load(Relaxed)
     }
-    /// Metrics of each message type seen so far.
+    /// Durations of each message type received so far.
     pub fn message_stats(&self) -> Vec<Arc<MessageStats>> {
         self.stats.read().clone()
     }
 }
 
-impl Seat {
-    /// Leaves the mailbox for the handler: the time it waited, or None when a purge came in between.
-    pub(crate) fn leave(self) -> Option<Duration> {
-        if self.epoch < self.gauge.epoch.load(Acquire) {
-            self.gauge.purged.fetch_add(1, Relaxed);
+impl Permit {
+    /// Releases the permit of a message that is about to be handled, and returns the time it waited; None if it was purged.
+    pub(crate) fn take_message(self) -> Option<Duration> {
+        if self.epoch < self.mailbox.epoch.load(Acquire) {
+            self.mailbox.purged.fetch_add(1, Relaxed);
             return None;
         }
-        self.gauge.handled.fetch_add(1, Relaxed);
-        Some(self.taken.elapsed())
+        self.mailbox.handled.fetch_add(1, Relaxed);
+        Some(self.acquired.elapsed())
     }
 }
 
-impl Drop for Seat {
+impl Drop for Permit {
     fn drop(&mut self) {
-        self.gauge.depth.fetch_sub(1, AcqRel);
+        // Both sequentially consistent: either this thread sees the waiting sender, or that sender sees the room.
+        self.mailbox.depth.fetch_sub(1, SeqCst);
+        if self.mailbox.waiting.load(SeqCst) > 0 {
+            self.mailbox.released.notify_one();
+        }
     }
 }
 
-/// The type's name without its path: `JobDone`, not `crate::messages::JobDone`.
+impl<'a> WaitingSender<'a> {
+    fn new(count: &'a AtomicUsize) -> Self {
+        count.fetch_add(1, SeqCst);
+        Self(count)
+    }
+}
+
+impl Drop for WaitingSender<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, SeqCst);
+    }
+}
+
+/// Returns the type's name without its path: `JobDone`, not `crate::messages::JobDone`.
 pub(crate) fn short_name<M>() -> &'static str {
     let full = type_name::<M>();
     let head = full.split('<').next().unwrap_or(full);
@@ -184,26 +229,44 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_bound_is_exact_and_refusals_are_counted() {
-        let gauge = MailboxStats::new(2);
-        let (one, two) = (gauge.enter(), gauge.enter());
-        assert!(one.is_some() && two.is_some() && gauge.enter().is_none());
-        assert_eq!((gauge.depth(), gauge.high_water(), gauge.refused()), (2, 2, 1));
+    fn the_capacity_is_exact_and_refusals_are_counted() {
+        let mailbox = MailboxStats::new(2);
+        let (one, two) = (mailbox.acquire_or_refuse(), mailbox.acquire_or_refuse());
+        assert!(one.is_some() && two.is_some() && mailbox.acquire_or_refuse().is_none());
+        assert_eq!((mailbox.depth(), mailbox.high_water(), mailbox.refused()), (2, 2, 1));
         drop(one);
-        assert_eq!(gauge.depth(), 1);
-        assert!(two.and_then(Seat::leave).is_some());
-        assert_eq!((gauge.depth(), gauge.handled()), (0, 1));
+        assert_eq!(mailbox.depth(), 1);
+        assert!(two.and_then(Permit::take_message).is_some());
+        assert_eq!((mailbox.depth(), mailbox.handled()), (0, 1));
     }
 
     #[test]
-    fn a_purge_drops_what_was_sent_before_it_only() {
-        let gauge = MailboxStats::new(4);
-        let old = gauge.enter();
-        gauge.purge();
-        let new = gauge.enter();
-        assert!(old.and_then(Seat::leave).is_none());
-        assert!(new.and_then(Seat::leave).is_some());
-        assert_eq!((gauge.purged(), gauge.depth()), (1, 0));
+    fn a_purge_drops_only_messages_sent_before_it() {
+        let mailbox = MailboxStats::new(4);
+        let old = mailbox.acquire_or_refuse();
+        mailbox.purge();
+        let new = mailbox.acquire_or_refuse();
+        assert!(old.and_then(Permit::take_message).is_none());
+        assert!(new.and_then(Permit::take_message).is_some());
+        assert_eq!((mailbox.purged(), mailbox.depth()), (1, 0));
+    }
+
+    #[tokio::test]
+    async fn each_release_wakes_one_waiting_sender() {
+        let mailbox = MailboxStats::new(2);
+        let mut held = vec![mailbox.acquire().await, mailbox.acquire().await];
+        let mut senders: Vec<_> = (0..3).map(|_| Box::pin(mailbox.acquire())).collect();
+        for sender in &mut senders {
+            assert!(futures_util::poll!(sender).is_pending());
+        }
+        // A sender that is given up passes its turn on.
+        held.pop();
+        drop(senders.remove(0));
+        held.push(senders.remove(0).await);
+        assert!(futures_util::poll!(&mut senders[0]).is_pending());
+        held.pop();
+        held.push(senders.remove(0).await);
+        assert_eq!((mailbox.depth(), mailbox.refused(), mailbox.waiting.load(SeqCst)), (2, 0, 0));
     }
 
     #[test]

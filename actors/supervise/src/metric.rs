@@ -1,4 +1,4 @@
-//! Metrics that a child declares: the one source of tree and metrics.
+//! Metrics of a child, shown in the tree and on `/metrics`.
 
 use std::sync::{
     Arc,
@@ -7,17 +7,17 @@ use std::sync::{
 
 use serde::{Deserialize, Serialize};
 
-/// How a metric behaves over time.
+/// Kind of a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MetricKind {
-    /// Only grows; the name ends in `_total` in the metrics.
+    /// Only grows; `/metrics` adds `_total` to its name.
     Counter,
     /// Goes up and down.
     Gauge,
 }
 
-/// A declared metric. Clones share the value.
+/// Registered metric. Clones share the value.
 #[derive(Debug, Clone)]
 pub struct Metric {
     pub(crate) name: &'static str,
@@ -53,7 +53,7 @@ impl Metric {
         self.value.store(i64::try_from(to).unwrap_or(i64::MAX), Relaxed);
     }
 
-    /// The value.
+    /// Current value.
     pub fn get(&self) -> i64 {
         self.value.load(Relaxed)
     }

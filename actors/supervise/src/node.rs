@@ -1,4 +1,4 @@
-//! One child in the registry, and the snapshot of it.
+//! Entry of one child in the registry, and its snapshot.
 
 use std::{
     sync::Arc,
@@ -9,14 +9,14 @@ use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
 use crate::{
-    Link, State, Timing, Vitals, command::Order, console::ConsoleRequest, histogram::Histogram,
+    Link, State, Timing, Vitals, command::CommandRequest, console::ConsoleRequest, histogram::Histogram,
     mailbox::Recipient, snapshot::*,
 };
 
-/// From here on work in progress, or a silent arbiter, counts as stuck.
+/// Duration after which a work item, or a poll of the arbiter, counts as stuck.
 const STUCK_AFTER: Duration = Duration::from_secs(1);
 
-/// The fixed facts of one child.
+/// Entry of one child in the registry.
 pub(crate) struct Node {
     pub(crate) vitals: Arc<Vitals>,
     pub(crate) label: Option<String>,
@@ -25,16 +25,16 @@ pub(crate) struct Node {
     pub(crate) supervisor: Option<(&'static str, crate::Limits)>,
     pub(crate) pausable: bool,
     pub(crate) console: Option<Recipient<ConsoleRequest>>,
-    /// Names of the state that outlives its restarts.
+    /// Names of the durable state.
     pub(crate) durable: Box<[&'static str]>,
-    /// The supervisor above and the position below it; None for the root.
-    pub(crate) parent: Option<(mpsc::UnboundedSender<Order>, usize)>,
-    /// Paths, in start order.
+    /// Supervisor, and the child's position in it; None for the root.
+    pub(crate) parent: Option<(mpsc::UnboundedSender<CommandRequest>, usize)>,
+    /// Paths of the children, in start order.
     pub(crate) children: Mutex<Vec<String>>,
 }
 
 impl Node {
-    /// The child as it stands.
+    /// Returns a snapshot of the child.
     pub(crate) fn snapshot(&self, path: String, children: Vec<NodeSnapshot>) -> NodeSnapshot {
         let vitals = &self.vitals;
         let in_progress = vitals.in_progress().map(|(name, since)| (name, since.elapsed()));
@@ -64,7 +64,7 @@ impl Node {
                 at_ms: last.at_ms,
                 in_progress: last.in_progress.map(str::to_owned),
             }),
-            mailboxes: vitals.mailboxes().iter().map(|(name, gauge)| mailbox(name, gauge)).collect(),
+            mailboxes: vitals.mailboxes().iter().map(|(name, stats)| mailbox(name, stats)).collect(),
             in_progress: in_progress
                 .map(|(name, span)| InProgressSnapshot { name: name.to_owned(), for_ms: millis(span) }),
             stale: vitals.stale(),
@@ -109,21 +109,21 @@ fn timing(timing: &Timing) -> TimingSnapshot {
     }
 }
 
-/// p50, p95, p99, microseconds.
+/// Returns p50, p95 and p99 in microseconds.
 fn quantiles(histogram: &Histogram) -> [u64; 3] {
     [0.5, 0.95, 0.99].map(|q| histogram.quantile_us(q))
 }
 
-fn mailbox(name: &str, gauge: &crate::mailbox_stats::MailboxStats) -> MailboxSnapshot {
+fn mailbox(name: &str, stats: &crate::mailbox_stats::MailboxStats) -> MailboxSnapshot {
     MailboxSnapshot {
         name: name.to_owned(),
-        depth: gauge.depth(),
-        capacity: gauge.capacity(),
-        high_water: gauge.high_water(),
-        refused: gauge.refused(),
-        handled: gauge.handled(),
-        purged: gauge.purged(),
-        messages: gauge
+        depth: stats.depth(),
+        capacity: stats.capacity(),
+        high_water: stats.high_water(),
+        refused: stats.refused(),
+        handled: stats.handled(),
+        purged: stats.purged(),
+        messages: stats
             .message_stats()
             .iter()
             .map(|stats| MessageSnapshot {

@@ -1,11 +1,11 @@
-//! A specification as text: what would run, without running it.
+//! Specification as text.
 
 use std::fmt::Write;
 
 use crate::{ChildSpec, Start, SupervisorSpec};
 
 impl SupervisorSpec {
-    /// The tree that this would become under the name `name`, one child a line.
+    /// Returns the tree that this specification describes as text, one child a line, with `name` as root.
     pub fn outline(&self, name: &str) -> String {
         let mut text = format!("{name}  supervisor {}\n", self.describe());
         self.outline_children(&mut text, "");
@@ -32,7 +32,7 @@ impl SupervisorSpec {
 
 impl ChildSpec {
     fn describe(&self) -> String {
-        let what = match &self.start {
+        let kind = match &self.start {
             Start::Worker(factory) => factory.kind.to_owned(),
             Start::Pool { count, .. } => format!("pool of {count}"),
             Start::Supervisor(spec) => format!("supervisor {}", spec.describe()),
@@ -45,6 +45,6 @@ impl ChildSpec {
             [] => String::new(),
             names => format!(", durable: {}", names.join(", ")),
         };
-        format!("{}{label}  {what}, {}{durable}", self.id, self.restart.name())
+        format!("{}{label}  {kind}, {}{durable}", self.id, self.restart.name())
     }
 }

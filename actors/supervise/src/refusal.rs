@@ -1,14 +1,14 @@
-//! The reasons why a message is not taken, or not answered.
+//! Errors of sending a message and of asking.
 
 use std::{fmt, time::Duration};
 
-/// A message was refused; it is handed back.
+/// Error of a refused message, which returns the message.
 #[derive(thiserror::Error)]
 #[error("the mailbox is full ({capacity} messages): slow down or retry later")]
 pub struct Refused<M> {
-    /// The message.
+    /// The refused message.
     pub message: M,
-    /// The mailbox's bound.
+    /// Capacity of the mailbox.
     pub capacity: usize,
 }
 
@@ -18,16 +18,16 @@ impl<M> fmt::Debug for Refused<M> {
     }
 }
 
-/// Why an `ask` has no answer.
+/// Reason why an `ask` has no answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum AskError {
-    /// The mailbox is at its bound.
+    /// The mailbox is full; the number is its capacity.
     #[error("the mailbox is full ({0} messages): retry later")]
     Full(usize),
-    /// No answer in time; the message may still be handled.
+    /// No answer came in time; the message may still be handled.
     #[error("no answer within {0:?}")]
     TimedOut(Duration),
-    /// The message was lost: the child ended while it had it in hand, or a purge dropped it.
+    /// The message was lost: the child ended while handling it, or a purge dropped it.
     #[error("the child ended or was purged before it answered: retry")]
     Lost,
 }

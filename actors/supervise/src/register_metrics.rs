@@ -1,12 +1,12 @@
-//! The macro that defines structs of metrics.
+//! Macro for structs of metrics.
 
 /// Defines a struct of metrics with a function `register`, which registers each field with a child's
 /// [`Vitals`](crate::Vitals).
 ///
-/// A field names its kind, `counter` or `gauge`, and its unit, empty if it has none. The metric is called as the field,
-/// or by the name after `as`. The field's doc comment is the metric's help text.
+/// A field has a kind, `counter` or `gauge`, and a unit, which may be empty. The metric has the name of the field, or the name after
+/// `as`. The field's doc comment is the help text; without one the macro does not compile.
 ///
-/// With `by "label"` after the struct's name, the metrics are those of one peer: `register` takes the label's value, see
+/// With `by "label"` after the struct's name, the metrics belong to one peer, and `register` takes the label's value; see
 /// [`Vitals::register_labelled`](crate::Vitals::register_labelled).
 ///
 /// ```
@@ -61,7 +61,7 @@ macro_rules! metrics {
         $( $field:ident($name:expr, $unit:literal, $kind:expr, [$($help:expr)*]) )*
     ) => {
         impl $type {
-            /// Registers the metrics, or finds those that a former incarnation registered.
+            /// Registers the metrics, or returns those of an earlier incarnation.
             $visibility fn register(vitals: &$crate::Vitals) -> Self {
                 Self { $( $field: vitals.register($name, $unit, $kind, $crate::metrics!(@help $($help)*)), )* }
             }
@@ -72,7 +72,7 @@ macro_rules! metrics {
         $( $field:ident($name:expr, $unit:literal, $kind:expr, [$($help:expr)*]) )*
     ) => {
         impl $type {
-            /// Registers the metrics of the peer that the label's value names, or finds those that are registered.
+            /// Registers the metrics of the peer `value`, or returns the registered ones.
             $visibility fn register(vitals: &$crate::Vitals, value: &str) -> Self {
                 let label = ($label, value);
                 Self { $( $field: vitals.register_labelled($name, $unit, $kind, $crate::metrics!(@help $($help)*), label), )* }

@@ -1,4 +1,4 @@
-//! The way back of an answer: the [`Reply`] that travels with a request, or that an actor keeps.
+//! Reply channel for one answer, sent with a request or kept by an actor.
 
 use std::{
     pin::Pin,
@@ -9,46 +9,46 @@ use tokio::sync::oneshot;
 
 use crate::refusal::AskError;
 
-/// The way back to whoever sent a request. A request that is dropped with its reply is lost: its sender hears of it.
+/// Sending end for one answer. Dropping it tells the caller that the request is lost.
 #[derive(Debug)]
 pub struct Reply<R>(oneshot::Sender<R>);
 
-/// The answer to a request that was sent.
+/// Future of the answer to a request.
 #[derive(Debug)]
-#[must_use = "the answer is lost if nobody waits for it"]
+#[must_use = "the answer is lost unless it is awaited"]
 pub struct Pending<R>(oneshot::Receiver<R>);
 
-/// Returns a reply and the answer that it leads to, for a request that does not go through an [`Outbox`](crate::Outbox) by itself.
+/// Creates a reply channel. [`Outbox::ask`](crate::Outbox::ask) and [`Outbox::request`](crate::Outbox::request) create their own.
 pub fn reply<R>() -> (Reply<R>, Pending<R>) {
     let (sender, receiver) = oneshot::channel();
     (Reply(sender), Pending(receiver))
 }
 
 impl<R> Reply<R> {
-    /// Answers.
+    /// Sends the answer.
     ///
     /// # Errors
-    /// The answer itself if nobody waits for it any more.
+    /// Returns the answer if the caller no longer waits for it.
     pub fn send(self, answer: R) -> Result<(), R> {
         self.0.send(answer)
     }
 
-    /// Tells whether nobody waits for the answer any more.
+    /// Tells whether the caller no longer waits for the answer.
     pub fn is_closed(&self) -> bool {
         self.0.is_closed()
     }
 }
 
 impl<R> Pending<R> {
-    /// Refuses the answer from now on; one that was sent before is still there for [`Pending::try_recv`].
+    /// Refuses an answer from now on. An answer that was sent before can still be received by [`Pending::try_recv`].
     pub fn close(&mut self) {
         self.0.close();
     }
 
-    /// Returns the answer if it is there.
+    /// Returns the answer if it has come.
     ///
     /// # Errors
-    /// [`AskError::Lost`]: there will be none.
+    /// [`AskError::Lost`] if the reply was dropped.
     pub fn try_recv(&mut self) -> Result<Option<R>, AskError> {
         match self.0.try_recv() {
             Ok(answer) => Ok(Some(answer)),

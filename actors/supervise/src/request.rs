@@ -1,4 +1,4 @@
-//! Requests through an inbox: the answer comes back by the [`Reply`] that travels with the request.
+//! Requests through an inbox, answered by the [`Reply`] in the request.
 
 use std::time::Duration;
 
@@ -9,19 +9,19 @@ use crate::{
 };
 
 impl<T: Send + 'static> Outbox<T> {
-    /// Sends a request without waiting, and returns its answer to come. `request` is given the reply to put into it.
+    /// Sends a request without waiting for room, and returns the future of its answer. `request` creates the request from the reply.
     ///
     /// # Errors
-    /// The request itself when the inbox is at its bound; the refusal is counted.
+    /// Returns the request if the inbox is full; the refusal is counted.
     pub fn request<R>(&self, request: impl FnOnce(Reply<R>) -> T) -> Result<Pending<R>, Refused<T>> {
         let (reply, answer) = reply();
         self.tell(request(reply)).map(|()| answer)
     }
 
-    /// Sends a request and waits for the answer, at most `timeout`.
+    /// Sends a request and waits for the answer, at most for `timeout`. `request` creates the request from the reply.
     ///
     /// # Errors
-    /// Full inbox, time-out, or the request was lost.
+    /// The inbox is full, the time is over, or the request was lost.
     pub async fn ask<R>(
         &self,
         request: impl FnOnce(Reply<R>) -> T,
@@ -49,13 +49,13 @@ mod tests {
         let mut inbox = slot.open();
         let asked = outbox.ask(|reply| Request::Double(21, reply), TIMEOUT);
         let answering = async {
-            let Some(Request::Double(number, reply)) = inbox.recv().await else { panic!("it was sent") };
+            let Some(Request::Double(number, reply)) = inbox.recv().await else { panic!("no request") };
             assert!(!reply.is_closed());
             reply.send(number * 2)
         };
         assert_eq!(tokio::join!(asked, answering), (Ok(42), Ok(())));
 
-        let mut pending = outbox.request(|reply| Request::Double(1, reply)).expect("a free place");
+        let mut pending = outbox.request(|reply| Request::Double(1, reply)).expect("room in the inbox");
         assert_eq!(pending.try_recv(), Ok(None));
         pending.close();
         let refused = outbox.ask(|reply| Request::Double(2, reply), TIMEOUT).await;
@@ -66,8 +66,8 @@ mod tests {
         let short = Duration::from_millis(1);
         let late = outbox.ask(|reply| Request::Double(3, reply), short).await;
         assert_eq!(late, Err(AskError::TimedOut(short)));
-        let Some(Request::Double(_, reply)) = inbox.recv().await else { panic!("it still waits") };
-        assert!(reply.is_closed(), "nobody waits any more");
+        let Some(Request::Double(_, reply)) = inbox.recv().await else { panic!("no request") };
+        assert!(reply.is_closed(), "the caller has given up");
         assert_eq!(reply.send(6), Err(6));
     }
 }

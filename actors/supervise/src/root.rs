@@ -1,14 +1,14 @@
-//! Starts a tree and holds its root.
+//! Start and root of a tree.
 
 use tokio::sync::mpsc;
 
 use crate::{
     ChildSpec, Exit, Shutdown, SpecError, SupervisorSpec, Tree,
-    build::{Above, Builder},
-    runner::{Control, News, Report},
+    build::{Builder, ChildContext},
+    runner::{Control, Report, ReportKind},
 };
 
-/// A running tree. Dropping it ends every child at once; call [`Root::stop`] to drain.
+/// A running tree. Dropping it ends every child at once, without draining; see [`Root::stop`].
 #[derive(Debug)]
 pub struct Root {
     tree: Tree,
@@ -18,11 +18,12 @@ pub struct Root {
 }
 
 impl Root {
-    /// Builds the tree called `name` on the current actix system and starts it; returns once every child is up.
-    /// Supervisors run on the calling arbiter, children on threads of their own.
+    /// Builds the tree `name` on the current actix system and starts it; returns once every child is up.
+    ///
+    /// Supervisors run on the calling arbiter, their children on other threads.
     ///
     /// # Errors
-    /// The specification cannot be run. (A child that does not start shows as the root's exit.)
+    /// [`SpecError`] if the specification is invalid. A child that fails to start is no error here: [`Root::wait`] returns it as exit.
     pub async fn start(name: &str, spec: SupervisorSpec) -> Result<Self, SpecError> {
         spec.validate(name)?;
         let tree = Tree::new(name);
@@ -31,46 +32,46 @@ impl Root {
         let (report, reports) = mpsc::unbounded_channel();
         let mut builder = Builder::new(tree.clone(), supervision);
         let root = ChildSpec::supervisor(name, spec);
-        let above = Above { path: name.to_owned(), place: workers, report, index: 0, orders: None };
-        let entry = builder.build(root, above);
+        let cx = ChildContext { path: name.to_owned(), arbiter: workers, report, index: 0, commands: None };
+        let entry = builder.build(root, cx);
         tree.populate(builder.nodes);
         entry.tell(Control::Start { incarnation: 1 });
         let mut root = Self { tree, control: entry.control, reports, exit: None };
-        // The first report: up, or an exit that `wait` gives again.
-        if let Some(Report { news: News::Exited(exit), .. }) = root.reports.recv().await {
+        // The first report: the root is up, or an exit, which `wait` returns.
+        if let Some(Report { kind: ReportKind::Exited(exit), .. }) = root.reports.recv().await {
             root.exit = Some(exit);
         }
         Ok(root)
     }
 
-    /// The handle for snapshots, events and commands.
+    /// Handle on snapshots, events and commands.
     pub fn tree(&self) -> &Tree {
         &self.tree
     }
 
-    /// Waits until the tree ends. Once it has, gives the same exit at every call.
+    /// Waits until the tree ends. Returns the same exit at every later call.
     pub async fn wait(&mut self) -> Exit {
         loop {
             if let Some(exit) = &self.exit {
                 return exit.clone();
             }
             match self.reports.recv().await {
-                Some(Report { news: News::Exited(exit), .. }) => self.exit = Some(exit),
+                Some(Report { kind: ReportKind::Exited(exit), .. }) => self.exit = Some(exit),
                 Some(_up) => {}
                 None => return Exit::Killed,
             }
         }
     }
 
-    /// Asks everything to drain and end, sources first, and waits for it.
+    /// Asks all children to drain and end, the last one first, and waits for their end.
     pub async fn stop(&mut self) -> Exit {
         self.request_stop();
         self.wait().await
     }
 
-    /// Asks everything to drain and end; [`Root::wait`] sees the end.
+    /// Asks all children to drain and end, without waiting; see [`Root::wait`].
     pub fn request_stop(&self) {
-        // Its runner lives as long as `self.control`.
+        // The runner lives as long as `self.control`.
         let _ = self.control.send(Control::Stop(Shutdown::Infinity));
     }
 }

@@ -1,4 +1,4 @@
-//! One child's life: starts, drives, pauses, stops and drops its body, and reports to the supervisor.
+//! Runner of one child: starts, drives, pauses, stops and drops its body, and reports to the supervisor.
 
 use std::{future::poll_fn, sync::Arc, task::Poll, time::Duration};
 
@@ -8,12 +8,12 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     Exit, OnRestart, Shutdown, StartCx, State, Tree, Vitals,
     body::{Body, BodyCx, Kill},
-    command::{Command, FREEZE, Order, OrderError},
+    command::{Command, CommandRefusal, CommandRequest, FREEZE},
     event::EventKind,
     guard::guard,
 };
 
-/// What a supervisor tells a runner.
+/// Message from a supervisor to a runner.
 #[derive(Debug)]
 pub(crate) enum Control {
     Start {
@@ -21,29 +21,28 @@ pub(crate) enum Control {
     },
     Stop(Shutdown),
     Kill,
-    /// Pause, resume or panic; the runner answers.
-    Obey(Order),
+    /// Pause, resume, panic or freeze; the runner answers.
+    Command(CommandRequest),
 }
 
-/// What a runner tells its supervisor.
+/// Message from a runner to its supervisor.
 #[derive(Debug)]
 pub(crate) struct Report {
     pub(crate) index: usize,
     pub(crate) incarnation: u64,
-    pub(crate) news: News,
+    pub(crate) kind: ReportKind,
 }
 
 #[derive(Debug)]
-pub(crate) enum News {
-    /// The incarnation is up.
+pub(crate) enum ReportKind {
     Up,
-    /// It ended.
+    /// The incarnation ended.
     Exited(Exit),
-    /// The thread that was left behind has ended.
-    Vanished,
+    /// A thread that was left behind has ended.
+    ThreadEnded,
 }
 
-/// The fixed facts of one child.
+/// Runner of one child.
 pub(crate) struct Runner {
     pub(crate) index: usize,
     pub(crate) vitals: Arc<Vitals>,
@@ -52,16 +51,16 @@ pub(crate) struct Runner {
     pub(crate) report: mpsc::UnboundedSender<Report>,
 }
 
-/// How driving one incarnation ended.
-enum Driven {
+/// End of one incarnation.
+enum IncarnationEnd {
     Exited(Exit),
-    /// A thread outlived its deadline: reported as killed, still driven until it ends.
-    LeftBehind,
-    /// The process ends.
+    /// A thread outlived its deadline: it is reported as killed and awaited.
+    ThreadLeftBehind,
+    /// The supervisor is gone: the process ends.
     Abandoned,
 }
 
-/// What a runner does after an incarnation.
+/// Next step of a runner after an incarnation.
 enum Next {
     Idle,
     Start(u64),
@@ -76,7 +75,7 @@ enum Step {
 }
 
 impl Runner {
-    /// Runs until the supervisor's end of `control` is gone.
+    /// Runs until the sender of `control` is dropped.
     pub(crate) async fn run(
         self,
         make: Box<dyn FnOnce(BodyCx) -> Box<dyn Body> + Send>,
@@ -89,53 +88,55 @@ impl Runner {
                 Next::Start(incarnation) => incarnation,
                 Next::Idle => match idle(body.as_mut(), &mut control).await {
                     Some(Control::Start { incarnation }) => incarnation,
-                    Some(order) => {
-                        self.obey_idle(order);
+                    Some(request) => {
+                        self.execute_idle(request);
                         continue;
                     }
                     None => break,
                 },
                 Next::End => break,
             };
-            next = self.live(body.as_mut(), &mut control, incarnation).await;
+            next = self.run_incarnation(body.as_mut(), &mut control, incarnation).await;
         }
-        // A body whose destructor panics must not take the arbiter with it.
+        // A panic in the body's destructor must not end the arbiter.
         let _ = guard(|| drop(body));
     }
 
-    fn obey_idle(&self, control: Control) {
+    fn execute_idle(&self, control: Control) {
         match control {
-            Control::Obey(order) if order.verb.is_chaos() => order.answer(Err(OrderError::NotRunning)),
-            Control::Obey(order) => self.obey(order),
-            // Nothing runs: there is nothing to stop.
+            Control::Command(request) if request.command.is_chaos() => {
+                request.answer(Err(CommandRefusal::NotRunning))
+            }
+            Control::Command(request) => self.execute(request),
+            // Nothing runs.
             Control::Start { .. } | Control::Stop(_) | Control::Kill => {}
         }
     }
 
     /// Carries out a pause, a resume or a freeze.
-    fn obey(&self, order: Order) {
-        match order.verb {
+    fn execute(&self, request: CommandRequest) {
+        match request.command {
             Command::Pause => {
                 self.vitals.set_paused(true);
-                self.vitals.shift_state(State::Running, State::Paused);
+                self.vitals.replace_state(State::Running, State::Paused);
                 self.vitals.event(EventKind::Paused);
             }
             Command::Resume => {
                 self.vitals.set_paused(false);
-                self.vitals.shift_state(State::Paused, State::Running);
+                self.vitals.replace_state(State::Paused, State::Running);
                 self.vitals.event(EventKind::Resumed);
             }
             _ => {}
         }
-        let verb = order.verb;
-        order.answer(Ok(()));
-        if verb == Command::Freeze {
+        let command = request.command;
+        request.answer(Ok(()));
+        if command == Command::Freeze {
             std::thread::sleep(FREEZE);
         }
     }
 
-    /// One incarnation from start to end.
-    async fn live(
+    /// Runs one incarnation from start to end.
+    async fn run_incarnation(
         &self,
         body: &mut dyn Body,
         control: &mut mpsc::UnboundedReceiver<Control>,
@@ -146,8 +147,8 @@ impl Runner {
         }
         self.vitals.begin(incarnation);
         let stop = CancellationToken::new();
-        // However this incarnation ends, what it left behind (a thread) is told.
-        let _told = stop.clone().drop_guard();
+        // However the incarnation ends, a thread that is left behind is asked to stop.
+        let _stop_at_end = stop.clone().drop_guard();
         let cx = StartCx {
             index: self.index,
             vitals: self.vitals.clone(),
@@ -155,42 +156,46 @@ impl Runner {
             incarnation,
             tree: self.tree.clone(),
         };
-        let driven = match body.start(cx) {
+        let end = match body.start(cx) {
             Ok(()) => self.drive(body, control, &stop, incarnation).await,
-            Err(exit) => Driven::Exited(exit),
+            Err(exit) => IncarnationEnd::Exited(exit),
         };
-        match driven {
-            Driven::Exited(exit) => {
+        match end {
+            IncarnationEnd::Exited(exit) => {
                 self.finish(incarnation, exit, State::Stopped);
                 Next::Idle
             }
-            Driven::LeftBehind => {
+            IncarnationEnd::ThreadLeftBehind => {
                 self.finish(incarnation, Exit::Killed, State::Stuck);
-                let next = self.outlive(body, control).await;
+                let next = self.wait_for_thread(body, control).await;
                 self.vitals.set_state(State::Stopped);
-                self.tell(incarnation, News::Vanished);
+                self.send_report(incarnation, ReportKind::ThreadEnded);
                 next
             }
-            Driven::Abandoned => Next::End,
+            IncarnationEnd::Abandoned => Next::End,
         }
     }
 
-    /// Waits for the end of a thread that was left behind: no second one is started beside it.
-    async fn outlive(&self, body: &mut dyn Body, control: &mut mpsc::UnboundedReceiver<Control>) -> Next {
+    /// Waits for the end of a thread that was left behind; no second one is started before.
+    async fn wait_for_thread(
+        &self,
+        body: &mut dyn Body,
+        control: &mut mpsc::UnboundedReceiver<Control>,
+    ) -> Next {
         let mut next = Next::Idle;
         loop {
-            let order = tokio::select! {
+            let request = tokio::select! {
                 _ended = poll_fn(|cx| body.poll(cx)) => return next,
-                order = control.recv() => order,
+                request = control.recv() => request,
             };
-            match order {
+            match request {
                 Some(Control::Start { incarnation }) => next = Next::Start(incarnation),
                 Some(Control::Stop(_) | Control::Kill) => {
                     if let Next::Start(incarnation) = std::mem::replace(&mut next, Next::Idle) {
-                        self.tell(incarnation, News::Exited(Exit::Killed));
+                        self.send_report(incarnation, ReportKind::Exited(Exit::Killed));
                     }
                 }
-                Some(order) => self.obey_idle(order),
+                Some(request) => self.execute_idle(request),
                 None => return Next::End,
             }
         }
@@ -202,12 +207,12 @@ impl Runner {
             _ => tracing::warn!(path = self.vitals.path(), %exit, "child ended"),
         }
         self.vitals.end(&exit, state);
-        self.tell(incarnation, News::Exited(exit));
+        self.send_report(incarnation, ReportKind::Exited(exit));
     }
 
-    fn tell(&self, incarnation: u64, news: News) {
-        // The supervisor's end is dropped only when the process ends.
-        let _ = self.report.send(Report { index: self.index, incarnation, news });
+    fn send_report(&self, incarnation: u64, kind: ReportKind) {
+        // The receiver is dropped only when the process ends.
+        let _ = self.report.send(Report { index: self.index, incarnation, kind });
     }
 
     async fn drive(
@@ -216,36 +221,36 @@ impl Runner {
         control: &mut mpsc::UnboundedReceiver<Control>,
         stop: &CancellationToken,
         incarnation: u64,
-    ) -> Driven {
+    ) -> IncarnationEnd {
         let mut up = body.is_up();
         if up {
-            self.announce(incarnation);
+            self.report_up(incarnation);
         }
         let mut deadline: Option<Instant> = None;
         loop {
             let stopping = stop.is_cancelled();
-            // An incarnation that starts paused still has to come up.
+            // An incarnation that starts paused is polled until it is up.
             let polled = !up || !self.vitals.is_paused() || body.runs_while_paused();
             let step = tokio::select! {
                 biased;
-                order = control.recv() => Step::Control(order),
+                request = control.recv() => Step::Control(request),
                 step = poll_fn(|cx| Self::poll_body(body, cx, up)), if polled => step,
                 () = sleep_until(deadline), if deadline.is_some() => Step::Deadline,
             };
             let kill = match step {
                 Step::Ended(exit) if stopping && exit == Exit::Normal => {
-                    return Driven::Exited(Exit::Shutdown);
+                    return IncarnationEnd::Exited(Exit::Shutdown);
                 }
                 Step::Ended(exit) => {
-                    // Whoever finishes well before its first wait has been up.
+                    // An incarnation that finishes normally before its first wait was up.
                     if !up && !stopping && !exit.is_abnormal() {
-                        self.announce(incarnation);
+                        self.report_up(incarnation);
                     }
-                    return Driven::Exited(exit);
+                    return IncarnationEnd::Exited(exit);
                 }
                 Step::Progress => {
                     up = true;
-                    self.announce(incarnation);
+                    self.report_up(incarnation);
                     false
                 }
                 Step::Deadline => {
@@ -261,11 +266,11 @@ impl Runner {
                     self.begin_stop(stop);
                     shutdown == Shutdown::Kill
                 }
-                Step::Control(Some(Control::Obey(order))) => {
-                    let panicked = (order.verb == Command::Panic).then(|| self.panic(body)).flatten();
-                    self.obey(order);
+                Step::Control(Some(Control::Command(request))) => {
+                    let panicked = (request.command == Command::Panic).then(|| self.panic(body)).flatten();
+                    self.execute(request);
                     if let Some(exit) = panicked {
-                        return Driven::Exited(exit);
+                        return IncarnationEnd::Exited(exit);
                     }
                     false
                 }
@@ -275,31 +280,31 @@ impl Runner {
                 }
                 Step::Control(None) => {
                     let _ = body.kill(Exit::Killed);
-                    return Driven::Abandoned;
+                    return IncarnationEnd::Abandoned;
                 }
             };
-            if kill && let Some(driven) = self.kill(body, stop) {
-                return driven;
+            if kill && let Some(end) = self.kill(body, stop) {
+                return end;
             }
         }
     }
 
-    /// Drops the incarnation; None when it takes a moment and `poll` tells.
-    fn kill(&self, body: &mut dyn Body, stop: &CancellationToken) -> Option<Driven> {
-        self.vitals.hand().lose();
-        // A thread cannot be dropped, but it can be told.
+    /// Drops the incarnation; None if `poll` returns the exit later.
+    fn kill(&self, body: &mut dyn Body, stop: &CancellationToken) -> Option<IncarnationEnd> {
+        self.vitals.work().mark_lost();
+        // A thread cannot be dropped, only asked to stop.
         stop.cancel();
         match body.kill(Exit::Killed) {
-            Kill::Done => Some(Driven::Exited(Exit::Killed)),
+            Kill::Done => Some(IncarnationEnd::Exited(Exit::Killed)),
             Kill::UnderWay => None,
-            Kill::Impossible => Some(Driven::LeftBehind),
+            Kill::Impossible => Some(IncarnationEnd::ThreadLeftBehind),
         }
     }
 
-    /// Makes the incarnation panic: at once, or, for a thread, at the next work that it begins.
+    /// Makes the incarnation panic: at once, or in a thread at its next work item.
     fn panic(&self, body: &mut dyn Body) -> Option<Exit> {
         let exit = guard(|| -> () { panic!("injected panic") }).err()?;
-        self.vitals.hand().lose();
+        self.vitals.work().mark_lost();
         match body.kill(exit.clone()) {
             Kill::Done => return Some(exit),
             Kill::UnderWay => {}
@@ -316,11 +321,11 @@ impl Runner {
         }
     }
 
-    fn announce(&self, incarnation: u64) {
+    fn report_up(&self, incarnation: u64) {
         let paused = self.vitals.is_paused();
-        self.vitals.shift_state(State::Starting, if paused { State::Paused } else { State::Running });
+        self.vitals.replace_state(State::Starting, if paused { State::Paused } else { State::Running });
         self.vitals.event(EventKind::Started { incarnation });
-        self.tell(incarnation, News::Up);
+        self.send_report(incarnation, ReportKind::Up);
     }
 
     fn begin_stop(&self, stop: &CancellationToken) {
@@ -330,10 +335,10 @@ impl Runner {
     }
 }
 
-/// Waits for the next control while nothing runs.
+/// Waits for the next control message while nothing runs.
 async fn idle(body: &mut dyn Body, control: &mut mpsc::UnboundedReceiver<Control>) -> Option<Control> {
     poll_fn(|cx| {
-        body.poll_vacant(cx);
+        body.poll_idle(cx);
         control.poll_recv(cx)
     })
     .await

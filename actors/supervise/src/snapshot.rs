@@ -1,124 +1,124 @@
-//! The tree as it stands, in the types that go over the wire. Counters only grow; rates are the reader's business.
+//! Snapshots of the tree, as in JSON. Counters only grow; readers compute rates.
 
 use serde::{Deserialize, Serialize};
 
 use crate::metric::MetricKind;
 
-/// The whole tree at one moment.
+/// Snapshot of the whole tree.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TreeSnapshot {
     /// Number of the newest event.
     pub seq: u64,
-    /// Wall clock, milliseconds since 1970.
+    /// Wall clock time, milliseconds since 1970.
     pub captured_at_ms: u64,
     /// Age of the process's tree, milliseconds.
     pub uptime_ms: u64,
-    /// The root.
+    /// Root.
     pub root: NodeSnapshot,
 }
 
-/// One child.
+/// Snapshot of one child.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct NodeSnapshot {
-    /// e.g. `orchestrator/queue/fetcher_watcher`: the same string in logs, metrics, URLs and the CLI.
+    /// Path in logs, metrics, URLs and the CLI, for example `orchestrator/queue/fetcher_watcher`.
     pub path: String,
     /// Last segment of the path.
     pub id: String,
-    /// A name that people know it by.
+    /// Name for people, for example of the configured file or peer.
     pub label: Option<String>,
-    /// actor, task, thread, supervisor, pool or dynamic: a supervisor whose children come and go.
+    /// `actor`, `task`, `thread`, `supervisor`, `pool` or `dynamic` (a dynamic supervisor).
     pub kind: String,
-    /// stopped, starting, running, paused, stopping, backing_off or stuck.
+    /// `stopped`, `starting`, `running`, `paused`, `stopping`, `backing_off` or `stuck`.
     pub state: String,
-    /// True when it has had one piece of work in progress, or its arbiter has been silent, for over a second.
+    /// True if a work item, or a poll of its arbiter, has lasted over a second.
     pub stuck: bool,
-    /// permanent, transient or temporary.
+    /// `permanent`, `transient` or `temporary`.
     pub restart: String,
-    /// For supervisors: one_for_one, one_for_all or rest_for_one.
+    /// For supervisors: `one_for_one`, `one_for_all` or `rest_for_one`.
     pub strategy: Option<String>,
     /// For supervisors: restarts allowed per period.
     pub intensity: Option<u32>,
     /// For supervisors: the period, milliseconds.
     pub period_ms: Option<u64>,
-    /// Can it be paused?
+    /// True if operators can pause it.
     pub pausable: bool,
-    /// Does it answer operator verbs?
+    /// True if it answers operator verbs.
     pub console: bool,
-    /// Names of its state that outlives restarts.
+    /// Names of its durable state.
     #[serde(default)]
     pub durable: Vec<String>,
-    /// Arbiter thread that it runs on.
+    /// Name of its arbiter thread.
     pub arbiter: Option<String>,
     /// Number of the incarnation, from 1.
     pub incarnation: u64,
-    /// When the incarnation started, milliseconds since 1970.
+    /// Start of the incarnation, milliseconds since 1970.
     pub started_ms: u64,
     /// Starts after the first.
     pub restarts: u64,
-    /// Restarts that its supervisor may still spend in the running period.
+    /// Restarts that its supervisor still allows in the current period.
     pub budget_left: u32,
-    /// Why and when it last ended.
+    /// Last exit.
     pub last_exit: Option<ExitSnapshot>,
-    /// The mailbox and inboxes.
+    /// Mailbox and inboxes.
     pub mailboxes: Vec<MailboxSnapshot>,
-    /// The message or work in progress.
+    /// Oldest work item in progress.
     pub in_progress: Option<InProgressSnapshot>,
-    /// Handles of former incarnations that were dropped.
+    /// Number of handles of earlier incarnations that were dropped.
     pub stale: u64,
-    /// The connection, if it is an edge.
+    /// Connection to a peer, if it has one.
     pub link: Option<LinkSnapshot>,
-    /// What it last set aside, or gave up on.
+    /// Last note.
     pub note: Option<NoteSnapshot>,
     /// Reason why it does no work although it runs.
     #[serde(default)]
     pub blocker: Option<BlockerSnapshot>,
-    /// The declared metrics.
+    /// Registered metrics.
     pub metrics: Vec<MetricSnapshot>,
-    /// The declared histograms of durations; none from an instance that is older than they are.
+    /// Registered histograms of durations; empty in the JSON of an instance without them.
     #[serde(default)]
     pub timings: Vec<TimingSnapshot>,
-    /// In start order.
+    /// Children in start order.
     pub children: Vec<NodeSnapshot>,
 }
 
-/// Why a child last ended.
+/// Last exit of a child.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExitSnapshot {
-    /// normal, shutdown, failed, panicked or killed.
+    /// `normal`, `shutdown`, `failed`, `panicked` or `killed`.
     pub kind: String,
-    /// The same with its text.
+    /// Kind and text.
     pub reason: String,
-    /// Milliseconds since 1970.
+    /// Time, milliseconds since 1970.
     pub at_ms: u64,
-    /// The message that was in hand and is lost.
+    /// Message type or work item in progress at the end, which is lost.
     pub in_progress: Option<String>,
 }
 
-/// One mailbox.
+/// Snapshot of one mailbox or inbox.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MailboxSnapshot {
     /// `mailbox`, or the inbox's name.
     pub name: String,
     /// Messages waiting.
     pub depth: usize,
-    /// The bound.
+    /// Most messages that may wait.
     pub capacity: usize,
-    /// Most that ever waited.
+    /// Most messages that ever waited.
     pub high_water: usize,
     /// Messages refused because it was full.
     pub refused: u64,
-    /// Messages handed to a handler.
+    /// Messages passed to a handler.
     pub handled: u64,
     /// Messages dropped by a purge.
     pub purged: u64,
-    /// Per message type.
+    /// Durations of each message type.
     pub messages: Vec<MessageSnapshot>,
 }
 
-/// Times of one message type, microseconds; upper bounds of power-of-two buckets.
+/// Durations of one message type in microseconds: upper bounds of power-of-two buckets.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MessageSnapshot {
-    /// The type's name.
+    /// Name of the type.
     pub name: String,
     /// Messages counted.
     pub count: u64,
@@ -128,40 +128,40 @@ pub struct MessageSnapshot {
     pub handling_us: [u64; 3],
 }
 
-/// The work in progress.
+/// Work item in progress.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InProgressSnapshot {
-    /// Type of the message, or the work's name.
+    /// Message type, or name of the work item.
     pub name: String,
-    /// For how long, milliseconds.
+    /// Duration so far, milliseconds.
     pub for_ms: u64,
 }
 
-/// An edge's connection.
+/// State of a connection.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LinkSnapshot {
-    /// e.g. `sqlite`.
+    /// Kind of the peer, for example `sqlite`.
     pub kind: String,
-    /// Without credentials.
+    /// Address, without credentials.
     pub endpoint: String,
-    /// idle, connecting, up or down.
+    /// `idle`, `connecting`, `up` or `down`.
     pub state: String,
-    /// Tries so far, while connecting.
+    /// Attempts so far, while connecting.
     pub attempts: Option<u32>,
-    /// Since when, milliseconds since 1970.
+    /// Start of the state, milliseconds since 1970.
     pub since_ms: Option<u64>,
-    /// Why it is down.
+    /// Reason, while down.
     pub reason: Option<String>,
-    /// Milliseconds until the next try, while down.
+    /// Time until the next attempt, milliseconds, while down.
     pub retry_in_ms: Option<u64>,
 }
 
-/// What a child last set aside, or gave up on, while it went on with the rest.
+/// Last note of a child, see [`Vitals::note`](crate::Vitals::note).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NoteSnapshot {
-    /// What and why.
+    /// The item and the reason.
     pub text: String,
-    /// Milliseconds since 1970.
+    /// Time, milliseconds since 1970.
     pub at_ms: u64,
 }
 
@@ -178,57 +178,57 @@ pub struct BlockerSnapshot {
     pub since_ms: u64,
 }
 
-/// A declared metric.
+/// Registered metric.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MetricSnapshot {
-    /// Its name within the child.
+    /// Name within the child.
     pub name: String,
-    /// Its unit.
+    /// Unit, empty if it has none.
     pub unit: String,
-    /// counter or gauge.
+    /// Counter or gauge.
     pub kind: MetricKind,
     /// Help text; empty in a snapshot that was read from another instance.
     #[serde(skip)]
     pub help: &'static str,
-    /// Whose it is, where a child has the same metric for several peers.
+    /// Label of a metric that exists for several peers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<LabelSnapshot>,
-    /// Its value.
+    /// Value.
     pub value: i64,
 }
 
-/// What tells one metric from others of its name.
+/// Label of a metric.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LabelSnapshot {
-    /// e.g. `worker`.
+    /// Name, for example `worker`.
     pub name: String,
-    /// e.g. the worker's name.
+    /// Value, for example the name of the worker.
     pub value: String,
 }
 
-/// Durations of one kind, microseconds; upper bounds of power-of-two buckets.
+/// Histogram of durations in microseconds: upper bounds of power-of-two buckets.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TimingSnapshot {
-    /// Its name within the child.
+    /// Name within the child.
     pub name: String,
-    /// The label's name.
+    /// Name of the label.
     pub label: String,
-    /// The label's value.
+    /// Value of the label.
     pub value: String,
-    /// Durations recorded.
+    /// Number of durations.
     pub count: u64,
-    /// p50, p95, p99.
+    /// p50, p95 and p99.
     pub us: [u64; 3],
 }
 
 impl NodeSnapshot {
-    /// This node and everything below it, depth first.
+    /// Calls `visit` for this node and all nodes below it, depth first.
     pub fn walk<'a>(&'a self, visit: &mut dyn FnMut(&'a NodeSnapshot)) {
         visit(self);
         self.children.iter().for_each(|child| child.walk(visit));
     }
 
-    /// The node with this path, in this subtree.
+    /// Returns the node with this path in this subtree.
     pub fn find(&self, path: &str) -> Option<&NodeSnapshot> {
         if self.path == path {
             return Some(self);

@@ -1,4 +1,4 @@
-//! What to run and how to treat it.
+//! Specifications of children and supervisors.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -13,7 +13,7 @@ use crate::{
     mailbox::{MailboxSlot, Recipient},
 };
 
-/// A child of a supervisor.
+/// Specification of a child: id, kind and policies.
 pub struct ChildSpec {
     pub(crate) id: String,
     pub(crate) label: Option<String>,
@@ -27,88 +27,88 @@ pub struct ChildSpec {
     pub(crate) durable: Box<[&'static str]>,
 }
 
-/// What a child is.
+/// Kind of a child.
 pub enum Start {
     /// An actor, a task or a thread.
     Worker(Factory),
-    /// A fixed number of equal workers (OTP: simple_one_for_one); they stop all at once under one deadline.
+    /// A fixed number of equal workers, which stop at the same time within one deadline.
     Pool {
-        /// How many.
+        /// Number of workers.
         count: usize,
-        /// Makes the factory of worker `index`.
+        /// Creates the factory of worker `index`.
         start: Box<dyn Fn(usize) -> Factory + Send>,
-        /// Gives the label of worker `index`.
+        /// Creates the label of worker `index`.
         label: Option<Box<dyn Fn(usize) -> String + Send>>,
     },
     /// A supervisor with children of its own.
     Supervisor(SupervisorSpec),
-    /// A one_for_one supervisor whose children are added and removed while it exists (OTP: simple_one_for_one); they stop all at once.
+    /// A one_for_one supervisor whose children are added and removed at run time; they stop at the same time (OTP: simple_one_for_one).
     Dynamic {
-        /// Limits, and the children that are there from the beginning.
+        /// Limits and initial children.
         spec: SupervisorSpec,
-        /// The receiving end of [`Children`].
+        /// Receiving end of [`Children`].
         slot: ChildrenSlot,
     },
 }
 
-/// Adds and removes children of a dynamic supervisor. Cheap to clone; made by [`children`](crate::children).
+/// Handle for adding and removing children of a dynamic supervisor, created by [`children`](crate::children). Cheap to clone.
 #[derive(Clone)]
 pub struct Children {
     pub(crate) changes: mpsc::Sender<Change>,
 }
 
-/// The receiving end of [`Children`], to be put into one [`ChildSpec::dynamic`].
+/// Receiving end of [`Children`], an argument of [`ChildSpec::dynamic`].
 pub struct ChildrenSlot {
     pub(crate) changes: mpsc::Receiver<Change>,
     pub(crate) max: usize,
 }
 
-/// A change of a dynamic supervisor's children.
+/// Change of a dynamic supervisor's children.
 pub(crate) struct Change {
-    pub(crate) what: Edit,
+    pub(crate) kind: ChangeKind,
     pub(crate) reply: oneshot::Sender<Result<(), ChildrenError>>,
 }
 
-pub(crate) enum Edit {
+pub(crate) enum ChangeKind {
     Add(Box<ChildSpec>),
     Replace(Box<ChildSpec>),
     Remove(String),
 }
 
-/// How long a child may take to stop.
+/// Deadline of a child's stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shutdown {
-    /// Dropped at once (OTP: brutal_kill).
+    /// The child is dropped at once (OTP: brutal_kill).
     Kill,
-    /// Drained, and dropped when the time is over.
+    /// The child is drained, and dropped when the time is over.
     After(Duration),
-    /// Waited for. For supervisors only: a worker that hangs would hang the process.
+    /// No deadline. For supervisors only.
     Infinity,
 }
 
-/// On which arbiter thread children run.
+/// Arbiter thread of a child.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Placement {
-    /// On the parent's.
+    /// The arbiter of the parent.
     #[default]
     Inherit,
-    /// On a thread of its own; for a supervisor: one that its children share.
+    /// An arbiter of its own; for a supervisor: one that its children share.
     Dedicated,
-    /// For a pool: its workers are spread over so many threads.
+    /// For a pool: this number of arbiters, over which its workers are distributed.
     Spread(usize),
 }
 
-/// What becomes of the messages that wait when a child is restarted.
+/// Treatment of waiting messages when a child is restarted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnRestart {
     /// The next incarnation handles them.
     #[default]
     Keep,
-    /// They are dropped: they speak of a world that is gone.
+    /// They are dropped, for example because they refer to a lost connection. Callers of `ask` get `AskError::Lost`.
     Purge,
 }
 
-/// A supervisor's strategy, limits and children, in start order: sinks first, sources last.
+/// Specification of a supervisor: strategy, limits, and children in start order (sinks first, sources last).
 #[derive(Debug)]
 pub struct SupervisorSpec {
     pub(crate) strategy: Strategy,
@@ -116,14 +116,14 @@ pub struct SupervisorSpec {
     pub(crate) children: Vec<ChildSpec>,
 }
 
-/// Makes incarnations of one child.
+/// Factory of the incarnations of one child.
 pub struct Factory {
     pub(crate) make: Box<dyn FnOnce(BodyCx) -> Box<dyn Body> + Send>,
     pub(crate) kind: &'static str,
 }
 
 impl Factory {
-    /// An actor behind the mailbox that `slot` belongs to; `make` gives a fresh instance at every start.
+    /// Creates the factory of an actor with the mailbox of `slot`; `make` creates an instance at every start.
     pub fn actor<A: Child>(
         slot: MailboxSlot<A>,
         make: impl FnMut(&StartCx) -> Result<A, Fault> + Send + 'static,
@@ -132,7 +132,7 @@ impl Factory {
         Self { make: Box::new(make), kind: "actor" }
     }
 
-    /// A future, made afresh at every start, that ends soon after `cx.stop` is cancelled.
+    /// Creates the factory of a task; `make` creates its future at every start. The future must end soon after `cx.stop` is cancelled.
     pub fn task<Fut>(make: impl FnMut(StartCx) -> Fut + Send + 'static) -> Self
     where
         Fut: Future<Output = Result<(), Fault>> + 'static,
@@ -141,21 +141,22 @@ impl Factory {
         Self { make: Box::new(make), kind: "task" }
     }
 
-    /// A thread that runs `run` at every start and ends soon after `cx.stop` is cancelled.
-    /// A thread cannot be dropped: one that does not end at its deadline is shown as stuck, and no second one is started beside it.
+    /// Creates the factory of a thread, which calls `run` at every start. `run` must return soon after `cx.stop` is cancelled.
+    ///
+    /// A thread cannot be dropped. If it does not end by its deadline, it is shown as stuck, and no second one is started before it ends.
     pub fn thread(run: impl Fn(StartCx) -> Result<(), Fault> + Send + Sync + 'static) -> Self {
         let run = Arc::new(run);
         let make = move |_cx: BodyCx| Box::new(ThreadBody::new(run)) as Box<dyn Body>;
         Self { make: Box::new(make), kind: "thread" }
     }
 
-    /// Shows the inbox `name` of a task or thread in the tree, and purges it with the child.
+    /// Adds an inbox of the task or thread, which the tree shows as `name` and [`OnRestart::Purge`] empties.
     #[must_use]
     pub fn with_inbox<T: Send + 'static>(self, name: &'static str, slot: &InboxSlot<T>) -> Self {
-        let gauge = slot.gauge().clone();
+        let stats = slot.stats().clone();
         let inner = self.make;
         let make = move |cx: BodyCx| {
-            cx.vitals.add_gauge(name, gauge);
+            cx.vitals.add_mailbox(name, stats);
             inner(cx)
         };
         Self { make: Box::new(make), kind: self.kind }
@@ -163,12 +164,12 @@ impl Factory {
 }
 
 impl ChildSpec {
-    /// A permanent worker with 5 s to stop.
+    /// Specifies a permanent worker that has 5 s to stop.
     pub fn worker(id: impl Into<String>, factory: Factory) -> Self {
         Self::new(id, Start::Worker(factory), Shutdown::After(Duration::from_secs(5)))
     }
 
-    /// A permanent pool of `count` workers that together have 5 s to stop.
+    /// Specifies a permanent pool of `count` workers that together have 5 s to stop.
     pub fn pool(
         id: impl Into<String>,
         count: usize,
@@ -178,7 +179,7 @@ impl ChildSpec {
         Self::new(id, start, Shutdown::After(Duration::from_secs(5)))
     }
 
-    /// Names that people know the workers of a pool by; other children have one [`label`](Self::label).
+    /// Sets the labels of a pool's workers; other children have one [`label`](Self::label).
     #[must_use]
     pub fn worker_labels(mut self, of: impl Fn(usize) -> String + Send + 'static) -> Self {
         if let Start::Pool { label, .. } = &mut self.start {
@@ -187,13 +188,13 @@ impl ChildSpec {
         self
     }
 
-    /// A permanent supervisor that is waited for.
+    /// Specifies a permanent supervisor.
     pub fn supervisor(id: impl Into<String>, spec: SupervisorSpec) -> Self {
         Self::new(id, Start::Supervisor(spec), Shutdown::Infinity)
     }
 
-    /// A permanent one_for_one supervisor with the limits and first children of `spec`; further ones come and go through the
-    /// [`Children`] that `slot` belongs to.
+    /// Specifies a permanent dynamic supervisor with the limits and initial children of `spec`. The [`Children`] of `slot` add and remove
+    /// children.
     pub fn dynamic(id: impl Into<String>, spec: SupervisorSpec, slot: ChildrenSlot) -> Self {
         Self::new(id, Start::Dynamic { spec, slot }, Shutdown::Infinity)
     }
@@ -213,42 +214,42 @@ impl ChildSpec {
         }
     }
 
-    /// A name that people know the child by.
+    /// Sets the name for people.
     #[must_use]
     pub fn label(self, label: impl Into<String>) -> Self {
         Self { label: Some(label.into()), ..self }
     }
-    /// When to start it again.
+    /// Sets the restart policy.
     #[must_use]
     pub fn restart(self, restart: Restart) -> Self {
         Self { restart, ..self }
     }
-    /// How long it may take to stop.
+    /// Sets the deadline of a stop.
     #[must_use]
     pub fn shutdown(self, shutdown: Shutdown) -> Self {
         Self { shutdown, ..self }
     }
-    /// Where it runs.
+    /// Sets the arbiter.
     #[must_use]
     pub fn placement(self, placement: Placement) -> Self {
         Self { placement, ..self }
     }
-    /// What becomes of waiting messages at a restart.
+    /// Sets the treatment of waiting messages at a restart.
     #[must_use]
     pub fn on_restart(self, on_restart: OnRestart) -> Self {
         Self { on_restart, ..self }
     }
-    /// Lets operators pause it.
+    /// Allows operators to pause the child.
     #[must_use]
     pub fn pausable(self) -> Self {
         Self { pausable: true, ..self }
     }
-    /// Who answers operator verbs under this path.
+    /// Sets the recipient of operator verbs under the child's path.
     #[must_use]
     pub fn console(self, console: Recipient<ConsoleRequest>) -> Self {
         Self { console: Some(console), ..self }
     }
-    /// Declares state of the child that outlives its restarts: the tree names it.
+    /// Declares durable state, whose name the tree shows.
     #[must_use]
     pub fn durable<T>(self, state: &Durable<T>) -> Self {
         let durable = self.durable.iter().copied().chain([state.name()]).collect();
@@ -272,23 +273,23 @@ impl ChildSpec {
 }
 
 impl SupervisorSpec {
-    /// No children yet, limits of a leaf supervisor.
+    /// Specifies a supervisor without children, with [`Limits::LEAF`].
     pub fn new(strategy: Strategy) -> Self {
         Self { strategy, limits: Limits::LEAF, children: Vec::new() }
     }
-    /// Other limits.
+    /// Sets the limits.
     #[must_use]
     pub fn limits(self, limits: Limits) -> Self {
         Self { limits, ..self }
     }
-    /// Adds a child, started after and stopped before the ones already there.
+    /// Adds a child, which is started after and stopped before the children added earlier.
     #[must_use]
     pub fn child(mut self, child: ChildSpec) -> Self {
         self.children.push(child);
         self
     }
 
-    /// Number of threads with an event loop of their own that this tree takes. Each needs file descriptors of its own.
+    /// Number of arbiter threads of this tree, without the two of every tree. Each needs file descriptors of its own.
     pub fn arbiters(&self) -> usize {
         self.children.iter().map(ChildSpec::arbiters).sum()
     }

@@ -1,4 +1,4 @@
-//! The start of an incarnation.
+//! Context of an incarnation of a task or thread.
 
 use std::{fmt, sync::Arc};
 
@@ -6,18 +6,18 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{Tree, Vitals};
 
-/// What an incarnation is started with.
+/// Context of an incarnation: position, vitals, stop token and tree.
 #[derive(Clone)]
 pub struct StartCx {
-    /// Position in a pool, else 0.
+    /// Position in a pool, otherwise 0.
     pub index: usize,
-    /// The child's metrics, link and state.
+    /// Metrics, link and state of the child.
     pub vitals: Arc<Vitals>,
-    /// Cancelled when the child must stop: drain what waits, then end.
+    /// Cancelled when the child must stop: it handles waiting items, then ends.
     pub stop: CancellationToken,
     /// Number of this incarnation, from 1.
     pub incarnation: u64,
-    /// The tree: [`Tree::request_restart`] has a sibling, or this child, started anew.
+    /// Handle on the tree, for example to restart a sibling ([`Tree::request_restart`]).
     pub tree: Tree,
 }
 

@@ -1,22 +1,22 @@
-//! Where a child stands.
+//! State of a child.
 
-/// Where a child stands.
+/// State of a child.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum State {
     /// Not started, stopped by an operator, or finished for good.
     Stopped = 0,
-    /// Its factory or `started` runs.
+    /// Its factory or `started` runs, or its first poll is not over.
     Starting = 1,
-    /// At work.
+    /// Up.
     Running = 2,
-    /// Running with its intake closed.
+    /// Up, but takes no messages.
     Paused = 3,
-    /// Asked to stop, draining.
+    /// Asked to stop; handles waiting messages.
     Stopping = 4,
-    /// Ended, waiting for its next start.
+    /// Ended; restarted after a delay.
     BackingOff = 5,
-    /// A thread that did not end at its deadline and cannot be dropped.
+    /// A thread that did not end by its deadline and cannot be dropped.
     Stuck = 6,
 }
 
@@ -35,7 +35,7 @@ impl State {
         Self::ALL[usize::from(index)]
     }
 
-    /// The word shown in the tree.
+    /// Name in the tree.
     pub fn name(self) -> &'static str {
         ["stopped", "starting", "running", "paused", "stopping", "backing_off", "stuck"][self as usize]
     }

@@ -1,21 +1,21 @@
-//! Which siblings share the fate of a child that exited. Pure.
+//! Restart strategies and restart policies. Pure.
 
 use std::ops::Range;
 
 /// OTP's restart strategies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Strategy {
-    /// Only the child that exited is restarted.
+    /// Restarts only the child that exited.
     #[default]
     OneForOne,
-    /// All children are stopped and started again.
+    /// Restarts all children.
     OneForAll,
-    /// The child that exited and all that were started after it.
+    /// Restarts the child that exited and all children after it.
     RestForOne,
 }
 
 impl Strategy {
-    /// The children, by position, that are stopped and started when child `index` of `count` exited.
+    /// Returns the positions of the children that are restarted when child `index` of `count` exits.
     pub fn affected(self, index: usize, count: usize) -> Range<usize> {
         match self {
             Strategy::OneForOne => index..index + 1,
@@ -24,7 +24,7 @@ impl Strategy {
         }
     }
 
-    /// The name that OTP, logs and the tree use.
+    /// Name in OTP, logs and the tree.
     pub fn name(self) -> &'static str {
         match self {
             Strategy::OneForOne => "one_for_one",
@@ -34,20 +34,20 @@ impl Strategy {
     }
 }
 
-/// Whether a child that exited is started again.
+/// Restart policy of a child (OTP).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Restart {
-    /// Always, even after a normal exit.
+    /// Restarted after every exit, also a normal one.
     #[default]
     Permanent,
-    /// Only after an abnormal exit.
+    /// Restarted after an abnormal exit only.
     Transient,
-    /// Never, not even by a sibling's strategy.
+    /// Never restarted, not even by a sibling's strategy.
     Temporary,
 }
 
 impl Restart {
-    /// OTP's table: is a child with this policy restarted after `exit`?
+    /// Tells whether a child with this policy is restarted after `exit`.
     pub fn applies_to(self, exit: &crate::Exit) -> bool {
         match self {
             Restart::Permanent => true,
@@ -56,7 +56,7 @@ impl Restart {
         }
     }
 
-    /// The name that OTP, logs and the tree use.
+    /// Name in OTP, logs and the tree.
     pub fn name(self) -> &'static str {
         match self {
             Restart::Permanent => "permanent",

@@ -1,4 +1,4 @@
-//! For tests: a tree that fails when a child outlives its test, and conditions with a deadline instead of sleeps.
+//! Test support: a tree that fails the test if a child outlives it, and conditions with a deadline.
 
 use std::{
     sync::Arc,
@@ -7,20 +7,20 @@ use std::{
 
 use crate::{Event, EventLog, NodeSnapshot, Root, SupervisorSpec, Tree, Vitals};
 
-/// Longest wait for a condition; far beyond what any needs on a busy machine.
+/// Longest wait for a condition.
 const DEADLINE: Duration = Duration::from_secs(20);
 
-/// A tree under test.
+/// Tree under test.
 #[derive(Debug)]
 pub struct TestTree {
     root: Root,
 }
 
 impl TestTree {
-    /// Runs `test` on a tree called `test` made of `spec`, then stops the tree.
+    /// Runs `test` with a tree named `test`, then stops the tree.
     ///
     /// # Panics
-    /// If the test panics, the tree does not stop, or a child still runs after it.
+    /// If the test panics, or the tree or one of its children does not stop.
     pub fn run<Fut: Future<Output = ()>>(spec: SupervisorSpec, test: impl FnOnce(Tree) -> Fut) {
         actix_rt::System::new().block_on(async {
             let mut tested = Self::start(spec).await;
@@ -29,29 +29,29 @@ impl TestTree {
         });
     }
 
-    /// Starts a tree called `test`.
+    /// Starts a tree named `test`.
     ///
     /// # Panics
-    /// If the specification is refused.
+    /// If the specification is invalid.
     pub async fn start(spec: SupervisorSpec) -> Self {
         let root = Root::start("test", spec).await.expect("a valid specification");
         root.tree().allow_chaos();
         Self { root }
     }
 
-    /// The root, to wait for its exit.
+    /// Root of the tree.
     pub fn root(&mut self) -> &mut Root {
         &mut self.root
     }
 
-    /// Stops the tree and checks that nothing runs any more.
+    /// Stops the tree and checks that all children have ended.
     ///
     /// # Panics
     /// If it does not stop in time, or a child still runs.
     pub async fn stop(&mut self) {
         let stopped = tokio::time::timeout(DEADLINE, self.root.stop()).await;
         assert!(stopped.is_ok(), "the tree did not stop: {:#?}", self.root.tree().snapshot());
-        // A thread that was killed needs a moment to notice.
+        // A killed thread ends a moment later.
         let left = |wanted: fn(&str) -> bool| {
             let snapshot = self.root.tree().snapshot();
             let mut left = Vec::new();
@@ -68,7 +68,7 @@ impl TestTree {
     }
 }
 
-/// The vitals of a child that is in no tree: for what only counts there.
+/// Creates vitals without a child, for code that only needs metrics.
 pub fn vitals(path: &str) -> Arc<Vitals> {
     Vitals::new(path, EventLog::default())
 }
@@ -76,7 +76,7 @@ pub fn vitals(path: &str) -> Arc<Vitals> {
 /// Waits until `condition` holds.
 ///
 /// # Panics
-/// If it does not within 20 s; `what` names it.
+/// If it does not within 20 s; `what` describes it.
 pub async fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     let give_up = Instant::now() + DEADLINE;
     while !condition() {
@@ -85,10 +85,10 @@ pub async fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
-/// Waits for the first event after `seq` that `matches`, and gives it.
+/// Waits for the first event after `seq` that `matches`, and returns it.
 ///
 /// # Panics
-/// If none comes within 20 s.
+/// If none comes within 20 s; `what` describes it.
 pub async fn event_after(tree: &Tree, seq: u64, what: &str, matches: impl Fn(&Event) -> bool) -> Event {
     let mut seen = seq;
     let found = tokio::time::timeout(DEADLINE, async {

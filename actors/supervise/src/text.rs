@@ -1,18 +1,18 @@
-//! Text from outside the process (peers, files, operators): escaped for terminals and logs, and limited in length.
+//! Escaping and limiting of text from peers, files and operators, for terminals and logs.
 
 use std::{borrow::Cow, fmt::Write};
 
-/// Longest text from outside that is kept in a reason, note, event or log field, bytes.
+/// Longest text in a reason, note, event or log field, in bytes.
 pub const TEXT_MAX: usize = 512;
 
-/// Room for the number of bytes left out.
+/// Bytes reserved for the number of omitted bytes.
 const REST_MAX: usize = " (18446744073709551615 bytes left out)".len();
 
 /// Escapes `text` for terminals and logs and limits the result to [`TEXT_MAX`] bytes.
 ///
-/// Control characters (C0, DEL, C1), characters that change the direction or the visibility of their neighbours (U+202E, U+200B ..)
-/// and bytes that are not UTF-8 are written as `\n`, `\u{202e}` and `\xff`. A longer text is cut at a character and ends with the number
-/// of bytes of `text` left out. Applying it twice changes nothing.
+/// Control characters (C0, DEL, C1), characters that hide or reorder others (U+202E, U+200B and similar) and bytes that are not UTF-8
+/// are written as `\n`, `\u{202e}` and `\xff`. A longer text is cut after a character, and ends with the number of omitted bytes. Applying
+/// it twice changes nothing.
 ///
 /// ```
 /// use orchestrator_supervise::sanitize;
@@ -28,10 +28,10 @@ pub fn sanitize(text: impl AsRef<[u8]>) -> String {
 pub fn sanitize_to(text: impl AsRef<[u8]>, max: usize) -> String {
     let text = text.as_ref();
     let mut out = String::with_capacity(text.len().min(max) + 8);
-    // End of the last piece that leaves room for the number, in the result and in the source.
+    // Ends, in the result and in the source, of the last piece that leaves room for the number.
     let (mut fits, mut taken) = (0, 0);
     let mut read = 0;
-    // No piece is shorter in the result: what stands behind is left out anyway.
+    // No piece gets shorter, so later bytes cannot fit.
     let head = &text[..text.len().min(max.saturating_add(4))];
     for chunk in head.utf8_chunks() {
         let characters = chunk.valid().chars().map(|c| (c.len_utf8(), Piece::Char(c)));
@@ -52,22 +52,22 @@ pub fn sanitize_to(text: impl AsRef<[u8]>, max: usize) -> String {
     out
 }
 
-/// Tells whether `c` is escaped: it moves a terminal's cursor, ends a log's line, or changes how its neighbours are shown.
+/// Tells whether `c` is escaped: it controls a terminal, ends a log line, or hides or reorders other characters.
 pub fn is_escaped(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
             | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
-/// Escapes in the JSON document `json` what JSON itself does not: DEL, C1 and the other characters of [`is_escaped`]. The values stay
-/// the same.
+/// Escapes characters of a JSON document that JSON allows unescaped: DEL, C1 and the others of [`is_escaped`]. The values stay the
+/// same.
 ///
 /// ```
 /// use orchestrator_supervise::escape_json;
 /// assert_eq!(escape_json("{\"name\":\"gpj.\u{202e}exe\"}"), r#"{"name":"gpj.\u202eexe"}"#);
 /// ```
 pub fn escape_json(json: &str) -> Cow<'_, str> {
-    // Line ends and tabs between values are the document's own.
+    // White space between values stays.
     let hidden = |c: char| is_escaped(c) && !c.is_ascii_whitespace();
     if !json.contains(hidden) {
         return Cow::Borrowed(json);
@@ -76,7 +76,7 @@ pub fn escape_json(json: &str) -> Cow<'_, str> {
     for c in json.chars() {
         if hidden(c) {
             for unit in c.encode_utf16(&mut [0; 2]) {
-                // A String takes whatever is written into it.
+                // Writing to a String cannot fail.
                 let _ = write!(out, "\\u{unit:04x}");
             }
         } else {
@@ -93,7 +93,7 @@ enum Piece {
 
 impl Piece {
     fn write(self, out: &mut String) {
-        // A String takes whatever is written into it.
+        // Writing to a String cannot fail.
         let _ = match self {
             Self::Char(c) if is_escaped(c) => write!(out, "{}", c.escape_default()),
             Self::Char(c) => out.write_char(c),
@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_terminal_obeys_is_escaped_and_the_rest_is_kept() {
+    fn control_characters_are_escaped_and_others_kept() {
         for (text, shown) in [
             ("plain \u{e4}\u{1f600} C:\\n", "plain \u{e4}\u{1f600} C:\\n"),
             ("a\nb\r\tc\0", "a\\nb\\r\\tc\\u{0}"),
@@ -125,12 +125,12 @@ mod tests {
     }
 
     #[test]
-    fn a_text_at_the_limit_is_kept_and_one_above_is_cut_at_a_character() {
+    fn a_text_above_the_limit_is_cut_at_a_character() {
         let whole = "x".repeat(TEXT_MAX);
         assert_eq!(sanitize(&whole), whole);
         let cut = sanitize("\u{e4}".repeat(TEXT_MAX));
         assert!(cut.len() <= TEXT_MAX && cut.ends_with("\u{e4} (550 bytes left out)"), "{cut}");
-        assert_eq!(sanitize_to("abc", 2), " (3 bytes left out)", "the number is told in any case");
+        assert_eq!(sanitize_to("abc", 2), " (3 bytes left out)", "the number is always written");
     }
 
     #[test]

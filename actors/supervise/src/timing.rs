@@ -1,12 +1,12 @@
-//! Durations that a child declares: a histogram for each value of one label, beside the metrics.
+//! Histograms of durations of a child, one for each value of a label.
 
 use std::{sync::Arc, time::Duration};
 
 use crate::histogram::Histogram;
 
-/// A declared histogram of durations. Clones share it.
+/// Registered histogram of durations. Clones share it.
 ///
-/// Name and label are texts of the program, so their number is bounded by the program, never by what peers send.
+/// Name and label are constants of the program, so that peers cannot add series.
 #[derive(Debug, Clone)]
 pub struct Timing {
     name: &'static str,
@@ -21,17 +21,17 @@ impl Timing {
         Self { name, help, label, histogram: Arc::default() }
     }
 
-    /// Its name within the child, e.g. `call_duration`.
+    /// Name within the child, for example `call_duration`.
     pub fn name(&self) -> &'static str {
         self.name
     }
 
-    /// Help text: the meaning of the metric, one sentence.
+    /// Help text, one sentence about its meaning.
     pub fn help(&self) -> &'static str {
         self.help
     }
 
-    /// What tells it from others of the name: the label's name and its value, e.g. `("method", "content_add")`.
+    /// Name and value of the label, for example `("method", "content_add")`.
     pub fn label(&self) -> (&'static str, &'static str) {
         self.label
     }
@@ -41,7 +41,7 @@ impl Timing {
         self.histogram.record(span);
     }
 
-    /// What was recorded.
+    /// Recorded durations.
     pub fn histogram(&self) -> &Histogram {
         &self.histogram
     }

@@ -1,4 +1,4 @@
-//! The registry: what runs, what happened, and the one way to steer it.
+//! Registry of the tree: snapshots, events and commands.
 
 use std::{
     collections::BTreeMap,
@@ -16,7 +16,7 @@ use tokio::sync::mpsc;
 use crate::{
     State, Vitals,
     arbiter::Arbiters,
-    command::{Command, Order, OrderError},
+    command::{Command, CommandRefusal, CommandRequest},
     console::{ConsoleReply, ConsoleRequest},
     event::{Event, EventKind, EventLog, now_ms},
     node::{Node, millis},
@@ -25,18 +25,18 @@ use crate::{
     text::sanitize,
 };
 
-/// Longest time that a command waits for its effect.
+/// Time that a command may take to have its effect.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(10);
-/// Longest time that a console may take to answer.
+/// Time that a console may take to answer.
 pub const CONSOLE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// A handle on the tree. Cheap to clone.
+/// Handle on the tree. Cheap to clone.
 #[derive(Clone)]
 pub struct Tree {
     inner: Arc<Inner>,
 }
 
-/// Every child, by path.
+/// All children by path.
 pub(crate) type Nodes = BTreeMap<String, Arc<Node>>;
 
 struct Inner {
@@ -48,16 +48,16 @@ struct Inner {
     chaos: AtomicBool,
 }
 
-/// Who asks, and why.
+/// Origin of a command.
 #[derive(Debug, Clone, Default)]
 pub struct Origin {
-    /// As far as known, e.g. `uid 0 over the admin socket`.
+    /// User, as far as known, for example `uid 0 over the admin socket`.
     pub by: String,
-    /// In the operator's words.
+    /// Reason, in the operator's words.
     pub reason: String,
 }
 
-/// What a command changed.
+/// State of a child before and after a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StateChange {
     /// State before.
@@ -66,27 +66,27 @@ pub struct StateChange {
     pub after: State,
 }
 
-/// Why a command was refused.
+/// Reason why a command failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CommandError {
-    /// There is no such child.
+    /// The path names no child.
     #[error("there is no child `{0}`: `orchestrator tree` lists them all")]
     NotFound(String),
-    /// The child exists, but this cannot be done with it now.
+    /// The child does not allow the command now; the text says why and what to do.
     #[error("{0}")]
     Illegal(String),
-    /// The command was given, its effect did not show in time.
-    #[error("`{0}` did not get there within {COMMAND_TIMEOUT:?}: look at its state in the tree")]
+    /// The command was sent, but had no effect within 10 s.
+    #[error("the command had no effect on `{0}` within {COMMAND_TIMEOUT:?}: check its state in the tree")]
     TimedOut(String),
 }
 
-/// Why a console has no answer.
+/// Reason why a console request has no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum ConsoleCallError {
-    /// There is no such child, or it answers no verbs.
+    /// The path names no child with a console.
     #[error("{0}")]
     NoConsole(String),
-    /// The child could not be asked.
+    /// The request was refused, lost or timed out.
     #[error("{0}")]
     Ask(#[from] AskError),
 }
@@ -119,8 +119,8 @@ impl Tree {
         *self.inner.nodes.write() = nodes;
     }
 
-    /// Puts the child at `path`, and what is below it, under the child at `above`.
-    pub(crate) fn adopt(&self, above: &str, path: &str, nodes: Nodes) {
+    /// Adds the child at `path` with its subtree below the child at `above`.
+    pub(crate) fn insert_subtree(&self, above: &str, path: &str, nodes: Nodes) {
         let mut known = self.inner.nodes.write();
         known.extend(nodes);
         if let Some(above) = known.get(above) {
@@ -128,8 +128,8 @@ impl Tree {
         }
     }
 
-    /// Takes the child at `path`, and what is below it, out of the tree.
-    pub(crate) fn disown(&self, path: &str) {
+    /// Removes the child at `path` with its subtree.
+    pub(crate) fn remove_subtree(&self, path: &str) {
         let below = format!("{path}/");
         let mut known = self.inner.nodes.write();
         known.retain(|other, _| other != path && !other.starts_with(&below));
@@ -144,7 +144,7 @@ impl Tree {
         self.inner.nodes.read().get(path).cloned()
     }
 
-    /// The history.
+    /// Log of all events.
     pub fn event_log(&self) -> &EventLog {
         &self.inner.events
     }
@@ -154,17 +154,17 @@ impl Tree {
         self.inner.events.since(seq)
     }
 
-    /// All paths, in alphabetical order.
+    /// Paths of all children, in alphabetical order.
     pub fn paths(&self) -> Vec<String> {
         self.inner.nodes.read().keys().cloned().collect()
     }
 
-    /// Lets [`Command::Panic`] and [`Command::Freeze`] through from now on. Off by default: only tests and drills want it.
+    /// Allows [`Command::Panic`] and [`Command::Freeze`] from now on. For tests and drills; off by default.
     pub fn allow_chaos(&self) {
         self.inner.chaos.store(true, Relaxed);
     }
 
-    /// The full path for `path`, which may leave out the root's name.
+    /// Returns the full path of the child at `path`, which may omit the root's name; None if there is none.
     pub fn resolve(&self, path: &str) -> Option<String> {
         let path = path.trim_matches('/');
         let full = if path.is_empty() { self.inner.root.clone() } else { path.to_owned() };
@@ -178,7 +178,7 @@ impl Tree {
         Some(self.find(&self.resolve(path)?)?.vitals.clone())
     }
 
-    /// The tree as it stands. Reads vitals only: a stuck child cannot hide it.
+    /// Returns a snapshot of the tree. It reads vitals only, so a stuck child does not delay it.
     pub fn snapshot(&self) -> TreeSnapshot {
         TreeSnapshot {
             seq: self.inner.events.newest(),
@@ -188,20 +188,20 @@ impl Tree {
         }
     }
 
-    /// One subtree as it stands.
+    /// Returns a snapshot of the child at `path` with its subtree.
     pub fn node(&self, path: &str) -> Option<NodeSnapshot> {
         let path = self.resolve(path)?;
         snapshot(&self.inner.nodes.read(), path)
     }
 
-    /// Carries out an operator's, or a sibling's, wish, waits for its effect and records it.
+    /// Carries out a command, waits for its effect, and records it as an event.
     ///
     /// # Errors
-    /// The path is unknown, the child does not allow it now, or the effect did not show in time.
+    /// The path names no child, the child does not allow the command now, or there was no effect within 10 s.
     pub async fn command(
         &self,
         path: &str,
-        verb: Command,
+        command: Command,
         origin: &Origin,
     ) -> Result<StateChange, CommandError> {
         let Some(path) = self.resolve(path) else {
@@ -209,29 +209,35 @@ impl Tree {
         };
         let Some(node) = self.find(&path) else { return Err(CommandError::NotFound(path)) };
         let before = node.vitals.state();
-        let mut record = Record { vitals: &node.vitals, verb, origin, outcome: UNSEEN.to_owned() };
-        let result = self.order(&path, &node, verb).await;
+        let mut record =
+            CommandRecord { vitals: &node.vitals, command, origin, outcome: SENT_UNSEEN.to_owned() };
+        let result = self.run_command(&path, &node, command).await;
         record.outcome = result.as_ref().map_or_else(ToString::to_string, |()| "ok".to_owned());
         drop(record);
         result.map(|()| StateChange { before, after: node.vitals.state() })
     }
 
-    /// Asks the supervisor above `path` to restart that child, with those that its strategy takes along, and returns at once: a child's
-    /// way to have a sibling, or itself, started anew. It costs no restart budget. What has to follow the restart is up to a message
-    /// from the new incarnation.
+    /// Requests a restart of the child at `path` with the siblings that its supervisor's strategy affects, and returns at once.
+    ///
+    /// For a child that needs a sibling, or itself, restarted. It costs no restart budget. The new incarnation can report its start by a
+    /// message.
     ///
     /// # Errors
-    /// The path is unknown, or its supervisor does not run.
+    /// The path names no child, or the supervisor does not run.
     pub fn request_restart(&self, path: &str, origin: &Origin) -> Result<(), CommandError> {
         let Some(path) = self.resolve(path) else {
             return Err(CommandError::NotFound(path.to_owned()));
         };
         let Some(node) = self.find(&path) else { return Err(CommandError::NotFound(path)) };
-        let mut record =
-            Record { vitals: &node.vitals, verb: Command::Restart, origin, outcome: GIVEN.to_owned() };
+        let mut record = CommandRecord {
+            vitals: &node.vitals,
+            command: Command::Restart,
+            origin,
+            outcome: SENT.to_owned(),
+        };
         let given = self.supervisor_of(&path, &node).and_then(|(supervisor, index)| {
             let stopping = |_| CommandError::Illegal(format!("the supervisor of `{path}` is stopping"));
-            supervisor.send(Order::unanswered(index, Command::Restart)).map_err(stopping)
+            supervisor.send(CommandRequest::unanswered(index, Command::Restart)).map_err(stopping)
         });
         if let Err(error) = &given {
             record.outcome = error.to_string();
@@ -239,14 +245,11 @@ impl Tree {
         given
     }
 
-    async fn order(&self, path: &str, node: &Node, verb: Command) -> Result<(), CommandError> {
+    async fn run_command(&self, path: &str, node: &Node, command: Command) -> Result<(), CommandError> {
         let illegal = |text: String| Err(CommandError::Illegal(text));
-        let wants_pause = matches!(verb, Command::Pause | Command::Resume);
-        if verb.is_chaos() && !self.inner.chaos.load(Relaxed) {
-            return illegal(format!(
-                "{} is only where chaos is allowed: set admin.chaos = true",
-                verb.name()
-            ));
+        let wants_pause = matches!(command, Command::Pause | Command::Resume);
+        if command.is_chaos() && !self.inner.chaos.load(Relaxed) {
+            return illegal(format!("{} is allowed only with admin.chaos = true", command.name()));
         }
         if wants_pause && !node.pausable {
             let pausable = self.pausable_below(path);
@@ -262,52 +265,52 @@ impl Tree {
                 .iter()
                 .filter_map(|path| Some((path.clone(), self.find(path)?)))
                 .collect();
-            let members = members.iter().map(|(path, node)| self.give(path, node, verb));
-            // All of them are told, whatever one answers.
+            let members = members.iter().map(|(path, node)| self.send_command(path, node, command));
+            // Every member gets the command, even if one refuses it.
             join_all(members).await.into_iter().collect::<Result<(), _>>()?;
             let states = [State::Running, State::Paused];
-            let [from, to] = if verb == Command::Pause { states } else { [states[1], states[0]] };
-            node.vitals.set_paused(verb == Command::Pause);
-            node.vitals.shift_state(from, to);
+            let [from, to] = if command == Command::Pause { states } else { [states[1], states[0]] };
+            node.vitals.set_paused(command == Command::Pause);
+            node.vitals.replace_state(from, to);
             return Ok(());
         }
-        self.give(path, node, verb).await
+        self.send_command(path, node, command).await
     }
 
-    async fn give(&self, path: &str, node: &Node, verb: Command) -> Result<(), CommandError> {
+    async fn send_command(&self, path: &str, node: &Node, command: Command) -> Result<(), CommandError> {
         let (supervisor, index) = self.supervisor_of(path, node)?;
         let illegal = |text: String| Err(CommandError::Illegal(text));
-        let (order, answer) = Order::new(index, verb);
-        // A send error means that the supervisor is gone for good; the answer's error says so below.
-        let _ = supervisor.send(order);
+        let (request, answer) = CommandRequest::new(index, command);
+        // If the supervisor is gone for good, the answer is an error, too.
+        let _ = supervisor.send(request);
         match tokio::time::timeout(COMMAND_TIMEOUT, answer).await {
             Ok(Ok(Ok(()))) => Ok(()),
-            Ok(Ok(Err(OrderError::AlreadyRunning))) => {
+            Ok(Ok(Err(CommandRefusal::AlreadyRunning))) => {
                 illegal(format!("`{path}` is running already: use restart"))
             }
-            Ok(Ok(Err(OrderError::NotRunning))) => illegal(format!("`{path}` does not run: start it first")),
-            Ok(Ok(Err(OrderError::Ended))) => {
-                illegal(format!("`{path}` ended before it was up: look at its last exit in the tree"))
+            Ok(Ok(Err(CommandRefusal::NotRunning))) => {
+                illegal(format!("`{path}` does not run: start it first"))
             }
-            Ok(Ok(Err(OrderError::Superseded))) => illegal(format!(
-                "another command for `{path}` came in between: look at its state in the tree"
+            Ok(Ok(Err(CommandRefusal::Ended))) => {
+                illegal(format!("`{path}` ended before it was up: see its last exit in the tree"))
+            }
+            Ok(Ok(Err(CommandRefusal::Superseded))) => illegal(format!(
+                "a later command for `{path}` contradicts this one: check its state in the tree"
             )),
-            Ok(Ok(Err(OrderError::Removed))) => {
-                illegal(format!("`{path}` leaves the tree: it is no child any more"))
-            }
-            Ok(Ok(Err(OrderError::Stopping)) | Err(_)) => {
+            Ok(Ok(Err(CommandRefusal::Removed))) => illegal(format!("`{path}` leaves the tree")),
+            Ok(Ok(Err(CommandRefusal::Stopping)) | Err(_)) => {
                 illegal(format!("the supervisor of `{path}` is stopping"))
             }
             Err(_elapsed) => Err(CommandError::TimedOut(path.to_owned())),
         }
     }
 
-    /// The supervisor of the child at `path`, and the child's position below it.
+    /// Returns the supervisor of the child at `path`, and the child's position in it.
     fn supervisor_of<'a>(
         &self,
         path: &str,
         node: &'a Node,
-    ) -> Result<(&'a mpsc::UnboundedSender<Order>, usize), CommandError> {
+    ) -> Result<(&'a mpsc::UnboundedSender<CommandRequest>, usize), CommandError> {
         let Some((supervisor, index)) = &node.parent else {
             let text = "the root cannot be commanded: stop the process, or name a child";
             return Err(CommandError::Illegal(text.to_owned()));
@@ -328,10 +331,10 @@ impl Tree {
         below.map(|(other, _)| other.clone()).collect()
     }
 
-    /// Asks the console of the child at `path`.
+    /// Sends a request to the console of the child at `path`.
     ///
     /// # Errors
-    /// There is none, or no answer within [`CONSOLE_TIMEOUT`].
+    /// The child has no console, or gives no answer within [`CONSOLE_TIMEOUT`].
     pub async fn console(
         &self,
         path: &str,
@@ -349,7 +352,7 @@ impl Tree {
     }
 }
 
-/// The child at `path` and all below it, read under one lock.
+/// Returns a snapshot of the child at `path` with its subtree.
 fn snapshot(nodes: &Nodes, path: String) -> Option<NodeSnapshot> {
     let node = nodes.get(&path)?;
     let children = node.children.lock().clone();
@@ -357,22 +360,22 @@ fn snapshot(nodes: &Nodes, path: String) -> Option<NodeSnapshot> {
     Some(node.snapshot(path, children))
 }
 
-/// Outcome of a command whose asker did not stay until its effect showed: an endpoint that restarts itself.
-const UNSEEN: &str = "given, effect not seen";
-/// Outcome of a request whose effect nobody waits for.
-const GIVEN: &str = "given";
+/// Outcome of a command whose caller was dropped before its effect, for example an endpoint that restarts itself.
+const SENT_UNSEEN: &str = "sent, effect not seen";
+/// Outcome of a restart request, whose effect is not awaited.
+const SENT: &str = "sent";
 
-/// Puts a command into log and events when it is over, also where its asker is dropped before that.
-struct Record<'a> {
+/// Logs a command and records its event when dropped, also if the caller gives up.
+struct CommandRecord<'a> {
     vitals: &'a Vitals,
-    verb: Command,
+    command: Command,
     origin: &'a Origin,
     outcome: String,
 }
 
-impl Drop for Record<'_> {
+impl Drop for CommandRecord<'_> {
     fn drop(&mut self) {
-        let (path, verb) = (self.vitals.path(), self.verb.name());
+        let (path, verb) = (self.vitals.path(), self.command.name());
         let [by, reason, outcome] = [&self.origin.by, &self.origin.reason, &self.outcome].map(sanitize);
         tracing::info!(path, verb, by, reason, outcome, "command");
         self.vitals.event(EventKind::Commanded { verb: verb.to_owned(), by, reason, outcome });

@@ -1,12 +1,12 @@
-//! Refuses specifications that cannot be run, before anything starts.
+//! Validation of specifications, before any child starts.
 
 use crate::{ChildSpec, Placement, Shutdown, SpecError, Start, Strategy, SupervisorSpec};
 
 impl SupervisorSpec {
-    /// Checks the whole subtree.
+    /// Validates the subtree, whose root has the path `path`.
     ///
     /// # Errors
-    /// The first rule that is broken, with the child's path.
+    /// The first violated rule, with the child's path.
     pub fn validate(&self, path: &str) -> Result<(), SpecError> {
         let fail = |text: String| Err(SpecError { path: path.to_owned(), text });
         if let Err(text) = self.limits.validate() {
@@ -20,7 +20,7 @@ impl SupervisorSpec {
         for (i, child) in self.children.iter().enumerate() {
             child.validate_id(path)?;
             if self.children[..i].iter().any(|other| other.id == child.id) {
-                return fail(format!("two children are called `{}`: rename one", child.id));
+                return fail(format!("two children have the id `{}`: rename one", child.id));
             }
             child.validate(&format!("{path}/{}", child.id))?;
         }
@@ -31,25 +31,25 @@ impl SupervisorSpec {
 impl ChildSpec {
     fn validate_id(&self, path: &str) -> Result<(), SpecError> {
         if self.id.is_empty() || self.id.contains(['/', ' ']) {
-            let text = format!("`{}` is no child id: use a word without slash or space", self.id);
+            let text = format!("invalid child id `{}`: use a word without slash or space", self.id);
             return Err(SpecError { path: path.to_owned(), text });
         }
         Ok(())
     }
 
-    /// Checks a child of the dynamic supervisor at `path`.
+    /// Validates a child of the dynamic supervisor at `path`.
     pub(crate) fn validate_dynamic(&self, path: &str) -> Result<(), SpecError> {
         self.validate_id(path)?;
         let path = format!("{path}/{}", self.id);
         if self.arbiters() > 0 {
-            let text = "a child of a dynamic supervisor has no arbiter of its own: place the supervisor";
+            let text = "a child of a dynamic supervisor cannot have an arbiter of its own: set the placement of the supervisor";
             return Err(SpecError { path, text: text.to_owned() });
         }
         self.validate(&path)
     }
 
-    /// A name of the site's as a child's id: letters, digits, `-`, `_` and `.` stay, all else becomes `_`, so that it is one word
-    /// in a path, in a shell and in a URL. Names that differ may become the same.
+    /// Converts a configured name into a child id: letters, digits, `-`, `_` and `.` stay, other characters become `_`. Different names
+    /// may give the same id.
     ///
     /// ```
     /// assert_eq!(orchestrator_supervise::ChildSpec::id_of("lab:5000/scans"), "lab_5000_scans");
@@ -65,14 +65,14 @@ impl ChildSpec {
             return fail("a worker cannot have an infinite shutdown: give it a deadline");
         }
         if self.shutdown != Shutdown::Infinity && is_supervisor {
-            return fail("a supervisor waits for its children: give them the deadlines");
+            return fail("a supervisor cannot have a deadline: give its children deadlines");
         }
         if self.pausable && is_supervisor {
-            return fail("a supervisor cannot be paused: pause its sources");
+            return fail("a supervisor cannot be pausable: make its sources pausable");
         }
         match (&self.start, self.placement) {
             (Start::Pool { .. }, _) | (_, Placement::Inherit | Placement::Dedicated) => {}
-            (_, Placement::Spread(_)) => return fail("only a pool can be spread"),
+            (_, Placement::Spread(_)) => return fail("only a pool can have Placement::Spread"),
         }
         match &self.start {
             Start::Supervisor(spec) => spec.validate(path),
@@ -81,9 +81,9 @@ impl ChildSpec {
                 fail("the children of a dynamic supervisor do not depend on each other: use one_for_one")
             }
             Start::Dynamic { spec, slot } if spec.children.len() > slot.max => {
-                fail("there are more children than the dynamic supervisor may have: raise its limit")
+                fail("more initial children than the dynamic supervisor's limit: raise the limit")
             }
-            // Limits that let a child which fails alone back off for ever are valid here, as in a pool.
+            // The limits are not validated, as in a pool: one child that always fails may back off for ever.
             Start::Dynamic { spec, .. } => {
                 spec.children.iter().try_for_each(|child| child.validate_dynamic(path))?;
                 spec.validate_children(path)

@@ -1,4 +1,6 @@
-//! What is known of one child without asking it: written by its runner and its handlers, read by tree and metrics.
+//! State of one child that can be read without asking it: written by its runner and handlers, read by tree and metrics.
+
+mod registration;
 
 use std::{
     sync::{
@@ -13,35 +15,35 @@ use tokio::sync::watch;
 
 use crate::{
     Exit,
-    arbiter::Pulse,
+    arbiter::Heartbeat,
     event::{EventKind, EventLog, now_ms},
-    in_progress::{Hand, WorkGuard},
-    intake::Intake,
+    in_progress::{WorkGuard, WorkInProgress},
     link::{Link, LinkEntry, LinkReporter},
     mailbox_stats::MailboxStats,
-    metric::{Metric, MetricKind},
+    metric::Metric,
+    pause_state::PauseState,
     state::State,
     text::sanitize,
     timing::Timing,
 };
 
-/// The last exit of a child.
+/// Last exit of a child.
 #[derive(Debug, Clone)]
 pub struct LastExit {
-    /// Why.
+    /// Reason.
     pub exit: Exit,
-    /// When, milliseconds since 1970.
+    /// Time, milliseconds since 1970.
     pub at_ms: u64,
-    /// The message that was in hand and is lost.
+    /// Name of the message or work item in progress, which is lost.
     pub in_progress: Option<&'static str>,
 }
 
-/// What a child has last set aside, or given up on, while it went on with the rest.
+/// Note of a child: an item that it set aside or gave up on while it continued with others.
 #[derive(Debug, Clone)]
 pub struct Note {
-    /// What and why.
+    /// The item and the reason.
     pub text: String,
-    /// When, milliseconds since 1970.
+    /// Time, milliseconds since 1970.
     pub at_ms: u64,
 }
 
@@ -58,12 +60,12 @@ pub struct Blocker {
     pub since_ms: u64,
 }
 
-/// Peers that a metric is kept apart for.
+/// Most label values of one metric; further ones share [`OTHER_LABEL`].
 pub const LABELS_MAX: usize = 256;
-/// The value of the label under which all further peers are counted.
+/// Label value shared by all peers beyond [`LABELS_MAX`].
 pub const OTHER_LABEL: &str = "other";
 
-/// Everything known of one child.
+/// State of one child: incarnation, mailboxes, metrics, link and last exit.
 #[derive(Debug)]
 pub struct Vitals {
     path: Arc<str>,
@@ -74,17 +76,17 @@ pub struct Vitals {
     budget_left: AtomicU32,
     stale: AtomicU64,
     started_ms: AtomicU64,
-    intake: watch::Sender<Intake>,
+    pause_state: watch::Sender<PauseState>,
     panic_next: AtomicBool,
-    hand: Arc<Hand>,
+    work: Arc<WorkInProgress>,
     last_exit: Mutex<Option<LastExit>>,
-    gauges: Mutex<Vec<(&'static str, Arc<MailboxStats>)>>,
+    mailboxes: Mutex<Vec<(&'static str, Arc<MailboxStats>)>>,
     link: Mutex<Option<Arc<LinkEntry>>>,
     metrics: Mutex<Vec<Metric>>,
     note: Mutex<Option<Note>>,
     blocker: Mutex<Option<Blocker>>,
     timings: Mutex<Vec<Timing>>,
-    pulse: OnceLock<Arc<Pulse>>,
+    heartbeat: OnceLock<Arc<Heartbeat>>,
 }
 
 impl Vitals {
@@ -98,26 +100,26 @@ impl Vitals {
             budget_left: AtomicU32::new(0),
             stale: AtomicU64::new(0),
             started_ms: AtomicU64::new(0),
-            intake: watch::Sender::default(),
+            pause_state: watch::Sender::default(),
             panic_next: AtomicBool::new(false),
-            hand: Arc::default(),
+            work: Arc::default(),
             last_exit: Mutex::new(None),
-            gauges: Mutex::new(Vec::new()),
+            mailboxes: Mutex::new(Vec::new()),
             link: Mutex::new(None),
             metrics: Mutex::new(Vec::new()),
             note: Mutex::new(None),
             blocker: Mutex::new(None),
             timings: Mutex::new(Vec::new()),
-            pulse: OnceLock::new(),
+            heartbeat: OnceLock::new(),
         })
     }
 
-    /// The child's path in the tree.
+    /// Path in the tree.
     pub fn path(&self) -> &str {
         &self.path
     }
 
-    /// Where it stands.
+    /// Current state.
     pub fn state(&self) -> State {
         State::from_index(self.state.load(Acquire))
     }
@@ -132,145 +134,91 @@ impl Vitals {
         self.restarts.load(Relaxed)
     }
 
-    /// Restarts that its supervisor may still spend in the running period.
+    /// Restarts that the supervisor still allows in the current period.
     pub fn budget_left(&self) -> u32 {
         self.budget_left.load(Relaxed)
     }
 
-    /// When the current incarnation started, milliseconds since 1970.
+    /// Start of the current incarnation, milliseconds since 1970.
     pub fn started_ms(&self) -> u64 {
         self.started_ms.load(Relaxed)
     }
 
-    /// Handles of former incarnations that were dropped.
+    /// Number of handles of earlier incarnations that were dropped.
     pub fn stale(&self) -> u64 {
         self.stale.load(Relaxed)
     }
 
-    /// Is the intake closed by an operator? A stop opens it, so that what waits is drained.
+    /// Tells whether the child takes no new messages: it is paused by an operator, and not draining for a stop.
     pub fn is_paused(&self) -> bool {
-        !self.intake.borrow().is_open()
+        self.pause_state.borrow().is_paused()
     }
 
-    /// Tells whether an operator has paused it, whether it drains or not.
-    pub(crate) fn is_held(&self) -> bool {
-        self.intake.borrow().paused
+    /// Tells whether an operator has paused the child, draining or not.
+    pub(crate) fn is_paused_by_operator(&self) -> bool {
+        self.pause_state.borrow().by_operator
     }
 
-    /// The work in progress and since when; of several, the one that lasts longest.
+    /// Name and start of the oldest work item in progress.
     pub fn in_progress(&self) -> Option<(&'static str, Instant)> {
-        self.hand.oldest()
+        self.work.oldest()
     }
 
-    pub(crate) fn hand(&self) -> &Hand {
-        &self.hand
+    pub(crate) fn work(&self) -> &WorkInProgress {
+        &self.work
     }
 
-    /// The last exit.
+    /// Last exit; None before the first.
     pub fn last_exit(&self) -> Option<LastExit> {
         self.last_exit.lock().clone()
     }
 
-    /// The mailbox and inboxes, by name.
+    /// Counters of the mailbox and inboxes, by name.
     pub fn mailboxes(&self) -> Vec<(&'static str, Arc<MailboxStats>)> {
-        self.gauges.lock().clone()
+        self.mailboxes.lock().clone()
     }
 
-    /// The declared metrics.
+    /// Registered metrics.
     pub fn metrics(&self) -> Vec<Metric> {
         self.metrics.lock().clone()
     }
 
-    /// The declared histograms of durations.
+    /// Registered histograms of durations.
     pub fn timings(&self) -> Vec<Timing> {
         self.timings.lock().clone()
     }
 
-    /// The edge's connection: kind, endpoint and state, if the child is an edge.
+    /// Kind, endpoint and state of the connection; None if the child has none.
     pub fn link_state(&self) -> Option<(&'static str, String, Link)> {
         let entry = self.link.lock().clone()?;
         let state = entry.state.lock().clone();
         Some((entry.kind, entry.endpoint.clone(), state))
     }
 
-    /// What it last set aside.
+    /// Last note; None before the first.
     pub fn last_note(&self) -> Option<Note> {
         self.note.lock().clone()
     }
 
-    /// How long the child's arbiter has been in one poll, or its heartbeat is overdue.
+    /// Duration of the current poll of the child's arbiter, or delay of its heartbeat, whichever is longer.
     pub fn arbiter_silence(&self) -> std::time::Duration {
-        self.pulse.get().map(|pulse| pulse.silence()).unwrap_or_default()
+        self.heartbeat.get().map(|heartbeat| heartbeat.silence()).unwrap_or_default()
     }
 
     /// Name of the child's arbiter.
     pub fn arbiter_name(&self) -> Option<&str> {
-        self.pulse.get().map(|pulse| pulse.name())
+        self.heartbeat.get().map(|heartbeat| heartbeat.name())
     }
 
-    /// Declares that this child is an edge to `endpoint` (without credentials). Repeating it keeps the state.
+    /// Declares the child's connection to `endpoint`, which must not contain credentials. A later call keeps the state.
     pub fn link(&self, kind: &'static str, endpoint: impl Into<String>) -> LinkReporter {
         let mut slot = self.link.lock();
         let entry = slot.get_or_insert_with(|| LinkEntry::new(kind, endpoint.into()));
         LinkReporter { entry: entry.clone(), path: self.path.clone(), events: self.events.clone() }
     }
 
-    /// Registers a metric, with its help text; the same name gives the same one, so that counters go on over restarts. Those of a
-    /// struct are registered by [`metrics!`](crate::metrics).
-    pub fn register(
-        &self,
-        name: &'static str,
-        unit: &'static str,
-        kind: MetricKind,
-        help: &'static str,
-    ) -> Metric {
-        let mut metrics = self.metrics.lock();
-        if let Some(known) = metrics.iter().find(|metric| metric.is(name, None)) {
-            return known.clone();
-        }
-        let metric = Metric::new(name, unit, kind, help);
-        metrics.push(metric.clone());
-        metric
-    }
-
-    /// Registers a metric of one peer: as [`Vitals::register`], kept apart by the label's value. What peers call themselves is
-    /// without bound, so that all beyond [`LABELS_MAX`] of a name share the value [`OTHER_LABEL`].
-    pub fn register_labelled(
-        &self,
-        name: &'static str,
-        unit: &'static str,
-        kind: MetricKind,
-        help: &'static str,
-        label: (&'static str, &str),
-    ) -> Metric {
-        let mut metrics = self.metrics.lock();
-        let mut value = label.1;
-        for _ in 0..2 {
-            if let Some(known) = metrics.iter().find(|metric| metric.is(name, Some((label.0, value)))) {
-                return known.clone();
-            }
-            let apart = |one: &&Metric| {
-                one.name == name && one.label.as_ref().is_some_and(|(_, value)| &**value != OTHER_LABEL)
-            };
-            if metrics.iter().filter(apart).count() < LABELS_MAX {
-                break;
-            }
-            value = OTHER_LABEL;
-        }
-        let metric = Metric::new(name, unit, kind, help).labelled(label.0, value);
-        metrics.push(metric.clone());
-        metric
-    }
-
-    /// Drops all metrics of one peer that is gone for good, so that another one may have its place.
-    pub fn unregister_labelled(&self, label: (&str, &str)) {
-        let of =
-            |metric: &Metric| metric.label.as_ref().is_some_and(|(name, value)| (*name, &**value) == label);
-        self.metrics.lock().retain(|metric| !of(metric));
-    }
-
-    /// Notes what was set aside and why, for who looks at the tree; the last note stays, over restarts too. Count it as well:
-    /// a metric tells how often. The text is kept as [`sanitize`] gives it: it may repeat what a peer said.
+    /// Records a note: an item that the child set aside, and the reason. The tree shows the last note, also after restarts; count the
+    /// items in a metric. The text is escaped and limited by [`sanitize`].
     pub fn note(&self, text: impl AsRef<str>) {
         *self.note.lock() = Some(Note { text: sanitize(text.as_ref()), at_ms: now_ms() });
     }
@@ -294,44 +242,30 @@ impl Vitals {
         self.blocker.lock().clone()
     }
 
-    /// Declares a histogram of durations; the same name and label give the same one, so that it goes on over restarts. All
-    /// of one name have the same label, with values of their own: each is a series of one metric.
-    pub fn register_timing(
-        &self,
-        name: &'static str,
-        help: &'static str,
-        label: (&'static str, &'static str),
-    ) -> Timing {
-        let mut timings = self.timings.lock();
-        if let Some(known) = timings.iter().find(|known| known.name() == name && known.label() == label) {
-            return known.clone();
-        }
-        let timing = Timing::new(name, help, label);
-        timings.push(timing.clone());
-        timing
-    }
-
-    /// Names the work in progress until the guard is dropped, so that a stuck child shows what it is stuck in.
+    /// Marks the start of a work item; it ends when the guard is dropped. The tree shows the oldest item, and the exit names it if the
+    /// child ends meanwhile.
+    ///
+    /// # Panics
+    /// After [`Command::Panic`](crate::Command::Panic) on a thread child.
     pub fn begin_work(self: &Arc<Self>, name: &'static str) -> WorkGuard {
-        let guard = self.hand.take(name);
+        let guard = self.work.begin(name);
         assert!(!self.panic_next.swap(false, AcqRel), "injected panic");
         guard
     }
 
-    /// Counts a handle of a former incarnation that was dropped.
     pub(crate) fn count_stale(&self) {
         self.stale.fetch_add(1, Relaxed);
     }
 
-    /// Waits until the intake is open: not paused, or draining.
+    /// Waits until the child takes messages: it is not paused, or drains for a stop.
     pub async fn wait_resumed(&self) {
-        // The sender lives in self, so waiting cannot fail.
-        let _ = self.intake.subscribe().wait_for(|intake| intake.is_open()).await;
+        // Waiting cannot fail: `self` owns the sender.
+        let _ = self.pause_state.subscribe().wait_for(|pause_state| !pause_state.is_paused()).await;
     }
 
-    /// Waits until the intake is closed: paused, and not draining.
+    /// Waits until [`Vitals::is_paused`].
     pub async fn wait_paused(&self) {
-        let _ = self.intake.subscribe().wait_for(|intake| !intake.is_open()).await;
+        let _ = self.pause_state.subscribe().wait_for(|pause_state| pause_state.is_paused()).await;
     }
 
     pub(crate) fn event(&self, kind: EventKind) {
@@ -342,15 +276,15 @@ impl Vitals {
         self.state.store(state as u8, Release);
     }
 
-    /// From one state to another; nothing happens when the child has moved on meanwhile.
-    pub(crate) fn shift_state(&self, from: State, to: State) {
+    /// Changes the state if it is `from`.
+    pub(crate) fn replace_state(&self, from: State, to: State) {
         let _ = self.state.compare_exchange(from as u8, to as u8, AcqRel, Relaxed);
     }
 
     pub(crate) fn begin(&self, incarnation: u64) {
         self.incarnation.store(incarnation, Release);
         self.started_ms.store(now_ms(), Relaxed);
-        self.intake.send_modify(|intake| intake.draining = false);
+        self.pause_state.send_modify(|pause_state| pause_state.draining = false);
         self.panic_next.store(false, Release);
         if incarnation > 1 {
             self.restarts.fetch_add(1, Relaxed);
@@ -358,13 +292,13 @@ impl Vitals {
         self.set_state(State::Starting);
     }
 
-    /// The incarnation ended with `exit` and leaves the child in `state`. The event comes last: who sees it sees the rest.
+    /// Records the end of the incarnation. The event comes last, so that its readers see the rest.
     pub(crate) fn end(&self, exit: &Exit, state: State) {
-        let in_progress = self.hand.take_lost().filter(|_| exit.is_abnormal());
         self.clear_blocker();
+        let in_progress = self.work.take_lost().filter(|_| exit.is_abnormal());
         *self.last_exit.lock() = Some(LastExit { exit: exit.clone(), at_ms: now_ms(), in_progress });
         if let Some(link) = self.link.lock().as_ref() {
-            link.abandon();
+            link.reset();
         }
         self.set_state(state);
         self.event(EventKind::Exited {
@@ -374,7 +308,7 @@ impl Vitals {
         });
     }
 
-    /// What is in hand and in the mailboxes was not done by the deadline.
+    /// Reports that the child did not stop by its deadline, with its unhandled messages.
     pub(crate) fn report_stop_timeout(&self) {
         let depth = self.depth();
         let in_progress = self.in_progress().map(|(name, _)| name.to_owned());
@@ -387,39 +321,40 @@ impl Vitals {
     }
 
     pub(crate) fn set_paused(&self, paused: bool) {
-        self.intake.send_modify(|intake| intake.paused = paused);
+        self.pause_state.send_modify(|pause_state| pause_state.by_operator = paused);
     }
 
     pub(crate) fn set_draining(&self) {
-        self.intake.send_modify(|intake| intake.draining = true);
+        self.pause_state.send_modify(|pause_state| pause_state.draining = true);
     }
 
     pub(crate) fn is_draining(&self) -> bool {
-        self.intake.borrow().draining
+        self.pause_state.borrow().draining
     }
 
-    /// Chaos: the thread panics when it next takes work in progress.
+    /// Makes the next call of [`Vitals::begin_work`] panic.
     pub(crate) fn panic_at_next_work(&self) {
         self.panic_next.store(true, Release);
     }
 
-    pub(crate) fn set_pulse(&self, pulse: Arc<Pulse>) {
-        // A child keeps its arbiter for life; a second call would be a kernel error without consequence.
-        let _ = self.pulse.set(pulse);
+    pub(crate) fn set_heartbeat(&self, heartbeat: Arc<Heartbeat>) {
+        // Called once: a child keeps its arbiter.
+        let _ = self.heartbeat.set(heartbeat);
     }
 
-    pub(crate) fn add_gauge(&self, name: &'static str, gauge: Arc<MailboxStats>) {
-        self.gauges.lock().push((name, gauge));
+    pub(crate) fn add_mailbox(&self, name: &'static str, stats: Arc<MailboxStats>) {
+        self.mailboxes.lock().push((name, stats));
     }
 
-    /// Messages waiting in all of the child's mailboxes.
+    /// Messages that wait in the mailbox and all inboxes.
     pub fn depth(&self) -> usize {
-        self.gauges.lock().iter().map(|(_, gauge)| gauge.depth()).sum()
+        self.mailboxes.lock().iter().map(|(_, stats)| stats.depth()).sum()
     }
 
-    /// Drops the messages that wait, when their turn comes: they speak of a world that is gone, say a lost connection.
+    /// Drops all waiting messages instead of handling them, for example those about a lost connection. Inboxes with
+    /// [`keep_on_purge`](crate::InboxSlot::keep_on_purge) are left alone.
     pub fn purge(&self) {
-        let depth = self.gauges.lock().iter().map(|(_, gauge)| gauge.purge()).sum();
+        let depth = self.mailboxes.lock().iter().map(|(_, stats)| stats.purge()).sum();
         if depth > 0 {
             self.event(EventKind::Purged { depth });
         }

@@ -1,5 +1,7 @@
-//! Limits of what a broker may send: the frames of a connection are followed by their headers. The client library takes messages of
-//! whatever size and number, and recurses into nested headers: those are flattened in place.
+//! Limits on frames from a broker.
+//!
+//! The client library accepts messages of any size and number, and recurses into nested header tables. [`FrameTracker`] follows the
+//! frames, checks the limits, and flattens deep tables in place.
 
 use std::sync::{
     Arc,
@@ -8,16 +10,16 @@ use std::sync::{
 
 use super::nesting::{flatten, flatten_content};
 
-/// Largest body of a message, bytes: RabbitMQ's own default.
+/// Largest body of a message, in bytes: RabbitMQ's default.
 pub(super) const BODY_MAX: u64 = 128 << 20;
-/// Most bytes of messages that wait in a connection to be taken, with [`MESSAGE_COST`] for each.
-pub(super) const WAITING_MAX: u64 = 1 << 30;
-/// Memory that a message takes beside its body, bytes.
+/// Most bytes of messages that wait to be read, including [`MESSAGE_COST`] for each.
+pub(super) const UNREAD_BYTES_MAX: u64 = 1 << 30;
+/// Memory per message beside its body, in bytes.
 const MESSAGE_COST: u64 = 512;
-/// Most messages that are announced and not begun: one for each channel is what the protocol allows.
+/// Most announced messages whose content has not begun: one for each channel.
 const ANNOUNCED_MAX: u64 = 2_047;
 
-/// Most frames of a handshake, heartbeats included; three to five are usual.
+/// Most frames of a handshake, including heartbeats; three to five are usual.
 const HANDSHAKE_MAX: u64 = 100;
 
 const METHOD: u8 = 1;
@@ -25,54 +27,56 @@ const HEADER: u8 = 2;
 const BODY: u8 = 3;
 const HEARTBEAT: u8 = 8;
 
-/// Bytes before and behind the payload of a frame.
-const BEFORE: usize = 7;
-const BEHIND: usize = 1;
+/// Bytes before and after the payload of a frame.
+const FRAME_HEAD: usize = 7;
+const FRAME_END: usize = 1;
 
-/// Class and method of `connection.start`, whose table has the broker's properties.
+/// Class and method of `connection.start`, which contains a table of broker properties.
 const START: [u8; 4] = [0, 10, 0, 10];
 /// Methods that announce a message: `basic.return`, `basic.deliver`, `basic.get-ok`.
 const ANNOUNCING: [[u8; 4]; 3] = [[0, 60, 0, 50], [0, 60, 0, 60], [0, 60, 0, 71]];
 
-/// Breach of a limit.
+/// Limit that the broker exceeds.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum LimitError {
-    /// A frame of a type that does not exist: something else listens there.
+    /// Unknown frame type: the peer is no AMQP broker.
     #[error("the broker sends a frame of type {0}: is it an AMQP 0-9-1 broker?")]
     Type(u8),
-    /// A frame that is larger than was agreed upon.
-    #[error("the broker announces a frame of {size} bytes: {max} were agreed upon")]
+    /// Frame larger than negotiated.
+    #[error("the broker announces a frame of {size} bytes: {max} were negotiated")]
     Frame {
-        /// Announced bytes of the payload.
+        /// Size of the payload, in bytes.
         size: u32,
-        /// The most.
+        /// Largest allowed size, in bytes.
         max: u32,
     },
-    /// A message that is too large.
-    #[error("the broker announces a message of {0} bytes: {BODY_MAX} are accepted, remove it from its queue")]
-    Body(u64),
-    /// More messages than may be in hand.
-    #[error("the broker sends more than the {0} messages that may wait for their acknowledgement")]
-    Messages(u64),
-    /// More bytes than may wait.
+    /// Message too large.
     #[error(
-        "messages of more than {WAITING_MAX} bytes wait to be taken: lower prefetch, or the rows of a message"
+        "the broker announces a message of {0} bytes: the limit is {BODY_MAX}, remove the message from its queue"
     )]
-    Waiting,
-    /// More frames than a handshake has.
+    Body(u64),
+    /// More unread messages than the prefetch count.
+    #[error("the broker sends more than the {0} messages allowed without acknowledgement")]
+    Messages(u64),
+    /// Too many bytes of unread messages.
+    #[error(
+        "messages of more than {UNREAD_BYTES_MAX} bytes wait to be read: lower prefetch, or the rows of a message"
+    )]
+    UnreadBytes,
+    /// Too many frames during the handshake.
     #[error("the broker sends more than {HANDSHAKE_MAX} frames and does not end the handshake")]
     Handshake,
-    /// Deliveries without content.
-    #[error("the broker announces more than {ANNOUNCED_MAX} messages and begins none")]
+    /// Too many deliveries without content.
+    #[error("the broker announces more than {ANNOUNCED_MAX} messages without content")]
     Announced,
 }
 
-/// Messages that were received and not taken, shared by a connection and whoever takes them.
+/// Received messages that the consumer has not read yet, shared by connection and consumer.
 #[derive(Debug, Default)]
 pub(super) struct UnreadDeliveries {
     messages: AtomicU64,
     bytes: AtomicU64,
-    /// Most messages; 0: whoever takes them does not tell.
+    /// Most messages; 0 if unlimited.
     max: u64,
 }
 
@@ -90,50 +94,50 @@ impl UnreadDeliveries {
             return Err(LimitError::Messages(self.max));
         }
         match self.bytes.fetch_add(bytes, Relaxed) + bytes {
-            WAITING_MAX.. => Err(LimitError::Waiting),
+            UNREAD_BYTES_MAX.. => Err(LimitError::UnreadBytes),
             _ => Ok(()),
         }
     }
 
-    /// Notes that a message with a body of `body` bytes was taken.
-    pub(super) fn taken(&self, body: usize) {
+    /// Records that a message with a body of `body` bytes was read.
+    pub(super) fn read(&self, body: usize) {
         let bytes = body as u64 + MESSAGE_COST;
-        // What was received before is at least what was taken.
+        // Not below zero: a message may be recorded twice.
         let _ = self.messages.fetch_update(Relaxed, Relaxed, |messages| messages.checked_sub(1));
         let _ = self.bytes.fetch_update(Relaxed, Relaxed, |waiting| Some(waiting.saturating_sub(bytes)));
     }
 }
 
-/// Place in a stream of frames.
+/// Position in a stream of frames.
 #[derive(Debug)]
-pub(super) struct Follower {
+pub(super) struct FrameTracker {
     unread: Arc<UnreadDeliveries>,
     frame_max: u32,
-    /// Bytes of a body that are still to come.
+    /// Remaining bytes of a body frame.
     rest: usize,
     announced: u64,
     /// Frames of the handshake.
     handshake: u64,
 }
 
-impl Follower {
+impl FrameTracker {
     pub(super) fn new(frame_max: u32, unread: Arc<UnreadDeliveries>) -> Self {
         Self { unread, frame_max, rest: 0, announced: 0, handshake: 0 }
     }
 
-    /// Follows the next `bytes` of the stream, and returns how many of them may be handed on: all but the beginning of a frame that is
-    /// looked into as a whole, which is to be the beginning of the next call's. `established`: the handshake is over.
+    /// Checks the next `bytes` of the stream, and returns the number of bytes to pass on. The others begin a frame that is needed whole, and
+    /// must come first in the next call. `established` is set once the handshake is over.
     ///
     /// # Errors
-    /// They break a limit. The stream is of no use from there.
-    pub(super) fn follow(&mut self, bytes: &mut [u8], established: bool) -> Result<usize, LimitError> {
+    /// The broker exceeds a limit; the stream is unusable.
+    pub(super) fn track(&mut self, bytes: &mut [u8], established: bool) -> Result<usize, LimitError> {
         let mut at = 0;
         loop {
             let passed = self.rest.min(bytes.len() - at);
             at += passed;
             self.rest -= passed;
             let Some((kind, size)) = self.head(&bytes[at..])? else { return Ok(at) };
-            let whole = BEFORE + size + BEHIND;
+            let whole = FRAME_HEAD + size + FRAME_END;
             if !established && (matches!(kind, BODY | HEARTBEAT) || bytes.len() - at >= whole) {
                 self.handshake += 1;
                 if self.handshake > HANDSHAKE_MAX {
@@ -145,19 +149,19 @@ impl Follower {
                 continue;
             }
             let Some(frame) = bytes[at..].get_mut(..whole) else { return Ok(at) };
-            let payload = &mut frame[BEFORE..whole - BEHIND];
+            let payload = &mut frame[FRAME_HEAD..whole - FRAME_END];
             if kind == METHOD { self.method(payload) } else { self.header(payload) }?;
             at += whole;
         }
     }
 
-    /// Type and size of the frame that `bytes` begins; None if its head is not whole.
+    /// Returns type and payload size of the frame at the start of `bytes`; None if its head is incomplete.
     fn head(&self, bytes: &[u8]) -> Result<Option<(u8, usize)>, LimitError> {
-        let Some([kind, _, _, size @ ..]) = bytes.first_chunk::<BEFORE>() else { return Ok(None) };
+        let Some([kind, _, _, size @ ..]) = bytes.first_chunk::<FRAME_HEAD>() else { return Ok(None) };
         if !matches!(*kind, METHOD | HEADER | BODY | HEARTBEAT) {
             return Err(LimitError::Type(*kind));
         }
-        let (size, max) = (u32::from_be_bytes(*size), self.frame_max - (BEFORE + BEHIND) as u32);
+        let (size, max) = (u32::from_be_bytes(*size), self.frame_max - (FRAME_HEAD + FRAME_END) as u32);
         if size > max {
             return Err(LimitError::Frame { size, max });
         }
@@ -170,7 +174,7 @@ impl Follower {
             self.announced += 1;
             return if self.announced > ANNOUNCED_MAX { Err(LimitError::Announced) } else { Ok(()) };
         }
-        // Two bytes of version and the length of the table.
+        // Skips the version (2 bytes) and the length of the table.
         if *method == START
             && let Some(properties) = arguments.get_mut(6..)
         {
@@ -182,7 +186,7 @@ impl Follower {
     fn header(&mut self, payload: &mut [u8]) -> Result<(), LimitError> {
         self.announced = self.announced.saturating_sub(1);
         let size = payload.get(4..12).and_then(|size| size.try_into().ok());
-        // The client says what is wrong with a shorter one.
+        // The client library reports a shorter header.
         let Some(size) = size.map(u64::from_be_bytes) else { return Ok(()) };
         if size > BODY_MAX {
             return Err(LimitError::Body(size));

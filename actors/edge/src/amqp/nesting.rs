@@ -1,14 +1,14 @@
-//! Depth of the tables in a frame: the client's parser recurses into them and would use up its stack. Tables and arrays below
-//! [`DEPTH_MAX`] become byte arrays, which have the same form: a type, a length and as many bytes.
+//! Limit on the nesting of tables in a frame. The client library parses tables recursively, and deep ones would overflow its stack.
+//! Tables and arrays below [`DEPTH_MAX`] become byte arrays, which have the same encoding: type, length and bytes.
 
 use std::ops::Range;
 
-/// Deepest nesting of tables and arrays that is left as it is. Headers that brokers write nest three deep.
+/// Deepest unchanged nesting of tables and arrays. Headers written by brokers have three levels.
 pub(super) const DEPTH_MAX: usize = 32;
 
 /// Bytes of the fixed fields before the properties of a content header: class, weight, size of the body.
 const FIXED: usize = 12;
-/// The flags of the properties before and at the table of headers.
+/// Flags of the properties up to the table of headers.
 const CONTENT_TYPE: u16 = 1 << 15;
 const CONTENT_ENCODING: u16 = 1 << 14;
 const HEADERS: u16 = 1 << 13;
@@ -17,7 +17,7 @@ const ARRAY: u8 = b'A';
 const TABLE: u8 = b'F';
 const BYTES: u8 = b'x';
 
-/// Flattens the table of headers in a content header. What is malformed stays: the parser says so.
+/// Flattens the table of headers in a content header. A malformed header stays unchanged.
 pub(super) fn flatten_content(payload: &mut [u8]) {
     let mut reader = Reader { bytes: payload, at: FIXED, end: payload.len() };
     let mut headers = || {
@@ -34,9 +34,9 @@ pub(super) fn flatten_content(payload: &mut [u8]) {
     }
 }
 
-/// Flattens the content of a table.
+/// Flattens a table, given its content.
 pub(super) fn flatten(table: &mut [u8]) {
-    // End and kind of each level that is open.
+    // End and type of each enclosing level.
     let mut open = vec![(table.len(), TABLE)];
     let mut at = 0;
     while let Some((end, kind)) = open.last().copied() {
@@ -47,12 +47,12 @@ pub(super) fn flatten(table: &mut [u8]) {
                 open.push((range.end, kind));
             }
             Some(Some(Nested { range, .. })) => {
-                // Its type stands before the four bytes of its length.
+                // The type is before the four bytes of the length.
                 table[range.start - 5] = BYTES;
                 at = range.end;
             }
             Some(None) => at = reader.at,
-            // The end, or what no parser goes on behind.
+            // End of the level, or malformed.
             None => {
                 open.pop();
                 at = end;
@@ -67,7 +67,7 @@ struct Nested {
     range: Range<usize>,
 }
 
-/// Bytes up to `end`, read from `at` on.
+/// Reader of the bytes from `at` to `end`.
 struct Reader<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -93,7 +93,7 @@ impl Reader<'_> {
         Some(self.at - length as usize..self.at)
     }
 
-    /// Reads a value, in a table with its name; gives where its content is if it is a table or an array. None if it is malformed.
+    /// Reads a value, with its name if `named`; returns the range of the content of a table or array. None if malformed.
     fn value(&mut self, named: bool) -> Option<Option<Nested>> {
         if named {
             self.short()?;
@@ -123,13 +123,13 @@ mod tests {
         [&(content.len() as u32).to_be_bytes(), content].concat()
     }
 
-    /// Arrays within each other, the outermost in a table.
+    /// Nested arrays in a table.
     fn nested(depth: usize) -> Vec<u8> {
         let arrays = (1..depth).fold(Vec::new(), |inner, _| [b"A", &long(&inner)[..]].concat());
         [b"\x01k", &arrays[..]].concat()
     }
 
-    /// Deepest nesting in a table, as a parser that recurses finds it. None if it is malformed.
+    /// Returns the depth of a table, computed recursively; None if malformed.
     fn depth(bytes: &[u8], named: bool) -> Option<usize> {
         let mut reader = Reader { bytes, at: 0, end: bytes.len() };
         let mut deepest = 0;
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_are_left_as_they_are_to_the_limit_and_flattened_below() {
+    fn tables_deeper_than_the_limit_are_flattened() {
         assert_eq!(flat(nested(DEPTH_MAX)), nested(DEPTH_MAX));
         for levels in [DEPTH_MAX + 1, 100, 20_000] {
             let (was, is) = (nested(levels), flat(nested(levels)));
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn the_headers_of_a_message_are_found_behind_its_other_properties() {
+    fn headers_are_found_after_other_properties() {
         let deep = nested(40);
         let all = CONTENT_TYPE | CONTENT_ENCODING | HEADERS | 1;
         for (mut payload, changes) in [
@@ -188,7 +188,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_read_without_a_panic(mut bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+        fn arbitrary_bytes_do_not_panic(mut bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
             flatten(&mut bytes);
             flatten_content(&mut bytes);
         }

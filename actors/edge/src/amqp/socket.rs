@@ -1,6 +1,6 @@
-//! Sockets of lapin's that keep the limits of [`frames`](super::frames), secured by the TLS of this crate where that is wanted. lapin has
-//! one of its own, which brings 44 more packages (to read key stores of formats that nobody here has), and trusts the public authorities
-//! beside the given ones.
+//! Sockets for lapin that check the limits of [`frames`](super::frames) and use the TLS of this crate.
+//!
+//! The TLS of lapin needs 44 more packages, and trusts the public authorities beside the configured ones.
 
 use std::{
     fmt,
@@ -22,16 +22,16 @@ use lapin::{AsyncTcpStream, Connection, ConnectionProperties, uri::AMQPUri};
 use tokio::time::{Sleep, sleep};
 use tokio_util::compat::{Compat, TokioAsyncReadCompatExt};
 
-use super::frames::{Follower, UnreadDeliveries};
+use super::frames::{FrameTracker, UnreadDeliveries};
 use crate::{
     limited_stream::{FrameLimit, LimitError, LimitedStream, Transport},
     tls::TlsClient,
 };
 
-/// A broker that takes longer to let us in counts as away.
+/// Time for connecting and the handshake.
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Connects to `uri`, over `tls` if that is wanted, with frames of `frame_max` bytes at most. What comes in is counted in `unread`.
+/// Connects to `uri`, over `tls` if set, with frames of at most `frame_max` bytes. Received messages are counted in `unread`.
 pub(super) async fn connect(
     uri: AMQPUri,
     tls: Option<TlsClient>,
@@ -53,7 +53,7 @@ pub(super) async fn connect(
     Ok(connection)
 }
 
-/// tokio's sockets, each secured as soon as it is connected.
+/// Reactor of tokio that adds TLS and limits to each new socket.
 #[derive(Clone)]
 struct Sockets {
     tokio: Tokio,
@@ -64,18 +64,20 @@ struct Sockets {
     is_established: Arc<AtomicBool>,
 }
 
-/// Limits of a broker, which must not close the stream or take too long for the handshake either: lapin waits for ever for the rest of
-/// a handshake, even on a stream that has ended, with a thread for each such connection.
+/// Limit on received frames and on the time of the handshake.
+///
+/// It fails the stream if the broker closes it or is silent during the handshake. lapin would wait for ever, with one thread for each
+/// such connection.
 struct BrokerLimit {
-    follower: Follower,
+    tracker: FrameTracker,
     is_established: Arc<AtomicBool>,
-    /// End of the handshake's time.
+    /// Deadline of the handshake.
     deadline: Pin<Box<Sleep>>,
 }
 
 impl FrameLimit for BrokerLimit {
     fn received(&mut self, bytes: &mut [u8]) -> Result<usize, LimitError> {
-        Ok(self.follower.follow(bytes, self.is_established.load(Relaxed))?)
+        Ok(self.tracker.track(bytes, self.is_established.load(Relaxed))?)
     }
 
     fn ended(&mut self) -> io::Result<()> {
@@ -115,7 +117,7 @@ impl Reactor for Sockets {
         addr: SocketAddr,
     ) -> impl Future<Output = io::Result<Self::TcpStream>> + Send + 'static {
         let (connected, tls) = (self.tokio.tcp_connect_addr(addr), self.tls.clone());
-        let follower = Follower::new(self.frame_max, self.unread.clone());
+        let tracker = FrameTracker::new(self.frame_max, self.unread.clone());
         let is_established = self.is_established.clone();
         async move {
             let stream = connected.await?.into_inner();
@@ -123,12 +125,12 @@ impl Reactor for Sockets {
                 None => Box::new(stream),
                 Some(tls) => Box::new(tls.connect(stream).await.map_err(|error| {
                     io::Error::other(format!(
-                        "TLS: {error}: see that the broker speaks TLS at this port, and whose its certificate is"
+                        "TLS: {error}: check that the broker speaks TLS at this port, and its certificate"
                     ))
                 })?),
             };
             let deadline = Box::pin(sleep(CONNECT_TIMEOUT));
-            Ok(LimitedStream::new(stream, BrokerLimit { follower, is_established, deadline }).compat())
+            Ok(LimitedStream::new(stream, BrokerLimit { tracker, is_established, deadline }).compat())
         }
     }
 }

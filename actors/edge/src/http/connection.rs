@@ -1,4 +1,4 @@
-//! One connection: one request at a time, and what is known of a request when it breaks.
+//! HTTP connection with one request at a time. Its errors tell how far a failed request got.
 
 use std::{
     future::pending,
@@ -19,31 +19,31 @@ use rustix::{
 };
 use tokio::time::{Instant, Sleep, sleep, timeout};
 
-use super::{Body, Endpoint, HttpError, Limits, Request, Response, endpoint::Dialled, head_limit::HeadLimit};
+use super::{Body, Endpoint, HttpError, Limits, Request, Response, endpoint::Dialed, head_limit::HeadLimit};
 use crate::{LimitedStream, Transport};
 
-/// Pieces of a body that may be of any size. Each costs time, however small it is.
-const PIECES_FREE: usize = 4_096;
-/// Bytes that more pieces have on average.
-const PIECE_MIN: usize = 64;
+/// Number of chunks of a body that may be small. Each chunk costs time, however small.
+const SMALL_CHUNKS_MAX: usize = 4_096;
+/// Smallest mean size of chunks beyond that, in bytes.
+const CHUNK_MEAN_MIN: usize = 64;
 
 type Driver = http1::Connection<TokioIo<LimitedStream<Box<dyn Transport>, HeadLimit>>, Body>;
 
-/// A connection. Dropped, it is closed.
+/// HTTP connection. Dropping it closes it.
 pub struct Connection {
     sender: SendRequest<Body>,
-    /// Moves the bytes while it is polled; None once it has ended.
+    /// Future that reads and writes; None once it has ended.
     driver: Option<Pin<Box<Driver>>>,
     head: HeadLimit,
-    rest: Option<Rest>,
+    idle: Option<IdleState>,
     used: bool,
 }
 
-/// The time between two requests.
-struct Rest {
-    /// The same socket, to be asked without waiting.
+/// State of a kept connection between two requests.
+struct IdleState {
+    /// Second handle on the socket, for a check without waiting.
     socket: OwnedFd,
-    /// When the connection is closed if nobody uses it.
+    /// Idle time-out.
     end: Pin<Box<Sleep>>,
     span: Duration,
 }
@@ -52,15 +52,15 @@ impl Connection {
     /// Connects within `time`.
     ///
     /// # Errors
-    /// Nothing was sent, see [`HttpError::is_unsent`].
+    /// [`HttpError::is_unsent`] errors.
     pub async fn open(endpoint: &Endpoint, time: Duration) -> Result<Self, HttpError> {
         Self::over(endpoint.dial(time, false).await?, None).await
     }
 
-    /// As [`Connection::open`], for a connection that is kept for `idle` between two requests.
+    /// Connects within `time`; the connection is kept for `idle` between two requests.
     ///
     /// # Errors
-    /// Likewise.
+    /// [`HttpError::is_unsent`] errors.
     pub async fn open_keep_alive(
         endpoint: &Endpoint,
         time: Duration,
@@ -69,67 +69,68 @@ impl Connection {
         Self::over(endpoint.dial(time, true).await?, Some(idle)).await
     }
 
-    async fn over(dialled: Dialled, idle: Option<Duration>) -> Result<Self, HttpError> {
-        let Dialled { stream, socket } = dialled;
+    async fn over(dialled: Dialed, idle: Option<Duration>) -> Result<Self, HttpError> {
+        let Dialed { stream, socket } = dialled;
         let head = HeadLimit::default();
         let stream = TokioIo::new(LimitedStream::new(stream, head.clone()));
-        // Only sets things up: nothing is sent.
+        // Sends nothing yet.
         let (sender, driver) = http1::handshake(stream).await.map_err(|error| unsent(&error))?;
-        let rest = socket.zip(idle).map(|(socket, span)| Rest { socket, end: Box::pin(sleep(span)), span });
-        Ok(Self { sender, driver: Some(Box::pin(driver)), head, rest, used: false })
+        let idle =
+            socket.zip(idle).map(|(socket, span)| IdleState { socket, end: Box::pin(sleep(span)), span });
+        Ok(Self { sender, driver: Some(Box::pin(driver)), head, idle, used: false })
     }
 
-    /// Tells whether it was used before: a server may have closed it then without our knowing yet.
+    /// Tells whether the connection was used before; the server may then have closed it unnoticed.
     pub fn is_used(&self) -> bool {
         self.used
     }
 
-    /// Tells whether it may take a request now.
+    /// Tells whether a request can be sent now.
     pub(super) fn is_ready(&mut self) -> bool {
-        // Whoever uses it polls it again, with a waker.
+        // The next user polls with a real waker.
         self.poll_driver(&mut Context::from_waker(Waker::noop())).is_pending()
             && self.sender.is_ready()
-            && self.is_quiet()
+            && self.has_no_input()
     }
 
-    /// Tells whether it is open, and the server has nothing to say. The runtime may not have heard of its end yet; a write on a connection
-    /// that is closed would be one that nobody knows the outcome of.
-    fn is_quiet(&self) -> bool {
+    /// Tells whether the socket is open and has no input. The runtime may not know of its end yet, and a write to a closed connection would
+    /// have an unknown outcome.
+    fn has_no_input(&self) -> bool {
         let peek = RecvFlags::PEEK | RecvFlags::DONTWAIT;
-        self.rest.as_ref().is_some_and(|rest| recv(&rest.socket, &mut [0_u8][..], peek) == Err(Errno::AGAIN))
+        self.idle.as_ref().is_some_and(|idle| recv(&idle.socket, &mut [0_u8][..], peek) == Err(Errno::AGAIN))
     }
 
-    /// Ends when it is of no use any more, or was idle for too long.
+    /// Ready once the connection has ended or was idle for too long.
     pub(super) fn poll_idle(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if self.poll_driver(cx).is_ready() {
             return Poll::Ready(());
         }
-        self.rest.as_mut().map_or(Poll::Ready(()), |rest| rest.end.as_mut().poll(cx))
+        self.idle.as_mut().map_or(Poll::Ready(()), |idle| idle.end.as_mut().poll(cx))
     }
 
-    /// Its time as an idle connection begins.
-    pub(super) fn begin_rest(&mut self) {
-        if let Some(rest) = &mut self.rest {
-            rest.end.as_mut().reset(Instant::now() + rest.span);
+    /// Starts the idle time-out.
+    pub(super) fn start_idle(&mut self) {
+        if let Some(idle) = &mut self.idle {
+            idle.end.as_mut().reset(Instant::now() + idle.span);
         }
-        // Has it see that the last answer is over, and be ready.
+        // Lets the driver finish the last response.
         let _ = self.is_ready();
     }
 
     fn poll_driver(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let ended = self.driver.as_mut().is_none_or(|driver| driver.as_mut().poll(cx).is_ready());
         if ended {
-            // One that has ended must not be polled again.
+            // A finished future must not be polled again.
             self.driver = None;
             return Poll::Ready(());
         }
         Poll::Pending
     }
 
-    /// Sends `request`, and reads its whole answer. After an error, or dropped, the connection is of no use.
+    /// Sends `request` and reads the whole response. After an error, or if the future is dropped, the connection is unusable.
     ///
     /// # Errors
-    /// There is no answer within `limits`.
+    /// [`HttpError`] if there is no response within `limits`.
     pub async fn exchange(&mut self, request: Request, limits: Limits) -> Result<Response, HttpError> {
         let exchange = async {
             let (head, body) = self.send(request).await?.into_parts();
@@ -139,54 +140,53 @@ impl Connection {
         timeout(limits.time, exchange).await.unwrap_or(Err(HttpError::ResponseTimeout(limits.time)))
     }
 
-    /// Sends `request`, and reads the head of its answer. The body is read by [`Connection::next_chunk`]; neither it nor the time is limited.
+    /// Sends `request` and reads the head of the response. [`Connection::next_chunk`] reads the body. Body and time are not limited.
     ///
     /// # Errors
     /// [`HttpError::Unsent`], [`HttpError::Unanswered`].
     pub async fn send(&mut self, request: Request) -> Result<hyper::Response<Incoming>, HttpError> {
         self.used = true;
-        self.head.begin();
+        self.head.start();
         let Self { sender, driver, .. } = self;
         let sending = sender.try_send_request(request);
-        let response = driven(driver, sending).await.map_err(|mut error| {
+        let response = drive_until(driver, sending).await.map_err(|mut error| {
             let kept = error.take_message().is_some();
             let error = error.into_error();
             if kept { unsent(&error) } else { HttpError::Unanswered(explain(&error)) }
         })?;
-        self.head.end();
+        self.head.lift();
         Ok(response)
     }
 
-    /// Reads the next piece of a body; None at its end.
+    /// Reads the next chunk of a body; None at the end.
     ///
     /// # Errors
     /// [`HttpError::Incomplete`].
     pub async fn next_chunk(&mut self, body: &mut Incoming) -> Result<Option<Bytes>, HttpError> {
-        while let Some(frame) = driven(&mut self.driver, body.frame()).await {
-            // A frame of trailers is no piece.
-            if let Ok(piece) = frame.map_err(|error| HttpError::Incomplete(explain(&error)))?.into_data() {
-                return Ok(Some(piece));
+        while let Some(frame) = drive_until(&mut self.driver, body.frame()).await {
+            // Trailers are skipped.
+            if let Ok(chunk) = frame.map_err(|error| HttpError::Incomplete(explain(&error)))?.into_data() {
+                return Ok(Some(chunk));
             }
         }
         Ok(None)
     }
 
-    /// Reads a whole body of at most `limit` bytes. Its pieces are copied: a server may send one byte in each, and each would keep its place
-    /// in a list and the block that it was read into.
+    /// Reads a whole body of at most `limit` bytes. Chunks are copied, since each one keeps its read buffer alive.
     ///
     /// # Errors
     /// [`HttpError::Incomplete`], [`HttpError::TooLarge`].
     pub async fn read_body(&mut self, mut body: Incoming, limit: usize) -> Result<Bytes, HttpError> {
         let (mut whole, mut count) = (BytesMut::new(), 0);
-        while let Some(piece) = self.next_chunk(&mut body).await? {
-            if piece.len() > limit - whole.len() {
+        while let Some(chunk) = self.next_chunk(&mut body).await? {
+            if chunk.len() > limit - whole.len() {
                 return Err(HttpError::TooLarge(limit));
             }
-            whole.extend_from_slice(&piece);
+            whole.extend_from_slice(&chunk);
             count += 1;
-            if count > PIECES_FREE && whole.len() / count < PIECE_MIN {
+            if count > SMALL_CHUNKS_MAX && whole.len() / count < CHUNK_MEAN_MIN {
                 return Err(HttpError::Incomplete(format!(
-                    "it comes in more than {PIECES_FREE} pieces of some bytes each"
+                    "the body has more than {SMALL_CHUNKS_MAX} chunks of few bytes each"
                 )));
             }
         }
@@ -194,11 +194,11 @@ impl Connection {
     }
 }
 
-/// Waits for `outcome`, which the connection's driver brings about.
-async fn driven<T>(driver: &mut Option<Pin<Box<Driver>>>, outcome: impl Future<Output = T>) -> T {
+/// Waits for `outcome` while driving the connection.
+async fn drive_until<T>(driver: &mut Option<Pin<Box<Driver>>>, outcome: impl Future<Output = T>) -> T {
     let drive = async {
         if let Some(polled) = driver {
-            // Its error shows in the outcome as well.
+            // The outcome has the error, too.
             let _ = polled.await;
         }
         *driver = None;
@@ -215,7 +215,7 @@ fn unsent(error: &hyper::Error) -> HttpError {
     HttpError::Unsent(explain(error))
 }
 
-/// An error with what lies behind it: hyper's own words are few.
+/// Returns an error with its source, since hyper's own text is short.
 fn explain(error: &dyn std::error::Error) -> String {
     error.source().map_or_else(|| error.to_string(), |source| format!("{error}: {source}"))
 }
@@ -246,9 +246,9 @@ mod tests {
         Limits { body, time: Duration::from_secs(30) }
     }
 
-    /// Nothing is awaited between the connection's end and the look at it: the runtime cannot have heard of it.
+    /// Nothing is awaited between the end and the check, so the runtime cannot know of the end.
     #[test]
-    fn a_connection_that_ended_is_not_ready_before_the_runtime_hears_of_it() {
+    fn an_ended_connection_is_not_ready_even_before_the_runtime_knows() {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let port = listener.local_addr().expect("an address").port();
         let server = thread::spawn(move || {
@@ -263,18 +263,18 @@ mod tests {
             let mut connection = open(port).await;
             let answer = connection.exchange(request(), limits(100)).await.expect("an answer");
             assert_eq!(&*answer.body, b"[]");
-            connection.begin_rest();
+            connection.start_idle();
             assert!(connection.is_ready());
             server.join().expect("the server").shutdown(Shutdown::Both).expect("an open connection");
             let give_up = Instant::now() + Duration::from_secs(20);
             while connection.is_ready() {
-                assert!(Instant::now() < give_up, "it is taken for an open one");
+                assert!(Instant::now() < give_up, "the ended connection counts as ready");
             }
         });
     }
 
     #[test]
-    fn a_body_in_pieces_of_a_byte_is_not_read_to_its_end() {
+    fn a_body_in_chunks_of_one_byte_is_refused() {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let port = listener.local_addr().expect("an address").port();
         thread::spawn(move || {
@@ -290,7 +290,7 @@ mod tests {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         runtime.expect("a runtime").block_on(async {
             match open(port).await.exchange(request(), limits(64 << 20)).await {
-                Err(HttpError::Incomplete(text)) => assert!(text.contains("4096 pieces"), "{text}"),
+                Err(HttpError::Incomplete(text)) => assert!(text.contains("4096 chunks"), "{text}"),
                 other => panic!("{other:?}"),
             }
         });

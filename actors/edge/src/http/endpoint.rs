@@ -1,4 +1,4 @@
-//! Server that is connected to.
+//! Address of a server, and connecting to it.
 
 use std::{
     os::fd::{AsFd, OwnedFd},
@@ -19,51 +19,51 @@ use crate::{HostPort, Transport};
 /// Address of a server.
 #[derive(Clone)]
 pub enum Endpoint {
-    /// Over TCP.
+    /// TCP.
     Tcp(HostPort),
-    /// Over TCP, secured.
+    /// TLS over TCP.
     #[cfg(feature = "tls")]
     Tls(HostPort, TlsClient),
-    /// A unix socket.
+    /// Unix socket.
     Unix(PathBuf),
 }
 
-/// A connected stream.
-pub(super) struct Dialled {
+/// Stream of a new connection.
+pub(super) struct Dialed {
     pub(super) stream: Box<dyn Transport>,
-    /// The same socket once more, where that was asked for.
+    /// Second handle on the socket, if requested.
     pub(super) socket: Option<OwnedFd>,
 }
 
 impl Endpoint {
-    /// Connects, TLS included, within `time`. `twice`: the socket is wanted beside its stream.
-    pub(super) async fn dial(&self, time: Duration, twice: bool) -> Result<Dialled, HttpError> {
-        timeout(time, self.connect(twice)).await.unwrap_or(Err(HttpError::ConnectTimeout(time)))
+    /// Connects within `time`, TLS included. `keep_socket` requests a second handle on the socket.
+    pub(super) async fn dial(&self, time: Duration, keep_socket: bool) -> Result<Dialed, HttpError> {
+        timeout(time, self.connect(keep_socket)).await.unwrap_or(Err(HttpError::ConnectTimeout(time)))
     }
 
-    async fn connect(&self, twice: bool) -> Result<Dialled, HttpError> {
-        let once_more = |socket: &dyn AsFd| {
-            let socket = twice.then(|| socket.as_fd().try_clone_to_owned()).transpose();
+    async fn connect(&self, keep_socket: bool) -> Result<Dialed, HttpError> {
+        let clone_socket = |socket: &dyn AsFd| {
+            let socket = keep_socket.then(|| socket.as_fd().try_clone_to_owned()).transpose();
             socket.map_err(HttpError::Connect)
         };
-        let at = match self {
+        let address = match self {
             Self::Unix(path) => {
                 let stream = UnixStream::connect(path).await.map_err(HttpError::Connect)?;
-                return Ok(Dialled { socket: once_more(&stream)?, stream: Box::new(stream) });
+                return Ok(Dialed { socket: clone_socket(&stream)?, stream: Box::new(stream) });
             }
-            Self::Tcp(at) => at,
+            Self::Tcp(address) => address,
             #[cfg(feature = "tls")]
-            Self::Tls(at, _) => at,
+            Self::Tls(address, _) => address,
         };
-        let stream = TcpStream::connect((&*at.host, at.port)).await.map_err(HttpError::Connect)?;
-        // Else the last piece of a body waits for the acknowledgement of the piece before, 40 ms.
+        let stream = TcpStream::connect((&*address.host, address.port)).await.map_err(HttpError::Connect)?;
+        // Otherwise the last part of a body waits up to 40 ms for an acknowledgement (Nagle).
         stream.set_nodelay(true).map_err(HttpError::Connect)?;
-        let socket = once_more(&stream)?;
+        let socket = clone_socket(&stream)?;
         #[cfg(feature = "tls")]
         if let Self::Tls(_, tls) = self {
             let stream = tls.connect(stream).await.map_err(HttpError::Tls)?;
-            return Ok(Dialled { stream: Box::new(stream), socket });
+            return Ok(Dialed { stream: Box::new(stream), socket });
         }
-        Ok(Dialled { stream: Box::new(stream), socket })
+        Ok(Dialed { stream: Box::new(stream), socket })
     }
 }

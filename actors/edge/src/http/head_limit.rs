@@ -1,25 +1,27 @@
-//! Upper bound of what is read before the head of an answer has ended. The HTTP library limits one head, but reads interim answers (1xx)
-//! without end, many in one poll: a server that sends nothing else would keep the whole thread busy.
+//! Limit on bytes before the end of a response's head.
+//!
+//! The HTTP library limits one head, but reads any number of interim responses (1xx) in one poll. A server that sends only those would
+//! block the thread.
 
 use std::{cell::Cell, rc::Rc};
 
 use crate::{FrameLimit, LimitError};
 
-/// Bytes that are read before a head has ended, beginnings of the body included.
+/// Most bytes read before a head has ended, including the beginning of the body.
 const HEAD_MAX: usize = 2 << 20;
 
-/// Bytes that may still be read; None: as many as there are. Clones share them.
+/// Bytes that may still be read; None if unlimited. Clones share the limit.
 #[derive(Debug, Clone, Default)]
 pub(super) struct HeadLimit(Rc<Cell<Option<usize>>>);
 
 impl HeadLimit {
-    /// A request is sent.
-    pub(super) fn begin(&self) {
+    /// Starts the limit when a request is sent.
+    pub(super) fn start(&self) {
         self.0.set(Some(HEAD_MAX));
     }
 
-    /// The head of its answer has ended.
-    pub(super) fn end(&self) {
+    /// Lifts the limit when the head of the response has ended.
+    pub(super) fn lift(&self) {
         self.0.set(None);
     }
 }
@@ -31,7 +33,7 @@ impl FrameLimit for HeadLimit {
             self.0.set(Some(left));
             if left == 0 {
                 let text =
-                    format!("the answer's head has more than {HEAD_MAX} bytes, interim answers included");
+                    format!("the response's head has more than {HEAD_MAX} bytes, interim responses included");
                 return Err(text.into());
             }
         }

@@ -1,4 +1,4 @@
-//! Connections between two requests. The one used last is used next, so that those which are not needed grow old and are closed.
+//! Pool of idle connections. The most recently used one is used next, so that surplus connections reach their idle time-out.
 
 use std::{
     cell::RefCell,
@@ -13,11 +13,11 @@ use super::connection::Connection;
 #[derive(Default)]
 pub struct Pool {
     idle: RefCell<Vec<Connection>>,
-    attendant: RefCell<Option<Waker>>,
+    waker: RefCell<Option<Waker>>,
 }
 
 impl Pool {
-    /// One that may take a request now.
+    /// Takes a connection that is ready for a request.
     pub fn take(&self) -> Option<Connection> {
         let mut idle = self.idle.borrow_mut();
         while let Some(mut connection) = idle.pop() {
@@ -28,22 +28,22 @@ impl Pool {
         None
     }
 
-    /// Keeps `connection` for the next request.
+    /// Returns `connection` for later requests.
     pub fn put(&self, mut connection: Connection) {
-        connection.begin_rest();
+        connection.start_idle();
         self.idle.borrow_mut().push(connection);
-        if let Some(attendant) = self.attendant.borrow().as_ref() {
-            attendant.wake_by_ref();
+        if let Some(waker) = self.waker.borrow().as_ref() {
+            waker.wake_by_ref();
         }
     }
 
-    /// Has those that the server closes, or that nobody needs, closed at once. Never ends.
+    /// Closes connections that the server closed or that were idle for too long. Never returns.
     pub async fn maintain(&self) -> Infallible {
-        poll_fn(|cx| self.look(cx)).await
+        poll_fn(|cx| self.poll_idle(cx)).await
     }
 
-    fn look(&self, cx: &mut Context<'_>) -> Poll<Infallible> {
-        self.attendant.replace(Some(cx.waker().clone()));
+    fn poll_idle(&self, cx: &mut Context<'_>) -> Poll<Infallible> {
+        self.waker.replace(Some(cx.waker().clone()));
         self.idle.borrow_mut().retain_mut(|connection| connection.poll_idle(cx).is_pending());
         Poll::Pending
     }

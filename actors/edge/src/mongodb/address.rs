@@ -1,13 +1,12 @@
-//! Addresses of MongoDB, checked before the driver sees them. No text repeats an address, since it may hold a password; the driver's own
-//! texts do.
+//! Validation of MongoDB addresses. Its error texts never contain the address, which may have a password; those of the driver do.
 
 use mongodb::options::ConnectionString;
 
 use crate::HostPort;
 
-/// Advice for every address that cannot be used.
+/// Advice for invalid addresses.
 const FORM: &str = "write mongodb://USER:PASSWORD@HOST:PORT/?OPTIONS, special characters of the user and the password as %XX";
-/// Options that are named when their values cannot be used. Whatever else stands there may be a piece of a password.
+/// Options whose names may appear in error texts. Other text may be part of a password.
 const OPTIONS: &[&str] = &[
     "appName",
     "authMechanism",
@@ -49,13 +48,13 @@ const OPTIONS: &[&str] = &[
     "wTimeoutMS",
     "zlibCompressionLevel",
 ];
-/// Options that name a file, which is read when a client is made.
+/// Options that name a file, which the client reads.
 const FILES: [&str; 2] = ["tlsCAFile", "tlsCertificateKeyFile"];
 
-/// Reads `uri`.
+/// Parses `uri`.
 ///
 /// # Errors
-/// It is no address; the text says what is wrong with it and nothing of what stands there.
+/// The address is invalid. The text says why, without parts of the address.
 pub(super) fn parse(uri: &str) -> Result<ConnectionString, String> {
     let wrong = |what: &str| format!("the address of the database {what}: {FORM}");
     let Some(rest) = uri.strip_prefix("mongodb://") else {
@@ -67,21 +66,21 @@ pub(super) fn parse(uri: &str) -> Result<ConnectionString, String> {
     };
     let (authority, behind) = rest.find(['/', '?']).map_or((rest, ""), |end| rest.split_at(end));
     if behind.contains('@') {
-        return Err(wrong("has a bare @ behind its hosts"));
+        return Err(wrong("has an unescaped @ after its hosts"));
     }
     let hosts = authority.rsplit_once('@').map_or(authority, |(_, hosts)| hosts);
     let is_host = |host: &str| host.ends_with(".sock") || HostPort::parse(host, Some(27_017)).is_some();
     if !hosts.split(',').all(is_host) {
-        return Err(wrong("has a host or a port that is none"));
+        return Err(wrong("has an invalid host or port"));
     }
-    // The driver's text may repeat any part.
+    // The driver's text may contain any part of the address.
     ConnectionString::parse(uri).map_err(|_| match wrong_option(behind) {
-        Some(option) => wrong(&format!("has no fitting value for {option}")),
-        None => wrong("cannot be read"),
+        Some(option) => wrong(&format!("has an invalid value of {option}")),
+        None => wrong("is invalid"),
     })
 }
 
-/// The option of `behind`, all that follows the hosts, that the driver refuses.
+/// Returns the option in `behind`, the part after the hosts, that the driver refuses.
 fn wrong_option(behind: &str) -> Option<&'static str> {
     let pairs = behind.split_once('?')?.1.split('&').filter(|pair| !pair.is_empty());
     let refused = |pair: &&str| ConnectionString::parse(format!("mongodb://h/?tls=true&{pair}")).is_err();
@@ -89,13 +88,13 @@ fn wrong_option(behind: &str) -> Option<&'static str> {
         let key = pair.split('=').next().unwrap_or_default();
         OPTIONS.iter().copied().find(|known| known.eq_ignore_ascii_case(key))
     };
-    // Some are refused beside `tls=true` and not by themselves.
+    // Some options are refused only together with `tls=true`.
     let alone = |pair: &&str| ConnectionString::parse(format!("mongodb://h/?{pair}")).is_err();
     let pair = pairs.filter(refused).find(alone)?;
     Some(named(pair).unwrap_or("an option"))
 }
 
-/// Looks for the reason why the driver cannot use the options of an address that it could read.
+/// Returns the reason why the driver cannot use the options of a valid address.
 pub(super) fn unusable(uri: &str) -> String {
     let pairs = uri.split_once('?').map_or("", |(_, options)| options).split('&');
     let files = pairs.filter_map(|pair| pair.split_once('='));
@@ -116,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_of_servers_is_read() {
+    fn an_address_of_servers_is_parsed() {
         for uri in [
             "mongodb://127.0.0.1:27017",
             "mongodb://me:p%2F@a:1,b/admin?replicaSet=rs0&w=majority",
@@ -130,20 +129,20 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_is_refused_without_a_word_of_it() {
+    fn the_error_of_an_invalid_address_does_not_contain_it() {
         for (uri, said) in [
-            ("mongodb://user:S3CR3T?x@host", "a bare @ behind its hosts"),
-            ("mongodb://user:S3CR3T/x@host", "a bare @ behind its hosts"),
-            ("mongodb://user:1234?S3CR3T@host", "a bare @"),
-            ("mongodb://user:S3CR3T", "a host or a port that is none"),
-            ("mongodb://user:S3@CR3T@host:1", "cannot be read"),
-            ("mongodb://user:S3CR3T#x@host", "cannot be read"),
-            ("mongodb://user:S3CR3T%zz@host", "cannot be read"),
-            ("mongodb://user:S3CR3T@host/S3CR3T$x", "cannot be read"),
-            ("mongodb://user:S3CR3T@host/?S3CR3T=x", "no fitting value for an option"),
-            ("mongodb://user:S3CR3T@host/?S3CR3T", "no fitting value for an option"),
-            ("mongodb://user:S3CR3T@host/?journal=S3CR3T", "no fitting value for journal"),
-            ("mongodb://host/?AUTHMECHANISM=S3CR3T", "no fitting value for authMechanism"),
+            ("mongodb://user:S3CR3T?x@host", "an unescaped @ after its hosts"),
+            ("mongodb://user:S3CR3T/x@host", "an unescaped @ after its hosts"),
+            ("mongodb://user:1234?S3CR3T@host", "an unescaped @"),
+            ("mongodb://user:S3CR3T", "an invalid host or port"),
+            ("mongodb://user:S3@CR3T@host:1", "is invalid"),
+            ("mongodb://user:S3CR3T#x@host", "is invalid"),
+            ("mongodb://user:S3CR3T%zz@host", "is invalid"),
+            ("mongodb://user:S3CR3T@host/S3CR3T$x", "is invalid"),
+            ("mongodb://user:S3CR3T@host/?S3CR3T=x", "an invalid value of an option"),
+            ("mongodb://user:S3CR3T@host/?S3CR3T", "an invalid value of an option"),
+            ("mongodb://user:S3CR3T@host/?journal=S3CR3T", "an invalid value of journal"),
+            ("mongodb://host/?AUTHMECHANISM=S3CR3T", "an invalid value of authMechanism"),
             ("mongodb+srv://user:S3CR3T@host", "mongodb+srv"),
             ("S3CR3T://host", "does not begin with mongodb://"),
             ("user:S3CR3T@host", "does not begin with mongodb://"),

@@ -30,9 +30,6 @@ const RETRY_DELAY: Duration = Duration::from_millis(250);
 /// Interval of checks that the path still refers to the watched directory.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Delay before a notice is sent again to a full mailbox. Events wait in the kernel.
-const FULL_MAILBOX_DELAY: Duration = Duration::from_millis(5);
-
 /// Size of the event buffer, in bytes; sufficient for some hundred events.
 const BUFFER_BYTES: usize = 16 * 1024;
 
@@ -125,15 +122,13 @@ impl Edge {
         }
     }
 
-    async fn send(&self, mut notice: DirectoryNotice) {
+    async fn send(&self, notice: DirectoryNotice) {
         // While paused, events wait in the kernel; after an overflow the rescan replaces them.
         if self.vitals.is_paused() {
             self.vitals.wait_resumed().await;
         }
-        while let Err(refused) = self.watcher.tell(notice) {
-            notice = refused.message;
-            sleep(FULL_MAILBOX_DELAY).await;
-        }
+        // Waits for room; refused only when the process ends.
+        let _ = self.watcher.send(notice).await;
     }
 }
 

@@ -1,4 +1,4 @@
-//! An actor: the future of its cell, owned for the life of the process so that address and mailbox never close.
+//! Body of an actor: the future of its cell, kept as long as the process runs, so that address and mailbox never close.
 
 use std::{
     cell::RefCell,
@@ -30,20 +30,20 @@ pub(crate) struct ActorBody<A: Child, F> {
 
 impl<A: Child, F> ActorBody<A, F> {
     pub(crate) fn new(slot: MailboxSlot<A>, make: F, vitals: &Arc<Vitals>) -> Self {
-        vitals.add_gauge("mailbox", slot.mailbox.gauge().clone());
+        vitals.add_mailbox("mailbox", slot.mailbox.stats().clone());
         let shared = Shared::new(vitals.clone(), slot.mailbox);
-        let next: NextChild<A> = Rc::new(RefCell::new(Next::Vacate));
+        let next: NextChild<A> = Rc::new(RefCell::new(Next::Empty));
         let context = Context::with_receiver(slot.receiver);
-        let future = Box::pin(context.into_future(Cell::vacant(shared.clone(), next.clone())));
+        let future = Box::pin(context.into_future(Cell::empty(shared.clone(), next.clone())));
         Self { future, next, shared, make, up: false }
     }
 
-    /// Replaces the incarnation in the cell by what is in `next`, dropping the old one and its futures.
+    /// Replaces the incarnation in the cell by `next`, and drops the old one with its futures.
     fn replace(&mut self) -> Result<(), Exit> {
         guard(|| self.future.as_mut().get_mut().restart()).map(drop)
     }
 
-    /// Drops the incarnation; the panic of a destructor must not leave half of it behind.
+    /// Drops the incarnation. If a destructor panics, a second attempt drops the rest.
     fn clear(&mut self, next: Next<A>) -> Result<(), Exit> {
         *self.next.borrow_mut() = next;
         let first = self.replace();
@@ -63,7 +63,7 @@ where
         self.up = false;
         self.shared.take_exit();
         let child = guard(|| (self.make)(&cx))?.map_err(Exit::Failed)?;
-        *self.next.borrow_mut() = Next::Occupy(child);
+        *self.next.borrow_mut() = Next::Incarnation(child);
         self.replace()
     }
 
@@ -71,17 +71,17 @@ where
         let mut polled = guard(|| self.future.as_mut().poll(cx));
         self.up = true;
         if matches!(polled, Ok(Poll::Pending)) && self.shared.vitals.is_draining() {
-            // The drain watch may have been asked before the future that finished the last work: ask again.
+            // The drain watch may have run before the future that finished the last work, so the cell is polled once more.
             polled = guard(|| self.future.as_mut().poll(cx));
         }
         let (exit, next) = match polled {
             Ok(Poll::Pending) => return Poll::Pending,
-            Ok(Poll::Ready(())) => (self.shared.take_exit().unwrap_or(Exit::Normal), Next::Vacate),
-            Err(panicked) => (panicked.clone(), Next::Bury(panicked)),
+            Ok(Poll::Ready(())) => (self.shared.take_exit().unwrap_or(Exit::Normal), Next::Empty),
+            Err(panicked) => (panicked.clone(), Next::Panicked(panicked)),
         };
-        self.shared.vitals.hand().lose();
+        self.shared.vitals.work().mark_lost();
         match self.clear(next) {
-            // A destructor that panics spoils a good end, but does not hide a bad one.
+            // A panic in a destructor replaces a normal exit, not an abnormal one.
             Err(panicked) if !exit.is_abnormal() => Poll::Ready(panicked),
             _ => Poll::Ready(exit),
         }
@@ -92,7 +92,7 @@ where
     }
 
     fn kill(&mut self, _exit: Exit) -> Kill {
-        let _ = self.clear(Next::Vacate);
+        let _ = self.clear(Next::Empty);
         Kill::Done
     }
 

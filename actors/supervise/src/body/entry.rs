@@ -1,4 +1,4 @@
-//! One child as its supervisor sees it.
+//! State of one child in its supervisor.
 
 use std::{sync::Arc, time::Duration};
 
@@ -9,15 +9,15 @@ use tokio::{
 
 use crate::{ChildSpec, ChildrenError, Restart, Shutdown, State, Vitals, runner::Control};
 
-/// A runner kills its child at the deadline. One that has not even reported that, so long after, sits on an arbiter
-/// that is blocked, and is waited for no longer.
-const GRACE: Duration = Duration::from_secs(1);
-/// Longest drain of a child that is restarted because a sibling failed: its answers may never come.
+/// Time that a runner may take to report a child killed at its deadline. After it the arbiter counts as blocked, and the supervisor
+/// no longer waits for the child.
+const KILL_GRACE: Duration = Duration::from_secs(1);
+/// Longest drain of a child that is restarted because a sibling failed, whose answers may never come.
 const DRAIN_AFTER_FAILURE: Duration = Duration::from_secs(1);
 
-/// What a supervisor knows and wishes of one child.
+/// Current and wanted state of one child.
 pub(crate) struct Entry {
-    /// Its number in reports and orders: its position, or, below a dynamic supervisor, one that grows with each child.
+    /// Number in reports and commands: the position, or in a dynamic supervisor a number that grows with each child.
     pub(crate) number: usize,
     pub(crate) vitals: Arc<Vitals>,
     pub(crate) control: mpsc::UnboundedSender<Control>,
@@ -26,31 +26,31 @@ pub(crate) struct Entry {
     pub(crate) status: Status,
     pub(crate) must_stop: bool,
     pub(crate) must_start: bool,
-    /// Stops because a sibling failed.
+    /// The child stops because a sibling failed.
     pub(crate) sibling_failed: bool,
     pub(crate) start_at: Instant,
-    /// While stopping: when the child's arbiter counts as blocked.
+    /// While stopping: time from which the child's arbiter counts as blocked.
     pub(crate) stop_by: Option<Instant>,
-    /// Restarts since it last ran for a stable period.
+    /// Restarts since the child last ran for a stable period.
     pub(crate) attempt: u32,
     pub(crate) up_since: Option<Instant>,
     pub(crate) incarnation: u64,
-    /// Dynamic: who waits until it is up for the first time.
-    pub(crate) arrival: Option<Answer>,
-    /// Dynamic: it leaves the tree once it has ended.
-    pub(crate) departure: Option<Departure>,
+    /// Dynamic: reply to the caller of `add` or `replace`, until the child is up for the first time.
+    pub(crate) added: Option<ChangeReply>,
+    /// Dynamic: set if the child leaves the tree once it has ended.
+    pub(crate) removal: Option<Removal>,
 }
 
-/// Tells whoever asked for a change of a dynamic supervisor's children.
-pub(crate) type Answer = oneshot::Sender<Result<(), ChildrenError>>;
+/// Reply to a change of a dynamic supervisor's children.
+pub(crate) type ChangeReply = oneshot::Sender<Result<(), ChildrenError>>;
 
-/// The end of a child of a dynamic supervisor.
+/// Removal of a child of a dynamic supervisor.
 #[derive(Default)]
-pub(crate) struct Departure {
-    /// Who waits for it.
-    pub(crate) asked: Option<Answer>,
-    /// What comes in its place, and who waits for that.
-    pub(crate) successor: Option<(Box<ChildSpec>, Answer)>,
+pub(crate) struct Removal {
+    /// Reply to the caller of `remove`.
+    pub(crate) reply: Option<ChangeReply>,
+    /// Child to add in its place, and the reply to the caller of `replace`.
+    pub(crate) replacement: Option<(Box<ChildSpec>, ChangeReply)>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,13 +84,13 @@ impl Entry {
             attempt: 0,
             up_since: None,
             incarnation: 0,
-            arrival: None,
-            departure: None,
+            added: None,
+            removal: None,
         }
     }
 
     pub(crate) fn tell(&self, control: Control) {
-        // A runner ends only after its supervisor.
+        // Sending cannot fail: a runner ends only after its supervisor.
         let _ = self.control.send(control);
     }
 
@@ -103,20 +103,20 @@ impl Entry {
         self.start_at = at;
     }
 
-    /// It is to stay down.
+    /// Stops the child for good.
     pub(crate) fn want_end(&mut self) {
         self.must_start = false;
         self.want_stop();
-        self.vitals.shift_state(State::BackingOff, State::Stopped);
+        self.vitals.replace_state(State::BackingOff, State::Stopped);
     }
 
-    /// Neither runs nor is to run: stopped by an operator, finished, or on its way there.
+    /// Tells whether the child neither runs nor will run: an operator stopped it, or it finished.
     pub(crate) fn is_retired(&self) -> bool {
         !self.must_start && (self.status == Status::Idle || self.must_stop)
     }
 
-    /// Runs, and is to run on.
-    pub(crate) fn is_at_work(&self) -> bool {
+    /// Tells whether the child runs and will not be stopped.
+    pub(crate) fn stays_running(&self) -> bool {
         self.status != Status::Idle && !self.must_stop
     }
 
@@ -128,8 +128,8 @@ impl Entry {
             shutdown => shutdown,
         };
         self.stop_by = match shutdown {
-            Shutdown::Kill => Some(now + GRACE),
-            Shutdown::After(limit) => Some(now + limit + GRACE),
+            Shutdown::Kill => Some(now + KILL_GRACE),
+            Shutdown::After(limit) => Some(now + limit + KILL_GRACE),
             Shutdown::Infinity => None,
         };
         self.tell(Control::Stop(shutdown));
@@ -139,7 +139,7 @@ impl Entry {
         self.want_end();
         if self.must_stop {
             self.status = Status::Stopping;
-            self.stop_by = Some(now + GRACE);
+            self.stop_by = Some(now + KILL_GRACE);
             self.tell(Control::Kill);
         }
     }
@@ -151,26 +151,25 @@ impl Entry {
         self.tell(Control::Start { incarnation: self.incarnation });
     }
 
-    /// It ended; true when that was its supervisor's wish.
-    pub(crate) fn ended(&mut self) -> bool {
+    /// Records the end of the incarnation; returns whether the supervisor wanted it.
+    pub(crate) fn record_end(&mut self) -> bool {
         self.status = Status::Idle;
         self.stop_by = None;
         self.sibling_failed = false;
         std::mem::take(&mut self.must_stop)
     }
 
-    /// Its id.
     pub(crate) fn id(&self) -> &str {
         self.vitals.path().rsplit('/').next().unwrap_or_default()
     }
 
-    /// It has ended for good: nothing of it is left that could be doubled.
-    pub(crate) fn has_left(&self) -> bool {
-        self.departure.is_some() && self.is_down() && self.vitals.state() != State::Stuck
+    /// Tells whether the child can leave the tree: it has ended, also its thread.
+    pub(crate) fn is_removable(&self) -> bool {
+        self.removal.is_some() && self.is_down() && self.vitals.state() != State::Stuck
     }
 
-    /// It was given up, but has not ended.
-    pub(crate) fn is_left_behind(&self) -> bool {
+    /// Tells whether the supervisor gave up waiting for the child, which has not ended yet.
+    pub(crate) fn is_stuck(&self) -> bool {
         self.is_down() && self.vitals.state() == State::Stuck
     }
 

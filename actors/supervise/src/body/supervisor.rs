@@ -1,8 +1,8 @@
-//! A supervisor: a child like any other, whose incarnation is the life of its children.
+//! Body of a supervisor.
 //!
-//! It holds wishes (`must_stop`, `must_start`) and works them off in order: stops from the last child to the first,
-//! then starts from the first to the last. Exits, orders and timers only change wishes, so that an exit in the middle
-//! of a round simply widens the round, and a supervisor never blocks.
+//! Each child has a wanted state (`must_stop`, `must_start`). Exits, commands and timers only change wanted states. The supervisor then
+//! stops children from the last to the first, and starts children from the first to the last. It never blocks: an exit during a round
+//! adds to the round.
 
 mod changes;
 mod timing;
@@ -26,48 +26,48 @@ use crate::{
         Body, Kill,
         entry::{Entry, Status},
     },
-    command::{Command, Order, OrderError, Waiter},
+    command::{Command, CommandRefusal, CommandRequest, PendingCommand},
     event::EventKind,
     limits::RestartWindow,
-    runner::{Control, News, Report},
+    runner::{Control, Report, ReportKind},
     spec::Change,
 };
 
 enum Mode {
-    Vacant,
+    Idle,
     Booting,
     Steady,
-    Ending(Exit),
+    Stopping(Exit),
 }
 
 pub(crate) struct SupervisorBody {
     vitals: Arc<Vitals>,
     strategy: Strategy,
     limits: Limits,
-    at_once: bool,
+    concurrent: bool,
     dynamic: Option<Dynamic>,
     children: Vec<Entry>,
     reports: mpsc::UnboundedReceiver<Report>,
-    orders: mpsc::UnboundedReceiver<Order>,
+    commands: mpsc::UnboundedReceiver<CommandRequest>,
     mode: Mode,
     window: RestartWindow,
     epoch: Instant,
     timer: Pin<Box<Sleep>>,
     stop: Pin<Box<WaitForCancellationFutureOwned>>,
-    waiters: Vec<Waiter>,
+    pending: Vec<PendingCommand>,
 }
 
-/// What a supervisor is built of.
+/// Arguments of [`SupervisorBody::new`].
 pub(crate) struct Parts {
     pub(crate) vitals: Arc<Vitals>,
     pub(crate) strategy: Strategy,
     pub(crate) limits: Limits,
-    /// A pool: its children stop and start at once instead of one after the other.
-    pub(crate) at_once: bool,
+    /// Start and stop all children at the same time instead of one after the other.
+    pub(crate) concurrent: bool,
     pub(crate) dynamic: Option<Dynamic>,
     pub(crate) children: Vec<Entry>,
     pub(crate) reports: mpsc::UnboundedReceiver<Report>,
-    pub(crate) orders: mpsc::UnboundedReceiver<Order>,
+    pub(crate) commands: mpsc::UnboundedReceiver<CommandRequest>,
 }
 
 /// Parts of a supervisor with dynamic children.
@@ -75,9 +75,9 @@ pub(crate) struct Dynamic {
     pub(crate) changes: mpsc::Receiver<Change>,
     pub(crate) max: usize,
     pub(crate) tree: Tree,
-    /// Builds a child with this number, and puts it into the tree.
+    /// Builds the child of this number and adds it to the tree.
     pub(crate) build: Box<dyn Fn(usize, ChildSpec) -> Entry + Send>,
-    /// The number of the next child.
+    /// Number of the next child.
     pub(crate) next: usize,
 }
 
@@ -87,70 +87,70 @@ impl SupervisorBody {
             vitals: parts.vitals,
             strategy: parts.strategy,
             limits: parts.limits,
-            at_once: parts.at_once,
+            concurrent: parts.concurrent,
             dynamic: parts.dynamic,
             children: parts.children,
             reports: parts.reports,
-            orders: parts.orders,
-            mode: Mode::Vacant,
+            commands: parts.commands,
+            mode: Mode::Idle,
             window: RestartWindow::new(parts.limits),
             epoch: Instant::now(),
             timer: Box::pin(tokio::time::sleep(Duration::ZERO)),
             stop: Box::pin(CancellationToken::new().cancelled_owned()),
-            waiters: Vec::new(),
+            pending: Vec::new(),
         }
     }
 
     fn on_report(&mut self, report: Report) {
         let Some(index) = self.position(report.index) else { return };
         let entry = &mut self.children[index];
-        // Late news of an incarnation that was replaced, or that is waited for no longer.
+        // A late report of an incarnation that was replaced or given up.
         if entry.incarnation != report.incarnation || entry.status == Status::Idle {
             return;
         }
-        match report.news {
-            News::Up => {
+        match report.kind {
+            ReportKind::Up => {
                 if entry.status == Status::Starting {
                     entry.status = Status::Up;
                 }
                 entry.up_since = Some(Instant::now());
                 let up = entry.incarnation;
-                if let Some(arrival) = entry.arrival.take() {
-                    let _ = arrival.send(Ok(()));
+                if let Some(added) = entry.added.take() {
+                    let _ = added.send(Ok(()));
                 }
-                self.answer(index, Ok(()), |w| w.order.verb != Command::Stop && w.incarnation < up);
+                self.answer(index, Ok(()), |w| w.request.command != Command::Stop && w.incarnation < up);
             }
-            News::Exited(exit) => self.on_exit(index, &exit),
-            News::Vanished => {}
+            ReportKind::Exited(exit) => self.on_exit(index, &exit),
+            ReportKind::ThreadEnded => {}
         }
     }
 
-    /// Where the child with this number is; None: it has left.
+    /// Returns the position of the child of this number; None if it has left the tree.
     fn position(&self, number: usize) -> Option<usize> {
         self.children.binary_search_by_key(&number, |entry| entry.number).ok()
     }
 
-    /// Answers the orders about child `index` that `which` picks.
+    /// Answers the pending commands about child `index` for which `which` is true.
     fn answer(
         &mut self,
         index: usize,
-        result: Result<(), OrderError>,
-        mut which: impl FnMut(&Waiter) -> bool,
+        result: Result<(), CommandRefusal>,
+        mut which: impl FnMut(&PendingCommand) -> bool,
     ) {
         let number = self.children[index].number;
-        let done = self.waiters.extract_if(.., |waiter| waiter.order.index == number && which(waiter));
-        done.for_each(|waiter| waiter.order.answer(result));
+        let done = self.pending.extract_if(.., |pending| pending.request.index == number && which(pending));
+        done.for_each(|pending| pending.request.answer(result));
     }
 
     fn on_exit(&mut self, index: usize, exit: &Exit) {
-        self.judge(index, exit);
+        self.decide_restart(index, exit);
         if self.children[index].is_retired() {
-            self.answer(index, Err(OrderError::Ended), |_| true);
+            self.answer(index, Err(CommandRefusal::Ended), |_| true);
         }
     }
 
-    /// Decides what becomes of a child that ended, and of its siblings.
-    fn judge(&mut self, index: usize, exit: &Exit) {
+    /// Decides whether a child that ended is restarted, with which siblings, and whether the supervisor gives up.
+    fn decide_restart(&mut self, index: usize, exit: &Exit) {
         let now = Instant::now();
         let booting = matches!(self.mode, Mode::Booting);
         let entry = &mut self.children[index];
@@ -158,19 +158,19 @@ impl SupervisorBody {
         if was_up.is_some_and(|since| now - since > self.limits.period) {
             entry.attempt = 0;
         }
-        let wanted = entry.ended();
+        let wanted = entry.record_end();
         if wanted && entry.must_start && entry.start_at > now {
-            entry.vitals.shift_state(State::Stopped, State::BackingOff);
+            entry.vitals.replace_state(State::Stopped, State::BackingOff);
         }
-        self.answer(index, Ok(()), |waiter| waiter.order.verb == Command::Stop);
-        if wanted || matches!(self.mode, Mode::Ending(_)) {
-            // Stopped before it was up: it is declared all the same.
-            if let Some(arrival) = self.children[index].arrival.take() {
-                let _ = arrival.send(Ok(()));
+        self.answer(index, Ok(()), |pending| pending.request.command == Command::Stop);
+        if wanted || matches!(self.mode, Mode::Stopping(_)) {
+            // A dynamic child that is stopped before it is up was added nevertheless.
+            if let Some(added) = self.children[index].added.take() {
+                let _ = added.send(Ok(()));
             }
             return;
         }
-        if was_up.is_none() && self.refuse_arrival(index, exit) {
+        if was_up.is_none() && self.reject_failed_start(index, exit) {
             return;
         }
         let entry = &mut self.children[index];
@@ -180,7 +180,7 @@ impl SupervisorBody {
         }
         if !entry.restart.applies_to(exit) {
             if self.dynamic.is_some() {
-                entry.departure.get_or_insert_default();
+                entry.removal.get_or_insert_default();
             }
             return;
         }
@@ -194,16 +194,16 @@ impl SupervisorBody {
             );
             return self.end(Exit::Failed(Fault::new(text)));
         }
-        entry.vitals.shift_state(State::Stopped, State::BackingOff);
+        entry.vitals.replace_state(State::Stopped, State::BackingOff);
         let delay_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
         entry.vitals.event(EventKind::RestartScheduled { delay_ms });
         entry.want_start(now + delay);
-        self.take_along(index, now + delay, true);
+        self.restart_siblings(index, now + delay, true);
     }
 
-    /// Stops the siblings that the strategy restarts with child `index`, and starts them again from `at` on. After a
-    /// failure they drain for a second at most, since the child that failed answers them no more.
-    fn take_along(&mut self, index: usize, at: Instant, failed: bool) {
+    /// Stops the siblings that the strategy affects, and starts them again at `at`. If child `index` failed, they drain for at most a
+    /// second, since it no longer answers them.
+    fn restart_siblings(&mut self, index: usize, at: Instant, failed: bool) {
         for i in self.strategy.affected(index, self.children.len()) {
             let entry = &mut self.children[i];
             if i == index || entry.is_retired() {
@@ -217,70 +217,73 @@ impl SupervisorBody {
         }
     }
 
-    /// Stops everything and ends with `exit`.
+    /// Stops all children, then ends with `exit`.
     fn end(&mut self, exit: Exit) {
         if let Exit::Failed(fault) = &exit {
             tracing::error!(path = self.vitals.path(), reason = %fault, "supervisor gives up");
             self.vitals.event(EventKind::Escalated { reason: fault.to_string() });
         }
         self.children.iter_mut().for_each(Entry::want_end);
-        self.dismiss_waiters();
-        self.mode = Mode::Ending(exit);
+        self.refuse_pending();
+        self.mode = Mode::Stopping(exit);
     }
 
-    fn dismiss_waiters(&mut self) {
-        self.waiters.drain(..).for_each(|waiter| waiter.order.answer(Err(OrderError::Stopping)));
-        // They are declared, and start when their supervisor does.
-        let arrivals = self.children.iter_mut().filter_map(|entry| entry.arrival.take());
-        arrivals.for_each(|arrival| drop(arrival.send(Ok(()))));
+    fn refuse_pending(&mut self) {
+        self.pending.drain(..).for_each(|pending| pending.request.answer(Err(CommandRefusal::Stopping)));
+        // New children stay in the tree and start with their supervisor.
+        let added = self.children.iter_mut().filter_map(|entry| entry.added.take());
+        added.for_each(|added| drop(added.send(Ok(()))));
     }
 
-    fn on_order(&mut self, order: Order) {
-        if order.is_stale() {
+    fn on_order(&mut self, request: CommandRequest) {
+        if request.is_stale() {
             return;
         }
         if !matches!(self.mode, Mode::Steady | Mode::Booting) {
-            return order.answer(Err(OrderError::Stopping));
+            return request.answer(Err(CommandRefusal::Stopping));
         }
-        let (now, verb) = (Instant::now(), order.verb);
-        let there = self.position(order.index).filter(|index| self.children[*index].departure.is_none());
-        let Some(index) = there else { return order.answer(Err(OrderError::Removed)) };
+        let (now, command) = (Instant::now(), request.command);
+        let there = self.position(request.index).filter(|index| self.children[*index].removal.is_none());
+        let Some(index) = there else { return request.answer(Err(CommandRefusal::Removed)) };
         let entry = &mut self.children[index];
-        match verb {
+        match command {
             Command::Pause | Command::Resume | Command::Panic | Command::Freeze => {
-                return entry.tell(Control::Obey(order));
+                return entry.tell(Control::Command(request));
             }
-            Command::Start if entry.is_at_work() => return order.answer(Err(OrderError::AlreadyRunning)),
+            Command::Start if entry.stays_running() => {
+                return request.answer(Err(CommandRefusal::AlreadyRunning));
+            }
             Command::Start => entry.want_start(now),
             Command::Stop => entry.want_end(),
             Command::Restart => {
                 entry.want_stop();
                 entry.want_start(now);
-                self.take_along(index, now, false);
+                self.restart_siblings(index, now, false);
             }
         }
-        let contradicts = |other: &Waiter| (other.order.verb == Command::Stop) != (verb == Command::Stop);
-        self.answer(index, Err(OrderError::Superseded), contradicts);
+        let contradicts =
+            |other: &PendingCommand| (other.request.command == Command::Stop) != (command == Command::Stop);
+        self.answer(index, Err(CommandRefusal::Superseded), contradicts);
         let entry = &self.children[index];
-        if verb == Command::Stop && entry.status == Status::Idle {
-            return order.answer(Ok(()));
+        if command == Command::Stop && entry.status == Status::Idle {
+            return request.answer(Ok(()));
         }
-        self.waiters.push(Waiter { order, incarnation: entry.incarnation });
+        self.pending.push(PendingCommand { request, incarnation: entry.incarnation });
     }
 
-    /// Works off the wishes as far as possible; the exit once everything is down at the end.
+    /// Moves children towards their wanted states; returns the exit once all are down at the end.
     fn advance(&mut self) -> Option<Exit> {
-        let stopping = self.stop_next();
-        let independent = self.dynamic.is_some() && !matches!(self.mode, Mode::Ending(_));
-        if stopping && !independent {
+        let must_wait = self.stop_next();
+        let independent = self.dynamic.is_some() && !matches!(self.mode, Mode::Stopping(_));
+        if must_wait && !independent {
             return None;
         }
-        if let Mode::Ending(exit) = &self.mode {
+        if let Mode::Stopping(exit) = &self.mode {
             return Some(exit.clone());
         }
         self.start_next();
         let now = Instant::now();
-        // Children that come and go are not waited for while they back off.
+        // The start of a dynamic supervisor does not wait for children that back off.
         let later = |e: &Entry| self.dynamic.is_some() && e.start_at > now;
         let settled =
             self.children.iter().all(|e| (!e.must_start || later(e)) && e.status != Status::Starting);
@@ -290,7 +293,7 @@ impl SupervisorBody {
         None
     }
 
-    /// Asks the next child to stop, from the last to the first; true while any has not ended.
+    /// Asks the next child to stop, from the last to the first; returns whether any has not ended yet.
     fn stop_next(&mut self) -> bool {
         let now = Instant::now();
         let mut waiting = false;
@@ -299,17 +302,17 @@ impl SupervisorBody {
             if entry.status != Status::Stopping {
                 entry.stop(now);
             }
-            if !self.at_once {
+            if !self.concurrent {
                 break;
             }
         }
         waiting
     }
 
-    /// Starts what is due, from the first to the last; children that depend on each other wait for the one before.
+    /// Starts due children from the first to the last; children that depend on each other wait for the one before.
     fn start_next(&mut self) {
         let booting = matches!(self.mode, Mode::Booting);
-        let in_order = !self.at_once && (booting || self.strategy != Strategy::OneForOne);
+        let in_order = !self.concurrent && (booting || self.strategy != Strategy::OneForOne);
         let now = Instant::now();
         for entry in &mut self.children {
             if entry.must_start && entry.start_at <= now && entry.status == Status::Idle {
@@ -328,7 +331,7 @@ impl Body for SupervisorBody {
         self.mode = Mode::Booting;
         self.window = RestartWindow::new(self.limits);
         let now = Instant::now();
-        for entry in self.children.iter_mut().filter(|entry| entry.departure.is_none()) {
+        for entry in self.children.iter_mut().filter(|entry| entry.removal.is_none()) {
             entry.attempt = 0;
             entry.want_start(now);
         }
@@ -340,18 +343,18 @@ impl Body for SupervisorBody {
             while let Poll::Ready(Some(report)) = self.reports.poll_recv(cx) {
                 self.on_report(report);
             }
-            while let Poll::Ready(Some(order)) = self.orders.poll_recv(cx) {
-                self.on_order(order);
+            while let Poll::Ready(Some(request)) = self.commands.poll_recv(cx) {
+                self.on_order(request);
             }
             self.poll_changes(cx);
-            let ending = matches!(self.mode, Mode::Ending(_));
-            if !ending && self.stop.as_mut().poll(cx).is_ready() {
+            let stopping = matches!(self.mode, Mode::Stopping(_));
+            if !stopping && self.stop.as_mut().poll(cx).is_ready() {
                 self.end(Exit::Shutdown);
             }
             self.give_up_overdue();
-            self.see_off();
+            self.remove_ended();
             if let Some(exit) = self.advance() {
-                self.mode = Mode::Vacant;
+                self.mode = Mode::Idle;
                 return Poll::Ready(exit);
             }
             self.publish_budget();
@@ -361,7 +364,7 @@ impl Body for SupervisorBody {
         }
     }
 
-    fn poll_vacant(&mut self, cx: &mut Context<'_>) {
+    fn poll_idle(&mut self, cx: &mut Context<'_>) {
         if self.dynamic.is_none() {
             return;
         }
@@ -369,7 +372,7 @@ impl Body for SupervisorBody {
             self.on_report(report);
         }
         self.poll_changes(cx);
-        self.see_off();
+        self.remove_ended();
     }
 
     fn is_up(&self) -> bool {
@@ -379,8 +382,8 @@ impl Body for SupervisorBody {
     fn kill(&mut self, exit: Exit) -> Kill {
         let now = Instant::now();
         self.children.iter_mut().for_each(|entry| entry.kill(now));
-        self.dismiss_waiters();
-        self.mode = Mode::Ending(exit);
+        self.refuse_pending();
+        self.mode = Mode::Stopping(exit);
         Kill::UnderWay
     }
 }

@@ -1,4 +1,4 @@
-//! A future, made afresh for every incarnation.
+//! Body of a task: a future, created for every incarnation.
 
 use std::{
     pin::Pin,
@@ -55,7 +55,7 @@ where
             Err(panicked) => panicked,
         };
         match self.discard() {
-            // A destructor that panics spoils a good end, but does not hide a bad one.
+            // A panic in a destructor replaces a normal exit, not an abnormal one.
             Err(panicked) if !exit.is_abnormal() => Poll::Ready(panicked),
             _ => Poll::Ready(exit),
         }

@@ -1,4 +1,4 @@
-//! A thread of its own for what blocks. It can be asked to stop, but not be dropped.
+//! Body of a thread, for blocking code. It can be asked to stop, but cannot be dropped.
 
 use std::{
     pin::Pin,
@@ -36,7 +36,7 @@ where
         let name = cx.vitals.path().rsplit('/').next().unwrap_or("child").to_owned();
         let span = tracing::Span::current();
         let body = move || {
-            let _logged_under = span.enter();
+            let _span = span.enter();
             let stop = cx.stop.clone();
             let exit = match guard(|| run(cx)) {
                 Ok(Ok(())) if stop.is_cancelled() => Exit::Shutdown,
@@ -44,7 +44,7 @@ where
                 Ok(Err(fault)) => Exit::Failed(fault),
                 Err(panicked) => panicked,
             };
-            // The runner lives as long as the process; nobody listens only at its very end.
+            // The receiver is gone only when the process ends.
             let _ = sender.send(exit);
         };
         thread::Builder::new()

@@ -1,4 +1,4 @@
-//! The same promises when children live on several threads, and what is seen of a thread that is blocked.
+//! Children on several arbiters, and blocked arbiters.
 
 use std::{
     collections::HashSet,
@@ -24,8 +24,8 @@ fn spec() -> SupervisorSpec {
 fn pool(count: usize, journal: &Journal) -> (Vec<Mailbox<Probe>>, ChildSpec) {
     let (mailboxes, slots): (Vec<_>, Vec<_>) = (0..count).map(|_| mailbox::<Probe>(64)).unzip();
     let slots = Mutex::new(slots.into_iter().map(Some).collect::<Vec<_>>());
-    let habits = Habits { journal: journal.clone(), ..Habits::default() };
-    let make = move |i: usize| factory("member", slots.lock().unwrap()[i].take().unwrap(), &habits);
+    let config = ProbeConfig { journal: journal.clone(), ..ProbeConfig::default() };
+    let make = move |i: usize| factory("member", slots.lock().unwrap()[i].take().unwrap(), &config);
     (mailboxes, ChildSpec::pool("pool", count, make))
 }
 
@@ -34,11 +34,11 @@ fn arbiters(tree: &Tree, below: &str) -> HashSet<String> {
 }
 
 #[test]
-fn panics_heal_and_mailboxes_live_on_wherever_a_child_runs() {
+fn panics_heal_and_mailboxes_stay_on_every_arbiter() {
     for placement in [Placement::Inherit, Placement::Dedicated] {
-        let (mailbox, child) = noting("a", &Journal::default());
+        let (mailbox, child) = journaling("a", &Journal::default());
         let inner = SupervisorSpec::new(Strategy::RestForOne).limits(lenient());
-        let inner = inner.child(child.placement(placement)).child(noting("b", &Journal::default()).1);
+        let inner = inner.child(child.placement(placement)).child(journaling("b", &Journal::default()).1);
         let group = ChildSpec::supervisor("inner", inner).placement(placement);
         TestTree::run(spec().child(group), async |tree| {
             for incarnation in 2..22 {
@@ -60,7 +60,7 @@ fn eighty_panics_in_a_pool_of_eighty_over_four_arbiters_heal() {
             mailbox.tell(boom()).unwrap();
             mailbox.tell(Ping(7)).unwrap();
         }
-        // Far beyond the pool's budget: it gives up once, comes back, and no message behind the panic is lost.
+        // More panics than the pool's budget: it gives up once, restarts, and loses no message that waits.
         eventually("all messages are handled", || journal.count("member 7") == 80).await;
         until_incarnation(&tree, "pool", 2).await;
         eventually("all members run", || {
@@ -74,7 +74,7 @@ fn eighty_panics_in_a_pool_of_eighty_over_four_arbiters_heal() {
 }
 
 #[test]
-fn a_pool_within_its_budget_restarts_only_those_that_fail() {
+fn a_pool_within_its_budget_restarts_only_failed_members() {
     let (mailboxes, pool) = pool(16, &Journal::default());
     TestTree::run(spec().child(pool.placement(Placement::Spread(2))), async |tree| {
         for i in [3, 8, 12] {
@@ -88,12 +88,13 @@ fn a_pool_within_its_budget_restarts_only_those_that_fail() {
 
 #[test]
 fn a_blocked_arbiter_is_shown_as_stuck_while_the_tree_answers() {
-    let (mailbox, child) = noting("a", &Journal::default());
+    let (mailbox, child) = journaling("a", &Journal::default());
     let (release, hold) = mpsc::channel::<()>();
-    let spec = spec().child(child.placement(Placement::Dedicated)).child(noting("b", &Journal::default()).1);
+    let spec =
+        spec().child(child.placement(Placement::Dedicated)).child(journaling("b", &Journal::default()).1);
     TestTree::run(spec, async |tree| {
         mailbox.tell(act(move |_, _| hold.recv().unwrap_or_default())).unwrap();
-        eventually("it is seen", || tree.node("a").unwrap().stuck).await;
+        eventually("it is shown as stuck", || tree.node("a").unwrap().stuck).await;
         let snapshot = tree.snapshot();
         let node = snapshot.root.find("test/a").unwrap();
         let in_progress = node.in_progress.as_ref().unwrap();
@@ -104,11 +105,11 @@ fn a_blocked_arbiter_is_shown_as_stuck_while_the_tree_answers() {
     });
 }
 
-/// A child on a blocked arbiter is given up at its deadline. Its restart waits for the arbiter: no second one runs.
+/// A supervisor gives up waiting for a child on a blocked arbiter; its restart waits for the arbiter.
 #[test]
-fn a_child_on_a_blocked_arbiter_is_not_doubled() {
+fn a_child_on_a_blocked_arbiter_is_not_started_twice() {
     let journal = Journal::default();
-    let (mailbox, child) = noting("a", &journal);
+    let (mailbox, child) = journaling("a", &journal);
     let (release, hold) = mpsc::channel::<()>();
     let child = child.placement(Placement::Dedicated).shutdown(deadline(1));
     TestTree::run(spec().child(child), async |tree| {

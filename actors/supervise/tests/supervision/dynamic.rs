@@ -1,4 +1,4 @@
-//! Supervisors whose children come and go.
+//! Dynamic supervisors.
 
 mod faults;
 
@@ -32,13 +32,13 @@ fn names(tree: &Tree) -> Vec<String> {
 }
 
 #[test]
-fn children_come_and_go_while_others_run_on() {
+fn children_are_added_and_removed_while_others_run() {
     let (children, spec) = tree(lenient());
     let journal = Journal::default();
     TestTree::run(spec, async |tree| {
-        let (stays, child) = noting("stays", &journal);
+        let (stays, child) = journaling("stays", &journal);
         children.add(child).await.unwrap();
-        let (goes, child) = noting("goes", &journal);
+        let (goes, child) = journaling("goes", &journal);
         children.add(child.pausable()).await.unwrap();
         assert_eq!(names(&tree), ["stays", "goes"]);
         assert_eq!((ping(&stays, 1).await, ping(&goes, 1).await), (Ok(1), Ok(1)));
@@ -51,20 +51,20 @@ fn children_come_and_go_while_others_run_on() {
         assert!(tree.node("test/d/goes").is_none() && tree.paths().iter().all(|path| !path.contains("goes")));
         let refused = tree.command("test/d/goes", Command::Restart, &origin()).await;
         assert!(matches!(refused, Err(CommandError::NotFound(_))), "{refused:?}");
-        eventually("senders are refused: nobody will ever read it", || goes.tell(Ping(3)).is_err()).await;
+        eventually("senders are refused", || goes.tell(Ping(3)).is_err()).await;
         drop(goes);
-        eventually("nothing of it is left in memory", || vitals.upgrade().is_none()).await;
-        let told: Vec<_> = events(&tree, "test/d/goes");
-        assert_eq!(told.first(), Some(&EventKind::Added));
-        assert_eq!(told.last(), Some(&EventKind::Removed));
+        eventually("its vitals are freed", || vitals.upgrade().is_none()).await;
+        let kinds: Vec<_> = events(&tree, "test/d/goes");
+        assert_eq!(kinds.first(), Some(&EventKind::Added));
+        assert_eq!(kinds.last(), Some(&EventKind::Removed));
         assert_eq!(ping(&stays, 4).await, Ok(1));
     });
 }
 
 #[test]
-fn the_first_children_are_those_of_the_specification() {
+fn initial_children_come_from_the_specification() {
     let (_children, slot) = children(2);
-    let (a, child) = noting("a", &Journal::default());
+    let (a, child) = journaling("a", &Journal::default());
     let spec =
         SupervisorSpec::new(ONE).child(ChildSpec::dynamic("d", SupervisorSpec::new(ONE).child(child), slot));
     assert!(spec.outline("test").contains("d  dynamic one_for_one"), "{}", spec.outline("test"));
@@ -76,20 +76,20 @@ fn the_first_children_are_those_of_the_specification() {
 }
 
 #[test]
-fn an_id_that_was_removed_begins_anew() {
+fn a_removed_id_can_be_used_again() {
     let (children, spec) = tree(lenient());
     TestTree::run(spec, async |tree| {
-        children.add(noting("a", &Journal::default()).1.pausable()).await.unwrap();
+        children.add(journaling("a", &Journal::default()).1.pausable()).await.unwrap();
         command(&tree, "test/d/a", Command::Restart).await;
         command(&tree, "test/d/a", Command::Pause).await;
         children.remove("a").await.unwrap();
-        let (a, child) = noting("a", &Journal::default());
+        let (a, child) = journaling("a", &Journal::default());
         children.add(child.pausable()).await.unwrap();
         let node = tree.node("test/d/a").unwrap();
         assert_eq!((node.incarnation, node.restarts, node.state.as_str()), (1, 0, "running"));
         assert!(node.last_exit.is_none());
         command(&tree, "test/d/a", Command::Restart).await;
-        assert_eq!(ping(&a, 1).await, Ok(2), "commands reach the new one");
+        assert_eq!(ping(&a, 1).await, Ok(2), "the new child answers");
     });
 }
 
@@ -98,14 +98,14 @@ fn a_child_is_replaced_under_its_id_and_keeps_its_pause() {
     let (children, spec) = tree(lenient());
     let journal = Journal::default();
     TestTree::run(spec, async |tree| {
-        let (_, child) = noting("a", &journal);
+        let (_, child) = journaling("a", &journal);
         assert_eq!(children.replace(child).await, Err(ChildrenError::Missing("a".to_owned())));
-        children.add(noting("a", &journal).1.pausable()).await.unwrap();
+        children.add(journaling("a", &journal).1.pausable()).await.unwrap();
         command(&tree, "test/d/a", Command::Pause).await;
-        let wrong = noting("a", &journal).1.placement(Placement::Dedicated);
+        let wrong = journaling("a", &journal).1.placement(Placement::Dedicated);
         assert!(matches!(children.replace(wrong).await, Err(ChildrenError::Invalid(_))));
-        assert_eq!(state(&tree, "test/d/a"), "paused", "it is left alone");
-        let (a, child) = noting("a", &journal);
+        assert_eq!(state(&tree, "test/d/a"), "paused", "the old child stays");
+        let (a, child) = journaling("a", &journal);
         children.replace(child.pausable()).await.unwrap();
         assert_eq!((names(&tree), state(&tree, "test/d/a")), (vec!["a".to_owned()], "paused".to_owned()));
         assert_eq!(journal.lines(), ["a started", "a stopped", "a dropped", "a started"]);
@@ -138,7 +138,7 @@ fn changes_are_refused_with_a_reason() {
 }
 
 #[test]
-fn a_specification_that_cannot_be_run_is_refused() {
+fn an_invalid_specification_is_refused() {
     let dynamic = |spec: SupervisorSpec| {
         let (_, slot) = children(1);
         SupervisorSpec::new(ONE).child(ChildSpec::dynamic("d", spec, slot)).validate("test")
@@ -157,12 +157,12 @@ fn a_specification_that_cannot_be_run_is_refused() {
 }
 
 #[test]
-fn what_ended_for_good_leaves_the_tree_but_what_was_stopped_stays() {
+fn a_finished_child_leaves_the_tree_and_a_stopped_one_stays() {
     let (children, spec) = tree(lenient());
     TestTree::run(spec, async |tree| {
-        let (transient, child) = noting("transient", &Journal::default());
+        let (transient, child) = journaling("transient", &Journal::default());
         children.add(child.restart(Restart::Transient)).await.unwrap();
-        let (temporary, child) = noting("temporary", &Journal::default());
+        let (temporary, child) = journaling("temporary", &Journal::default());
         children.add(child.restart(Restart::Temporary)).await.unwrap();
         command(&tree, "test/d/transient", Command::Stop).await;
         assert_eq!(state(&tree, "test/d/transient"), "stopped");
@@ -176,10 +176,10 @@ fn what_ended_for_good_leaves_the_tree_but_what_was_stopped_stays() {
 }
 
 #[test]
-fn children_are_steered_by_path() {
+fn children_are_commanded_by_path() {
     let (children, spec) = tree(lenient());
     TestTree::run(spec, async |tree| {
-        let (a, child) = noting("a", &Journal::default());
+        let (a, child) = journaling("a", &Journal::default());
         children.add(child.pausable()).await.unwrap();
         let path = "test/d/a";
         command(&tree, path, Command::Restart).await;
@@ -208,20 +208,20 @@ fn children_are_steered_by_path() {
 }
 
 #[test]
-fn they_stop_all_at_once_between_their_neighbours() {
+fn dynamic_children_stop_at_the_same_time_between_siblings() {
     let (children, slot) = children(4);
     let journal = Journal::default();
-    let (_, sink) = noting("sink", &journal);
-    let (_, source) = noting("source", &journal);
+    let (_, sink) = journaling("sink", &journal);
+    let (_, source) = journaling("source", &journal);
     let spec = SupervisorSpec::new(ONE)
         .child(sink)
         .child(ChildSpec::dynamic("d", SupervisorSpec::new(ONE), slot))
         .child(source);
     TestTree::run(spec, async |tree| {
         let busy = Arc::new(AtomicBool::new(true));
-        let habits = Habits { journal: journal.clone(), busy, ..Habits::default() };
+        let config = ProbeConfig { journal: journal.clone(), busy, ..ProbeConfig::default() };
         for id in ["a", "b", "c"] {
-            children.add(probe(id, &habits).1.shutdown(deadline(200))).await.unwrap();
+            children.add(probe(id, &config).1.shutdown(deadline(200))).await.unwrap();
         }
         journal.clear();
         let begun = std::time::Instant::now();
@@ -229,7 +229,7 @@ fn they_stop_all_at_once_between_their_neighbours() {
         let took = begun.elapsed();
         assert!(took >= Duration::from_millis(200) && took < Duration::from_millis(600), "{took:?}");
         command(&tree, "test/d", Command::Start).await;
-        habits.busy.store(false, SeqCst);
+        config.busy.store(false, SeqCst);
         journal.clear();
     });
     let lines = journal.lines();
@@ -241,11 +241,11 @@ fn they_stop_all_at_once_between_their_neighbours() {
 }
 
 #[test]
-fn a_subtree_leaves_as_a_whole() {
+fn a_subtree_is_removed_as_a_whole() {
     let (children, spec) = tree(lenient());
     TestTree::run(spec, async |tree| {
         let inner = SupervisorSpec::new(Strategy::RestForOne)
-            .child(noting("x", &Journal::default()).1)
+            .child(journaling("x", &Journal::default()).1)
             .child(ChildSpec::pool("pool", 3, |_| idle_task()));
         children.add(ChildSpec::supervisor("a", inner)).await.unwrap();
         children.add(ChildSpec::worker("ab", idle_task())).await.unwrap();
@@ -258,7 +258,7 @@ fn a_subtree_leaves_as_a_whole() {
 }
 
 #[test]
-fn many_changes_at_once_leave_what_was_declared_last() {
+fn concurrent_changes_leave_the_children_added_last() {
     let (children, spec) = tree(lenient());
     TestTree::run(spec, async |tree| {
         for round in 0..20 {
@@ -274,7 +274,7 @@ fn many_changes_at_once_leave_what_was_declared_last() {
 }
 
 #[test]
-fn a_change_that_was_given_up_is_not_carried_out() {
+fn an_abandoned_change_is_not_carried_out() {
     let (children, slot) = children(4);
     let spec = ChildSpec::dynamic("d", SupervisorSpec::new(ONE), slot);
     assert!(children.add(ChildSpec::worker("late", idle_task())).now_or_never().is_none());

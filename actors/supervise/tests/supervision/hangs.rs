@@ -1,4 +1,4 @@
-//! What hangs beyond its deadline and cannot be dropped is shown as stuck, is never doubled, and holds nobody else up.
+//! Children that hang beyond their deadline and cannot be dropped.
 
 use std::sync::{
     Arc, Mutex,
@@ -16,8 +16,8 @@ fn spec() -> SupervisorSpec {
     SupervisorSpec::new(Strategy::OneForOne).limits(lenient())
 }
 
-/// A thread that ends only when the sender is dropped; counts how many run at once, and the most.
-fn deaf_thread(running: Arc<(AtomicUsize, AtomicUsize)>) -> (mpsc::Sender<()>, Factory) {
+/// A thread that ends only when the sender is dropped; counts how many run at once, and the maximum.
+fn unstoppable_thread(running: Arc<(AtomicUsize, AtomicUsize)>) -> (mpsc::Sender<()>, Factory) {
     let (release, hold) = mpsc::channel::<()>();
     let hold = Mutex::new(hold);
     let thread = Factory::thread(move |cx: StartCx| {
@@ -33,9 +33,9 @@ fn deaf_thread(running: Arc<(AtomicUsize, AtomicUsize)>) -> (mpsc::Sender<()>, F
 }
 
 #[test]
-fn a_thread_that_hangs_is_stuck_and_never_doubled() {
+fn a_hung_thread_is_stuck_and_never_started_twice() {
     let running = Arc::new((AtomicUsize::new(0), AtomicUsize::new(0)));
-    let (release, thread) = deaf_thread(running.clone());
+    let (release, thread) = unstoppable_thread(running.clone());
     let child = ChildSpec::worker("a", thread).shutdown(deadline(10));
     TestTree::run(spec().child(child), async |tree| {
         eventually("it works", || tree.node("a").unwrap().in_progress.is_some()).await;
@@ -57,13 +57,13 @@ fn a_thread_that_hangs_is_stuck_and_never_doubled() {
 }
 
 #[test]
-fn a_thread_that_hangs_does_not_hang_the_stop() {
+fn a_hung_thread_does_not_delay_the_stop() {
     actix_rt::System::new().block_on(async {
         let journal = Journal::default();
         let running = Arc::new((AtomicUsize::new(0), AtomicUsize::new(0)));
-        let (release, thread) = deaf_thread(running);
+        let (release, thread) = unstoppable_thread(running);
         let child = ChildSpec::worker("b", thread).shutdown(deadline(10));
-        let mut tested = TestTree::start(spec().child(noting("a", &journal).1).child(child)).await;
+        let mut tested = TestTree::start(spec().child(journaling("a", &journal).1).child(child)).await;
         let tree = tested.root().tree().clone();
         eventually("it works", || tree.node("b").unwrap().in_progress.is_some()).await;
         assert_eq!(tested.root().stop().await, Exit::Shutdown);
@@ -74,14 +74,14 @@ fn a_thread_that_hangs_does_not_hang_the_stop() {
     });
 }
 
-/// An actor whose handler blocks: nothing can be done with it, but the rest stops, and says which one it was.
+/// An actor with a handler that blocks is reported, and the other children stop.
 #[test]
-fn a_blocked_arbiter_does_not_hang_the_stop() {
+fn a_blocked_arbiter_does_not_delay_the_stop() {
     actix_rt::System::new().block_on(async {
         let journal = Journal::default();
-        let (mailbox, blocked) = noting("b", &journal);
+        let (mailbox, blocked) = journaling("b", &journal);
         let blocked = blocked.placement(orchestrator_supervise::Placement::Dedicated).shutdown(deadline(1));
-        let mut tested = TestTree::start(spec().child(noting("a", &journal).1).child(blocked)).await;
+        let mut tested = TestTree::start(spec().child(journaling("a", &journal).1).child(blocked)).await;
         let tree = tested.root().tree().clone();
         let (release, hold) = mpsc::channel::<()>();
         mailbox.tell(act(move |_, _| hold.recv().unwrap_or_default())).unwrap();

@@ -1,4 +1,4 @@
-//! An inbox keeps its bound and its items as a mailbox does.
+//! Inboxes.
 
 use crate::probe::*;
 use orchestrator_supervise::{
@@ -11,7 +11,7 @@ fn tree(child: ChildSpec) -> SupervisorSpec {
 }
 
 #[test]
-fn an_inbox_keeps_its_items_and_its_bound_or_is_purged_with_its_child_unless_it_lasts() {
+fn an_inbox_keeps_items_and_capacity_unless_it_is_purged() {
     for (policy, lasting) in [(OnRestart::Keep, false), (OnRestart::Purge, false), (OnRestart::Purge, true)] {
         let keep = policy == OnRestart::Keep || lasting;
         let (outbox, slot) = inbox::<u32>(3);
@@ -34,7 +34,7 @@ fn an_inbox_keeps_its_items_and_its_bound_or_is_purged_with_its_child_unless_it_
             assert_eq!(outbox.tell(4).unwrap_err().message, 4);
             let shown = tree.node("a").unwrap().mailboxes.remove(0);
             assert_eq!((shown.name.as_str(), shown.depth, shown.refused), ("items", 3, 1));
-            // A sender that waits gets its turn when the next incarnation receives.
+            // A waiting sender continues once the next incarnation receives.
             let (sent, ()) = tokio::join!(outbox.send(5), command(&tree, "a", Command::Start));
             sent.unwrap();
             eventually("the last one came", || got.lines().contains(&"5".to_owned())).await;
@@ -58,7 +58,7 @@ fn a_blocked_sender_ends_with_its_stop_token() {
     assert_eq!(sender.join().unwrap(), 2);
 }
 
-/// A reader whose senders are all gone waits for its stop: it does not end, again and again, until its supervisor gives up.
+/// A reader without senders waits for its stop, instead of ending and being restarted until its supervisor gives up.
 #[test]
 fn a_reader_without_senders_waits_for_its_stop() {
     let (outbox, slot) = inbox::<u32>(1);

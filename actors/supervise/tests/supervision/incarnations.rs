@@ -1,4 +1,4 @@
-//! What an incarnation obtained from outside is worthless to the next one, and is dropped and counted.
+//! Handles of earlier incarnations.
 
 use std::sync::{Arc, Mutex};
 
@@ -7,7 +7,7 @@ use orchestrator_supervise::{Command, IncarnationBound, Strategy, SupervisorSpec
 
 #[test]
 fn a_handle_of_the_old_incarnation_is_dropped_and_counted() {
-    let (mailbox, child) = noting("a", &Journal::default());
+    let (mailbox, child) = journaling("a", &Journal::default());
     let spec = SupervisorSpec::new(Strategy::OneForOne).limits(lenient()).child(child);
     TestTree::run(spec, async |tree| {
         let tag = Arc::new(Mutex::new(None));

@@ -1,8 +1,9 @@
-//! A mailbox outlives every incarnation, keeps its bound exactly, and loses only the message in progress.
+//! Mailboxes: they outlive incarnations, have an exact capacity, and lose only the message in progress.
 
 use std::{sync::atomic::Ordering::SeqCst, time::Duration};
 
 use crate::probe::*;
+use futures_util::future::join_all;
 use orchestrator_supervise::{
     AskError, ChildSpec, Command, EventKind, Fault, OnRestart, Shutdown, Strategy, SupervisorSpec, Tree,
     mailbox,
@@ -14,18 +15,18 @@ fn tree(child: ChildSpec) -> SupervisorSpec {
     SupervisorSpec::new(Strategy::OneForOne).limits(lenient()).child(child)
 }
 
-/// A message that stays in hand until the sender is used or dropped, and then does `deed`.
+/// A message that stays in progress until the sender is used or dropped, and then does `action`.
 fn gate(
-    deed: impl FnOnce(&mut orchestrator_supervise::ChildCx<'_, Probe>) + Send + 'static,
+    action: impl FnOnce(&mut orchestrator_supervise::ChildCx<'_, Probe>) + Send + 'static,
 ) -> (oneshot::Sender<()>, Do) {
     let (open, opened) = oneshot::channel();
-    (open, Do(Box::new(move |_, cx| cx.atomically(opened, |_, _, cx| deed(cx)))))
+    (open, Do(Box::new(move |_, cx| cx.atomically(opened, |_, _, cx| action(cx)))))
 }
 
-/// Three pings wait behind a message in progress; `end` ends the incarnation; the next one answers all three.
-fn survives(child: impl Fn(ChildSpec) -> SupervisorSpec, deed: Do, end: impl AsyncFn(&Tree)) {
+/// Sends three pings behind a message in progress and ends the incarnation by `end`; the next one answers all three.
+fn survives(child: impl Fn(ChildSpec) -> SupervisorSpec, action: Do, end: impl AsyncFn(&Tree)) {
     let journal = Journal::default();
-    let (mailbox, spec) = noting("a", &journal);
+    let (mailbox, spec) = journaling("a", &journal);
     TestTree::run(child(spec), async |tree| {
         let pings = async { tokio::join!(ping(&mailbox, 1), ping(&mailbox, 2), ping(&mailbox, 3)) };
         let ended = async {
@@ -34,8 +35,8 @@ fn survives(child: impl Fn(ChildSpec) -> SupervisorSpec, deed: Do, end: impl Asy
             eventually("all wait behind it", || in_progress() && mailbox.depth() == 3).await;
             end(&tree).await;
         };
-        let (hand, (one, two, three), ()) = tokio::join!(mailbox.ask(deed, LONG), pings, ended);
-        assert_eq!(hand, Err(AskError::Lost), "the message in progress is lost, and its asker knows");
+        let (in_progress, (one, two, three), ()) = tokio::join!(mailbox.ask(action, LONG), pings, ended);
+        assert_eq!(in_progress, Err(AskError::Lost), "the message in progress is lost");
         assert_eq!((one, two, three), (Ok(2), Ok(2), Ok(2)));
         assert_eq!(journal.lines().last().map(String::as_str), Some("a 3"), "in the order they came");
         let node = tree.node(&node_path(&tree)).unwrap();
@@ -49,37 +50,37 @@ fn node_path(tree: &Tree) -> String {
 
 #[test]
 fn survives_a_panic() {
-    let (open, deed) = gate(|_| panic!("boom"));
+    let (open, action) = gate(|_| panic!("boom"));
     let open = std::cell::Cell::new(Some(open));
-    survives(tree, deed, async |_| drop(open.take()));
+    survives(tree, action, async |_| drop(open.take()));
 }
 
 #[test]
 fn survives_a_kill_at_once() {
-    let (open, deed) = gate(|_| ());
+    let (open, action) = gate(|_| ());
     let child = |spec: ChildSpec| tree(spec.shutdown(Shutdown::Kill));
-    survives(child, deed, async |tree| command(tree, "a", Command::Restart).await);
+    survives(child, action, async |tree| command(tree, "a", Command::Restart).await);
     drop(open);
 }
 
 #[test]
 fn survives_a_kill_at_the_deadline() {
-    let (open, deed) = gate(|_| ());
+    let (open, action) = gate(|_| ());
     let child = |spec: ChildSpec| tree(spec.shutdown(deadline(5)));
-    survives(child, deed, async |tree| command(tree, "a", Command::Restart).await);
+    survives(child, action, async |tree| command(tree, "a", Command::Restart).await);
     drop(open);
 }
 
 #[test]
 fn survives_an_escalation() {
-    let (open, deed) = gate(|_| panic!("boom"));
+    let (open, action) = gate(|_| panic!("boom"));
     let open = std::cell::Cell::new(Some(open));
     let child = |spec| {
         let inner =
             SupervisorSpec::new(Strategy::OneForOne).limits(limits(0, Duration::from_secs(1))).child(spec);
         tree(ChildSpec::supervisor("inner", inner))
     };
-    survives(child, deed, async |tree| {
+    survives(child, action, async |tree| {
         drop(open.take());
         eventually("the supervisor gives up", || {
             events(tree, "test/inner").iter().any(|event| matches!(event, EventKind::Escalated { .. }))
@@ -91,12 +92,12 @@ fn survives_an_escalation() {
 #[test]
 fn survives_a_failure_and_a_stop_of_its_own() {
     for fail in [true, false] {
-        let (mailbox, child) = noting("a", &Journal::default());
+        let (mailbox, child) = journaling("a", &Journal::default());
         TestTree::run(tree(child), async |_| {
-            let (open, deed) = gate(move |cx| if fail { cx.fail(Fault::new("tired")) } else { cx.stop() });
-            mailbox.tell(deed).unwrap();
+            let (open, action) = gate(move |cx| if fail { cx.fail(Fault::new("tired")) } else { cx.stop() });
+            mailbox.tell(action).unwrap();
             drop(open);
-            // Whether or not it waited already: the answer comes from the next incarnation.
+            // The answer comes from the next incarnation, whether the message waited already or not.
             assert_eq!(ping(&mailbox, 1).await, Ok(2));
         });
     }
@@ -104,7 +105,7 @@ fn survives_a_failure_and_a_stop_of_its_own() {
 
 #[test]
 fn survives_a_stop_until_the_next_start() {
-    let (mailbox, child) = noting("a", &Journal::default());
+    let (mailbox, child) = journaling("a", &Journal::default());
     TestTree::run(tree(child), async |tree| {
         command(&tree, "a", Command::Stop).await;
         let start = async {
@@ -116,9 +117,9 @@ fn survives_a_stop_until_the_next_start() {
 }
 
 #[test]
-fn the_bound_is_exact_for_many_senders() {
+fn the_capacity_is_exact_for_many_senders() {
     let (mailbox, slot) = mailbox::<Probe>(10);
-    let child = ChildSpec::worker("a", factory("a", slot, &Habits::default()));
+    let child = ChildSpec::worker("a", factory("a", slot, &ProbeConfig::default()));
     TestTree::run(tree(child), async |tree| {
         command(&tree, "a", Command::Stop).await;
         let accepted: usize = std::thread::scope(|scope| {
@@ -132,7 +133,7 @@ fn the_bound_is_exact_for_many_senders() {
         });
         assert_eq!(accepted, 10);
         let refused = mailbox.tell(Ping(77)).unwrap_err();
-        assert_eq!((refused.message.0, refused.capacity), (77, 10), "the message is handed back");
+        assert_eq!((refused.message.0, refused.capacity), (77, 10), "the message is returned");
         assert_eq!(ping(&mailbox, 1).await, Err(AskError::Full(10)));
         let shown = tree.node("a").unwrap().mailboxes.remove(0);
         assert_eq!((shown.depth, shown.capacity, shown.high_water, shown.refused), (10, 10, 10, 152));
@@ -142,15 +143,36 @@ fn the_bound_is_exact_for_many_senders() {
 }
 
 #[test]
-fn an_ask_times_out_and_a_message_without_asker_is_skipped() {
+fn send_waits_for_room() {
+    let (mailbox, slot) = mailbox::<Probe>(2);
+    let child = ChildSpec::worker("a", factory("a", slot, &ProbeConfig::default()));
+    TestTree::run(tree(child), async |tree| {
+        command(&tree, "a", Command::Stop).await;
+        mailbox.send(Ping(1)).await.unwrap();
+        mailbox.send(Ping(2)).await.unwrap();
+        let mut waiting: Vec<_> = (3..7).map(|n| Box::pin(mailbox.send(Ping(n)))).collect();
+        for sender in &mut waiting {
+            assert!(futures_util::poll!(sender).is_pending(), "the mailbox is full");
+        }
+        drop(waiting.pop());
+        let (sent, ()) = tokio::join!(join_all(waiting), command(&tree, "a", Command::Start));
+        assert!(sent.iter().all(Result::is_ok));
+        eventually("all are handled", || tree.node("a").unwrap().mailboxes[0].handled == 5).await;
+        let shown = tree.node("a").unwrap().mailboxes.remove(0);
+        assert_eq!((shown.depth, shown.high_water, shown.refused), (0, 2, 0));
+    });
+}
+
+#[test]
+fn an_ask_times_out_and_its_message_is_skipped() {
     let journal = Journal::default();
-    let (mailbox, child) = noting("a", &journal);
+    let (mailbox, child) = journaling("a", &journal);
     TestTree::run(tree(child), async |_| {
-        let (open, deed) = gate(|_| ());
-        mailbox.tell(deed).unwrap();
+        let (open, action) = gate(|_| ());
+        mailbox.tell(action).unwrap();
         let short = Duration::from_millis(5);
         assert_eq!(mailbox.ask(Ping(1), short).await, Err(AskError::TimedOut(short)));
-        eventually("the gate is in hand", || mailbox.depth() == 1).await;
+        eventually("the gate is in progress", || mailbox.depth() == 1).await;
         drop(open);
         eventually("the depth falls", || mailbox.depth() == 0).await;
         assert_eq!(ping(&mailbox, 2).await, Ok(1));
@@ -159,12 +181,12 @@ fn an_ask_times_out_and_a_message_without_asker_is_skipped() {
 }
 
 #[test]
-fn atomically_keeps_the_order_and_lets_nobody_in_between() {
+fn atomically_handles_no_other_message_meanwhile() {
     let journal = Journal::default();
-    let (mailbox, child) = noting("a", &journal);
+    let (mailbox, child) = journaling("a", &journal);
     TestTree::run(tree(child), async |_| {
         for n in 0..100 {
-            let deed = Do(Box::new(move |probe, cx| {
+            let action = Do(Box::new(move |probe, cx| {
                 probe.note(&format!("begin {n}"));
                 let work = async {
                     for _ in 0..3 {
@@ -173,7 +195,7 @@ fn atomically_keeps_the_order_and_lets_nobody_in_between() {
                 };
                 cx.atomically(work, move |probe, (), _| probe.note(&format!("end {n}")))
             }));
-            let (done, pinged) = tokio::join!(mailbox.ask(deed, LONG), ping(&mailbox, n));
+            let (done, pinged) = tokio::join!(mailbox.ask(action, LONG), ping(&mailbox, n));
             assert_eq!((done, pinged), (Ok(()), Ok(1)));
         }
         let wanted = (0..100).flat_map(|n| [format!("a begin {n}"), format!("a end {n}"), format!("a {n}")]);
@@ -182,12 +204,12 @@ fn atomically_keeps_the_order_and_lets_nobody_in_between() {
 }
 
 #[test]
-fn a_purge_drops_what_waited_and_tells_the_askers() {
+fn a_purge_drops_waiting_messages_and_fails_their_asks() {
     let journal = Journal::default();
-    let (mailbox, child) = noting("a", &journal);
+    let (mailbox, child) = journaling("a", &journal);
     TestTree::run(tree(child.on_restart(OnRestart::Purge)), async |tree| {
-        let (open, deed) = gate(|_| panic!("boom"));
-        mailbox.tell(deed).unwrap();
+        let (open, action) = gate(|_| panic!("boom"));
+        mailbox.tell(action).unwrap();
         let end = async {
             eventually("both wait", || mailbox.depth() == 2).await;
             drop(open);
@@ -202,16 +224,16 @@ fn a_purge_drops_what_waited_and_tells_the_askers() {
     });
 }
 
-/// An actor that always has one more message for itself is still paused, stopped at its deadline and restarted.
+/// An actor that always sends itself another message can be paused, stopped at its deadline and restarted.
 #[test]
-fn a_flood_does_not_keep_operators_out() {
+fn a_flooded_actor_obeys_commands() {
     fn again(probe: &mut Probe, cx: &mut orchestrator_supervise::ChildCx<'_, Probe>) {
-        if !probe.habits.busy.load(SeqCst) {
+        if !probe.config.busy.load(SeqCst) {
             cx.mailbox().tell(act(again)).unwrap();
         }
     }
-    let habits = Habits::default();
-    let (mailbox, child) = probe("a", &habits);
+    let config = ProbeConfig::default();
+    let (mailbox, child) = probe("a", &config);
     TestTree::run(tree(child.pausable().shutdown(deadline(20))), async |tree| {
         mailbox.tell(act(again)).unwrap();
         command(&tree, "a", Command::Pause).await;
@@ -221,8 +243,8 @@ fn a_flood_does_not_keep_operators_out() {
         command(&tree, "a", Command::Resume).await;
         command(&tree, "a", Command::Restart).await;
         assert_eq!(tree.node("a").unwrap().last_exit.unwrap().kind, "killed");
-        habits.busy.store(true, SeqCst);
+        config.busy.store(true, SeqCst);
         assert_eq!(ping(&mailbox, 1).await, Ok(2));
-        habits.busy.store(false, SeqCst);
+        config.busy.store(false, SeqCst);
     });
 }

@@ -1,4 +1,4 @@
-//! Wherever a child panics: it alone ends, the panic is its exit, the work in progress is named, and it runs again.
+//! Panics of children: only the child ends, its exit names panic and work in progress, and it is restarted.
 
 use std::{
     sync::{
@@ -18,17 +18,17 @@ fn tree(child: ChildSpec) -> SupervisorSpec {
     SupervisorSpec::new(Strategy::OneForOne).limits(lenient()).child(child)
 }
 
-/// Does `deed`, and expects one panic called `boom` with `in_progress`, and a fresh incarnation that answers.
-fn heals(deed: Do, in_progress: Option<&'static str>) {
+/// Does `action`; expects one panic `boom` with `in_progress`, and a new incarnation that answers.
+fn heals(action: Do, in_progress: Option<&'static str>) {
     let journal = Journal::default();
-    let (mailbox, child) = noting("a", &journal);
+    let (mailbox, child) = journaling("a", &journal);
     TestTree::run(tree(child), async |tree| {
-        mailbox.tell(deed).unwrap();
+        mailbox.tell(action).unwrap();
         until_incarnation(&tree, "test/a", 2).await;
         assert_eq!(ping(&mailbox, 1).await, Ok(2));
         let exit = tree.node("test/a").unwrap().last_exit.unwrap();
         assert_eq!((exit.reason.as_str(), exit.in_progress.as_deref()), ("panicked: boom", in_progress));
-        // Also after a panic the old instance hears `stopped` and is dropped before the next one starts.
+        // Also after a panic, the old instance gets `stopped` and is dropped before the next one starts.
         let begin = ["a started", "a stopped", "a dropped", "a started", "a 1"];
         assert_eq!(journal.lines(), begin);
     });
@@ -40,12 +40,12 @@ fn in_a_handler() {
 }
 
 #[test]
-fn in_a_handler_that_named_a_part_of_its_work() {
-    let deed = act(|_, cx| {
+fn in_a_handler_with_a_named_work_item() {
+    let action = act(|_, cx| {
         let _part = cx.vitals().begin_work("part");
         panic!("boom");
     });
-    heals(deed, Some("Do"));
+    heals(action, Some("Do"));
 }
 
 #[test]
@@ -69,17 +69,19 @@ fn in_a_repeated_timer() {
 }
 
 #[test]
-fn in_an_answer_that_takes_time() {
-    let deed = Do(Box::new(|_, cx| cx.atomically(tokio::task::yield_now(), |_, (), _| panic!("boom"))));
-    heals(deed, Some("Do"));
+fn in_an_atomic_answer() {
+    let action = Do(Box::new(|_, cx| cx.atomically(tokio::task::yield_now(), |_, (), _| panic!("boom"))));
+    heals(action, Some("Do"));
 }
 
 #[test]
 fn in_started_and_in_the_factory() {
     static STARTS: AtomicU64 = AtomicU64::new(0);
     let (mailbox, slot) = mailbox::<Probe>(4);
-    let habits =
-        Habits { on_start: Some(|_| assert_ne!(STARTS.load(SeqCst), 2, "boom")), ..Habits::default() };
+    let config = ProbeConfig {
+        on_start: Some(|_| assert_ne!(STARTS.load(SeqCst), 2, "boom")),
+        ..ProbeConfig::default()
+    };
     let child = ChildSpec::worker(
         "a",
         Factory::actor(slot, move |_| -> Result<Probe, Fault> {
@@ -88,7 +90,7 @@ fn in_started_and_in_the_factory() {
             if start == 4 {
                 return Err(Fault::new("no room"));
             }
-            Ok(Probe { name: "a".to_owned(), habits: habits.clone() })
+            Ok(Probe { name: "a".to_owned(), config: config.clone() })
         }),
     );
     TestTree::run(tree(child), async |tree| {
@@ -111,8 +113,8 @@ fn in_started_and_in_the_factory() {
 
 #[test]
 fn in_stopped_on_a_graceful_stop() {
-    let habits = Habits { on_stop: Some(|| panic!("boom")), ..Habits::default() };
-    let (mailbox, child) = probe("a", &habits);
+    let config = ProbeConfig { on_stop: Some(|| panic!("boom")), ..ProbeConfig::default() };
+    let (mailbox, child) = probe("a", &config);
     TestTree::run(tree(child), async |tree| {
         command(&tree, "a", Command::Restart).await;
         assert_eq!(tree.node("a").unwrap().last_exit.unwrap().reason, "panicked: boom");
@@ -122,20 +124,20 @@ fn in_stopped_on_a_graceful_stop() {
 
 #[test]
 fn in_stopped_after_a_panic_and_in_drop_does_not_end_the_process() {
-    let habits = Habits {
+    let config = ProbeConfig {
         on_stop: Some(|| panic!("stopped boom")),
         on_drop: Some(|| panic!("drop boom")),
-        ..Habits::default()
+        ..ProbeConfig::default()
     };
-    let (mailbox, child) = probe("a", &habits);
+    let (mailbox, child) = probe("a", &config);
     TestTree::run(tree(child), async |tree| {
         for incarnation in 2..5 {
             assert_eq!(mailbox.ask(boom(), LONG).await, Err(AskError::Lost));
             assert_eq!(ping(&mailbox, 1).await, Ok(incarnation));
-            // The first panic is the reason, whatever the funeral does.
+            // The first panic is the reason, whatever `stopped` does.
             assert_eq!(tree.node("a").unwrap().last_exit.unwrap().reason, "panicked: boom");
         }
-        // A fault is a fault, whatever the funeral does.
+        // A fault stays the reason, whatever `stopped` does.
         mailbox.tell(act(|_, cx| cx.fail(Fault::new("tired")))).unwrap();
         until_incarnation(&tree, "a", 5).await;
         assert_eq!(tree.node("a").unwrap().last_exit.unwrap().reason, "failed: tired");
@@ -151,7 +153,7 @@ fn in_drop_of_a_child_and_of_its_future() {
         }
     }
     let journal = Journal::default();
-    let (mailbox, child) = noting("a", &journal);
+    let (mailbox, child) = journaling("a", &journal);
     TestTree::run(tree(child), async |tree| {
         let lay_bomb = || {
             act(|_, cx| {
@@ -191,7 +193,7 @@ fn in_a_task() {
     });
 }
 
-/// A thread that panics at once, again and again: it has been up each time, so the boot succeeds.
+/// A thread that panics at once each time: it was up each time, so the boot succeeds.
 #[test]
 fn in_a_thread() {
     let runs = Arc::new(AtomicU64::new(0));
@@ -209,9 +211,9 @@ fn in_a_thread() {
 }
 
 #[test]
-fn stopped_is_told_the_exit() {
+fn stopped_gets_the_exit_of_the_tree() {
     let exits = Journal::default();
-    let (mailbox, child) = probe("a", &Habits { exits: exits.clone(), ..Habits::default() });
+    let (mailbox, child) = probe("a", &ProbeConfig { exits: exits.clone(), ..ProbeConfig::default() });
     TestTree::run(tree(child), async |tree| {
         let ends = [boom(), act(|_, cx| cx.fail(Fault::new("tired"))), act(|_, cx| cx.stop())];
         for (count, end) in (2..).zip(ends) {

@@ -1,4 +1,4 @@
-//! Pause closes the intake and nothing else: what waits, waits; a stop still drains; a restart stays paused.
+//! Pause and resume.
 
 use crate::probe::*;
 use orchestrator_supervise::{
@@ -12,17 +12,17 @@ fn spec() -> SupervisorSpec {
 }
 
 #[test]
-fn a_paused_actor_lets_messages_wait_and_refuses_beyond_its_bound() {
+fn a_paused_actor_queues_messages_up_to_its_capacity() {
     let (mailbox, slot) = mailbox::<Probe>(2);
     let journal = Journal::default();
-    let habits = Habits { journal: journal.clone(), ..Habits::default() };
-    let child = ChildSpec::worker("a", factory("a", slot, &habits)).pausable();
+    let config = ProbeConfig { journal: journal.clone(), ..ProbeConfig::default() };
+    let child = ChildSpec::worker("a", factory("a", slot, &config)).pausable();
     TestTree::run(spec().child(child), async |tree| {
         let paused = tree.command("a", Command::Pause, &origin()).await;
         assert_eq!(paused, Ok(StateChange { before: State::Running, after: State::Paused }));
         (0..2).for_each(|n| mailbox.tell(Ping(n)).unwrap());
         assert!(mailbox.tell(Ping(2)).is_err());
-        // Its arbiter runs: a sibling message round shows it, and still nothing was handled.
+        // A sibling's answer shows that the arbiter runs, but no message was handled.
         assert_eq!((mailbox.depth(), journal.lines().len()), (2, 1));
         let resumed = tree.command("a", Command::Resume, &origin()).await;
         assert_eq!(resumed, Ok(StateChange { before: State::Paused, after: State::Running }));
@@ -35,7 +35,7 @@ fn a_paused_actor_lets_messages_wait_and_refuses_beyond_its_bound() {
 #[test]
 fn pause_survives_a_restart_and_a_stop() {
     let journal = Journal::default();
-    let (mailbox, child) = noting("a", &journal);
+    let (mailbox, child) = journaling("a", &journal);
     TestTree::run(spec().child(child.pausable()), async |tree| {
         command(&tree, "a", Command::Pause).await;
         command(&tree, "a", Command::Restart).await;
@@ -56,7 +56,7 @@ fn pause_survives_a_restart_and_a_stop() {
 #[test]
 fn a_child_can_be_paused_before_its_start_and_a_stop_drains_it() {
     let journal = Journal::default();
-    let (mailbox, child) = noting("a", &journal);
+    let (mailbox, child) = journaling("a", &journal);
     TestTree::run(spec().child(child.pausable()), async |tree| {
         command(&tree, "a", Command::Stop).await;
         command(&tree, "a", Command::Pause).await;
@@ -69,8 +69,8 @@ fn a_child_can_be_paused_before_its_start_and_a_stop_drains_it() {
     });
 }
 
-/// A task or thread that takes item after item and notes them.
-fn taker(slot: &InboxSlot<u32>, journal: &Journal, thread: bool) -> ChildSpec {
+/// A task or thread that receives items and journals them.
+fn receiver(slot: &InboxSlot<u32>, journal: &Journal, thread: bool) -> ChildSpec {
     let (items, notes) = (slot.clone(), journal.clone());
     let factory = if thread {
         Factory::thread(move |cx: StartCx| {
@@ -95,23 +95,23 @@ fn taker(slot: &InboxSlot<u32>, journal: &Journal, thread: bool) -> ChildSpec {
 }
 
 #[test]
-fn tasks_and_threads_take_nothing_while_paused_and_wake_up_after() {
+fn paused_tasks_and_threads_receive_nothing_until_resumed() {
     for thread in [false, true] {
         let (outbox, slot): (Outbox<u32>, _) = inbox(8);
         let journal = Journal::default();
-        TestTree::run(spec().child(taker(&slot, &journal, thread)), async |tree| {
+        TestTree::run(spec().child(receiver(&slot, &journal, thread)), async |tree| {
             let depth = |tree: &Tree| tree.node("a").unwrap().mailboxes[0].depth;
             outbox.tell(0).unwrap();
             eventually("it takes", || journal.lines() == ["0"]).await;
             command(&tree, "a", Command::Pause).await;
-            // It has noticed once a restart has come up paused.
+            // A restart that is up shows that the pause has taken effect.
             command(&tree, "a", Command::Restart).await;
             assert_eq!(state(&tree, "a"), "paused");
             (1..4).for_each(|n| outbox.tell(n).unwrap());
             assert_eq!((depth(&tree), journal.lines().len()), (3, 1));
             command(&tree, "a", Command::Resume).await;
             eventually("it takes again", || journal.lines().len() == 4).await;
-            // Paused while it waits for an item: the next one is not taken, but a stop drains it.
+            // Paused while it waits for an item: it does not receive the next one, but a stop drains it.
             command(&tree, "a", Command::Pause).await;
             outbox.tell(4).unwrap();
             command(&tree, "a", Command::Stop).await;
@@ -121,9 +121,9 @@ fn tasks_and_threads_take_nothing_while_paused_and_wake_up_after() {
     }
 }
 
-/// A task that only waits for `intake_open` is woken by a stop: else every paused task would meet its deadline.
+/// A task that waits in `wait_resumed` is woken by a stop.
 #[test]
-fn a_stop_opens_the_intake() {
+fn a_stop_overrides_a_pause() {
     let task = Factory::task(|cx: StartCx| async move {
         tokio::select! {
             () = cx.vitals.wait_paused() => {}
@@ -141,11 +141,11 @@ fn a_stop_opens_the_intake() {
 }
 
 #[test]
-fn a_pool_pauses_as_one() {
+fn a_pool_is_paused_as_a_whole() {
     let (mailboxes, slots): (Vec<_>, Vec<_>) = (0..4).map(|_| mailbox::<Probe>(4)).unzip();
     let slots = std::sync::Mutex::new(slots.into_iter().map(Some).collect::<Vec<_>>());
     let pool = ChildSpec::pool("pool", 4, move |i| {
-        factory("member", slots.lock().unwrap()[i].take().unwrap(), &Habits::default())
+        factory("member", slots.lock().unwrap()[i].take().unwrap(), &ProbeConfig::default())
     });
     TestTree::run(spec().child(pool.pausable()), async |tree| {
         command(&tree, "pool", Command::Pause).await;
@@ -164,9 +164,10 @@ fn a_pool_pauses_as_one() {
 }
 
 #[test]
-fn who_cannot_be_paused_says_who_can() {
-    let inner = spec().child(noting("x", &Journal::default()).1.pausable());
-    let spec = spec().child(noting("a", &Journal::default()).1).child(ChildSpec::supervisor("inner", inner));
+fn a_refused_pause_lists_pausable_children() {
+    let inner = spec().child(journaling("x", &Journal::default()).1.pausable());
+    let spec =
+        spec().child(journaling("a", &Journal::default()).1).child(ChildSpec::supervisor("inner", inner));
     TestTree::run(spec, async |tree| {
         for (path, text) in [
             ("a", "`test/a` cannot be paused: only sources and pools can"),

@@ -1,4 +1,4 @@
-//! An actor that does what a test tells it to, and notes what happens to it.
+//! An actor that carries out actions of a test and journals its calls.
 
 use std::{
     sync::{
@@ -16,7 +16,7 @@ use orchestrator_supervise::{
 /// Longest wait for an answer that must come.
 pub(crate) const LONG: Duration = Duration::from_secs(20);
 
-/// What happened, in order. Clones share it.
+/// Journal of calls, in order. Clones share it.
 #[derive(Clone, Default)]
 pub(crate) struct Journal(Arc<Mutex<Vec<String>>>);
 
@@ -35,45 +35,45 @@ impl Journal {
     }
 }
 
-/// What one incarnation does besides its messages.
+/// Actions of a probe besides its messages.
 #[derive(Clone, Default)]
-pub(crate) struct Habits {
+pub(crate) struct ProbeConfig {
     pub journal: Journal,
-    /// The exits that `stopped` was told.
+    /// Exits passed to `stopped`.
     pub exits: Journal,
     pub on_start: Option<fn(&mut ChildCx<'_, Probe>)>,
     pub on_stop: Option<fn()>,
     pub on_drop: Option<fn()>,
-    /// Set while work that was begun is not finished.
+    /// Set while the probe's own work is not finished.
     pub busy: Arc<AtomicBool>,
 }
 
 pub(crate) struct Probe {
     pub name: String,
-    pub habits: Habits,
+    pub config: ProbeConfig,
 }
 
 impl Probe {
     pub(crate) fn note(&self, what: &str) {
-        self.habits.journal.add(format!("{} {what}", self.name));
+        self.config.journal.add(format!("{} {what}", self.name));
     }
 }
 
 impl Child for Probe {
     fn started(&mut self, cx: &mut ChildCx<'_, Self>) {
         self.note("started");
-        if let Some(habit) = self.habits.on_start {
-            habit(cx);
+        if let Some(action) = self.config.on_start {
+            action(cx);
         }
     }
     fn drained(&self) -> bool {
-        !self.habits.busy.load(SeqCst)
+        !self.config.busy.load(SeqCst)
     }
     fn stopped(&mut self, exit: &Exit) {
         self.note("stopped");
-        self.habits.exits.add(exit.to_string());
-        if let Some(habit) = self.habits.on_stop {
-            habit();
+        self.config.exits.add(exit.to_string());
+        if let Some(action) = self.config.on_stop {
+            action();
         }
     }
 }
@@ -81,13 +81,13 @@ impl Child for Probe {
 impl Drop for Probe {
     fn drop(&mut self) {
         self.note("dropped");
-        if let Some(habit) = self.habits.on_drop {
-            habit();
+        if let Some(action) = self.config.on_drop {
+            action();
         }
     }
 }
 
-/// Asks for the number of the incarnation that answers, and notes the number given.
+/// Message that is answered with the number of the incarnation, and journals its own number.
 pub(crate) struct Ping(pub u32);
 
 impl Message for Ping {
@@ -101,24 +101,24 @@ impl Handle<Ping> for Probe {
     }
 }
 
-type Deed = Box<dyn FnOnce(&mut Probe, &mut ChildCx<'_, Probe>) -> Answer<Probe, ()> + Send>;
+type Action = Box<dyn FnOnce(&mut Probe, &mut ChildCx<'_, Probe>) -> Answer<Probe, ()> + Send>;
 
-/// Does something inside the actor.
-pub(crate) struct Do(pub Deed);
+/// Message that carries out an action inside the actor.
+pub(crate) struct Do(pub Action);
 
 impl Message for Do {
     type Result = ();
 }
 
 impl Handle<Do> for Probe {
-    fn handle(&mut self, deed: Do, cx: &mut ChildCx<'_, Self>) -> Answer<Self, ()> {
-        (deed.0)(self, cx)
+    fn handle(&mut self, action: Do, cx: &mut ChildCx<'_, Self>) -> Answer<Self, ()> {
+        (action.0)(self, cx)
     }
 }
 
-pub(crate) fn act(deed: impl FnOnce(&mut Probe, &mut ChildCx<'_, Probe>) + Send + 'static) -> Do {
+pub(crate) fn act(action: impl FnOnce(&mut Probe, &mut ChildCx<'_, Probe>) + Send + 'static) -> Do {
     Do(Box::new(move |probe, cx| {
-        deed(probe, cx);
+        action(probe, cx);
         Answer::done()
     }))
 }
@@ -136,23 +136,22 @@ pub(crate) fn idle_task() -> Factory {
     })
 }
 
-/// Makes the actor's factory.
-pub(crate) fn factory(name: &str, slot: MailboxSlot<Probe>, habits: &Habits) -> Factory {
-    let (name, habits) = (name.to_owned(), habits.clone());
+pub(crate) fn factory(name: &str, slot: MailboxSlot<Probe>, config: &ProbeConfig) -> Factory {
+    let (name, config) = (name.to_owned(), config.clone());
     Factory::actor(slot, move |_cx| -> Result<Probe, Fault> {
-        Ok(Probe { name: name.clone(), habits: habits.clone() })
+        Ok(Probe { name: name.clone(), config: config.clone() })
     })
 }
 
 /// A probe with a mailbox for 64 messages and 5 s to stop.
-pub(crate) fn probe(id: &str, habits: &Habits) -> (Mailbox<Probe>, ChildSpec) {
+pub(crate) fn probe(id: &str, config: &ProbeConfig) -> (Mailbox<Probe>, ChildSpec) {
     let (mailbox, slot) = mailbox(64);
-    (mailbox, ChildSpec::worker(id, factory(id, slot, habits)))
+    (mailbox, ChildSpec::worker(id, factory(id, slot, config)))
 }
 
-/// A probe that notes into `journal`.
-pub(crate) fn noting(id: &str, journal: &Journal) -> (Mailbox<Probe>, ChildSpec) {
-    probe(id, &Habits { journal: journal.clone(), ..Habits::default() })
+/// Creates a probe that writes into `journal`.
+pub(crate) fn journaling(id: &str, journal: &Journal) -> (Mailbox<Probe>, ChildSpec) {
+    probe(id, &ProbeConfig { journal: journal.clone(), ..ProbeConfig::default() })
 }
 
 /// Many restarts, a few milliseconds apart.
@@ -196,7 +195,7 @@ pub(crate) async fn command(tree: &Tree, path: &str, verb: Command) {
     tree.command(path, verb, &origin()).await.expect("a command that is obeyed");
 }
 
-/// The events about `path`.
+/// Returns the events of `path`.
 pub(crate) fn events(tree: &Tree, path: &str) -> Vec<EventKind> {
     tree.events(0).into_iter().filter(|event| event.path == path).map(|event| event.kind).collect()
 }

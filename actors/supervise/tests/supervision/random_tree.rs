@@ -1,7 +1,8 @@
-//! Random trees under random commands, panics, failures and hangs: in the end everything runs again, or the root exited
-//! for a stated reason; every message that was accepted is handled once, but those in hand; a stop leaves nothing running.
+//! Random trees under random commands, panics, failures and hangs.
 //!
-//! `ORCHESTRATOR_TEST_SEEDS` = how many seeds (default 12); `ORCHESTRATOR_TEST_SEED` = the first (default 1).
+//! In the end all children run again, or the root exited with a reason. Every accepted message is handled once, except those in progress
+//! at an exit. A stop leaves no child running. `ORCHESTRATOR_TEST_SEEDS` is the number of seeds (default 12), `ORCHESTRATOR_TEST_SEED` the
+//! first one (default 1).
 
 use std::{
     sync::{
@@ -19,7 +20,7 @@ use orchestrator_supervise::{
     testing::{TestTree, eventually},
 };
 
-/// A random tree, and what the test needs to know of it.
+/// A random tree and its mailboxes.
 struct Fixture {
     random: fastrand::Rng,
     mailboxes: Vec<Mailbox<Probe>>,
@@ -37,7 +38,7 @@ impl Fixture {
     fn supervisor(&mut self, depth: usize) -> SupervisorSpec {
         let strategies = [Strategy::OneForOne, Strategy::OneForAll, Strategy::RestForOne];
         let strategy = strategies[self.random.usize(..3)];
-        // Some give up soon, and the root only rarely.
+        // Some supervisors give up soon, the root rarely.
         let tight = depth > 0 && self.random.bool() || self.random.usize(..4) == 0;
         let limits: Limits =
             if tight { limits(self.random.u32(0..4), Duration::from_millis(200)) } else { lenient() };
@@ -60,7 +61,7 @@ impl Fixture {
                 ChildSpec::pool(id, 3, move |i| slots.lock().unwrap()[i].take().unwrap())
                     .placement(Placement::Spread(2))
             }
-            // Its first child is permanent: messages to it are counted, and would leave the tree with one that ends for good.
+            // The first child is permanent: its messages are counted, and would be lost with a child that ends for good.
             9 => {
                 let (handle, slot) = children(8);
                 self.dynamic.push(handle);
@@ -80,10 +81,10 @@ impl Fixture {
     fn actor(&mut self) -> Factory {
         let (mailbox, slot) = mailbox::<Probe>(64);
         self.mailboxes.push(mailbox);
-        factory("actor", slot, &Habits::default())
+        factory("actor", slot, &ProbeConfig::default())
     }
 
-    /// A child of a dynamic supervisor comes, goes or is replaced.
+    /// Adds, removes or replaces a child of a dynamic supervisor.
     fn change(&mut self) -> LocalBoxFuture<'static, ()> {
         let handle = self.dynamic[self.random.usize(..self.dynamic.len())].clone();
         let id = format!("late{}", self.random.u8(..4));
@@ -91,7 +92,7 @@ impl Fixture {
         let factory = match self.random.u8(..3) {
             0 => thread(),
             1 => idle_task(),
-            _ => factory("late", mailbox::<Probe>(4).1, &Habits::default()),
+            _ => factory("late", mailbox::<Probe>(4).1, &ProbeConfig::default()),
         };
         let child = ChildSpec::worker(id.clone(), factory)
             .restart(restarts[self.random.usize(..3)])
@@ -99,7 +100,7 @@ impl Fixture {
             .pausable();
         let what = self.random.u8(..3);
         Box::pin(async move {
-            // Refusals are part of the game.
+            // May be refused.
             let _ = match what {
                 0 => handle.remove(id).await,
                 1 => handle.replace(child).await,
@@ -108,23 +109,23 @@ impl Fixture {
         })
     }
 
-    /// One random thing done to the tree.
-    fn deed<'a>(&mut self, tree: &'a Tree, paths: &[String]) -> LocalBoxFuture<'a, ()> {
+    /// Carries out one random action on the tree.
+    fn action<'a>(&mut self, tree: &'a Tree, paths: &[String]) -> LocalBoxFuture<'a, ()> {
         if !self.dynamic.is_empty() && self.random.u8(..4) == 0 {
             return self.change();
         }
         let path = paths[self.random.usize(..paths.len())].clone();
-        // A frozen arbiter is a matter of four seconds each time, and has a test of its own.
+        // A freeze takes four seconds and has a test of its own.
         let verbs = Command::ALL.map(|verb| if verb == Command::Freeze { Command::Restart } else { verb });
         let verb = verbs[self.random.usize(..verbs.len())];
         if self.mailboxes.is_empty() || self.random.u8(..3) == 0 {
             return Box::pin(async move {
-                // Refusals are part of the game.
+                // May be refused.
                 let _ = tree.command(&path, verb, &origin()).await;
             });
         }
         let mailbox = self.mailboxes[self.random.usize(..self.mailboxes.len())].clone();
-        let trouble = match self.random.u8(..8) {
+        let message = match self.random.u8(..8) {
             0 => boom(),
             1 => act(|_, cx| cx.fail(Fault::new("tired"))),
             2 => act(|_, cx| cx.stop()),
@@ -132,7 +133,7 @@ impl Fixture {
             4 => Do(Box::new(|_, cx| cx.atomically(std::future::pending(), |_, (), _| ()))),
             _ => Do(Box::new(|_, cx| cx.atomically(tokio::task::yield_now(), |_, (), _| ()))),
         };
-        let _ = mailbox.tell(trouble);
+        let _ = mailbox.tell(message);
         for _ in 0..self.random.u8(..6) {
             let handled = self.handled.clone();
             let count = act(move |_, _| {
@@ -151,16 +152,16 @@ fn thread() -> Factory {
     })
 }
 
-/// Commands everything until it runs and all messages are handled; hung answers are cut short by a restart.
+/// Sends commands until all children run and all messages are handled; restarts children with hung answers.
 async fn recover(tree: &Tree, fixture: &Fixture) {
     let paths = || tree.paths().into_iter().filter(|path| path != "test");
     let wrong = || {
-        // A child that left meanwhile is none.
+        // The child may have left meanwhile.
         let mut states: Vec<_> = paths().filter_map(|path| Some((tree.node(&path)?.state, path))).collect();
         states.retain(|(state, _)| state != "running");
         states
     };
-    let stuck_in_hand =
+    let stuck_in_progress =
         || paths().find(|path| tree.node(path).is_some_and(|node| node.in_progress.is_some()));
     let begun = Instant::now();
     while begun.elapsed() < LONG {
@@ -169,7 +170,7 @@ async fn recover(tree: &Tree, fixture: &Fixture) {
                 let _ = tree.command(&path, verb, &origin()).await;
             }
         }
-        if let Some(path) = stuck_in_hand() {
+        if let Some(path) = stuck_in_progress() {
             let _ = tree.command(&path, Command::Restart, &origin()).await;
         } else if wrong().is_empty() && fixture.mailboxes.iter().all(|mailbox| mailbox.depth() == 0) {
             return;
@@ -177,10 +178,10 @@ async fn recover(tree: &Tree, fixture: &Fixture) {
         tokio::task::yield_now().await;
     }
     let last: Vec<_> = tree.events(tree.event_log().newest().saturating_sub(30));
-    panic!("still not running: {:?}, in hand: {:?}, {last:#?}", wrong(), stuck_in_hand());
+    panic!("still not running: {:?}, in progress: {:?}, {last:#?}", wrong(), stuck_in_progress());
 }
 
-async fn live(seed: u64) {
+async fn run(seed: u64) {
     let mut fixture = Fixture::new(seed);
     let spec = fixture.supervisor(0);
     let mut tested = TestTree::start(spec).await;
@@ -188,8 +189,8 @@ async fn live(seed: u64) {
     for _ in 0..40 {
         let paths = tree.paths();
         let width = fixture.random.usize(1..6);
-        let deeds: Vec<_> = (0..width).map(|_| fixture.deed(&tree, &paths)).collect();
-        join_all(deeds).await;
+        let actions: Vec<_> = (0..width).map(|_| fixture.action(&tree, &paths)).collect();
+        join_all(actions).await;
     }
     let (exited, fixture) = {
         let recovery = recover(&tree, &fixture);
@@ -217,11 +218,11 @@ async fn live(seed: u64) {
 }
 
 #[test]
-fn a_random_tree_recovers_or_says_why_not() {
+fn a_random_tree_recovers_or_exits_with_a_reason() {
     let number = |name: &str, default| std::env::var(name).map_or(default, |text| text.parse().unwrap());
     let (first, count) = (number("ORCHESTRATOR_TEST_SEED", 1u64), number("ORCHESTRATOR_TEST_SEEDS", 12u64));
     for seed in first..first + count {
-        let lived = std::panic::catch_unwind(|| actix_rt::System::new().block_on(live(seed)));
+        let lived = std::panic::catch_unwind(|| actix_rt::System::new().block_on(run(seed)));
         assert!(lived.is_ok(), "seed {seed} failed: ORCHESTRATOR_TEST_SEED={seed} ORCHESTRATOR_TEST_SEEDS=1");
     }
 }

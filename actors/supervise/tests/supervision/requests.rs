@@ -1,4 +1,4 @@
-//! What a child asks of its supervisor, answers later, and keeps over its restarts.
+//! Restart requests of children, later answers and durable state.
 
 use std::{
     sync::{Arc, Mutex},
@@ -13,11 +13,11 @@ use orchestrator_supervise::{
 };
 
 fn spec() -> SupervisorSpec {
-    // A restart that counted would end the tree.
+    // A restart that cost budget would end the tree.
     SupervisorSpec::new(Strategy::RestForOne).limits(limits(0, Duration::from_secs(60)))
 }
 
-/// Has the probe ask for the restart of `path` from its handler, and note that it has gone on.
+/// Message that requests the restart of `path` and journals that the handler continues.
 fn asks_for(path: &'static str, tree: &Tree) -> Do {
     let tree = tree.clone();
     Do(Box::new(move |probe, _| {
@@ -28,13 +28,13 @@ fn asks_for(path: &'static str, tree: &Tree) -> Do {
 }
 
 #[test]
-fn a_request_for_a_siblings_restart_returns_at_once_and_costs_nothing() {
+fn a_restart_request_returns_at_once_and_costs_no_budget() {
     let journal = Journal::default();
-    let (asker, asking) = noting("asker", &journal);
+    let (asker, asking) = journaling("asker", &journal);
     let group = SupervisorSpec::new(Strategy::OneForAll)
         .limits(limits(0, Duration::from_secs(60)))
-        .child(noting("work", &journal).1)
-        .child(noting("assign", &journal).1);
+        .child(journaling("work", &journal).1)
+        .child(journaling("assign", &journal).1);
     TestTree::run(spec().child(asking).child(ChildSpec::supervisor("group", group)), async |tree| {
         journal.clear();
         asker.ask(asks_for("group", &tree), LONG).await.unwrap();
@@ -48,15 +48,15 @@ fn a_request_for_a_siblings_restart_returns_at_once_and_costs_nothing() {
             EventKind::Commanded { verb, outcome, .. } => Some((verb, outcome)),
             _ => None,
         });
-        assert_eq!(noted, Some(("restart".to_owned(), "given".to_owned())));
+        assert_eq!(noted, Some(("restart".to_owned(), "sent".to_owned())));
     });
 }
 
 #[test]
-fn a_child_that_asks_for_its_own_restart_ends_its_handler_first() {
+fn a_requested_restart_lets_the_handler_end_first() {
     let journal = Journal::default();
-    let (asker, asking) = noting("asker", &journal);
-    TestTree::run(spec().child(asking).child(noting("behind", &journal).1), async |tree| {
+    let (asker, asking) = journaling("asker", &journal);
+    TestTree::run(spec().child(asking).child(journaling("behind", &journal).1), async |tree| {
         asker.ask(asks_for("asker", &tree), LONG).await.unwrap();
         until_incarnation(&tree, "behind", 2).await;
         assert_eq!(tree.node("asker").unwrap().incarnation, 2);
@@ -64,8 +64,8 @@ fn a_child_that_asks_for_its_own_restart_ends_its_handler_first() {
 }
 
 #[test]
-fn a_request_that_cannot_be_given_is_refused() {
-    let group = SupervisorSpec::new(Strategy::OneForAll).child(noting("work", &Journal::default()).1);
+fn a_request_about_an_unknown_child_is_refused() {
+    let group = SupervisorSpec::new(Strategy::OneForAll).child(journaling("work", &Journal::default()).1);
     TestTree::run(spec().child(ChildSpec::supervisor("group", group)), async |tree| {
         let refusal = |path: &str| tree.request_restart(path, &origin()).unwrap_err().to_string();
         assert!(refusal("nobody").contains("there is no child `nobody`"));
@@ -79,7 +79,7 @@ fn a_request_that_cannot_be_given_is_refused() {
 
 type Kept = Arc<Mutex<Vec<Reply<()>>>>;
 
-/// A message that is answered when the reply in `kept` is.
+/// Message that is answered by the reply in `kept`.
 fn answered_later(kept: &Kept) -> Do {
     let kept = kept.clone();
     Do(Box::new(move |_, _| {
@@ -90,12 +90,12 @@ fn answered_later(kept: &Kept) -> Do {
 }
 
 #[test]
-fn an_answer_that_comes_later_keeps_no_other_message_waiting() {
-    let (mailbox, child) = noting("a", &Journal::default());
+fn a_later_answer_does_not_block_other_messages() {
+    let (mailbox, child) = journaling("a", &Journal::default());
     TestTree::run(SupervisorSpec::new(Strategy::OneForOne).child(child), async |tree| {
         let kept = Kept::default();
         let others = async {
-            eventually("it is in hand", || kept.lock().unwrap().len() == 1).await;
+            eventually("the reply is kept", || kept.lock().unwrap().len() == 1).await;
             assert_eq!(ping(&mailbox, 1).await, Ok(1));
             assert!(tree.node("a").unwrap().in_progress.is_none());
             kept.lock().unwrap().remove(0).send(()).unwrap();
@@ -103,14 +103,14 @@ fn an_answer_that_comes_later_keeps_no_other_message_waiting() {
         assert_eq!(tokio::join!(mailbox.ask(answered_later(&kept), LONG), others).0, Ok(()));
 
         let dropped = async {
-            eventually("it is in hand", || kept.lock().unwrap().len() == 1).await;
+            eventually("the reply is kept", || kept.lock().unwrap().len() == 1).await;
             kept.lock().unwrap().clear();
         };
         let lost = tokio::join!(mailbox.ask(answered_later(&kept), LONG), dropped).0;
-        assert_eq!(lost, Err(AskError::Lost), "nobody can answer any more");
+        assert_eq!(lost, Err(AskError::Lost), "the reply was dropped");
 
         let restarted = async {
-            eventually("it is in hand", || kept.lock().unwrap().len() == 1).await;
+            eventually("the reply is kept", || kept.lock().unwrap().len() == 1).await;
             command(&tree, "a", Command::Restart).await;
         };
         let lost = tokio::join!(mailbox.ask(answered_later(&kept), LONG), restarted).0;
@@ -120,15 +120,15 @@ fn an_answer_that_comes_later_keeps_no_other_message_waiting() {
 }
 
 #[test]
-fn durable_state_outlives_panics_and_restarts_and_is_named_in_the_tree() {
+fn durable_state_outlives_restarts_and_is_shown_in_the_tree() {
     let count = Durable::new("count", 0);
     let view = count.view();
     let (mailbox, slot) = mailbox::<Probe>(4);
-    let habits = Habits::default();
+    let config = ProbeConfig::default();
     let counted = count.clone();
     let make = Factory::actor(slot, move |_| {
         counted.update(|count| *count += 1);
-        Ok(Probe { name: "a".to_owned(), habits: habits.clone() })
+        Ok(Probe { name: "a".to_owned(), config: config.clone() })
     });
     let spec = SupervisorSpec::new(Strategy::OneForOne)
         .limits(lenient())

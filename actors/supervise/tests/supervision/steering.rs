@@ -1,4 +1,4 @@
-//! Commands: what they do, what they answer, and what is noted of them. Consoles.
+//! Commands: effect, answer and record.
 
 use crate::probe::*;
 use orchestrator_supervise::{
@@ -17,8 +17,8 @@ async fn refusal(tree: &Tree, path: &str, verb: Command) -> String {
 }
 
 #[test]
-fn commands_tell_what_they_changed() {
-    TestTree::run(spec().child(noting("a", &Journal::default()).1), async |tree| {
+fn commands_return_the_state_change() {
+    TestTree::run(spec().child(journaling("a", &Journal::default()).1), async |tree| {
         use State::{Running, Stopped};
         for (verb, before, after) in [
             (Command::Restart, Running, Running),
@@ -38,8 +38,9 @@ fn commands_tell_what_they_changed() {
 
 #[test]
 fn refusals_say_what_to_do() {
-    let inner = spec().child(noting("x", &Journal::default()).1);
-    let spec = spec().child(noting("a", &Journal::default()).1).child(ChildSpec::supervisor("inner", inner));
+    let inner = spec().child(journaling("x", &Journal::default()).1);
+    let spec =
+        spec().child(journaling("a", &Journal::default()).1).child(ChildSpec::supervisor("inner", inner));
     TestTree::run(spec, async |tree| {
         let not_found = tree.command("b", Command::Stop, &origin()).await;
         assert_eq!(not_found, Err(CommandError::NotFound("b".to_owned())));
@@ -53,20 +54,20 @@ fn refusals_say_what_to_do() {
     });
 }
 
-/// A temporary child that does not come up is not tried again: its operator need not wait for it.
+/// A temporary child that fails to start is not restarted, so its operator does not wait for it.
 #[test]
-fn a_start_that_fails_for_good_says_so_at_once() {
-    let habits = Habits {
+fn a_start_that_fails_for_good_is_reported_at_once() {
+    let config = ProbeConfig {
         on_start: Some(|cx| {
             if cx.incarnation() > 1 {
                 cx.fail(Fault::new("no room"));
             }
         }),
-        ..Habits::default()
+        ..ProbeConfig::default()
     };
-    let (_mailbox, child) = probe("a", &habits);
+    let (_mailbox, child) = probe("a", &config);
     TestTree::run(spec().child(child.restart(Restart::Temporary)), async |tree| {
-        let text = "`test/a` ended before it was up: look at its last exit in the tree";
+        let text = "`test/a` ended before it was up: see its last exit in the tree";
         for _ in 0..2 {
             assert_eq!(refusal(&tree, "a", Command::Restart).await, text);
             assert_eq!(refusal(&tree, "a", Command::Start).await, text);
@@ -76,8 +77,8 @@ fn a_start_that_fails_for_good_says_so_at_once() {
 }
 
 #[test]
-fn every_command_is_noted_with_its_outcome() {
-    TestTree::run(spec().child(noting("a", &Journal::default()).1), async |tree| {
+fn every_command_is_recorded_with_its_outcome() {
+    TestTree::run(spec().child(journaling("a", &Journal::default()).1), async |tree| {
         let origin = Origin { by: "uid 0".to_owned(), reason: "drill".to_owned() };
         let _ = tree.command("a", Command::Restart, &origin).await;
         let _ = tree.command("a", Command::Pause, &origin).await;
@@ -93,10 +94,10 @@ fn every_command_is_noted_with_its_outcome() {
     });
 }
 
-/// An endpoint that restarts itself does not live to hear the answer.
+/// An endpoint that restarts itself is dropped before the answer.
 #[test]
-fn a_command_whose_asker_goes_is_noted_too() {
-    TestTree::run(spec().child(noting("a", &Journal::default()).1), async |tree| {
+fn a_command_is_recorded_when_its_caller_is_dropped() {
+    TestTree::run(spec().child(journaling("a", &Journal::default()).1), async |tree| {
         let origin = origin();
         {
             let command = tree.command("a", Command::Restart, &origin);
@@ -107,13 +108,13 @@ fn a_command_whose_asker_goes_is_noted_too() {
             EventKind::Commanded { verb, outcome, .. } => Some((verb, outcome)),
             _ => None,
         });
-        assert_eq!(noted, Some(("restart".to_owned(), "given, effect not seen".to_owned())));
+        assert_eq!(noted, Some(("restart".to_owned(), "sent, effect not seen".to_owned())));
     });
 }
 
 #[test]
-fn the_last_of_two_contrary_commands_counts() {
-    let (mailbox, child) = noting("a", &Journal::default());
+fn the_later_of_two_contradicting_commands_wins() {
+    let (mailbox, child) = journaling("a", &Journal::default());
     TestTree::run(spec().child(child), async |tree| {
         let (open, opened) = oneshot::channel::<()>();
         mailbox.tell(Do(Box::new(|_, cx| cx.atomically(opened, |_, _, _| ())))).unwrap();
@@ -130,15 +131,15 @@ fn the_last_of_two_contrary_commands_counts() {
             tokio::join!(tree.command("a", Command::Restart, &origin), release).0
         };
         let (first, second) = tokio::join!(tree.command("a", Command::Stop, &origin), second);
-        assert!(first.unwrap_err().to_string().contains("another command for `test/a` came in between"));
+        assert!(first.unwrap_err().to_string().contains("a later command for `test/a` contradicts this one"));
         assert_eq!(second.unwrap().after, State::Running);
     });
 }
 
-/// Whoever no longer waits for a command does not want it carried out later.
+/// A command is not carried out after its caller gave up.
 #[test]
-fn a_command_that_was_given_up_is_not_carried_out() {
-    TestTree::run(spec().child(noting("a", &Journal::default()).1), async |tree| {
+fn an_abandoned_command_is_not_carried_out() {
+    TestTree::run(spec().child(journaling("a", &Journal::default()).1), async |tree| {
         {
             let origin = origin();
             let mut given_up = std::pin::pin!(tree.command("a", Command::Stop, &origin));
@@ -150,10 +151,10 @@ fn a_command_that_was_given_up_is_not_carried_out() {
 }
 
 #[test]
-fn restarting_a_supervisor_restarts_its_children_in_order_for_free() {
+fn restarting_a_supervisor_restarts_its_children_in_order() {
     let journal = Journal::default();
     let inner = spec().limits(limits(0, std::time::Duration::from_secs(1)));
-    let inner = inner.child(noting("x", &journal).1).child(noting("y", &journal).1);
+    let inner = inner.child(journaling("x", &journal).1).child(journaling("y", &journal).1);
     TestTree::run(spec().child(ChildSpec::supervisor("inner", inner)), async |tree| {
         journal.clear();
         command(&tree, "inner", Command::Restart).await;
@@ -163,18 +164,18 @@ fn restarting_a_supervisor_restarts_its_children_in_order_for_free() {
         assert_eq!((tree.node("inner").unwrap().incarnation, state(&tree, "inner").as_str()), (2, "running"));
         let scheduled = |e: &EventKind| matches!(e, EventKind::RestartScheduled { .. });
         assert!(!events(&tree, "test/inner").iter().any(scheduled));
-        // An operator's restart follows the strategy of the supervisor above.
+        // A restart command follows the strategy of the supervisor.
     });
 }
 
 #[test]
-fn an_operators_restart_follows_the_strategy() {
+fn a_restart_command_follows_the_strategy() {
     let journal = Journal::default();
     let spec = SupervisorSpec::new(Strategy::RestForOne)
         .limits(limits(0, std::time::Duration::from_secs(1)))
-        .child(noting("a", &journal).1)
-        .child(noting("b", &journal).1)
-        .child(noting("c", &journal).1);
+        .child(journaling("a", &journal).1)
+        .child(journaling("b", &journal).1)
+        .child(journaling("c", &journal).1);
     TestTree::run(spec, async |tree| {
         command(&tree, "b", Command::Restart).await;
         until_incarnation(&tree, "c", 2).await;
@@ -183,7 +184,7 @@ fn an_operators_restart_follows_the_strategy() {
 }
 
 #[test]
-fn a_sibling_restarts_a_group() {
+fn a_child_can_restart_its_siblings() {
     let journal = Journal::default();
     let (ask, asked) = mpsc::channel::<()>(1);
     let asked = std::sync::Arc::new(tokio::sync::Mutex::new(asked));
@@ -198,10 +199,10 @@ fn a_sibling_restarts_a_group() {
         }
     });
     let group = SupervisorSpec::new(Strategy::OneForAll)
-        .child(noting("work", &journal).1)
-        .child(noting("assign", &journal).1);
+        .child(journaling("work", &journal).1)
+        .child(journaling("assign", &journal).1);
     let spec = spec()
-        .child(noting("accept", &journal).1)
+        .child(journaling("accept", &journal).1)
         .child(ChildSpec::supervisor("group", group))
         .child(ChildSpec::worker("sibling", sibling).shutdown(deadline(1)));
     TestTree::run(spec, async |tree| {
@@ -216,18 +217,18 @@ fn a_sibling_restarts_a_group() {
 }
 
 #[test]
-fn chaos_is_off_unless_allowed() {
+fn chaos_is_refused_unless_allowed() {
     actix_rt::System::new().block_on(async {
-        let spec = spec().child(noting("a", &Journal::default()).1);
+        let spec = spec().child(journaling("a", &Journal::default()).1);
         let mut root = Root::start("test", spec).await.unwrap();
-        assert!(refusal(root.tree(), "a", Command::Panic).await.contains("only where chaos is allowed"));
+        assert!(refusal(root.tree(), "a", Command::Panic).await.contains("allowed only with admin.chaos"));
         root.stop().await;
     });
 }
 
 #[test]
-fn a_freeze_blocks_the_arbiter_and_shows() {
-    let spec = spec().child(noting("a", &Journal::default()).1.placement(Placement::Dedicated));
+fn a_freeze_shows_the_arbiter_as_stuck() {
+    let spec = spec().child(journaling("a", &Journal::default()).1.placement(Placement::Dedicated));
     TestTree::run(spec, async |tree| {
         command(&tree, "a", Command::Freeze).await;
         let stuck = |tree: &Tree| tree.node("a").unwrap().stuck;
@@ -247,10 +248,10 @@ fn an_injected_panic_heals_in_every_kind_of_child() {
         }
         Ok(())
     });
-    let inner = spec().child(noting("x", &Journal::default()).1);
+    let inner = spec().child(journaling("x", &Journal::default()).1);
     let pool = ChildSpec::pool("pool", 2, |_| idle_task());
     let spec = spec()
-        .child(noting("actor", &Journal::default()).1)
+        .child(journaling("actor", &Journal::default()).1)
         .child(ChildSpec::worker("task", idle_task()))
         .child(ChildSpec::worker("thread", thread))
         .child(ChildSpec::supervisor("inner", inner))

@@ -1,4 +1,4 @@
-//! Stops drain, sources first, each within its deadline; what is left is dropped and reported.
+//! Stops: order, drain and deadlines.
 
 use std::{
     sync::{Mutex, atomic::Ordering::SeqCst, mpsc},
@@ -17,11 +17,11 @@ fn spec() -> SupervisorSpec {
 }
 
 #[test]
-fn sources_stop_first_and_what_they_sent_is_drained() {
+fn sources_stop_first_and_their_messages_are_handled() {
     let journal = Journal::default();
-    let (sink, sink_child) = noting("sink", &journal);
-    let (worker, worker_child) = noting("worker", &journal);
-    let (source, source_child) = noting("source", &journal);
+    let (sink, sink_child) = journaling("sink", &journal);
+    let (worker, worker_child) = journaling("worker", &journal);
+    let (source, source_child) = journaling("source", &journal);
     let inner = spec().child(worker_child).child(source_child);
     let spec = spec().child(sink_child).child(ChildSpec::supervisor("inner", inner));
     TestTree::run(spec, async |_| {
@@ -39,9 +39,9 @@ fn sources_stop_first_and_what_they_sent_is_drained() {
 }
 
 #[test]
-fn what_is_left_at_the_deadline_is_dropped_and_reported() {
+fn unhandled_messages_at_the_deadline_are_reported() {
     let journal = Journal::default();
-    let (mailbox, child) = noting("a", &journal);
+    let (mailbox, child) = journaling("a", &journal);
     TestTree::run(spec().child(child.shutdown(deadline(10))), async |tree| {
         mailbox.tell(Do(Box::new(|_, cx| cx.atomically(std::future::pending(), |_, (), _| ())))).unwrap();
         (0..2).for_each(|n| mailbox.tell(Ping(n)).unwrap());
@@ -56,17 +56,17 @@ fn what_is_left_at_the_deadline_is_dropped_and_reported() {
 }
 
 #[test]
-fn a_brutal_kill_asks_nothing() {
+fn a_brutal_kill_does_not_drain() {
     let journal = Journal::default();
-    let (_mailbox, child) = noting("a", &journal);
+    let (_mailbox, child) = journaling("a", &journal);
     TestTree::run(spec().child(child.shutdown(Shutdown::Kill)), async |_| {});
     assert_eq!(journal.lines(), ["a started", "a dropped"]);
 }
 
-/// The last message of a drain is answered before the end, also when its answer takes time.
+/// The last message of a drain is answered before the end, also by an atomic answer.
 #[test]
-fn a_drain_waits_for_the_answer_under_way() {
-    let (mailbox, child) = noting("a", &Journal::default());
+fn a_drain_waits_for_the_answer_in_progress() {
+    let (mailbox, child) = journaling("a", &Journal::default());
     TestTree::run(spec().child(child.shutdown(Shutdown::After(LONG))), async |tree| {
         let (open, opened) = oneshot::channel::<()>();
         let first = Do(Box::new(|_, cx| cx.atomically(opened, |_, _, _| ())));
@@ -85,14 +85,14 @@ fn a_drain_waits_for_the_answer_under_way() {
     });
 }
 
-/// `drained` is asked again when a future of the child has run, even if nothing else happens any more.
+/// `drained` is called again after a future of the child has run.
 #[test]
-fn a_drain_waits_for_work_that_was_begun_and_notices_its_end() {
-    let habits = Habits::default();
-    let (mailbox, child) = probe("a", &habits);
+fn a_drain_waits_for_the_childs_own_work() {
+    let config = ProbeConfig::default();
+    let (mailbox, child) = probe("a", &config);
     TestTree::run(spec().child(child.shutdown(Shutdown::After(LONG))), async |tree| {
         let (open, opened) = oneshot::channel::<()>();
-        let busy = habits.busy.clone();
+        let busy = config.busy.clone();
         busy.store(true, SeqCst);
         let work = async move {
             let _ = opened.await;
@@ -111,7 +111,7 @@ fn a_drain_waits_for_work_that_was_begun_and_notices_its_end() {
 }
 
 #[test]
-fn a_pool_stops_under_one_deadline() {
+fn a_pool_stops_within_one_deadline() {
     let (limit, count) = (Duration::from_millis(100), 40);
     let pool = ChildSpec::pool("pool", count, |_| Factory::task(|_| std::future::pending()));
     TestTree::run(spec().child(pool.shutdown(Shutdown::After(limit))), async |tree| {
@@ -125,13 +125,13 @@ fn a_pool_stops_under_one_deadline() {
     });
 }
 
-/// Work that waits for the child that failed would never end. A member of a pool stands for a nested supervisor.
+/// A sibling's own work may wait for the failed child for ever.
 #[test]
-fn siblings_of_a_failed_child_drain_for_a_second_at_most() {
-    let (mailbox, failing) = noting("store", &Journal::default());
-    let habits = Habits::default();
-    habits.busy.store(true, SeqCst);
-    let (_worker, busy) = probe("worker", &habits);
+fn siblings_of_a_failed_child_drain_for_at_most_a_second() {
+    let (mailbox, failing) = journaling("store", &Journal::default());
+    let config = ProbeConfig::default();
+    config.busy.store(true, SeqCst);
+    let (_worker, busy) = probe("worker", &config);
     let pool = ChildSpec::pool("pool", 3, |_| {
         Factory::task(|cx| async move {
             if cx.incarnation == 1 {
@@ -153,11 +153,11 @@ fn siblings_of_a_failed_child_drain_for_a_second_at_most() {
             until_incarnation(&tree, path, 2).await;
         }
         assert!(begun.elapsed() < LONG / 2, "they did not wait for their own deadline");
-        habits.busy.store(false, SeqCst);
+        config.busy.store(false, SeqCst);
     });
 }
 
-/// Sends its word when it is dropped.
+/// Sends a word when dropped.
 struct Tell(mpsc::Sender<&'static str>);
 
 impl Drop for Tell {
@@ -166,7 +166,7 @@ impl Drop for Tell {
     }
 }
 
-/// Both when the system runs on after the root is dropped, and when it ends at the same moment.
+/// Once while the system continues after the root is dropped, and once when it ends at the same moment.
 #[test]
 fn dropping_the_root_ends_actors_tasks_and_threads() {
     for system_runs_on in [true, false] {
@@ -186,7 +186,7 @@ fn dropping_the_root_ends_actors_tasks_and_threads() {
             }
         });
         let spec = spec()
-            .child(noting("actor", &journal).1)
+            .child(journaling("actor", &journal).1)
             .child(ChildSpec::worker("task", task))
             .child(ChildSpec::worker("thread", thread));
         actix_rt::System::new().block_on(async {
@@ -202,7 +202,7 @@ fn dropping_the_root_ends_actors_tasks_and_threads() {
 }
 
 #[test]
-fn deadlines_belong_to_workers() {
+fn only_workers_have_deadlines() {
     let endless = spec().child(ChildSpec::worker("a", idle_task()).shutdown(Shutdown::Infinity));
     let hasty = spec().child(ChildSpec::supervisor("b", spec()).shutdown(deadline(5)));
     for (spec, path) in [(endless, "test/a"), (hasty, "test/b")] {

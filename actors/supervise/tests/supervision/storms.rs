@@ -1,4 +1,4 @@
-//! Restarts cost budget; who spends it faster than it grows again is given up, one level after the other.
+//! Restart intensity, escalation and backoff.
 
 use std::{
     sync::{
@@ -27,7 +27,7 @@ fn escalations(tree: &Tree, path: &str) -> Vec<String> {
 
 #[test]
 fn more_than_intensity_restarts_escalate_to_the_parent() {
-    let (mailbox, child) = noting("a", &Journal::default());
+    let (mailbox, child) = journaling("a", &Journal::default());
     TestTree::run(inner(limits(2, Duration::from_secs(60)), child), async |tree| {
         for incarnation in 2..=3 {
             mailbox.tell(boom()).unwrap();
@@ -39,7 +39,7 @@ fn more_than_intensity_restarts_escalate_to_the_parent() {
         until_incarnation(&tree, "inner", 2).await;
         let reasons = escalations(&tree, "test/inner");
         assert_eq!(reasons, ["more than 2 restarts in 60s, the last for test/inner/a: panicked: boom"]);
-        // A fresh supervisor has a fresh budget, its children the same mailboxes.
+        // The restarted supervisor has a full budget, and its children have the same mailboxes.
         assert_eq!(ping(&mailbox, 1).await, Ok(4));
         assert_eq!(tree.node("inner/a").unwrap().budget_left, 2);
     });
@@ -47,7 +47,7 @@ fn more_than_intensity_restarts_escalate_to_the_parent() {
 
 #[test]
 fn restarts_leave_the_window_after_the_period() {
-    let (mailbox, child) = noting("a", &Journal::default());
+    let (mailbox, child) = journaling("a", &Journal::default());
     TestTree::run(inner(limits(1, Duration::from_millis(30)), child), async |tree| {
         for incarnation in 2..6 {
             mailbox.tell(boom()).unwrap();
@@ -62,8 +62,8 @@ fn restarts_leave_the_window_after_the_period() {
 fn the_root_exits_with_the_reason_and_stops_the_rest() {
     actix_rt::System::new().block_on(async {
         let journal = Journal::default();
-        let (_other, sink) = noting("sink", &journal);
-        let (mailbox, child) = noting("a", &journal);
+        let (_other, sink) = journaling("sink", &journal);
+        let (mailbox, child) = journaling("a", &journal);
         let spec = SupervisorSpec::new(Strategy::OneForOne).limits(limits(0, Duration::from_secs(1)));
         let mut tested = TestTree::start(spec.child(sink).child(child)).await;
         mailbox.tell(boom()).unwrap();
@@ -81,11 +81,11 @@ fn a_failed_start_at_boot_stops_the_started_ones_in_reverse_and_fails() {
         let journal = Journal::default();
         let mut spec = SupervisorSpec::new(Strategy::OneForOne).limits(lenient());
         for id in ["a", "b"] {
-            spec = spec.child(noting(id, &journal).1);
+            spec = spec.child(journaling(id, &journal).1);
         }
         let (_mailbox, slot) = mailbox::<Probe>(1);
         let broken = Factory::actor(slot, |_| Err(Fault::new("no such directory")));
-        spec = spec.child(ChildSpec::worker("c", broken)).child(noting("d", &journal).1);
+        spec = spec.child(ChildSpec::worker("c", broken)).child(journaling("d", &journal).1);
         let mut tested = TestTree::start(spec).await;
         let reason = "test/c did not start: failed: no such directory";
         assert_eq!(tested.root().wait().await, Exit::Failed(Fault::new(reason)));
@@ -96,9 +96,9 @@ fn a_failed_start_at_boot_stops_the_started_ones_in_reverse_and_fails() {
     });
 }
 
-/// A task that fails before its first wait did not start; one that ends well there has run.
+/// A task that fails before its first wait did not start; one that ends normally there did.
 #[test]
-fn a_task_without_a_wait_boots_if_it_ends_well() {
+fn a_task_without_a_wait_starts_if_it_ends_normally() {
     for well in [true, false] {
         actix_rt::System::new().block_on(async {
             let task = Factory::task(move |_| async move {
@@ -126,7 +126,7 @@ fn a_restart_that_fails_counts_again() {
     let counter = starts.clone();
     let flaky = Factory::actor(slot, move |_| match counter.fetch_add(1, SeqCst) {
         // The first start, and the one after the escalation.
-        0 | 3 => Ok(Probe { name: "a".to_owned(), habits: Habits::default() }),
+        0 | 3 => Ok(Probe { name: "a".to_owned(), config: ProbeConfig::default() }),
         _ => Err(Fault::new("still broken")),
     });
     let child = ChildSpec::worker("a", flaky);
@@ -141,7 +141,7 @@ fn a_restart_that_fails_counts_again() {
 fn backoff_doubles_and_resets_after_a_stable_period() {
     let backoff = Backoff { first: Duration::from_millis(10), max: Duration::from_millis(40) };
     let limits = Limits { intensity: 3, period: Duration::from_millis(100), backoff };
-    let (mailbox, child) = noting("a", &Journal::default());
+    let (mailbox, child) = journaling("a", &Journal::default());
     TestTree::run(inner(limits, child), async |tree| {
         let delay = async |seq| {
             let scheduled = |e: &orchestrator_supervise::Event| {
@@ -169,8 +169,8 @@ fn backoff_doubles_and_resets_after_a_stable_period() {
 }
 
 #[test]
-fn operators_restart_for_free() {
-    let (_mailbox, child) = noting("a", &Journal::default());
+fn a_restart_command_costs_no_budget() {
+    let (_mailbox, child) = journaling("a", &Journal::default());
     TestTree::run(inner(limits(1, Duration::from_secs(60)), child), async |tree| {
         for path in ["inner/a", "inner"] {
             for _ in 0..10 {
@@ -183,12 +183,12 @@ fn operators_restart_for_free() {
     });
 }
 
-/// A child that waits for its restart does not run: a stop of the tree finds nothing to stop, and says so.
+/// A child that backs off is shown as stopped after a stop of the tree.
 #[test]
 fn a_stop_while_backing_off_ends_stopped() {
     let backoff = Backoff { first: Duration::from_secs(10), max: Duration::from_secs(10) };
     let slow = Limits { intensity: 1, period: Duration::from_secs(60), backoff };
-    let (mailbox, child) = noting("a", &Journal::default());
+    let (mailbox, child) = journaling("a", &Journal::default());
     let other = ChildSpec::worker("b", idle_task());
     let spec = SupervisorSpec::new(Strategy::OneForAll).limits(slow).child(child).child(other);
     TestTree::run(spec, async |tree| {
@@ -198,12 +198,12 @@ fn a_stop_while_backing_off_ends_stopped() {
     });
 }
 
-/// The same when their supervisor was killed meanwhile and does not come back.
+/// The same if the supervisor is killed meanwhile and not restarted.
 #[test]
-fn a_killed_supervisor_leaves_nobody_backing_off() {
+fn a_killed_supervisor_leaves_no_child_backing_off() {
     let backoff = Backoff { first: Duration::from_secs(10), max: Duration::from_secs(10) };
     let slow = Limits { intensity: 1, period: Duration::from_secs(60), backoff };
-    let (mailbox, child) = noting("a", &Journal::default());
+    let (mailbox, child) = journaling("a", &Journal::default());
     let inner = SupervisorSpec::new(Strategy::OneForOne).limits(slow).child(child);
     let group = ChildSpec::supervisor("inner", inner).restart(orchestrator_supervise::Restart::Temporary);
     TestTree::run(SupervisorSpec::new(Strategy::OneForOne).child(group), async |tree| {

@@ -21,7 +21,7 @@ fn four(
     let mut spec = SupervisorSpec::new(strategy).limits(limits(5, std::time::Duration::from_secs(60)));
     let mut mailboxes = Vec::new();
     for id in ["a", "b", "c", "d"] {
-        let (mailbox, child) = noting(id, &journal);
+        let (mailbox, child) = journaling(id, &journal);
         spec = spec.child(alter(child));
         mailboxes.push(mailbox);
     }
@@ -40,14 +40,14 @@ fn the_restart_table() {
         ("failed", || act(|_, cx| cx.fail(Fault::new("tired"))), true, true),
         ("panicked", boom, true, true),
     ];
-    for (kind, deed, permanent, transient) in exits {
+    for (kind, action, permanent, transient) in exits {
         for (restart, restarted) in
             [(Restart::Permanent, permanent), (Restart::Transient, transient), (Restart::Temporary, false)]
         {
-            let (mailbox, child) = noting("a", &Journal::default());
+            let (mailbox, child) = journaling("a", &Journal::default());
             let spec = SupervisorSpec::new(Strategy::OneForOne).limits(lenient());
             TestTree::run(spec.child(child.restart(restart)), async |tree| {
-                mailbox.tell(deed()).unwrap();
+                mailbox.tell(action()).unwrap();
                 if restarted {
                     until_incarnation(&tree, "a", 2).await;
                 } else {
@@ -65,7 +65,7 @@ fn the_restart_table() {
 }
 
 #[test]
-fn one_for_one_restarts_the_one() {
+fn one_for_one_restarts_only_the_failed_child() {
     four(
         Strategy::OneForOne,
         |child| child,
@@ -95,7 +95,7 @@ fn one_for_all_stops_in_reverse_and_starts_in_order() {
 }
 
 #[test]
-fn rest_for_one_takes_those_started_after() {
+fn rest_for_one_restarts_later_children() {
     four(
         Strategy::RestForOne,
         |child| child,
@@ -111,7 +111,7 @@ fn rest_for_one_takes_those_started_after() {
 }
 
 #[test]
-fn one_round_counts_once_whoever_fails_in_it() {
+fn a_round_with_two_failures_counts_once() {
     four(
         Strategy::OneForAll,
         |child| child,
@@ -125,7 +125,7 @@ fn one_round_counts_once_whoever_fails_in_it() {
 }
 
 #[test]
-fn a_temporary_child_is_stopped_with_its_siblings_and_never_comes_back() {
+fn a_temporary_child_is_stopped_with_its_siblings_and_never_restarted() {
     let temporary = |child: ChildSpec| {
         let is_c = format!("{child:?}").contains("\"c\"");
         if is_c { child.restart(Restart::Temporary) } else { child }
@@ -141,7 +141,7 @@ fn a_temporary_child_is_stopped_with_its_siblings_and_never_comes_back() {
 }
 
 #[test]
-fn a_round_does_not_revive_what_an_operator_stopped() {
+fn a_round_does_not_start_a_stopped_child() {
     four(
         Strategy::OneForAll,
         |child| child,
@@ -159,7 +159,7 @@ fn a_round_does_not_revive_what_an_operator_stopped() {
 
 /// The same while the operator's stop is under way when the sibling fails.
 #[test]
-fn a_round_does_not_revive_what_an_operator_is_stopping() {
+fn a_round_does_not_start_a_stopping_child() {
     four(
         Strategy::OneForAll,
         |child| child,

@@ -1,4 +1,4 @@
-//! What the tree shows is true, survives restarts, and goes over the wire unchanged.
+//! Snapshots, metrics, links and events.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ fn spec(child: ChildSpec) -> SupervisorSpec {
 
 #[test]
 fn the_snapshot_shows_the_specification_and_survives_json() {
-    let (mailbox, child) = noting("a", &Journal::default());
+    let (mailbox, child) = journaling("a", &Journal::default());
     let child = child.label("directory_1").restart(Restart::Transient).pausable();
     let pool = ChildSpec::pool("pool", 2, |_| idle_task());
     TestTree::run(spec(child).child(pool), async |tree| {
@@ -46,12 +46,12 @@ fn the_snapshot_shows_the_specification_and_survives_json() {
 }
 
 #[test]
-fn work_in_hand_is_shown_and_gone_when_done() {
-    let (mailbox, child) = noting("a", &Journal::default());
+fn work_in_progress_is_shown_until_it_is_done() {
+    let (mailbox, child) = journaling("a", &Journal::default());
     TestTree::run(spec(child), async |tree| {
         let (open, opened) = oneshot::channel::<()>();
         let gate = Do(Box::new(|_, cx| {
-            // Neither a part of the work that is over, nor one that lasts, hides the message.
+            // Neither a finished nor a running work item hides the message.
             drop(cx.vitals().begin_work("part"));
             let part = cx.vitals().begin_work("another part");
             let work = async move {
@@ -62,7 +62,7 @@ fn work_in_hand_is_shown_and_gone_when_done() {
         }));
         mailbox.tell(gate).unwrap();
         let in_progress = || tree.node("a").unwrap().in_progress;
-        eventually("it is in hand", || in_progress().is_some_and(|work| work.name == "Do")).await;
+        eventually("it is in progress", || in_progress().is_some_and(|work| work.name == "Do")).await;
         drop(open);
         eventually("it is done", || in_progress().is_none()).await;
     });
@@ -70,7 +70,7 @@ fn work_in_hand_is_shown_and_gone_when_done() {
 
 #[test]
 fn waiting_and_handling_are_counted_per_message_type() {
-    let (mailbox, child) = noting("a", &Journal::default());
+    let (mailbox, child) = journaling("a", &Journal::default());
     TestTree::run(spec(child), async |tree| {
         for n in 0..5 {
             ping(&mailbox, n).await.unwrap();
@@ -88,8 +88,8 @@ fn waiting_and_handling_are_counted_per_message_type() {
 }
 
 #[test]
-fn figures_survive_restarts() {
-    let (mailbox, child) = noting("a", &Journal::default());
+fn metrics_survive_restarts() {
+    let (mailbox, child) = journaling("a", &Journal::default());
     TestTree::run(spec(child), async |tree| {
         for round in 1..4 {
             let count = act(|_, cx| {
@@ -106,8 +106,8 @@ fn figures_survive_restarts() {
 }
 
 #[test]
-fn the_last_note_survives_a_restart_and_is_one_short_text() {
-    let (mailbox, child) = noting("a", &Journal::default());
+fn the_last_note_survives_a_restart_and_is_limited() {
+    let (mailbox, child) = journaling("a", &Journal::default());
     TestTree::run(spec(child), async |tree| {
         assert_eq!(tree.node("a").unwrap().note, None);
         let note = act(|_, cx| {
@@ -123,8 +123,8 @@ fn the_last_note_survives_a_restart_and_is_one_short_text() {
 }
 
 #[test]
-fn timings_are_kept_apart_by_label_and_survive_restarts() {
-    let (mailbox, child) = noting("a", &Journal::default());
+fn timings_are_separate_by_label_and_survive_restarts() {
+    let (mailbox, child) = journaling("a", &Journal::default());
     TestTree::run(spec(child), async |tree| {
         for round in 1..4 {
             let count = act(|_, cx| {
@@ -139,7 +139,7 @@ fn timings_are_kept_apart_by_label_and_survive_restarts() {
             assert_eq!(shown, [("get", round, [1024; 3]), ("add", 2 * round, [1, 1024, 1024])]);
             command(&tree, "a", Command::Restart).await;
         }
-        // An older instance's tree has none.
+        // The JSON of an older instance has no timings.
         let mut old = serde_json::to_value(tree.node("a").unwrap()).unwrap();
         old.as_object_mut().unwrap().remove("timings").unwrap();
         assert!(serde_json::from_value::<NodeSnapshot>(old).unwrap().timings.is_empty());
@@ -147,8 +147,8 @@ fn timings_are_kept_apart_by_label_and_survive_restarts() {
 }
 
 #[test]
-fn figures_of_peers_are_kept_apart_up_to_a_bound() {
-    let (mailbox, child) = noting("a", &Journal::default());
+fn labelled_metrics_are_separate_up_to_a_limit() {
+    let (mailbox, child) = journaling("a", &Journal::default());
     TestTree::run(spec(child), async |tree| {
         let count = act(|_, cx| {
             let of = |peer: &str| {
@@ -180,8 +180,8 @@ fn figures_of_peers_are_kept_apart_up_to_a_bound() {
 }
 
 #[test]
-fn an_idle_link_is_neither_up_nor_trouble() {
-    let (mailbox, child) = noting("a", &Journal::default());
+fn an_idle_link_is_neither_up_nor_down() {
+    let (mailbox, child) = journaling("a", &Journal::default());
     TestTree::run(spec(child), async |tree| {
         let rest = act(|_, cx| {
             let link = cx.vitals().link("zmq", "detector:9999");
@@ -195,8 +195,8 @@ fn an_idle_link_is_neither_up_nor_trouble() {
 }
 
 #[test]
-fn a_link_is_news_when_it_changes() {
-    let (mailbox, child) = noting("a", &Journal::default());
+fn a_link_event_is_recorded_only_for_a_change() {
+    let (mailbox, child) = journaling("a", &Journal::default());
     TestTree::run(spec(child), async |tree| {
         let seq = tree.event_log().newest();
         let report = act(|_, cx| {
@@ -222,8 +222,8 @@ fn a_link_is_news_when_it_changes() {
 }
 
 #[test]
-fn texts_of_peers_are_limited_and_escaped_where_they_enter() {
-    let (mailbox, child) = noting("a", &Journal::default());
+fn peer_texts_are_limited_and_escaped() {
+    let (mailbox, child) = journaling("a", &Journal::default());
     TestTree::run(spec(child), async |tree| {
         let said = || format!("no\n\u{1b}[31m\u{202e}{}", "x".repeat(3_000_000));
         let report = act(move |_, cx| {
@@ -253,7 +253,7 @@ fn texts_of_peers_are_limited_and_escaped_where_they_enter() {
 
 #[test]
 fn a_link_does_not_stay_up_when_its_child_ends() {
-    let (mailbox, child) = noting("a", &Journal::default());
+    let (mailbox, child) = journaling("a", &Journal::default());
     TestTree::run(spec(child), async |tree| {
         let up = || act(|_, cx| cx.vitals().link("amqp", "broker:5672").up());
         mailbox.ask(up(), LONG).await.unwrap();
@@ -266,10 +266,10 @@ fn a_link_does_not_stay_up_when_its_child_ends() {
     });
 }
 
-/// Many threads write; the number of the newest event never falls behind the ring.
+/// Many threads write; the number of the newest event never decreases.
 #[test]
-fn nobody_who_waits_for_events_misses_one() {
-    let (mailbox, child) = noting("a", &Journal::default());
+fn a_waiting_reader_misses_no_event() {
+    let (mailbox, child) = journaling("a", &Journal::default());
     TestTree::run(spec(child), async |tree| {
         let vitals = tree.vitals("a").unwrap();
         mailbox.ask(act(|_, cx| drop(cx.vitals().link("x", "y"))), LONG).await.unwrap();

@@ -1,4 +1,4 @@
-//! Brokers that break a limit, as streams of frames.
+//! Streams of frames that exceed a limit.
 
 use proptest::prelude::*;
 
@@ -22,13 +22,13 @@ fn message(body: usize) -> Vec<u8> {
     [deliver(), header(body as u64), frame(BODY, &vec![0xce; body])].concat()
 }
 
-fn follower(max: u64) -> Follower {
-    Follower::new(FRAME_MAX, UnreadDeliveries::new(max))
+fn tracker(max: u64) -> FrameTracker {
+    FrameTracker::new(FRAME_MAX, UnreadDeliveries::new(max))
 }
 
 #[test]
-fn what_breaks_a_limit_is_named() {
-    for (bytes, excess) in [
+fn an_exceeded_limit_is_named() {
+    for (bytes, error) in [
         (b"HTTP/1.1 400".to_vec(), LimitError::Type(b'H')),
         (b"\x01\0\0\xff\xff\xff\xff".to_vec(), LimitError::Frame { size: u32::MAX, max: FRAME_MAX - 8 }),
         ([deliver(), header(1 << 63)].concat(), LimitError::Body(1 << 63)),
@@ -36,53 +36,52 @@ fn what_breaks_a_limit_is_named() {
         (deliver().repeat(2_100), LimitError::Announced),
         (message(1).repeat(11), LimitError::Messages(10)),
     ] {
-        assert_eq!(follower(10).follow(&mut bytes.clone(), true), Err(excess));
+        assert_eq!(tracker(10).track(&mut bytes.clone(), true), Err(error));
     }
-    assert_eq!(follower(1).follow(&mut [deliver(), header(BODY_MAX)].concat(), true).map(drop), Ok(()));
+    assert_eq!(tracker(1).track(&mut [deliver(), header(BODY_MAX)].concat(), true).map(drop), Ok(()));
     assert_eq!(
-        follower(0).follow(&mut message(1).repeat(5_000), true).map(drop),
+        tracker(0).track(&mut message(1).repeat(5_000), true).map(drop),
         Ok(()),
-        "nobody tells what is taken"
+        "no limit on unread messages"
     );
 }
 
 #[test]
-fn what_is_taken_makes_room() {
-    let mut follower = follower(10);
-    let unread = follower.unread.clone();
+fn a_read_message_makes_room() {
+    let mut tracker = tracker(10);
+    let unread = tracker.unread.clone();
     for _ in 0..1_000 {
-        follower.follow(&mut message(300), true).expect("one waits");
-        unread.taken(300);
+        tracker.track(&mut message(300), true).expect("one waits");
+        unread.read(300);
     }
     assert_eq!((unread.messages.load(Relaxed), unread.bytes.load(Relaxed)), (0, 0));
-    unread.taken(5);
+    unread.read(5);
     assert_eq!(unread.bytes.load(Relaxed), 0, "nothing waits");
     for _ in 0..7 {
-        assert_eq!(follower.follow(&mut [deliver(), header(BODY_MAX)].concat(), true).map(drop), Ok(()));
+        assert_eq!(tracker.track(&mut [deliver(), header(BODY_MAX)].concat(), true).map(drop), Ok(()));
     }
-    assert_eq!(follower.follow(&mut [deliver(), header(BODY_MAX)].concat(), true), Err(LimitError::Waiting));
+    assert_eq!(
+        tracker.track(&mut [deliver(), header(BODY_MAX)].concat(), true),
+        Err(LimitError::UnreadBytes)
+    );
 }
 
 #[test]
-fn a_frame_that_is_looked_into_is_held_until_it_is_whole() {
-    let mut follower = follower(10);
+fn a_method_frame_is_held_until_it_is_whole() {
+    let mut tracker = tracker(10);
     let bytes = message(3);
     let first = deliver().len();
     for cut in 0..first {
-        assert_eq!(follower.follow(&mut bytes[..cut].to_vec(), true), Ok(0), "{cut}");
+        assert_eq!(tracker.track(&mut bytes[..cut].to_vec(), true), Ok(0), "{cut}");
     }
     let body_begun = bytes.len() - 2;
-    assert_eq!(
-        follower.follow(&mut bytes[..body_begun].to_vec(), true),
-        Ok(body_begun),
-        "bodies are not held"
-    );
-    assert_eq!(follower.follow(&mut bytes[body_begun..].to_vec(), true), Ok(2));
+    assert_eq!(tracker.track(&mut bytes[..body_begun].to_vec(), true), Ok(body_begun), "bodies are not held");
+    assert_eq!(tracker.track(&mut bytes[body_begun..].to_vec(), true), Ok(2));
 }
 
 proptest! {
     #[test]
-    fn it_does_not_matter_how_a_stream_is_cut(
+    fn the_result_does_not_depend_on_the_reads(
         bodies in proptest::collection::vec(0_usize..500, 0..20),
         mut cuts in proptest::collection::vec(0_usize..12_000, 0..60),
         bad in any::<bool>(),
@@ -93,22 +92,22 @@ proptest! {
             bytes.extend(header(u64::MAX));
         }
         cuts.sort_unstable();
-        let mut follower = follower(100);
+        let mut tracker = tracker(100);
         let (mut begun, mut outcome) = (0, Ok(()));
         let (mut held, mut passed) = (Vec::new(), Vec::new());
         for end in cuts.into_iter().chain([bytes.len()]) {
             let end = end.clamp(begun, bytes.len());
             held.extend_from_slice(&bytes[begun..end]);
             begun = end;
-            match outcome.clone().and_then(|()| follower.follow(&mut held, true)) {
+            match outcome.clone().and_then(|()| tracker.track(&mut held, true)) {
                 Ok(whole) => passed.extend(held.drain(..whole)),
-                Err(excess) => outcome = Err(excess),
+                Err(error) => outcome = Err(error),
             }
         }
         if !bad {
-            prop_assert_eq!(&passed, &bytes, "all is handed on as it was");
+            prop_assert_eq!(&passed, &bytes, "all bytes are passed on unchanged");
         }
         prop_assert_eq!(outcome, if bad { Err(LimitError::Body(u64::MAX)) } else { Ok(()) });
-        prop_assert_eq!(follower.unread.messages.load(Relaxed), bodies.len() as u64);
+        prop_assert_eq!(tracker.unread.messages.load(Relaxed), bodies.len() as u64);
     }
 }

@@ -21,7 +21,7 @@ fn tune() -> Vec<u8> {
     method(10, 30, &[0, 0, 0, 2, 0, 0, 0, 60])
 }
 
-/// Why a broker that does this with its connections cannot be connected to, and how long that took to see.
+/// Returns the error of connecting to a broker that calls `serve` for each connection, and the time until the error.
 fn refusal(serve: impl Fn(&mut TcpStream) -> io::Result<()> + Send + 'static) -> (String, Duration) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("an address").port();
@@ -41,7 +41,7 @@ fn refusal(serve: impl Fn(&mut TcpStream) -> io::Result<()> + Send + 'static) ->
 }
 
 #[test]
-fn a_broker_that_goes_away_during_the_handshake_is_missed_at_once() {
+fn a_connection_closed_during_the_handshake_fails_at_once() {
     let cases: [fn(&mut TcpStream) -> io::Result<()>; 3] = [
         |_| Ok(()),
         |stream| stream.write_all(&start()),
@@ -58,7 +58,7 @@ fn a_broker_that_goes_away_during_the_handshake_is_missed_at_once() {
 }
 
 #[test]
-fn a_broker_that_sends_heartbeats_for_a_handshake_is_given_up() {
+fn endless_heartbeats_during_the_handshake_fail_the_connection() {
     let (reason, after) = refusal(|stream| {
         stream.write_all(&start())?;
         loop {

@@ -219,7 +219,7 @@ impl Client {
         // A returned message tells itself whose it is: it may come with the confirm of another one.
         if let Some(returned) = confirmation.take_message() {
             let returned = returned.delivery;
-            taken.note(returned.data.len());
+            taken.record_read(returned.data.len());
             let id = returned.properties.correlation_id().as_ref().map_or("", |id| id.as_str());
             self.metrics.unroutable.add(1);
             self.desk.unroutable(id, returned.routing_key.as_str(), &returned.data, Instant::now());
@@ -240,7 +240,7 @@ impl Client {
         let (mut response, mut last) = (first, None);
         loop {
             self.metrics.responses.add(1);
-            taken.note(response.data.len());
+            taken.record_read(response.data.len());
             let id = response.properties.correlation_id().as_ref().map_or("", |id| id.as_str());
             match wire::decode_ack(&response.data) {
                 Ok(stored) => self.desk.respond(id, stored, Instant::now()),

@@ -172,7 +172,7 @@ impl WorkerChannel {
             AmqpError::Request { what, reason }
         })?;
         context.metrics.deliveries.add(1);
-        context.taken.note(delivery.data.len());
+        context.taken.record_read(delivery.data.len());
         if self.in_hand.len() >= self.tags.len() * usize::from(context.prefetch) {
             let reason =
                 format!("the broker sends more than the {} messages that were asked for", context.prefetch);

@@ -8,8 +8,8 @@ use super::SupervisorBody;
 use crate::{Exit, State, runner::Control};
 
 impl SupervisorBody {
-    /// Waits no longer for children whose arbiter is blocked. They are dropped, or drained, when it runs again, and
-    /// nothing is started beside them before.
+    /// Gives up waiting for children whose arbiter is blocked. They are dropped or drained once it runs again; until then no new
+    /// incarnation is started.
     pub(super) fn give_up_overdue(&mut self) {
         let now = Instant::now();
         for index in 0..self.children.len() {
@@ -17,9 +17,9 @@ impl SupervisorBody {
             if entry.stop_by.is_some_and(|at| at <= now) {
                 entry.tell(Control::Kill);
                 entry.vitals.report_stop_timeout();
-                entry.vitals.shift_state(State::Stopping, State::Stuck);
+                entry.vitals.replace_state(State::Stopping, State::Stuck);
                 for state in [State::Starting, State::Running, State::Paused] {
-                    entry.vitals.shift_state(state, State::Stuck);
+                    entry.vitals.replace_state(state, State::Stuck);
                 }
                 self.on_exit(index, &Exit::Killed);
             }
@@ -31,8 +31,8 @@ impl SupervisorBody {
         self.children.iter().for_each(|entry| entry.vitals.set_budget_left(left));
     }
 
-    /// Arms the timer for the next start, the next overdue stop or the next restart that leaves the window, so that the
-    /// tree shows the budget growing again; true when it has already rung.
+    /// Arms the timer for the next start, the next overdue stop and the next restart that leaves the window, after which the tree shows
+    /// a larger budget. Returns whether the timer has already fired.
     pub(super) fn poll_timer(&mut self, cx: &mut Context<'_>) -> bool {
         let now = Instant::now();
         let starts = self.children.iter().filter(|e| e.must_start && e.start_at > now).map(|e| e.start_at);

@@ -1,4 +1,4 @@
-//! Dynamic children that fail, hang, or do not come back.
+//! Dynamic children that fail or hang.
 
 use std::{
     sync::{
@@ -18,8 +18,8 @@ use orchestrator_supervise::{
     testing::{TestTree, eventually},
 };
 
-/// A thread that ends when `end` is set, whatever it is told.
-fn deaf(end: &Arc<AtomicBool>) -> Factory {
+/// A thread that ends only when `end` is set.
+fn unstoppable(end: &Arc<AtomicBool>) -> Factory {
     let end = end.clone();
     Factory::thread(move |_| {
         while !end.load(SeqCst) {
@@ -30,7 +30,7 @@ fn deaf(end: &Arc<AtomicBool>) -> Factory {
 }
 
 #[test]
-fn a_child_that_does_not_start_is_not_declared() {
+fn a_child_that_does_not_start_is_not_added() {
     let (children, spec) = tree(limits(1, Duration::from_secs(60)));
     TestTree::run(spec, async |tree| {
         for _ in 0..3 {
@@ -50,9 +50,9 @@ fn a_panic_in_one_child_leaves_the_others_alone() {
     let (children, spec) = tree(lenient());
     let journal = Journal::default();
     TestTree::run(spec, async |tree| {
-        let (a, child) = noting("a", &Journal::default());
+        let (a, child) = journaling("a", &Journal::default());
         children.add(child).await.unwrap();
-        let (b, child) = noting("b", &journal);
+        let (b, child) = journaling("b", &journal);
         children.add(child).await.unwrap();
         for n in 2..5 {
             a.tell(boom()).unwrap();
@@ -66,29 +66,29 @@ fn a_panic_in_one_child_leaves_the_others_alone() {
 }
 
 #[test]
-fn a_child_that_stops_slowly_holds_nobody_up() {
+fn a_slow_stop_does_not_delay_other_children() {
     let (children, spec) = tree(lenient());
     TestTree::run(spec, async |tree| {
         let busy = Arc::new(AtomicBool::new(true));
-        let (_slow, child) = probe("slow", &Habits { busy: busy.clone(), ..Habits::default() });
+        let (_slow, child) = probe("slow", &ProbeConfig { busy: busy.clone(), ..ProbeConfig::default() });
         children.add(child).await.unwrap();
-        let (a, child) = noting("a", &Journal::default());
+        let (a, child) = journaling("a", &Journal::default());
         children.add(child).await.unwrap();
         let removal = children.remove("slow");
         let others = async {
             until_state(&tree, "test/d/slow", "stopping").await;
             a.tell(boom()).unwrap();
             until_incarnation(&tree, "test/d/a", 2).await;
-            children.add(noting("b", &Journal::default()).1).await.unwrap();
+            children.add(journaling("b", &Journal::default()).1).await.unwrap();
             let id = "slow".to_owned();
-            let again = noting("slow", &Journal::default()).1;
+            let again = journaling("slow", &Journal::default()).1;
             assert_eq!(children.add(again).await, Err(ChildrenError::Leaving(id.clone())));
             assert_eq!(children.remove("slow").await, Err(ChildrenError::Leaving(id)));
             let refused = tree.command("test/d/slow", Command::Restart, &origin()).await.unwrap_err();
             assert!(refused.to_string().contains("leaves the tree"), "{refused}");
             assert_eq!(state(&tree, "test/d/slow"), "stopping");
             busy.store(false, SeqCst);
-            // An idle actor is asked again when something runs in it.
+            // An idle actor is asked again after a message.
             _slow.tell(Ping(1)).unwrap();
         };
         let (removed, ()) = join(removal, others).await;
@@ -101,14 +101,14 @@ fn a_child_is_removed_while_it_starts() {
     let (children, slot) = children(4);
     let spec = ChildSpec::dynamic("d", SupervisorSpec::new(ONE), slot).placement(Placement::Dedicated);
     TestTree::run(SupervisorSpec::new(ONE).child(spec), async |tree| {
-        let (blocker, child) = noting("blocker", &Journal::default());
+        let (blocker, child) = journaling("blocker", &Journal::default());
         children.add(child).await.unwrap();
         let (go, gone) = mpsc::channel::<()>();
         blocker.tell(act(move |_, _| gone.recv().unwrap())).unwrap();
         let blocked = || tree.node("test/d/blocker").unwrap().in_progress.is_some();
         eventually("the arbiter is blocked", blocked).await;
         let add = async {
-            let added = children.add(noting("a", &Journal::default()).1).await;
+            let added = children.add(journaling("a", &Journal::default()).1).await;
             assert_eq!(state(&tree, "test/d/a"), "stopped", "its arbiter is blocked");
             go.send(()).unwrap();
             added
@@ -128,19 +128,19 @@ fn a_child_is_removed_while_it_backs_off() {
     let backoff = Backoff { first: Duration::from_secs(30), max: Duration::from_secs(30) };
     let (children, spec) = tree(Limits { backoff, ..lenient() });
     TestTree::run(spec, async |tree| {
-        let (a, child) = noting("a", &Journal::default());
+        let (a, child) = journaling("a", &Journal::default());
         children.add(child).await.unwrap();
         a.tell(boom()).unwrap();
         until_state(&tree, "test/d/a", "backing_off").await;
         children.remove("a").await.unwrap();
         assert!(names(&tree).is_empty());
-        children.add(noting("a", &Journal::default()).1).await.unwrap();
+        children.add(journaling("a", &Journal::default()).1).await.unwrap();
         assert_eq!(state(&tree, "test/d/a"), "running");
     });
 }
 
 #[test]
-fn declared_children_outlive_an_escalation_and_changes_meanwhile_count() {
+fn added_children_outlive_an_escalation_and_accept_changes_meanwhile() {
     let (children, slot) = children(4);
     let tight = limits(1, Duration::from_secs(60));
     let dynamic = ChildSpec::dynamic("d", SupervisorSpec::new(ONE).limits(tight), slot);
@@ -151,7 +151,7 @@ fn declared_children_outlive_an_escalation_and_changes_meanwhile_count() {
     TestTree::run(SupervisorSpec::new(ONE).limits(slow).child(dynamic), async |tree| {
         let mut mailboxes: Vec<Mailbox<Probe>> = Vec::new();
         for id in ["a", "b", "c"] {
-            let (mailbox, child) = noting(id, &journal);
+            let (mailbox, child) = journaling(id, &journal);
             children.add(child).await.unwrap();
             mailboxes.push(mailbox);
         }
@@ -159,8 +159,8 @@ fn declared_children_outlive_an_escalation_and_changes_meanwhile_count() {
         until_incarnation(&tree, "test/d/a", 2).await;
         mailboxes[0].tell(boom()).unwrap();
         until_state(&tree, "test/d", "backing_off").await;
-        let (d, child) = noting("d", &journal);
-        // Nothing runs that a child could be added to: it is declared, or removed, at once.
+        let (d, child) = journaling("d", &journal);
+        // The supervisor does not run: children are added and removed at once.
         children.add(child).await.unwrap();
         assert_eq!(state(&tree, "test/d/d"), "stopped");
         children.remove("c").await.unwrap();
@@ -174,7 +174,7 @@ fn declared_children_outlive_an_escalation_and_changes_meanwhile_count() {
 }
 
 #[test]
-fn a_declared_child_that_does_not_come_back_keeps_nobody_from_it() {
+fn an_added_child_that_fails_to_restart_does_not_stop_the_others() {
     let (children, spec) = tree(lenient());
     let broken = Arc::new(AtomicBool::new(false));
     TestTree::run(spec, async |tree| {
@@ -182,10 +182,10 @@ fn a_declared_child_that_does_not_come_back_keeps_nobody_from_it() {
         let fails = broken.clone();
         let factory = Factory::actor(slot, move |_: &StartCx| match fails.load(SeqCst) {
             true => Err(Fault::new("no")),
-            false => Ok(Probe { name: "a".to_owned(), habits: Habits::default() }),
+            false => Ok(Probe { name: "a".to_owned(), config: ProbeConfig::default() }),
         });
         children.add(ChildSpec::worker("a", factory)).await.unwrap();
-        let (b, child) = noting("b", &Journal::default());
+        let (b, child) = journaling("b", &Journal::default());
         children.add(child).await.unwrap();
         broken.store(true, SeqCst);
         command(&tree, "test/d", Command::Restart).await;
@@ -197,11 +197,11 @@ fn a_declared_child_that_does_not_come_back_keeps_nobody_from_it() {
 }
 
 #[test]
-fn a_thread_that_hangs_keeps_its_id_until_it_ends() {
+fn a_hung_thread_keeps_its_id_until_it_ends() {
     let (children, spec) = tree(lenient());
     TestTree::run(spec, async |tree| {
         let end = Arc::new(AtomicBool::new(false));
-        children.add(ChildSpec::worker("a", deaf(&end)).shutdown(deadline(10))).await.unwrap();
+        children.add(ChildSpec::worker("a", unstoppable(&end)).shutdown(deadline(10))).await.unwrap();
         assert_eq!(children.remove("a").await, Err(ChildrenError::Stuck("a".to_owned())));
         assert_eq!(state(&tree, "test/d/a"), "stuck");
         let taken = children.add(ChildSpec::worker("a", idle_task())).await;
