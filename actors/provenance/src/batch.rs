@@ -1,24 +1,24 @@
-//! Messages that are stored together. Pure but for the reply channels.
+//! Batches of messages. Pure, except for the reply channels.
 
 use orchestrator_supervise::Reply;
 use std::collections::VecDeque;
 
 use crate::{
-    messages::{Refusal, Request, Settled},
+    messages::{MessageOutcome, Refusal, Request},
     row::Rows,
 };
 
-/// Whole messages of one method, whose rows are written together.
+/// Whole messages of one method, whose rows are written together (CONTRACT PO06).
 #[derive(Debug)]
 pub(crate) struct Batch {
     rows: Rows,
-    /// Where each message's rows end, and who waits for it.
-    messages: Vec<(usize, Reply<Settled>)>,
+    /// End position of each message's rows, and its reply channel.
+    messages: Vec<(usize, Reply<MessageOutcome>)>,
 }
 
 impl Batch {
-    /// Takes messages from the front of `waiting` until there are `limit` rows, one message at least; None when nothing
-    /// waits. All messages of a queue are of one method.
+    /// Takes messages from the front of `waiting` up to `limit` rows, at least one message; None if
+    /// `waiting` is empty. All messages of a queue have one method.
     pub(crate) fn gather(waiting: &mut VecDeque<Request>, limit: usize) -> Option<Self> {
         let first = waiting.pop_front()?;
         let mut rows = first.rows;
@@ -36,25 +36,25 @@ impl Batch {
         Some(Self { rows, messages })
     }
 
-    /// Its rows, in the order of the messages.
+    /// Returns the rows, in the order of the messages.
     pub(crate) fn rows(&self) -> &Rows {
         &self.rows
     }
 
-    /// Tells every message what became of it: all rows are stored but the `refused` ones, which are in order. Gives the number of rows
-    /// stored and refused.
+    /// Answers each message: all rows are stored except the `refused` ones, which are in order.
+    /// Returns the numbers of stored and refused rows.
     pub(crate) fn settle(self, refused: Vec<Refusal>) -> (usize, usize) {
         let counts = (self.rows.len() - refused.len(), refused.len());
         let mut refused = refused.into_iter().peekable();
         let mut start = 0;
         for (end, reply) in self.messages {
-            let mut settled = Settled::default();
+            let mut settled = MessageOutcome::default();
             while let Some(Refusal { index, reason }) = refused.next_if(|row| (row.index as usize) < end) {
                 settled.refused.push(Refusal { index: index - start as u32, reason });
             }
             settled.stored = (end - start - settled.refused.len()) as u32;
             start = end;
-            // Whoever sent it may be gone: its broker delivers it again.
+            // The sender may have ended; the broker then delivers the message again.
             let _ = reply.send(settled);
         }
         counts

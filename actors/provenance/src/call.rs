@@ -1,5 +1,5 @@
-//! One call of the client: rows of one method, split by range into messages, each settled by its worker, here or behind a
-//! broker.
+//! One call of the client: rows of one method, split into messages by range. A worker of this
+//! process or behind the broker settles each message.
 
 mod error;
 
@@ -13,88 +13,88 @@ pub use self::error::CallError;
 use crate::{
     edge::amqp::{Call, Outgoing},
     json,
-    messages::{DeadLetter, DeadLetterRequest, Refusal, Request, Settled},
-    policy::{Range, Routing, Worker, binding_key, deal, exchange, ranges},
+    messages::{DeadLetter, DeadLetterRequest, MessageOutcome, Refusal, Request},
+    policy::{Range, Routing, Worker, binding_key, exchange, ranges, split_by_ranges},
     range_worker::RangeWorker,
     row::Rows,
     wire,
 };
 
-/// Rows of all calls together that may be on their way to the workers of this process.
+/// Maximum number of rows of all calls on their way to the workers of this process.
 const ROWS_MAX: u32 = 200_000;
-/// Pause before a worker whose mailbox is full is tried again.
+/// Pause before a full mailbox is tried again.
 const FULL_PAUSE: Duration = Duration::from_millis(5);
 
-/// What became of a call's rows.
+/// Result of a call.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Receipt {
-    /// How many are stored, repeated ones included.
+pub struct AddResult {
+    /// Number of stored rows, including repeated rows.
     pub stored: u64,
-    /// The others: positions among the call's rows. Those refused behind a broker are not known here, and no response tells
-    /// of them: such a call is not answered in time.
+    /// Refused rows, by their positions in the call. Always empty behind a broker, where a call
+    /// with a refused row times out (CONTRACT PE07).
     pub refused: Vec<Refusal>,
 }
 
-/// How a client's rows reach the workers.
+/// Route of a client's rows to the workers.
 #[derive(Debug)]
 pub(crate) struct Route {
     pub(crate) routing: Routing,
-    /// Rows of a message at the most.
+    /// Maximum number of rows in a message.
     pub(crate) batch: usize,
     pub(crate) transport: Transport,
 }
 
-/// What carries them.
+/// Transport of the messages.
 #[derive(Debug)]
 pub(crate) enum Transport {
-    /// The workers' mailboxes.
+    /// Mailboxes of the workers.
     Embedded(Workers),
-    /// The publisher.
+    /// Inbox of the publisher.
     Amqp(Outbox<Call>),
 }
 
-/// The workers of this process, for calls that need no broker.
+/// Workers of this process, for the embedded transport.
 #[derive(Debug)]
 pub(crate) struct Workers {
     mailboxes: Vec<Mailbox<RangeWorker>>,
     letters: Outbox<DeadLetterRequest>,
-    room: Semaphore,
+    row_permits: Semaphore,
 }
 
 impl Workers {
-    /// All eighty, in the order of the pool, and who keeps what can never be stored.
+    /// Takes all 80 mailboxes in the order of the pool, and the inbox of the dead letter child.
     pub(crate) fn new(mailboxes: Vec<Mailbox<RangeWorker>>, letters: Outbox<DeadLetterRequest>) -> Self {
-        Self { mailboxes, letters, room: Semaphore::new(ROWS_MAX as usize) }
+        Self { mailboxes, letters, row_permits: Semaphore::new(ROWS_MAX as usize) }
     }
 }
 
-/// One message, and where its rows stand.
+/// Message of one range, with the position of its rows.
 #[derive(Debug)]
-struct Piece {
+struct RangeMessage {
     range: Range,
-    /// Position of its first row among the rows of its range.
+    /// Position of the first row among the rows of the range.
     start: usize,
     rows: Rows,
 }
 
 impl Route {
-    /// Has rows stored, in messages of at most `batch` rows, if that is not to be as configured.
-    pub(crate) async fn add(&self, rows: Rows, batch: Option<usize>) -> Result<Receipt, CallError> {
+    /// Stores rows, in messages of at most `batch` rows (default: as configured).
+    pub(crate) async fn add(&self, rows: Rows, batch: Option<usize>) -> Result<AddResult, CallError> {
         let (batch, ranges) = (batch.unwrap_or(self.batch), ranges(&rows, self.routing));
-        let parts = deal(rows, &ranges).into_iter();
-        let messages = parts.flat_map(|(range, rows)| pieces(range, rows, batch));
+        let parts = split_by_ranges(rows, &ranges).into_iter();
+        let messages = parts.flat_map(|(range, rows)| split_messages(range, rows, batch));
         match &self.transport {
             Transport::Embedded(workers) => Ok(workers.add(messages.collect(), &ranges).await),
             Transport::Amqp(calls) => publish(calls, messages.map(outgoing).collect()).await,
         }
     }
 
-    /// Are the workers in this process?
+    /// Returns true with the embedded transport.
     pub(crate) fn is_embedded(&self) -> bool {
         self.letters().is_some()
     }
 
-    /// Who keeps what the workers of this process can never store; a broker keeps it itself.
+    /// Returns the inbox of the dead letter child; None with a broker, which has a queue for them.
     pub(crate) fn letters(&self) -> Option<&Outbox<DeadLetterRequest>> {
         match &self.transport {
             Transport::Embedded(workers) => Some(&workers.letters),
@@ -102,8 +102,8 @@ impl Route {
         }
     }
 
-    /// What to say of a call that was given up.
-    pub(crate) fn overdue(&self) -> CallError {
+    /// Returns the error of a call that timed out.
+    pub(crate) fn timeout_error(&self) -> CallError {
         match self.transport {
             Transport::Embedded(_) => CallError::Unstored,
             Transport::Amqp(_) => CallError::Unacknowledged,
@@ -112,47 +112,47 @@ impl Route {
 }
 
 impl Workers {
-    async fn add(&self, messages: Vec<Piece>, ranges: &[Range]) -> Receipt {
-        let room = u32::try_from(ranges.len()).unwrap_or(ROWS_MAX).min(ROWS_MAX);
+    async fn add(&self, messages: Vec<RangeMessage>, ranges: &[Range]) -> AddResult {
+        let row_permits = u32::try_from(ranges.len()).unwrap_or(ROWS_MAX).min(ROWS_MAX);
         // The semaphore is never closed.
-        let _room = self.room.acquire_many(room).await;
+        let _permits = self.row_permits.acquire_many(row_permits).await;
         let mut under_way: FuturesUnordered<_> = messages
             .into_iter()
-            .map(async |Piece { range, start, rows }| {
+            .map(async |RangeMessage { range, start, rows }| {
                 let worker = Worker { exchange: exchange(rows.method()), range };
                 let settled = deliver(&self.mailboxes[worker.index()], &rows).await;
-                self.bury(&rows, &settled.refused).await;
+                self.store_dead_letters(&rows, &settled.refused).await;
                 (range, start, settled)
             })
             .collect();
-        let (mut receipt, mut places) = (Receipt::default(), None);
+        let (mut receipt, mut positions) = (AddResult::default(), None);
         while let Some((range, start, settled)) = under_way.next().await {
             receipt.stored += u64::from(settled.stored);
             for Refusal { index, reason } in settled.refused {
-                let places = places.get_or_insert_with(|| places_of(ranges));
-                let index = places[range.index()][start + index as usize];
+                let positions = positions.get_or_insert_with(|| positions_by_range(ranges));
+                let index = positions[range.index()][start + index as usize];
                 receipt.refused.push(Refusal { index, reason });
             }
         }
-        // Messages are settled in any order.
+        // Messages settle in any order.
         receipt.refused.sort_by_key(|refusal| refusal.index);
         receipt
     }
 
-    /// Has kept what of `rows` can never be stored, before anybody is told.
-    async fn bury(&self, rows: &Rows, refused: &[Refusal]) {
+    /// Stores the refused rows as dead letters before the caller is answered (CONTRACT PS07).
+    async fn store_dead_letters(&self, rows: &Rows, refused: &[Refusal]) {
         if refused.is_empty() {
             return;
         }
         let letter = |Refusal { index, reason }: &Refusal| {
             let at = *index as usize;
-            let lines = json::lines(&rows.part(at..at + 1)).into_iter();
-            lines.map(|line| DeadLetter::new(line, reason.clone())).next()
+            let import_lines = json::import_lines(&rows.part(at..at + 1)).into_iter();
+            import_lines.map(|line| DeadLetter::new(line, reason.clone())).next()
         };
         let letters: Vec<_> = refused.iter().filter_map(letter).collect();
         loop {
             let (reply, kept) = reply();
-            // The inbox closes with the process only; a keeper that is restarted drops the reply.
+            // The inbox closes only with the process; a child that is restarted drops the reply.
             let sent = self.letters.send(DeadLetterRequest::Keep { letters: letters.clone(), reply }).await;
             if sent.is_err() || kept.await.is_ok() {
                 return;
@@ -161,25 +161,25 @@ impl Workers {
     }
 }
 
-/// Where the rows of each range stand among all.
-fn places_of(ranges: &[Range]) -> [Vec<u32>; Range::COUNT] {
-    let mut places: [Vec<u32>; Range::COUNT] = Default::default();
-    for (place, range) in (0..).zip(ranges) {
-        places[range.index()].push(place);
+/// Returns the positions of each range's rows in the call.
+fn positions_by_range(ranges: &[Range]) -> [Vec<u32>; Range::COUNT] {
+    let mut positions: [Vec<u32>; Range::COUNT] = Default::default();
+    for (position, range) in (0..).zip(ranges) {
+        positions[range.index()].push(position);
     }
-    places
+    positions
 }
 
-/// Messages of at most `batch` rows.
-fn pieces(range: Range, rows: Rows, batch: usize) -> impl Iterator<Item = Piece> {
+/// Splits the rows of a range into messages of at most `batch` rows.
+fn split_messages(range: Range, rows: Rows, batch: usize) -> impl Iterator<Item = RangeMessage> {
     (0..rows.len()).step_by(batch.max(1)).map(move |start| {
         let rows = rows.part(start..rows.len().min(start + batch.max(1)));
-        Piece { range, start, rows }
+        RangeMessage { range, start, rows }
     })
 }
 
-/// Has one message settled, however often its worker is restarted.
-async fn deliver(worker: &Mailbox<RangeWorker>, rows: &Rows) -> Settled {
+/// Delivers one message until it is settled, also over restarts of its worker.
+async fn deliver(worker: &Mailbox<RangeWorker>, rows: &Rows) -> MessageOutcome {
     loop {
         let (reply, answer) = reply();
         let request = Request { rows: rows.clone(), reply };
@@ -193,7 +193,7 @@ async fn deliver(worker: &Mailbox<RangeWorker>, rows: &Rows) -> Settled {
     }
 }
 
-fn outgoing(Piece { range, rows, .. }: Piece) -> Outgoing {
+fn outgoing(RangeMessage { range, rows, .. }: RangeMessage) -> Outgoing {
     let method = rows.method();
     Outgoing {
         exchange: exchange(method),
@@ -204,15 +204,15 @@ fn outgoing(Piece { range, rows, .. }: Piece) -> Outgoing {
     }
 }
 
-async fn publish(calls: &Outbox<Call>, messages: Vec<Outgoing>) -> Result<Receipt, CallError> {
+async fn publish(calls: &Outbox<Call>, messages: Vec<Outgoing>) -> Result<AddResult, CallError> {
     if messages.is_empty() {
-        return Ok(Receipt::default());
+        return Ok(AddResult::default());
     }
     let (reply, answer) = reply();
     let sent = calls.send(Call { messages, reply }).await;
     sent.map_err(|_closed| CallError::Stopping)?;
     let stored = answer.await.unwrap_or(Err(CallError::Stopping))?;
-    Ok(Receipt { stored, refused: Vec::new() })
+    Ok(AddResult { stored, refused: Vec::new() })
 }
 
 #[cfg(all(test, feature = "sqlite"))]

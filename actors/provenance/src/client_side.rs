@@ -1,5 +1,5 @@
-//! The client's side of the tree: what takes rows and questions. In the subsystem's tree it stands behind the workers; a
-//! command that acts as the original's client has it alone, with the servers wherever the broker leads to.
+//! Client part of the supervision tree. The subsystem has it behind the workers. A command that
+//! acts as the original's client runs it alone (CONTRACT PF09).
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,41 +11,42 @@ use orchestrator_supervise::{
 
 use crate::{
     call::{self, Route, Workers},
+    call_timers::Sample,
     config::ProvenanceConfig,
     edge::{
-        amqp::{self, Patience, Publication},
+        amqp::{self, PublisherOptions, ResponseTimeouts},
         statsd::Statsd,
         stores,
     },
     error::ProvenanceError,
     messages::ReadRequest,
     rmq_client::RmqClient,
-    stopwatch::Sample,
 };
 
-/// Questions that may wait.
-pub(crate) const READS: usize = 64;
-/// Calls that may wait for the client, and for the publisher.
-const CALLS: usize = 1_024;
-/// For a client whose calls may take as long as its configuration lets them wait for responses.
+/// Capacity of the reader's inbox.
+pub(crate) const QUERY_CAPACITY: usize = 64;
+/// Capacity of the mailbox of the client and of the inbox of the publisher.
+const CALL_CAPACITY: usize = 1_024;
+/// Time-out of a client whose calls end by their own response time-outs.
 const UNLIMITED: Duration = Duration::from_secs(365 * 24 * 3_600);
 
-/// A client without servers: rows go to the broker, questions straight to the store. Answers the verbs of the console, and
-/// takes as long as the configured waits allow.
+/// Returns the console and the tree of a client without workers: rows go to the broker, queries to
+/// the store. Its calls take as long as the configured response time-outs allow.
 ///
 /// # Errors
-/// The broker's url cannot be used, or a variable of statsd.
+/// The broker's url or a statsd variable is invalid.
 pub(crate) fn client_spec(
     config: &ProvenanceConfig,
 ) -> Result<(Recipient<ConsoleRequest>, ChildSpec), ProvenanceError> {
-    let (reads, reads_slot) = inbox(READS);
+    let (reads, reads_slot) = inbox(QUERY_CAPACITY);
     let reader = ChildSpec::worker("reader", stores::reader(config, &reads_slot)?);
     let tree = SupervisorSpec::new(Strategy::RestForOne).limits(Limits::LEAF).child(reader);
     let (client, tree) = attach(tree, config, None, reads, UNLIMITED)?;
     Ok((client.recipient(), ChildSpec::supervisor("provenance", tree).placement(Placement::Dedicated)))
 }
 
-/// `tree` with the client's side: straight to `workers`, or without them to the broker. An operator's call may take `limit`.
+/// Adds the client to `tree`, with the given workers or else the broker as its transport. `limit`
+/// is the time-out of a console call.
 pub(crate) fn attach(
     mut tree: SupervisorSpec,
     config: &ProvenanceConfig,
@@ -64,15 +65,15 @@ pub(crate) fn attach(
     let transport = match workers {
         Some(workers) => call::Transport::Embedded(workers),
         None => {
-            let (calls, slot) = inbox(CALLS);
+            let (calls, slot) = inbox(CALL_CAPACITY);
             let broker = broker(config, "orchestrator provenance client")?;
-            let publisher = amqp::client(broker, publication(config, statsd.clone()), &slot);
+            let publisher = amqp::client(broker, publisher_options(config, statsd.clone()), &slot);
             tree = tree.child(ChildSpec::worker("publisher", publisher));
             call::Transport::Amqp(calls)
         }
     };
     let route = Arc::new(Route { routing: config.routing, batch: config.client.batch as usize, transport });
-    let (mailbox, slot) = mailbox::<RmqClient>(CALLS);
+    let (mailbox, slot) = mailbox::<RmqClient>(CALL_CAPACITY);
     let client = Factory::actor(slot, move |cx| {
         Ok(RmqClient::new(route.clone(), reads.clone(), limit, statsd.clone(), cx))
     });
@@ -80,7 +81,7 @@ pub(crate) fn attach(
     Ok((mailbox, tree.child(child)))
 }
 
-/// The broker, as it lists this connection.
+/// Returns the configured broker; it lists the connection under `name`.
 pub(crate) fn broker(config: &ProvenanceConfig, name: &str) -> Result<Broker, ProvenanceError> {
     let config = &config.amqp;
     let url = config.target().map_err(ProvenanceError::Config)?;
@@ -88,13 +89,13 @@ pub(crate) fn broker(config: &ProvenanceConfig, name: &str) -> Result<Broker, Pr
     broker.map_err(|error| ProvenanceError::Config(format!("provenance.amqp: {error}")))
 }
 
-fn publication(config: &ProvenanceConfig, statsd: Option<Outbox<Sample>>) -> Publication {
+fn publisher_options(config: &ProvenanceConfig, statsd: Option<Outbox<Sample>>) -> PublisherOptions {
     let client = &config.client;
-    let patience = Patience {
+    let timeouts = ResponseTimeouts {
         batch_size: client.batch,
         wait_per_batch: Duration::from_secs(client.wait_per_batch_secs.into()),
         wait_min: Duration::from_secs(client.wait_min_secs.into()),
     };
     let topology = config.amqp.topology;
-    Publication { topology, patience, prefetch: client.prefetch, statsd, ..Publication::default() }
+    PublisherOptions { topology, timeouts, prefetch: client.prefetch, statsd, ..PublisherOptions::default() }
 }

@@ -1,32 +1,34 @@
-//! `orchestrator provenance ..`: verbs of the client's console, an import, and the tables of a new database.
+//! Commands `orchestrator provenance ..`: verbs of the client's console, an import, and the tables
+//! of a new database.
 
+mod backend;
 mod import;
-mod storage;
 
 use clap::Subcommand;
 use orchestrator_subsystem::{CommandError, Context, Form, columns::align, output::escaped};
 use serde_json::{Value, json};
 
 use self::{
+    backend::{Backend, ClientOptions, SwhConfig},
     import::ImportArguments,
-    storage::{Storage, SwhConfig, Wishes},
 };
 #[cfg(feature = "postgres")]
 use crate::{edge::postgres, flavor::Flavor};
 
-/// Add provenance rows and ask for them.
+/// Add and query provenance rows.
 #[derive(Debug, Clone, Subcommand)]
 pub enum ProvenanceCommand {
     /// Add the rows of a file, one JSON object a line
     ///
-    /// Rows are added as often as they are imported without changing what is there, so an import can be repeated.
+    /// Importing rows again changes nothing that is stored, so an import can be repeated.
     ///
     /// Example: orchestrator provenance import rows.jsonl
     Import(ImportArguments),
     #[cfg(feature = "postgres")]
-    /// Make the tables in an empty PostgreSQL database, as the original's schema version 1 has them
+    /// Create the tables in an empty PostgreSQL database, as the original's schema version 1 has
+    /// them
     ///
-    /// What is there already is left as it is; a database of another flavor or version is refused.
+    /// Existing tables stay as they are; a database of another flavor or version is refused.
     ///
     /// Example: orchestrator provenance init --dsn postgresql://postgres@localhost/provenance
     Init(InitArguments),
@@ -34,7 +36,7 @@ pub enum ProvenanceCommand {
     ///
     /// Example: orchestrator provenance get origin 3acef14580ea7fd42840ee905c5ce2b0ef9e8175
     Get {
-        /// What they are
+        /// Kind of entity
         #[arg(value_parser = ["content", "directory", "revision", "origin"])]
         kind: String,
         /// Identifiers, 40 hex digits
@@ -57,14 +59,14 @@ pub enum ProvenanceCommand {
         #[command(flatten)]
         swh: SwhConfig,
     },
-    /// Show everywhere that a content appears, earliest first
+    /// Show all occurrences of a content, earliest first
     ///
     /// Example: orchestrator provenance find-all 20329687bb9c1231a7e05afe86160343ad49b494 --limit 10
     FindAll {
         /// The content, 40 hex digits
         #[arg(value_name = "ID")]
         id: String,
-        /// At most so many
+        /// Maximum number of occurrences
         #[arg(long, value_name = "N")]
         limit: Option<u64>,
         #[command(flatten)]
@@ -72,20 +74,20 @@ pub enum ProvenanceCommand {
         #[command(flatten)]
         swh: SwhConfig,
     },
-    /// Show rows that can never be stored and why, the latest first
+    /// Show the permanently refused rows with the reasons, latest first
     ///
-    /// With the embedded transport; a broker keeps them in its queue orchestrator.provenance.dead_letter. Their lines can be
-    /// corrected and imported again.
+    /// For the embedded transport; a broker has them in its queue
+    /// orchestrator.provenance.dead_letter. The lines can be corrected and imported again.
     ///
     /// Example: orchestrator provenance dead-letters --limit 10
     DeadLetters {
-        /// At most so many, 200 if left out
+        /// Maximum number of rows [default: 200]
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=200))]
         limit: Option<u32>,
         #[command(flatten)]
         form: Form,
     },
-    /// Show how many rows each table has
+    /// Show the number of rows of each table
     ///
     /// Example: orchestrator provenance stats
     Stats {
@@ -96,15 +98,15 @@ pub enum ProvenanceCommand {
     },
 }
 
-/// A database to be made ready.
+/// Arguments of `init`.
 #[cfg(feature = "postgres")]
 #[derive(Debug, Clone, clap::Args)]
 #[group(skip)]
 pub struct InitArguments {
-    /// The database
+    /// Address of the database
     #[arg(long, value_name = "DSN", required_unless_present = "dsn_file")]
     dsn: Option<String>,
-    /// A file with the DSN, for one with a password
+    /// File with the DSN, for one with a password
     #[arg(long, value_name = "FILE", conflicts_with = "dsn")]
     dsn_file: Option<std::path::PathBuf>,
     /// with-path, without-path, with-path-denormalized or without-path-denormalized
@@ -113,7 +115,7 @@ pub struct InitArguments {
 }
 
 #[cfg(feature = "postgres")]
-/// Makes the tables. Talks to the database, not to a running instance.
+/// Creates the tables, over a connection of its own instead of a running instance.
 async fn init(arguments: &InitArguments) -> Result<String, CommandError> {
     let InitArguments { dsn, dsn_file, flavor } = arguments;
     let dsn = match (dsn, dsn_file) {
@@ -126,7 +128,7 @@ async fn init(arguments: &InitArguments) -> Result<String, CommandError> {
     };
     let made = postgres::init(dsn.trim(), *flavor).await;
     made.map_err(|error| CommandError::Local(error.to_string()))?;
-    Ok(format!("the tables of flavor {flavor} are there\n"))
+    Ok(format!("the tables of flavor {flavor} exist\n"))
 }
 
 /// Runs a command and prints its result.
@@ -150,14 +152,14 @@ pub(crate) async fn run(command: &ProvenanceCommand, context: &mut Context<'_>) 
         }
         ProvenanceCommand::Stats { form, swh } => ("stats", json!({}), form, swh),
     };
-    let storage = Storage::open(context.instance, swh, &Wishes::default()).await?;
-    let answer = storage.ask(verb, &args).await;
-    storage.close().await;
+    let backend = Backend::open(context.instance, swh, &ClientOptions::default()).await?;
+    let answer = backend.ask(verb, &args).await;
+    backend.close().await;
     let answer = answer?;
     context.print(&if form.json { form.print(&answer) } else { table(&escaped(answer)) })
 }
 
-/// A line for each entry.
+/// Formats an answer as a table with a line for each entry.
 fn table(answer: &Value) -> String {
     let rows: Vec<Vec<String>> = match answer {
         Value::Object(entries) => entries.iter().map(|(key, value)| line(Some(key), value)).collect(),
@@ -167,7 +169,7 @@ fn table(answer: &Value) -> String {
     if rows.is_empty() { "nothing is stored about it\n".to_owned() } else { align(&rows, &[]) }
 }
 
-/// The columns of an occurrence, in the order in which people read them; of other entries, their values.
+/// Returns the columns of an entry; those of an occurrence are ordered for reading.
 fn line(key: Option<&String>, value: &Value) -> Vec<String> {
     let plain = |value: &Value| match value {
         Value::String(text) => text.clone(),

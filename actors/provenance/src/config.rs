@@ -15,41 +15,44 @@ use crate::{
 };
 pub use stores::{MongoConfig, PostgresConfig, SqliteConfig};
 
-/// What the provenance storage works on.
+/// Section `[provenance]`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ProvenanceConfig {
-    /// Ranges whose queues this process consumes, e.g. `0-7` or `0-3,c`; several processes may share a broker's.
+    /// Ranges that this process serves, for example `0-7` or `0-3,c`. With `transport = "amqp"`
+    /// several processes may share the ranges.
     pub ranges: RangeSet,
-    /// Other ranges of single exchanges.
+    /// Ranges of single exchanges where they differ from `ranges`.
     pub exchange_ranges: ExchangeRanges,
-    /// Rows that a worker writes together, unless one message has more.
+    /// Rows per batch of a worker. One message with more rows is a batch of its own.
     #[schemars(range(min = 1, max = 10_000))]
     pub batch: u32,
-    /// Messages of each queue that are in hand at the most.
+    /// AMQP prefetch of each queue: unacknowledged messages at a time.
     #[schemars(range(min = 1, max = 10_000))]
     pub prefetch: u16,
-    /// How a row's range is found; all clients of a store must agree.
+    /// Rule that derives the range of a row. All clients of a store must use the same.
     pub routing: Routing,
-    /// How rows reach the workers.
+    /// Transport of rows from clients to workers.
     pub transport: Transport,
-    /// The file that keeps rows which can never be stored, with the embedded transport; a broker keeps them itself.
+    /// SQLite file of the permanently refused rows with `transport = "embedded"`. With `amqp` they
+    /// go to a queue of the broker.
     pub dead_letters: PathBuf,
-    /// Calls of the client.
+    /// Client.
     pub client: ClientConfig,
-    /// The broker.
+    /// RabbitMQ.
     pub amqp: AmqpConfig,
-    /// Where rows are kept.
+    /// Writer.
     pub writer: WriterConfig,
-    /// The PostgreSQL store.
+    /// PostgreSQL store.
     pub postgres: PostgresConfig,
-    /// The MongoDB store.
+    /// MongoDB store.
     pub mongodb: MongoConfig,
-    /// The SQLite store.
+    /// SQLite store.
     pub sqlite: SqliteConfig,
 }
 
-/// Section `[provenance.exchange_ranges]`: what is not named has the ranges of all; `none` leaves an exchange to other processes.
+/// Section `[provenance.exchange_ranges]`. An exchange without a key has `provenance.ranges`;
+/// `none` leaves it to other processes.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ExchangeRanges {
@@ -70,14 +73,14 @@ pub struct ExchangeRanges {
     pub location: Option<RangeSet>,
 }
 
-/// How rows reach the workers.
+/// Transport of rows from clients to workers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Transport {
-    /// Straight to the workers of this process; needs no broker.
+    /// Directly to the workers of this process; no broker.
     #[default]
     Embedded,
-    /// Through RabbitMQ, as the original.
+    /// Through RabbitMQ, as in the original.
     Amqp,
 }
 
@@ -85,16 +88,17 @@ pub enum Transport {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ClientConfig {
-    /// Rows of a message at the most.
+    /// Maximum number of rows in a message.
     #[schemars(range(min = 1, max = 10_000))]
     pub batch: u32,
-    /// Responses that the broker sends ahead of their acknowledgement.
+    /// AMQP prefetch of responses.
     #[schemars(range(min = 1, max = 10_000))]
     pub prefetch: u16,
-    /// How long a call waits for the next response at least, seconds.
+    /// Minimum time that a call waits for the next response, in seconds.
     #[schemars(range(min = 1, max = 86_400))]
     pub wait_min_secs: u32,
-    /// How much longer it waits for each batch that its rows fill, seconds.
+    /// Time that a call waits for each batch of its rows, in seconds, if the sum exceeds the
+    /// minimum.
     #[schemars(range(min = 0, max = 86_400))]
     pub wait_per_batch_secs: u32,
 }
@@ -103,16 +107,16 @@ pub struct ClientConfig {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct AmqpConfig {
-    /// The broker, `amqps://` for TLS; a password of its own belongs into `url_file`.
+    /// URL of the broker; `amqps://` for TLS. A URL with a password belongs in `url_file`.
     #[schemars(length(min = 1), extend("format" = "address"))]
     pub url: String,
-    /// A file with the url instead, for one with a password.
+    /// File that contains the URL; replaces `url`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub url_file: Option<PathBuf>,
-    /// A file of authorities (PEM) that are trusted in place of the public ones, for `amqps://`.
+    /// PEM file of the trusted certificate authorities for `amqps://`; replaces the public ones.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ca_file: Option<PathBuf>,
-    /// What exchanges and queues are made of; all servers and clients of a broker must agree.
+    /// Type of exchanges and queues. All servers and clients of a virtual host must use the same.
     pub topology: Topology,
 }
 
@@ -120,7 +124,7 @@ pub struct AmqpConfig {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct WriterConfig {
-    /// Which store.
+    /// Kind of store.
     pub kind: WriterKind,
 }
 
@@ -128,16 +132,16 @@ pub struct WriterConfig {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum WriterKind {
-    /// A file; needs no server.
+    /// SQLite file; no server.
     #[default]
     Sqlite,
-    /// The original's tables in PostgreSQL; `orchestrator provenance init` makes them.
+    /// The original's tables in PostgreSQL, created by `orchestrator provenance init`.
     Postgres,
-    /// The original's documents in MongoDB; nothing has to be made first.
+    /// The original's documents in MongoDB, created by the first write.
     Mongodb,
 }
 
-/// Stores of this build.
+/// Kinds of store in this build.
 const BUILT: &[WriterKind] = &[
     #[cfg(feature = "sqlite")]
     WriterKind::Sqlite,
@@ -158,12 +162,13 @@ impl fmt::Display for WriterKind {
 }
 
 impl ProvenanceConfig {
-    /// What a schema cannot say: everything that the operator has to change. The texts begin with `section.key = value`.
+    /// Returns the errors that the schema cannot express, each beginning with `section.key =
+    /// value`.
     pub fn check(&self) -> Vec<String> {
         let mut wrong = Vec::new();
         if self.transport == Transport::Embedded {
             let elsewhere =
-                "without a broker nobody has the other ranges; set transport = \"amqp\", or leave";
+                "without a broker this process must serve all ranges; set transport = \"amqp\", or leave";
             if self.ranges != RangeSet::ALL {
                 wrong.push(format!("provenance.ranges = {}: {elsewhere} ranges out", self.ranges));
             }
@@ -175,31 +180,32 @@ impl ProvenanceConfig {
             }
         } else if self.workers().next().is_none() {
             wrong.push(format!(
-                "provenance.ranges = {}: no range of any exchange is left for this process: name some",
+                "provenance.ranges = {}: this process has no range of any exchange: name at least one",
                 self.ranges
             ));
         }
         wrong.extend(self.check_edges());
         if self.amqp.url.contains('@') && !self.amqp.url.contains("//guest:guest@") {
-            wrong.push(format!("provenance.amqp.url = ..: {}", stores::hide("url_file")));
+            wrong.push(format!("provenance.amqp.url = ..: {}", stores::password_advice("url_file")));
         }
         if self.postgres.contains_password() {
-            wrong.push(format!("provenance.postgres.dsn = ..: {}", stores::hide("dsn_file")));
+            wrong.push(format!("provenance.postgres.dsn = ..: {}", stores::password_advice("dsn_file")));
         }
         if self.mongodb.contains_password() {
-            wrong.push(format!("provenance.mongodb.uri = ..: {}", stores::hide("uri_file")));
+            wrong.push(format!("provenance.mongodb.uri = ..: {}", stores::password_advice("uri_file")));
         }
         wrong
     }
 
-    /// Checks that this build has the store and the transport, and that each address can be read. Files that hold an address are
-    /// read when it is used. The texts begin with `section.key = ..` and do not repeat an address, which may hold a password.
+    /// Checks that this build has the store and the transport, and parses each address. Files that
+    /// contain an address are read on use. The texts begin with `section.key = ..` and never repeat
+    /// an address, which may contain a password.
     pub fn check_edges(&self) -> Vec<String> {
         let Self { amqp, .. } = self;
         let mut wrong = self.missing_stores(BUILT);
         if amqp.url_file.is_none() && Broker::new(&amqp.url, "").is_err() {
             let advice = "write amqp://HOST:PORT/VHOST, or amqps:// for TLS";
-            wrong.push(format!("provenance.amqp.url = ..: this is no address of a broker: {advice}"));
+            wrong.push(format!("provenance.amqp.url = ..: not the address of a broker: {advice}"));
         }
         #[cfg(feature = "postgres")]
         wrong.extend(self.postgres.check().map(|reason| format!("provenance.postgres.dsn = ..: {reason}")));
@@ -208,27 +214,30 @@ impl ProvenanceConfig {
         wrong
     }
 
-    /// Refuses what needs a store that is not among those `built`.
+    /// Returns an error for each key that needs a store outside of `built`.
     fn missing_stores(&self, built: &[WriterKind]) -> Vec<String> {
         let (kind, mut wrong) = (self.writer.kind, Vec::new());
         if !built.contains(&kind) {
             wrong.push(format!(
-                "provenance.writer.kind = {kind}: this build has no such store: build with the feature provenance-{kind}, or choose another"
+                "provenance.writer.kind = {kind}: this build lacks this store: build with the feature provenance-{kind}, or choose another"
             ));
         }
         if self.transport == Transport::Embedded && !built.contains(&WriterKind::Sqlite) {
             let advice = "build with the feature provenance-sqlite, or set transport = \"amqp\"";
             wrong.push(format!(
-                "provenance.transport = embedded: this build has no SQLite, which keeps the rows that cannot be stored: {advice}"
+                "provenance.transport = embedded: this build lacks SQLite, which stores the refused rows: {advice}"
             ));
         }
         wrong
     }
 
-    /// The workers of this process, in the order of the pool.
+    /// Returns the workers of this process, in the order of the pool.
     pub fn workers(&self) -> impl Iterator<Item = Worker> {
         let ranges = Ranges::new(self.ranges);
-        self.exchange_ranges.set().fold(ranges, |all, (exchange, own)| all.with(exchange, own)).workers()
+        self.exchange_ranges
+            .set()
+            .fold(ranges, |all, (exchange, ranges)| all.with(exchange, ranges))
+            .workers()
     }
 }
 
@@ -241,10 +250,10 @@ impl ExchangeRanges {
 }
 
 impl AmqpConfig {
-    /// The broker's url.
+    /// Returns the broker's url, from `url_file` if it is set.
     ///
     /// # Errors
-    /// The file that holds it cannot be read.
+    /// The file cannot be read.
     pub fn target(&self) -> Result<String, String> {
         read_secret(self.url_file.as_deref(), &self.url, "provenance.amqp.url_file")
     }
@@ -292,7 +301,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_store_that_the_build_lacks_is_refused() {
+    fn a_store_missing_in_the_build_is_refused() {
         let embedded = ProvenanceConfig::default();
         assert_eq!(embedded.missing_stores(&[WriterKind::Sqlite]), Vec::<String>::new());
         let refused = embedded.missing_stores(&[WriterKind::Postgres]).join("\n");
@@ -316,9 +325,9 @@ mod tests {
         };
         for address in ["nonsense", "S3CR3T://u:S3CR3T@h", "mongodb:/S3CR3T", "amqp://S3CR3T:x:y"] {
             let mut config = config(address);
-            let told = config.check_edges();
-            assert_eq!(told.len(), 3, "{address}: {told:?}");
-            assert!(!told.concat().contains("S3CR3T"), "{told:?}");
+            let errors = config.check_edges();
+            assert_eq!(errors.len(), 3, "{address}: {errors:?}");
+            assert!(!errors.concat().contains("S3CR3T"), "{errors:?}");
             config.amqp.url_file = Some("/run/url".into());
             config.postgres.dsn_file = Some("/run/dsn".into());
             config.mongodb.uri_file = Some("/run/uri".into());
@@ -328,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn an_exchange_may_have_ranges_of_its_own() {
+    fn an_exchange_can_have_its_own_ranges() {
         let mut config = ProvenanceConfig { transport: Transport::Amqp, ..ProvenanceConfig::default() };
         assert_eq!((config.workers().count(), config.check()), (Worker::COUNT, Vec::new()));
         config.ranges = "0-7".parse().unwrap();

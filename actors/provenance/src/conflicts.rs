@@ -1,15 +1,16 @@
-//! Resolution of rows with the same key, in a batch or in the writer (CONTRACT PO01 to PO05). Pure.
+//! Conflict resolution: merges rows with the same key, in a batch or in the writer (CONTRACT PO01
+//! to PO05). Pure.
 //!
-//! Two sets of rules, which differ in one place. Inside a batch the messages' order decides: the last url of an origin wins.
-//! Between batches the store decides: the first url stays. Everything else is the same for both: the earliest date, the
-//! last known origin of a revision, sets of paths and of relations.
+//! Two sets of rules differ in one point. Within a batch the last url of an origin wins; between
+//! batches the first one does, as in the store. Both keep the earliest date, the last known origin
+//! of a revision, and sets of paths and relations.
 //!
-//! Rows are vectors, sorted stably by key and folded from left to right: for the few thousand rows of a batch that is
-//! faster than a map, and rows that are sorted already (two resolved batches) are merged in one pass.
+//! Rows are vectors, sorted stably by key and folded from left to right. For a few thousand rows
+//! that is faster than a map.
 
 use crate::row::{Date, RevisionData, Rows, Sha1Git};
 
-/// Which url of an origin stays.
+/// Url of an origin that is kept.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Url {
     First,
@@ -17,19 +18,20 @@ enum Url {
 }
 
 impl Rows {
-    /// One row for each key, sorted by key, from the rows of a batch in the order of their arrival (CONTRACT PO01 to PO04).
+    /// Leaves one row for each key, sorted by key, from rows in order of arrival (CONTRACT PO01 to
+    /// PO04).
     ///
-    /// A key without any data stays, without data.
+    /// A key without data is kept.
     #[must_use]
     pub fn resolve(mut self) -> Self {
-        self.settle(Url::Last);
+        self.merge_keys(Url::Last);
         self
     }
 
-    /// Puts rows of the same method behind these, with no regard to keys.
+    /// Appends rows of the same method, without conflict resolution.
     ///
     /// # Errors
-    /// Gives the rows back if they are of another method.
+    /// Returns `other` if it has another method.
     pub fn append(&mut self, other: Self) -> Result<(), Self> {
         match (self, other) {
             (Self::Contents(rows), Self::Contents(mut other))
@@ -45,21 +47,22 @@ impl Rows {
         Ok(())
     }
 
-    /// Makes two resolved batches one, so that writing it has the outcome of writing these rows and then `later`.
+    /// Merges the resolved batch `later` into this resolved batch. Writing the result equals
+    /// writing both in order.
     ///
-    /// Two outcomes can differ, both about rows that no sender should make. A revision's origin that is not registered
-    /// is none to a store, which only the store knows: it hides an earlier, registered one here. And of two origins that
-    /// claim one url the store takes the first, here the one with the smaller identifier.
+    /// Two exceptions concern rows that no correct sender makes. An unregistered origin in `later`
+    /// hides an earlier registered origin of a revision. Of two origins with one url, the one with
+    /// the smaller identifier is stored instead of the first.
     ///
     /// # Errors
-    /// Gives the rows back if they are of another method.
-    pub fn absorb(&mut self, later: Self) -> Result<(), Self> {
+    /// Returns `later` if it has another method.
+    pub fn merge(&mut self, later: Self) -> Result<(), Self> {
         self.append(later)?;
-        self.settle(Url::First);
+        self.merge_keys(Url::First);
         Ok(())
     }
 
-    fn settle(&mut self, url: Url) {
+    fn merge_keys(&mut self, url: Url) {
         match self {
             Self::Contents(rows) | Self::Directories(rows) => {
                 fold(rows, |first, later: &mut Option<Date>| {
@@ -87,7 +90,7 @@ impl Rows {
     }
 }
 
-/// Leaves one row for each identifier: the first, into which `merge` put the later ones, in order.
+/// Leaves one row for each identifier: the first, with the later ones merged into it in order.
 fn fold<T>(rows: &mut Vec<(Sha1Git, T)>, merge: impl Fn(&mut T, &mut T)) {
     rows.sort_by_key(|row| row.0);
     rows.dedup_by(|later, first| {
@@ -99,7 +102,7 @@ fn fold<T>(rows: &mut Vec<(Sha1Git, T)>, merge: impl Fn(&mut T, &mut T)) {
     });
 }
 
-/// Of two dates that may be unknown.
+/// Returns the earlier of two dates; an unknown date is later than any.
 fn earliest(one: Option<Date>, other: Option<Date>) -> Option<Date> {
     match (one, other) {
         (Some(one), Some(other)) => Some(one.min(other)),

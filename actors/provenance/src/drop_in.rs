@@ -1,5 +1,6 @@
-//! Software Heritage's provenance storage by the original's YAML files (CONTRACT PF07 to PF10): the server, which has no arguments
-//! and the file that `SWH_CONFIG_FILENAME` names, and the client, which a command of ours acts as.
+//! Software Heritage's provenance storage, configured by the original's YAML files (CONTRACT PF07
+//! to PF10). The server reads the file that `SWH_CONFIG_FILENAME` names; the client is acted as by
+//! commands with `--swh-config`.
 
 mod mongo_address;
 mod part;
@@ -16,21 +17,21 @@ use crate::{
     error::ProvenanceError,
 };
 
-/// The variable that names the file.
+/// Variable that names the file.
 const FILE: &str = "SWH_CONFIG_FILENAME";
 
-/// Programs that can be replaced.
+/// Programs that this subsystem replaces.
 #[derive(Debug, Clone, Subcommand)]
 pub enum DropIn {
     /// The server of Software Heritage's provenance storage, configured by the file that SWH_CONFIG_FILENAME names
     SwhProvenanceServer(Arguments),
 }
 
-/// Its command line.
+/// Command line of the server, which has no arguments.
 #[derive(Debug, Clone, Args)]
 pub struct Arguments {}
 
-/// The file, as far as the server looks at it; whatever else is there belongs to others.
+/// Configuration file; keys of other programs are ignored.
 #[derive(Debug, Deserialize)]
 struct File {
     provenance: Option<Provenance>,
@@ -50,7 +51,8 @@ struct Rabbitmq {
     prefetch_count: Option<u16>,
 }
 
-/// The client's part, whose keys are the arguments of the original's class: one that it does not know ends it.
+/// Section of the client. Its keys are the arguments of the original's class, so an unknown key is
+/// an error.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Client {
@@ -71,7 +73,7 @@ struct Storage {
     engine: Option<String>,
 }
 
-/// A connection string, or its parts.
+/// Connection string, or its parts.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
 enum Database {
@@ -89,10 +91,11 @@ impl Arguments {
     }
 }
 
-/// The configuration of a client of ours that does what the original's would do with the file at `path`.
+/// Returns the configuration of a client that acts as the original's client with the file at
+/// `path`.
 ///
 /// # Errors
-/// The file cannot be used; what is missing is said in the original's words.
+/// The file is invalid or unreadable; a missing part is named in the original's words.
 pub(crate) fn client(path: &Path) -> Result<ProvenanceConfig> {
     read(path, "--swh-config", translate_client)
 }
@@ -109,7 +112,7 @@ fn missing(what: &str) -> ProvenanceError {
     refused(format!("Missing '{what}' configuration"))
 }
 
-/// The part that server and client have in common.
+/// Returns the section that server and client share.
 fn provenance(text: &str) -> Result<Provenance> {
     let file: File = yaml::read(text).map_err(refused)?;
     file.provenance.ok_or_else(|| missing("provenance"))
@@ -121,7 +124,7 @@ fn translate_client(text: &str) -> Result<ProvenanceConfig> {
         Some("rabbitmq") => {}
         other => {
             return Err(refused(format!(
-                "provenance.storage.cls is {}: use rabbitmq, the one that has servers",
+                "provenance.storage.cls is {}: use rabbitmq",
                 other.unwrap_or("missing")
             )));
         }
@@ -138,14 +141,14 @@ fn translate_client(text: &str) -> Result<ProvenanceConfig> {
     if ours.batch == 0 || ours.prefetch == 0 {
         return Err(refused("batch_size and prefetch_count are at least 1"));
     }
-    // Ours are whole seconds: never less than what is asked for. The cast saturates.
+    // The keys here are whole seconds, so fractions are rounded up. The cast saturates.
     let seconds = |value: Option<f64>, default| value.map_or(default, |value| value.ceil() as u32);
     ours.wait_min_secs = seconds(client.wait_min, ours.wait_min_secs);
     ours.wait_per_batch_secs = seconds(client.wait_per_batch, ours.wait_per_batch_secs);
     addressed(config)
 }
 
-/// The server's file as a configuration. What is missing is said in the original's words.
+/// Translates the server's file. A missing part is named in the original's words.
 fn translate(text: &str) -> Result<ProvenanceConfig> {
     let rabbitmq = provenance(text)?.rabbitmq.ok_or_else(|| missing("provenance.rabbitmq"))?;
     let mut config = ProvenanceConfig { transport: Transport::Amqp, ..ProvenanceConfig::default() };
@@ -159,8 +162,8 @@ fn translate(text: &str) -> Result<ProvenanceConfig> {
     addressed(config)
 }
 
-/// Returns `config` if this build can reach its store and its addresses can be read: a driver would quote one that cannot, and the
-/// password in it.
+/// Returns `config` if this build has its store and its addresses are valid. A driver would quote
+/// an invalid address with its password.
 fn addressed(config: ProvenanceConfig) -> Result<ProvenanceConfig> {
     match config.check_edges().first() {
         Some(wrong) => Err(refused(wrong)),
@@ -168,7 +171,7 @@ fn addressed(config: ProvenanceConfig) -> Result<ProvenanceConfig> {
     }
 }
 
-/// The store that `section` names.
+/// Sets the store that `section` names.
 fn store(config: &mut ProvenanceConfig, storage: Option<Storage>, section: &str) -> Result<()> {
     let missing = |what: &str| missing(&format!("{section}.storage_config{what}"));
     let storage = storage.ok_or_else(|| missing(""))?;
@@ -180,9 +183,7 @@ fn store(config: &mut ProvenanceConfig, storage: Option<Storage>, section: &str)
         }
         Some("mongodb") => {
             if storage.engine.as_deref().is_some_and(|engine| engine != "pymongo") {
-                return Err(refused(
-                    "storage_config.engine is not pymongo: there is no other that keeps rows",
-                ));
+                return Err(refused("storage_config.engine is not pymongo: use pymongo or leave it out"));
             }
             let Database::Parts(parts) = database()? else {
                 return Err(refused(
@@ -200,7 +201,7 @@ fn store(config: &mut ProvenanceConfig, storage: Option<Storage>, section: &str)
     Ok(())
 }
 
-/// A connection string as libpq reads it.
+/// Returns a connection string in libpq's format.
 fn dsn(database: Database) -> String {
     match database {
         Database::Dsn(dsn) => dsn,
@@ -228,7 +229,7 @@ provenance:
 ";
 
     #[test]
-    fn the_originals_file() {
+    fn the_original_server_file_is_translated() {
         let config = translate(WHOLE).unwrap();
         assert_eq!((config.batch, config.prefetch), (50, 100));
         assert_eq!(config.amqp.url, "amqp://me:secret@broker:5672/%2f");
@@ -240,7 +241,7 @@ provenance:
     }
 
     #[test]
-    fn the_originals_client() {
+    fn the_original_client_file_is_translated() {
         let text = "
 provenance:
   storage:
@@ -278,7 +279,7 @@ provenance:
     }
 
     #[test]
-    fn the_originals_file_with_mongodb() {
+    fn the_original_server_file_with_mongodb_is_translated() {
         let text = WHOLE.replace(
             "{cls: postgresql, db: 'host=db dbname=provenance'}",
             "{cls: mongodb, db: {dbname: swh, host: db, port: 27018}}",
@@ -289,7 +290,7 @@ provenance:
     }
 
     #[test]
-    fn what_is_missing_is_said_as_the_original_says_it() {
+    fn a_missing_key_is_reported_in_the_original_words() {
         for (text, words) in [
             ("other: 1", "Missing 'provenance' configuration"),
             ("provenance: {}", "Missing 'provenance.rabbitmq' configuration"),

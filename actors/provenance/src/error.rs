@@ -1,14 +1,14 @@
-//! Reasons why provenance cannot start.
+//! Errors of the configuration and the start.
 
 use crate::store::StoreError;
 
-/// Reason why provenance cannot start.
+/// Reason why the provenance subsystem cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum ProvenanceError {
-    /// A key of the configuration, or a variable of statsd, cannot be used.
+    /// A configuration key or a statsd variable is invalid.
     #[error("{0}")]
     Config(String),
-    /// The original's configuration file cannot be used; the text names the file.
+    /// The original's configuration file is invalid or unreadable; the text names the file.
     #[error("{0}")]
     Original(String),
     /// The store cannot be opened.

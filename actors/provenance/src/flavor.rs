@@ -1,31 +1,31 @@
-//! The four flavors of the schema (CONTRACT PD06, PD09).
+//! Flavors of the PostgreSQL schema (CONTRACT PD06, PD09).
 
 use std::{fmt, str::FromStr};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How a database keeps its relations; chosen when it is made.
+/// Layout of the relations in a database, chosen at its creation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Flavor {
     /// One row for each pair, with its path.
     #[default]
     WithPath,
-    /// One row for each pair; paths are not kept.
+    /// One row for each pair, without paths.
     WithoutPath,
     /// One row for each source, with arrays of destinations and paths.
     WithPathDenormalized,
-    /// One row for each source, with an array of destinations; paths are not kept.
+    /// One row for each source, with an array of destinations, without paths.
     WithoutPathDenormalized,
 }
 
 impl Flavor {
-    /// All four.
+    /// All flavors.
     pub const ALL: [Self; 4] =
         [Self::WithPath, Self::WithoutPath, Self::WithPathDenormalized, Self::WithoutPathDenormalized];
 
-    /// Its value in the database and in configurations.
+    /// Returns its value in the database and the configuration.
     pub fn name(self) -> &'static str {
         match self {
             Self::WithPath => "with-path",
@@ -35,12 +35,12 @@ impl Flavor {
         }
     }
 
-    /// Are paths kept?
+    /// Returns true if paths are stored.
     pub fn has_paths(self) -> bool {
         matches!(self, Self::WithPath | Self::WithPathDenormalized)
     }
 
-    /// Are the relations of contents and directories one row for each source?
+    /// Returns true if relations of contents and directories have one row for each source.
     pub fn is_denormalized(self) -> bool {
         matches!(self, Self::WithPathDenormalized | Self::WithoutPathDenormalized)
     }
@@ -53,16 +53,19 @@ impl fmt::Display for Flavor {
 }
 
 impl FromStr for Flavor {
-    type Err = NotFlavor;
+    type Err = UnknownFlavor;
 
-    fn from_str(text: &str) -> Result<Self, NotFlavor> {
-        Self::ALL.into_iter().find(|flavor| flavor.name() == text).ok_or_else(|| NotFlavor(text.to_owned()))
+    fn from_str(text: &str) -> Result<Self, UnknownFlavor> {
+        Self::ALL
+            .into_iter()
+            .find(|flavor| flavor.name() == text)
+            .ok_or_else(|| UnknownFlavor(text.to_owned()))
     }
 }
 
-/// A text that names no flavor.
+/// Error of a text that is not a flavor.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "no flavor `{0}`: there are with-path, without-path, with-path-denormalized and without-path-denormalized"
+    "unknown flavor `{0}`: use with-path, without-path, with-path-denormalized or without-path-denormalized"
 )]
-pub struct NotFlavor(String);
+pub struct UnknownFlavor(String);

@@ -1,4 +1,5 @@
-//! Write requests that share a transaction, and the rows at fault among theirs. Pure but for the reply channels.
+//! Write requests that share a transaction, and the bisection of refused groups. Pure, except for
+//! the reply channels.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -13,36 +14,37 @@ use crate::{
     row::Rows,
 };
 
-/// How often a single row is tried before it counts as refused for good.
+/// Number of tries before a single row is permanently refused.
 const TRIES: u32 = 3;
 
-/// Requests of several workers. Their rows are written together; where the store refuses them, in halves, until the rows at fault stand
-/// alone.
+/// Write requests of several workers. Their rows are written together; a refused group is bisected
+/// to isolate the bad rows (CONTRACT PE03).
 #[derive(Debug)]
 pub(crate) struct Group {
-    /// By [`Method`](crate::method::Method): entities before the relations between them, which need them.
+    /// Sorted by [`Method`](crate::method::Method): entities before the relations that refer to
+    /// them.
     requests: Vec<Pending>,
-    /// Parts that are still to be written, but for single rows that were refused.
+    /// Parts still to be written, except for refused single rows.
     parts: VecDeque<Range<usize>>,
-    /// Such rows, each with the time of its next try, and how often it was refused.
+    /// Refused single rows by the time of the next try, with the number of refusals.
     retries: BTreeMap<(Instant, usize), u32>,
 }
 
-/// A request.
+/// Request with unsettled rows.
 #[derive(Debug)]
 struct Pending {
     rows: Rows,
     /// Position of its first row in the group.
     start: usize,
-    /// Rows that are neither stored nor refused.
+    /// Number of rows that are neither stored nor refused.
     unsettled: usize,
     refused: Vec<Refusal>,
-    /// None: it is answered.
+    /// None once it is answered.
     reply: Option<Reply<Vec<Refusal>>>,
 }
 
 impl Group {
-    /// Requests in the order of their arrival.
+    /// Takes requests in order of arrival.
     pub(crate) fn new(mut requests: Vec<WriteRequest>) -> Self {
         requests.sort_by_key(|request| request.rows.method());
         let mut end = 0;
@@ -54,12 +56,13 @@ impl Group {
         let requests: Vec<_> = pending.collect();
         let parts = VecDeque::from_iter((end > 0).then_some(0..end));
         let mut group = Self { requests, parts, retries: BTreeMap::new() };
-        // A request without rows is stored.
+        // Answers requests without rows at once.
         group.settle(&(0..0), None);
         group
     }
 
-    /// The rows to be written next, one element for each method, conflicts resolved; None when there are no more.
+    /// Returns the rows of the next part, one element for each method, conflicts resolved; None if
+    /// all are settled.
     pub(crate) fn next_part(&self) -> Option<Vec<Rows>> {
         let range = &self.next_range()?;
         let mut merged: Vec<Rows> = Vec::new();
@@ -69,15 +72,15 @@ impl Group {
             let rows = if whole { request.rows.clone() } else { request.rows.part(within) };
             let rows = rows.resolve();
             match merged.last_mut() {
-                // The methods are the same, so there is nothing to be given back.
-                Some(last) if last.method() == rows.method() => drop(last.absorb(rows)),
+                // Both have the same method, so this succeeds.
+                Some(last) if last.method() == rows.method() => drop(last.merge(rows)),
                 _ => merged.push(rows),
             }
         }
         Some(merged)
     }
 
-    /// Time before which the next part must not be written; None: it may be at once.
+    /// Returns the time before which the next part must not be written; None without a delay.
     pub(crate) fn not_before(&self) -> Option<Instant> {
         if !self.parts.is_empty() {
             return None;
@@ -85,20 +88,20 @@ impl Group {
         self.retries.first_key_value().map(|((at, _), _)| *at)
     }
 
-    /// Tells whether no part is left.
+    /// Returns true if no part is left.
     pub(crate) fn is_settled(&self) -> bool {
         self.next_range().is_none()
     }
 
-    /// The next part is stored.
+    /// Records that the next part is stored.
     pub(crate) fn part_stored(&mut self) {
         if let Some((range, _)) = self.take_part() {
             self.settle(&range, None);
         }
     }
 
-    /// The store refused the next part: it is halved, or, when it is one row, tried again after the others, no earlier than `retry_at` says
-    /// of a row that was refused so often, and in the end given up.
+    /// Records that the store refused the next part. A part of several rows is halved. A single row
+    /// is tried again after the others, not before `retry_at(refusals)`, and finally refused.
     pub(crate) fn part_refused(&mut self, reason: String, retry_at: impl FnOnce(u32) -> Instant) {
         let Some((range, refusals)) = self.take_part() else { return };
         if range.len() > 1 {
@@ -117,7 +120,7 @@ impl Group {
         self.parts.front().cloned().or_else(retry)
     }
 
-    /// The next part, and how often it was refused.
+    /// Removes the next part, with its number of refusals.
     fn take_part(&mut self) -> Option<(Range<usize>, u32)> {
         if let Some(range) = self.parts.pop_front() {
             return Some((range, 0));
@@ -125,7 +128,8 @@ impl Group {
         self.retries.pop_first().map(|((_, row), refusals)| (row..row + 1, refusals))
     }
 
-    /// Rows are stored, or refused for good; requests without any others are answered.
+    /// Marks rows as stored, or as permanently refused with a reason, and answers the requests that
+    /// have no others.
     fn settle(&mut self, range: &Range<usize>, refused: Option<String>) {
         for request in &mut self.requests {
             if let Some(within) = request.overlap(range) {
@@ -140,7 +144,7 @@ impl Group {
             {
                 let mut refused = std::mem::take(&mut request.refused);
                 refused.sort_by_key(|refusal| refusal.index);
-                // A worker that was restarted asks again.
+                // A worker that was restarted sends its rows again.
                 let _ = reply.send(refused);
             }
         }
@@ -148,7 +152,7 @@ impl Group {
 }
 
 impl Pending {
-    /// Its own rows among those at `range` of the group.
+    /// Returns its rows within `range` of the group, by their positions in the request.
     fn overlap(&self, range: &Range<usize>) -> Option<Range<usize>> {
         let (first, last) = (range.start.max(self.start), range.end.min(self.start + self.rows.len()));
         (first < last).then(|| first - self.start..last - self.start)

@@ -1,4 +1,4 @@
-//! Rows and answers as JSON: the lines that are imported and what operators are shown. Pure.
+//! JSON formats: import lines (CONTRACT PF11, PF12) and query results. Pure.
 
 use std::collections::BTreeMap;
 
@@ -13,12 +13,12 @@ use serde_json::{Map, Value, json};
 use crate::{
     method::{Method, Relation},
     row::{Date, RelationRow, RevisionData, Rows, Sha1Git},
-    store::{Found, Occurrence},
+    store::{Occurrence, QueryResult},
 };
 
 const EPOCH: DateTime = civil::datetime(1970, 1, 1, 0, 0, 0, 0);
 
-/// One row as it is imported, `{"add": "content", "id": "..", "date": ".."}`.
+/// Line of an import, for example `{"add": "content", "id": "..", "date": ".."}`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(tag = "add", rename_all = "snake_case", deny_unknown_fields)]
 pub enum JsonRow {
@@ -47,26 +47,26 @@ pub enum JsonRow {
     },
     /// An origin.
     Origin {
-        /// SHA1 of the url, if left out.
+        /// Identifier; default: SHA1 of the url.
         id: Option<Id>,
-        /// Where it is.
+        /// Url of the origin.
         url: String,
     },
     /// A path.
     Location(Path),
     /// A content early in a revision.
-    ContentInRevision(Ends),
+    ContentInRevision(RelationEnds),
     /// A content in a directory.
-    ContentInDirectory(Ends),
+    ContentInDirectory(RelationEnds),
     /// A directory in a revision.
-    DirectoryInRevision(Ends),
+    DirectoryInRevision(RelationEnds),
     /// A revision in an origin.
-    RevisionInOrigin(Ends),
+    RevisionInOrigin(RelationEnds),
     /// A revision and its parent.
-    RevisionBeforeRevision(Ends),
+    RevisionBeforeRevision(RelationEnds),
 }
 
-/// A path: as text, or, when it is none, in hex digits.
+/// Path as text, or in hex digits if it is not UTF-8.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Path {
@@ -77,27 +77,27 @@ pub struct Path {
 /// A row of a relation.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Ends {
+pub struct RelationEnds {
     src: Id,
     dst: Id,
     path: Option<String>,
     path_hex: Option<String>,
 }
 
-/// An identifier in hex digits.
+/// Identifier in hex digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub struct Id(pub Sha1Git);
 
 impl TryFrom<String> for Id {
-    type Error = crate::row::NotSha1;
+    type Error = crate::row::InvalidSha1;
 
     fn try_from(text: String) -> Result<Self, Self::Error> {
         text.parse().map(Self)
     }
 }
 
-/// An instant in RFC 3339.
+/// Date in RFC 3339.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub struct JsonDate(Date);
@@ -107,28 +107,28 @@ impl TryFrom<String> for JsonDate {
 
     fn try_from(text: String) -> Result<Self, String> {
         let instant = text.parse().map(|instant: Timestamp| instant.as_microsecond());
-        // The last day of year 9999 is beyond the other type's range, since it is the next year somewhere on Earth.
+        // `Timestamp` excludes the last day of year 9999, which is year 10000 in some time zones.
         let micros = instant.ok().or_else(|| {
             let wall: DateTime = text.strip_suffix('Z')?.parse().ok()?;
             i64::try_from(wall.duration_since(EPOCH).as_micros()).ok()
         });
         let micros =
-            micros.ok_or_else(|| format!("{text} is no date: write it like 2005-03-18T01:58:31Z"))?;
+            micros.ok_or_else(|| format!("{text} is not a date: write it like 2005-03-18T01:58:31Z"))?;
         let date = Date::from_micros(micros);
         date.map(Self).ok_or_else(|| format!("{text} is out of range: dates are in the years 1 to 9999"))
     }
 }
 
 impl JsonRow {
-    /// Reads a row.
+    /// Parses a line.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// Text of the error.
     pub fn read(value: Value) -> Result<Self, String> {
         serde_json::from_value(value).map_err(|error| error.to_string())
     }
 
-    /// Whose row it is.
+    /// Returns the method of the row.
     pub fn method(&self) -> Method {
         match self {
             Self::Content { .. } => Method::ContentAdd,
@@ -144,10 +144,10 @@ impl JsonRow {
         }
     }
 
-    /// The row as rows of one.
+    /// Converts the line to rows.
     ///
     /// # Errors
-    /// What is wrong with its path.
+    /// Text of the error in the path.
     pub fn into_rows(self) -> Result<Rows, String> {
         Ok(match (self.method(), self) {
             (_, Self::Content { id, date }) => Rows::Contents(vec![(id.0, date.map(|date| date.0))]),
@@ -176,7 +176,7 @@ impl JsonRow {
     }
 }
 
-impl Ends {
+impl RelationEnds {
     fn into_row(self, relation: Relation) -> Result<RelationRow, String> {
         let path = path(self.path, self.path_hex)?;
         if path.is_some() != relation.has_path() {
@@ -192,7 +192,7 @@ fn path(text: Option<String>, hex: Option<String>) -> Result<Option<Bytes>, Stri
         (Some(_), Some(_)) => Err("path and path_hex exclude each other".to_owned()),
         (Some(text), None) => Ok(Some(text.into())),
         (None, Some(hex)) => {
-            unhex(&hex).map(Some).ok_or_else(|| "path_hex is not pairs of hex digits".to_owned())
+            unhex(&hex).map(Some).ok_or_else(|| "path_hex must be pairs of hex digits".to_owned())
         }
         (None, None) => Ok(None),
     }
@@ -205,10 +205,10 @@ fn unhex(hex: &str) -> Option<Bytes> {
     (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).ok()).collect()
 }
 
-/// Rows as they are imported, one value each: what [`JsonRow::read`] reads.
-pub fn lines(rows: &Rows) -> Vec<Value> {
+/// Returns the import line of each row; the inverse of [`JsonRow::read`].
+pub fn import_lines(rows: &Rows) -> Vec<Value> {
     let dated = |add: &str, rows: &[(Sha1Git, Option<Date>)]| -> Vec<Value> {
-        let line = |(id, date): &(Sha1Git, Option<Date>)| json!({ "add": add, "id": id.to_string(), "date": date.map(text) });
+        let line = |(id, date): &(Sha1Git, Option<Date>)| json!({ "add": add, "id": id.to_string(), "date": date.map(date_text) });
         rows.iter().map(line).collect()
     };
     match rows {
@@ -218,7 +218,7 @@ pub fn lines(rows: &Rows) -> Vec<Value> {
             .iter()
             .map(|(id, RevisionData { date, origin })| {
                 let origin = origin.map(|origin| origin.to_string());
-                json!({ "add": "revision", "id": id.to_string(), "date": date.map(text), "origin": origin })
+                json!({ "add": "revision", "id": id.to_string(), "date": date.map(date_text), "origin": origin })
             })
             .collect(),
         Rows::Origins(rows) => rows
@@ -235,25 +235,25 @@ fn added(add: &str, mut line: Map<String, Value>) -> Value {
     Value::Object(line)
 }
 
-/// An answer for people and scripts.
-pub fn show(found: Found) -> Value {
+/// Returns a query result as JSON.
+pub fn to_json(found: QueryResult) -> Value {
     match found {
-        Found::Dates(dates) => object(dates, |date| json!(text(date))),
-        Found::Revisions(revisions) => object(
+        QueryResult::Dates(dates) => object(dates, |date| json!(date_text(date))),
+        QueryResult::Revisions(revisions) => object(
             revisions,
-            |data| json!({ "date": data.date.map(text), "origin": data.origin.map(|id| id.to_string()) }),
+            |data| json!({ "date": data.date.map(date_text), "origin": data.origin.map(|id| id.to_string()) }),
         ),
-        Found::Urls(urls) => object(urls, Value::String),
-        Found::Ids(ids) => ids.into_iter().map(|id| Value::String(id.to_string())).collect(),
-        Found::Paths(paths) => paths.iter().map(|path| Value::Object(shown_path(path))).collect(),
-        Found::Relations(rows) => rows.iter().map(|row| Value::Object(relation(row))).collect(),
-        Found::Occurrences(occurrences) => occurrences.iter().map(occurrence).collect(),
-        Found::Counts(counts) => json!(counts),
+        QueryResult::Urls(urls) => object(urls, Value::String),
+        QueryResult::Ids(ids) => ids.into_iter().map(|id| Value::String(id.to_string())).collect(),
+        QueryResult::Paths(paths) => paths.iter().map(|path| Value::Object(shown_path(path))).collect(),
+        QueryResult::Relations(rows) => rows.iter().map(|row| Value::Object(relation(row))).collect(),
+        QueryResult::Occurrences(occurrences) => occurrences.iter().map(occurrence).collect(),
+        QueryResult::Counts(counts) => json!(counts),
     }
 }
 
-fn object<T>(map: BTreeMap<Sha1Git, T>, show: impl Fn(T) -> Value) -> Value {
-    Value::Object(map.into_iter().map(|(id, value)| (id.to_string(), show(value))).collect())
+fn object<T>(map: BTreeMap<Sha1Git, T>, to_json: impl Fn(T) -> Value) -> Value {
+    Value::Object(map.into_iter().map(|(id, value)| (id.to_string(), to_json(value))).collect())
 }
 
 fn relation(row: &RelationRow) -> Map<String, Value> {
@@ -267,7 +267,7 @@ fn occurrence(found: &Occurrence) -> Value {
     let mut shown = shown_path(&found.path);
     shown.insert("content".to_owned(), json!(found.content.to_string()));
     shown.insert("revision".to_owned(), json!(found.revision.to_string()));
-    shown.insert("date".to_owned(), json!(found.date.map(text)));
+    shown.insert("date".to_owned(), json!(found.date.map(date_text)));
     shown.insert("origin".to_owned(), json!(found.origin));
     Value::Object(shown)
 }
@@ -280,8 +280,8 @@ fn shown_path(path: &Bytes) -> Map<String, Value> {
     Map::from_iter([(name.to_owned(), Value::String(text))])
 }
 
-fn text(date: Date) -> String {
-    // The range of dates is that of the type.
+fn date_text(date: Date) -> String {
+    // Every [`Date`] is in the range of the type.
     let wall = EPOCH.checked_add(SignedDuration::from_micros(date.micros()));
     wall.map(|wall| format!("{wall}Z")).unwrap_or_default()
 }

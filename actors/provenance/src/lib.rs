@@ -1,11 +1,12 @@
-//! The provenance subsystem: stores where contents, directories and revisions were found first.
+//! Provenance subsystem: stores where contents, directories and revisions were first found.
 //!
-//! It takes the place of the Python server of Software Heritage's provenance storage: the same ranges, rows and rules.
-//! [`child_spec`] gives its tree; `CONTRACT.md` beside this crate has its rules by number.
+//! It replaces the Python server of Software Heritage's provenance storage, with the same ranges,
+//! rows and rules. [`child_spec`] returns its supervision tree; `CONTRACT.md` beside this crate
+//! lists its rules by number.
 //!
-//! Pure rules: [`policy`] (who owns a row), [`wire`] (message bodies), [`conflicts`] (rows that meet), `batch` and `group`
-//! (what is written together), [`json`], `verbs` (what operators ask). Actors: `range_worker`, [`rmq_client`]. Everything that talks to the outside is
-//! under [`edge`].
+//! Pure rules: [`policy`] (ranges and routing), [`wire`] (message bodies), [`conflicts`] (rows with
+//! the same key), `batch` and `group` (rows written together), [`json`], `verbs` (console
+//! arguments). Actors: `range_worker`, [`rmq_client`]. All input and output is under [`edge`].
 
 #[cfg(not(any(feature = "mongodb", feature = "postgres", feature = "sqlite")))]
 compile_error!(
@@ -14,6 +15,7 @@ compile_error!(
 
 mod batch;
 pub mod call;
+pub mod call_timers;
 mod client_side;
 mod command;
 mod config;
@@ -31,7 +33,6 @@ mod range_worker;
 mod refused_groups;
 pub mod rmq_client;
 pub mod row;
-pub mod stopwatch;
 pub mod store;
 mod subsystem;
 mod verbs;
@@ -54,9 +55,9 @@ pub use subsystem::Provenance;
 
 use crate::{
     call::Workers,
-    client_side::READS,
+    client_side::QUERY_CAPACITY,
     edge::{
-        amqp::{self, Consumption, Presence, Sink},
+        amqp::{self, ConsumerOptions, ConsumerReadiness, Sink},
         stores,
     },
     messages::{ReadRequest, WriteRequest},
@@ -66,71 +67,76 @@ use crate::{
     store::StoreError,
 };
 
-/// Write requests that may wait: a worker has one at most.
-const WRITES: usize = Worker::COUNT;
-/// Messages that may wait for a worker beside those that it holds.
-const REQUESTS: usize = 512;
-/// Dead letters that may wait.
-const LETTERS: usize = 64;
-/// How long the workers together may take to store what they hold when the process stops.
-const DRAIN: Duration = Duration::from_secs(20);
-/// Threads that the workers are spread over.
+/// Capacity of the writer's inbox. Each worker has one request at most.
+const WRITE_CAPACITY: usize = Worker::COUNT;
+/// Capacity of a worker's mailbox, in messages; those already taken by the worker do not count.
+const MAILBOX_CAPACITY: usize = 512;
+/// Capacity of the dead letter child's inbox, in requests.
+const LETTER_CAPACITY: usize = 64;
+/// Shutdown time-out: the writer and the workers store accepted rows within it.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(20);
+/// Threads shared by the workers.
 const THREADS: usize = 2;
 
-/// How other code of this process reaches the subsystem.
+/// Handle for other code of this process.
 #[derive(Debug, Clone)]
-pub struct Entrance {
-    /// The client: rows to be stored.
+pub struct ProvenanceHandle {
+    /// Client actor; stores rows.
     pub add: Recipient<AddRows>,
-    /// The reader: questions.
+    /// Reader; answers queries.
     pub ask: Outbox<ReadRequest>,
 }
 
-/// The subsystem's tree, reached by its console only. As [`with_entrance`].
+/// Returns the subsystem's tree without a handle: only its console is reachable. See
+/// [`child_spec_with_handle`].
 ///
 /// # Errors
-/// The broker's url cannot be used, or a variable of statsd.
+/// The broker's url or a statsd variable is invalid.
 pub fn child_spec(config: &ProvenanceConfig) -> Result<ChildSpec, ProvenanceError> {
-    with_entrance(config).map(|(tree, _)| tree)
+    child_spec_with_handle(config).map(|(tree, _)| tree)
 }
 
-/// The subsystem's tree and the way into it. Sinks first: the store, then the workers, then who gives them work.
+/// Returns the subsystem's tree and a handle to it. Children start in this order: the store, the
+/// workers, the transport, the client.
 ///
 /// # Errors
-/// The broker's url cannot be used, or a variable of statsd.
-pub fn with_entrance(config: &ProvenanceConfig) -> Result<(ChildSpec, Entrance), ProvenanceError> {
-    let (writes, writes_slot) = inbox(WRITES);
-    let (reads, reads_slot) = inbox(READS);
+/// The broker's url or a statsd variable is invalid.
+pub fn child_spec_with_handle(
+    config: &ProvenanceConfig,
+) -> Result<(ChildSpec, ProvenanceHandle), ProvenanceError> {
+    let (writes, writes_slot) = inbox(WRITE_CAPACITY);
+    let (reads, reads_slot) = inbox(QUERY_CAPACITY);
     let (mailboxes, workers) = range_workers(config.batch as usize, &writes);
     let writer = stores::writer(config, &writes_slot)?;
     let mut tree = SupervisorSpec::new(Strategy::RestForOne)
         .limits(Limits::LEAF)
-        .child(ChildSpec::worker("writer", writer).shutdown(Shutdown::After(DRAIN)))
+        .child(ChildSpec::worker("writer", writer).shutdown(Shutdown::After(DRAIN_TIMEOUT)))
         .child(ChildSpec::worker("reader", stores::reader(config, &reads_slot)?))
         .child(workers);
     let workers = match config.transport {
         Transport::Embedded => {
-            let (letters, slot) = inbox(LETTERS);
+            let (letters, slot) = inbox(LETTER_CAPACITY);
             tree = tree.child(ChildSpec::worker("dead_letters", stores::dead_letters(config, &slot)?));
             Some(Workers::new(mailboxes, letters))
         }
         Transport::Amqp => {
             let broker = client_side::broker(config, "orchestrator provenance server")?;
-            let consumer = amqp::factory(broker, consumption(config, mailboxes));
-            tree =
-                tree.child(ChildSpec::worker("amqp", consumer).pausable().shutdown(Shutdown::After(DRAIN)));
+            let consumer = amqp::factory(broker, consumer_options(config, mailboxes));
+            tree = tree.child(
+                ChildSpec::worker("amqp", consumer).pausable().shutdown(Shutdown::After(DRAIN_TIMEOUT)),
+            );
             None
         }
     };
     let (client, tree) = client_side::attach(tree, config, workers, reads.clone(), CONSOLE_LIMIT)?;
-    let entrance = Entrance { add: client.recipient(), ask: reads };
-    Ok((ChildSpec::supervisor("provenance", tree).placement(Placement::Dedicated), entrance))
+    let handle = ProvenanceHandle { add: client.recipient(), ask: reads };
+    Ok((ChildSpec::supervisor("provenance", tree).placement(Placement::Dedicated), handle))
 }
 
-/// The pool of eighty, each with its mailbox.
+/// Returns the mailboxes of the 80 workers and the child spec of their pool.
 fn range_workers(batch: usize, writes: &Outbox<WriteRequest>) -> (Vec<Mailbox<RangeWorker>>, ChildSpec) {
     let (mailboxes, slots): (Vec<Mailbox<RangeWorker>>, Vec<MailboxSlot<RangeWorker>>) =
-        (0..Worker::COUNT).map(|_| mailbox(REQUESTS)).unzip();
+        (0..Worker::COUNT).map(|_| mailbox(MAILBOX_CAPACITY)).unzip();
     let slots = Mutex::new(slots.into_iter().map(Some).collect::<Vec<_>>());
     let writes = writes.clone();
     let worker = move |index: usize| {
@@ -143,31 +149,31 @@ fn range_workers(batch: usize, writes: &Outbox<WriteRequest>) -> (Vec<Mailbox<Ra
     let pool = ChildSpec::pool("range_worker", Worker::COUNT, worker)
         .worker_labels(label)
         .placement(Placement::Spread(THREADS))
-        .shutdown(Shutdown::After(DRAIN));
+        .shutdown(Shutdown::After(DRAIN_TIMEOUT));
     (mailboxes, pool)
 }
 
-fn consumption(config: &ProvenanceConfig, mailboxes: Vec<Mailbox<RangeWorker>>) -> Consumption {
+fn consumer_options(config: &ProvenanceConfig, mailboxes: Vec<Mailbox<RangeWorker>>) -> ConsumerOptions {
     let workers: Vec<_> = config.workers().collect();
     let sink: Sink = Arc::new(move |worker: Worker, request| {
         mailboxes[worker.index()].tell(request).map_err(|refused| refused.message)
     });
-    Consumption {
-        presence: Arc::new(Presence::new(workers.iter().copied())),
+    ConsumerOptions {
+        readiness: Arc::new(ConsumerReadiness::new(workers.iter().copied())),
         workers,
         topology: config.amqp.topology,
         prefetch: config.prefetch,
-        // A little less than the child has, so that it closes by itself.
-        drain: DRAIN - Duration::from_secs(1),
+        // Shorter than the child's shutdown time-out, so that the child ends by itself.
+        drain: DRAIN_TIMEOUT - Duration::from_secs(1),
         sink,
     }
 }
 
-/// Makes the directory that is missing, and finds what keeps the store from opening.
+/// Creates missing directories and opens the store once, so that errors show before the start.
 ///
 /// # Errors
-/// Another instance has the file, a newer or another program wrote it, or it cannot be made. A server that is away is none:
-/// it is waited for.
+/// Another instance has the file open, a newer version or another program wrote it, or it cannot be
+/// created. An unreachable server is not an error: the subsystem waits for it.
 pub fn preflight(config: &ProvenanceConfig) -> Result<(), ProvenanceError> {
     if config.transport == Transport::Embedded {
         create_parent(&config.dead_letters, "provenance.dead_letters")?;
@@ -184,6 +190,6 @@ fn create_parent(path: &Path, key: &str) -> Result<(), StoreError> {
     let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) else { return Ok(()) };
     std::fs::create_dir_all(parent).map_err(|error| {
         let parent = parent.display();
-        StoreError::Away(format!("cannot create directory {parent}: {error}: create it, or set {key}"))
+        StoreError::Unavailable(format!("cannot create directory {parent}: {error}: create it, or set {key}"))
     })
 }

@@ -1,4 +1,4 @@
-//! What the parts of the subsystem tell each other.
+//! Messages between the parts of the subsystem.
 
 use orchestrator_supervise::Reply;
 use serde::Serialize;
@@ -6,89 +6,93 @@ use serde_json::Value;
 
 use crate::{
     row::Rows,
-    store::{Found, Question, StoreError},
+    store::{Query, QueryResult, StoreError},
 };
 
-/// One message of a client on its way to the worker of its exchange and range.
+/// One message of a client, for the worker of its exchange and range.
 #[derive(Debug)]
 pub struct Request {
-    /// Its rows, as sent: in order, possibly repeating keys.
+    /// Rows in the order sent; keys may repeat.
     pub rows: Rows,
-    /// Where what became of it is told. Dropped = the worker ended before it was done: deliver the message again.
-    pub reply: Reply<Settled>,
+    /// Receives the outcome. A dropped reply means that the worker ended first: deliver the message
+    /// again.
+    pub reply: Reply<MessageOutcome>,
 }
 
-/// What became of a message: each of its rows is stored or refused for good.
+/// Outcome of a message: each of its rows is stored or permanently refused.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Settled {
-    /// How many of its rows are stored, repeated ones included: what its client is told.
+pub struct MessageOutcome {
+    /// Number of stored rows, including repeated ones; the client's response.
     pub stored: u32,
-    /// The others.
+    /// The refused rows, in order.
     pub refused: Vec<Refusal>,
 }
 
-/// A row that can never be stored.
+/// A row that the store permanently refuses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
-    /// Its position among the rows of the request.
+    /// Position of the row in the request.
     pub index: u32,
-    /// Why.
+    /// Reason, for the dead letter.
     pub reason: String,
 }
 
-/// From a worker to the writer.
+/// Request of a worker to the writer.
 #[derive(Debug)]
 pub struct WriteRequest {
-    /// Rows of one method, in the order of their arrival.
+    /// Rows of one method, in order of arrival.
     pub rows: Rows,
-    /// Told which rows can never be stored, in order, once the others are durable. Dropped = the writer was restarted: ask again.
+    /// Receives the permanently refused rows, in order, once the others are durable. A dropped
+    /// reply means that the writer was restarted: send the request again.
     pub reply: Reply<Vec<Refusal>>,
 }
 
-/// From whoever asks to the reader.
+/// Request to the reader.
 #[derive(Debug)]
 pub struct ReadRequest {
-    /// What is asked.
-    pub question: Question,
-    /// The answer. Dropped = the reader was restarted: ask again.
-    pub reply: Reply<Result<Found, StoreError>>,
+    /// The query.
+    pub query: Query,
+    /// Receives the result. A dropped reply means that the reader was restarted: send the request
+    /// again.
+    pub reply: Reply<Result<QueryResult, StoreError>>,
 }
 
-/// A row that can never be stored, as it is kept where there is no broker.
+/// A permanently refused row, as stored where there is no broker (CONTRACT PD15).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct DeadLetter {
-    /// The row as it is imported: see [`json`](crate::json).
+    /// The row in the format of an import: see [`json`](crate::json).
     pub line: Value,
-    /// Why.
+    /// Reason of the last refusal.
     pub reason: String,
-    /// When it came last, seconds since 1970.
+    /// Time of the last refusal, in seconds since 1970.
     pub last_at: i64,
-    /// How often it came.
+    /// Number of refusals.
     pub times: u32,
 }
 
 impl DeadLetter {
-    /// One that is new.
+    /// Returns a letter that was refused once.
     pub fn new(line: Value, reason: String) -> Self {
         Self { line, reason, last_at: 0, times: 1 }
     }
 }
 
-/// To the child that keeps dead letters. A dropped reply = it was restarted: ask again.
+/// Request to the child that stores dead letters. A dropped reply means that it was restarted: send
+/// the request again.
 #[derive(Debug)]
 pub enum DeadLetterRequest {
-    /// Keep them.
+    /// Stores letters.
     Keep {
-        /// Which.
+        /// The letters.
         letters: Vec<DeadLetter>,
-        /// Told once they are durable.
+        /// Answered once they are durable.
         reply: Reply<()>,
     },
-    /// Show them.
+    /// Lists letters, the latest first.
     List {
-        /// At most so many, the latest first.
+        /// Maximum number of letters.
         limit: u32,
-        /// The answer.
+        /// Receives the letters.
         reply: Reply<Result<Vec<DeadLetter>, StoreError>>,
     },
 }

@@ -1,8 +1,8 @@
-//! The methods of the interface that write, and the exchanges that own them (CONTRACT PP01, PP10).
+//! Methods of the storage interface that write, and their exchanges (CONTRACT PP01, PP10).
 
 use std::fmt;
 
-/// What a message asks for. A message never mixes methods.
+/// Method of a message. All items of a message have the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Method {
     /// Contents with their earliest dates.
@@ -19,7 +19,7 @@ pub enum Method {
     RelationAdd(Relation),
 }
 
-/// Which two kinds of entity a relation ties together.
+/// Relation between two kinds of entity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Relation {
     /// A content appears early in a revision, at a path.
@@ -34,7 +34,7 @@ pub enum Relation {
     RevisionBeforeRevision,
 }
 
-/// An AMQP exchange: one worker of each range owns all its methods together.
+/// AMQP exchange. One worker of each range consumes all its methods.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Exchange {
     /// Contents and their relations.
@@ -50,7 +50,7 @@ pub enum Exchange {
 }
 
 impl Method {
-    /// All ten, each exchange's together.
+    /// All methods, grouped by exchange.
     pub const ALL: [Self; 10] = [
         Self::ContentAdd,
         Self::RelationAdd(Relation::ContentInRevision),
@@ -64,7 +64,7 @@ impl Method {
         Self::LocationAdd,
     ];
 
-    /// The method's name in a binding key.
+    /// Returns the method's name in a binding key.
     pub fn name(self) -> &'static str {
         match self {
             Self::ContentAdd => "content_add",
@@ -76,7 +76,7 @@ impl Method {
         }
     }
 
-    /// The relation, for those methods that have one.
+    /// Returns the relation of `relation_add`.
     pub fn relation(self) -> Option<Relation> {
         match self {
             Self::RelationAdd(relation) => Some(relation),
@@ -86,14 +86,14 @@ impl Method {
 }
 
 impl fmt::Display for Method {
-    /// The first two parts of a binding key: `content_add.unknown`.
+    /// Writes the first two parts of a binding key: `content_add.unknown`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}", self.name(), self.relation().map_or("unknown", Relation::value))
     }
 }
 
 impl Relation {
-    /// All five.
+    /// All relations.
     pub const ALL: [Self; 5] = [
         Self::ContentInRevision,
         Self::ContentInDirectory,
@@ -102,7 +102,7 @@ impl Relation {
         Self::RevisionBeforeRevision,
     ];
 
-    /// The relation's value on the wire.
+    /// Returns the relation's value on the wire.
     pub fn value(self) -> &'static str {
         match self {
             Self::ContentInRevision => "content_in_revision",
@@ -113,7 +113,7 @@ impl Relation {
         }
     }
 
-    /// Kind of the source.
+    /// Returns the kind of the source.
     pub fn source(self) -> Entity {
         match self {
             Self::ContentInRevision | Self::ContentInDirectory => Entity::Content,
@@ -122,7 +122,7 @@ impl Relation {
         }
     }
 
-    /// Kind of the destination.
+    /// Returns the kind of the destination.
     pub fn destination(self) -> Entity {
         match self {
             Self::ContentInDirectory => Entity::Directory,
@@ -133,13 +133,13 @@ impl Relation {
         }
     }
 
-    /// Do its rows have paths? Those of revisions have none.
+    /// Returns true if its rows have paths. Relations of revisions have none.
     pub fn has_path(self) -> bool {
         self.source() != Entity::Revision
     }
 }
 
-/// A kind of entity.
+/// Kind of entity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Entity {
     /// A file's bytes.
@@ -148,15 +148,15 @@ pub enum Entity {
     Directory,
     /// A revision.
     Revision,
-    /// Where software is published.
+    /// Place where software is published.
     Origin,
 }
 
 impl Entity {
-    /// All four.
+    /// All kinds.
     pub const ALL: [Self; 4] = [Self::Content, Self::Directory, Self::Revision, Self::Origin];
 
-    /// The entity's value on the wire, which is also its table and its collection.
+    /// Returns the entity's value on the wire, which is also its table and collection.
     pub fn value(self) -> &'static str {
         match self {
             Self::Content => "content",
@@ -168,10 +168,10 @@ impl Entity {
 }
 
 impl Exchange {
-    /// All five, in the order of the pool.
+    /// All exchanges, in the order of the pool.
     pub const ALL: [Self; 5] = [Self::Content, Self::Directory, Self::Revision, Self::Origin, Self::Location];
 
-    /// Its name on the broker.
+    /// Returns its name on the broker.
     pub fn name(self) -> &'static str {
         match self {
             Self::Content => "content",

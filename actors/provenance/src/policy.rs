@@ -1,21 +1,21 @@
-//! The splitting policy: which queue a row goes through (CONTRACT PP01, PP05 to PP07). Pure.
+//! Routing policy: the queue of each row (CONTRACT PP01, PP05 to PP07). Pure.
 //!
-//! A row has one of sixteen ranges, by its key; a method belongs to one exchange; an exchange and a range make a worker,
-//! which has one queue for each of the exchange's methods. A server never derives a range from a row: clients disagree on
-//! the [`Routing`], so the queue's name alone says what its worker owns.
+//! The key of a row has one of 16 ranges, and its method belongs to one exchange. A worker serves
+//! one exchange and one range, with a queue for each method of the exchange. Servers never derive a
+//! range from a row, since clients may differ in [`Routing`]; the queue's name decides.
 
 mod range;
 mod routing;
 mod worker;
 
-pub use range::{NotARange, Range, RangeSet, RangeSetError};
+pub use range::{InvalidRange, Range, RangeSet, RangeSetError};
 pub use routing::{Routing, split};
-pub(crate) use routing::{deal, ranges};
+pub(crate) use routing::{ranges, split_by_ranges};
 pub use worker::{Ranges, Worker};
 
 use crate::method::{Exchange, Method, Relation};
 
-/// The exchange that a method's messages go through: the first word of its name, or of its relation.
+/// Returns the exchange of a method: the first word of its name or of its relation.
 #[must_use]
 pub fn exchange(method: Method) -> Exchange {
     match method {
@@ -33,7 +33,7 @@ pub fn exchange(method: Method) -> Exchange {
     }
 }
 
-/// The methods whose messages go through an exchange.
+/// Returns the methods of an exchange.
 #[must_use]
 pub fn methods(exchange: Exchange) -> &'static [Method] {
     let all: &'static [Method] = &Method::ALL;
@@ -46,33 +46,33 @@ pub fn methods(exchange: Exchange) -> &'static [Method] {
     }
 }
 
-/// All exchanges, in the order of the pool.
+/// Returns all exchanges, in the order of the pool.
 #[must_use]
 pub fn exchanges() -> &'static [Exchange] {
     &Exchange::ALL
 }
 
-/// The name of a queue, which is also the routing key of its messages.
+/// Returns the name of a queue, which is also the routing key of its messages.
 #[must_use]
 pub fn binding_key(method: Method, range: Range) -> String {
     format!("{method}.{range}")
 }
 
-/// The names of a worker's queues.
+/// Returns the names of a worker's queues.
 pub fn binding_keys(exchange: Exchange, range: Range) -> impl Iterator<Item = String> {
     methods(exchange).iter().map(move |&method| binding_key(method, range))
 }
 
-/// A routing key that no queue of ours has.
+/// Error of a routing key without a queue.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no binding key: write METHOD.RELATION.RANGE, for example content_add.unknown.a")]
-pub struct NotABindingKey(String);
+#[error("{0:?} is not a binding key: write METHOD.RELATION.RANGE, for example content_add.unknown.a")]
+pub struct InvalidBindingKey(String);
 
-/// What a message with this routing key asks for, and of which range.
+/// Returns the method and the range of a routing key.
 ///
 /// # Errors
-/// [`NotABindingKey`]: it is not exactly one of the 160 names that [`binding_key`] gives.
-pub fn parse_binding_key(key: &str) -> Result<(Method, Range), NotABindingKey> {
+/// [`InvalidBindingKey`]: not one of the 160 results of [`binding_key`].
+pub fn parse_binding_key(key: &str) -> Result<(Method, Range), InvalidBindingKey> {
     let parse = || {
         let (prefix, range) = key.rsplit_once('.')?;
         let (name, relation) = prefix.split_once('.')?;
@@ -81,10 +81,11 @@ pub fn parse_binding_key(key: &str) -> Result<(Method, Range), NotABindingKey> {
         };
         Some((Method::ALL.into_iter().find(known)?, range.parse().ok()?))
     };
-    parse().ok_or_else(|| NotABindingKey(key.to_owned()))
+    parse().ok_or_else(|| InvalidBindingKey(key.to_owned()))
 }
 
-/// Does a method of the storage's interface write? Those that do go through the broker, the others straight to a store.
+/// Returns true for the methods of the original's interface that write. They go through the broker,
+/// the others directly to a store.
 #[must_use]
 pub fn is_write(name: &str) -> bool {
     name.contains("_add")

@@ -1,8 +1,8 @@
-//! RangeWorker: one of the eighty that store what concerns one range of identifiers, each alone in its range, so that no
-//! two write the same row at once.
+//! One of the 80 workers of the pool. Each stores the rows of one exchange and one range, so that
+//! no two workers write the same row at once.
 //!
-//! It gathers what is there, and has the batch written; while that goes on, more gathers. A message is settled when each of
-//! its rows is stored or refused for good, never before.
+//! A worker writes one batch at a time and queues the messages that arrive meanwhile. A message is
+//! settled when each of its rows is stored or permanently refused (CONTRACT PS01).
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
@@ -17,24 +17,23 @@ use crate::{
     method::Method,
 };
 
-/// Waits before a writer that was restarted is asked again.
+/// Delays before a request is sent again to a writer that was restarted.
 const RETRY: Backoff = Backoff { first: Duration::from_millis(50), max: Duration::from_secs(1) };
 
 impl Message for Request {
     type Result = ();
 }
 
-/// The actor.
 #[derive(Debug)]
 pub(crate) struct RangeWorker {
     writes: Outbox<WriteRequest>,
     limit: usize,
-    /// One queue for each method, as there is one on the broker.
+    /// One queue for each method, as on the broker.
     waiting: Vec<(Method, VecDeque<Request>)>,
-    /// Index of the queue that is served next: none starves another.
-    turn: usize,
-    in_hand: Option<Batch>,
-    /// Rows that wait or are in hand.
+    /// Index of the queue served last; queues are served in turn.
+    last_queue: usize,
+    current_batch: Option<Batch>,
+    /// Rows of the queued messages and of the current batch.
     rows: usize,
     failures: u32,
     vitals: Arc<Vitals>,
@@ -44,19 +43,19 @@ pub(crate) struct RangeWorker {
 metrics! {
     /// Metrics of a worker.
     struct WorkerMetrics {
-        /// Rows that a worker holds.
+        /// Rows that a worker has accepted and not yet settled.
         waiting: gauge("rows"),
-        /// Rows of messages that were settled as stored, repeated ones included.
+        /// Rows reported as stored, including repeated rows.
         stored: counter("rows"),
-        /// Rows that the store can never take; they become dead letters.
+        /// Rows that the store permanently refuses; they become dead letters.
         refused: counter("rows"),
-        /// Batches that a worker had written.
+        /// Batches written.
         batches: counter("batches"),
     }
 }
 
 impl RangeWorker {
-    /// A worker that writes batches of `limit` rows (or one larger message).
+    /// Returns a worker that writes batches of at most `limit` rows, or one message with more.
     pub(crate) fn new(writes: Outbox<WriteRequest>, limit: usize, cx: &StartCx) -> Self {
         let (vitals, metrics) = (cx.vitals.clone(), WorkerMetrics::register(&cx.vitals));
         metrics.waiting.set(0);
@@ -64,8 +63,8 @@ impl RangeWorker {
             writes,
             limit,
             waiting: Vec::new(),
-            turn: 0,
-            in_hand: None,
+            last_queue: 0,
+            current_batch: None,
             rows: 0,
             failures: 0,
             vitals,
@@ -73,7 +72,7 @@ impl RangeWorker {
         }
     }
 
-    fn push(&mut self, request: Request) {
+    fn enqueue(&mut self, request: Request) {
         let method = request.rows.method();
         self.rows += request.rows.len();
         self.metrics.waiting.set(self.rows as u64);
@@ -83,22 +82,22 @@ impl RangeWorker {
         }
     }
 
-    /// The next batch, queue after queue.
-    fn gather(&mut self) -> Option<Batch> {
+    /// Takes the next batch, from the methods' queues in turn.
+    fn next_batch(&mut self) -> Option<Batch> {
         let queues = self.waiting.len();
         (0..queues).find_map(|_| {
-            self.turn = (self.turn + 1) % queues;
-            Batch::gather(&mut self.waiting[self.turn].1, self.limit)
+            self.last_queue = (self.last_queue + 1) % queues;
+            Batch::gather(&mut self.waiting[self.last_queue].1, self.limit)
         })
     }
 
-    /// Has the batch in hand written, or a new one.
+    /// Sends the current batch to the writer, or takes the next one first.
     fn advance(&mut self, cx: &mut ChildCx<'_, Self>) {
         loop {
-            if self.in_hand.is_none() {
-                self.in_hand = self.gather();
+            if self.current_batch.is_none() {
+                self.current_batch = self.next_batch();
             }
-            let Some(batch) = &self.in_hand else { return };
+            let Some(batch) = &self.current_batch else { return };
             if batch.rows().is_empty() {
                 self.settle(Vec::new());
                 continue;
@@ -106,7 +105,8 @@ impl RangeWorker {
             let (writes, rows) = (self.writes.clone(), batch.rows().clone());
             let written = async move {
                 let (reply, answer) = reply();
-                // The inbox closes with the process only; a writer that is restarted drops the reply.
+                // The inbox closes only with the process; a writer that is restarted drops the
+                // reply.
                 writes.send(WriteRequest { rows, reply }).await.ok()?;
                 answer.await.ok()
             };
@@ -126,7 +126,7 @@ impl RangeWorker {
     }
 
     fn settle(&mut self, refused: Vec<Refusal>) {
-        if let Some(batch) = self.in_hand.take() {
+        if let Some(batch) = self.current_batch.take() {
             self.rows -= batch.rows().len();
             if let Some(Refusal { reason, .. }) = refused.last() {
                 self.vitals.note(format!("row refused: {reason}"));
@@ -142,14 +142,14 @@ impl RangeWorker {
 
 impl Child for RangeWorker {
     fn drained(&self) -> bool {
-        self.in_hand.is_none() && self.waiting.iter().all(|(_, queue)| queue.is_empty())
+        self.current_batch.is_none() && self.waiting.iter().all(|(_, queue)| queue.is_empty())
     }
 }
 
 impl Handle<Request> for RangeWorker {
     fn handle(&mut self, request: Request, cx: &mut ChildCx<'_, Self>) -> Answer<Self, ()> {
-        self.push(request);
-        if self.in_hand.is_none() {
+        self.enqueue(request);
+        if self.current_batch.is_none() {
             self.advance(cx);
         }
         Answer::done()

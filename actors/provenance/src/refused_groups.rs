@@ -1,4 +1,5 @@
-//! Groups with rows at fault, which are written part by part. Between two parts others may be served.
+//! Queue of groups that the store refused, which are written part by part. Other requests are
+//! served between two parts (CONTRACT PE04).
 
 use std::collections::VecDeque;
 
@@ -6,44 +7,44 @@ use tokio::time::Instant;
 
 use crate::group::Group;
 
-/// Groups that the store refused, in turn.
+/// Refused groups in order of arrival.
 #[derive(Debug, Default)]
 pub(crate) struct RefusedGroups {
     groups: VecDeque<Group>,
-    /// Others were served last.
-    is_next: bool,
+    /// True if other requests were served since the last part of a refused group.
+    others_served: bool,
 }
 
 impl RefusedGroups {
-    /// Adds `group` behind the others, unless nothing of it is left to be written.
-    pub(crate) fn put(&mut self, group: Group) {
+    /// Appends `group`, unless all its rows are settled.
+    pub(crate) fn push(&mut self, group: Group) {
         if !group.is_settled() {
             self.groups.push_back(group);
         }
     }
 
-    /// Time of the next write; None when there is none.
+    /// Returns the time of the next write; None without a group.
     pub(crate) fn due(&self, now: Instant) -> Option<Instant> {
         self.groups.iter().map(|group| group.not_before().unwrap_or(now)).min()
     }
 
-    /// Takes the first group that may be written now. Then others are served.
+    /// Removes the first group that may be written at `now`.
     pub(crate) fn take(&mut self, now: Instant) -> Option<Group> {
-        let place = self
+        let index = self
             .groups
             .iter()
             .position(|group| group.not_before().is_none_or(|not_before| not_before <= now))?;
-        self.is_next = false;
-        self.groups.remove(place)
+        self.others_served = false;
+        self.groups.remove(index)
     }
 
-    /// Tells whether others were served since a group was taken.
-    pub(crate) fn is_next(&self) -> bool {
-        self.is_next
+    /// Returns true if other requests were served since the last call of [`Self::take`].
+    pub(crate) fn others_served(&self) -> bool {
+        self.others_served
     }
 
-    /// Notes that others are served.
-    pub(crate) fn pass_turn(&mut self) {
-        self.is_next = true;
+    /// Records that other requests are served.
+    pub(crate) fn set_others_served(&mut self) {
+        self.others_served = true;
     }
 }

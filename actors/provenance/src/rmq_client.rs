@@ -1,5 +1,5 @@
-//! RmqClient: takes rows of any method and ranges, splits them into messages, sees to it that each reaches the worker of
-//! its range, and says how many are stored. Many calls go on at once. It answers operators, too.
+//! Client actor: splits rows of one method into messages by range, delivers each to its worker, and
+//! reports how many rows are stored. Calls run concurrently. The actor also answers the console.
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,20 +10,20 @@ use orchestrator_supervise::{
 use serde_json::json;
 
 use crate::{
-    call::{CallError, Receipt, Route},
+    call::{AddResult, CallError, Route},
+    call_timers::{CallTimers, Sample},
     edge::amqp::DEAD_LETTER,
-    json::show,
+    json::to_json,
     messages::{DeadLetterRequest, ReadRequest, Refusal},
     row::Rows,
-    stopwatch::{Sample, Stopwatch},
-    store::{Question, StoreError},
-    verbs::{self, Addition, Bad, Group},
+    store::{Query, StoreError},
+    verbs::{self, AddArguments, BadRow, MethodRows},
 };
 
 const VERBS: &str = "add, get, find-first, find-all, stats, dead-letters";
-/// How long a call of the endpoint's console may take: a little less than that waits.
+/// Time-out of a console call; the admin endpoint waits slightly longer.
 pub(crate) const CONSOLE_LIMIT: Duration = Duration::from_millis(1_800);
-/// The methods that it has, by their names in the original's interface; `stats` is ours.
+/// Timed methods, by their names in the original's interface; `stats` is an addition.
 const METHODS: [&str; 13] = [
     "content_add",
     "directory_add",
@@ -40,13 +40,14 @@ const METHODS: [&str; 13] = [
     "stats",
 ];
 
-/// Rows of one method to be stored.
+/// Request to store rows of one method.
 #[derive(Debug)]
 pub struct AddRows {
-    /// In order; repeated keys are resolved where they meet.
+    /// Rows in order; keys may repeat.
     pub rows: Rows,
-    /// What became of them. Dropped = the client ended: add them again, which changes nothing that is stored.
-    pub reply: Reply<Result<Receipt, CallError>>,
+    /// Receives the result. A dropped reply means that the client ended: add the rows again, which
+    /// changes nothing that is stored.
+    pub reply: Reply<Result<AddResult, CallError>>,
 }
 
 impl Message for AddRows {
@@ -58,31 +59,30 @@ metrics! {
     struct ClientMetrics {
         /// Calls of the client.
         calls: counter("calls"),
-        /// Rows that callers of the client were told are stored.
+        /// Rows reported to callers as stored.
         rows: counter("rows") as "acked",
-        /// Calls of the client that nobody can say were stored.
+        /// Calls of the client that ended without knowing whether their rows are stored.
         failed: counter("calls") as "failed_calls",
     }
 }
 
-/// The actor.
 #[derive(Debug)]
 pub(crate) struct RmqClient {
     route: Arc<Route>,
     reads: Outbox<ReadRequest>,
-    /// How long an operator's call may take.
+    /// Time-out of a console call.
     limit: Duration,
-    stopwatch: Stopwatch,
+    call_timers: CallTimers,
     metrics: ClientMetrics,
 }
 
 impl Child for RmqClient {
     fn started(&mut self, _cx: &mut ChildCx<'_, Self>) {
-        self.time_here("open");
+        self.time_embedded("open");
     }
 
     fn stopped(&mut self, _exit: &Exit) {
-        self.time_here("close");
+        self.time_embedded("close");
     }
 }
 
@@ -98,7 +98,7 @@ impl RmqClient {
             route,
             reads,
             limit,
-            stopwatch: Stopwatch::new(&cx.vitals, statsd, METHODS),
+            call_timers: CallTimers::new(&cx.vitals, statsd, METHODS),
             metrics: ClientMetrics::register(&cx.vitals),
         }
     }
@@ -111,30 +111,31 @@ impl RmqClient {
         }
     }
 
-    /// Opening and closing take the publisher's time, who times them itself; without a broker they are done at once.
-    fn time_here(&self, method: &'static str) {
+    /// Times `open` and `close` for the embedded transport, where they end at once; the publisher
+    /// times them otherwise.
+    fn time_embedded(&self, method: &'static str) {
         if self.route.is_embedded() {
-            drop(self.stopwatch.start(method));
+            drop(self.call_timers.start(method));
         }
     }
 
-    /// Adds an operator's rows.
-    fn add(&self, cx: &mut ChildCx<'_, Self>, addition: Addition) -> Answer<Self, ConsoleReply> {
-        let Addition { groups, mut bad, batch } = addition;
-        let (route, stopwatch) = (self.route.clone(), self.stopwatch.clone());
+    /// Adds the rows of the console verb `add`.
+    fn add(&self, cx: &mut ChildCx<'_, Self>, arguments: AddArguments) -> Answer<Self, ConsoleReply> {
+        let AddArguments { groups, mut bad, batch } = arguments;
+        let (route, call_timers) = (self.route.clone(), self.call_timers.clone());
         let call = async move {
             let (mut stored, mut refused) = (0, Vec::new());
-            for Group { rows, places } in groups {
-                let _lap = stopwatch.start(rows.method().name());
+            for MethodRows { rows, positions } in groups {
+                let _timer = call_timers.start(rows.method().name());
                 let receipt = route.add(rows, batch).await?;
                 stored += receipt.stored;
-                let named = |Refusal { index, reason }| Bad { index: places[index as usize], reason };
+                let named = |Refusal { index, reason }| BadRow { index: positions[index as usize], reason };
                 refused.extend(receipt.refused.into_iter().map(named));
             }
             Ok((stored, refused))
         };
         cx.atomically(tokio::time::timeout(self.limit, call), move |client, outcome, _| {
-            let outcome = outcome.unwrap_or_else(|_elapsed| Err(client.route.overdue()));
+            let outcome = outcome.unwrap_or_else(|_elapsed| Err(client.route.timeout_error()));
             client.count(outcome.as_ref().map(|(stored, _)| *stored));
             let (stored, refused) = outcome.map_err(|error| ConsoleError::Refused(error.to_string()))?;
             bad.extend(refused);
@@ -145,38 +146,39 @@ impl RmqClient {
 
     fn list_dead_letters(&self, cx: &mut ChildCx<'_, Self>, limit: u32) -> Answer<Self, ConsoleReply> {
         let Some(letters) = self.route.letters() else {
-            let text = format!("the broker keeps them: see its queue {DEAD_LETTER}");
+            let text = format!("dead letters are in the broker's queue {DEAD_LETTER}");
             return Answer::now(Err(ConsoleError::Refused(text)));
         };
         let (letters, timeout) = (letters.clone(), self.limit);
         let asked =
             async move { letters.ask(|reply| DeadLetterRequest::List { limit, reply }, timeout).await };
         cx.atomically(asked, |_, answer, _| {
-            answered(answer, "the file of dead letters", "keeper of dead letters")
-                .map(|letters| json!(letters))
+            answered(answer, "the file of dead letters", "child `dead_letters`").map(|letters| json!(letters))
         })
     }
 
-    fn ask(&self, cx: &mut ChildCx<'_, Self>, question: Question) -> Answer<Self, ConsoleReply> {
-        let lap = self.stopwatch.start(question.method());
+    fn ask(&self, cx: &mut ChildCx<'_, Self>, query: Query) -> Answer<Self, ConsoleReply> {
+        let timer = self.call_timers.start(query.method());
         let (reads, timeout) = (self.reads.clone(), self.limit);
-        let asked = async move { reads.ask(|reply| ReadRequest { question, reply }, timeout).await };
+        let asked = async move { reads.ask(|reply| ReadRequest { query, reply }, timeout).await };
         cx.atomically(asked, |_, answer, _| {
-            drop(lap);
-            answered(answer, "the store", "reader").map(show)
+            drop(timer);
+            answered(answer, "the store", "reader").map(to_json)
         })
     }
 }
 
-/// What `child` answered about `what`, or why it did not.
+/// Returns the answer of `child` about `what`, or the reason why there is none.
 fn answered<T>(
     answer: Result<Result<T, StoreError>, AskError>,
     what: &str,
     child: &str,
 ) -> Result<T, ConsoleError> {
     let answer = answer.map_err(|error| match error {
-        AskError::TimedOut(_) => format!("{what} did not answer in time: ask again, or for less"),
-        AskError::Lost => format!("the {child} was restarted before it answered: ask again"),
+        AskError::TimedOut(_) => {
+            format!("{what} did not answer in time: repeat the command, or ask for less")
+        }
+        AskError::Lost => format!("the {child} was restarted before it answered: repeat the command"),
         AskError::Full(_) => error.to_string(),
     });
     answer.and_then(|answer| answer.map_err(|error| error.to_string())).map_err(ConsoleError::Refused)
@@ -184,14 +186,14 @@ fn answered<T>(
 
 impl Handle<AddRows> for RmqClient {
     fn handle(&mut self, AddRows { rows, reply }: AddRows, cx: &mut ChildCx<'_, Self>) -> Answer<Self, ()> {
-        let (route, lap) = (self.route.clone(), self.stopwatch.start(rows.method().name()));
+        let (route, timer) = (self.route.clone(), self.call_timers.start(rows.method().name()));
         let call = async move {
-            let _lap = lap;
+            let _timer = timer;
             route.add(rows, None).await
         };
         cx.spawn(call, move |client, outcome, _| {
             client.count(outcome.as_ref().map(|receipt| receipt.stored));
-            // Whoever asked may have given up.
+            // The caller may have given up.
             let _ = reply.send(outcome);
         });
         Answer::done()
@@ -204,14 +206,14 @@ impl Handle<ConsoleRequest> for RmqClient {
         let asked = match request.verb.as_str() {
             "add" => {
                 return match verbs::add(args) {
-                    Ok(addition) => self.add(cx, addition),
+                    Ok(arguments) => self.add(cx, arguments),
                     Err(error) => Answer::now(Err(error)),
                 };
             }
             "get" => verbs::get(args),
-            "find-first" => verbs::find(args).map(|(id, _)| Question::FindFirst(id)),
-            "find-all" => verbs::find(args).map(|(id, limit)| Question::FindAll { id, limit }),
-            "stats" => Ok(Question::Counts),
+            "find-first" => verbs::find(args).map(|(id, _)| Query::FindFirst(id)),
+            "find-all" => verbs::find(args).map(|(id, limit)| Query::FindAll { id, limit }),
+            "stats" => Ok(Query::Counts),
             "dead-letters" => {
                 return match verbs::dead_letters(args) {
                     Ok(limit) => self.list_dead_letters(cx, limit),
@@ -221,7 +223,7 @@ impl Handle<ConsoleRequest> for RmqClient {
             _ => Err(ConsoleError::UnknownVerb(VERBS.to_owned())),
         };
         match asked {
-            Ok(question) => self.ask(cx, question),
+            Ok(query) => self.ask(cx, query),
             Err(error) => Answer::now(Err(error)),
         }
     }

@@ -1,4 +1,4 @@
-//! The rows that are written and read.
+//! Rows of the provenance storage.
 
 use std::{fmt, ops::Range};
 
@@ -10,16 +10,17 @@ use crate::method::{Method, Relation};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Sha1Git(pub [u8; 20]);
 
-/// An instant: microseconds since 1970 (UTC), from year 1 to year 9999, as the original's dates.
+/// Date in microseconds since 1970 (UTC), from year 1 to year 9999, the range of the original's
+/// dates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Date(i64);
 
-/// What is known of a revision.
+/// Data of a revision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct RevisionData {
-    /// When it was made.
+    /// Date of the revision.
     pub date: Option<Date>,
-    /// The origin that it is said to come from.
+    /// Preferred origin.
     pub origin: Option<Sha1Git>,
 }
 
@@ -34,8 +35,8 @@ pub struct RelationRow {
     pub path: Option<Bytes>,
 }
 
-/// Rows of one method, in order. Fresh from a message they may repeat keys; [`Rows::resolve`](crate::conflicts) leaves one
-/// row for each.
+/// Rows of one method, in order. Keys may repeat until [`Rows::resolve`](crate::conflicts) leaves
+/// one row for each.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Rows {
     /// Contents.
@@ -53,7 +54,7 @@ pub enum Rows {
 }
 
 impl Sha1Git {
-    /// The SHA1 of `bytes`: how origins are named after their urls.
+    /// Returns the SHA1 of `bytes`. An origin's identifier is that of its url.
     pub fn of(bytes: &[u8]) -> Self {
         use sha1::Digest;
         Self(sha1::Sha1::digest(bytes).into())
@@ -66,19 +67,19 @@ impl Date {
     /// 9999-12-31T23:59:59.999999Z.
     pub const MAX: Self = Self(253_402_300_799_999_999);
 
-    /// None when it is out of range.
+    /// Returns None for a date outside of [`Self::MIN`] to [`Self::MAX`].
     pub fn from_micros(micros: i64) -> Option<Self> {
         (Self::MIN.0..=Self::MAX.0).contains(&micros).then_some(Self(micros))
     }
 
-    /// Microseconds since 1970.
+    /// Returns the microseconds since 1970.
     pub fn micros(self) -> i64 {
         self.0
     }
 }
 
 impl Rows {
-    /// No rows of `method`.
+    /// Returns an empty value for `method`.
     pub fn none(method: Method) -> Self {
         match method {
             Method::ContentAdd => Self::Contents(Vec::new()),
@@ -90,7 +91,7 @@ impl Rows {
         }
     }
 
-    /// Whose rows they are.
+    /// Returns the method of the rows.
     pub fn method(&self) -> Method {
         match self {
             Self::Contents(_) => Method::ContentAdd,
@@ -102,7 +103,7 @@ impl Rows {
         }
     }
 
-    /// How many.
+    /// Returns the number of rows.
     pub fn len(&self) -> usize {
         match self {
             Self::Contents(rows) | Self::Directories(rows) => rows.len(),
@@ -113,10 +114,10 @@ impl Rows {
         }
     }
 
-    /// Some of them, by position.
+    /// Returns the rows at the positions `range`.
     ///
     /// # Panics
-    /// If there are not as many.
+    /// If `range` is out of bounds.
     pub fn part(&self, range: Range<usize>) -> Self {
         match self {
             Self::Contents(rows) => Self::Contents(rows[range].to_vec()),
@@ -128,7 +129,7 @@ impl Rows {
         }
     }
 
-    /// Is there none?
+    /// Returns true without rows.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -147,22 +148,22 @@ impl fmt::Debug for Sha1Git {
 }
 
 impl std::str::FromStr for Sha1Git {
-    type Err = NotSha1;
+    type Err = InvalidSha1;
 
-    fn from_str(text: &str) -> Result<Self, NotSha1> {
+    fn from_str(text: &str) -> Result<Self, InvalidSha1> {
         let mut id = [0; 20];
         if text.len() != 40 || !text.is_ascii() {
-            return Err(NotSha1);
+            return Err(InvalidSha1);
         }
         for (byte, pair) in id.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
-            let digit = |c: u8| char::from(c).to_digit(16).ok_or(NotSha1);
+            let digit = |c: u8| char::from(c).to_digit(16).ok_or(InvalidSha1);
             *byte = (digit(pair[0])? << 4 | digit(pair[1])?) as u8;
         }
         Ok(Self(id))
     }
 }
 
-/// A text that is no identifier.
+/// Error of a text that is not an identifier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("an identifier is 40 hex digits")]
-pub struct NotSha1;
+pub struct InvalidSha1;

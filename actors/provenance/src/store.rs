@@ -1,4 +1,4 @@
-//! Interface of all provenance stores (CONTRACT PD01 to PD03): the trait, its questions and its errors.
+//! Interface of all provenance stores (CONTRACT PD01 to PD03): traits, queries, results and errors.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,34 +9,35 @@ use crate::{
     row::{Date, RelationRow, RevisionData, Rows, Sha1Git},
 };
 
-/// Answers questions about what was written.
-pub trait Ask {
-    /// Answers a question about what was written before.
+/// Queries of a store.
+pub trait StoreReader {
+    /// Answers a query; all writes that returned before are visible.
     ///
     /// # Errors
     /// As for [`Store::write`].
-    fn read(&mut self, question: &Question) -> impl Future<Output = Result<Found, StoreError>>;
+    fn read(&mut self, query: &Query) -> impl Future<Output = Result<QueryResult, StoreError>>;
 }
 
-/// A store of provenance rows. One value serves one caller at a time; a store that can do more is opened more than once.
-pub trait Store: Ask {
-    /// Writes each of `groups` (rows of one method that went through conflict resolution, so each key appears once in a
-    /// group) in order, ALL in one transaction where the store has any: when it returns, all of it is durable. Writing the
+/// Store of provenance rows. A value serves one caller at a time; a store with concurrent access is
+/// opened several times.
+pub trait Store: StoreReader {
+    /// Writes `groups` in order, in one transaction where the store has transactions. All rows are
+    /// durable when it returns. Each group has rows of one method, with each key once. Writing the
     /// same rows again changes nothing.
     ///
-    /// Rows meet what is stored by these rules: date of a content or directory = the earlier; date of a revision = the
-    /// earlier, its origin = the new one unless that is none; an origin, a url and a location stay as they were first;
-    /// relations are sets.
+    /// New rows merge with stored rows by these rules. A content or directory keeps the earlier
+    /// date. A revision keeps the earlier date, and the new origin if there is one. An origin, its
+    /// url and a location stay as first stored. Relations are sets.
     ///
     /// # Errors
-    /// [`StoreError::Refused`]: at least one row can never be stored, and none was; [`StoreError::Away`]: later, maybe.
-    fn write(&mut self, groups: &[Rows]) -> impl Future<Output = Result<Written, StoreError>>;
+    /// [`StoreError::Refused`]: at least one row is permanently refused, and no row was stored.
+    /// [`StoreError::Unavailable`]: trying again may help.
+    fn write(&mut self, groups: &[Rows]) -> impl Future<Output = Result<OmittedRows, StoreError>>;
 }
 
-/// Rows that are not in the store although the write succeeded: the original drops them in silence and acks them, so do we,
-/// but we count them.
+/// Rows that a successful write left out, as the original does (CONTRACT PE05, PE06).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Written {
+pub struct OmittedRows {
     /// Relations with an end or a path that is not registered.
     pub unregistered: u64,
     /// Origins whose url is known under another identifier.
@@ -45,60 +46,63 @@ pub struct Written {
     pub origin_unknown: u64,
 }
 
-/// Why rows were not written or a question not answered.
+/// Error of a write or a query.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
-    /// The data itself: trying again is of no use (a path too long for an index, a NUL in a text).
+    /// The data is invalid, for example a path too long for an index. Trying again is of no use.
     #[error("{0}")]
     Refused(String),
-    /// The store: it is away, locked, full or stopping. Trying again may help.
+    /// The store is unreachable, locked, full or stopping. Trying again may help.
     #[error("{0}")]
-    Away(String),
+    Unavailable(String),
 }
 
-/// A question to a store.
+/// Query of a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Question {
-    /// Dates of contents: [`Found::Dates`]; those without date are absent.
+pub enum Query {
+    /// Dates of contents: [`QueryResult::Dates`], without those that have no date.
     Contents(Vec<Sha1Git>),
-    /// Dates of directories: [`Found::Dates`].
+    /// Dates of directories: [`QueryResult::Dates`].
     Directories(Vec<Sha1Git>),
-    /// Data of revisions: [`Found::Revisions`]; those with neither date nor origin are absent.
+    /// Data of revisions: [`QueryResult::Revisions`], without those that have neither date nor
+    /// origin.
     Revisions(Vec<Sha1Git>),
-    /// Urls of origins: [`Found::Urls`].
+    /// Urls of origins: [`QueryResult::Urls`].
     Origins(Vec<Sha1Git>),
-    /// All identifiers of a kind: [`Found::Ids`].
+    /// All identifiers of a kind: [`QueryResult::Ids`].
     AllEntities(Entity),
-    /// All paths: [`Found::Paths`].
+    /// All paths: [`QueryResult::Paths`].
     AllLocations,
-    /// Rows of a relation whose source, or, `reverse`, whose destination, is among the identifiers: [`Found::Relations`].
+    /// Rows of a relation by source, or by destination if `reverse`: [`QueryResult::Relations`].
     Relations {
-        /// Which relation.
+        /// The relation.
         relation: Relation,
-        /// Sources, or destinations.
+        /// Sources or destinations.
         ids: Vec<Sha1Git>,
-        /// Do they name destinations?
+        /// True if `ids` are destinations.
         reverse: bool,
     },
-    /// All rows of a relation: [`Found::Relations`].
+    /// All rows of a relation: [`QueryResult::Relations`].
     AllRelations(Relation),
-    /// Where a content appeared first: [`Found::Occurrences`] with one or none. Only `content_in_revision` counts, ordered by
-    /// date (unknown dates last), revision, origin (its url; unknown last), path.
+    /// First occurrence of a content: [`QueryResult::Occurrences`] with at most one. Only
+    /// `content_in_revision` counts. The order is that of CONTRACT PO10: date, revision, origin's
+    /// url, path; unknown values last.
     FindFirst(Sha1Git),
-    /// Everywhere that a content appears: [`Found::Occurrences`], also through directories, in the same order. A path through
-    /// a directory is the content's path if the directory's is empty or `.`, else both with a slash between.
+    /// All occurrences of a content, also through directories, in the same order:
+    /// [`QueryResult::Occurrences`]. The path through a directory joins both paths with a slash; if
+    /// the directory's path is empty or `.`, it is the content's path.
     FindAll {
-        /// Which content.
+        /// The content.
         id: Sha1Git,
-        /// At most so many.
+        /// Maximum number of occurrences.
         limit: Option<u64>,
     },
-    /// How many rows each table has: [`Found::Counts`].
+    /// Number of rows of each table: [`QueryResult::Counts`].
     Counts,
 }
 
-impl Question {
-    /// The method of the original's interface that asks it; `stats` is ours.
+impl Query {
+    /// Returns the name of the query's method in the original's interface; `stats` is an addition.
     pub fn method(&self) -> &'static str {
         match self {
             Self::Contents(_) => "content_get",
@@ -116,9 +120,9 @@ impl Question {
     }
 }
 
-/// An answer.
+/// Result of a query.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Found {
+pub enum QueryResult {
     /// Dates by identifier.
     Dates(BTreeMap<Sha1Git, Date>),
     /// Revisions by identifier.
@@ -137,34 +141,35 @@ pub enum Found {
     Counts(BTreeMap<String, u64>),
 }
 
-/// Where a content appears (the original's `ProvenanceResult`).
+/// Occurrence of a content (the original's `ProvenanceResult`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Occurrence {
     /// The content.
     pub content: Sha1Git,
-    /// In which revision.
+    /// The revision.
     pub revision: Sha1Git,
     /// The revision's date.
     pub date: Option<Date>,
     /// Url of the revision's preferred origin.
     pub origin: Option<String>,
-    /// Where in the revision; empty in a store without paths.
+    /// Path in the revision; empty in a store without paths.
     pub path: Bytes,
 }
 
-/// Longest path of [`Rows::Locations`], and longest url of [`Rows::Origins`], in bytes. It is what a btree of PostgreSQL
-/// takes (CONTRACT PE01); every store keeps to it, so that what is stored does not depend on where.
+/// Maximum length of a path in [`Rows::Locations`] and a url in [`Rows::Origins`], in bytes. It is
+/// the limit of a b-tree index entry of PostgreSQL (CONTRACT PE01). All stores apply it, so that
+/// they accept the same rows.
 pub const INDEXED_MAX_BYTES: usize = 2_704;
 
-/// Can every one of `rows` be stored? All stores ask this before they write; what it lets through, only a store's own limits
-/// can refuse. Paths of relations are not looked at: a path that cannot be registered is one that is not registered.
+/// Checks `rows` against the limits of all stores, before each write. Paths of relations are not
+/// checked: an unregistered path leaves out its row.
 ///
 /// # Errors
-/// [`StoreError::Refused`] about the first row that cannot.
+/// [`StoreError::Refused`] with the first row beyond a limit.
 pub fn check(rows: &Rows) -> Result<(), StoreError> {
     let fits = |what: &str, len: usize| {
         if len > INDEXED_MAX_BYTES {
-            let reason = format!("{what} of {len} bytes: the store takes {INDEXED_MAX_BYTES} at most");
+            let reason = format!("{what} of {len} bytes: the maximum is {INDEXED_MAX_BYTES}");
             return Err(StoreError::Refused(reason));
         }
         Ok(())
@@ -174,7 +179,7 @@ pub fn check(rows: &Rows) -> Result<(), StoreError> {
         Rows::Origins(origins) => origins.iter().try_for_each(|(id, url)| {
             if url.contains('\0') {
                 return Err(StoreError::Refused(format!(
-                    "url of origin {id} contains a NUL: the store takes none"
+                    "url of origin {id} contains a NUL, which is not allowed"
                 )));
             }
             fits("url", url.len())

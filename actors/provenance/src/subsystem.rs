@@ -1,4 +1,4 @@
-//! The entry of this crate in the list of subsystems.
+//! Registration of this crate in the list of subsystems.
 
 use orchestrator_subsystem::{Branch, CommandError, Context, Subsystem};
 
@@ -12,7 +12,7 @@ use crate::{
     preflight,
 };
 
-/// Provenance.
+/// The provenance subsystem.
 #[derive(Debug, Clone, Copy)]
 pub struct Provenance;
 

@@ -1,4 +1,4 @@
-//! Operators' verbs: what their arguments say. Pure.
+//! Arguments of the console's verbs. Pure.
 
 use orchestrator_supervise::{ConsoleError, sanitize};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -8,14 +8,14 @@ use crate::{
     json::JsonRow,
     method::Entity,
     row::{Rows, Sha1Git},
-    store::{Question, check},
+    store::{Query, check},
 };
 
-/// Identifiers in one `get`.
+/// Maximum number of identifiers in one `get`.
 const IDS_MAX: usize = 1_000;
-/// Dead letters in one answer: their paths are long.
+/// Maximum number of dead letters in one answer; their paths are long.
 const LETTERS_MAX: u32 = 200;
-/// Rows of a message at the most, as in the configuration.
+/// Maximum number of rows in a message, as in the configuration.
 const BATCH_MAX: usize = 10_000;
 
 #[derive(Deserialize)]
@@ -45,51 +45,51 @@ struct LimitArgs {
     limit: Option<u32>,
 }
 
-/// What `add` is to add.
+/// Parsed arguments of `add`.
 #[derive(Debug)]
-pub(crate) struct Addition {
-    /// Rows by method, in the order in which methods need each other: origins first, relations last, since a row is dropped
-    /// that names what is not there.
-    pub(crate) groups: Vec<Group>,
-    /// Those that cannot be read or stored.
-    pub(crate) bad: Vec<Bad>,
-    /// Rows of a message at the most, if that is not to be as configured.
+pub(crate) struct AddArguments {
+    /// Rows by method: origins first, relations last, since a relation with an unregistered end is
+    /// left out.
+    pub(crate) groups: Vec<MethodRows>,
+    /// Rows that are malformed or refused.
+    pub(crate) bad: Vec<BadRow>,
+    /// Maximum number of rows in a message, if not as configured.
     pub(crate) batch: Option<usize>,
 }
 
-/// Rows of one method, and where each stands in the arguments.
+/// Rows of one method, with their positions in the arguments.
 #[derive(Debug)]
-pub(crate) struct Group {
+pub(crate) struct MethodRows {
     pub(crate) rows: Rows,
-    pub(crate) places: Vec<usize>,
+    pub(crate) positions: Vec<usize>,
 }
 
-/// A row that is left out.
+/// Row that was not stored.
 #[derive(Debug, Serialize)]
-pub(crate) struct Bad {
-    /// Where it stands in the arguments.
+pub(crate) struct BadRow {
+    /// Position in the arguments.
     pub(crate) index: usize,
     pub(crate) reason: String,
 }
 
-/// The rows of `add`.
-pub(crate) fn add(args: Value) -> Result<Addition, ConsoleError> {
+/// Parses the arguments of `add`.
+pub(crate) fn add(args: Value) -> Result<AddArguments, ConsoleError> {
     let AddArgs { rows, batch } = arguments(args)?;
     if batch.is_some_and(|batch| !(1..=BATCH_MAX).contains(&batch)) {
         return Err(bad(format!("batch: give 1 to {BATCH_MAX} rows")));
     }
-    let (mut groups, mut left_out) = (Vec::<Group>::new(), Vec::new());
+    let (mut groups, mut bad_rows) = (Vec::<MethodRows>::new(), Vec::new());
     for (index, value) in rows.into_iter().enumerate() {
         let checked = |row: Rows| check(&row).map(|()| row).map_err(|error| error.to_string());
         match JsonRow::read(value).and_then(JsonRow::into_rows).and_then(checked) {
-            Err(reason) => left_out.push(Bad { index, reason: sanitize(reason) }),
+            Err(reason) => bad_rows.push(BadRow { index, reason: sanitize(reason) }),
             Ok(row) => match groups.iter_mut().find(|group| group.rows.method() == row.method()) {
                 Some(group) => {
-                    // The methods are the same, so there is nothing to be given back.
+                    // Both have the same method, so this succeeds.
                     drop(group.rows.append(row));
-                    group.places.push(index);
+                    group.positions.push(index);
                 }
-                None => groups.push(Group { rows: row, places: vec![index] }),
+                None => groups.push(MethodRows { rows: row, positions: vec![index] }),
             },
         }
     }
@@ -98,11 +98,11 @@ pub(crate) fn add(args: Value) -> Result<Addition, ConsoleError> {
         Rows::Relations(..) => 2,
         _ => 1,
     });
-    Ok(Addition { groups, bad: left_out, batch })
+    Ok(AddArguments { groups, bad: bad_rows, batch })
 }
 
-/// The question of `get`.
-pub(crate) fn get(args: Value) -> Result<Question, ConsoleError> {
+/// Parses the arguments of `get`.
+pub(crate) fn get(args: Value) -> Result<Query, ConsoleError> {
     let GetArgs { kind, ids } = arguments(args)?;
     if ids.len() > IDS_MAX {
         return Err(bad(format!("{} identifiers: ask for {IDS_MAX} at most", ids.len())));
@@ -111,22 +111,23 @@ pub(crate) fn get(args: Value) -> Result<Question, ConsoleError> {
     let ids: Vec<Sha1Git> = ids.collect::<Result<_, _>>()?;
     let entity = Entity::ALL.into_iter().find(|entity| entity.value() == kind);
     match entity
-        .ok_or_else(|| bad(format!("{kind} is no kind: use content, directory, revision or origin")))?
+        .ok_or_else(|| bad(format!("{kind} is not a kind: use content, directory, revision or origin")))?
     {
-        Entity::Content => Ok(Question::Contents(ids)),
-        Entity::Directory => Ok(Question::Directories(ids)),
-        Entity::Revision => Ok(Question::Revisions(ids)),
-        Entity::Origin => Ok(Question::Origins(ids)),
+        Entity::Content => Ok(Query::Contents(ids)),
+        Entity::Directory => Ok(Query::Directories(ids)),
+        Entity::Revision => Ok(Query::Revisions(ids)),
+        Entity::Origin => Ok(Query::Origins(ids)),
     }
 }
 
-/// The content of `find-first` and `find-all`, and how many of its places are asked for.
+/// Parses the arguments of `find-first` and `find-all`: a content and a maximum number of
+/// occurrences.
 pub(crate) fn find(args: Value) -> Result<(Sha1Git, Option<u64>), ConsoleError> {
     let FindArgs { id, limit } = arguments(args)?;
     Ok((id.parse().map_err(|error| bad(format!("{id}: {error}")))?, limit))
 }
 
-/// How many dead letters are asked for.
+/// Parses the arguments of `dead-letters`: a maximum number of letters.
 pub(crate) fn dead_letters(args: Value) -> Result<u32, ConsoleError> {
     let LimitArgs { limit } = arguments(args)?;
     match limit.unwrap_or(LETTERS_MAX) {

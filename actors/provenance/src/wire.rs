@@ -1,8 +1,9 @@
-//! The msgpack bodies of requests and responses (CONTRACT PP09 to PP18). Pure.
+//! Msgpack bodies of requests and responses (CONTRACT PP09 to PP18). Pure.
 //!
-//! The format is msgpack with a dialect of its own on top (dates in ext types, dataclasses in tagged maps), so it is read
-//! and written here by hand over `rmp`'s markers. Bodies come from strangers: every length is checked against what is left
-//! of the body before anything is reserved, nothing recurses, and one item that makes no sense does not cost the others.
+//! The format adds conventions to msgpack (dates in ext types, dataclasses in tagged maps), so it
+//! is decoded directly over `rmp`'s markers. Bodies are untrusted: each length is checked against
+//! the rest of the body before memory is reserved. Nothing recurses, and a malformed item does not
+//! affect the others.
 
 mod ack;
 mod cursor;
@@ -11,7 +12,7 @@ mod encoding;
 mod item;
 mod item_error;
 
-pub use ack::{NotAnAck, decode_ack, encode_ack};
+pub use ack::{InvalidAck, decode_ack, encode_ack};
 pub use encoding::{encode, encode_bare};
 pub use item_error::ItemError;
 
@@ -19,71 +20,71 @@ use bytes::Bytes;
 
 use crate::{method::Method, row::Rows, wire::cursor::Cursor};
 
-/// The only key of a body that counts.
+/// Key of the items; other keys are ignored.
 const DATA: &[u8] = b"data";
 
-/// What a body holds.
+/// Decoded body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Decoded {
-    /// The well-formed items, in order. Paths are slices of the body and keep it alive.
+    /// Well-formed items, in order. Paths are slices of the body and keep it alive.
     pub rows: Rows,
-    /// Where in `data` they are.
+    /// Their positions in `data`.
     pub positions: Positions,
-    /// The other items, in order.
+    /// Malformed items, in order.
     pub malformed: Vec<Malformed>,
 }
 
-/// An item that can never be stored.
+/// Malformed item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Malformed {
-    /// Its position in `data`.
+    /// Position in `data`.
     pub position: u32,
-    /// What is wrong with it.
+    /// Error of the item.
     pub reason: ItemError,
 }
 
-/// Where in `data` the rows are, given that malformed items have a position but no row.
+/// Mapping from rows to positions in `data`, since malformed items have a position but no row.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Positions {
-    /// For each malformed item, how many rows come before it.
+    /// For each malformed item, the number of rows before it.
     gaps: Vec<u32>,
 }
 
-/// Why nothing of a body can be used.
+/// Error of a whole body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum WireError {
-    /// Breaks off, or has a byte that starts no value.
-    #[error("the body is no whole msgpack value: send one map, in one piece")]
+    /// The body is truncated or has a byte that starts no value.
+    #[error("the body is not a complete msgpack value: send one map")]
     NotMsgpack,
-    /// Another kind of value.
-    #[error("the body is no map: send a map with the key data")]
+    /// The body is another kind of value.
+    #[error("the body is not a map: send a map with the key data")]
     NotAMap,
-    /// No such key.
+    /// The key `data` is missing.
     #[error("the body has no data: send a map with the key data")]
     NoData,
-    /// Another kind of value.
-    #[error("the body's data is no array: send an array of items")]
+    /// `data` is another kind of value.
+    #[error("the body's data is not an array: send an array of items")]
     DataNotArray,
-    /// Something follows the map.
+    /// Bytes follow the map.
     #[error("{0} bytes follow the body's map: send one map and nothing else")]
     TrailingBytes(usize),
 }
 
 impl Positions {
-    /// The position in `data` of the row at `row`.
+    /// Returns the position in `data` of the row at index `row`.
     #[must_use]
     pub fn of(&self, row: u32) -> u32 {
         row.saturating_add(self.gaps.partition_point(|&before| before <= row) as u32)
     }
 }
 
-/// Reads a request's body.
+/// Decodes the body of a request.
 ///
 /// # Errors
-/// [`WireError`]: nothing of it can be used. Items that are malformed are no error.
+/// [`WireError`] if the whole body is unusable. Malformed items are returned, not an error.
 pub fn decode(method: Method, body: &Bytes) -> Result<Decoded, WireError> {
     let whole = |path: &[u8]| body.slice_ref(path);
-    walk(body, |cursor, count| match method {
+    read_data(body, |cursor, count| match method {
         Method::ContentAdd => items(cursor, count, 23, item::dated, Rows::Contents),
         Method::DirectoryAdd => items(cursor, count, 23, item::dated, Rows::Directories),
         Method::RevisionAdd => items(cursor, count, 23, item::revision, Rows::Revisions),
@@ -101,16 +102,16 @@ pub fn decode(method: Method, body: &Bytes) -> Result<Decoded, WireError> {
     })
 }
 
-/// A body with only those items of `data`, in the order of the body and byte for byte as they were. Positions that the
-/// body does not have are passed over.
+/// Returns a body with only the items of `data` at `positions`, in their order and byte for byte.
+/// Positions beyond the items are ignored.
 ///
 /// # Errors
-/// [`WireError`]: the body has no items to choose from.
+/// [`WireError`]: the body cannot be decoded.
 pub fn excerpt(body: &Bytes, positions: &[u32]) -> Result<Bytes, WireError> {
     let mut wanted = positions.to_vec();
     wanted.sort_unstable();
     wanted.dedup();
-    walk(body, |cursor, count| {
+    read_data(body, |cursor, count| {
         let mut next = wanted.iter().copied().peekable();
         let (mut kept, mut chosen) = (Vec::new(), 0);
         for position in 0..count {
@@ -124,15 +125,15 @@ pub fn excerpt(body: &Bytes, positions: &[u32]) -> Result<Bytes, WireError> {
     })
 }
 
-/// Finds `data` in a body and gives the cursor at its first item, with their number, to `read`. The last `data` counts, as
-/// in the original.
-fn walk<T>(
+/// Finds `data` in a body and calls `read` with the cursor at its first item and the number of
+/// items. The last `data` counts, as in the original.
+fn read_data<T>(
     body: &[u8],
     mut read: impl FnMut(&mut Cursor<'_>, u32) -> Result<T, WireError>,
 ) -> Result<T, WireError> {
     let mut cursor = Cursor::new(body);
-    let Some(entries) = cursor.or_back(Cursor::map_len) else {
-        // Tells rubbish from a value of another kind.
+    let Some(entries) = cursor.try_read(Cursor::map_len) else {
+        // Distinguishes invalid bytes from a value of another kind.
         return Err(cursor.skip().map_or(WireError::NotMsgpack, |()| WireError::NotAMap));
     };
     let mut found = None;
@@ -142,7 +143,7 @@ fn walk<T>(
             cursor.skip().ok_or(WireError::NotMsgpack)?;
             continue;
         }
-        let Some(count) = cursor.or_back(Cursor::array_len) else {
+        let Some(count) = cursor.try_read(Cursor::array_len) else {
             return Err(cursor.skip().map_or(WireError::NotMsgpack, |()| WireError::DataNotArray));
         };
         found = Some(read(&mut cursor, count)?);
@@ -153,7 +154,8 @@ fn walk<T>(
     }
 }
 
-/// Reads `count` items. `least` is how many bytes the shortest of them takes, which bounds what is reserved.
+/// Reads `count` items. `least` is the minimum size of an item in bytes, which bounds the reserved
+/// memory.
 fn items<'a, T>(
     cursor: &mut Cursor<'a>,
     count: u32,

@@ -15,13 +15,13 @@ use orchestrator_edge::amqp::Broker;
 use orchestrator_harness::{Instance, Postgres, ProvenanceEnv, Rabbit};
 use orchestrator_provenance::{
     edge::{
-        amqp::{Call, Outgoing, Publication, client},
+        amqp::{Call, Outgoing, PublisherOptions, client},
         postgres::{Flavor, PostgresStore, init},
     },
     method::Relation,
     policy::{Routing, binding_key, exchange, split},
     row::{Date, RelationRow, RevisionData, Rows, Sha1Git},
-    store::{Ask, Found, Question, Store},
+    store::{Query, QueryResult, Store, StoreReader},
     wire,
 };
 use orchestrator_supervise::{ChildSpec, Outbox, Root, Strategy, SupervisorSpec, inbox};
@@ -51,7 +51,7 @@ pub(crate) fn run(binary: &Path, rows: usize) -> Result<Value> {
         drop(store);
         let (_env, instance, consumed_s) = serve(binary, &rabbit, &dsn);
         let (calls, slot) = inbox(1_024);
-        let publisher = client(Broker::new(&rabbit.url(), "bench")?, Publication::default(), &slot);
+        let publisher = client(Broker::new(&rabbit.url(), "bench")?, PublisherOptions::default(), &slot);
         let spec = SupervisorSpec::new(Strategy::OneForOne).child(ChildSpec::worker("publisher", publisher));
         let mut root = Root::start("bench", spec).await?;
         let before = cpu_s(&instance)?;
@@ -132,8 +132,8 @@ fn count(load: &[Rows]) -> usize {
     load.iter().map(Rows::len).sum()
 }
 
-async fn counts(dsn: &str) -> Result<Found> {
-    Ok(PostgresStore::connect(dsn).await?.read(&Question::Counts).await?)
+async fn counts(dsn: &str) -> Result<QueryResult> {
+    Ok(PostgresStore::connect(dsn).await?.read(&Query::Counts).await?)
 }
 
 fn pieces(rows: &Rows, size: usize) -> impl Iterator<Item = Rows> {

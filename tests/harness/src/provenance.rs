@@ -71,7 +71,7 @@ impl ProvenanceEnv {
 
     /// Lines of `file` that an interrupted import has recorded as stored.
     pub fn confirmed(&self, file: &str) -> u64 {
-        let position = fs::read_to_string(Path::new(&format!("{file}.import-place"))).unwrap_or_default();
+        let position = fs::read_to_string(Path::new(&format!("{file}.import-position"))).unwrap_or_default();
         let position: Value = serde_json::from_str(&position).unwrap_or(json!({ "line": 0 }));
         position["line"].as_u64().expect("a line")
     }

@@ -77,7 +77,7 @@ fn check_tree_and_metrics(home: &Home) {
     for (child, reason) in [
         ("(location_3)", "row refused: path of 3000 bytes: the store takes 2704 at most"),
         ("(origin_5)", "row refused: url of origin 2507070707070707070707070707070707070707 contains a NUL"),
-        ("amqp", "message of content_add.unknown.9 refused: the body is no whole msgpack value"),
+        ("amqp", "message of content_add.unknown.9 refused: the body is not a complete msgpack value"),
     ] {
         let line = tree.lines().find(|line| line.contains(child) && line.contains("ago: "));
         assert!(line.is_some_and(|line| line.contains(reason)), "{child}: {reason}\n{tree}");
@@ -116,7 +116,7 @@ fn check_dead_letters(home: &Home, messages: &[Message]) {
     assert_eq!(
         read,
         [
-            ("content_add.unknown.9", "the body is no whole msgpack value", 17),
+            ("content_add.unknown.9", "the body is not a complete msgpack value", 17),
             ("location_add.unknown.3", "path of 3000 bytes", 7 + 4 + 3_000),
             (
                 "origin_add.unknown.5",

@@ -1,13 +1,13 @@
-//! Messages in batches.
+//! Batches of messages.
 
 use bytes::Bytes;
 use orchestrator_supervise::{Pending, reply};
 
 use super::*;
 
-pub(crate) type Answers = Vec<Pending<Settled>>;
+pub(crate) type Answers = Vec<Pending<MessageOutcome>>;
 
-/// Messages of locations; each path is its own number.
+/// Returns messages of locations; each path is a number of its own.
 pub(crate) fn messages(lengths: &[usize]) -> (VecDeque<Request>, Answers) {
     let mut number = 0u32;
     lengths
@@ -24,7 +24,7 @@ pub(crate) fn messages(lengths: &[usize]) -> (VecDeque<Request>, Answers) {
 }
 
 #[test]
-fn whole_messages_up_to_the_limit_and_one_at_least() {
+fn a_batch_has_whole_messages_up_to_the_limit() {
     let (mut waiting, _answers) = messages(&[250, 60, 40, 1]);
     let batch = |waiting: &mut VecDeque<Request>| Batch::gather(waiting, 100).map(|batch| batch.rows().len());
     assert_eq!(batch(&mut waiting), Some(250), "one that is larger than a batch goes alone");
@@ -43,26 +43,26 @@ fn methods_are_not_mixed() {
 }
 
 #[test]
-fn a_batch_that_ends_unsettled_says_so() {
+fn dropping_a_batch_drops_its_replies() {
     let (mut waiting, mut answers) = messages(&[2]);
     drop(Batch::gather(&mut waiting, 100));
     assert!(answers.remove(0).try_recv().is_err(), "the sender is gone");
 }
 
 #[test]
-fn each_message_hears_of_its_own_rows() {
+fn each_message_gets_the_outcome_of_its_rows() {
     let (mut waiting, answers) = messages(&[2, 0, 3]);
     let batch = Batch::gather(&mut waiting, 100).unwrap();
     let refusal = |index| Refusal { index, reason: format!("{index}") };
     assert_eq!(batch.settle(vec![refusal(1), refusal(2), refusal(4)]), (2, 3));
-    let told: Vec<_> =
+    let outcomes: Vec<_> =
         answers.into_iter().map(|mut answer| answer.try_recv().unwrap().expect("an answer")).collect();
-    let told: Vec<_> = told
+    let outcomes: Vec<_> = outcomes
         .iter()
         .map(|settled| {
             let refused = settled.refused.iter().map(|refusal| (refusal.index, refusal.reason.as_str()));
             (settled.stored, refused.collect::<Vec<_>>())
         })
         .collect();
-    assert_eq!(told, [(1, vec![(1, "1")]), (0, vec![]), (1, vec![(0, "2"), (2, "4")])]);
+    assert_eq!(outcomes, [(1, vec![(1, "1")]), (0, vec![]), (1, vec![(0, "2"), (2, "4")])]);
 }

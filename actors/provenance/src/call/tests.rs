@@ -1,4 +1,5 @@
-//! Calls to the workers of this process: which rows are refused is told by their places in the call, after they were kept.
+//! Calls to the workers of this process: refused rows are dead letters first, and are then reported
+//! by their positions.
 
 use std::path::Path;
 
@@ -8,7 +9,7 @@ use proptest::{collection::vec, prelude::*};
 use super::*;
 use crate::{edge::dead_letters, messages::WriteRequest, range_workers, row::Sha1Git};
 
-/// Workers over a store that refuses contents whose last byte is odd.
+/// Returns workers over a store that refuses contents whose last byte is odd.
 fn workers(file: &Path) -> (Workers, SupervisorSpec) {
     let (writes, slot) = inbox::<WriteRequest>(80);
     let store = slot.clone();
@@ -36,20 +37,20 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(12))]
 
     #[test]
-    fn refused_rows_are_told_by_their_places(
+    fn refused_rows_are_reported_by_position(
         ends in vec((any::<u8>(), any::<u8>()), 0..60),
         batch in 1_usize..8,
         routing in prop::sample::select(vec![Routing::FirstByte, Routing::FirstHexDigit]),
     ) {
-        // The place itself is in the identifier, so that none is repeated.
-        let id = |(place, &(first, last)): (usize, &(u8, u8))| {
-            let mut id = Sha1Git([place as u8; 20]);
+        // The identifier contains the position, so none repeats.
+        let id = |(position, &(first, last)): (usize, &(u8, u8))| {
+            let mut id = Sha1Git([position as u8; 20]);
             (id.0[0], id.0[19]) = (first, last);
             (id, None)
         };
         let rows = Rows::Contents(ends.iter().enumerate().map(id).collect());
         let odd = ends.iter().enumerate().filter(|(_, (_, last))| last % 2 == 1);
-        let odd: Vec<_> = odd.map(|(place, _)| place as u32).collect();
+        let odd: Vec<_> = odd.map(|(position, _)| position as u32).collect();
         let folder = tempfile::tempdir().expect("a folder");
         let (workers, spec) = workers(&folder.path().join("letters.db"));
         let mut receipt = None;

@@ -1,9 +1,10 @@
-//! `orchestrator provenance import`: lines of JSON, sent in pieces that the endpoint takes, each confirmed before the next.
+//! Command `orchestrator provenance import`: sends lines of JSON in chunks, each confirmed before
+//! the next.
 //!
-//! A line that cannot be stored is named and left out; all others are stored. Where the import stands is noted beside the
-//! file after each piece, for `--resume`.
+//! A line that cannot be stored is reported and left out; all others are stored. The position is
+//! saved beside the file after each chunk, for `--resume`.
 
-mod piece;
+mod chunk;
 
 use std::{
     fs::File,
@@ -21,84 +22,84 @@ use orchestrator_supervise::sanitize;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use self::piece::{Bad, Piece};
-use super::storage::{Storage, SwhConfig, Wishes};
+use self::chunk::{BadRow, Chunk};
+use super::backend::{Backend, ClientOptions, SwhConfig};
 
-/// Bytes of lines in one piece; the body is a little longer.
-const PIECE_BYTES: usize = BODY_LIMIT - 8_192;
-/// Longest line, bytes: a path of 2,704 bytes in hex digits fits easily.
+/// Maximum size of the lines in a chunk, in bytes; the request's body is slightly longer.
+const CHUNK_BYTES: usize = BODY_LIMIT - 8_192;
+/// Maximum length of a line in bytes; a path of 2,704 bytes in hex digits fits.
 const LINE_MAX: usize = 32_768;
-/// Between two looks at the progress.
+/// Interval between two updates of the progress line.
 const PROGRESS_EVERY: Duration = Duration::from_millis(200);
-/// Bad lines that are named; the rest is counted.
-const NAMED_MAX: u64 = 20;
+/// Maximum number of bad lines reported by themselves; the others are counted.
+const REPORTED_MAX: u64 = 20;
 
-/// What is imported and how.
+/// Arguments of `import`.
 #[derive(Debug, Clone, Args)]
 pub struct ImportArguments {
-    /// A file of lines, or `-` for standard input
+    /// File of lines, or `-` for standard input
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Go on where an import of this file was cut short
+    /// Resume an interrupted import of this file
     #[arg(long)]
     resume: bool,
     #[command(flatten)]
-    wishes: Wishes,
+    client_options: ClientOptions,
     #[command(flatten)]
     swh: SwhConfig,
     #[command(flatten)]
     form: Form,
 }
 
-/// Where an import stands: everything before is done with.
+/// Position of an import: everything before it is settled.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-struct Place {
-    /// Bytes of the file.
+struct Position {
+    /// Offset in the file, in bytes.
     offset: u64,
-    /// Lines of the file.
+    /// Number of lines before it.
     line: u64,
 }
 
 struct Import<'a> {
     arguments: &'a ImportArguments,
-    storage: &'a Storage<'a>,
+    backend: &'a Backend<'a>,
     input: Box<dyn BufRead>,
-    begun: Instant,
+    started: Instant,
     shown: Instant,
-    first: Place,
+    first: Position,
     size: Option<u64>,
-    place: Place,
+    position: Position,
     stored: u64,
     bad: u64,
 }
 
 /// Imports and prints a summary.
 pub(crate) async fn run(arguments: &ImportArguments, context: &mut Context<'_>) -> Result<(), CommandError> {
-    let storage = Storage::open(context.instance, &arguments.swh, &arguments.wishes).await?;
-    let imported = all(arguments, &storage, context.out).await;
-    storage.close().await;
-    imported
+    let backend = Backend::open(context.instance, &arguments.swh, &arguments.client_options).await?;
+    let result = import_chunks(arguments, &backend, context.out).await;
+    backend.close().await;
+    result
 }
 
-async fn all(
+async fn import_chunks(
     arguments: &ImportArguments,
-    storage: &Storage<'_>,
+    backend: &Backend<'_>,
     out: &mut dyn Write,
 ) -> Result<(), CommandError> {
-    let mut import = Import::open(arguments, storage)?;
-    while let Some(piece) = import.read()? {
-        import.send(piece).await?;
-        import.note()?;
+    let mut import = Import::open(arguments, backend)?;
+    while let Some(chunk) = import.read()? {
+        import.send(chunk).await?;
+        import.save_position()?;
         import.progress(false);
     }
     import.progress(true);
     import.summary(out)
 }
 
-/// Where the place in `file` is noted.
-fn note_of(file: &Path) -> PathBuf {
+/// Returns the path of the file that stores the position in `file`.
+fn position_file(file: &Path) -> PathBuf {
     let mut name = file.as_os_str().to_owned();
-    name.push(".import-place");
+    name.push(".import-position");
     name.into()
 }
 
@@ -107,9 +108,9 @@ fn usage(file: &Path, error: impl std::fmt::Display) -> CommandError {
 }
 
 impl<'a> Import<'a> {
-    fn open(arguments: &'a ImportArguments, storage: &'a Storage<'a>) -> Result<Self, CommandError> {
+    fn open(arguments: &'a ImportArguments, backend: &'a Backend<'a>) -> Result<Self, CommandError> {
         let file = &arguments.file;
-        let (mut place, mut size) = (Place::default(), None);
+        let (mut position, mut size) = (Position::default(), None);
         let input: Box<dyn BufRead> = if file.as_os_str() == "-" {
             if arguments.resume {
                 return Err(CommandError::Usage("standard input cannot be resumed: name a file".to_owned()));
@@ -120,40 +121,40 @@ impl<'a> Import<'a> {
             let length = opened.metadata().map_err(|error| usage(file, error))?.len();
             size = Some(length);
             if arguments.resume
-                && let Ok(text) = std::fs::read_to_string(note_of(file))
+                && let Ok(text) = std::fs::read_to_string(position_file(file))
             {
-                place = serde_json::from_str(&text).map_err(|error| usage(&note_of(file), error))?;
-                if place.offset > length {
+                position = serde_json::from_str(&text).map_err(|error| usage(&position_file(file), error))?;
+                if position.offset > length {
                     let text = format!(
-                        "it is shorter than what was imported of it: remove {}",
-                        note_of(file).display()
+                        "it is shorter than its imported part: remove {}",
+                        position_file(file).display()
                     );
                     return Err(usage(file, text));
                 }
             }
-            opened.seek(SeekFrom::Start(place.offset)).map_err(|error| usage(file, error))?;
+            opened.seek(SeekFrom::Start(position.offset)).map_err(|error| usage(file, error))?;
             Box::new(BufReader::with_capacity(1 << 20, opened))
         };
         let now = Instant::now();
         Ok(Self {
             arguments,
-            storage,
+            backend,
             input,
-            begun: now,
+            started: now,
             shown: now,
-            first: place,
+            first: position,
             size,
-            place,
+            position,
             stored: 0,
             bad: 0,
         })
     }
 
-    /// The next piece; None at the end.
-    fn read(&mut self) -> Result<Option<Piece>, CommandError> {
-        let (mut piece, mut bytes, from) = (Piece::default(), 0, self.place.line);
+    /// Reads the next chunk; None at the end of the file.
+    fn read(&mut self) -> Result<Option<Chunk>, CommandError> {
+        let (mut chunk, mut bytes, from) = (Chunk::default(), 0, self.position.line);
         let mut line = Vec::new();
-        while bytes + LINE_MAX / 4 < PIECE_BYTES {
+        while bytes + LINE_MAX / 4 < CHUNK_BYTES {
             line.clear();
             let limited = &mut std::io::Read::take(&mut self.input, LINE_MAX as u64 + 1);
             let length =
@@ -162,81 +163,83 @@ impl<'a> Import<'a> {
                 break;
             }
             if length > LINE_MAX {
-                let text = format!("line {} is longer than {LINE_MAX} bytes", self.place.line + 1);
+                let text = format!("line {} is longer than {LINE_MAX} bytes", self.position.line + 1);
                 return Err(usage(&self.arguments.file, text));
             }
-            self.place = Place { offset: self.place.offset + length as u64, line: self.place.line + 1 };
+            self.position =
+                Position { offset: self.position.offset + length as u64, line: self.position.line + 1 };
             if line.trim_ascii().is_empty() {
                 continue;
             }
             match serde_json::from_slice(&line) {
                 Ok(row) => {
                     bytes += length;
-                    piece.rows.push(row);
-                    piece.lines.push(self.place.line);
+                    chunk.rows.push(row);
+                    chunk.lines.push(self.position.line);
                 }
-                Err(error) => self.complain(Some(self.place.line), &error.to_string()),
+                Err(error) => self.report_bad_row(Some(self.position.line), &error.to_string()),
             }
         }
-        Ok((self.place.line > from).then_some(piece))
+        Ok((self.position.line > from).then_some(chunk))
     }
 
-    async fn send(&mut self, piece: Piece) -> Result<(), CommandError> {
-        if piece.rows.is_empty() {
+    async fn send(&mut self, chunk: Chunk) -> Result<(), CommandError> {
+        if chunk.rows.is_empty() {
             return Ok(());
         }
-        let (file, batch) = (self.arguments.file.display().to_string(), self.arguments.wishes.batch);
-        let added = piece.confirm(self.storage, &file, batch, self.stored > 0).await?;
+        let (file, batch) = (self.arguments.file.display().to_string(), self.arguments.client_options.batch);
+        let added = chunk.send_until_confirmed(self.backend, &file, batch, self.stored > 0).await?;
         self.stored += added.stored;
-        for Bad { index, reason } in added.bad {
-            self.complain(index.and_then(|index| piece.lines.get(index).copied()), &reason);
+        for BadRow { index, reason } in added.bad {
+            self.report_bad_row(index.and_then(|index| chunk.lines.get(index).copied()), &reason);
         }
         Ok(())
     }
 
-    fn complain(&mut self, line: Option<u64>, reason: &str) {
+    fn report_bad_row(&mut self, line: Option<u64>, reason: &str) {
         self.bad += 1;
-        if self.bad <= NAMED_MAX {
-            let place = line.map_or_else(|| "a row".to_owned(), |line| format!("line {line}"));
-            // Without standard error, the summary has to do.
+        if self.bad <= REPORTED_MAX {
+            let position = line.map_or_else(|| "a row".to_owned(), |line| format!("line {line}"));
+            // Without standard error, only the summary reports them.
             let file = sanitize(self.arguments.file.as_os_str().as_encoded_bytes());
-            let _ = writeln!(std::io::stderr(), "{file}: {place}: {}", sanitize(reason));
+            let _ = writeln!(std::io::stderr(), "{file}: {position}: {}", sanitize(reason));
         }
     }
 
-    /// Notes where the import stands; removed when it is done.
-    fn note(&self) -> Result<(), CommandError> {
+    /// Saves the position; the summary removes it.
+    fn save_position(&self) -> Result<(), CommandError> {
         if self.size.is_none() {
             return Ok(());
         }
-        let text = serde_json::to_string(&self.place).unwrap_or_default();
-        Ok(std::fs::write(note_of(&self.arguments.file), text)?)
+        let text = serde_json::to_string(&self.position).unwrap_or_default();
+        Ok(std::fs::write(position_file(&self.arguments.file), text)?)
     }
 
-    /// One line on a terminal, over and over.
+    /// Updates the progress line on a terminal.
     fn progress(&mut self, last: bool) {
         let mut screen = std::io::stderr();
         if !screen.is_terminal() || (!last && self.shown.elapsed() < PROGRESS_EVERY) {
             return;
         }
         self.shown = Instant::now();
-        let seconds = self.begun.elapsed().as_secs_f64().max(0.001);
+        let seconds = self.started.elapsed().as_secs_f64().max(0.001);
         let mut text = format!("{} rows, {:.0} rows/s", self.stored, self.stored as f64 / seconds);
         if let Some(size) = self.size.filter(|size| *size > 0) {
-            let done = (self.place.offset - self.first.offset) as f64;
-            let left = (size - self.place.offset.min(size)) as f64 / (done / seconds).max(1.0);
-            text += &format!(", {:.0} %, {left:.0} s left", 100.0 * self.place.offset as f64 / size as f64);
+            let done = (self.position.offset - self.first.offset) as f64;
+            let left = (size - self.position.offset.min(size)) as f64 / (done / seconds).max(1.0);
+            text +=
+                &format!(", {:.0} %, {left:.0} s left", 100.0 * self.position.offset as f64 / size as f64);
         }
         let _ = write!(screen, "\r{text:<70}{}", if last { "\n" } else { "" });
     }
 
     fn summary(&self, out: &mut dyn Write) -> Result<(), CommandError> {
         if self.size.is_some() {
-            // There is none where there was nothing to import.
-            let _ = std::fs::remove_file(note_of(&self.arguments.file));
+            // The file does not exist if nothing was imported.
+            let _ = std::fs::remove_file(position_file(&self.arguments.file));
         }
-        let lines = self.place.line - self.first.line;
-        let seconds = self.begun.elapsed().as_secs_f64();
+        let lines = self.position.line - self.first.line;
+        let seconds = self.started.elapsed().as_secs_f64();
         if self.arguments.form.json || !std::io::stdout().is_terminal() {
             let answer =
                 json!({ "lines": lines, "stored": self.stored, "bad": self.bad, "seconds": seconds });
@@ -249,7 +252,7 @@ impl<'a> Import<'a> {
             0 => Ok(()),
             n => Err(CommandError::Answered(ErrorBody {
                 error: ErrorKind::BadRequest,
-                message: format!("{n} rows were not stored: mend them and import them again"),
+                message: format!("{n} rows were not stored: correct them and import them again"),
             })),
         }
     }

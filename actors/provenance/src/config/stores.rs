@@ -1,4 +1,4 @@
-//! Sections of the stores: where each one is.
+//! Sections of the stores.
 
 use std::path::PathBuf;
 
@@ -20,15 +20,16 @@ use crate::store::StoreError;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct PostgresConfig {
-    /// The database; a password belongs into `dsn_file`.
+    /// Address of the database; one with a password belongs in `dsn_file`.
     #[schemars(length(min = 1), extend("format" = "address"))]
     pub dsn: String,
-    /// A file with the DSN instead, for one with a password.
+    /// File that contains the DSN; replaces `dsn`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dsn_file: Option<PathBuf>,
-    /// What `orchestrator provenance init` makes; a store that is there tells its own.
+    /// Schema flavor that `orchestrator provenance init` creates. An existing database keeps its
+    /// own.
     pub flavor: Flavor,
-    /// Connections that write at once.
+    /// Number of connections that write in parallel.
     #[schemars(range(min = 1, max = 32))]
     pub pool: u8,
 }
@@ -37,13 +38,13 @@ pub struct PostgresConfig {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct MongoConfig {
-    /// The server or the replica set; a password belongs into `uri_file`.
+    /// Address of the server or replica set; one with a password belongs in `uri_file`.
     #[schemars(length(min = 1), extend("format" = "address"))]
     pub uri: String,
-    /// A file with the URI instead, for one with a password.
+    /// File that contains the URI; replaces `uri`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uri_file: Option<PathBuf>,
-    /// The database, whatever the URI names.
+    /// Name of the database; a name in the URI is ignored.
     #[schemars(length(min = 1))]
     pub database: String,
 }
@@ -52,13 +53,13 @@ pub struct MongoConfig {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SqliteConfig {
-    /// The file; created if it is missing.
+    /// Path of the database file, created if missing.
     #[schemars(length(min = 1))]
     pub path: PathBuf,
 }
 
 impl PostgresConfig {
-    /// Tells whether the DSN holds a password, which belongs into a file.
+    /// Returns true if the DSN contains a password.
     pub(super) fn contains_password(&self) -> bool {
         self.dsn.contains("password") || has_password(&self.dsn)
     }
@@ -66,7 +67,7 @@ impl PostgresConfig {
 
 #[cfg(feature = "postgres")]
 impl PostgresConfig {
-    /// Where the database is, without any password.
+    /// Returns the address without user and password, or the path of the file that contains it.
     pub fn endpoint(&self) -> String {
         if let Some(file) = &self.dsn_file {
             return file.display().to_string();
@@ -74,23 +75,24 @@ impl PostgresConfig {
         Address::parse(&self.dsn).map_or_else(|error| error.to_string(), |address| address.to_string())
     }
 
-    /// Error in the DSN that the operator has to correct. A file may be corrected at any time.
+    /// Returns the error in the DSN. A DSN in a file is checked on use.
     pub(super) fn check(&self) -> Option<String> {
         Address::parse(&self.dsn).err().filter(|_| self.dsn_file.is_none()).map(|error| error.to_string())
     }
 
-    /// The DSN.
+    /// Returns the DSN, from `dsn_file` if it is set.
     ///
     /// # Errors
-    /// The file that holds it cannot be read: [`StoreError::Away`], it may come.
+    /// The file cannot be read ([`StoreError::Unavailable`]).
     pub fn target(&self) -> Result<String, StoreError> {
         read_secret(self.dsn_file.as_deref(), &self.dsn, "provenance.postgres.dsn_file")
-            .map_err(StoreError::Away)
+            .map_err(StoreError::Unavailable)
     }
 }
 
 impl MongoConfig {
-    /// Tells whether the URI holds a password, also in an option such as `tlsCertificateKeyFilePassword`.
+    /// Returns true if the URI contains a password, also in an option such as
+    /// `tlsCertificateKeyFilePassword`.
     pub(super) fn contains_password(&self) -> bool {
         self.uri.contains("assword") || has_password(&self.uri)
     }
@@ -98,7 +100,7 @@ impl MongoConfig {
 
 #[cfg(feature = "mongodb")]
 impl MongoConfig {
-    /// Where the database is, without any password.
+    /// Returns the address without user and password, or the path of the file that contains it.
     pub fn endpoint(&self) -> String {
         if let Some(file) = &self.uri_file {
             return file.display().to_string();
@@ -106,18 +108,18 @@ impl MongoConfig {
         mongodb::endpoint(&self.uri, &self.database)
     }
 
-    /// Error in the URI that the operator has to correct. A file may be corrected at any time.
+    /// Returns the error in the URI. A URI in a file is checked on use.
     pub(super) fn check(&self) -> Option<String> {
         mongodb::check_address(&self.uri).err().filter(|_| self.uri_file.is_none())
     }
 
-    /// The URI.
+    /// Returns the URI, from `uri_file` if it is set.
     ///
     /// # Errors
-    /// The file that holds it cannot be read: [`StoreError::Away`], it may come.
+    /// The file cannot be read ([`StoreError::Unavailable`]).
     pub fn target(&self) -> Result<String, StoreError> {
         read_secret(self.uri_file.as_deref(), &self.uri, "provenance.mongodb.uri_file")
-            .map_err(StoreError::Away)
+            .map_err(StoreError::Unavailable)
     }
 }
 
@@ -148,8 +150,8 @@ impl Default for SqliteConfig {
     }
 }
 
-/// Advice for an address with a password, which `file_key` can hold.
-pub(super) fn hide(file_key: &str) -> String {
+/// Returns advice for an address with a password: move it to the file that `file_key` names.
+pub(super) fn password_advice(file_key: &str) -> String {
     format!("it may hold a password: put it into a file and name that in {file_key}")
 }
 

@@ -1,4 +1,4 @@
-//! The rules of conflict resolution against a naive model of what the original and its database do.
+//! Conflict resolution against a naive model of the original and its database.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,7 +22,7 @@ fn revision(micros: Option<i64>, origin: Option<u8>) -> RevisionData {
     RevisionData { date: micros.and_then(date), origin: origin.map(id) }
 }
 
-/// A database of one method's rows, written the long way.
+/// Naive database of one method's rows.
 #[derive(Debug, Clone, Default, PartialEq)]
 struct Model {
     dates: BTreeMap<Sha1Git, Option<Date>>,
@@ -61,7 +61,7 @@ impl Model {
         }
     }
 
-    /// A database that holds exactly what a batch comes to.
+    /// Returns a database with the resolved rows of one batch.
     fn of_batch(rows: &Rows) -> Self {
         let mut model = Self::default();
         if let Rows::Origins(rows) = rows {
@@ -74,7 +74,7 @@ impl Model {
         model
     }
 
-    /// All of its rows, by key.
+    /// Returns all rows, by key.
     fn rows(self, method: Method) -> Rows {
         match Rows::none(method) {
             Rows::Contents(_) => Rows::Contents(self.dates.into_iter().collect()),
@@ -123,13 +123,13 @@ fn methods() -> impl Strategy<Value = Method> {
     prop::sample::select(Method::ALL.to_vec())
 }
 
-fn absorbed(mut first: Rows, later: Rows) -> Rows {
-    first.absorb(later).unwrap();
+fn merged(mut first: Rows, later: Rows) -> Rows {
+    first.merge(later).unwrap();
     first
 }
 
 #[test]
-fn the_earliest_date_stays_and_an_unknown_one_never_wins() {
+fn the_earliest_known_date_is_kept() {
     let rows = vec![
         (id(2), None),
         (id(1), date(7)),
@@ -144,7 +144,7 @@ fn the_earliest_date_stays_and_an_unknown_one_never_wins() {
 }
 
 #[test]
-fn a_revision_s_origin_need_not_belong_to_its_date() {
+fn a_revision_keeps_its_earliest_date_and_last_origin() {
     let rows = vec![
         (id(1), revision(Some(5), Some(8))),
         (id(2), RevisionData::default()),
@@ -162,11 +162,11 @@ fn the_last_url_wins_in_a_batch_and_the_first_between_batches() {
     let mut rows = url("a");
     rows.append(url("b")).unwrap();
     assert_eq!(rows.resolve(), url("b"));
-    assert_eq!(absorbed(url("a"), url("b")), url("a"));
+    assert_eq!(merged(url("a"), url("b")), url("a"));
 }
 
 #[test]
-fn relations_that_differ_in_their_path_alone_are_two() {
+fn relations_with_different_paths_are_both_kept() {
     let row =
         |path: Option<&'static str>| RelationRow { src: id(1), dst: id(2), path: path.map(Bytes::from) };
     let rows = vec![row(Some("b")), row(None), row(Some("a")), row(Some("b")), row(None)];
@@ -177,19 +177,19 @@ fn relations_that_differ_in_their_path_alone_are_two() {
 }
 
 #[test]
-fn rows_of_another_method_are_given_back() {
+fn rows_of_another_method_are_returned() {
     for method in Method::ALL {
         for other in Method::ALL {
             let expected = if method == other { Ok(()) } else { Err(Rows::none(other)) };
             assert_eq!(Rows::none(method).append(Rows::none(other)), expected);
-            assert_eq!(Rows::none(method).absorb(Rows::none(other)), expected);
+            assert_eq!(Rows::none(method).merge(Rows::none(other)), expected);
         }
     }
 }
 
 proptest! {
     #[test]
-    fn a_batch_comes_to_what_the_model_says(rows in methods().prop_flat_map(rows_of)) {
+    fn a_resolved_batch_equals_the_model(rows in methods().prop_flat_map(rows_of)) {
         let expected = Model::of_batch(&rows).rows(rows.method());
         let resolved = rows.resolve();
         prop_assert_eq!(&resolved, &expected);
@@ -197,7 +197,7 @@ proptest! {
     }
 
     #[test]
-    fn one_write_of_absorbed_batches_is_as_good_as_two(
+    fn writing_merged_batches_equals_writing_both(
         (stored, first, later) in methods().prop_flat_map(|m| (rows_of(m), rows_of(m), rows_of(m))),
     ) {
         let (stored, first, later) = (stored.resolve(), first.resolve(), later.resolve());
@@ -206,17 +206,17 @@ proptest! {
         let mut one = two.clone();
         two.write(&first);
         two.write(&later);
-        one.write(&absorbed(first, later));
+        one.write(&merged(first, later));
         prop_assert_eq!(one, two);
     }
 
     #[test]
-    fn absorbing_is_associative(
+    fn merging_batches_is_associative(
         (a, b, c) in methods().prop_flat_map(|m| (rows_of(m), rows_of(m), rows_of(m))),
     ) {
         let (a, b, c) = (a.resolve(), b.resolve(), c.resolve());
-        let left = absorbed(absorbed(a.clone(), b.clone()), c.clone());
-        prop_assert_eq!(left, absorbed(a.clone(), absorbed(b, c)));
-        prop_assert_eq!(absorbed(a.clone(), a.clone()), a);
+        let left = merged(merged(a.clone(), b.clone()), c.clone());
+        prop_assert_eq!(left, merged(a.clone(), merged(b, c)));
+        prop_assert_eq!(merged(a.clone(), a.clone()), a);
     }
 }

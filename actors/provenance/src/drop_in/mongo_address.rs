@@ -1,4 +1,5 @@
-//! The original's arguments for MongoDB, those of Python's `MongoClient`, as an address. Pure.
+//! Translation of the original's MongoDB arguments, those of Python's `MongoClient`, to an address.
+//! Pure.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +7,7 @@ use orchestrator_subsystem::percent::encoded;
 
 use super::part::{Part, Result, refused};
 
-/// The address, and the name of the database.
+/// Returns the address and the name of the database.
 pub(super) fn of(mut parts: BTreeMap<String, Part>) -> Result<(String, String)> {
     let Some(Part::Text(database)) = parts.remove("dbname") else {
         return Err(refused("storage_config.db has no dbname: name the database"));
@@ -27,7 +28,7 @@ pub(super) fn of(mut parts: BTreeMap<String, Part>) -> Result<(String, String)> 
         }
     };
     let (scheme, rest) =
-        address.split_once("://").ok_or_else(|| refused("storage_config.db.host is no address"))?;
+        address.split_once("://").ok_or_else(|| refused("storage_config.db.host is not an address"))?;
     if let Some(user) = user
         && !rest.contains('@')
     {
@@ -46,7 +47,7 @@ pub(super) fn of(mut parts: BTreeMap<String, Part>) -> Result<(String, String)> 
     Ok((address, database))
 }
 
-/// A host of a list may have a port of its own.
+/// Adds the port to a host that has none.
 fn with_port(host: &str, port: &str) -> String {
     match host.matches(':').count() {
         0 => format!("{host}:{port}"),

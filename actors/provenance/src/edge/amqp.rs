@@ -1,27 +1,27 @@
-//! RabbitMQ: the exchanges and queues (CONTRACT PP01), the child that consumes them for the workers, and the child
-//! that publishes to them for callers.
+//! RabbitMQ: exchanges and queues (CONTRACT PP01), the child that consumes them for the workers,
+//! and the child that publishes to them for clients.
 //!
-//! Order is what this edge is about (CONTRACT PO08): a message is acknowledged to the broker once all its rows are stored,
-//! or safe among the dead letters, on the channel that delivered it; only then its client is told. Whatever breaks in
-//! between, the broker delivers the message again, its rows are stored again, which changes nothing, and the client gets
-//! one answer or none, never two.
+//! A message is acknowledged once all its rows are stored or published as dead letters, on the
+//! channel that delivered it. Its client is answered afterwards (CONTRACT PO08). After a failure in
+//! between, the broker delivers the message again. Storing its rows again changes nothing, and the
+//! client gets at most one response.
 
 mod call;
+mod client_connection;
 mod consumer;
 mod consumer_context;
 mod dead_letter;
-mod desk;
-mod ledger;
-mod line;
-mod presence;
+mod delivery_tags;
+mod pending_calls;
 mod publisher;
+mod readiness;
 mod topology;
 mod worker_channel;
 
-pub use call::{Call, Outgoing, Patience};
-pub use consumer::{Consumption, factory};
+pub use call::{Call, Outgoing, ResponseTimeouts};
+pub use consumer::{ConsumerOptions, factory};
 pub use consumer_context::Sink;
 pub use dead_letter::DEAD_LETTER;
-pub use presence::Presence;
-pub use publisher::{Publication, client};
+pub use publisher::{PublisherOptions, client};
+pub use readiness::ConsumerReadiness;
 pub use topology::{Topology, declare_worker};

@@ -1,10 +1,11 @@
-//! The store in PostgreSQL (CONTRACT PD06 to PD09): the original's tables in all its flavors, written by one statement a group.
+//! Store in PostgreSQL (CONTRACT PD06 to PD09): the original's tables in all flavors, written by
+//! one statement a group.
 //!
-//! Each group of rows travels as arrays in one statement; all groups share a transaction and, once their statements are
-//! prepared, one round trip.
+//! The rows of a group are passed as arrays. All groups share one transaction and, with prepared
+//! statements, one round trip.
 
 mod address;
-mod dial;
+mod connector;
 mod error;
 mod layout;
 mod limits;
@@ -23,39 +24,44 @@ pub use crate::flavor::Flavor;
 
 use crate::{
     row::Rows,
-    store::{Ask, Found, Question, Store, StoreError, Written},
+    store::{OmittedRows, Query, QueryResult, Store, StoreError, StoreReader},
 };
 use session::Session;
 
-/// A connection to a provenance database. It works while a call waits for it and not in between; dropping it ends it.
+/// Connection to a provenance database. It makes progress only while a call is awaited; dropping it
+/// closes it.
 ///
-/// Drop it with a call that is given up: the server would keep the locks of that call until the next one goes on with it.
+/// Drop it after an abandoned call, whose locks the server would otherwise keep until the next
+/// call.
 pub struct PostgresStore {
     session: Session,
     flavor: Flavor,
 }
 
 impl PostgresStore {
-    /// Connects, within 10 s, to a database of schema version 1. `dsn` is an address as libpq takes it: a URL
-    /// (`postgresql://user@host/name`) or words (`host=.. dbname=..`).
+    /// Connects within 10 s to a database of schema version 1. `dsn` is an address in libpq's
+    /// format: a URL (`postgresql://user@host/name`) or keywords (`host=.. dbname=..`).
     ///
     /// # Errors
-    /// [`StoreError::Refused`] if `dsn` is no address or the database has another schema version; [`StoreError::Away`] if it
-    /// cannot be reached or has no tables yet.
+    /// [`StoreError::Refused`] if `dsn` is invalid or the database has another schema version;
+    /// [`StoreError::Unavailable`] if it cannot be reached or has no tables.
     pub async fn connect(dsn: &str) -> Result<Self, StoreError> {
         let mut session = Session::open(dsn).await?;
         match schema::flavor_of(&mut session).await? {
             Some(flavor) => Ok(Self { session, flavor }),
-            None => Err(StoreError::Away("the database holds no provenance tables: create them".to_owned())),
+            None => Err(StoreError::Unavailable(
+                "the database holds no provenance tables: create them".to_owned(),
+            )),
         }
     }
 
-    /// How the database keeps its relations.
+    /// Returns the schema flavor of the database.
     pub fn flavor(&self) -> Flavor {
         self.flavor
     }
 
-    /// Has the connection ended? Then every call fails: connect again. What breaks between two calls shows in the second.
+    /// Returns true once the connection has ended; connect again. A failure between two calls shows
+    /// in the second.
     pub fn is_closed(&self) -> bool {
         self.session.is_closed()
     }
@@ -70,26 +76,26 @@ impl fmt::Debug for PostgresStore {
     }
 }
 
-impl Ask for PostgresStore {
-    async fn read(&mut self, question: &Question) -> Result<Found, StoreError> {
-        read::answer(&mut self.session, self.flavor, question).await
+impl StoreReader for PostgresStore {
+    async fn read(&mut self, query: &Query) -> Result<QueryResult, StoreError> {
+        read::answer(&mut self.session, self.flavor, query).await
     }
 }
 
 impl Store for PostgresStore {
-    async fn write(&mut self, groups: &[Rows]) -> Result<Written, StoreError> {
-        let mut written = Written::default();
+    async fn write(&mut self, groups: &[Rows]) -> Result<OmittedRows, StoreError> {
+        let mut omitted = OmittedRows::default();
         let commands = write::commands(groups, self.flavor)?;
         if commands.is_empty() {
-            return Ok(written);
+            return Ok(omitted);
         }
-        let (tallies, commands): (Vec<_>, Vec<_>) =
-            commands.into_iter().map(|command| (command.tally, (command.sql, command.params))).unzip();
+        let (meanings, commands): (Vec<_>, Vec<_>) =
+            commands.into_iter().map(|command| (command.meaning, (command.sql, command.params))).unzip();
         let opening = write::opening(groups, self.flavor);
-        let figures = self.session.transaction("writing rows", &opening, commands).await?;
-        for (tally, figure) in tallies.into_iter().zip(figures) {
-            tally.count(figure.unwrap_or_default(), &mut written);
+        let counts = self.session.transaction("writing rows", &opening, commands).await?;
+        for (meaning, count) in meanings.into_iter().zip(counts) {
+            meaning.count(count.unwrap_or_default(), &mut omitted);
         }
-        Ok(written)
+        Ok(omitted)
     }
 }

@@ -1,8 +1,8 @@
-//! A store in an SQLite file: the embedded default, which needs no server.
+//! Store in an SQLite file: the default, which needs no server.
 //!
-//! The layout is our own: entities have integer ids, relations join them, dates are microseconds since 1970. One process
-//! owns the file and writes through one [`SqliteStore`]; any number of [`SqliteReader`]s beside it, in that process or in
-//! others, see what is committed.
+//! The layout is this program's own (CONTRACT PD04): entities have integer ids, relations refer to
+//! them, dates are microseconds since 1970. One [`SqliteStore`] owns the file and writes. Any
+//! number of [`SqliteReader`]s, also in other processes, see the committed rows.
 
 mod error;
 mod lock;
@@ -13,6 +13,6 @@ mod schema;
 mod store;
 mod write;
 
-pub(super) use error::{explain, unobserved};
+pub(super) use error::{explain, identity_error};
 pub use open::{Options, Synchronous};
 pub use store::{SqliteReader, SqliteStore};

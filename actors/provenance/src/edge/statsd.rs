@@ -1,21 +1,21 @@
-//! statsd: the durations of calls, under the original's name and in its format (swh.core.statsd: milliseconds, tags after
-//! `|#`). Fire and forget: nobody waits for it, and what cannot be sent is dropped.
+//! statsd export of call durations in the original's format (swh.core.statsd: milliseconds, tags
+//! after `|#`). Samples that cannot be sent are dropped.
 
 use std::{collections::BTreeMap, fmt, time::Duration};
 
 use orchestrator_supervise::{ChildSpec, Factory, InboxSlot, Outbox, Shutdown, StartCx, inbox, sanitize};
 use tokio::net::{UdpSocket, lookup_host};
 
-use crate::stopwatch::Sample;
+use crate::call_timers::Sample;
 
-/// The original's name: it says seconds, and milliseconds are what it carries.
+/// Name of the original's metric. It says seconds but carries milliseconds.
 const METRIC: &str = "swh_provenance_storage_rabbitmq_duration_seconds";
-/// Samples that may wait; more are dropped and counted as refused.
-const WAITING: usize = 1_024;
-/// How long a stop waits for what is still to be sent.
-const DRAIN: Duration = Duration::from_secs(1);
+/// Capacity of the inbox; further samples are dropped and counted as refused.
+const INBOX_CAPACITY: usize = 1_024;
+/// Time that a stop waits for the samples in the inbox.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Where samples go, and the tags that each of them has.
+/// Address of the server, and the tags of every sample.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Statsd {
     host: String,
@@ -24,11 +24,11 @@ pub struct Statsd {
 }
 
 impl Statsd {
-    /// What the variables say: `STATSD_HOST` (localhost if it is not set), `STATSD_PORT` (8125) and `STATSD_TAGS`
-    /// (`label:value,..`). None unless host or port is set.
+    /// Reads `STATSD_HOST` (default localhost), `STATSD_PORT` (default 8125) and `STATSD_TAGS`
+    /// (`label:value,..`). Returns None unless host or port is set.
     ///
     /// # Errors
-    /// The port is none; the text says what to do.
+    /// The port is invalid; the text says what to do.
     pub fn from_variables(variable: impl Fn(&str) -> Option<String>) -> Result<Option<Self>, String> {
         let set = |name: &str| variable(name).filter(|value| !value.is_empty());
         let (host, port) = (set("STATSD_HOST"), set("STATSD_PORT"));
@@ -36,26 +36,24 @@ impl Statsd {
             return Ok(None);
         }
         let port = port.map_or(Ok(8125), |text| {
-            text.parse()
-                .map_err(|_| format!("STATSD_PORT = {}: no port: give a number, or unset it", sanitize(text)))
+            text.parse().map_err(|_| {
+                format!("STATSD_PORT = {}: not a port: give a number, or unset it", sanitize(text))
+            })
         })?;
         let mut tags = BTreeMap::new();
         for tag in set("STATSD_TAGS").unwrap_or_default().split(',').filter(|tag| !tag.is_empty()) {
             match tag.split_once(':') {
                 Some((label, value)) => drop(tags.insert(label.to_owned(), value.to_owned())),
-                // As the original.
-                None => tracing::warn!(
-                    tag = sanitize(tag),
-                    "a tag of STATSD_TAGS is passed over: write label:value"
-                ),
+                // Ignored, as in the original.
+                None => tracing::warn!(tag = sanitize(tag), "tag of STATSD_TAGS ignored: write label:value"),
             }
         }
         Ok(Some(Self { host: host.unwrap_or_else(|| "localhost".to_owned()), port, tags }))
     }
 
-    /// The child that sends, and where it takes samples.
+    /// Returns the inbox and the spec of the child that sends samples.
     pub fn child_spec(self) -> (Outbox<Sample>, ChildSpec) {
-        let (outbox, slot) = inbox(WAITING);
+        let (outbox, slot) = inbox(INBOX_CAPACITY);
         let samples = slot.clone();
         let factory = Factory::task(move |cx| {
             let (statsd, samples) = (self.clone(), samples.clone());
@@ -65,23 +63,23 @@ impl Statsd {
             }
         });
         let spec = ChildSpec::worker("statsd", factory.with_inbox("samples", &slot));
-        (outbox, spec.shutdown(Shutdown::After(DRAIN)))
+        (outbox, spec.shutdown(Shutdown::After(DRAIN_TIMEOUT)))
     }
 
     async fn run(&self, cx: &StartCx, samples: &InboxSlot<Sample>) {
-        let (mut samples, mut socket, mut told) = (samples.open(), None, false);
+        let (mut samples, mut socket, mut is_logged) = (samples.open(), None, false);
         while let Some(sample) = samples.next(cx).await {
             if socket.is_none() {
                 match self.connect().await {
                     Ok(connected) => socket = Some(connected),
-                    Err(error) if !told => {
-                        told = true;
-                        tracing::warn!("statsd at {self}: {error}: durations are not sent there meanwhile");
+                    Err(error) if !is_logged => {
+                        is_logged = true;
+                        tracing::warn!("statsd at {self}: {error}: durations are not sent until it is back");
                     }
                     Err(_) => {}
                 }
             }
-            // A socket that nobody listens to any more may be so because its name has moved: it is looked up anew.
+            // The server may have moved to another address, so its name is resolved again.
             if let Some(connected) = &socket
                 && connected.send(self.packet(sample).as_bytes()).await.is_err()
             {
@@ -92,7 +90,7 @@ impl Statsd {
 
     async fn connect(&self) -> std::io::Result<UdpSocket> {
         let found: Vec<_> = lookup_host((self.host.as_str(), self.port)).await?.collect();
-        // IPv4 first: the original speaks nothing else.
+        // IPv4 first, the only version that the original uses.
         let address = found.iter().find(|address| address.is_ipv4()).or(found.first());
         let address = address.ok_or_else(|| std::io::Error::other("it has no address"))?;
         let socket = UdpSocket::bind(if address.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" }).await?;
@@ -124,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_is_as_the_original_sends_it() {
+    fn a_packet_has_the_original_format() {
         let tags = ("STATSD_TAGS", "site:paris,odd,method:never,at:a:b,");
         let statsd = with(&[("STATSD_HOST", "metrics"), tags]).unwrap().unwrap();
         assert_eq!(statsd.to_string(), "metrics:8125");
@@ -136,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_there_when_host_or_port_is_set() {
+    fn statsd_is_used_if_host_or_port_is_set() {
         assert_eq!(with(&[("STATSD_TAGS", "a:b"), ("STATSD_HOST", "")]), Ok(None));
         assert_eq!(with(&[("STATSD_PORT", "9125")]).unwrap().unwrap().to_string(), "localhost:9125");
         let error = with(&[("STATSD_PORT", "statsd")]).unwrap_err();

@@ -1,4 +1,4 @@
-//! Which store is used: what each kind is called, where it runs and how it is connected to, said once for writer and reader.
+//! Selection of the configured store, shared by writer and reader.
 
 use orchestrator_edge::Reconnect;
 use orchestrator_supervise::{Factory, Fault, InboxSlot, StartCx};
@@ -20,21 +20,21 @@ use crate::{
     config::{ProvenanceConfig, WriterKind},
     error::ProvenanceError,
     messages::{DeadLetterRequest, ReadRequest, WriteRequest},
-    store::{Ask, Store, StoreError},
+    store::{Store, StoreError, StoreReader},
 };
 
-/// A kind of store, by its section of the configuration.
+/// Kind of store, implemented by its section of the configuration.
 trait Kind: Clone + Send + Sync + 'static {
-    /// What the link is called.
+    /// Name of the link.
     const NAME: &'static str;
-    /// Do its calls block? Then it has threads of its own.
+    /// True if calls block; the children then run on threads of their own.
     const BLOCKS: bool;
     type Writer: Store;
-    type Reader: Ask;
+    type Reader: StoreReader;
 
-    /// What the link leads to.
+    /// Returns the address for the link, without any password.
     fn endpoint(&self) -> String;
-    /// How many stores write at once.
+    /// Returns the number of stores that write in parallel.
     fn lanes(&self) -> usize;
     async fn writer(&self) -> Result<Self::Writer, StoreError>;
     async fn reader(&self) -> Result<Self::Reader, StoreError>;
@@ -51,7 +51,7 @@ impl Kind for SqliteConfig {
         self.path.display().to_string()
     }
 
-    /// A file has one writer at a time.
+    /// SQLite allows one writer at a time.
     fn lanes(&self) -> usize {
         1
     }
@@ -100,7 +100,7 @@ impl Kind for MongoConfig {
         self.endpoint()
     }
 
-    /// While one waits for the disks of a majority, the other works.
+    /// While one waits for the journals of a majority, the other works.
     fn lanes(&self) -> usize {
         2
     }
@@ -114,7 +114,8 @@ impl Kind for MongoConfig {
     }
 }
 
-/// Evaluates `$body` with the section of the configured store; an error in a build without that store.
+/// Evaluates `$body` with the section of the configured store; an error in a build without that
+/// store.
 macro_rules! with_store {
     ($config:expr, $section:ident => $body:expr) => {
         match $config.writer.kind {
@@ -134,12 +135,12 @@ macro_rules! with_store {
                 Ok($body)
             }
             #[allow(unreachable_patterns, reason = "a build with every store")]
-            kind => Err(ProvenanceError::Config(format!("this build has no store of kind {kind}"))),
+            kind => Err(ProvenanceError::Config(format!("this build lacks the store {kind}"))),
         }
     };
 }
 
-/// Makes the child that writes.
+/// Returns the factory of the writer.
 ///
 /// # Errors
 /// This build lacks the store.
@@ -150,7 +151,7 @@ pub(crate) fn writer(
     with_store!(config, section => writer_of(section, slot))
 }
 
-/// Makes the child that answers questions.
+/// Returns the factory of the reader.
 ///
 /// # Errors
 /// This build lacks the store.
@@ -161,10 +162,10 @@ pub(crate) fn reader(
     with_store!(config, section => reader_of(section, slot))
 }
 
-/// Makes the child that keeps the rows that can never be stored.
+/// Returns the factory of the child that stores dead letters.
 ///
 /// # Errors
-/// This build has no SQLite.
+/// This build lacks SQLite.
 pub(crate) fn dead_letters(
     config: &ProvenanceConfig,
     slot: &InboxSlot<DeadLetterRequest>,
@@ -174,12 +175,12 @@ pub(crate) fn dead_letters(
     #[cfg(not(feature = "sqlite"))]
     let factory = {
         let (_, path) = (slot, config.dead_letters.display());
-        Err(ProvenanceError::Config(format!("this build has no SQLite for {path}: set transport = \"amqp\"")))
+        Err(ProvenanceError::Config(format!("this build lacks SQLite for {path}: set transport = \"amqp\"")))
     };
     factory
 }
 
-/// Where the configured store is, without any password.
+/// Returns the address of the configured store, without any password.
 pub(crate) fn endpoint(config: &ProvenanceConfig) -> String {
     with_store!(config, section => section.endpoint()).unwrap_or_else(|error| error.to_string())
 }
@@ -197,10 +198,10 @@ fn reader_of<K: Kind>(kind: &K, slot: &InboxSlot<ReadRequest>) -> Factory {
         let tries = tries(&kind, &cx);
         reader::run(&cx, &requests, tries, async || kind.reader().await).await
     });
-    reader.with_inbox("questions", slot)
+    reader.with_inbox("queries", slot)
 }
 
-/// `run` at every start, with what it works on, on a thread or on the arbiter.
+/// Returns a factory that calls `run` at each start, on a thread if the kind blocks.
 fn factory<K, T, Fut>(
     kind: &K,
     slot: &InboxSlot<T>,

@@ -1,7 +1,8 @@
-//! The writer: takes what the workers want written, as much as waits, and has the store commit it in one go.
+//! The writer: merges waiting write requests into groups and commits each group to the store
+//! (CONTRACT PO07).
 //!
-//! A store that is away is a state of the link, never a crash: requests wait, nothing is answered before it is durable. A group that the
-//! store refuses takes turns with what waits, part by part.
+//! An unavailable store is a state of the link, not a crash: requests wait, and none is answered
+//! before its rows are durable. The parts of a refused group take turns with waiting requests.
 
 use std::{cell::RefCell, rc::Rc, time::Duration};
 
@@ -15,38 +16,38 @@ use tokio::{
 };
 
 use crate::{
-    edge::{left_out::LeftOut, pause},
+    edge::{omissions::OmissionLog, pause},
     group::Group,
     messages::WriteRequest,
     refused_groups::RefusedGroups,
     row::Rows,
-    store::{Store, StoreError, Written},
+    store::{OmittedRows, Store, StoreError},
 };
 
-/// Rows that share a transaction at the most, beside one request that is larger.
+/// Maximum number of rows in a transaction, except for one larger request.
 const GROUP_ROWS: usize = 4_000;
 
-/// Waits before a row that the store refused is tried again.
+/// Delays before a refused row is tried again (CONTRACT PE03).
 const ROW_RETRY: Backoff = Backoff { first: Duration::from_millis(50), max: Duration::from_secs(1) };
 
-/// What one incarnation works with. Several lanes, each with a store of its own, take turns at the inbox.
-struct Shift<'a, C> {
+/// State of one incarnation. Each lane has a store of its own; the lanes share the inbox.
+struct Incarnation<'a, C> {
     cx: &'a StartCx,
     inbox: Mutex<Inbox<WriteRequest>>,
     tries: RefCell<Reconnect>,
     connect: C,
     metrics: WriterMetrics,
-    left_out: RefCell<LeftOut>,
+    omissions: RefCell<OmissionLog>,
 }
 
 metrics! {
     /// Metrics of the writer.
     struct WriterMetrics {
-        /// Transactions; what waits shares one.
+        /// Transactions committed.
         commits: counter("commits"),
-        /// Rows committed, without repeated ones.
+        /// Rows committed, not counting repeated rows.
         rows: counter("rows") as "written",
-        /// Writes and connections that failed and were tried again.
+        /// Writes and connections that failed and were repeated.
         retries: counter("retries"),
         /// Relations left out because an end or the path is not registered.
         unregistered: counter("rows"),
@@ -54,15 +55,15 @@ metrics! {
         url_taken: counter("rows"),
         /// Revisions stored without their preferred origin, which is not registered.
         origin_unknown: counter("rows"),
-        /// Time spent in the store's writes.
+        /// Time spent in writes of the store.
         busy: counter("milliseconds"),
     }
 }
 
-/// One incarnation of the writer: `lanes` stores at once, each made by `connect`.
+/// Runs one incarnation with `lanes` stores in parallel, each opened by `connect`.
 ///
 /// # Errors
-/// None: a store that cannot be reached is tried again and again.
+/// None: an unavailable store is tried again until the child is stopped.
 pub(crate) async fn run<S: Store>(
     cx: &StartCx,
     slot: &InboxSlot<WriteRequest>,
@@ -72,33 +73,33 @@ pub(crate) async fn run<S: Store>(
 ) -> Result<(), Fault> {
     let metrics = WriterMetrics::register(&cx.vitals);
     let inbox = Mutex::new(slot.open());
-    let shift = Rc::new(Shift {
+    let incarnation = Rc::new(Incarnation {
         cx,
         inbox,
         tries: RefCell::new(tries),
         connect,
         metrics,
-        left_out: RefCell::default(),
+        omissions: RefCell::default(),
     });
-    try_join_all((0..lanes).map(|_| lane(shift.clone()))).await.map(drop)
+    try_join_all((0..lanes).map(|_| lane(incarnation.clone()))).await.map(drop)
 }
 
-async fn lane<S, C>(shift: Rc<Shift<'_, C>>) -> Result<(), Fault>
+async fn lane<S, C>(incarnation: Rc<Incarnation<'_, C>>) -> Result<(), Fault>
 where
     S: Store,
     C: AsyncFn() -> Result<S, StoreError>,
 {
-    let Some(mut store) = shift.connect().await else { return Ok(()) };
+    let Some(mut store) = incarnation.connect().await else { return Ok(()) };
     let mut refused = RefusedGroups::default();
-    while let Some(mut group) = shift.next(&mut refused).await {
-        let _in_hand = shift.cx.vitals.begin_work("group");
+    while let Some(mut group) = incarnation.next(&mut refused).await {
+        let _work = incarnation.cx.vitals.begin_work("group");
         while let Some(part) = group.next_part() {
-            let begun = Instant::now();
+            let started = Instant::now();
             let outcome = store.write(&part).await;
-            shift.metrics.busy.add(begun.elapsed().as_millis() as u64);
+            incarnation.metrics.busy.add(started.elapsed().as_millis() as u64);
             match outcome {
-                Ok(written) => {
-                    shift.count(&part, written);
+                Ok(omitted) => {
+                    incarnation.count(&part, omitted);
                     group.part_stored();
                     break;
                 }
@@ -106,35 +107,35 @@ where
                     group.part_refused(reason, retry_at);
                     break;
                 }
-                Err(StoreError::Away(reason)) => {
-                    // It may hold a lock that the next one needs.
+                Err(StoreError::Unavailable(reason)) => {
+                    // An open connection may hold locks that the next one needs.
                     drop(store);
-                    if !shift.endure(reason).await {
+                    if !incarnation.wait_before_retry(reason).await {
                         return Ok(());
                     }
-                    match shift.connect().await {
+                    match incarnation.connect().await {
                         Some(fresh) => store = fresh,
                         None => return Ok(()),
                     }
                 }
             }
         }
-        refused.put(group);
+        refused.push(group);
     }
     Ok(())
 }
 
-/// When a row that was refused so often is tried again.
+/// Returns the time of the next try after `refusals` refusals.
 fn retry_at(refusals: u32) -> Instant {
     Instant::now() + cap_backoff(ROW_RETRY).delay(refusals - 1, fastrand::f64())
 }
 
-impl<S, C> Shift<'_, C>
+impl<S, C> Incarnation<'_, C>
 where
     S: Store,
     C: AsyncFn() -> Result<S, StoreError>,
 {
-    /// A store, however long it takes; None when asked to stop meanwhile.
+    /// Opens a store, however long it takes; None when the child is stopped.
     async fn connect(&self) -> Option<S> {
         loop {
             match (self.connect)().await {
@@ -142,8 +143,8 @@ where
                     self.tries.borrow_mut().connected();
                     return Some(store);
                 }
-                Err(StoreError::Away(reason) | StoreError::Refused(reason)) => {
-                    if !self.endure(reason).await {
+                Err(StoreError::Unavailable(reason) | StoreError::Refused(reason)) => {
+                    if !self.wait_before_retry(reason).await {
                         return None;
                     }
                 }
@@ -152,16 +153,17 @@ where
     }
 }
 
-impl<C> Shift<'_, C> {
-    /// What a lane writes next: what waits, in turn with the groups that were refused. None when asked to stop and nothing is left.
+impl<C> Incarnation<'_, C> {
+    /// Returns the next group of a lane: waiting requests in turn with refused groups. None when
+    /// the child is stopped and all is written.
     async fn next(&self, refused: &mut RefusedGroups) -> Option<Group> {
         let Some(due) = refused.due(Instant::now()) else { return self.gather().await };
-        if refused.is_next()
+        if refused.others_served()
             && let Some(group) = refused.take(Instant::now())
         {
             return Some(group);
         }
-        // A store that blocks lets nobody else run.
+        // A blocking store would otherwise starve the other tasks of this thread.
         yield_now().await;
         let gathered = if due <= Instant::now() {
             self.gather().now_or_never()
@@ -169,15 +171,16 @@ impl<C> Shift<'_, C> {
             timeout_at(due, self.gather()).await.ok()
         };
         if let Some(group) = gathered.flatten() {
-            refused.pass_turn();
+            refused.set_others_served();
             return Some(group);
         }
-        // It is time, or there will be nothing else.
+        // The time has come, or the child is stopped and no request will follow.
         sleep_until(due).await;
         refused.take(Instant::now())
     }
 
-    /// What waits, up to a bound; None when asked to stop and nothing is left.
+    /// Merges the waiting requests, up to [`GROUP_ROWS`]; None when the child is stopped and none
+    /// is left.
     async fn gather(&self) -> Option<Group> {
         let mut inbox = self.inbox.lock().await;
         let first = inbox.next(self.cx).await?;
@@ -191,29 +194,24 @@ impl<C> Shift<'_, C> {
         Some(Group::new(requests))
     }
 
-    /// Waits before the next try; false when asked to stop meanwhile.
-    async fn endure(&self, reason: String) -> bool {
+    /// Waits before the next try; returns false if the child is stopped meanwhile.
+    async fn wait_before_retry(&self, reason: String) -> bool {
         self.metrics.retries.add(1);
         let delay = self.tries.borrow_mut().failed(reason);
         pause(self.cx, delay).await
     }
 
-    fn count(&self, part: &[Rows], written: Written) {
+    fn count(&self, part: &[Rows], omitted: OmittedRows) {
         self.tries.borrow_mut().succeeded();
-        let Written { unregistered, url_taken, origin_unknown } = written;
+        let OmittedRows { unregistered, url_taken, origin_unknown } = omitted;
         self.metrics.commits.add(1);
         self.metrics.rows.add(part.iter().map(|rows| rows.len() as u64).sum());
         self.metrics.unregistered.add(unregistered);
         self.metrics.url_taken.add(url_taken);
         self.metrics.origin_unknown.add(origin_unknown);
-        if let Some(rows) = self.left_out.borrow_mut().add(written, Instant::now().into_std()) {
-            let Written { unregistered, url_taken, origin_unknown } = rows;
-            tracing::info!(
-                unregistered,
-                url_taken,
-                origin_unknown,
-                "rows were left out, as the original leaves them out"
-            );
+        if let Some(rows) = self.omissions.borrow_mut().add(omitted, Instant::now().into_std()) {
+            let OmittedRows { unregistered, url_taken, origin_unknown } = rows;
+            tracing::info!(unregistered, url_taken, origin_unknown, "rows left out, as in the original");
         }
     }
 }

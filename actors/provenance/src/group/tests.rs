@@ -1,4 +1,4 @@
-//! Requests that share a transaction, and bad rows among good ones.
+//! Groups with bad rows among good ones.
 
 use orchestrator_supervise::{Pending, reply};
 use std::time::Duration;
@@ -22,7 +22,8 @@ fn id(byte: u8) -> Sha1Git {
     Sha1Git([byte; 20])
 }
 
-/// A store that refuses whatever holds one of `bad`; gives what it stored, and how many writes there were.
+/// Writes `group` to a store that refuses parts with one of `bad`. Returns the stored rows and the
+/// number of writes.
 fn write_all(group: &mut Group, bad: &[u32]) -> (Vec<u32>, usize) {
     let (mut stored, mut writes) = (Vec::new(), 0);
     while let Some(part) = group.next_part() {
@@ -41,7 +42,7 @@ fn write_all(group: &mut Group, bad: &[u32]) -> (Vec<u32>, usize) {
 }
 
 #[test]
-fn rows_of_a_method_become_one_and_entities_come_first() {
+fn rows_of_a_method_are_merged_and_entities_come_first() {
     let relation = crate::method::Relation::RevisionBeforeRevision;
     let row = crate::row::RelationRow { src: id(1), dst: id(2), path: None };
     let requests = [
@@ -56,7 +57,7 @@ fn rows_of_a_method_become_one_and_entities_come_first() {
 }
 
 #[test]
-fn whoever_is_not_at_fault_is_told_before_the_bad_row_is_given_up() {
+fn good_requests_are_answered_before_the_bad_row_is_refused() {
     let (requests, mut answers): (Vec<_>, Vec<_>) =
         (0..3).map(|i| request(Rows::Contents(vec![(id(i), None)]))).unzip();
     let mut group = Group::new(requests);
@@ -85,17 +86,17 @@ fn whoever_is_not_at_fault_is_told_before_the_bad_row_is_given_up() {
 }
 
 #[test]
-fn a_refused_row_is_tried_again_after_a_pause_and_never_before_the_other_rows() {
+fn a_refused_row_is_retried_after_a_pause_and_after_the_other_rows() {
     let (request, mut answer) = request(Rows::Contents((0..4).map(|i| (id(i), None)).collect()));
     let mut group = Group::new(vec![request]);
-    let begun = Instant::now();
+    let started = Instant::now();
     let (mut pauses, mut stored) = (Vec::new(), 0);
     while let Some(part) = group.next_part() {
         let [Rows::Contents(rows)] = &part[..] else { panic!("contents") };
         let not_before = group.not_before();
         if rows.contains(&(id(0), None)) {
-            pauses.extend(not_before.map(|at| (at - begun, stored)));
-            group.part_refused("no".to_owned(), |refusals| begun + Duration::from_millis(refusals.into()));
+            pauses.extend(not_before.map(|at| (at - started, stored)));
+            group.part_refused("no".to_owned(), |refusals| started + Duration::from_millis(refusals.into()));
         } else {
             assert_eq!(not_before, None);
             stored += rows.len();
@@ -115,7 +116,7 @@ fn a_request_without_rows_is_stored() {
 }
 
 #[test]
-fn one_bad_row_among_many_costs_few_writes() {
+fn one_bad_row_is_isolated_in_few_writes() {
     let (mut waiting, _) = messages(&[1000]);
     let batch = Batch::gather(&mut waiting, 100).unwrap();
     let (request, mut answer) = request(batch.rows().clone());
@@ -131,30 +132,30 @@ fn one_bad_row_among_many_costs_few_writes() {
 
 proptest! {
     #[test]
-    fn every_row_is_stored_or_refused_and_each_message_hears_of_its_own(
+    fn each_row_is_settled_and_reported_to_its_message(
         lengths in prop::collection::vec(0usize..20, 1..12),
         bad in prop::collection::vec(1u32..120, 0..6),
         limit in 1usize..80,
         together in 1usize..4,
     ) {
-        let (mut waiting, answers) = messages(&lengths);
+        let (mut waiting, replies) = messages(&lengths);
         let batches: Vec<_> = std::iter::from_fn(|| Batch::gather(&mut waiting, limit)).collect();
-        let (requests, told): (Vec<_>, Vec<_>) =
+        let (requests, refusals): (Vec<_>, Vec<_>) =
             batches.iter().map(|batch| request(batch.rows().clone())).unzip();
         let (mut requests, mut stored) = (requests.into_iter().peekable(), Vec::new());
         while requests.peek().is_some() {
             let mut group = Group::new(requests.by_ref().take(together).collect());
             stored.extend(write_all(&mut group, &bad).0);
         }
-        for (batch, mut told) in batches.into_iter().zip(told) {
-            batch.settle(told.try_recv().unwrap().expect("an answer"));
+        for (batch, mut answer) in batches.into_iter().zip(refusals) {
+            batch.settle(answer.try_recv().unwrap().expect("an answer"));
         }
         let total = lengths.iter().sum::<usize>() as u32;
         let expected: Vec<u32> = (1..=total).filter(|number| !bad.contains(number)).collect();
         stored.sort_unstable();
         prop_assert_eq!(stored, expected);
         let mut first = 1;
-        for (length, mut answer) in lengths.iter().zip(answers) {
+        for (length, mut answer) in lengths.iter().zip(replies) {
             let settled = answer.try_recv().unwrap().expect("an answer");
             let refused: Vec<u32> = settled.refused.iter().map(|refusal| first + refusal.index).collect();
             let expected: Vec<u32> =

@@ -1,4 +1,4 @@
-//! Rows as people write them, and what is said of those that are none.
+//! Import lines and their errors, and query results as JSON.
 
 use serde_json::json;
 
@@ -15,7 +15,7 @@ fn id() -> Sha1Git {
 }
 
 #[test]
-fn every_kind_of_row() {
+fn each_kind_of_row_is_parsed() {
     let date = Date::from_micros(-1_500_000);
     let with_date = json!({"add": "content", "id": ID, "date": "1969-12-31T23:59:58.5Z"});
     assert_eq!(rows(with_date), Ok(Rows::Contents(vec![(id(), date)])));
@@ -38,7 +38,7 @@ fn every_kind_of_row() {
 }
 
 #[test]
-fn what_is_written_is_read_again() {
+fn import_lines_round_trip() {
     let path = |path: &'static [u8]| Bytes::from_static(path);
     let mut all = vec![
         Rows::Contents(vec![(id(), Date::from_micros(-1)), (Sha1Git([0; 20]), None)]),
@@ -56,7 +56,7 @@ fn what_is_written_is_read_again() {
     }));
     for rows in all {
         let mut read = Rows::none(rows.method());
-        for line in lines(&rows) {
+        for line in import_lines(&rows) {
             let row = JsonRow::read(line).and_then(JsonRow::into_rows).unwrap();
             assert!(read.append(row).is_ok());
         }
@@ -65,7 +65,7 @@ fn what_is_written_is_read_again() {
 }
 
 #[test]
-fn what_is_wrong_is_said() {
+fn a_malformed_line_is_refused_with_the_reason() {
     for (value, words) in [
         (json!({"add": "content", "id": "2032"}), "40 hex digits"),
         (json!({"add": "content", "id": ID, "date": "yesterday"}), "write it like"),
@@ -84,15 +84,15 @@ fn what_is_wrong_is_said() {
 }
 
 #[test]
-fn answers_can_be_read() {
+fn query_results_are_shown_as_json() {
     let date = Date::from_micros(1_000_000_000_123_456);
     let found =
         Occurrence { content: id(), revision: id(), date, origin: None, path: Bytes::from_static(b"a\xff") };
-    let shown = show(Found::Occurrences(vec![found]));
+    let shown = to_json(QueryResult::Occurrences(vec![found]));
     let expected = json!([{"content": ID, "revision": ID, "date": "2001-09-09T01:46:40.123456Z", "origin": null, "path_hex": "61ff"}]);
     assert_eq!(shown, expected);
     for (date, written) in [(Date::MIN, "0001-01-01T00:00:00Z"), (Date::MAX, "9999-12-31T23:59:59.999999Z")] {
-        assert_eq!(show(Found::Dates(BTreeMap::from([(id(), date)]))), json!({ ID: written }));
+        assert_eq!(to_json(QueryResult::Dates(BTreeMap::from([(id(), date)]))), json!({ ID: written }));
         assert_eq!(JsonDate::try_from(written.to_owned()), Ok(JsonDate(date)));
     }
 }

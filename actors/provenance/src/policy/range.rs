@@ -1,16 +1,16 @@
-//! The sixteen parts of all keys.
+//! The 16 ranges of keys.
 
 use std::{fmt, str::FromStr};
 
-/// One of sixteen parts of all keys. Written as one lower-case hex digit.
+/// One of 16 ranges of keys, displayed as a lower-case hex digit.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Range(u8);
 
 impl Range {
-    /// How many there are.
+    /// Number of ranges.
     pub const COUNT: usize = 16;
 
-    /// All of them, in order.
+    /// All ranges, in order.
     pub const ALL: [Self; Self::COUNT] = {
         let mut all = [Self(0); Self::COUNT];
         let mut index = 0;
@@ -21,25 +21,25 @@ impl Range {
         all
     };
 
-    /// None from 16 on.
+    /// Returns the range at `index`; None from 16 on.
     #[must_use]
     pub fn new(index: u8) -> Option<Self> {
         (usize::from(index) < Self::COUNT).then_some(Self(index))
     }
 
-    /// The range that the upper four bits of a byte name.
+    /// Returns the range of the upper four bits of a byte.
     #[must_use]
     pub fn high_nibble(byte: u8) -> Self {
         Self(byte >> 4)
     }
 
-    /// The range that the lower four bits of a byte name.
+    /// Returns the range of the lower four bits of a byte.
     #[must_use]
     pub fn low_nibble(byte: u8) -> Self {
         Self(byte & 0xf)
     }
 
-    /// From 0 to 15.
+    /// Returns the index, 0 to 15.
     #[must_use]
     pub fn index(self) -> usize {
         usize::from(self.0)
@@ -58,56 +58,56 @@ impl fmt::Debug for Range {
     }
 }
 
-/// A text that is no range.
+/// Error of a text that is not a range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a range is one lower-case hex digit, 0 to f")]
-pub struct NotARange;
+pub struct InvalidRange;
 
 impl FromStr for Range {
-    type Err = NotARange;
+    type Err = InvalidRange;
 
-    fn from_str(text: &str) -> Result<Self, NotARange> {
+    fn from_str(text: &str) -> Result<Self, InvalidRange> {
         match *text.as_bytes() {
             [digit @ b'0'..=b'9'] => Ok(Self(digit - b'0')),
             [digit @ b'a'..=b'f'] => Ok(Self(digit - b'a' + 10)),
-            _ => Err(NotARange),
+            _ => Err(InvalidRange),
         }
     }
 }
 
-/// Some of the ranges. Written as in `0-7,c`, or `none`.
+/// Set of ranges, written as in `0-7,c`, or `none`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, serde::Serialize, serde::Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct RangeSet(u16);
 
-/// The empty set, as it is written.
+/// Text of the empty set.
 const NONE: &str = "none";
 
 impl RangeSet {
-    /// None of them.
+    /// The empty set.
     pub const NONE: Self = Self(0);
-    /// All sixteen.
+    /// All 16 ranges.
     pub const ALL: Self = Self(u16::MAX);
 
-    /// Is it one of them?
+    /// Returns true if the set has `range`.
     #[must_use]
     pub fn contains(self, range: Range) -> bool {
         self.0 >> range.0 & 1 == 1
     }
 
-    /// How many.
+    /// Returns the number of ranges.
     #[must_use]
     pub fn len(self) -> usize {
         self.0.count_ones() as usize
     }
 
-    /// Is there none?
+    /// Returns true for the empty set.
     #[must_use]
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// In order.
+    /// Iterates over the ranges in order.
     pub fn iter(self) -> impl Iterator<Item = Range> {
         Range::ALL.into_iter().filter(move |&range| self.contains(range))
     }
@@ -142,16 +142,16 @@ impl fmt::Debug for RangeSet {
     }
 }
 
-/// Why a text names no ranges.
+/// Error of a text that is not a set of ranges.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RangeSetError {
-    /// Nothing there.
+    /// The text is empty.
     #[error("no range is named: write hex digits and spans of them, for example 0-7,c, or none")]
     Empty,
-    /// Neither a digit nor a span.
-    #[error("{0:?} is no range: write lower-case hex digits and spans of them, for example 0-7,c")]
-    NotARange(String),
-    /// The end comes before the start.
+    /// A part is neither a digit nor a span.
+    #[error("{0:?} is not a range: write lower-case hex digits and spans of them, for example 0-7,c")]
+    InvalidRange(String),
+    /// The end of a span precedes its start.
     #[error("the span {0}-{1} runs backwards: write {1}-{0}")]
     Backwards(Range, Range),
 }
@@ -170,7 +170,7 @@ impl FromStr for RangeSet {
         for part in text.split(',').map(str::trim) {
             let (first, last) = part.split_once('-').unwrap_or((part, part));
             let (Ok(first), Ok(last)) = (first.parse::<Range>(), last.parse::<Range>()) else {
-                return Err(RangeSetError::NotARange(part.to_owned()));
+                return Err(RangeSetError::InvalidRange(part.to_owned()));
             };
             if first > last {
                 return Err(RangeSetError::Backwards(first, last));

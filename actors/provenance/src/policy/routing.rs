@@ -1,12 +1,12 @@
-//! Which range a key is in: the sender decides.
+//! Range of a key, chosen by the sender.
 
 use sha1::{Digest, Sha1};
 
 use super::Range;
 use crate::row::{Rows, Sha1Git};
 
-/// How a sender derives the range of a key. Senders that disagree send one key to two workers: then no longer one worker
-/// alone writes it, so all of a site should use one.
+/// Rule by which a sender derives the range of a key. All senders of a store must use the same
+/// (CONTRACT PP06): otherwise two workers write one key.
 #[derive(
     Debug,
     Clone,
@@ -21,21 +21,21 @@ use crate::row::{Rows, Sha1Git};
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Routing {
-    /// The first byte modulo sixteen: its low nibble.
+    /// Low nibble of the first byte.
     #[default]
     FirstByte,
-    /// The first digit in hex: the high nibble of the first byte.
+    /// High nibble of the first byte: the first hex digit.
     FirstHexDigit,
 }
 
 impl Routing {
-    /// The range of an entity, or of a relation's source.
+    /// Returns the range of an entity, or of a relation by its source.
     #[must_use]
     pub fn range_of_id(self, id: &Sha1Git) -> Range {
         self.range_of_byte(id.0[0])
     }
 
-    /// The range of a path: that of its SHA1.
+    /// Returns the range of a path: that of its SHA1.
     #[must_use]
     pub fn range_of_path(self, path: &[u8]) -> Range {
         self.range_of_byte(Sha1::digest(path)[0])
@@ -49,14 +49,15 @@ impl Routing {
     }
 }
 
-/// The rows of each range, ranges in order, rows of a range in the order given. No rows, no range.
+/// Splits rows by range. Ranges are in order, rows of a range keep their order, and empty ranges
+/// are left out.
 #[must_use]
 pub fn split(rows: Rows, routing: Routing) -> Vec<(Range, Rows)> {
     let ranges = ranges(&rows, routing);
-    deal(rows, &ranges)
+    split_by_ranges(rows, &ranges)
 }
 
-/// The range of each row.
+/// Returns the range of each row.
 pub(crate) fn ranges(rows: &Rows, routing: Routing) -> Vec<Range> {
     let by_id = |id: &Sha1Git| routing.range_of_id(id);
     match rows {
@@ -68,23 +69,23 @@ pub(crate) fn ranges(rows: &Rows, routing: Routing) -> Vec<Range> {
     }
 }
 
-/// As [`split`], with the range of each row at hand.
-pub(crate) fn deal(rows: Rows, ranges: &[Range]) -> Vec<(Range, Rows)> {
+/// Splits rows as [`split`], given the range of each row.
+pub(crate) fn split_by_ranges(rows: Rows, ranges: &[Range]) -> Vec<(Range, Rows)> {
     match rows {
-        Rows::Contents(rows) => deal_as(rows, ranges, Rows::Contents),
-        Rows::Directories(rows) => deal_as(rows, ranges, Rows::Directories),
-        Rows::Revisions(rows) => deal_as(rows, ranges, Rows::Revisions),
-        Rows::Origins(rows) => deal_as(rows, ranges, Rows::Origins),
-        Rows::Locations(rows) => deal_as(rows, ranges, Rows::Locations),
-        Rows::Relations(relation, rows) => deal_as(rows, ranges, |rows| Rows::Relations(relation, rows)),
+        Rows::Contents(rows) => split_as(rows, ranges, Rows::Contents),
+        Rows::Directories(rows) => split_as(rows, ranges, Rows::Directories),
+        Rows::Revisions(rows) => split_as(rows, ranges, Rows::Revisions),
+        Rows::Origins(rows) => split_as(rows, ranges, Rows::Origins),
+        Rows::Locations(rows) => split_as(rows, ranges, Rows::Locations),
+        Rows::Relations(relation, rows) => split_as(rows, ranges, |rows| Rows::Relations(relation, rows)),
     }
 }
 
-fn deal_as<T>(rows: Vec<T>, ranges: &[Range], wrap: impl Fn(Vec<T>) -> Rows) -> Vec<(Range, Rows)> {
-    let mut dealt: [Vec<T>; Range::COUNT] = Default::default();
+fn split_as<T>(rows: Vec<T>, ranges: &[Range], wrap: impl Fn(Vec<T>) -> Rows) -> Vec<(Range, Rows)> {
+    let mut parts: [Vec<T>; Range::COUNT] = Default::default();
     for (row, range) in rows.into_iter().zip(ranges) {
-        dealt[range.index()].push(row);
+        parts[range.index()].push(row);
     }
-    let filled = Range::ALL.into_iter().zip(dealt).filter(|(_, rows)| !rows.is_empty());
+    let filled = Range::ALL.into_iter().zip(parts).filter(|(_, rows)| !rows.is_empty());
     filled.map(|(range, rows)| (range, wrap(rows))).collect()
 }

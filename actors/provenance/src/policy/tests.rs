@@ -1,4 +1,4 @@
-//! The policy as a table, and the examples of CONTRACT PP05, PP06.
+//! Routing policy: the tables of the contract, and the examples of CONTRACT PP05, PP06.
 
 use std::collections::BTreeSet;
 
@@ -39,7 +39,7 @@ fn both_routings_agree_with_the_contract() {
 }
 
 #[test]
-fn routings_have_the_names_of_the_settings() {
+fn routings_have_their_configuration_names() {
     for (routing, name) in [(Routing::FirstByte, "first_byte"), (Routing::FirstHexDigit, "first_hex_digit")] {
         assert_eq!(serde_json::to_value(routing).unwrap(), name);
         assert_eq!(serde_json::from_value::<Routing>(name.into()).unwrap(), routing);
@@ -83,7 +83,7 @@ fn exchanges_own_the_methods_of_the_contract() {
 }
 
 #[test]
-fn an_exchange_is_the_first_word_of_a_method_or_its_relation() {
+fn a_method_or_its_relation_begins_with_its_exchange() {
     for method in Method::ALL {
         let text = method.relation().map_or(method.name(), Relation::value);
         assert_eq!(exchange(method).name(), text.split('_').next().unwrap(), "{method}");
@@ -91,7 +91,7 @@ fn an_exchange_is_the_first_word_of_a_method_or_its_relation() {
 }
 
 #[test]
-fn what_is_no_binding_key_is_told_so() {
+fn an_invalid_binding_key_is_refused() {
     assert_eq!(
         parse_binding_key("relation_add.content_in_revision.0"),
         Ok((Method::RelationAdd(Relation::ContentInRevision), Range::ALL[0]))
@@ -119,7 +119,7 @@ fn what_is_no_binding_key_is_told_so() {
 }
 
 #[test]
-fn writes_are_known_by_their_names() {
+fn write_methods_are_recognised_by_name() {
     assert!(Method::ALL.iter().all(|method| is_write(method.name())));
     for read in ["content_get", "relation_get_all", "content_find_first", "open", "with_path", "add"] {
         assert!(!is_write(read), "{read}");
@@ -139,13 +139,13 @@ fn workers_are_in_the_order_of_the_pool() {
     for (index, label) in labels.into_iter().chain([(79, "location_f")]) {
         assert_eq!(all[index].to_string(), label);
     }
-    for (place, exchange) in Exchange::ALL.into_iter().enumerate() {
-        assert_eq!(exchange as usize, place);
+    for (index, exchange) in Exchange::ALL.into_iter().enumerate() {
+        assert_eq!(exchange as usize, index);
     }
 }
 
 #[test]
-fn a_process_may_have_some_of_the_workers() {
+fn a_process_can_run_some_of_the_workers() {
     let labels = |ranges: Ranges| ranges.workers().map(|worker| worker.to_string()).collect::<Vec<_>>();
     assert_eq!(labels(Ranges::default()).len(), 80);
     let some = Ranges::new("0-1".parse().unwrap())
@@ -158,7 +158,7 @@ fn a_process_may_have_some_of_the_workers() {
 }
 
 #[test]
-fn range_sets_are_read_as_people_write_them() {
+fn range_sets_are_parsed() {
     for (text, expected, canonical) in [
         ("0-7", "01234567", "0-7"),
         ("0-f", "0123456789abcdef", "0-f"),
@@ -180,16 +180,19 @@ fn range_sets_are_read_as_people_write_them() {
 }
 
 #[test]
-fn what_names_no_ranges_is_told_so() {
+fn an_invalid_range_set_is_refused() {
     for (text, expected) in [
         ("", "no range is named: write hex digits and spans of them, for example 0-7,c, or none"),
         ("7-0", "the span 7-0 runs backwards: write 0-7"),
-        ("0,,1", "\"\" is no range: write lower-case hex digits and spans of them, for example 0-7,c"),
-        ("0-F", "\"0-F\" is no range: write lower-case hex digits and spans of them, for example 0-7,c"),
-        ("10", "\"10\" is no range: write lower-case hex digits and spans of them, for example 0-7,c"),
-        ("0-1-2", "\"0-1-2\" is no range: write lower-case hex digits and spans of them, for example 0-7,c"),
-        ("-", "\"-\" is no range: write lower-case hex digits and spans of them, for example 0-7,c"),
-        ("é", "\"é\" is no range: write lower-case hex digits and spans of them, for example 0-7,c"),
+        ("0,,1", "\"\" is not a range: write lower-case hex digits and spans of them, for example 0-7,c"),
+        ("0-F", "\"0-F\" is not a range: write lower-case hex digits and spans of them, for example 0-7,c"),
+        ("10", "\"10\" is not a range: write lower-case hex digits and spans of them, for example 0-7,c"),
+        (
+            "0-1-2",
+            "\"0-1-2\" is not a range: write lower-case hex digits and spans of them, for example 0-7,c",
+        ),
+        ("-", "\"-\" is not a range: write lower-case hex digits and spans of them, for example 0-7,c"),
+        ("é", "\"é\" is not a range: write lower-case hex digits and spans of them, for example 0-7,c"),
     ] {
         assert_eq!(text.parse::<RangeSet>().unwrap_err().to_string(), expected);
         assert!(serde_json::from_value::<RangeSet>(text.into()).is_err());
@@ -224,7 +227,7 @@ fn rows_are_split_in_order() {
 
 proptest! {
     #[test]
-    fn splitting_loses_nothing_and_sends_each_row_to_its_range(
+    fn splitting_keeps_all_rows_and_their_ranges(
         firsts in prop::collection::vec(any::<u8>(), 0..200),
         hex in any::<bool>(),
     ) {
@@ -244,7 +247,7 @@ proptest! {
     }
 
     #[test]
-    fn range_sets_are_read_as_they_are_written(ranges in prop::collection::btree_set(0_u8..16, 1..17)) {
+    fn range_sets_round_trip(ranges in prop::collection::btree_set(0_u8..16, 1..17)) {
         let set: RangeSet = ranges.into_iter().filter_map(Range::new).collect();
         prop_assert_eq!(set.to_string().parse::<RangeSet>(), Ok(set));
     }

@@ -1,13 +1,13 @@
-//! What operators' arguments become.
+//! Arguments of the console's verbs.
 
 use serde_json::json;
 
 use super::*;
 
 #[test]
-fn rows_are_sorted_by_need_and_keep_their_places() {
+fn rows_are_sorted_by_dependency_and_keep_their_positions() {
     let id = "20329687bb9c1231a7e05afe86160343ad49b494";
-    let addition = add(json!({ "batch": 7, "rows": [
+    let arguments = add(json!({ "batch": 7, "rows": [
         { "add": "content_in_revision", "src": id, "dst": id, "path": "a" },
         { "add": "content", "id": id },
         { "add": "origin", "url": "https://nul\0" },
@@ -16,15 +16,15 @@ fn rows_are_sorted_by_need_and_keep_their_places() {
         { "add": "content", "id": id },
     ] }))
     .unwrap();
-    let places: Vec<_> = addition.groups.iter().map(|group| group.places.as_slice()).collect();
-    assert_eq!(places, [&[3][..], &[1, 5], &[0]]);
-    assert_eq!(addition.groups[1].rows.len(), 2);
-    assert_eq!(addition.bad.iter().map(|bad| bad.index).collect::<Vec<_>>(), [2, 4]);
-    assert_eq!(addition.batch, Some(7));
+    let positions: Vec<_> = arguments.groups.iter().map(|group| group.positions.as_slice()).collect();
+    assert_eq!(positions, [&[3][..], &[1, 5], &[0]]);
+    assert_eq!(arguments.groups[1].rows.len(), 2);
+    assert_eq!(arguments.bad.iter().map(|bad| bad.index).collect::<Vec<_>>(), [2, 4]);
+    assert_eq!(arguments.batch, Some(7));
 }
 
 #[test]
-fn other_arguments_are_refused() {
+fn invalid_arguments_are_refused() {
     for args in
         [json!({ "rows": [], "batch": 0 }), json!({ "rows": [], "batch": 10_001 }), json!({ "row": [] })]
     {

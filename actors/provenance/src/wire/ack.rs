@@ -1,34 +1,34 @@
-//! Responses: how many items of a call are stored.
+//! Responses: number of stored items of a message (CONTRACT PP16, PP18).
 
 use super::cursor::{Cursor, big_endian};
 
-/// The ext type of positive numbers that no 64 bits hold; senders may use it for smaller ones.
+/// Ext type of positive numbers beyond 64 bits; senders may use it for smaller ones.
 const POSITIVE: i8 = 1;
 
-/// A response that is no count.
+/// Error of a response that is not a count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the response is no count of items: send one msgpack integer from 0 on")]
-pub struct NotAnAck;
+#[error("the response is not a count of items: send one msgpack integer from 0 on")]
+pub struct InvalidAck;
 
-/// The body of a response.
+/// Encodes the body of a response.
 #[must_use]
 pub fn encode_ack(n: u64) -> Vec<u8> {
     let mut out = Vec::with_capacity(9);
-    // A `Vec` takes every byte.
+    // Writing to a `Vec` cannot fail.
     _ = rmp::encode::write_uint(&mut out, n);
     out
 }
 
-/// Reads the body of a response.
+/// Decodes the body of a response.
 ///
 /// # Errors
-/// [`NotAnAck`]
-pub fn decode_ack(body: &[u8]) -> Result<u64, NotAnAck> {
+/// [`InvalidAck`]
+pub fn decode_ack(body: &[u8]) -> Result<u64, InvalidAck> {
     let mut cursor = Cursor::new(body);
-    let n = cursor.or_back(Cursor::unsigned).or_else(|| {
+    let n = cursor.try_read(Cursor::unsigned).or_else(|| {
         let (POSITIVE, bytes) = cursor.ext()? else { return None };
         let zeros = bytes.iter().take_while(|&&byte| byte == 0).count();
         (bytes.len() - zeros <= 8).then(|| big_endian(bytes))
     });
-    n.filter(|_| cursor.left() == 0).ok_or(NotAnAck)
+    n.filter(|_| cursor.left() == 0).ok_or(InvalidAck)
 }

@@ -1,11 +1,11 @@
-//! Reading msgpack, one header at a time, from bytes that may be anything.
+//! Reader of untrusted msgpack, one header at a time.
 
 use rmp::Marker;
 
 use crate::row::Sha1Git;
 
-/// A place in a body. Every reader gives None when the value is of another kind or breaks off; the place is then somewhere
-/// inside it, and whoever wants to go on puts the cursor back first.
+/// Position in a body. Every reader returns None for another kind of value or a truncated one; the
+/// position is then undefined.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Cursor<'a> {
     rest: &'a [u8],
@@ -16,13 +16,13 @@ impl<'a> Cursor<'a> {
         Self { rest: bytes }
     }
 
-    /// How many bytes are left.
+    /// Returns the number of bytes left.
     pub(super) fn left(&self) -> usize {
         self.rest.len()
     }
 
-    /// Reads, or stays where it is.
-    pub(super) fn or_back<T>(&mut self, read: impl FnOnce(&mut Self) -> Option<T>) -> Option<T> {
+    /// Reads a value; on None the position stays.
+    pub(super) fn try_read<T>(&mut self, read: impl FnOnce(&mut Self) -> Option<T>) -> Option<T> {
         let start = *self;
         let value = read(self);
         if value.is_none() {
@@ -31,7 +31,7 @@ impl<'a> Cursor<'a> {
         value
     }
 
-    /// What the next byte says, without reading it.
+    /// Returns the next marker without reading it.
     pub(super) fn peek(&self) -> Option<Marker> {
         self.rest.first().copied().map(Marker::from_u8)
     }
@@ -73,7 +73,7 @@ impl<'a> Cursor<'a> {
         self.take(len as usize)
     }
 
-    /// The bytes of a text, which are UTF-8 if the sender keeps the rules.
+    /// Returns the bytes of a str, which are not checked to be UTF-8.
     pub(super) fn text(&mut self) -> Option<&'a [u8]> {
         let len = match self.marker()? {
             Marker::FixStr(len) => u32::from(len),
@@ -85,7 +85,7 @@ impl<'a> Cursor<'a> {
         self.take(len as usize)
     }
 
-    /// Type and bytes of an ext.
+    /// Returns the type and the bytes of an ext.
     pub(super) fn ext(&mut self) -> Option<(i8, &'a [u8])> {
         let len = match self.marker()? {
             Marker::FixExt1 => 1,
@@ -102,7 +102,7 @@ impl<'a> Cursor<'a> {
         Some((kind, self.take(len as usize)?))
     }
 
-    /// A number of at most 64 bits that is not negative, without ext types.
+    /// Returns a non-negative integer of at most 64 bits.
     pub(super) fn unsigned(&mut self) -> Option<u64> {
         let marker = self.marker()?;
         let bytes = match marker {
@@ -117,7 +117,8 @@ impl<'a> Cursor<'a> {
         (!signed || bytes[0] < 0x80).then(|| big_endian(bytes))
     }
 
-    /// Type name and payload of a tagged map: exactly the keys `swhtype` and `d`, both bin, in any order.
+    /// Returns the type name and payload of a tagged map: exactly the keys `swhtype` and `d`, both
+    /// bin, in any order.
     pub(super) fn tagged(&mut self) -> Option<(&'a [u8], Cursor<'a>)> {
         if self.map_len()? != 2 {
             return None;
@@ -133,19 +134,19 @@ impl<'a> Cursor<'a> {
         Some((name?, payload?))
     }
 
-    /// The bytes of one value of any kind.
+    /// Returns the bytes of one value of any kind.
     pub(super) fn raw_value(&mut self) -> Option<&'a [u8]> {
         let start = self.rest;
         self.skip()?;
         Some(&start[..start.len() - self.rest.len()])
     }
 
-    /// Passes over one value of any kind. It counts the values that are still open instead of descending into them, so no
-    /// depth of nesting can exhaust the stack.
+    /// Skips one value of any kind. It counts the open values instead of recursing, so nesting
+    /// cannot exhaust the stack.
     pub(super) fn skip(&mut self) -> Option<()> {
         let mut open = 1_usize;
         while open > 0 {
-            // Each open value takes a byte at least.
+            // Each open value has at least one byte.
             if open > self.left() {
                 return None;
             }
@@ -156,7 +157,7 @@ impl<'a> Cursor<'a> {
         Some(())
     }
 
-    /// Reads a header: how many bytes, and how many values, belong to it.
+    /// Reads a header and returns the number of bytes and of values that follow it.
     fn extent(&mut self) -> Option<(usize, usize)> {
         let marker = self.marker()?;
         let of = |bytes| Some((bytes, 0));
@@ -204,12 +205,12 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// The number in up to eight bytes.
+/// Returns the number in up to eight bytes.
 pub(super) fn big_endian(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0, |value, &byte| value << 8 | u64::from(byte))
 }
 
-/// An identifier, if that is what the bytes are.
+/// Returns the identifier, if `bytes` has 20 bytes.
 pub(super) fn id(bytes: &[u8]) -> Option<Sha1Git> {
     bytes.try_into().ok().map(Sha1Git)
 }

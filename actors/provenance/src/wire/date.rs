@@ -1,4 +1,4 @@
-//! Dates: the timestamp ext of msgpack, and the ISO text of old senders.
+//! Dates: msgpack's timestamp ext, and the ISO text of old senders (CONTRACT PP12, PP13).
 
 use jiff::{
     civil::{DateTime, Time, datetime},
@@ -12,7 +12,7 @@ use super::{
 };
 use crate::row::Date;
 
-/// The ext type of timestamps.
+/// Ext type of timestamps.
 pub(super) const TIMESTAMP: i8 = -1;
 
 /// Microseconds in a second.
@@ -20,10 +20,10 @@ pub(super) const MICROS: i64 = 1_000_000;
 
 const EPOCH: DateTime = datetime(1970, 1, 1, 0, 0, 0, 0);
 
-/// A longer text is no date.
+/// Maximum length of a date as text, in bytes.
 const TEXT_BYTES_MAX: usize = 64;
 
-/// A date, or nil for an unknown one.
+/// Reads a date, or nil for an unknown one.
 pub(super) fn read(cursor: &mut Cursor<'_>) -> Result<Option<Date>, ItemError> {
     if cursor.nil() {
         return Ok(None);
@@ -40,8 +40,8 @@ pub(super) fn read(cursor: &mut Cursor<'_>) -> Result<Option<Date>, ItemError> {
     }
 }
 
-/// The three sizes. The nanoseconds count forward from the seconds, also before 1970, so cutting them to microseconds goes
-/// back in time, never forth.
+/// Decodes a timestamp of 4, 8 or 12 bytes. Nanoseconds count forward from the seconds, also before
+/// 1970, so cutting them to microseconds rounds towards the past.
 fn from_timestamp(bytes: &[u8]) -> Result<Date, ItemError> {
     let (seconds, nanos) = match bytes.len() {
         4 => (big_endian(bytes) as i64, 0),
@@ -59,7 +59,8 @@ fn from_timestamp(bytes: &[u8]) -> Result<Date, ItemError> {
     micros.and_then(Date::from_micros).ok_or(ItemError::DateRange)
 }
 
-/// `2021-11-29T10:00:00.000001+02:00`; without an offset it is UTC, without a time it is midnight.
+/// Parses a text such as `2021-11-29T10:00:00.000001+02:00`. Without an offset it is UTC, without a
+/// time it is midnight.
 fn from_text(text: &[u8]) -> Result<Date, ItemError> {
     if text.len() > TEXT_BYTES_MAX {
         return Err(ItemError::Date);
@@ -68,7 +69,7 @@ fn from_text(text: &[u8]) -> Result<Date, ItemError> {
     if pieces.time_zone_annotation().is_some() {
         return Err(ItemError::Date);
     }
-    // Not by way of jiff's own instants: they end a day before the year 9999 does.
+    // jiff's `Timestamp` ends a day before the year 9999.
     let local = pieces.date().to_datetime(pieces.time().unwrap_or(Time::midnight())).duration_since(EPOCH);
     let offset = pieces.to_numeric_offset().map_or(0, |offset| offset.seconds());
     let micros = local.as_nanos().div_euclid(1000) - i128::from(offset) * i128::from(MICROS);

@@ -1,6 +1,6 @@
-//! Writing requests, byte for byte as the original's clients do.
+//! Encoding of requests, byte for byte as in the original's clients.
 //!
-//! A `Vec` takes every byte, so what `rmp` returns about its writes says nothing and is dropped.
+//! Writing to a `Vec` cannot fail, so `rmp`'s results are ignored.
 
 use bytes::Bytes;
 use rmp::encode as rmp;
@@ -8,19 +8,21 @@ use rmp::encode as rmp;
 use super::date::{MICROS, TIMESTAMP};
 use crate::row::{Date, RevisionData, Rows, Sha1Git};
 
-/// A request's body, each key with what is known of it, be that nothing: as clients send what they were given by key.
+/// Encodes a request's body, each key with its data or nil: the form that clients send for a
+/// mapping.
 #[must_use]
 pub fn encode(rows: &Rows) -> Bytes {
     with_items(rows, false)
 }
 
-/// A request's body, keys of which nothing is known alone, `[id]`: as clients send what they were given as a list of keys.
+/// Encodes a request's body, keys without data as `[id]`: the form that clients send for a list of
+/// keys.
 #[must_use]
 pub fn encode_bare(rows: &Rows) -> Bytes {
     with_items(rows, true)
 }
 
-/// A body around items that are encoded already.
+/// Returns a body of encoded items.
 pub(super) fn body(count: usize, items: &[u8]) -> Bytes {
     let mut out = head(count, items.len());
     out.extend_from_slice(items);
@@ -94,7 +96,7 @@ fn revision_data(out: &mut Vec<u8>, data: &RevisionData) {
     text(out, "RevisionData");
 }
 
-/// The shortest timestamp that holds the date.
+/// Writes the shortest timestamp that holds the date.
 fn date(out: &mut Vec<u8>, date: Option<Date>) {
     let Some(micros) = date.map(Date::micros) else {
         _ = rmp::write_nil(out);

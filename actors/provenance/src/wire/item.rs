@@ -1,4 +1,4 @@
-//! The items of each method (CONTRACT PP10 to PP14).
+//! Items of each method (CONTRACT PP10 to PP14).
 
 use bytes::Bytes;
 
@@ -9,13 +9,13 @@ use super::{
 };
 use crate::row::{Date, RelationRow, RevisionData, Sha1Git};
 
-/// `[id]` or `[id, date]`.
+/// Reads `[id]` or `[id, date]`.
 pub(super) fn dated(cursor: &mut Cursor<'_>) -> Result<(Sha1Git, Option<Date>), ItemError> {
     let len = array(cursor, 1..=2, "an id and a date or nil")?;
     Ok((read_id(cursor)?, if len > 1 { date::read(cursor)? } else { None }))
 }
 
-/// `[id]` or `[id, RevisionData]`. A nil stands for nothing known, as it does for the other methods.
+/// Reads `[id]`, `[id, nil]` or `[id, RevisionData]`.
 pub(super) fn revision(cursor: &mut Cursor<'_>) -> Result<(Sha1Git, RevisionData), ItemError> {
     let len = array(cursor, 1..=2, "an id and its data")?;
     let id = read_id(cursor)?;
@@ -23,7 +23,7 @@ pub(super) fn revision(cursor: &mut Cursor<'_>) -> Result<(Sha1Git, RevisionData
     Ok((id, data))
 }
 
-/// `[id, url]`.
+/// Reads `[id, url]`.
 pub(super) fn origin(cursor: &mut Cursor<'_>) -> Result<(Sha1Git, String), ItemError> {
     array(cursor, 2..=2, "an id and a url")?;
     let id = read_id(cursor)?;
@@ -31,13 +31,13 @@ pub(super) fn origin(cursor: &mut Cursor<'_>) -> Result<(Sha1Git, String), ItemE
     Ok((id, url.to_owned()))
 }
 
-/// `[path]`.
+/// Reads `[path]`.
 pub(super) fn location<'a>(cursor: &mut Cursor<'a>) -> Result<&'a [u8], ItemError> {
     array(cursor, 1..=1, "one path")?;
     cursor.bin().ok_or(ItemError::Path)
 }
 
-/// `[src, dst, path or nil]`.
+/// Reads `[src, dst, path or nil]`.
 pub(super) fn relation(
     cursor: &mut Cursor<'_>,
     own: impl Fn(&[u8]) -> Bytes,
@@ -48,7 +48,7 @@ pub(super) fn relation(
     Ok(RelationRow { src, dst, path })
 }
 
-/// The tagged dataclass: its three fields in any order, each there, no other.
+/// Reads the tagged dataclass: exactly its three fields, in any order.
 fn revision_data(cursor: &mut Cursor<'_>) -> Result<RevisionData, ItemError> {
     let (name, mut fields) = cursor.tagged().ok_or(ItemError::RevisionData)?;
     let count = fields.map_len().filter(|_| name == b"dataclass").ok_or(ItemError::RevisionData)?;

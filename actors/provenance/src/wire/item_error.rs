@@ -1,6 +1,6 @@
 //! Errors of single items.
 
-/// Why an item can never be stored.
+/// Error of a malformed item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ItemError {
     /// Not an array, or one of another length.
@@ -12,16 +12,16 @@ pub enum ItemError {
     /// Another kind of value.
     #[error("a date is neither a timestamp nor nil: send ext type -1")]
     Date,
-    /// Out of what the original's dates can hold.
+    /// Outside of the range of the original's dates.
     #[error("a date is out of range: send dates from year 1 to year 9999")]
     DateRange,
     /// Another kind of value.
     #[error("a path is not raw bytes: send bin")]
     Path,
     /// Another kind of value, or not UTF-8.
-    #[error("a url is no text: send str in utf-8")]
+    #[error("a url is not a text: send str in utf-8")]
     Url,
     /// Another kind of value, or with other fields.
-    #[error("the revision's data is no RevisionData: send the dataclass with date and origin")]
+    #[error("the revision's data is not RevisionData: send the dataclass with date and origin")]
     RevisionData,
 }

@@ -1,4 +1,4 @@
-//! The bodies that were captured from the original, and everything that strangers may send instead.
+//! Round trips of bodies; captured and hostile bodies are in the modules.
 
 mod captured;
 mod hostile;
@@ -49,7 +49,7 @@ fn rows() -> impl Strategy<Value = Rows> {
 
 proptest! {
     #[test]
-    fn what_is_written_is_read_back(rows in rows(), bare in any::<bool>()) {
+    fn encoded_rows_are_decoded(rows in rows(), bare in any::<bool>()) {
         let body = if bare { encode_bare(&rows) } else { encode(&rows) };
         let decoded = decode(rows.method(), &body).unwrap();
         prop_assert_eq!((&decoded.rows, decoded.malformed.len()), (&rows, 0));
@@ -74,13 +74,13 @@ proptest! {
     }
 
     #[test]
-    fn acks_are_read_back(n in prop_oneof![any::<u64>(), 0_u64..300]) {
+    fn responses_round_trip(n in prop_oneof![any::<u64>(), 0_u64..300]) {
         prop_assert_eq!(decode_ack(&encode_ack(n)), Ok(n));
     }
 }
 
 #[test]
-fn acks_are_one_number() {
+fn a_response_is_one_number() {
     for (n, body) in [(1, "01"), (2, "02"), (100, "64"), (0, "00"), (200, "cc c8"), (65536, "ce 00010000")] {
         assert_eq!(encode_ack(n), unhex(body));
     }
@@ -107,6 +107,6 @@ fn acks_are_one_number() {
         "d4 03 05",
         "c7 09 01 010000000000000000",
     ] {
-        assert_eq!(decode_ack(&unhex(body)), Err(NotAnAck), "{body}");
+        assert_eq!(decode_ack(&unhex(body)), Err(InvalidAck), "{body}");
     }
 }

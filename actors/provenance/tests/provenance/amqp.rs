@@ -1,7 +1,7 @@
-//! The AMQP edge on a real broker: what it declares, what it promises about order, what it does when the broker goes.
+//! AMQP edge with a real broker: declarations, order, lost connections.
 
 mod calling;
+mod connection_loss;
 mod consuming;
 mod fixture;
 mod fuzzing;
-mod losing;

@@ -1,25 +1,26 @@
-//! Promises of every store, whatever holds its rows: random sequences against the [`Model`], and many rows at once.
+//! Conformance suite of all stores: random sequences and large batches against the [`Model`].
 //!
-//! `ORCHESTRATOR_STORE_SEEDS` sets how many sequences run, `ORCHESTRATOR_TEST_SEED` repeats one of them.
+//! `ORCHESTRATOR_STORE_SEEDS` sets the number of sequences, `ORCHESTRATOR_TEST_SEED` repeats one of
+//! them.
 
 use bytes::Bytes;
 use orchestrator_provenance::method::{Entity, Relation};
 use orchestrator_provenance::row::{Date, RelationRow, RevisionData, Rows, Sha1Git};
-use orchestrator_provenance::store::{Found, Question, Store, StoreError, Written};
+use orchestrator_provenance::store::{OmittedRows, Query, QueryResult, Store, StoreError};
 
 mod model;
 mod random;
 
 pub(crate) use model::{Flavor, Model};
 
-/// Runs everything. `open` gives an empty store each time.
+/// Runs the suite. `open` returns an empty store at each call.
 pub(crate) async fn run<S: Store>(flavor: Flavor, open: impl AsyncFn() -> S) {
     run_random(flavor, &open).await;
     let store = open().await;
-    many(Pair { case: "many", flavor, store, model: Model::new(flavor), known: Known::default() }).await;
+    many(Pair { case: "many", flavor, store, model: Model::new(flavor), known: KnownIds::default() }).await;
 }
 
-/// Random sequences.
+/// Runs random sequences.
 pub(crate) async fn run_random<S: Store>(flavor: Flavor, open: &impl AsyncFn() -> S) {
     let number = |name| std::env::var(name).ok().map(|text| text.parse::<u64>().expect("a number"));
     let seeds = match number("ORCHESTRATOR_TEST_SEED") {
@@ -32,15 +33,15 @@ pub(crate) async fn run_random<S: Store>(flavor: Flavor, open: &impl AsyncFn() -
             flavor,
             store: open().await,
             model: Model::new(flavor),
-            known: Known::default(),
+            known: KnownIds::default(),
         };
-        // What a failure prints last: how to see it again.
+        // Printed last on a failure: the command that repeats it.
         eprintln!("ORCHESTRATOR_TEST_SEED={seed}");
         random::sequence(pair, seed).await;
     }
 }
 
-/// More identifiers in one question and one batch than a statement has parameters.
+/// Writes and queries more identifiers at once than a statement has parameters.
 async fn many<S: Store>(mut pair: Pair<S>) {
     let id = |kind: u8, number: u32| {
         let mut id = sha1(kind, 0);
@@ -55,72 +56,69 @@ async fn many<S: Store>(mut pair: Pair<S>) {
         paths(&[b"p"]),
         Rows::Relations(
             Relation::ContentInRevision,
-            ids(0xc0).map(|content| placed(content, revision(0), b"p")).collect(),
+            ids(0xc0).map(|content| with_path(content, revision(0), b"p")).collect(),
         ),
     ])
     .await;
-    let Found::Dates(dates) = pair.ask(Question::Contents(ids(0xc0).collect())).await else {
+    let QueryResult::Dates(dates) = pair.ask(Query::Contents(ids(0xc0).collect())).await else {
         panic!("dates were asked for");
     };
     assert_eq!(dates.len(), many as usize);
-    let question = Question::Relations {
-        relation: Relation::ContentInRevision,
-        ids: ids(0xc0).collect(),
-        reverse: false,
-    };
-    let Found::Relations(rows) = pair.ask(question).await else {
+    let query =
+        Query::Relations { relation: Relation::ContentInRevision, ids: ids(0xc0).collect(), reverse: false };
+    let QueryResult::Relations(rows) = pair.ask(query).await else {
         panic!("rows were asked for");
     };
     assert_eq!(rows.len(), many as usize);
-    pair.ask(Question::Counts).await;
+    pair.ask(Query::Counts).await;
 }
 
-/// A store, and what it should hold.
+/// Store with its model.
 pub(crate) struct Pair<S> {
     pub(crate) case: &'static str,
     pub(crate) flavor: Flavor,
     pub(crate) store: S,
     pub(crate) model: Model,
-    known: Known,
+    known: KnownIds,
 }
 
-/// All identifiers that were written or named, to ask about.
+/// Identifiers written or referenced so far, for the queries.
 #[derive(Default)]
-struct Known {
+struct KnownIds {
     ids: std::collections::BTreeSet<Sha1Git>,
 }
 
 impl<S: Store> Pair<S> {
-    /// Writes to both, which must agree on what became of it; then all questions.
-    pub(crate) async fn write(&mut self, groups: &[Rows]) -> Option<Written> {
-        let written = self.write_only(groups).await;
+    /// Writes to both, which must agree on the result; then compares all queries.
+    pub(crate) async fn write(&mut self, groups: &[Rows]) -> Option<OmittedRows> {
+        let omitted = self.write_only(groups).await;
         self.compare().await;
-        written
+        omitted
     }
 
-    /// Writes to both without looking at what is stored then.
-    pub(crate) async fn write_only(&mut self, groups: &[Rows]) -> Option<Written> {
-        groups.iter().for_each(|rows| self.known.note(rows));
+    /// Writes to both without comparing the stored rows.
+    pub(crate) async fn write_only(&mut self, groups: &[Rows]) -> Option<OmittedRows> {
+        groups.iter().for_each(|rows| self.known.record_ids(rows));
         let expected = self.model.write(groups);
         let got = match self.store.write(groups).await {
-            Ok(written) => Some(written),
+            Ok(omitted) => Some(omitted),
             Err(StoreError::Refused(_)) => None,
-            Err(StoreError::Away(reason)) => panic!("{}: the store is away: {reason}", self.case),
+            Err(StoreError::Unavailable(reason)) => panic!("{}: the store is away: {reason}", self.case),
         };
         assert_eq!(got, expected, "{}: what became of {groups:?}", self.case);
         got
     }
 
-    /// One question to both.
-    pub(crate) async fn ask(&mut self, question: Question) -> Found {
-        let mut expected = self.model.read(&question);
-        let mut got = self.store.read(&question).await.expect("an answer");
-        if let (Found::Counts(expected), Found::Counts(got)) = (&mut expected, &mut got) {
+    /// Compares one query.
+    pub(crate) async fn ask(&mut self, query: Query) -> QueryResult {
+        let mut expected = self.model.read(&query);
+        let mut got = self.store.read(&query).await.expect("an answer");
+        if let (QueryResult::Counts(expected), QueryResult::Counts(got)) = (&mut expected, &mut got) {
             for counts in [expected, got] {
                 counts.retain(|table, _| self.is_counted(table));
             }
         }
-        assert_eq!(got, expected, "{}: {question:?}", self.case);
+        assert_eq!(got, expected, "{}: {query:?}", self.case);
         got
     }
 
@@ -132,45 +130,45 @@ impl<S: Store> Pair<S> {
         }
     }
 
-    /// Every question.
+    /// Compares all queries.
     pub(crate) async fn compare(&mut self) {
         let unknown = sha1(0xee, 0xee);
         let ids: Vec<_> = self.known.ids.iter().copied().chain([unknown]).collect();
-        // Half of them, and one twice.
+        // Half of the identifiers, and one twice.
         let some: Vec<_> = ids.iter().step_by(2).chain(ids.last()).copied().collect();
         for ids in [&ids, &some, &Vec::new()] {
-            self.ask(Question::Contents(ids.clone())).await;
-            self.ask(Question::Directories(ids.clone())).await;
-            self.ask(Question::Revisions(ids.clone())).await;
-            self.ask(Question::Origins(ids.clone())).await;
+            self.ask(Query::Contents(ids.clone())).await;
+            self.ask(Query::Directories(ids.clone())).await;
+            self.ask(Query::Revisions(ids.clone())).await;
+            self.ask(Query::Origins(ids.clone())).await;
             for relation in Relation::ALL {
                 for reverse in [false, true] {
-                    self.ask(Question::Relations { relation, ids: ids.clone(), reverse }).await;
+                    self.ask(Query::Relations { relation, ids: ids.clone(), reverse }).await;
                 }
             }
         }
         for entity in Entity::ALL {
-            self.ask(Question::AllEntities(entity)).await;
+            self.ask(Query::AllEntities(entity)).await;
         }
         for relation in Relation::ALL {
-            self.ask(Question::AllRelations(relation)).await;
+            self.ask(Query::AllRelations(relation)).await;
         }
-        self.ask(Question::AllLocations).await;
-        self.ask(Question::Counts).await;
-        let Found::Ids(contents) = self.model.read(&Question::AllEntities(Entity::Content)) else {
+        self.ask(Query::AllLocations).await;
+        self.ask(Query::Counts).await;
+        let QueryResult::Ids(contents) = self.model.read(&Query::AllEntities(Entity::Content)) else {
             unreachable!("identifiers were asked for");
         };
         for id in contents.into_iter().chain([unknown]) {
-            self.ask(Question::FindFirst(id)).await;
+            self.ask(Query::FindFirst(id)).await;
             for limit in [None, Some(0), Some(1), Some(3), Some(u64::MAX)] {
-                self.ask(Question::FindAll { id, limit }).await;
+                self.ask(Query::FindAll { id, limit }).await;
             }
         }
     }
 }
 
-impl Known {
-    fn note(&mut self, rows: &Rows) {
+impl KnownIds {
+    fn record_ids(&mut self, rows: &Rows) {
         match rows {
             Rows::Contents(rows) | Rows::Directories(rows) => self.ids.extend(rows.iter().map(|row| row.0)),
             Rows::Revisions(rows) => self.ids.extend(rows.iter().map(|row| row.0)),
@@ -181,7 +179,7 @@ impl Known {
     }
 }
 
-/// An identifier of a kind (its first byte) with a number (its last).
+/// Returns an identifier: the kind is its first byte, the number its last.
 pub(crate) fn sha1(kind: u8, number: u8) -> Sha1Git {
     let mut id = [0; 20];
     id[0] = kind;
@@ -189,52 +187,52 @@ pub(crate) fn sha1(kind: u8, number: u8) -> Sha1Git {
     Sha1Git(id)
 }
 
-/// Content `number`.
+/// Returns content `number`.
 pub(crate) fn content(number: u8) -> Sha1Git {
     sha1(0xc0, number)
 }
 
-/// Directory `number`.
+/// Returns directory `number`.
 pub(crate) fn directory(number: u8) -> Sha1Git {
     sha1(0xd0, number)
 }
 
-/// Revision `number`.
+/// Returns revision `number`.
 pub(crate) fn revision(number: u8) -> Sha1Git {
     sha1(0x00, number)
 }
 
-/// Origin `number`.
+/// Returns origin `number`.
 pub(crate) fn origin(number: u8) -> Sha1Git {
     sha1(0x0f, number)
 }
 
-/// So many microseconds after 1970.
+/// Returns the date `micros` microseconds after 1970.
 pub(crate) fn at(micros: i64) -> Option<Date> {
     Some(Date::from_micros(micros).expect("a date in range"))
 }
 
-/// A row of revisions.
+/// Returns the data of a revision.
 pub(crate) fn data(date: Option<Date>, origin: Option<Sha1Git>) -> RevisionData {
     RevisionData { date, origin }
 }
 
-/// Revisions without anything known of them.
+/// Returns revisions without data.
 pub(crate) fn bare_revisions(numbers: std::ops::Range<u8>) -> Rows {
     Rows::Revisions(numbers.map(|number| (revision(number), RevisionData::default())).collect())
 }
 
-/// Paths.
+/// Returns locations.
 pub(crate) fn paths(paths: &[&[u8]]) -> Rows {
     Rows::Locations(paths.iter().map(|path| Bytes::copy_from_slice(path)).collect())
 }
 
-/// A row with a path.
-pub(crate) fn placed(src: Sha1Git, dst: Sha1Git, path: &[u8]) -> RelationRow {
+/// Returns a relation with a path.
+pub(crate) fn with_path(src: Sha1Git, dst: Sha1Git, path: &[u8]) -> RelationRow {
     RelationRow { src, dst, path: Some(Bytes::copy_from_slice(path)) }
 }
 
-/// A row without one.
-pub(crate) fn bare(src: Sha1Git, dst: Sha1Git) -> RelationRow {
+/// Returns a relation without a path.
+pub(crate) fn without_path(src: Sha1Git, dst: Sha1Git) -> RelationRow {
     RelationRow { src, dst, path: None }
 }

@@ -1,10 +1,10 @@
-//! A load of all ten methods through the client into a store, every row of which is then compared with an independent
-//! model, as the store's reader tells it.
+//! Load of all ten methods through the client. Every row in the store is compared with an
+//! independent model.
 //!
-//! `ORCHESTRATOR_PROVENANCE_ROWS` sets how many rows of each method are sent.
+//! `ORCHESTRATOR_PROVENANCE_ROWS` sets the number of rows of each method.
 
-mod asking;
 mod expected;
+mod querying;
 mod rows;
 
 use std::time::Instant;
@@ -12,11 +12,10 @@ use std::time::Instant;
 use futures_util::{StreamExt, stream};
 use orchestrator_harness::{MongoDb, Postgres, Rabbit, rounds};
 use orchestrator_provenance::{
-    Entrance, ProvenanceConfig, Transport, WriterKind,
+    ProvenanceConfig, ProvenanceHandle, Transport, WriterKind, child_spec_with_handle,
     edge::postgres::{self, init},
     rmq_client::AddRows,
     row::Rows,
-    with_entrance,
 };
 use orchestrator_supervise::{
     Strategy, SupervisorSpec, Tree, reply,
@@ -27,10 +26,10 @@ use crate::conformance::{Flavor, Model};
 use expected::Held;
 use rows::Load;
 
-/// Calls that are under way at once.
+/// Maximum number of concurrent calls.
 const CALLS: usize = 12;
 
-/// Runs the load into the store of `config`.
+/// Runs the load with `config`.
 fn stores_every_row(name: &str, config: &ProvenanceConfig, flavor: Flavor, rows_max: usize) {
     let count = rows_max.min(rounds("ORCHESTRATOR_PROVENANCE_ROWS", 3_000) as usize);
     let seed = rounds("ORCHESTRATOR_SEED", 1);
@@ -41,18 +40,18 @@ fn stores_every_row(name: &str, config: &ProvenanceConfig, flavor: Flavor, rows_
     for (_, calls) in &phases {
         calls.iter().for_each(|call| expected::take(&mut model, call));
     }
-    let (tree, entrance) = with_entrance(config).unwrap();
+    let (tree, handle) = child_spec_with_handle(config).unwrap();
     TestTree::run(SupervisorSpec::new(Strategy::OneForOne).child(tree), async |tree| {
         if config.transport == Transport::Amqp {
-            // The client says at once that a queue is missing, rather than to wait for a server.
+            // The client fails at once on a missing queue, instead of waiting for a server.
             eventually("all queues are consumed", || metric(&tree, "provenance/amqp", "consumed") == 160)
                 .await;
         }
-        let begun = Instant::now();
+        let started = Instant::now();
         for (name, calls) in phases {
-            add_all(&entrance, name, calls).await;
+            add_all(&handle, name, calls).await;
         }
-        let stored = begun.elapsed();
+        let took = started.elapsed();
         let mut expected = Held::from(model);
         if flavor.urls_unique {
             expected.settle_contested(&contested);
@@ -60,35 +59,35 @@ fn stores_every_row(name: &str, config: &ProvenanceConfig, flavor: Flavor, rows_
         if !flavor.locations {
             expected.register_paths();
         }
-        let mut told = asking::everything(&entrance).await;
+        let mut stored = querying::everything(&handle).await;
         if flavor.urls_unique {
-            told.settle_contested(&contested);
+            stored.settle_contested(&contested);
         }
-        told.assert_equals(&expected);
+        stored.assert_equals(&expected);
         let sent = 10 * count;
-        let rate = sent as f64 / stored.as_secs_f64();
+        let rate = sent as f64 / took.as_secs_f64();
         eprintln!(
-            "{name}: {sent} rows sent in {stored:?} ({rate:.0}/s), {} held, compared after {:?}",
+            "{name}: {sent} rows sent in {took:?} ({rate:.0}/s), {} held, compared after {:?}",
             expected.len(),
-            begun.elapsed()
+            started.elapsed()
         );
-        calm(&tree, flavor);
+        assert_undisturbed(&tree, flavor);
     });
 }
 
-async fn add_all(entrance: &Entrance, name: &str, calls: Vec<Rows>) {
+async fn add_all(handle: &ProvenanceHandle, name: &str, calls: Vec<Rows>) {
     let ended = stream::iter(calls).map(async |rows| {
         let sent = rows.len() as u64;
         let (reply, receipt) = reply();
-        entrance.add.tell(AddRows { rows, reply }).expect("room in the mailbox");
+        handle.add.tell(AddRows { rows, reply }).expect("room in the mailbox");
         let receipt = receipt.await.expect("a client").unwrap_or_else(|error| panic!("{name}: {error}"));
         assert_eq!((receipt.stored, receipt.refused), (sent, Vec::new()), "{name}");
     });
     ended.buffer_unordered(CALLS).for_each(async |()| {}).await;
 }
 
-/// Nothing was restarted, and what the load holds of the kinds that are left out was counted.
-fn calm(tree: &Tree, flavor: Flavor) {
+/// Asserts that nothing was restarted, and that the left-out rows were counted.
+fn assert_undisturbed(tree: &Tree, flavor: Flavor) {
     tree.snapshot().root.walk(&mut |node| assert_eq!(node.restarts, 0, "{}", node.path));
     for (name, counted) in
         [("unregistered", true), ("url_taken", flavor.urls_unique), ("origin_unknown", true)]
@@ -102,7 +101,7 @@ fn metric(tree: &Tree, path: &str, name: &str) -> i64 {
     node.metrics.iter().find(|metric| metric.name == name).map_or(0, |metric| metric.value)
 }
 
-/// Over a real broker into a real PostgreSQL.
+/// Runs the load over a real broker into a real PostgreSQL.
 fn through_rabbitmq_into_postgresql(flavor: postgres::Flavor) {
     let dsn = Postgres::shared().create_database(flavor.name());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -144,7 +143,7 @@ fn embedded_into_sqlite() {
     stores_every_row("sqlite", &config, Flavor::FULL, usize::MAX);
 }
 
-/// Small: the server is a stand-in, whose speed says nothing.
+/// Small, since the server is a stand-in.
 #[test]
 fn through_rabbitmq_into_mongodb() {
     let server = MongoDb::start();

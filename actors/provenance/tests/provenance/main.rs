@@ -1,4 +1,4 @@
-//! The parts of the provenance storage: every store, and the broker.
+//! Integration tests of the stores and of the AMQP edge.
 
 #![allow(clippy::unwrap_used, reason = "what a test cannot go on without fails it")]
 

@@ -1,5 +1,5 @@
-//! The store in MongoDB against the suite of all stores, and what only documents have. The server is a stand-in that speaks
-//! MongoDB's protocol (`tests/peers/mongo_server.py`); the driver, and all that is sent, is the real one.
+//! MongoDB store: the conformance suite and the properties of documents. The server is a stand-in
+//! that speaks MongoDB's protocol (`tests/peers/mongo_server.py`); the driver is the real one.
 
 mod documents;
 mod limits;
@@ -19,12 +19,12 @@ async fn connect(server: &MongoDb, name: &str) -> MongoStore {
     MongoStore::connect(&server.uri(), name).await.unwrap()
 }
 
-/// A collection as another program sees it.
+/// Returns a collection through another client.
 async fn collection(server: &MongoDb, database: &str, name: &str) -> mongodb::Collection<Document> {
     Client::with_uri_str(server.uri()).await.unwrap().database(database).collection(name)
 }
 
-/// All documents of a collection, in the order of their identifiers.
+/// Returns all documents of a collection, ordered by identifier.
 async fn documents_of(server: &MongoDb, database: &str, name: &str) -> Vec<Document> {
     let mut cursor = collection(server, database, name).await.find(doc! {}).await.unwrap();
     let mut all = Vec::new();

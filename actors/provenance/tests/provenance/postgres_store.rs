@@ -1,4 +1,4 @@
-//! The store in PostgreSQL, on a real server: its schema, its rules in all flavors, other connections, a server that dies.
+//! PostgreSQL store with a real server: schema, rules in all flavors, concurrent connections.
 
 mod schema;
 
@@ -10,11 +10,11 @@ use orchestrator_provenance::{
     edge::postgres::{Flavor, PostgresStore, init},
     method::{Entity, Relation},
     row::{Date, RelationRow, RevisionData, Rows, Sha1Git},
-    store::{Ask, Found, Question, Store, StoreError, Written},
+    store::{OmittedRows, Query, QueryResult, Store, StoreError, StoreReader},
 };
 
-/// Makes a database `name-flavor` with tables; gives its address.
-async fn made(name: &str, flavor: Flavor) -> String {
+/// Creates a database `name-flavor` with tables; returns its address.
+async fn create_database(name: &str, flavor: Flavor) -> String {
     let dsn = Postgres::shared().create_database(&format!("{name}-{flavor}"));
     init(&dsn, flavor).await.expect("tables");
     dsn
@@ -42,8 +42,9 @@ fn revision(n: u32, date: Option<Date>, origin: Option<u32>) -> (Sha1Git, Revisi
     (id(n), RevisionData { date, origin: origin.map(id) })
 }
 
-/// Contents 1, 2; directories 11, 12; revisions 21..=24; origins 31, 32; and what lies where.
-fn site() -> Vec<Rows> {
+/// Returns contents 1, 2; directories 11, 12; revisions 21..=24; origins 31, 32; and relations
+/// between them.
+fn sample_rows() -> Vec<Rows> {
     vec![
         Rows::Origins(vec![(id(31), "https://a".to_owned()), (id(32), "https://b".to_owned())]),
         Rows::Locations(["a/b", ".", "", "lib"].map(Into::into).to_vec()),
@@ -73,17 +74,17 @@ fn site() -> Vec<Rows> {
 }
 
 #[tokio::test]
-async fn what_can_never_be_stored_is_refused_and_takes_its_transaction_along() {
-    let mut store = connect(&made("refused", Flavor::WithPath).await).await;
-    // Random, since a path that compresses well fits.
+async fn a_refused_row_rolls_back_its_transaction() {
+    let mut store = connect(&create_database("refused", Flavor::WithPath).await).await;
+    // Random, since an index entry may be compressed.
     let path: Vec<u8> = std::iter::repeat_with(|| fastrand::u8(..)).take(9000).collect();
     let contents = Rows::Contents(vec![(id(1), at(1))]);
     let nul = Rows::Origins(vec![(id(31), "https://\0".to_owned())]);
     for bad in [Rows::Locations(vec![path.into()]), nul] {
         let refused = store.write(&[contents.clone(), bad]).await.expect_err("refused");
         assert!(matches!(refused, StoreError::Refused(_)), "{refused}");
-        let ids = store.read(&Question::AllEntities(Entity::Content)).await.expect("an answer");
-        assert_eq!(ids, Found::Ids([].into()));
+        let ids = store.read(&Query::AllEntities(Entity::Content)).await.expect("an answer");
+        assert_eq!(ids, QueryResult::Ids([].into()));
     }
     assert!(!store.is_closed());
     store.write(&[contents]).await.expect("the connection goes on");
@@ -92,11 +93,11 @@ async fn what_can_never_be_stored_is_refused_and_takes_its_transaction_along() {
 #[tokio::test]
 async fn two_connections_write_the_same_rows() {
     for flavor in Flavor::ALL {
-        let dsn = made("both", flavor).await;
+        let dsn = create_database("both", flavor).await;
         let (mut one, mut two) = (connect(&dsn).await, connect(&dsn).await);
         let ids = || (0..300).map(id);
-        let groups = |date: i64, shift: u32| {
-            let mut rows: Vec<_> = (0..300).map(|n| row(n, (n + shift) % 300, Some("p"))).collect();
+        let groups = |date: i64, offset: u32| {
+            let mut rows: Vec<_> = (0..300).map(|n| row(n, (n + offset) % 300, Some("p"))).collect();
             rows.extend((0..300).map(|n| row(n, n, Some("p"))));
             fastrand::shuffle(&mut rows);
             let mut contents: Vec<_> = ids().map(|id| (id, at(date))).collect();
@@ -112,11 +113,15 @@ async fn two_connections_write_the_same_rows() {
         for round in 1..6 {
             let (a, b) = (groups(i64::from(round), round), groups(-i64::from(round), round + 5));
             let both = futures_util::future::join(one.write(&a), two.write(&b)).await;
-            assert_eq!(both, (Ok(Written::default()), Ok(Written::default())), "{flavor} round {round}");
+            assert_eq!(
+                both,
+                (Ok(OmittedRows::default()), Ok(OmittedRows::default())),
+                "{flavor} round {round}"
+            );
         }
-        let dates = one.read(&Question::Contents(ids().collect())).await.expect("dates");
-        assert_eq!(dates, Found::Dates(ids().map(|id| (id, at(-5).unwrap())).collect()), "{flavor}");
-        // Each connection's own pairs and the common ones, stored once.
+        let dates = one.read(&Query::Contents(ids().collect())).await.expect("dates");
+        assert_eq!(dates, QueryResult::Dates(ids().map(|id| (id, at(-5).unwrap())).collect()), "{flavor}");
+        // The pairs of each connection and the common ones, stored once.
         let stored = if flavor.is_denormalized() { "sum(cardinality(revision))" } else { "count(*)" };
         let count = Postgres::shared().script(&dsn, &format!("SELECT {stored} FROM content_in_revision"));
         assert_eq!(count, "3300", "{flavor}");
@@ -134,7 +139,7 @@ async fn conforms(flavor: Flavor) {
     };
     conformance::run(lacks, async || {
         opened.set(opened.get() + 1);
-        connect(&made(&format!("conforms-{}", opened.get()), flavor).await).await
+        connect(&create_database(&format!("conforms-{}", opened.get()), flavor).await).await
     })
     .await;
 }

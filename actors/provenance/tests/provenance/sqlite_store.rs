@@ -1,4 +1,4 @@
-//! The SQLite store against the suite of all stores, and what only a file has.
+//! SQLite store: the conformance suite and the properties of a file.
 
 mod file;
 
@@ -7,7 +7,7 @@ use std::cell::Cell;
 use crate::conformance::{self, Flavor};
 use orchestrator_provenance::edge::sqlite::{Options, SqliteStore, Synchronous};
 
-/// Speed only: what a power cut would leave is not tested here.
+/// For speed; power failures are not tested here.
 const QUICK: Options = Options { synchronous: Synchronous::Normal, cache_bytes: 8 << 20 };
 
 #[tokio::test]

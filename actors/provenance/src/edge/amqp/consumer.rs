@@ -1,4 +1,4 @@
-//! The child that consumes the queues of all workers of this process, over one connection.
+//! Child that consumes the queues of all workers of this process over one connection.
 
 use std::{
     fmt,
@@ -20,9 +20,9 @@ use tokio::{
 };
 
 use super::{
-    consumer_context::{ConsumerContext, ConsumerMetrics, PATIENCE, Sink},
+    consumer_context::{ConsumerContext, ConsumerMetrics, MISSING_REPORT_DELAY, Sink},
     dead_letter::DeadLetterChannel,
-    presence::Presence,
+    readiness::ConsumerReadiness,
     topology::Topology,
     worker_channel::WorkerChannel,
 };
@@ -31,50 +31,51 @@ use crate::{
     policy::{Worker, binding_keys},
 };
 
-/// How many channels are opened side by side: the broker answers each in turn.
+/// Maximum number of channels opened concurrently.
 const OPENING_MAX: usize = 16;
 
-/// Dead letters that may have come back at a time: the connection is given up then.
+/// Maximum number of returned dead letters held; the connection is then closed.
 const RETURNED_MAX: usize = 64;
 
-/// What is consumed, and how.
+/// Options of the consumer.
 #[derive(Clone)]
-pub struct Consumption {
-    /// The workers of this process.
+pub struct ConsumerOptions {
+    /// Workers of this process.
     pub workers: Vec<Worker>,
-    /// What their exchanges and queues are made of.
+    /// Type of exchanges and queues.
     pub topology: Topology,
-    /// How many messages of each queue are in hand at the most.
+    /// AMQP prefetch of each queue.
     pub prefetch: u16,
-    /// How long a stop waits for what is in hand. The broker delivers again what is left.
+    /// Time that a stop waits for unacknowledged messages. The broker delivers the rest again.
     pub drain: Duration,
-    /// Where requests go.
+    /// Receiver of the requests.
     pub sink: Sink,
-    /// Told which queues have their consumer.
-    pub presence: Arc<Presence>,
+    /// Readiness of the queues.
+    pub readiness: Arc<ConsumerReadiness>,
 }
 
-/// The child that consumes from `broker`. It starts without the broker and comes back by itself. List it after the workers,
-/// so that it stops before them.
+/// Returns the factory of the child that consumes from `broker`. It starts without the broker and
+/// reconnects by itself. List it after the workers, so that it stops before them.
 ///
-/// Stopped, it ends its consumers first and settles what is in hand; paused, it takes nothing more in hand.
-pub fn factory(broker: Broker, consumption: Consumption) -> Factory {
+/// A stopped child cancels its consumers first and settles the unacknowledged messages. A paused
+/// child takes no further deliveries.
+pub fn factory(broker: Broker, options: ConsumerOptions) -> Factory {
     let queues: usize =
-        consumption.workers.iter().map(|worker| binding_keys(worker.exchange, worker.range).count()).sum();
-    let broker = broker.enforce_prefetch(queues * usize::from(consumption.prefetch) + RETURNED_MAX);
+        options.workers.iter().map(|worker| binding_keys(worker.exchange, worker.range).count()).sum();
+    let broker = broker.enforce_prefetch(queues * usize::from(options.prefetch) + RETURNED_MAX);
     Factory::task(move |cx: StartCx| {
-        let (broker, consumption) = (broker.clone(), consumption.clone());
+        let (broker, options) = (broker.clone(), options.clone());
         async move {
             let mut reconnect = Reconnect::new(cx.vitals.link("amqp", broker.endpoint()), RETRY);
             let metrics = ConsumerMetrics::register(&cx.vitals);
-            let mut away_since = Instant::now();
-            while let Err(error) = serve(&broker, &consumption, &metrics, &mut reconnect, &cx).await {
+            let mut down_since = Instant::now();
+            while let Err(error) = serve(&broker, &options, &metrics, &mut reconnect, &cx).await {
                 if reconnect.is_up() {
-                    away_since = Instant::now();
+                    down_since = Instant::now();
                 }
                 let mut reason = error.to_string();
-                if away_since.elapsed() > PATIENCE {
-                    reason = format!("{reason}; {}", consumption.presence.describe_missing());
+                if down_since.elapsed() > MISSING_REPORT_DELAY {
+                    reason = format!("{reason}; {}", options.readiness.describe_missing());
                 }
                 let delay = reconnect.failed(reason);
                 tokio::select! {
@@ -88,79 +89,81 @@ pub fn factory(broker: Broker, consumption: Consumption) -> Factory {
     })
 }
 
-/// Connects and consumes until `cx` stops, the connection fails, or dead letters are not taken.
+/// Connects and consumes until the child is stopped, the connection fails, or a dead letter is
+/// refused.
 async fn serve(
     broker: &Broker,
-    consumption: &Consumption,
+    options: &ConsumerOptions,
     metrics: &ConsumerMetrics,
     reconnect: &mut Reconnect,
     cx: &StartCx,
 ) -> Result<(), AmqpError> {
-    let _present = Present { consumption, metrics };
+    let _guard = ConsumedQueuesGuard { options, metrics };
     let opened = tokio::select! {
         biased;
         () = cx.stop.cancelled() => return Ok(()),
-        opened = open(broker, consumption, metrics, cx) => opened,
+        opened = open(broker, options, metrics, cx) => opened,
     };
     let (session, context) = opened?;
     let opening = Semaphore::new(OPENING_MAX);
-    let workers = consumption.workers.iter();
+    let workers = options.workers.iter();
     let mut running: FuturesUnordered<_> =
-        workers.map(|&worker| attend(&session, &context, &opening, worker, &cx.stop)).collect();
+        workers.map(|&worker| run_worker(&session, &context, &opening, worker, &cx.stop)).collect();
     let all = async { while running.next().await.is_some() {} };
-    let too_late = async {
+    let drain_timeout = async {
         cx.stop.cancelled().await;
-        sleep(consumption.drain).await;
+        sleep(options.drain).await;
     };
     let served = tokio::select! {
         biased;
         error = session.lost() => Err(error),
-        error = context.doomed() => Err(error),
+        error = context.failed() => Err(error),
         () = context.report(reconnect) => Ok(()),
-        // The children of this future have a fair order of their own; tokio's budget would only wake it up in vain.
+        // The futures inside are polled fairly; tokio's budget would only cause needless wake-ups.
         () = tokio::task::unconstrained(all) => Ok(()),
-        () = too_late => {
-            tracing::warn!("stopped with messages in hand: the broker delivers them again");
+        () = drain_timeout => {
+            tracing::warn!("stopped with unacknowledged messages: the broker delivers them again");
             Ok(())
         }
     };
     drop(running);
     session.close().await;
-    // A stop that found the connection lost is a stop.
+    // A connection lost during a stop is not an error.
     if cx.stop.is_cancelled() { Ok(()) } else { served }
 }
 
 async fn open(
     broker: &Broker,
-    consumption: &Consumption,
+    options: &ConsumerOptions,
     metrics: &ConsumerMetrics,
     cx: &StartCx,
 ) -> Result<(Session, ConsumerContext), AmqpError> {
     let session = broker.connect().await?;
     let dead_letters = DeadLetterChannel::open(&session).await?;
-    let Consumption { topology, prefetch, sink, presence, .. } = consumption.clone();
+    let ConsumerOptions { topology, prefetch, sink, readiness, .. } = options.clone();
     let (metrics, vitals) = (metrics.clone(), cx.vitals.clone());
-    let (troubles, doom) = (Mutex::default(), watch::Sender::default());
+    let (channel_errors, fatal_error) = (Mutex::default(), watch::Sender::default());
     let taken = session.delivery_tracker();
     let context = ConsumerContext {
         topology,
         prefetch,
         sink,
-        presence,
+        readiness,
         dead_letters,
         metrics,
         vitals,
         taken,
         progress: Notify::new(),
-        troubles,
-        doom,
+        channel_errors,
+        fatal_error,
     };
     Ok((session, context))
 }
 
-/// Has a worker's queues consumed until `stop`, for as long as the connection lasts. What keeps it from that, say a queue
-/// that another program declared with other flags, keeps no other worker: it is tried again and again.
-async fn attend(
+/// Consumes the queues of one worker until `stop` or the end of the connection. A failed channel is
+/// reopened with backoff, without effect on other workers. A queue declared with other flags, for
+/// example, fails its worker's channel.
+async fn run_worker(
     session: &Session,
     context: &ConsumerContext,
     opening: &Semaphore,
@@ -170,7 +173,7 @@ async fn attend(
     let mut failures = 0;
     loop {
         let open = async {
-            // It is never closed.
+            // The semaphore is never closed.
             let _turn = opening.acquire().await;
             WorkerChannel::open(session, context, worker).await
         };
@@ -179,10 +182,10 @@ async fn attend(
             () = stop.cancelled() => return,
             opened = open => opened,
         };
-        let begun = Instant::now();
+        let started = Instant::now();
         let ended = match opened {
             Ok(mut channel) => {
-                context.troubles.lock().remove(&worker);
+                context.channel_errors.lock().remove(&worker);
                 let ended = channel.run(context, stop).await;
                 if channel.has_acknowledged() {
                     failures = 0;
@@ -193,12 +196,12 @@ async fn attend(
         };
         let Err(error) = ended else { return };
         let backoff = cap_backoff(RETRY);
-        // An idle channel is no storm, however it ends.
-        if begun.elapsed() > backoff.max {
+        // A channel that was open for longer than the backoff resets it.
+        if started.elapsed() > backoff.max {
             failures = 0;
         }
-        context.troubles.lock().insert(worker, error.to_string());
-        context.presence.left(binding_keys(worker.exchange, worker.range));
+        context.channel_errors.lock().insert(worker, error.to_string());
+        context.readiness.consumers_ended(binding_keys(worker.exchange, worker.range));
         let delay = backoff.delay(failures, fastrand::f64());
         failures = failures.saturating_add(1);
         tokio::select! {
@@ -209,22 +212,22 @@ async fn attend(
     }
 }
 
-/// However a connection ends, its consumers are gone.
-struct Present<'a> {
-    consumption: &'a Consumption,
+/// Marks all queues as not consumed when a connection ends.
+struct ConsumedQueuesGuard<'a> {
+    options: &'a ConsumerOptions,
     metrics: &'a ConsumerMetrics,
 }
 
-impl Drop for Present<'_> {
+impl Drop for ConsumedQueuesGuard<'_> {
     fn drop(&mut self) {
-        let workers = self.consumption.workers.iter();
+        let workers = self.options.workers.iter();
         let queues = workers.flat_map(|worker| binding_keys(worker.exchange, worker.range));
-        self.consumption.presence.left(queues);
+        self.options.readiness.consumers_ended(queues);
         self.metrics.queues_consumed.set(0);
     }
 }
 
-impl fmt::Debug for Consumption {
+impl fmt::Debug for ConsumerOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Consumption")
             .field("workers", &self.workers.len())

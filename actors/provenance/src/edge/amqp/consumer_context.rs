@@ -1,4 +1,4 @@
-//! State shared by all channels of a connection.
+//! State shared by all worker channels of a connection.
 
 use std::{
     collections::BTreeMap,
@@ -14,60 +14,61 @@ use orchestrator_supervise::{Vitals, metrics};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 
-use super::{dead_letter::DeadLetterChannel, presence::Presence, topology::Topology};
+use super::{dead_letter::DeadLetterChannel, readiness::ConsumerReadiness, topology::Topology};
 use crate::{messages::Request, policy::Worker};
 
-/// After so long, the queues that have no consumer are named; starting goes on (CONTRACT PE12, PX05: the original gives up then).
-pub(super) const PATIENCE: Duration = Duration::from_secs(60);
-/// A worker that lost its channel and is back after so long is no news.
-const GRACE: Duration = Duration::from_secs(1);
+/// Time after which queues without a consumer are reported (CONTRACT PE12, PX05).
+pub(super) const MISSING_REPORT_DELAY: Duration = Duration::from_secs(60);
+/// Time after which a failed channel is reported; a faster recovery is not.
+const ERROR_REPORT_DELAY: Duration = Duration::from_secs(1);
 
-/// Hands a request to its worker; gives it back when the worker has no place for it.
+/// Passes a request to its worker; returns it if the worker's mailbox is full.
 pub type Sink = Arc<dyn Fn(Worker, Request) -> Result<(), Request> + Send + Sync>;
 
-/// What all channels of a connection share.
+/// State shared by all worker channels of a connection.
 pub(super) struct ConsumerContext {
     pub(super) topology: Topology,
     pub(super) prefetch: u16,
     pub(super) sink: Sink,
-    pub(super) presence: Arc<Presence>,
+    pub(super) readiness: Arc<ConsumerReadiness>,
     pub(super) dead_letters: DeadLetterChannel,
     pub(super) metrics: ConsumerMetrics,
     pub(super) vitals: Arc<Vitals>,
     pub(super) taken: DeliveryTracker,
-    /// Told when a message was acknowledged.
+    /// Signalled when a channel acknowledges its first message.
     pub(super) progress: Notify,
-    /// Workers whose queues are not consumed, and why.
-    pub(super) troubles: Mutex<BTreeMap<Worker, String>>,
-    /// Why the connection has to be given up although it works.
-    pub(super) doom: watch::Sender<Option<AmqpError>>,
+    /// Errors of the workers whose queues are not consumed.
+    pub(super) channel_errors: Mutex<BTreeMap<Worker, String>>,
+    /// Error that requires a new connection although this one is up.
+    pub(super) fatal_error: watch::Sender<Option<AmqpError>>,
 }
 
 impl ConsumerContext {
-    /// Has the connection given up.
-    pub(super) fn give_up(&self, error: AmqpError) {
-        self.doom.send_replace(Some(error));
+    /// Ends the connection with `error`.
+    pub(super) fn close_connection(&self, error: AmqpError) {
+        self.fatal_error.send_replace(Some(error));
     }
 
-    pub(super) async fn doomed(&self) -> AmqpError {
-        let mut doom = self.doom.subscribe();
-        let doomed = doom.wait_for(Option::is_some).await;
-        // The sender is ours, and what was waited for is there.
-        doomed.ok().and_then(|error| error.clone()).unwrap_or_else(|| AmqpError::Lost("given up".to_owned()))
+    pub(super) async fn failed(&self) -> AmqpError {
+        let mut fatal_error = self.fatal_error.subscribe();
+        let failed = fatal_error.wait_for(Option::is_some).await;
+        // The sender belongs to `self`, and the awaited value is present.
+        failed.ok().and_then(|error| error.clone()).unwrap_or_else(|| AmqpError::Lost("given up".to_owned()))
     }
 
-    /// Tells the link whether all queues are consumed, and if not for a while, which are not and why. Never ends.
+    /// Reports on the link whether all queues are consumed, or which are not and why. Never
+    /// returns.
     pub(super) async fn report(&self, reconnect: &mut Reconnect) {
         let mut incomplete_since = Instant::now();
-        // The first message that was processed is progress; the others are no news.
+        // Only the first acknowledged message counts as progress of the connection.
         let mut progressed = false;
         loop {
-            let consumed = self.presence.consumed();
+            let consumed = self.readiness.consumed();
             self.metrics.queues_consumed.set(consumed as u64);
-            if self.presence.missing().is_empty() {
+            if self.readiness.missing().is_empty() {
                 reconnect.connected();
                 tokio::select! {
-                    () = self.presence.changed() => incomplete_since = Instant::now(),
+                    () = self.readiness.changed() => incomplete_since = Instant::now(),
                     () = self.progress.notified(), if !progressed => {
                         progressed = true;
                         reconnect.succeeded();
@@ -75,17 +76,21 @@ impl ConsumerContext {
                 }
                 continue;
             }
-            let trouble =
-                self.troubles.lock().iter().next().map(|(worker, reason)| format!("{worker}: {reason}; "));
-            let patience = if trouble.is_some() { GRACE } else { PATIENCE };
-            if incomplete_since.elapsed() < patience {
-                let rest = patience.saturating_sub(incomplete_since.elapsed());
-                let _ = tokio::time::timeout(rest, self.presence.changed()).await;
+            let error = self
+                .channel_errors
+                .lock()
+                .iter()
+                .next()
+                .map(|(worker, reason)| format!("{worker}: {reason}; "));
+            let delay = if error.is_some() { ERROR_REPORT_DELAY } else { MISSING_REPORT_DELAY };
+            if incomplete_since.elapsed() < delay {
+                let rest = delay.saturating_sub(incomplete_since.elapsed());
+                let _ = tokio::time::timeout(rest, self.readiness.changed()).await;
                 continue;
             }
-            let missing = self.presence.describe_missing();
-            reconnect.not_ready(format!("{}{missing}", trouble.unwrap_or_default()), PATIENCE);
-            let _ = tokio::time::timeout(PATIENCE, self.presence.changed()).await;
+            let missing = self.readiness.describe_missing();
+            reconnect.not_ready(format!("{}{missing}", error.unwrap_or_default()), MISSING_REPORT_DELAY);
+            let _ = tokio::time::timeout(MISSING_REPORT_DELAY, self.readiness.changed()).await;
         }
     }
 }
@@ -97,19 +102,19 @@ metrics! {
         pub(super) deliveries: counter("messages"),
         /// Rows delivered by the broker.
         pub(super) rows: counter("rows"),
-        /// Messages acknowledged to the broker: all their rows are stored or among the dead letters.
+        /// Messages acknowledged to the broker: all their rows are stored or dead letters.
         pub(super) acked: counter("messages"),
         /// Responses, sent by the server or received by the client.
         pub(super) responses: counter("messages"),
         /// Messages published to the dead letters.
         pub(super) dead_lettered: counter("messages"),
-        /// Messages whose body as a whole cannot be read; they become dead letters.
+        /// Messages whose whole body is unreadable; they become dead letters.
         pub(super) unreadable: counter("messages"),
-        /// Rows of messages that are not of the form their method has; they become dead letters.
+        /// Items that do not have the form of their method; they become dead letters.
         pub(super) malformed: counter("rows"),
-        /// Messages given back to the broker because their worker was restarted.
+        /// Messages returned to the broker because their worker was restarted.
         pub(super) redelivered: counter("messages"),
-        /// Queues that have our consumer, of 160 with all ranges.
+        /// Queues consumed by this process; 160 with all ranges.
         pub(super) queues_consumed: gauge("queues") as "consumed",
     }
 }

@@ -1,4 +1,4 @@
-//! Where what can never be stored goes: nothing is thrown away, and nothing is tried for ever.
+//! Publishing of permanently refused items as dead letters.
 
 use bytes::Bytes;
 use lapin::{
@@ -12,17 +12,18 @@ use lapin::{
 use orchestrator_edge::amqp::{AmqpError, Session, with_timeout};
 use orchestrator_supervise::sanitize;
 
-/// The durable fanout exchange, and the durable queue behind it, that get what can never be stored. A message there has the
-/// body of the request with only the items at fault, or the whole body if it cannot be read, the request's correlation id,
-/// and the headers `x-reason`, `x-exchange` and `x-routing-key`: published again with these, it is tried again.
+/// Durable fanout exchange and durable queue of permanently refused items (CONTRACT PP20 to PP22).
+/// The body has only the refused items, or the whole request if it is unreadable. The headers are
+/// `x-reason`, `x-exchange` and `x-routing-key`. Published to that exchange and key, the items are
+/// tried again.
 pub const DEAD_LETTER: &str = "orchestrator.provenance.dead_letter";
 
-/// A header longer than this is cut: one frame holds all of them.
+/// Maximum length of the header `x-reason`, in bytes; all headers must fit in one frame.
 const REASON_BYTES_MAX: usize = 2000;
 
 const PERSISTENT: u8 = 2;
 
-/// Items of one request that can never be stored.
+/// Permanently refused items of one request.
 #[derive(Debug)]
 pub(super) struct RefusedItems {
     pub(super) body: Bytes,
@@ -30,18 +31,18 @@ pub(super) struct RefusedItems {
     pub(super) exchange: ShortString,
     pub(super) routing_key: ShortString,
     pub(super) correlation_id: Option<ShortString>,
-    /// Sender, for people to read.
+    /// Sender of the request, for the log.
     pub(super) sender: String,
 }
 
-/// The channel that dead letters take; each is confirmed.
+/// Channel of the dead letters, with publisher confirms.
 #[derive(Debug)]
 pub(super) struct DeadLetterChannel {
     channel: Channel,
 }
 
 impl DeadLetterChannel {
-    /// Declares exchange and queue, and asks for confirms.
+    /// Declares the exchange and the queue, and selects publisher confirms.
     pub(super) async fn open(session: &Session) -> Result<Self, AmqpError> {
         let channel = session.channel().await?;
         let exchange = ExchangeDeclareOptions { durable: true, ..ExchangeDeclareOptions::default() };
@@ -59,21 +60,22 @@ impl DeadLetterChannel {
             FieldTable::default(),
         );
         with_timeout(&format!("bind the queue {DEAD_LETTER}"), bind).await?;
-        with_timeout("ask for confirms", channel.confirm_select(ConfirmSelectOptions::default())).await?;
+        with_timeout("select publisher confirms", channel.confirm_select(ConfirmSelectOptions::default()))
+            .await?;
         Ok(Self { channel })
     }
 
-    /// Publishes `items`; returns when the broker has it on disk.
+    /// Publishes `items`; returns once the broker has them on disk.
     ///
     /// # Errors
-    /// The broker does not say so: the request must not be acknowledged.
+    /// The broker did not confirm: the request must not be acknowledged.
     pub(super) async fn publish(&self, items: RefusedItems) -> Result<(), AmqpError> {
         tracing::warn!(
             exchange = sanitize(items.exchange.as_str()),
             routing_key = sanitize(items.routing_key.as_str()),
             sender = items.sender,
             reason = sanitize(&items.reason),
-            "rows that can never be stored become a dead letter"
+            "refused rows become a dead letter"
         );
         let mut reason = items.reason;
         reason.truncate(reason.floor_char_boundary(REASON_BYTES_MAX));
@@ -89,7 +91,7 @@ impl DeadLetterChannel {
         if let Some(id) = items.correlation_id {
             properties = properties.with_correlation_id(id);
         }
-        // Mandatory: an exchange whose queue somebody deleted would confirm what it throws away.
+        // Mandatory: without its queue the exchange would confirm and drop the message.
         let options = BasicPublishOptions { mandatory: true, ..BasicPublishOptions::default() };
         let publish = async {
             let publish =

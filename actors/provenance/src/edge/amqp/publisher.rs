@@ -1,4 +1,5 @@
-//! The child that publishes calls and gathers their responses: any number of calls at a time, over one connection.
+//! Child that publishes calls and collects their responses, any number concurrently, over one
+//! connection.
 
 use std::{cell::Cell, time::Duration};
 
@@ -12,46 +13,46 @@ use orchestrator_supervise::{Factory, Inbox, InboxSlot, Outbox, StartCx, metrics
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::{
-    call::{Call, Patience},
-    desk::Desk,
-    line::{Line, Sent, publish},
+    call::{Call, ResponseTimeouts},
+    client_connection::{ClientConnection, ConfirmedMessage, publish},
+    pending_calls::PendingCalls,
     topology::Topology,
 };
 use crate::{
     call::CallError,
+    call_timers::{CallTimers, Sample},
     edge::RETRY,
-    stopwatch::{Sample, Stopwatch},
     wire,
 };
 
-/// Methods of the client that this child carries out.
+/// Methods of the client that this child times.
 const OPEN: &str = "open";
 const CLOSE: &str = "close";
 
-/// How calls are published.
+/// Options of the publisher.
 #[derive(Debug, Clone)]
-pub struct Publication {
-    /// What the servers' exchanges and queues are made of.
+pub struct PublisherOptions {
+    /// Type of the servers' exchanges and queues.
     pub topology: Topology,
-    /// How long calls wait for responses.
-    pub patience: Patience,
-    /// How many responses the broker sends ahead of their acknowledgement.
+    /// Time-outs of responses.
+    pub timeouts: ResponseTimeouts,
+    /// AMQP prefetch of responses.
     pub prefetch: u16,
-    /// How many messages await their confirm at the most.
+    /// Maximum number of unconfirmed messages.
     pub window: usize,
-    /// While the open calls' bodies have so many bytes, no further call is taken on.
+    /// Size of the open calls' bodies from which no further call is accepted, in bytes.
     pub bytes_max: usize,
-    /// How long a stop waits for the calls under way.
+    /// Time that a stop waits for open calls.
     pub drain: Duration,
-    /// Who else is told how long opening and closing take.
+    /// Inbox of the statsd child, for the durations of `open` and `close`.
     pub statsd: Option<Outbox<Sample>>,
 }
 
-impl Default for Publication {
+impl Default for PublisherOptions {
     fn default() -> Self {
         Self {
             topology: Topology::Transient,
-            patience: Patience::default(),
+            timeouts: ResponseTimeouts::default(),
             prefetch: 100,
             window: 256,
             bytes_max: 64 * 1024 * 1024,
@@ -61,20 +62,28 @@ impl Default for Publication {
     }
 }
 
-/// The child that publishes the calls of `calls` to `broker`. It starts without the broker and comes back by itself; calls
-/// under way go on when it is back.
-pub fn client(broker: Broker, publication: Publication, calls: &InboxSlot<Call>) -> Factory {
+/// Returns the factory of the child that publishes `calls` to `broker`. It starts without the
+/// broker, reconnects by itself, and then resumes the open calls.
+pub fn client(broker: Broker, options: PublisherOptions, calls: &InboxSlot<Call>) -> Factory {
     let slot = calls.clone();
-    // Responses, and requests that found no queue.
-    let broker = broker.enforce_prefetch(usize::from(publication.prefetch) + publication.window);
+    // Responses and returned requests.
+    let broker = broker.enforce_prefetch(usize::from(options.prefetch) + options.window);
     let task = Factory::task(move |cx: StartCx| {
-        let (broker, publication, calls) = (broker.clone(), publication.clone(), slot.open());
+        let (broker, options, calls) = (broker.clone(), options.clone(), slot.open());
         async move {
             let metrics = PublisherMetrics::register(&cx.vitals);
-            let desk = Desk::new(publication.patience);
-            let stopwatch = Stopwatch::new(&cx.vitals, publication.statsd.clone(), [OPEN, CLOSE]);
-            let mut client =
-                Client { broker, publication, calls, cx, desk, metrics, stopwatch, ended: false };
+            let pending_calls = PendingCalls::new(options.timeouts);
+            let call_timers = CallTimers::new(&cx.vitals, options.statsd.clone(), [OPEN, CLOSE]);
+            let mut client = Client {
+                broker,
+                options,
+                calls,
+                cx,
+                pending_calls,
+                metrics,
+                call_timers,
+                is_stopping: false,
+            };
             let link = client.cx.vitals.link("amqp", client.broker.endpoint());
             client.run(Reconnect::new(link, RETRY)).await;
             Ok(())
@@ -85,50 +94,51 @@ pub fn client(broker: Broker, publication: Publication, calls: &InboxSlot<Call>)
 
 struct Client {
     broker: Broker,
-    publication: Publication,
+    options: PublisherOptions,
     calls: Inbox<Call>,
     cx: StartCx,
-    desk: Desk,
+    pending_calls: PendingCalls,
     metrics: PublisherMetrics,
-    stopwatch: Stopwatch,
-    /// No further call comes.
-    ended: bool,
+    call_timers: CallTimers,
+    /// True once the child is stopped and no further call follows.
+    is_stopping: bool,
 }
 
 impl Client {
     async fn run(&mut self, mut reconnect: Reconnect) {
         let stop = self.cx.stop.clone();
-        let drain = self.publication.drain;
-        let (stopwatch, closing) = (self.stopwatch.clone(), Cell::new(None));
-        let too_late = async {
+        let drain = self.options.drain;
+        let (call_timers, closing) = (self.call_timers.clone(), Cell::new(None));
+        let drain_timeout = async {
             stop.cancelled().await;
-            closing.set(Some(stopwatch.start(CLOSE)));
+            closing.set(Some(call_timers.start(CLOSE)));
             sleep(drain).await;
         };
         tokio::select! {
             biased;
             () = self.serve(&mut reconnect) => {}
-            () = too_late => {}
+            () = drain_timeout => {}
         }
-        self.desk.fail_all(&CallError::Stopping);
+        self.pending_calls.fail_all(&CallError::Stopping);
         drop(closing);
         self.count();
     }
 
-    /// Serves until no call is left after a stop.
+    /// Reconnects and serves until no call is left after a stop.
     async fn serve(&mut self, reconnect: &mut Reconnect) {
         let mut since = std::time::Instant::now();
         loop {
-            let open = Line::open(self.broker.clone(), self.publication.topology, self.publication.prefetch);
-            let Some(opened) = self.meanwhile(open).await else {
+            let open =
+                ClientConnection::open(self.broker.clone(), self.options.topology, self.options.prefetch);
+            let Some(opened) = self.accept_until(open).await else {
                 return;
             };
             let error = match opened {
-                Ok(mut line) => {
-                    drop(self.stopwatch.start_at(OPEN, since));
+                Ok(mut connection) => {
+                    drop(self.call_timers.start_at(OPEN, since));
                     reconnect.connected();
-                    match self.converse(&mut line, reconnect).await {
-                        Ok(()) => return line.session.close().await,
+                    match self.run_connection(&mut connection, reconnect).await {
+                        Ok(()) => return connection.session.close().await,
                         Err(error) => {
                             since = std::time::Instant::now();
                             error
@@ -137,63 +147,69 @@ impl Client {
                 }
                 Err(error) => error,
             };
-            self.metrics.resent.add(self.desk.start_again() as u64);
+            self.metrics.resent.add(self.pending_calls.restart_all() as u64);
             let delay = reconnect.failed(error.to_string());
-            if self.meanwhile(sleep(delay)).await.is_none() {
+            if self.accept_until(sleep(delay)).await.is_none() {
                 return;
             }
         }
     }
 
-    /// Takes calls on, and lets those fail that are over-due, until `other` is done; none when there is nothing left to do.
-    async fn meanwhile<T>(&mut self, other: impl Future<Output = T>) -> Option<T> {
+    /// Accepts calls and expires overdue ones until `other` is ready; None when no work is left
+    /// after a stop.
+    async fn accept_until<T>(&mut self, other: impl Future<Output = T>) -> Option<T> {
         tokio::pin!(other);
         loop {
             self.count();
-            if self.ended && self.desk.is_empty() {
+            if self.is_stopping && self.pending_calls.is_empty() {
                 return None;
             }
             tokio::select! {
                 biased;
                 done = &mut other => return Some(done),
-                () = self.tend() => {}
+                () = self.accept_or_expire() => {}
             }
         }
     }
 
-    /// Waits for the next call to take on or to give up.
-    async fn tend(&mut self) {
-        let deadline = self.desk.next_deadline();
-        let takes = !self.ended && self.desk.bytes() < self.publication.bytes_max;
+    /// Accepts the next call or expires overdue ones, whichever comes first.
+    async fn accept_or_expire(&mut self) {
+        let deadline = self.pending_calls.next_deadline();
+        let accepts = !self.is_stopping && self.pending_calls.bytes() < self.options.bytes_max;
         tokio::select! {
             biased;
             () = sleep_until(deadline.unwrap_or_else(Instant::now)), if deadline.is_some() => {
-                self.metrics.timed_out.add(self.desk.expire(Instant::now()) as u64);
+                self.metrics.timed_out.add(self.pending_calls.expire(Instant::now()) as u64);
             }
-            call = self.calls.next(&self.cx), if takes => match call {
+            call = self.calls.next(&self.cx), if accepts => match call {
                 Some(call) => {
                     self.metrics.calls.add(1);
-                    self.desk.admit(call, Instant::now());
+                    self.pending_calls.add(call, Instant::now());
                 }
-                None => self.ended = true,
+                None => self.is_stopping = true,
             },
             () = std::future::pending() => {}
         }
     }
 
-    /// Publishes and gathers over one connection, until no call is left after a stop.
-    async fn converse(&mut self, line: &mut Line, reconnect: &mut Reconnect) -> Result<(), AmqpError> {
-        let Line { session, channel, responses, reply_to } = line;
+    /// Publishes calls and collects responses over one connection, until no call is left after a
+    /// stop.
+    async fn run_connection(
+        &mut self,
+        connection: &mut ClientConnection,
+        reconnect: &mut Reconnect,
+    ) -> Result<(), AmqpError> {
+        let ClientConnection { session, channel, responses, reply_to } = connection;
         let (lost, taken) = (session.lost(), session.delivery_tracker());
         tokio::pin!(lost);
         let mut sending = FuturesUnordered::new();
         loop {
-            while sending.len() < self.publication.window {
-                let Some((id, message)) = self.desk.next_to_send() else { break };
-                sending.push(publish(channel, reply_to, self.publication.topology, id, message));
+            while sending.len() < self.options.window {
+                let Some((id, message)) = self.pending_calls.next_to_send() else { break };
+                sending.push(publish(channel, reply_to, self.options.topology, id, message));
             }
             self.count();
-            if self.ended && self.desk.is_empty() {
+            if self.is_stopping && self.pending_calls.is_empty() {
                 return Ok(());
             }
             tokio::select! {
@@ -208,28 +224,32 @@ impl Client {
                     Some(Err(error)) => return Err(AmqpError::Lost(error.to_string())),
                     None => return Err(AmqpError::Lost("the queue for responses is gone".to_owned())),
                 },
-                () = self.tend() => {}
+                () = self.accept_or_expire() => {}
             }
         }
     }
 
-    fn confirmed(&mut self, Sent { id, confirmation }: Sent, taken: &DeliveryTracker) {
+    fn confirmed(
+        &mut self,
+        ConfirmedMessage { id, confirmation }: ConfirmedMessage,
+        taken: &DeliveryTracker,
+    ) {
         self.metrics.published.add(1);
         let accepted = confirmation.is_ack();
-        // A returned message tells itself whose it is: it may come with the confirm of another one.
+        // A returned message names its call; it may come with the confirm of another message.
         if let Some(returned) = confirmation.take_message() {
             let returned = returned.delivery;
             taken.record_read(returned.data.len());
             let id = returned.properties.correlation_id().as_ref().map_or("", |id| id.as_str());
             self.metrics.unroutable.add(1);
-            self.desk.unroutable(id, returned.routing_key.as_str(), &returned.data, Instant::now());
+            self.pending_calls.unroutable(id, returned.routing_key.as_str(), &returned.data, Instant::now());
         } else if !accepted {
-            self.desk.refused(&id);
+            self.pending_calls.refused(&id);
         }
     }
 
-    /// Counts `first` and the responses behind it, then acknowledges them together: they are all of one consumer, and read
-    /// in order.
+    /// Counts `first` and all responses received so far, then acknowledges them together. They
+    /// belong to one consumer and are read in order.
     async fn gather(
         &mut self,
         first: Delivery,
@@ -243,12 +263,12 @@ impl Client {
             taken.record_read(response.data.len());
             let id = response.properties.correlation_id().as_ref().map_or("", |id| id.as_str());
             match wire::decode_ack(&response.data) {
-                Ok(stored) => self.desk.respond(id, stored, Instant::now()),
+                Ok(stored) => self.pending_calls.respond(id, stored, Instant::now()),
                 Err(error) => tracing::warn!(
                     broker = self.broker.endpoint(),
                     correlation_id = sanitize(id),
                     reason = sanitize(error.to_string()),
-                    "a response is passed over"
+                    "response ignored"
                 ),
             }
             last = last.max(Some(response.delivery_tag));
@@ -264,8 +284,8 @@ impl Client {
     }
 
     fn count(&self) {
-        self.metrics.calls_open.set(self.desk.calls() as u64);
-        self.metrics.bytes_in_flight.set(self.desk.bytes() as u64);
+        self.metrics.calls_open.set(self.pending_calls.calls() as u64);
+        self.metrics.bytes_in_flight.set(self.pending_calls.bytes() as u64);
     }
 }
 
@@ -274,19 +294,19 @@ metrics! {
     struct PublisherMetrics {
         /// Calls of the client.
         calls: counter("calls"),
-        /// Messages published for callers.
+        /// Request messages confirmed by the broker.
         published: counter("messages"),
         /// Responses, sent by the server or received by the client.
         responses: counter("messages"),
-        /// Messages that no queue took.
+        /// Messages returned because no queue is bound for their routing key.
         unroutable: counter("messages"),
-        /// Calls that had no response in time.
+        /// Calls that ended without a response in time.
         timed_out: counter("calls"),
-        /// Calls sent again as a whole because the connection was lost.
+        /// Calls sent again after a lost connection.
         resent: counter("calls"),
-        /// Calls under way.
+        /// Calls that await responses.
         calls_open: gauge("calls") as "open",
-        /// Bodies of the calls under way.
+        /// Size of the bodies of open calls.
         bytes_in_flight: gauge("bytes") as "in_flight",
     }
 }

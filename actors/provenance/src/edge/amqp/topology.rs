@@ -1,4 +1,4 @@
-//! Exchanges, queues and bindings (CONTRACT PP01 to PP04): tables, and the calls that declare them.
+//! Exchanges, queues and bindings (CONTRACT PP01 to PP04).
 
 use lapin::{
     Channel, ExchangeKind,
@@ -10,20 +10,20 @@ use serde::{Deserialize, Serialize};
 
 use crate::policy::{Worker, binding_key, methods};
 
-/// What the exchanges and queues are made of.
+/// Type of exchanges and queues.
 ///
-/// All clients and servers of one virtual host have the same: names are the same in both, and a broker answers a second
-/// declaration with other flags with 406 PRECONDITION_FAILED. To change it, stop all of them and delete exchanges and
-/// queues, or move to another virtual host.
+/// All clients and servers of a virtual host must use the same. The names do not differ, and the
+/// broker answers a declaration with other flags with 406 PRECONDITION_FAILED. To change it, stop
+/// them all and delete the exchanges and queues, or use another virtual host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Topology {
-    /// As the original declares them: neither exchanges nor queues outlive the broker, and the original's servers and
-    /// clients may stand beside ours.
+    /// The original's declarations: exchanges and queues end with the broker. The original's
+    /// servers and clients can use the same virtual host.
     #[default]
     Transient,
-    /// Durable exchanges, and quorum queues: requests outlive the broker, if their clients mark them as persistent, as ours
-    /// do. No server or client of the original can use this virtual host.
+    /// Durable exchanges and quorum queues: requests survive a restart of the broker if they are
+    /// persistent. The original cannot use the same virtual host.
     Quorum,
 }
 
@@ -41,10 +41,11 @@ impl Topology {
     }
 }
 
-/// Declares the exchange of `worker`, its queues and their bindings, in the original's order. Doing it again changes nothing.
+/// Declares the exchange of `worker`, its queues and their bindings, in the original's order.
+/// Repeating it changes nothing.
 ///
 /// # Errors
-/// The broker refuses, say because a server of another [`Topology`] was there first.
+/// The broker refuses, for example because the queue exists with another [`Topology`].
 pub async fn declare_worker(channel: &Channel, topology: Topology, worker: Worker) -> Result<(), AmqpError> {
     let exchange = worker.exchange.name();
     let what = |what: &str| format!("{what} (if it exists with other flags: see the setting topology)");

@@ -1,7 +1,7 @@
-//! The channel of one worker: from delivery to acknowledgement and response.
+//! AMQP channel of one worker, from delivery to acknowledgement and response.
 //!
-//! All that belongs to the channel lives in one value, and ends with it: a tag of an old channel, acknowledged on a new
-//! one, would acknowledge another message.
+//! All state of a channel ends with it. A delivery tag of a closed channel would acknowledge
+//! another message on a new one.
 
 use std::{
     collections::BTreeMap,
@@ -30,70 +30,72 @@ use orchestrator_supervise::{Pending, StopToken, reply, sanitize};
 use tokio::time::sleep;
 
 use super::{
-    consumer_context::ConsumerContext, dead_letter::RefusedItems, ledger::Ledger, topology::declare_worker,
+    consumer_context::ConsumerContext, dead_letter::RefusedItems, delivery_tags::DeliveryTags,
+    topology::declare_worker,
 };
 use crate::{
-    messages::{Request, Settled},
+    messages::{MessageOutcome, Request},
     method::Method,
     policy::{Worker, binding_key, methods},
     row::Rows,
     wire::{self, Decoded, Malformed, Positions},
 };
 
-/// A request that the worker has no place for is offered again when another one is settled, or after so long: what fills
-/// its mailbox may be requests of an earlier connection.
-const OFFER_AGAIN: Duration = Duration::from_millis(50);
+/// Interval after which a request is offered again to a worker with a full mailbox. Requests of an
+/// earlier connection may fill it.
+const OFFER_INTERVAL: Duration = Duration::from_millis(50);
 
-/// How many dead letters of one channel await their confirm at a time.
+/// Maximum number of unconfirmed dead letters of one channel.
 const DEAD_LETTERS_MAX: usize = 32;
 
-/// A worker's channel, consuming.
+/// Channel of a worker, with its consumers.
 pub(super) struct WorkerChannel {
     worker: Worker,
     channel: Channel,
     tags: Vec<ShortString>,
-    deliveries: SelectAll<BoxStream<'static, Arrival>>,
-    in_hand: FuturesUnordered<Waiting>,
-    /// The worker had no place for it. Nothing more is taken until it has.
+    deliveries: SelectAll<BoxStream<'static, Incoming>>,
+    unacked: FuturesUnordered<PendingOutcome>,
+    /// Request that the full mailbox of the worker did not take. No further delivery is taken until
+    /// it fits.
     held: Option<Request>,
-    ledger: Ledger,
+    delivery_tags: DeliveryTags,
     acknowledged: bool,
 }
 
-/// A delivery of a method's queue, or why there will be no more.
-type Arrival = (Method, Result<Delivery, String>);
+/// Delivery of a method's queue, or the reason why no more follow.
+type Incoming = (Method, Result<Delivery, String>);
 
-/// A delivery that was taken and is not acknowledged.
+/// Delivery that is not acknowledged yet.
 #[derive(Debug)]
-struct InHand {
+struct UnackedMessage {
     tag: u64,
     body: Bytes,
     positions: Positions,
     malformed: Vec<Malformed>,
-    /// Why the body as a whole is none.
+    /// Error of a body that cannot be read as a whole.
     unreadable: Option<String>,
     exchange: ShortString,
     routing_key: ShortString,
     properties: BasicProperties,
 }
 
-/// Gives the delivery back with what became of it; without, when its worker ended before it was done.
-struct Waiting {
-    in_hand: Option<InHand>,
-    reply: Pending<Settled>,
+/// Future of a delivery and its outcome. The outcome is None if the worker ended first.
+struct PendingOutcome {
+    unacked: Option<UnackedMessage>,
+    reply: Pending<MessageOutcome>,
 }
 
-impl Future for Waiting {
-    type Output = (InHand, Option<Settled>);
+impl Future for PendingOutcome {
+    type Output = (UnackedMessage, Option<MessageOutcome>);
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let settled = ready!(self.reply.poll_unpin(cx)).ok();
-        Poll::Ready((self.in_hand.take().expect("polled once after it was ready"), settled))
+        Poll::Ready((self.unacked.take().expect("polled once after it was ready"), settled))
     }
 }
 
 impl WorkerChannel {
-    /// Opens the channel, declares what the worker owns, and consumes each of its queues.
+    /// Opens the channel, declares the worker's exchange and queues, and consumes each queue.
     pub(super) async fn open(
         session: &Session,
         context: &ConsumerContext,
@@ -101,9 +103,9 @@ impl WorkerChannel {
     ) -> Result<Self, AmqpError> {
         let channel = session.channel().await?;
         declare_worker(&channel, context.topology, worker).await?;
-        // Not global: for each consumer of its own.
+        // Not global: the limit applies to each consumer by itself.
         let qos = channel.basic_qos(context.prefetch, BasicQosOptions { global: false });
-        with_timeout("limit the messages in hand", qos).await?;
+        with_timeout("set the prefetch", qos).await?;
         let (mut tags, mut deliveries) = (Vec::new(), SelectAll::new());
         for &method in methods(worker.exchange) {
             let queue = binding_key(method, worker.range);
@@ -112,52 +114,64 @@ impl WorkerChannel {
             let consume =
                 channel.basic_consume(queue.as_str().into(), tag.clone(), options, FieldTable::default());
             let consumer = with_timeout(&format!("consume the queue {queue}"), consume).await?;
-            let arrivals =
+            let incoming =
                 consumer.map(move |delivery| (method, delivery.map_err(|error| error.to_string())));
             let ended = "it was deleted, or its consumer was cancelled".to_owned();
             let end = stream::once(std::future::ready((method, Err(ended))));
-            deliveries.push(arrivals.chain(end).boxed());
+            deliveries.push(incoming.chain(end).boxed());
             tags.push(tag);
-            context.presence.came(&queue);
+            context.readiness.consumer_started(&queue);
         }
-        let (in_hand, ledger) = (FuturesUnordered::new(), Ledger::default());
-        Ok(Self { worker, channel, tags, deliveries, in_hand, held: None, ledger, acknowledged: false })
+        let (unacked, delivery_tags) = (FuturesUnordered::new(), DeliveryTags::default());
+        Ok(Self {
+            worker,
+            channel,
+            tags,
+            deliveries,
+            unacked,
+            held: None,
+            delivery_tags,
+            acknowledged: false,
+        })
     }
 
-    /// Takes what is delivered and settles it. After `stop`, takes no more and ends when all that is in hand is settled.
+    /// Takes deliveries and settles them. After `stop` it accepts no more, and returns once all are
+    /// settled.
     pub(super) async fn run(&mut self, context: &ConsumerContext, stop: &StopToken) -> Result<(), AmqpError> {
         let mut stopping = false;
-        while !(stopping && self.in_hand.is_empty()) {
+        while !(stopping && self.unacked.is_empty()) {
             let paused = context.vitals.is_paused();
-            let takes = !stopping && !paused && self.held.is_none();
+            let accepts = !stopping && !paused && self.held.is_none();
             tokio::select! {
                 biased;
                 () = stop.cancelled(), if !stopping => {
                     stopping = true;
-                    self.leave().await?;
+                    self.cancel_consumers().await?;
                 }
-                Some(first) = self.in_hand.next(), if !self.in_hand.is_empty() => self.settle(first, context).await?,
-                () = sleep(OFFER_AGAIN), if self.held.is_some() => {}
+                Some(first) = self.unacked.next(), if !self.unacked.is_empty() => self.settle(first, context).await?,
+                () = sleep(OFFER_INTERVAL), if self.held.is_some() => {}
                 () = context.vitals.wait_resumed(), if paused && !stopping => {}
-                () = context.vitals.wait_paused(), if takes => {}
-                Some(arrival) = self.deliveries.next(), if takes => self.take(arrival, context)?,
+                () = context.vitals.wait_paused(), if accepts => {}
+                Some(incoming) = self.deliveries.next(), if accepts => self.accept(incoming, context)?,
             }
             if !context.vitals.is_paused() {
                 self.offer(context);
             }
         }
-        // Its answer says that the broker has read all responses: without, a slow one may get the acknowledgements only.
+        // The broker's answer confirms that it has read all responses. Without it a slow broker may
+        // get the acknowledgements only.
         with_timeout("close a channel", self.channel.close(200, "stopped".into())).await
     }
 
-    /// Tells whether a message was acknowledged.
+    /// Returns true once a message was acknowledged.
     pub(super) fn has_acknowledged(&self) -> bool {
         self.acknowledged
     }
 
-    /// Ends the consumers. What the broker sent and nobody took yet goes back when the channel closes.
-    async fn leave(&mut self) -> Result<(), AmqpError> {
-        // Without an answer, its delivery goes back, too.
+    /// Cancels the consumers. Deliveries that were not taken return to the queue when the channel
+    /// closes.
+    async fn cancel_consumers(&mut self) -> Result<(), AmqpError> {
+        // Dropping the request drops its reply, so its delivery returns to the queue, too.
         self.held = None;
         let cancel =
             self.tags.iter().map(|tag| self.channel.basic_cancel(tag.clone(), BasicCancelOptions::default()));
@@ -166,17 +180,17 @@ impl WorkerChannel {
         Ok(())
     }
 
-    fn take(&mut self, (method, delivery): Arrival, context: &ConsumerContext) -> Result<(), AmqpError> {
+    fn accept(&mut self, (method, delivery): Incoming, context: &ConsumerContext) -> Result<(), AmqpError> {
         let delivery = delivery.map_err(|reason| {
             let what = format!("consume the queue {}", binding_key(method, self.worker.range));
             AmqpError::Request { what, reason }
         })?;
         context.metrics.deliveries.add(1);
         context.taken.record_read(delivery.data.len());
-        if self.in_hand.len() >= self.tags.len() * usize::from(context.prefetch) {
+        if self.unacked.len() >= self.tags.len() * usize::from(context.prefetch) {
             let reason =
-                format!("the broker sends more than the {} messages that were asked for", context.prefetch);
-            return Err(AmqpError::Lost(reason)).inspect_err(|error| context.give_up(error.clone()));
+                format!("the broker sends more than the {} messages of its prefetch", context.prefetch);
+            return Err(AmqpError::Lost(reason)).inspect_err(|error| context.close_connection(error.clone()));
         }
         let body = Bytes::from(delivery.data);
         let (decoded, unreadable) = match wire::decode(method, &body) {
@@ -186,7 +200,7 @@ impl WorkerChannel {
                 (Decoded { rows, positions, malformed }, Some(error.to_string()))
             }
         };
-        let in_hand = InHand {
+        let unacked = UnackedMessage {
             tag: delivery.delivery_tag,
             body,
             positions: decoded.positions,
@@ -197,10 +211,10 @@ impl WorkerChannel {
             properties: delivery.properties,
         };
         let (reply, settled) = reply();
-        self.in_hand.push(Waiting { in_hand: Some(in_hand), reply: settled });
+        self.unacked.push(PendingOutcome { unacked: Some(unacked), reply: settled });
         if decoded.rows.is_empty() {
-            // Nothing to store: the worker has no part in it. The receiver is in hand, so it is heard.
-            let _ = reply.send(Settled::default());
+            // Without rows the worker is not involved. The receiver exists, so sending succeeds.
+            let _ = reply.send(MessageOutcome::default());
         } else {
             context.metrics.rows.add(decoded.rows.len() as u64);
             self.held = Some(Request { rows: decoded.rows, reply });
@@ -208,40 +222,46 @@ impl WorkerChannel {
         Ok(())
     }
 
-    /// Hands the worker what is held for it.
+    /// Offers the held request to the worker.
     fn offer(&mut self, context: &ConsumerContext) {
         if let Some(request) = self.held.take() {
             self.held = (context.sink)(self.worker, request).err();
         }
     }
 
-    /// Settles `first` and all others that are done by now. The order is the promise: dead letters, acknowledgements,
-    /// responses.
+    /// Settles `first` and all other finished deliveries, in the order of CONTRACT PO08: dead
+    /// letters, acknowledgements, responses.
     async fn settle(
         &mut self,
-        first: (InHand, Option<Settled>),
+        first: (UnackedMessage, Option<MessageOutcome>),
         context: &ConsumerContext,
     ) -> Result<(), AmqpError> {
         let _work = context.vitals.begin_work("settle");
         let (mut done, mut lost) = (Vec::new(), Vec::new());
         let mut next = Some(first);
-        while let Some((in_hand, settled)) = next {
+        while let Some((unacked, settled)) = next {
             match settled {
-                Some(settled) => done.push((in_hand, settled)),
-                None => lost.push(in_hand.tag),
+                Some(settled) => done.push((unacked, settled)),
+                None => lost.push(unacked.tag),
             }
-            next = self.in_hand.next().now_or_never().flatten();
+            next = self.unacked.next().now_or_never().flatten();
         }
-        // All workers share the channel that dead letters take: it needs a new connection.
-        self.bury(&done, context).await.inspect_err(|error| context.give_up(error.clone()))?;
-        done.iter().for_each(|(in_hand, _)| in_hand.tell_of_trouble(context));
-        self.give_back(&lost, context).await?;
+        // All workers share the dead letter channel, so its failure needs a new connection.
+        self.publish_dead_letters(&done, context)
+            .await
+            .inspect_err(|error| context.close_connection(error.clone()))?;
+        done.iter().for_each(|(unacked, _)| unacked.report_malformed(context));
+        self.reject(&lost, context).await?;
         self.acknowledge(&done, context).await?;
         self.respond(&done, context).await
     }
 
-    async fn bury(&self, done: &[(InHand, Settled)], context: &ConsumerContext) -> Result<(), AmqpError> {
-        let letters = done.iter().flat_map(|(in_hand, settled)| in_hand.dead_letters(settled));
+    async fn publish_dead_letters(
+        &self,
+        done: &[(UnackedMessage, MessageOutcome)],
+        context: &ConsumerContext,
+    ) -> Result<(), AmqpError> {
+        let letters = done.iter().flat_map(|(unacked, settled)| unacked.dead_letters(settled));
         stream::iter(letters)
             .map(|letter| context.dead_letters.publish(letter))
             .buffer_unordered(DEAD_LETTERS_MAX)
@@ -252,22 +272,22 @@ impl WorkerChannel {
             .await
     }
 
-    async fn give_back(&mut self, lost: &[u64], context: &ConsumerContext) -> Result<(), AmqpError> {
+    async fn reject(&mut self, lost: &[u64], context: &ConsumerContext) -> Result<(), AmqpError> {
         let options = BasicNackOptions { multiple: false, requeue: true };
         let nacks = lost.iter().map(|&tag| self.channel.basic_nack(tag, options));
-        with_timeout("give messages back", try_join_all(nacks)).await?;
-        lost.iter().for_each(|&tag| self.ledger.give_back(tag));
+        with_timeout("return messages to the queue", try_join_all(nacks)).await?;
+        lost.iter().for_each(|&tag| self.delivery_tags.reject(tag));
         context.metrics.redelivered.add(lost.len() as u64);
         Ok(())
     }
 
     async fn acknowledge(
         &mut self,
-        done: &[(InHand, Settled)],
+        done: &[(UnackedMessage, MessageOutcome)],
         context: &ConsumerContext,
     ) -> Result<(), AmqpError> {
-        let tags: Vec<u64> = done.iter().map(|(in_hand, _)| in_hand.tag).collect();
-        let acks = self.ledger.settle(&tags);
+        let tags: Vec<u64> = done.iter().map(|(unacked, _)| unacked.tag).collect();
+        let acks = self.delivery_tags.settle(&tags);
         let acks = acks
             .iter()
             .map(|ack| self.channel.basic_ack(ack.tag, BasicAckOptions { multiple: ack.multiple }));
@@ -280,10 +300,14 @@ impl WorkerChannel {
         Ok(())
     }
 
-    async fn respond(&self, done: &[(InHand, Settled)], context: &ConsumerContext) -> Result<(), AmqpError> {
+    async fn respond(
+        &self,
+        done: &[(UnackedMessage, MessageOutcome)],
+        context: &ConsumerContext,
+    ) -> Result<(), AmqpError> {
         let responses =
-            done.iter().filter(|(_, settled)| settled.stored > 0).filter_map(|(in_hand, settled)| {
-                let request = &in_hand.properties;
+            done.iter().filter(|(_, settled)| settled.stored > 0).filter_map(|(unacked, settled)| {
+                let request = &unacked.properties;
                 let reply_to = request.reply_to().clone().filter(|reply_to| !reply_to.as_str().is_empty())?;
                 let mut properties =
                     BasicProperties::default().with_content_type("application/msgpack".into());
@@ -295,7 +319,7 @@ impl WorkerChannel {
                     let options = BasicPublishOptions::default();
                     let sent =
                         self.channel.basic_publish("".into(), reply_to, options, &body, properties).await?;
-                    // No confirm was asked for; but one that is dropped unread is kept for ever.
+                    // lapin keeps a confirmation until it is read, even without publisher confirms.
                     sent.await
                 })
             });
@@ -305,9 +329,10 @@ impl WorkerChannel {
     }
 }
 
-impl InHand {
-    /// What was found wrong with it here is counted and shown. What the store refuses is its worker's to tell.
-    fn tell_of_trouble(&self, context: &ConsumerContext) {
+impl UnackedMessage {
+    /// Counts and reports malformed items and unreadable bodies. The worker reports rows that the
+    /// store refuses.
+    fn report_malformed(&self, context: &ConsumerContext) {
         let (reason, what) = match (&self.unreadable, self.malformed.last()) {
             (Some(reason), _) => {
                 context.metrics.unreadable.add(1);
@@ -319,12 +344,12 @@ impl InHand {
             }
             (None, None) => return,
         };
-        // Escaped by the note.
+        // The note escapes the text.
         context.vitals.note(format!("{what} of {} refused: {reason}", self.routing_key));
     }
 
-    /// What of the message can never be stored: a letter for each reason.
-    fn dead_letters(&self, settled: &Settled) -> Vec<RefusedItems> {
+    /// Returns one dead letter for each reason of a refusal.
+    fn dead_letters(&self, settled: &MessageOutcome) -> Vec<RefusedItems> {
         let letter = |body: Bytes, reason: &str| RefusedItems {
             body,
             reason: reason.to_owned(),
@@ -344,7 +369,8 @@ impl InHand {
             at_fault.entry(refusal.reason.clone()).or_default().push(self.positions.of(refusal.index));
         }
         let letters = at_fault.into_iter().map(|(reason, positions)| {
-            // It was read before; and better too much among the dead letters than too little.
+            // The body was decoded before, so this succeeds; otherwise the dead letter has the
+            // whole body.
             let body = wire::excerpt(&self.body, &positions).unwrap_or_else(|_| self.body.clone());
             letter(body, &reason)
         });
@@ -352,15 +378,15 @@ impl InHand {
     }
 }
 
-/// Sender of a message, as far as its properties name one.
+/// Returns the sender of a message, as far as its properties name one.
 fn sender(properties: &BasicProperties) -> String {
-    let told = [
+    let named = [
         ("app_id", properties.app_id()),
         ("user_id", properties.user_id()),
         ("message_id", properties.message_id()),
         ("reply_to", properties.reply_to()),
     ];
-    let told: Vec<String> =
-        told.iter().filter_map(|(name, value)| Some(format!("{name} {}", value.as_ref()?))).collect();
-    if told.is_empty() { "unknown".to_owned() } else { sanitize(told.join(", ")) }
+    let named: Vec<String> =
+        named.iter().filter_map(|(name, value)| Some(format!("{name} {}", value.as_ref()?))).collect();
+    if named.is_empty() { "unknown".to_owned() } else { sanitize(named.join(", ")) }
 }

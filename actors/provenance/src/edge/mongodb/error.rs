@@ -1,4 +1,4 @@
-//! From MongoDB's errors to the store's.
+//! Translation of MongoDB's errors to [`StoreError`].
 
 use ::mongodb::{
     bson::Document,
@@ -9,51 +9,52 @@ use orchestrator_supervise::sanitize;
 
 use crate::store::StoreError;
 
-/// A key that a unique index has already.
+/// Code of a duplicate key in a unique index.
 pub(super) const DUPLICATE_KEY: i32 = 11_000;
 
-/// Codes that blame one update or the document that it would make: too large, a field of another type than ours, a rule of the
-/// collection's validator.
-const OF_THE_DATA: &[i32] = &[9, 14, 16, 28, 40, 52, 57, 121, 10_334, 17_280, 17_419, 17_420, DUPLICATE_KEY];
-/// Codes that blame a command as a whole: it is too large.
-const OF_THE_COMMAND: &[i32] = &[10_334, 17_280, 17_419, 17_420];
-/// Why a unique index cannot be made although the server is well: twins, another index in its place, no permission.
-const NO_INDEX: &[i32] = &[13, 67, 85, 86, DUPLICATE_KEY];
+/// Codes of one invalid update: too large, a field of an unexpected type, a violated validator.
+const INVALID_UPDATE: &[i32] =
+    &[9, 14, 16, 28, 40, 52, 57, 121, 10_334, 17_280, 17_419, 17_420, DUPLICATE_KEY];
+/// Codes of an invalid command: too large.
+const INVALID_COMMAND: &[i32] = &[10_334, 17_280, 17_419, 17_420];
+/// Codes that prevent a unique index for good: duplicates, a conflicting index, no permission.
+const INDEX_IMPOSSIBLE: &[i32] = &[13, 67, 85, 86, DUPLICATE_KEY];
 
-/// Translates; `action` says what was tried.
+/// Translates an error; `action` names the failed operation.
 pub(super) fn explain(action: &str, error: &Error) -> StoreError {
     match &*error.kind {
-        ErrorKind::Command(said) if OF_THE_COMMAND.contains(&said.code) => {
-            refused(action, &said.message, said.code)
+        ErrorKind::Command(reply) if INVALID_COMMAND.contains(&reply.code) => {
+            refused(action, &reply.message, reply.code)
         }
-        _ => StoreError::Away(mongodb::describe_error(action, error)),
+        _ => StoreError::Unavailable(mongodb::describe_error(action, error)),
     }
 }
 
-/// What an update command says of one of its updates, a document of `writeErrors`.
-pub(super) fn explain_update(action: &str, said: &Document) -> StoreError {
-    let message = said.get_str("errmsg").unwrap_or("no reason is given");
-    let code = code(said);
-    if OF_THE_DATA.contains(&code) { refused(action, message, code) } else { away(action, message, code) }
+/// Translates an entry of `writeErrors` of an update command.
+pub(super) fn explain_update(action: &str, reply: &Document) -> StoreError {
+    let message = reply.get_str("errmsg").unwrap_or("no reason is given");
+    let code = code(reply);
+    if INVALID_UPDATE.contains(&code) { refused(action, message, code) } else { away(action, message, code) }
 }
 
-/// What an update command says of all of it, `writeConcernError`: it was done, but is not on a majority's disks yet.
-pub(super) fn explain_concern(action: &str, said: &Document) -> StoreError {
-    let message = said.get_str("errmsg").unwrap_or("no reason is given");
-    StoreError::Away(mongodb::describe_not_durable(action, message, code(said)))
+/// Translates `writeConcernError` of an update command: the updates are done, but not journaled on
+/// a majority.
+pub(super) fn explain_concern(action: &str, reply: &Document) -> StoreError {
+    let message = reply.get_str("errmsg").unwrap_or("no reason is given");
+    StoreError::Unavailable(mongodb::describe_not_durable(action, message, code(reply)))
 }
 
-/// Why a unique index cannot be had for good; None if trying again may help.
+/// Returns the reason why a unique index is impossible; None if trying again may help.
 pub(super) fn why_no_index(error: &Error) -> Option<String> {
     match &*error.kind {
-        ErrorKind::Command(said) if NO_INDEX.contains(&said.code) => Some(sanitize(&said.message)),
+        ErrorKind::Command(reply) if INDEX_IMPOSSIBLE.contains(&reply.code) => Some(sanitize(&reply.message)),
         _ => None,
     }
 }
 
-/// The code in a document of the server.
-pub(super) fn code(said: &Document) -> i32 {
-    said.get_i32("code").unwrap_or_default()
+/// Returns the code in a document of the server.
+pub(super) fn code(reply: &Document) -> i32 {
+    reply.get_i32("code").unwrap_or_default()
 }
 
 fn refused(action: &str, message: &str, code: i32) -> StoreError {
@@ -62,5 +63,5 @@ fn refused(action: &str, message: &str, code: i32) -> StoreError {
 }
 
 fn away(action: &str, message: &str, code: i32) -> StoreError {
-    StoreError::Away(mongodb::describe_failure(action, message, code))
+    StoreError::Unavailable(mongodb::describe_failure(action, message, code))
 }

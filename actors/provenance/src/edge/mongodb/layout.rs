@@ -1,4 +1,4 @@
-//! The documents (CONTRACT PD10 to PD12): their fields, and what stands in them.
+//! Documents (CONTRACT PD10 to PD12): fields and values.
 
 use bytes::Bytes;
 use mongodb::bson::{
@@ -11,19 +11,20 @@ use crate::{
     store::StoreError,
 };
 
-/// The field of the source's document that holds a relation's rows: it has the name of the destination's collection. With
-/// paths: a document of arrays of paths, by the hex digits of the destination's `_id`; without: an array of these `_id`s.
+/// Returns the field of a relation in the source's document, named after the destination's
+/// collection (CONTRACT PD12).
 pub(super) fn field(relation: Relation) -> &'static str {
     relation.destination().value()
 }
 
-/// The relations whose rows are in documents of `entity`.
+/// Returns the relations stored in documents of `entity`.
 pub(super) fn relations_of(entity: Entity) -> impl Iterator<Item = Relation> {
     Relation::ALL.into_iter().filter(move |relation| relation.source() == entity)
 }
 
-/// The fields of a new document beside `_id` and `sha1`: readers rely on the empty ones. Origins have none.
-pub(super) fn fresh(entity: Entity, date: Option<Date>) -> Document {
+/// Returns the fields of a new document besides `_id` and `sha1`. Readers rely on the empty ones.
+/// Not for origins.
+pub(super) fn new_fields(entity: Entity, date: Option<Date>) -> Document {
     let mut fields = doc! { "ts": date.map_or(Bson::Null, seconds) };
     for relation in relations_of(entity) {
         let empty = if relation.has_path() { Bson::Document(doc! {}) } else { Bson::Array(Vec::new()) };
@@ -32,63 +33,64 @@ pub(super) fn fresh(entity: Entity, date: Option<Date>) -> Document {
     fields
 }
 
-/// `ts`: seconds since 1970 as a double, rounded as Python does.
+/// Returns `ts`: seconds since 1970 as a double, rounded as in Python.
 pub(super) fn seconds(date: Date) -> Bson {
     Bson::Double(date.micros() as f64 / 1e6)
 }
 
-/// Bytes, as the original's driver writes them.
+/// Returns bytes with the subtype that the original's driver uses.
 pub(super) fn binary(bytes: &[u8]) -> Bson {
     Bson::Binary(Binary { subtype: BinarySubtype::Generic, bytes: bytes.to_vec() })
 }
 
-/// Several identifiers.
+/// Returns identifiers as binaries.
 pub(super) fn binaries<'a>(ids: impl IntoIterator<Item = &'a Sha1Git>) -> Vec<Bson> {
     ids.into_iter().map(|id| binary(&id.0)).collect()
 }
 
-/// A document's `_id`.
+/// Returns a document's `_id`.
 pub(super) fn key(document: &RawDocument) -> Result<ObjectId, StoreError> {
-    document.get_object_id("_id").map_err(|error| odd("_id", &error))
+    document.get_object_id("_id").map_err(|error| unexpected("_id", &error))
 }
 
-/// A document's identifier.
+/// Returns a document's identifier.
 pub(super) fn sha1(document: &RawDocument) -> Result<Sha1Git, StoreError> {
-    identifier(document, "sha1")?.ok_or_else(|| odd("sha1", &"missing"))
+    identifier(document, "sha1")?.ok_or_else(|| unexpected("sha1", &"missing"))
 }
 
-/// An identifier that may be null.
+/// Returns an identifier that may be null.
 pub(super) fn identifier(document: &RawDocument, name: &str) -> Result<Option<Sha1Git>, StoreError> {
     match value(document, name)? {
         RawBsonRef::Null => Ok(None),
         RawBsonRef::Binary(found) => {
-            found.bytes.try_into().map(|id| Some(Sha1Git(id))).map_err(|error| odd(name, &error))
+            found.bytes.try_into().map(|id| Some(Sha1Git(id))).map_err(|error| unexpected(name, &error))
         }
-        other => Err(odd(name, &other)),
+        other => Err(unexpected(name, &other)),
     }
 }
 
-/// A document's date. 0.0 is one; the original's reader takes it for none in a revision.
+/// Returns a document's date. 0.0 is a date; the original's reader treats it as missing in a
+/// revision.
 pub(super) fn date(document: &RawDocument) -> Result<Option<Date>, StoreError> {
     let ts = match value(document, "ts")? {
         RawBsonRef::Null => return Ok(None),
         RawBsonRef::Double(ts) => ts,
-        // Written by hand, maybe.
+        // Integers come from manual changes.
         RawBsonRef::Int32(ts) => f64::from(ts),
         RawBsonRef::Int64(ts) => ts as f64,
-        other => return Err(odd("ts", &other)),
+        other => return Err(unexpected("ts", &other)),
     };
     if !ts.is_finite() {
-        return Err(odd("ts", &ts));
+        return Err(unexpected("ts", &ts));
     }
-    // Apart, since the product would lose the microseconds of large ones.
+    // Separate, since the product would lose the microseconds of large values.
     let whole = ts.floor();
     let micros = ((ts - whole) * 1e6).round_ties_even() as i64;
     let micros = (whole as i64).checked_mul(1_000_000).and_then(|seconds| seconds.checked_add(micros));
-    micros.and_then(Date::from_micros).map(Some).ok_or_else(|| odd("ts", &ts))
+    micros.and_then(Date::from_micros).map(Some).ok_or_else(|| unexpected("ts", &ts))
 }
 
-/// Calls `each` with the `_id` of every destination of `relation` in `document`, and each path if it has any.
+/// Calls `each` with the `_id` of each destination of `relation` in `document`, once for each path.
 pub(super) fn each_row(
     document: &RawDocument,
     relation: Relation,
@@ -98,41 +100,44 @@ pub(super) fn each_row(
     match value(document, name)? {
         RawBsonRef::Document(paths) if relation.has_path() => {
             for entry in paths {
-                let (id, found) = entry.map_err(|error| odd(name, &error))?;
-                let id = ObjectId::parse_str(id.as_str()).map_err(|error| odd(name, &error))?;
-                let found = found.as_array().ok_or_else(|| odd(name, &found))?;
+                let (id, found) = entry.map_err(|error| unexpected(name, &error))?;
+                let id = ObjectId::parse_str(id.as_str()).map_err(|error| unexpected(name, &error))?;
+                let found = found.as_array().ok_or_else(|| unexpected(name, &found))?;
                 for path in found {
-                    match path.map_err(|error| odd(name, &error))? {
+                    match path.map_err(|error| unexpected(name, &error))? {
                         RawBsonRef::Binary(path) => each(id, Some(Bytes::copy_from_slice(path.bytes))),
-                        other => return Err(odd(name, &other)),
+                        other => return Err(unexpected(name, &other)),
                     }
                 }
             }
         }
         RawBsonRef::Array(ids) if !relation.has_path() => {
             for id in ids {
-                let id = id.map_err(|error| odd(name, &error))?;
-                each(id.as_object_id().ok_or_else(|| odd(name, &id))?, None);
+                let id = id.map_err(|error| unexpected(name, &error))?;
+                each(id.as_object_id().ok_or_else(|| unexpected(name, &id))?, None);
             }
         }
-        // A projection leaves out what is not there.
+        // A projection omits missing fields.
         RawBsonRef::Null => {}
-        other => return Err(odd(name, &other)),
+        other => return Err(unexpected(name, &other)),
     }
     Ok(())
 }
 
-/// A field; null if it is missing.
+/// Returns a field; null if it is missing.
 fn value<'a>(document: &'a RawDocument, name: &str) -> Result<RawBsonRef<'a>, StoreError> {
-    let found = document.get(name).map_err(|error| odd(name, &error))?;
+    let found = document.get(name).map_err(|error| unexpected(name, &error))?;
     Ok(found.unwrap_or(RawBsonRef::Null))
 }
 
-/// Not of our making. The rows at hand are not to blame, so they wait.
-fn odd(name: &str, found: &impl std::fmt::Debug) -> StoreError {
+/// Returns the error of an unexpected field. The pending rows are not at fault, so it is
+/// [`StoreError::Unavailable`].
+fn unexpected(name: &str, found: &impl std::fmt::Debug) -> StoreError {
     let mut found = format!("{found:?}");
     found.truncate(found.floor_char_boundary(200));
-    StoreError::Away(format!("a document's field `{name}` is not as the layout has it ({found}): correct it"))
+    StoreError::Unavailable(format!(
+        "a document's field `{name}` is not as the layout has it ({found}): correct it"
+    ))
 }
 
 #[cfg(test)]
@@ -161,12 +166,12 @@ mod tests {
     }
 
     #[test]
-    fn what_others_wrote_is_read_or_named() {
+    fn values_of_other_programs_are_read_or_refused() {
         assert_eq!(read(0.0), Date::from_micros(0));
         assert_eq!(read(5), Date::from_micros(5_000_000));
         assert_eq!(read(Bson::Null), None);
-        for odd in [Bson::Double(1e30), Bson::Double(-1e12), Bson::Double(f64::NAN), Bson::from("5")] {
-            let document = RawDocumentBuf::try_from(doc! { "ts": odd }).unwrap();
+        for unexpected in [Bson::Double(1e30), Bson::Double(-1e12), Bson::Double(f64::NAN), Bson::from("5")] {
+            let document = RawDocumentBuf::try_from(doc! { "ts": unexpected }).unwrap();
             let error = date(&document).unwrap_err().to_string();
             assert!(error.contains("`ts`"), "{error}");
         }

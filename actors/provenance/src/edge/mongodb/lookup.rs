@@ -10,10 +10,10 @@ use super::{
 };
 use crate::{method::Entity, row::Sha1Git, store::StoreError};
 
-/// Identifiers in one query at the most; a query is a document, of 16 MiB at the most.
+/// Maximum number of identifiers in one query, which is a document of at most 16 MiB.
 pub(super) const IDS_MAX: usize = 10_000;
 
-/// The `_id` of each of `ids` that is stored.
+/// Returns the `_id` of each of `ids` that is stored.
 pub(super) async fn keys(
     session: &Session,
     entity: Entity,
@@ -33,7 +33,7 @@ pub(super) async fn keys(
     Ok(found)
 }
 
-/// Calls `each` with the fields `fields` of the documents of `entity` that have these `_id`s.
+/// Calls `each` with `fields` of the documents of `entity` with these `_id`s.
 pub(super) async fn by_key(
     session: &Session,
     entity: Entity,
@@ -49,7 +49,7 @@ pub(super) async fn by_key(
     Ok(())
 }
 
-/// Urls of origins.
+/// Returns the urls of origins.
 pub(super) async fn urls(
     session: &Session,
     ids: &[Sha1Git],

@@ -1,4 +1,4 @@
-//! Where a content appears: what other stores join is put together here.
+//! Occurrences of a content, joined in this process.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -16,22 +16,22 @@ use crate::{
     store::{Occurrence, StoreError},
 };
 
-/// `_id`s, of revisions or directories, and paths in them.
-type Places = BTreeSet<(ObjectId, Bytes)>;
+/// `_id`s of revisions or directories, with paths in them.
+type EntryPaths = BTreeSet<(ObjectId, Bytes)>;
 
-/// Where `content` appears first, as in [`Question::FindFirst`](crate::store::Question).
+/// Returns the first occurrence of `content`, as in [`Query::FindFirst`](crate::store::Query).
 pub(super) async fn first(session: &Session, content: Sha1Git) -> Result<Vec<Occurrence>, StoreError> {
-    let (direct, _) = places(session, content).await?;
+    let (direct, _) = entries(session, content).await?;
     sorted(session, content, direct, Some(1)).await
 }
 
-/// Everywhere that `content` appears, as in [`Question::FindAll`](crate::store::Question).
+/// Returns all occurrences of `content`, as in [`Query::FindAll`](crate::store::Query).
 pub(super) async fn all(
     session: &Session,
     content: Sha1Git,
     limit: Option<u64>,
 ) -> Result<Vec<Occurrence>, StoreError> {
-    let (mut found, inside) = places(session, content).await?;
+    let (mut found, inside) = entries(session, content).await?;
     let mut paths: HashMap<ObjectId, Vec<&Bytes>> = HashMap::new();
     for (directory, path) in &inside {
         paths.entry(*directory).or_default().push(path);
@@ -39,7 +39,7 @@ pub(super) async fn all(
     let fields = doc! { field(Relation::DirectoryInRevision): 1 };
     by_key(session, Entity::Directory, paths.keys().copied(), fields, |document| {
         let suffixes = &paths[&key(document)?];
-        let mut above = Places::new();
+        let mut above = EntryPaths::new();
         take(document, Relation::DirectoryInRevision, &mut above)?;
         for (revision, prefix) in above {
             found.extend(suffixes.iter().map(|suffix| (revision, joined(&prefix, suffix))));
@@ -57,9 +57,9 @@ fn joined(prefix: &Bytes, suffix: &Bytes) -> Bytes {
     }
 }
 
-/// The revisions and the directories that a content is in.
-async fn places(session: &Session, content: Sha1Git) -> Result<(Places, Places), StoreError> {
-    let (mut revisions, mut directories) = (Places::new(), Places::new());
+/// Returns the revisions and the directories that contain `content`.
+async fn entries(session: &Session, content: Sha1Git) -> Result<(EntryPaths, EntryPaths), StoreError> {
+    let (mut revisions, mut directories) = (EntryPaths::new(), EntryPaths::new());
     let fields = doc! { field(Relation::ContentInRevision): 1, field(Relation::ContentInDirectory): 1 };
     session
         .find(Entity::Content, doc! { "sha1": binary(&content.0) }, fields, |document| {
@@ -70,19 +70,19 @@ async fn places(session: &Session, content: Sha1Git) -> Result<(Places, Places),
     Ok((revisions, directories))
 }
 
-fn take(document: &RawDocument, relation: Relation, places: &mut Places) -> Result<(), StoreError> {
-    each_row(document, relation, |id, path| places.extend(path.map(|path| (id, path))))
+fn take(document: &RawDocument, relation: Relation, entries: &mut EntryPaths) -> Result<(), StoreError> {
+    each_row(document, relation, |id, path| entries.extend(path.map(|path| (id, path))))
 }
 
 async fn sorted(
     session: &Session,
     content: Sha1Git,
-    places: Places,
+    entries: EntryPaths,
     limit: Option<u64>,
 ) -> Result<Vec<Occurrence>, StoreError> {
     let mut revisions: HashMap<ObjectId, (Sha1Git, RevisionData)> = HashMap::new();
     let fields = doc! { "sha1": 1, "ts": 1, "preferred": 1 };
-    by_key(session, Entity::Revision, places.iter().map(|place| place.0), fields, |found| {
+    by_key(session, Entity::Revision, entries.iter().map(|entry| entry.0), fields, |found| {
         let data = RevisionData { date: date(found)?, origin: identifier(found, "preferred")? };
         revisions.insert(key(found)?, (sha1(found)?, data));
         Ok(())
@@ -90,7 +90,7 @@ async fn sorted(
     .await?;
     let origins: BTreeSet<Sha1Git> = revisions.values().filter_map(|(_, data)| data.origin).collect();
     let urls = urls(session, &origins.into_iter().collect::<Vec<_>>()).await?;
-    let mut found: Vec<Occurrence> = places
+    let mut found: Vec<Occurrence> = entries
         .into_iter()
         .filter_map(|(revision, path)| {
             let (revision, data) = *revisions.get(&revision)?;
@@ -103,7 +103,7 @@ async fn sorted(
     Ok(found)
 }
 
-/// Unknown dates and urls come last.
+/// Returns the sort key of an occurrence; unknown dates and urls come last.
 fn order(found: &Occurrence) -> impl Ord + '_ {
     let Occurrence { revision, date, origin, path, .. } = found;
     (date.is_none(), *date, *revision, origin.is_none(), origin.as_deref(), &path[..])

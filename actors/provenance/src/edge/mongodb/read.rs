@@ -1,4 +1,4 @@
-//! Questions as queries, and documents as answers (CONTRACT PD01 to PD03).
+//! Queries, and the conversion of documents to results (CONTRACT PD01 to PD03).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -14,20 +14,20 @@ use super::{
 use crate::{
     method::{Entity, Relation},
     row::{RelationRow, RevisionData, Sha1Git},
-    store::{Found, Question, StoreError},
+    store::{Query, QueryResult, StoreError},
 };
 
-/// Destinations in one query for their sources at the most: each is looked for in every source.
+/// Maximum number of destinations in one query for their sources; each is searched in every source.
 const DESTINATIONS_MAX: usize = 500;
 
-/// Answers `question` as documented there. Only relations have paths here, so all locations are theirs.
-pub(super) async fn answer(session: &Session, question: &Question) -> Result<Found, StoreError> {
-    match question {
-        Question::Contents(ids) => dates(session, Entity::Content, ids).await,
-        Question::Directories(ids) => dates(session, Entity::Directory, ids).await,
-        Question::Revisions(ids) => revisions(session, ids).await,
-        Question::Origins(ids) => urls(session, ids).await.map(Found::Urls),
-        Question::AllEntities(entity) => {
+/// Answers `query`. All locations are paths of relations.
+pub(super) async fn answer(session: &Session, query: &Query) -> Result<QueryResult, StoreError> {
+    match query {
+        Query::Contents(ids) => dates(session, Entity::Content, ids).await,
+        Query::Directories(ids) => dates(session, Entity::Directory, ids).await,
+        Query::Revisions(ids) => revisions(session, ids).await,
+        Query::Origins(ids) => urls(session, ids).await.map(QueryResult::Urls),
+        Query::AllEntities(entity) => {
             let mut ids = BTreeSet::new();
             session
                 .find(*entity, doc! {}, doc! { "_id": 0, "sha1": 1 }, |found| {
@@ -35,10 +35,10 @@ pub(super) async fn answer(session: &Session, question: &Question) -> Result<Fou
                     Ok(())
                 })
                 .await?;
-            Ok(Found::Ids(ids))
+            Ok(QueryResult::Ids(ids))
         }
-        Question::AllLocations => locations(session).await,
-        Question::Relations { relation, ids, reverse: false } => {
+        Query::AllLocations => locations(session).await,
+        Query::Relations { relation, ids, reverse: false } => {
             let mut rows = Vec::new();
             for ids in ids.chunks(IDS_MAX) {
                 let filter = doc! { "sha1": { "$in": binaries(ids) } };
@@ -46,28 +46,28 @@ pub(super) async fn answer(session: &Session, question: &Question) -> Result<Fou
             }
             resolved(session, *relation, rows).await
         }
-        Question::Relations { relation, ids, reverse: true } => reverse(session, *relation, ids).await,
-        Question::AllRelations(relation) => {
+        Query::Relations { relation, ids, reverse: true } => reverse(session, *relation, ids).await,
+        Query::AllRelations(relation) => {
             let mut rows = Vec::new();
             gather(session, *relation, doc! {}, &doc! { field(*relation): 1 }, &mut rows).await?;
             resolved(session, *relation, rows).await
         }
-        Question::FindFirst(id) => occurrences::first(session, *id).await.map(Found::Occurrences),
-        Question::FindAll { id, limit } => {
-            occurrences::all(session, *id, *limit).await.map(Found::Occurrences)
+        Query::FindFirst(id) => occurrences::first(session, *id).await.map(QueryResult::Occurrences),
+        Query::FindAll { id, limit } => {
+            occurrences::all(session, *id, *limit).await.map(QueryResult::Occurrences)
         }
-        Question::Counts => {
-            // Rows of relations are no documents: nothing short of reading all of them counts them.
+        Query::Counts => {
+            // Rows of relations are not documents; counting them would read all documents.
             let mut counts = BTreeMap::new();
             for entity in Entity::ALL {
                 counts.insert(entity.value().to_owned(), session.count(entity).await?);
             }
-            Ok(Found::Counts(counts))
+            Ok(QueryResult::Counts(counts))
         }
     }
 }
 
-async fn dates(session: &Session, entity: Entity, ids: &[Sha1Git]) -> Result<Found, StoreError> {
+async fn dates(session: &Session, entity: Entity, ids: &[Sha1Git]) -> Result<QueryResult, StoreError> {
     let mut dates = BTreeMap::new();
     for ids in ids.chunks(IDS_MAX) {
         let filter = doc! { "sha1": { "$in": binaries(ids) }, "ts": { "$ne": null } };
@@ -80,10 +80,10 @@ async fn dates(session: &Session, entity: Entity, ids: &[Sha1Git]) -> Result<Fou
             })
             .await?;
     }
-    Ok(Found::Dates(dates))
+    Ok(QueryResult::Dates(dates))
 }
 
-async fn revisions(session: &Session, ids: &[Sha1Git]) -> Result<Found, StoreError> {
+async fn revisions(session: &Session, ids: &[Sha1Git]) -> Result<QueryResult, StoreError> {
     let mut revisions = BTreeMap::new();
     for ids in ids.chunks(IDS_MAX) {
         let filter = doc! { "sha1": { "$in": binaries(ids) }, "$or": [{ "ts": { "$ne": null } }, { "preferred": { "$ne": null } }] };
@@ -95,10 +95,10 @@ async fn revisions(session: &Session, ids: &[Sha1Git]) -> Result<Found, StoreErr
             })
             .await?;
     }
-    Ok(Found::Revisions(revisions))
+    Ok(QueryResult::Revisions(revisions))
 }
 
-async fn locations(session: &Session) -> Result<Found, StoreError> {
+async fn locations(session: &Session) -> Result<QueryResult, StoreError> {
     let mut paths = BTreeSet::new();
     for entity in [Entity::Content, Entity::Directory] {
         let mut fields = doc! { "_id": 0 };
@@ -110,13 +110,13 @@ async fn locations(session: &Session) -> Result<Found, StoreError> {
             })
             .await?;
     }
-    Ok(Found::Paths(paths))
+    Ok(QueryResult::Paths(paths))
 }
 
-/// Rows of a relation whose destinations are known by their `_id`.
+/// Rows of a relation, with destinations by `_id`.
 type Rows = Vec<(Sha1Git, ObjectId, Option<Bytes>)>;
 
-/// Adds the rows in the sources that `filter` takes, as far as `fields` shows them.
+/// Adds the rows in the sources that match `filter`, restricted to `fields`.
 async fn gather(
     session: &Session,
     relation: Relation,
@@ -134,7 +134,7 @@ async fn gather(
         .await
 }
 
-async fn reverse(session: &Session, relation: Relation, ids: &[Sha1Git]) -> Result<Found, StoreError> {
+async fn reverse(session: &Session, relation: Relation, ids: &[Sha1Git]) -> Result<QueryResult, StoreError> {
     let wanted = keys(session, relation.destination(), &ids.iter().copied().collect()).await?;
     let wanted: Vec<ObjectId> = wanted.into_values().collect();
     let name = field(relation);
@@ -149,14 +149,14 @@ async fn reverse(session: &Session, relation: Relation, ids: &[Sha1Git]) -> Resu
         };
         let begin = rows.len();
         gather(session, relation, filter, &fields, &mut rows).await?;
-        // An array is shown as a whole.
+        // A projection returns whole arrays.
         let fresh = rows.split_off(begin);
         rows.extend(fresh.into_iter().filter(|(_, dst, _)| some.contains(dst)));
     }
     resolved(session, relation, rows).await
 }
 
-async fn resolved(session: &Session, relation: Relation, rows: Rows) -> Result<Found, StoreError> {
+async fn resolved(session: &Session, relation: Relation, rows: Rows) -> Result<QueryResult, StoreError> {
     let mut ids: HashMap<ObjectId, Sha1Git> = HashMap::new();
     let keys = rows.iter().map(|(_, dst, _)| *dst);
     by_key(session, relation.destination(), keys, doc! { "sha1": 1 }, |found| {
@@ -166,5 +166,5 @@ async fn resolved(session: &Session, relation: Relation, rows: Rows) -> Result<F
     .await?;
     let rows = rows.into_iter();
     let rows = rows.filter_map(|(src, dst, path)| Some(RelationRow { src, dst: *ids.get(&dst)?, path }));
-    Ok(Found::Relations(rows.collect()))
+    Ok(QueryResult::Relations(rows.collect()))
 }

@@ -1,4 +1,4 @@
-//! A client of one database, and the patience with which it is asked.
+//! Client of one database, with time-outs.
 
 use std::time::Duration;
 
@@ -12,12 +12,12 @@ use orchestrator_edge::mongodb;
 use super::error::{explain, why_no_index};
 use crate::{method::Entity, store::StoreError};
 
-/// How long a command may take: longer than the server waits for its majority.
-const COMMAND: Duration = Duration::from_secs(60);
-/// How long the next documents of a question may take: some walk over a whole collection.
-const DOCUMENTS: Duration = Duration::from_secs(600);
-/// How long an index may take in a database that has grown without.
-const INDEX: Duration = Duration::from_secs(24 * 3_600);
+/// Time-out of a command; longer than the server's time-out for its majority.
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(60);
+/// Time-out of the next documents of a query; some queries scan a whole collection.
+const DOCUMENTS_TIMEOUT: Duration = Duration::from_secs(600);
+/// Time-out of the creation of an index in a large database.
+const INDEX_TIMEOUT: Duration = Duration::from_secs(24 * 3_600);
 
 #[derive(Debug)]
 pub(super) struct Session {
@@ -39,10 +39,13 @@ impl Session {
         command: RawDocumentBuf,
     ) -> Result<Document, StoreError> {
         let running = self.database.run_raw_command(command);
-        in_time(action, COMMAND, running.into_future()).await?.map_err(|error| explain(action, &error))
+        with_timeout(action, COMMAND_TIMEOUT, running.into_future())
+            .await?
+            .map_err(|error| explain(action, &error))
     }
 
-    /// Makes the unique index on the identifiers of `entity` if it is missing; gives the reason if it cannot be had.
+    /// Creates the unique index on the identifiers of `entity` if it is missing; returns the reason
+    /// if it is impossible.
     pub(super) async fn index(&self, entity: Entity) -> Result<Option<String>, StoreError> {
         const ACTION: &str = "making indexes";
         let command = rawdoc! {
@@ -50,7 +53,8 @@ impl Session {
             "indexes": [{ "key": { "sha1": 1 }, "name": "sha1_1", "unique": true }],
             "writeConcern": { "w": "majority" },
         };
-        let made = in_time(ACTION, INDEX, self.database.run_raw_command(command).into_future()).await?;
+        let made =
+            with_timeout(ACTION, INDEX_TIMEOUT, self.database.run_raw_command(command).into_future()).await?;
         match made {
             Ok(_) => Ok(None),
             Err(error) => match why_no_index(&error) {
@@ -60,7 +64,7 @@ impl Session {
         }
     }
 
-    /// Calls `each` with the fields `fields` of the documents of `entity` that `filter` takes.
+    /// Calls `each` with `fields` of the documents of `entity` that match `filter`.
     pub(super) async fn find(
         &self,
         entity: Entity,
@@ -72,20 +76,20 @@ impl Session {
         let failed = |error: Error| explain(ACTION, &error);
         let collection = self.collection(entity);
         let find = collection.find(filter).projection(fields).into_future();
-        let mut cursor = in_time(ACTION, DOCUMENTS, find).await?.map_err(failed)?;
-        while in_time(ACTION, DOCUMENTS, cursor.advance()).await?.map_err(failed)? {
+        let mut cursor = with_timeout(ACTION, DOCUMENTS_TIMEOUT, find).await?.map_err(failed)?;
+        while with_timeout(ACTION, DOCUMENTS_TIMEOUT, cursor.advance()).await?.map_err(failed)? {
             each(cursor.current())?;
         }
         Ok(())
     }
 
-    /// How many documents `entity` has, as the server keeps count of them: counting them would be a walk over all. After a server
-    /// was killed it may be off by the writes of its last minute.
+    /// Returns the estimated number of documents of `entity`; an exact count would scan them all.
+    /// After a crash of the server it may lack the writes of its last minute.
     pub(super) async fn count(&self, entity: Entity) -> Result<u64, StoreError> {
         const ACTION: &str = "counting";
         let collection = self.collection(entity);
         let counting = collection.estimated_document_count().into_future();
-        in_time(ACTION, COMMAND, counting).await?.map_err(|error| explain(ACTION, &error))
+        with_timeout(ACTION, COMMAND_TIMEOUT, counting).await?.map_err(|error| explain(ACTION, &error))
     }
 
     fn collection(&self, entity: Entity) -> Collection<Document> {
@@ -93,6 +97,10 @@ impl Session {
     }
 }
 
-async fn in_time<T>(action: &str, span: Duration, answer: impl Future<Output = T>) -> Result<T, StoreError> {
-    mongodb::with_timeout(action, span, answer).await.map_err(StoreError::Away)
+async fn with_timeout<T>(
+    action: &str,
+    span: Duration,
+    answer: impl Future<Output = T>,
+) -> Result<T, StoreError> {
+    mongodb::with_timeout(action, span, answer).await.map_err(StoreError::Unavailable)
 }

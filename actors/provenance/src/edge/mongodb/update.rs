@@ -1,4 +1,4 @@
-//! Update commands: as many updates as fit into one, and what the server says of each of them.
+//! Update commands: several updates each, with the server's answer about each update.
 
 use std::collections::HashSet;
 
@@ -10,30 +10,33 @@ use super::{
 };
 use crate::{method::Entity, store::StoreError};
 
-/// Updates that share a command at the most: each command waits once for the disks.
+/// Maximum number of updates in a command; each command waits for the journal once.
 const UPDATES_MAX: usize = 2_000;
-/// Bytes that share a command at the most, beside an update that is larger. A command is a document, of 16 MiB at the most.
+/// Maximum size of the updates in a command, in bytes, except for one larger update. A command is a
+/// document of at most 16 MiB.
 const BYTES_MAX: usize = 8 << 20;
-/// Bytes of one update at the most, so that what goes around it still fits.
+/// Maximum size of one update, in bytes, which leaves space for the rest of the command.
 const UPDATE_BYTES_MAX: usize = 16_000_000;
-/// How long the majority may take; then it is tried again.
+/// Time-out of the majority, in ms; the write is then repeated (CONTRACT PS03).
 const MAJORITY_WAIT_MS: i32 = 20_000;
-/// Tries of an insertion that another writer was quicker with: then the document is there.
+/// Maximum number of tries of an insertion that races with another writer; the document then
+/// exists.
 const TRIES: usize = 4;
 
 const ACTION: &str = "writing rows";
 
-/// What became of some updates.
+/// Result of some updates.
 #[derive(Debug, Default)]
-struct Outcome {
-    /// Those that inserted a document.
+struct UpdateOutcome {
+    /// Positions of the updates that inserted a document.
     inserted: HashSet<usize>,
-    /// What the server says of those that met a key of a unique index.
+    /// Positions of the updates with a duplicate key, with the server's errors.
     duplicates: Vec<(usize, Document)>,
 }
 
 impl Session {
-    /// Inserts the documents of `entity` that are missing; each entry is an upsert. Gives the positions of those that were.
+    /// Inserts the missing documents of `entity`; each entry is an upsert. Returns the positions of
+    /// the inserted ones.
     pub(super) async fn insert(
         &self,
         entity: Entity,
@@ -48,25 +51,25 @@ impl Session {
             inserted.extend(outcome.inserted.into_iter().map(|at| todo[at]));
             match outcome.duplicates.first() {
                 None => break,
-                Some((_, said)) if tries == TRIES => return Err(explain_update(ACTION, said)),
+                Some((_, reply)) if tries == TRIES => return Err(explain_update(ACTION, reply)),
                 Some(_) => todo = outcome.duplicates.into_iter().map(|(at, _)| todo[at]).collect(),
             }
         }
         Ok(inserted)
     }
 
-    /// Changes documents of `entity`, each by itself, in any order.
+    /// Applies updates to documents of `entity`, each by itself, in any order.
     pub(super) async fn change(&self, entity: Entity, entries: Vec<Document>) -> Result<(), StoreError> {
         let entries = encoded(entries)?;
         let outcome = self.send(entity, &entries.iter().collect::<Vec<_>>()).await?;
         match outcome.duplicates.first() {
-            Some((_, said)) => Err(explain_update(ACTION, said)),
+            Some((_, reply)) => Err(explain_update(ACTION, reply)),
             None => Ok(()),
         }
     }
 
-    async fn send(&self, entity: Entity, entries: &[&RawDocumentBuf]) -> Result<Outcome, StoreError> {
-        let mut outcome = Outcome::default();
+    async fn send(&self, entity: Entity, entries: &[&RawDocumentBuf]) -> Result<UpdateOutcome, StoreError> {
+        let mut outcome = UpdateOutcome::default();
         let mut begin = 0;
         while begin < entries.len() {
             let mut updates = RawArrayBuf::new();
@@ -97,8 +100,8 @@ impl Session {
     }
 }
 
-impl Outcome {
-    /// Adds the server's answer about updates from position `begin` on.
+impl UpdateOutcome {
+    /// Adds the server's answer about the updates from position `begin` on.
     fn add(&mut self, answer: &Document, begin: usize) -> Result<(), StoreError> {
         let at =
             |entry: &Document| begin + entry.get_i32("index").unwrap_or_default().unsigned_abs() as usize;
@@ -110,8 +113,8 @@ impl Outcome {
                 continue;
             }
             match explain_update(ACTION, error) {
-                // Whether the data is to blame shows when the server is well.
-                away @ StoreError::Away(_) => return Err(away),
+                // Only a healthy server can tell whether the data is invalid.
+                away @ StoreError::Unavailable(_) => return Err(away),
                 reason @ StoreError::Refused(_) => refused = refused.or(Some(reason)),
             }
         }
@@ -152,8 +155,8 @@ mod tests {
     }
 
     #[test]
-    fn positions_are_those_of_all_updates() {
-        let mut outcome = Outcome::default();
+    fn positions_count_the_updates_of_earlier_commands() {
+        let mut outcome = UpdateOutcome::default();
         let answer = doc! { "ok": 1, "n": 3, "upserted": [{ "index": 0, "_id": 7 }, { "index": 2, "_id": 8 }],
         "writeErrors": [error(1, DUPLICATE_KEY)] };
         outcome.add(&answer, 10).unwrap();
@@ -162,24 +165,24 @@ mod tests {
     }
 
     #[test]
-    fn a_row_is_to_blame_only_while_the_server_is_well() {
-        let said = |errors: &[i32]| {
+    fn a_row_is_refused_only_by_a_healthy_server() {
+        let reply = |errors: &[i32]| {
             let errors: Vec<Document> = errors.iter().map(|code| error(0, *code)).collect();
-            Outcome::default().add(&doc! { "ok": 1, "writeErrors": errors }, 0).unwrap_err()
+            UpdateOutcome::default().add(&doc! { "ok": 1, "writeErrors": errors }, 0).unwrap_err()
         };
         const TOO_LARGE: i32 = 17_419;
         const NOT_PRIMARY: i32 = 10_107;
-        assert!(matches!(said(&[TOO_LARGE]), StoreError::Refused(_)));
+        assert!(matches!(reply(&[TOO_LARGE]), StoreError::Refused(_)));
         for errors in [&[NOT_PRIMARY][..], &[TOO_LARGE, NOT_PRIMARY], &[8_000]] {
-            assert!(matches!(said(errors), StoreError::Away(_)), "{errors:?}");
+            assert!(matches!(reply(errors), StoreError::Unavailable(_)), "{errors:?}");
         }
     }
 
-    /// Done, but not durable: that is told to nobody as stored.
+    /// The updates are done but not durable, so they must not be reported as stored.
     #[test]
-    fn what_no_majority_has_is_tried_again() {
+    fn a_write_without_a_majority_is_unavailable() {
         let answer = doc! { "ok": 1, "n": 1, "writeConcernError": { "code": 64, "errmsg": "waiting for replication timed out" } };
-        let away = Outcome::default().add(&answer, 0).unwrap_err();
-        assert!(matches!(&away, StoreError::Away(reason) if reason.contains("durable")), "{away}");
+        let away = UpdateOutcome::default().add(&answer, 0).unwrap_err();
+        assert!(matches!(&away, StoreError::Unavailable(reason) if reason.contains("durable")), "{away}");
     }
 }

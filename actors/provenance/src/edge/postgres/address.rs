@@ -1,4 +1,5 @@
-//! The address of a database, read and checked before the driver sees it. No text repeats it: it may hold a password.
+//! Address of a database, checked before the driver sees it. No text repeats it, since it may
+//! contain a password.
 
 use std::{fmt, time::Duration};
 
@@ -9,28 +10,29 @@ use tokio_postgres::{
 
 use crate::store::StoreError;
 
-/// Name that the server shows, unless the address gives another.
+/// Default application name of the connection.
 const APPLICATION: &str = "orchestrator provenance";
-/// Directory of the server's unix socket where the address names no host: libpq's default as Debian and Fedora build it.
+/// Directory of the server's unix socket for an address without a host: libpq's default in Debian
+/// and Fedora.
 const SOCKET_DIRECTORY: &str = "/var/run/postgresql";
-/// Advice for every address that cannot be used.
+/// Advice for an invalid address.
 const FORM: &str = "write postgresql://USER@HOST:PORT/DATABASE, or host=.. port=.. user=.. dbname=.., special characters of a user or a password in a URL as %XX";
 
-/// Where a database is and who we are there.
+/// Checked address of a database.
 #[derive(Clone)]
 pub(crate) struct Address {
     config: Config,
 }
 
 impl Address {
-    /// Reads `dsn` as libpq takes it.
+    /// Parses `dsn` in libpq's format.
     ///
     /// # Errors
-    /// [`StoreError::Refused`]: it is none, or asks for what this program does not do.
+    /// [`StoreError::Refused`]: `dsn` is invalid or requires TLS.
     pub(crate) fn parse(dsn: &str) -> Result<Self, StoreError> {
         let refused = |what: &str| StoreError::Refused(format!("the address of the database {what}: {FORM}"));
         let mut config: Config = dsn.parse().map_err(|_| refused("cannot be read"))?;
-        // `user:a/b@host` has its password where the database belongs.
+        // In `user:a/b@host` a part of the password is parsed as the database.
         if let Some((_, rest)) = dsn.split_once("://")
             && rest.split_once(['/', '?']).is_some_and(|(_, behind)| behind.contains('@'))
         {
@@ -64,13 +66,13 @@ impl Address {
         &self.config
     }
 
-    /// Time-out of connecting, at most `most`.
+    /// Returns the time-out of connecting, at most `most`.
     pub(super) fn connect_timeout(&self, most: Duration) -> Duration {
         self.config.get_connect_timeout().copied().filter(|span| !span.is_zero()).unwrap_or(most).min(most)
     }
 }
 
-/// Hosts, ports and database, for people to read.
+/// Writes hosts, ports and database only.
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { config } = self;
@@ -125,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_is_refused_without_a_word_of_it() {
+    fn an_invalid_address_is_refused_without_quoting_it() {
         for dsn in [
             "postgresql://me:S3CR3T?x@host/d",
             "postgresql://me:S3CR3T/x@host/d",

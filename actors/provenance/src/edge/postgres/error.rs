@@ -1,4 +1,4 @@
-//! From PostgreSQL's errors to the store's.
+//! Translation of PostgreSQL's errors to [`StoreError`].
 
 use std::{error::Error as _, io};
 
@@ -11,41 +11,41 @@ use tokio_postgres::{
 use super::limits::Excess;
 use crate::store::StoreError;
 
-/// Translates; `action` says what was tried.
+/// Translates an error; `action` names the failed operation.
 pub(super) fn explain(action: &str, error: &Error) -> StoreError {
     match error.as_db_error() {
-        Some(said) if is_of_the_data(said.code()) => {
-            StoreError::Refused(format!("the database refuses the data while {action}: {}", text(said)))
+        Some(db_error) if is_invalid_data(db_error.code()) => {
+            StoreError::Refused(format!("the database refuses the data while {action}: {}", text(db_error)))
         }
-        Some(said) => StoreError::Away(format!(
+        Some(db_error) => StoreError::Unavailable(format!(
             "the database failed while {action}: {}{}",
-            text(said),
-            advice(said.code())
+            text(db_error),
+            advice(db_error.code())
         )),
-        None => broke(action, error),
+        None => connection_error(action, error),
     }
 }
 
-/// Translates the error of a connection: whatever it says, no row is at fault.
-pub(super) fn broke(action: &str, error: &Error) -> StoreError {
-    StoreError::Away(format!("the connection to the database broke while {action}: {}", reason(error)))
+/// Translates the error of a connection, which never refuses rows.
+pub(super) fn connection_error(action: &str, error: &Error) -> StoreError {
+    StoreError::Unavailable(format!("the connection to the database broke while {action}: {}", reason(error)))
 }
 
-/// Translates the error of a socket that was not connected.
+/// Translates the error of a socket that failed to connect.
 pub(super) fn unconnected(error: &io::Error) -> StoreError {
-    StoreError::Away(format!("cannot connect to the database: {error}: see that it runs there"))
+    StoreError::Unavailable(format!("cannot connect to the database: {error}: check that it runs there"))
 }
 
-/// Tells whether the answer to a question is longer than what is accepted.
+/// Returns true if the answer to a query exceeds its limit.
 pub(super) fn is_answer_too_long(error: &Error) -> bool {
     excess(error) == Some(&Excess::Answer)
 }
 
-/// The cause of an error of a connection.
+/// Returns the cause of a connection's error.
 pub(super) fn reason(error: &Error) -> String {
     match (excess(error), error.as_db_error(), error.source()) {
         (Some(excess), ..) => excess.to_string(),
-        (None, Some(said), _) => format!("{}{}", text(said), advice(said.code())),
+        (None, Some(db_error), _) => format!("{}{}", text(db_error), advice(db_error.code())),
         (None, None, Some(source)) => format!("{error}: {source}"),
         (None, None, None) => error.to_string(),
     }
@@ -55,17 +55,18 @@ fn excess(error: &Error) -> Option<&Excess> {
     error.source()?.downcast_ref::<io::Error>()?.get_ref()?.downcast_ref()
 }
 
-/// Does the server end the connection with this error?
+/// Returns true if the server ends the connection with this error.
 pub(super) fn is_fatal(error: &Error) -> bool {
     match error.as_db_error() {
-        Some(said) => matches!(said.parsed_severity(), Some(Severity::Fatal | Severity::Panic)),
+        Some(db_error) => matches!(db_error.parsed_severity(), Some(Severity::Fatal | Severity::Panic)),
         None => error.is_closed(),
     }
 }
 
-/// Classes that blame the values: data exceptions, broken constraints, limits (a path beyond that of an index).
-fn is_of_the_data(code: &SqlState) -> bool {
-    // Our upserts break no unique constraint whatever the rows are; a sequence that lags behind its table does.
+/// Returns true for SQLSTATE classes about invalid values: data exceptions, violated constraints,
+/// limits.
+fn is_invalid_data(code: &SqlState) -> bool {
+    // The upserts violate no unique constraint; a sequence behind its table does.
     let blames_data = ["22", "23", "54"].iter().any(|class| code.code().starts_with(class));
     blames_data && *code != SqlState::UNIQUE_VIOLATION
 }
@@ -83,6 +84,6 @@ fn advice(code: &SqlState) -> &'static str {
     }
 }
 
-fn text(said: &DbError) -> String {
-    format!("{} (SQLSTATE {})", sanitize(said.message()), sanitize(said.code().code()))
+fn text(db_error: &DbError) -> String {
+    format!("{} (SQLSTATE {})", sanitize(db_error.message()), sanitize(db_error.code().code()))
 }

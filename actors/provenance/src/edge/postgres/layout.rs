@@ -1,9 +1,9 @@
-//! What the texts of reads, writes and the schema have in common: how each flavor keeps its relations.
+//! SQL shared by reads, writes and the schema: the layout of relations in each flavor.
 
 use crate::flavor::Flavor;
 use crate::method::Relation;
 
-/// Columns of a relation's table: of the source and of the destination.
+/// Returns the columns of a relation's table for the source and the destination.
 pub(super) fn columns(relation: Relation) -> (&'static str, &'static str) {
     match relation {
         Relation::RevisionBeforeRevision => ("prev", "next"),
@@ -11,12 +11,13 @@ pub(super) fn columns(relation: Relation) -> (&'static str, &'static str) {
     }
 }
 
-/// Is the relation's table one row for each source?
+/// Returns true if the relation's table has one row for each source.
 pub(super) fn is_denormalized(relation: Relation, flavor: Flavor) -> bool {
     flavor.is_denormalized() && relation.has_path()
 }
 
-/// A table expression of a relation's pairs, whatever the flavor: src, dst, loc (of which all are numbers, loc maybe NULL).
+/// Returns a table expression of a relation's rows in any flavor, with the columns src, dst and
+/// loc. All are ids; loc may be NULL.
 pub(super) fn pairs(relation: Relation, flavor: Flavor) -> String {
     let table = relation.value();
     let (src, dst) = columns(relation);
@@ -30,10 +31,11 @@ pub(super) fn pairs(relation: Relation, flavor: Flavor) -> String {
     format!("(SELECT {src} AS src, {dst} AS dst, {location} AS loc FROM {table})")
 }
 
-/// Order of occurrences; in bytes, whatever the collation of the database.
+/// Order of occurrences (CONTRACT PO10), by bytes for every collation.
 const ORDER: &str = r#"ORDER BY r.date NULLS LAST, r.sha1, o.url COLLATE "C" NULLS LAST, found.path"#;
 
-/// Where the content `$1` appears first: content, revision, date, origin, path.
+/// Returns the query for the first occurrence of the content `$1`: content, revision, date, origin,
+/// path.
 pub(super) fn find_first(flavor: Flavor) -> String {
     let pairs = pairs(Relation::ContentInRevision, flavor);
     format!(
@@ -47,7 +49,8 @@ LEFT JOIN origin o ON o.id = r.origin
     )
 }
 
-/// Everywhere that the content `$1` appears, at most `$2`: columns as of [`find_first`].
+/// Returns the query for at most `$2` occurrences of the content `$1`, with the columns of
+/// [`find_first`].
 pub(super) fn find_all(flavor: Flavor) -> String {
     let early = pairs(Relation::ContentInRevision, flavor);
     let inside = pairs(Relation::ContentInDirectory, flavor);

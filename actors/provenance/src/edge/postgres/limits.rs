@@ -1,6 +1,6 @@
-//! Limits of what a server may send: the messages of a connection are followed by their headers, without a copy of their bytes.
+//! Limits on the messages of a server, checked by their headers without copying.
 //!
-//! The driver buffers a message until it is whole and an answer until it is complete, and takes whatever length is announced.
+//! The driver buffers whole messages and answers, and accepts any announced length.
 
 use std::sync::{
     Arc,
@@ -9,23 +9,24 @@ use std::sync::{
 
 use orchestrator_edge::FrameLimit;
 
-/// Longest row of an answer, bytes: all columns of ours are an identifier, a date, a url or a path.
+/// Maximum length of a row, in bytes: identifiers, dates, urls and paths.
 pub(super) const ROW_MAX: u32 = 1 << 20;
-/// Longest message of any other type, bytes: errors, notices, descriptions of columns.
+/// Maximum length of any other message, in bytes: errors, notices, descriptions of columns.
 pub(super) const MESSAGE_MAX: u32 = 64 << 10;
-/// Most bytes of the answers to one request.
+/// Maximum size of the answers to one request, in bytes.
 pub(super) const ANSWER_MAX: u64 = 64 << 20;
-/// Most bytes that come unasked during one request: notices, notifications, changed parameters.
+/// Maximum size of unsolicited messages during one request, in bytes: notices, notifications,
+/// changed parameters.
 pub(super) const UNASKED_MAX: u64 = 1 << 20;
 
-/// Bytes of a header: the type, and the length, which counts itself.
+/// Length of a header in bytes: the type, and the length, which includes itself.
 const HEADER: usize = 5;
 const LENGTH: u32 = 4;
 
-/// Breach of a limit.
+/// Violation of a limit.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Excess {
-    /// The length is none, or beyond that of its type.
+    /// The length is invalid or exceeds the limit of its type.
     #[error("the server announces {} of {length} bytes: 4 to {max} are accepted", name(*tag))]
     Length {
         /// Type of the message.
@@ -35,18 +36,18 @@ pub(super) enum Excess {
         /// Longest length of this type.
         max: u32,
     },
-    /// A type of message that is no part of any answer to our requests.
+    /// The type of message belongs to no answer to this program's requests.
     #[error("the server sends {}, which was not asked for", name(*.0))]
     Type(u8),
-    /// Too much that was not asked for.
+    /// Too many bytes of unsolicited messages.
     #[error("the server sends more than {UNASKED_MAX} bytes unasked, last {}", name(*.0))]
     Unasked(u8),
-    /// The answer to a request.
+    /// The answer to a request is too long.
     #[error("the answer is longer than {ANSWER_MAX} bytes: ask for less")]
     Answer,
 }
 
-/// Bytes that the server may still send. Shared by a connection, which spends them, and whoever asks, who renews them.
+/// Bytes that the server may still send. The connection spends them; each request renews them.
 #[derive(Debug, Default)]
 pub(super) struct Budget {
     answer: AtomicU64,
@@ -54,34 +55,34 @@ pub(super) struct Budget {
 }
 
 impl Budget {
-    /// Begins a request.
+    /// Renews the budget for a request.
     pub(super) fn renew(&self) {
         self.answer.store(ANSWER_MAX, Relaxed);
         self.unasked.store(UNASKED_MAX, Relaxed);
     }
 
     fn spend(of: &AtomicU64, bytes: u64) -> Option<()> {
-        // One task renews and spends: no exchange is needed.
+        // One task renews and spends, so no atomic exchange is needed.
         of.store(of.load(Relaxed).checked_sub(bytes)?, Relaxed);
         Some(())
     }
 }
 
-/// Place in a stream of messages.
+/// Position in a stream of messages.
 #[derive(Debug, Default)]
 pub(super) struct Follower {
     header: [u8; HEADER],
-    /// Bytes of the header that were seen.
+    /// Number of header bytes read.
     seen: usize,
-    /// Bytes of the message that are still to come.
+    /// Number of bytes left in the message.
     rest: usize,
 }
 
 impl Follower {
-    /// Follows the next `bytes` of the stream.
+    /// Checks the next `bytes` of the stream.
     ///
     /// # Errors
-    /// A header in them announces more than a limit allows. The stream is of no use from there.
+    /// A header announces more than a limit allows. The rest of the stream is unusable.
     pub(super) fn follow(&mut self, mut bytes: &[u8], budget: &Budget) -> Result<(), Excess> {
         loop {
             let skipped = self.rest.min(bytes.len());
@@ -103,7 +104,7 @@ impl Follower {
     }
 }
 
-/// Limit of one connection.
+/// Limits of one connection.
 #[derive(Debug)]
 pub(super) struct ServerLimit {
     follower: Follower,
@@ -111,7 +112,7 @@ pub(super) struct ServerLimit {
 }
 
 impl ServerLimit {
-    /// A connection that spends from `budget`.
+    /// Returns the limits of a connection that spends from `budget`.
     pub(super) fn new(budget: Arc<Budget>) -> Self {
         Self { follower: Follower::default(), budget }
     }
@@ -124,7 +125,7 @@ impl FrameLimit for ServerLimit {
     }
 }
 
-/// Bytes behind the header of a message that is within the limits.
+/// Returns the number of bytes after the header of an accepted message.
 fn accept(tag: u8, length: i32, budget: &Budget) -> Result<usize, Excess> {
     let max = match tag {
         b'D' => ROW_MAX,
@@ -141,7 +142,7 @@ fn accept(tag: u8, length: i32, budget: &Budget) -> Result<usize, Excess> {
     Ok((within - LENGTH) as usize)
 }
 
-/// Types of messages that answer what this crate asks.
+/// Returns the name of a message type that answers this program's requests.
 fn name_of(tag: u8) -> Option<&'static str> {
     Some(match tag {
         b'1' => "ParseComplete",

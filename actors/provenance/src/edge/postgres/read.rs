@@ -1,4 +1,4 @@
-//! Questions as queries, and rows as answers (CONTRACT PD01 to PD03).
+//! SQL of the queries, and the conversion of rows to results (CONTRACT PD01 to PD03).
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use crate::{
     flavor::Flavor,
     method::{Entity, Relation},
     row::{Date, RelationRow, RevisionData, Sha1Git},
-    store::{Found, Occurrence, Question, StoreError},
+    store::{Occurrence, Query, QueryResult, StoreError},
 };
 
 const ACTION: &str = "answering a question";
@@ -24,66 +24,66 @@ const ACTION: &str = "answering a question";
 pub(super) async fn answer(
     session: &mut Session,
     flavor: Flavor,
-    question: &Question,
-) -> Result<Found, StoreError> {
-    let (sql, params) = query(flavor, question);
+    query: &Query,
+) -> Result<QueryResult, StoreError> {
+    let (sql, params) = sql_of(flavor, query);
     let rows = session.query(ACTION, sql, params).await?;
-    Ok(match question {
-        Question::Contents(_) | Question::Directories(_) => Found::Dates(collect(&rows, pair::<Date>)?),
-        Question::Revisions(_) => Found::Revisions(collect(&rows, |row| {
+    Ok(match query {
+        Query::Contents(_) | Query::Directories(_) => QueryResult::Dates(collect(&rows, pair::<Date>)?),
+        Query::Revisions(_) => QueryResult::Revisions(collect(&rows, |row| {
             Ok((get(row, 0)?, RevisionData { date: get(row, 1)?, origin: get(row, 2)? }))
         })?),
-        Question::Origins(_) => Found::Urls(collect(&rows, pair::<String>)?),
-        Question::AllEntities(_) => Found::Ids(collect(&rows, |row| get(row, 0))?),
-        Question::AllLocations => Found::Paths(collect(&rows, |row| bytes(row, 0))?),
-        Question::Relations { .. } | Question::AllRelations(_) => Found::Relations(collect(&rows, |row| {
+        Query::Origins(_) => QueryResult::Urls(collect(&rows, pair::<String>)?),
+        Query::AllEntities(_) => QueryResult::Ids(collect(&rows, |row| get(row, 0))?),
+        Query::AllLocations => QueryResult::Paths(collect(&rows, |row| bytes(row, 0))?),
+        Query::Relations { .. } | Query::AllRelations(_) => QueryResult::Relations(collect(&rows, |row| {
             let path = get::<Option<&[u8]>>(row, 2)?.map(Bytes::copy_from_slice);
             Ok(RelationRow { src: get(row, 0)?, dst: get(row, 1)?, path })
         })?),
-        Question::FindFirst(_) | Question::FindAll { .. } => Found::Occurrences(collect(&rows, occurrence)?),
-        Question::Counts => Found::Counts(collect::<_, BTreeMap<_, _>>(&rows, |row| {
+        Query::FindFirst(_) | Query::FindAll { .. } => QueryResult::Occurrences(collect(&rows, occurrence)?),
+        Query::Counts => QueryResult::Counts(collect::<_, BTreeMap<_, _>>(&rows, |row| {
             Ok((get(row, 0)?, get::<i64>(row, 1)?.unsigned_abs()))
         })?),
     })
 }
 
-fn query(flavor: Flavor, question: &Question) -> (String, Params<'_>) {
+fn sql_of(flavor: Flavor, query: &Query) -> (String, Params<'_>) {
     let among = |text: &str, ids| -> (String, Params<'_>) {
         let sql =
             format!("{text} JOIN (SELECT DISTINCT unnest($1::bytea[]) AS id) AS asked ON e.sha1 = asked.id");
         (sql, vec![Box::new(ids)])
     };
-    match question {
-        Question::Contents(ids) => {
+    match query {
+        Query::Contents(ids) => {
             let (sql, params) = among("SELECT e.sha1::bytea, e.date FROM content e", ids);
             (sql + " WHERE e.date IS NOT NULL", params)
         }
-        Question::Directories(ids) => {
+        Query::Directories(ids) => {
             let (sql, params) = among("SELECT e.sha1::bytea, e.date FROM directory e", ids);
             (sql + " WHERE e.date IS NOT NULL", params)
         }
-        Question::Revisions(ids) => {
+        Query::Revisions(ids) => {
             let text = "SELECT e.sha1::bytea, e.date, o.sha1::bytea FROM revision e LEFT JOIN origin o ON o.id = e.origin";
             let (sql, params) = among(text, ids);
             (sql + " WHERE e.date IS NOT NULL OR o.sha1 IS NOT NULL", params)
         }
-        Question::Origins(ids) => among("SELECT e.sha1::bytea, e.url FROM origin e", ids),
-        Question::AllEntities(entity) => (format!("SELECT sha1::bytea FROM {}", entity.value()), Vec::new()),
-        Question::AllLocations => ("SELECT path::bytea FROM location".to_owned(), Vec::new()),
-        Question::Relations { relation, ids, reverse } => {
+        Query::Origins(ids) => among("SELECT e.sha1::bytea, e.url FROM origin e", ids),
+        Query::AllEntities(entity) => (format!("SELECT sha1::bytea FROM {}", entity.value()), Vec::new()),
+        Query::AllLocations => ("SELECT path::bytea FROM location".to_owned(), Vec::new()),
+        Query::Relations { relation, ids, reverse } => {
             let end = if *reverse { "d" } else { "s" };
             (
                 format!("{} WHERE {end}.sha1 = ANY ($1::bytea[])", rows_of(*relation, flavor)),
                 vec![Box::new(ids)],
             )
         }
-        Question::AllRelations(relation) => (rows_of(*relation, flavor), Vec::new()),
-        Question::FindFirst(id) => (find_first(flavor), vec![Box::new(id)]),
-        Question::FindAll { id, limit } => {
+        Query::AllRelations(relation) => (rows_of(*relation, flavor), Vec::new()),
+        Query::FindFirst(id) => (find_first(flavor), vec![Box::new(id)]),
+        Query::FindAll { id, limit } => {
             let limit = limit.map(|limit| i64::try_from(limit).unwrap_or(i64::MAX));
             (find_all(flavor), vec![Box::new(id), Box::new(limit)])
         }
-        Question::Counts => (counts(), Vec::new()),
+        Query::Counts => (counts(), Vec::new()),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Making a database of schema version 1, and recognising one (CONTRACT PD06 to PD08).
+//! Creation and detection of databases of schema version 1 (CONTRACT PD06 to PD08).
 
 use super::{
     layout::{columns, find_all, find_first, is_denormalized, pairs},
@@ -7,22 +7,23 @@ use super::{
 };
 use crate::{flavor::Flavor, method::Relation, store::StoreError};
 
-/// The version that is made and accepted.
+/// Supported schema version.
 const VERSION: i32 = 1;
 
-/// Makes two callers that find the database empty take turns.
-const TURN: &str = "SELECT pg_advisory_xact_lock(hashtext('orchestrator provenance schema'));";
+/// Lock that serializes concurrent calls of [`init`].
+const INIT_LOCK: &str = "SELECT pg_advisory_xact_lock(hashtext('orchestrator provenance schema'));";
 
-/// Creates the tables and functions of schema version 1 in `flavor`, in one transaction, as the original does, so that its
-/// programs run on them, too. A database that has them already stays as it is.
+/// Creates the tables and functions of schema version 1 in `flavor`, in one transaction. The
+/// original's programs can use them. An existing database of the same version and flavor stays as
+/// it is.
 ///
 /// # Errors
-/// [`StoreError::Refused`] if the database holds another version or flavor or tables of the same names, or if `dsn` is none;
-/// [`StoreError::Away`] if it cannot be reached or written now.
+/// [`StoreError::Refused`] if the database holds another version or flavor, or tables of the same
+/// names, or if `dsn` is invalid. [`StoreError::Unavailable`] if it cannot be reached or written.
 pub async fn init(dsn: &str, flavor: Flavor) -> Result<(), StoreError> {
     const ACTION: &str = "creating its tables";
     let mut session = Session::open(dsn).await?;
-    session.batch(ACTION, &format!("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;{TURN}")).await?;
+    session.batch(ACTION, &format!("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;{INIT_LOCK}")).await?;
     match flavor_of(&mut session).await? {
         Some(found) if found == flavor => {}
         Some(found) => {
@@ -41,14 +42,14 @@ pub async fn init(dsn: &str, flavor: Flavor) -> Result<(), StoreError> {
     session.batch(ACTION, "COMMIT").await
 }
 
-/// The flavor of a database of version 1; none if it holds no version table.
+/// Returns the flavor of a database of version 1; None without a version table.
 ///
 /// # Errors
-/// [`StoreError::Refused`] if it has another version or a flavor that is not known.
+/// [`StoreError::Refused`] if it has another version or an unknown flavor.
 pub(super) async fn flavor_of(session: &mut Session) -> Result<Option<Flavor>, StoreError> {
     const ACTION: &str = "reading its schema version";
-    let there = "SELECT to_regclass('dbversion') IS NOT NULL".to_owned();
-    let rows = session.query(ACTION, there, Vec::new()).await?;
+    let exists = "SELECT to_regclass('dbversion') IS NOT NULL".to_owned();
+    let rows = session.query(ACTION, exists, Vec::new()).await?;
     if !rows.iter().any(|row| row.get(0)) {
         return Ok(None);
     }
@@ -103,14 +104,15 @@ CREATE UNIQUE INDEX ON {table} ({src}, {dst}, location);"
     )
 }
 
-/// The functions that the original's storage calls. Ours does not, but asks and stores by the same texts.
+/// Returns the functions that the original's storage calls. This program does not call them, but
+/// runs the same SQL.
 fn functions(flavor: Flavor) -> String {
     let (first, all) = (find_first(flavor), find_all(flavor));
     let occurrence =
         "TABLE (content sha1_git, revision sha1_git, date timestamptz, origin text, path unix_path)";
     let adds: String = Relation::ALL.into_iter().map(|relation| add_branch(relation, flavor)).collect();
     let gets: String = Relation::ALL.into_iter().map(|relation| get_branch(relation, flavor)).collect();
-    // The two tables that a caller names besides the relation follow from it.
+    // The tables that a caller names besides the relation follow from it.
     format!(
         "CREATE FUNCTION swh_provenance_content_find_first(content_id sha1_git) RETURNS {occurrence}
 LANGUAGE sql STABLE AS $find$ {first} $find$;

@@ -1,4 +1,5 @@
-//! One connection and its statements: drives the connection while somebody waits for an answer, so nothing outlives it.
+//! Connection with its prepared statements. The connection is polled only while an answer is
+//! awaited.
 
 use std::{
     collections::HashMap,
@@ -16,22 +17,23 @@ use tokio_postgres::{
 
 use super::{
     address::Address,
-    dial::{Dial, Failure, Wire},
-    error::{broke, explain, is_answer_too_long, is_fatal, reason, unconnected},
+    connector::{Connector, Failure, ServerConnection},
+    error::{connection_error, explain, is_answer_too_long, is_fatal, reason, unconnected},
     limits::Budget,
 };
 use crate::store::StoreError;
 
-/// Time-out of connecting, greeting, password and settings included.
+/// Time-out of connecting, including authentication and session settings.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Time-out of an answer: some questions walk over whole tables, and a write may wait for locks of other programs.
+/// Time-out of an answer: some queries scan whole tables, and writes may wait for other programs'
+/// locks.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(600);
 
-/// Small sets of rows against tables of any size: nested loops over indexes are right, also when the statistics were taken
-/// of an empty table. With other ways made unattractive one plan serves for the life of the connection.
-/// The costs that this shows would start the just-in-time compiler. A commit that does not wait for the disk would break the
-/// promise of a write.
-const SETTINGS: &str = "
+/// Session settings. Few rows meet tables of any size, so nested loops over indexes are right, even
+/// with outdated statistics. One generic plan then serves for the whole connection. The resulting
+/// cost estimates would start the just-in-time compiler. `synchronous_commit = off` would break
+/// CONTRACT PS02.
+const SESSION_SETTINGS: &str = "
 SET timezone = 'UTC';
 SET plan_cache_mode = force_generic_plan;
 SET enable_seqscan = off;
@@ -45,16 +47,16 @@ pub(super) type Params<'a> = Vec<Box<dyn ToSql + Sync + 'a>>;
 
 pub(super) struct Session {
     client: Client,
-    line: Line,
+    connection: PolledConnection,
     statements: HashMap<String, Statement>,
     broken: bool,
 }
 
-/// The connection, driven while somebody waits for an answer.
-struct Line {
+/// Connection of the driver, polled while an answer is awaited.
+struct PolledConnection {
     /// None once it broke.
-    wire: Option<Wire>,
-    /// Why it broke, if the connection itself told.
+    driver: Option<ServerConnection>,
+    /// Error that the connection reported when it broke.
     lost: Option<Error>,
     budget: Arc<Budget>,
 }
@@ -65,29 +67,29 @@ impl Session {
         let span = address.connect_timeout(CONNECT_TIMEOUT);
         let Ok(opened) = timeout(span, Self::open_first(&address)).await else {
             let seconds = span.as_secs();
-            return Err(StoreError::Away(format!("the database did not answer within {seconds} s")));
+            return Err(StoreError::Unavailable(format!("the database did not answer within {seconds} s")));
         };
         opened
     }
 
-    /// Connects to the first server of `address` that is of use.
+    /// Connects to the first suitable server of `address`.
     async fn open_first(address: &Address) -> Result<Self, StoreError> {
         let budget = Arc::<Budget>::default();
-        let mut dial = Dial::new(address.config(), budget.clone());
-        let mut failed = StoreError::Away("the address of the database names no host".to_owned());
-        while let Some(connected) = dial.next().await {
-            let (client, wire) = match connected {
+        let mut connector = Connector::new(address.config(), budget.clone());
+        let mut failed = StoreError::Unavailable("the address of the database names no host".to_owned());
+        while let Some(connected) = connector.next().await {
+            let (client, driver) = match connected {
                 Ok(connected) => connected,
                 Err(failure) => {
                     failed = match failure {
                         Failure::Connect(error) => unconnected(&error),
-                        Failure::Greeting(error) => explain("connecting", &error),
+                        Failure::Handshake(error) => explain("connecting", &error),
                     };
                     continue;
                 }
             };
-            let line = Line { wire: Some(wire), lost: None, budget: budget.clone() };
-            let mut session = Self { client, line, statements: HashMap::new(), broken: false };
+            let connection = PolledConnection { driver: Some(driver), lost: None, budget: budget.clone() };
+            let mut session = Self { client, connection, statements: HashMap::new(), broken: false };
             match session.set_up(address).await {
                 Ok(()) => return Ok(session),
                 Err(error) => failed = error,
@@ -105,29 +107,29 @@ impl Session {
         };
         if let Some(wanted) = wanted {
             let shown =
-                self.line.drive(ACTION, self.client.simple_query("SHOW transaction_read_only")).await?;
+                self.connection.drive(ACTION, self.client.simple_query("SHOW transaction_read_only")).await?;
             let shown = shown.map_err(|error| self.failed(ACTION, &error))?;
             let is = |message: &SimpleQueryMessage| matches!(message, SimpleQueryMessage::Row(row) if row.get(0) == Some(wanted));
             if !shown.iter().any(is) {
-                return Err(StoreError::Away(
+                return Err(StoreError::Unavailable(
                     "no server of the address is as its target_session_attrs asks for".to_owned(),
                 ));
             }
         }
-        self.batch(ACTION, SETTINGS).await
+        self.batch(ACTION, SESSION_SETTINGS).await
     }
 
     pub(super) fn is_closed(&self) -> bool {
-        self.broken || self.line.wire.is_none() || self.client.is_closed()
+        self.broken || self.connection.driver.is_none() || self.client.is_closed()
     }
 
     /// Runs statements without parameters.
     pub(super) async fn batch(&mut self, action: &str, sql: &str) -> Result<(), StoreError> {
-        let done = self.line.drive(action, self.client.batch_execute(sql)).await?;
+        let done = self.connection.drive(action, self.client.batch_execute(sql)).await?;
         done.map_err(|error| self.failed(action, &error))
     }
 
-    /// Runs one query; it is prepared once.
+    /// Runs one query; each SQL text is prepared once.
     pub(super) async fn query(
         &mut self,
         action: &str,
@@ -135,17 +137,16 @@ impl Session {
         params: Params<'_>,
     ) -> Result<Vec<Row>, StoreError> {
         let statement = self.prepare(action, sql).await?;
-        let rows = self.line.drive(action, run(&self.client, statement, &params)).await?;
-        rows.map_err(|error| match &self.line.lost {
-            // Nobody else is told so: a write is no question.
+        let rows = self.connection.drive(action, run(&self.client, statement, &params)).await?;
+        rows.map_err(|error| match &self.connection.lost {
+            // Only queries are refused for this reason.
             Some(lost) if is_answer_too_long(lost) => StoreError::Refused(reason(lost)),
             _ => self.failed(action, &error),
         })
     }
 
-    /// Runs `commands` in one transaction and one round trip: all is sent before the first answer is awaited. `opening` goes
-    /// before them. Gives the
-    /// first column of each one's first row, if it has any.
+    /// Runs `opening` and `commands` in one transaction and one round trip: all is sent before the
+    /// first answer is awaited. Returns the first column of each command's first row, if any.
     pub(super) async fn transaction(
         &mut self,
         action: &str,
@@ -166,13 +167,13 @@ impl Session {
                 rows.first().map(|row| row.try_get(0)).transpose()
             }));
         }
-        // After a failed step this rolls back, and says that it succeeded: the step tells.
+        // After a failed step this rolls back and reports success; the failed step has the error.
         steps.push(Box::pin(async { client.batch_execute("COMMIT").await.map(|()| None) }));
-        let results = self.line.drive(action, InOrder::new(steps)).await?;
+        let results = self.connection.drive(action, InOrder::new(steps)).await?;
         let results: Result<Vec<_>, Error> = results.into_iter().collect();
         match results {
-            // Without those of the first and the last step.
-            Ok(figures) => Ok(figures[1..figures.len() - 1].to_vec()),
+            // Without BEGIN and COMMIT.
+            Ok(counts) => Ok(counts[1..counts.len() - 1].to_vec()),
             Err(error) => Err(self.failed(action, &error)),
         }
     }
@@ -181,7 +182,7 @@ impl Session {
         if let Some(statement) = self.statements.get(&sql) {
             return Ok(statement.clone());
         }
-        let prepared = self.line.drive(action, self.client.prepare(&sql)).await?;
+        let prepared = self.connection.drive(action, self.client.prepare(&sql)).await?;
         let statement = prepared.map_err(|error| self.failed(action, &error))?;
         self.statements.insert(sql, statement.clone());
         Ok(statement)
@@ -189,16 +190,16 @@ impl Session {
 
     fn failed(&mut self, action: &str, error: &Error) -> StoreError {
         self.broken |= is_fatal(error);
-        // The requests of a connection that broke only tell that it did.
-        let told = match &self.line.lost {
-            Some(lost) if error.is_closed() => broke(action, lost),
+        // Requests of a broken connection report only that it is closed.
+        let failure = match &self.connection.lost {
+            Some(lost) if error.is_closed() => connection_error(action, lost),
             _ => explain(action, error),
         };
-        if matches!(told, StoreError::Away(_)) {
-            // Tables that were altered make old statements useless.
+        if matches!(failure, StoreError::Unavailable(_)) {
+            // Altered tables invalidate prepared statements.
             self.statements.clear();
         }
-        told
+        failure
     }
 }
 
@@ -207,39 +208,40 @@ async fn run(client: &Client, statement: Statement, params: &Params<'_>) -> Resu
     client.query(&statement, &params).await
 }
 
-impl Line {
-    /// Polls the connection for as long as `future` needs it.
+impl PolledConnection {
+    /// Polls the connection until `future` is ready.
     ///
     /// # Errors
-    /// [`StoreError::Away`]: no answer came in time. The connection is given up.
+    /// [`StoreError::Unavailable`]: no answer came in time. The connection is closed.
     async fn drive<F: Future>(&mut self, action: &str, future: F) -> Result<F::Output, StoreError> {
         self.budget.renew();
         let mut future = pin!(future);
         let driven = poll_fn(|cx| {
-            // First what is to be sent, then the wire, then what came.
+            // First the requests are written, then the connection is polled, then the answers are
+            // read.
             if let Poll::Ready(output) = future.as_mut().poll(cx) {
                 return Poll::Ready(output);
             }
-            self.turn(cx);
+            self.poll_connection(cx);
             future.as_mut().poll(cx)
         });
         if let Ok(output) = timeout(ANSWER_TIMEOUT, driven).await {
             return Ok(output);
         }
-        self.wire = None;
+        self.driver = None;
         let seconds = ANSWER_TIMEOUT.as_secs();
-        Err(StoreError::Away(format!("the database did not answer within {seconds} s while {action}")))
+        Err(StoreError::Unavailable(format!("the database did not answer within {seconds} s while {action}")))
     }
 
-    fn turn(&mut self, cx: &mut Context<'_>) {
-        while let Some(connection) = &mut self.wire {
+    fn poll_connection(&mut self, cx: &mut Context<'_>) {
+        while let Some(connection) = &mut self.driver {
             match connection.poll_message(cx) {
                 // A notice of the server.
                 Poll::Ready(Some(Ok(_))) => {}
-                // Dropped, it ends every request that waits.
+                // Dropping it ends every pending request.
                 Poll::Ready(ended) => {
                     self.lost = ended.and_then(Result::err);
-                    self.wire = None;
+                    self.driver = None;
                 }
                 Poll::Pending => return,
             }
@@ -249,7 +251,8 @@ impl Line {
 
 type Step<'a> = Pin<Box<dyn Future<Output = Result<Option<i64>, Error>> + 'a>>;
 
-/// All of some futures. The first poll polls every one, in order: that order is the order on the wire.
+/// Future of all steps. The first poll polls each step once, in order, which is their order on the
+/// wire.
 struct InOrder<'a> {
     steps: Vec<Option<Step<'a>>>,
     results: Vec<Option<Result<Option<i64>, Error>>>,

@@ -7,7 +7,7 @@ use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
 
 use crate::row::{Date, Sha1Git};
 
-/// Microseconds from 1970, where our dates begin, to 2000, where PostgreSQL's do.
+/// Microseconds from 1970, the epoch of [`Date`], to 2000, the epoch of PostgreSQL.
 const EPOCH_MICROS: i64 = 946_684_800_000_000;
 
 type Failure = Box<dyn Error + Sync + Send>;
@@ -37,7 +37,7 @@ impl<'a> FromSql<'a> for Sha1Git {
 
 impl ToSql for Date {
     fn to_sql(&self, _: &Type, out: &mut BytesMut) -> Result<IsNull, Failure> {
-        // From year 1 to year 9999: neither overflows nor meets the values that mean infinity.
+        // Years 1 to 9999 neither overflow nor equal the values of infinity.
         out.extend_from_slice(&(self.micros() - EPOCH_MICROS).to_be_bytes());
         Ok(IsNull::No)
     }

@@ -1,4 +1,4 @@
-//! Groups of rows as statements, one a group: arrays in, one figure out. Pure.
+//! Statements that write groups of rows: arrays in, one count out. Pure.
 
 use std::collections::HashSet;
 
@@ -10,42 +10,42 @@ use crate::{
     flavor::Flavor,
     method::Relation,
     row::{Date, RelationRow, RevisionData, Rows, Sha1Git},
-    store::{StoreError, Written, check},
+    store::{OmittedRows, StoreError, check},
 };
 
-/// What the figure that a statement gives is.
+/// Meaning of the count that a statement returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Tally {
-    /// Nothing.
+pub(super) enum CountMeaning {
+    /// No count.
     Ignored,
-    /// How many of so many rows of a relation have their ends and path registered.
+    /// Rows of a relation with registered ends and path, of the given number.
     Registered(u64),
-    /// How many origins are not stored.
+    /// Origins that are not stored.
     UrlTaken,
-    /// How many revisions named an origin that is not stored.
+    /// Revisions with an origin that is not stored.
     OriginUnknown,
 }
 
-/// A statement, and what its figure is.
+/// Statement, with the meaning of its count.
 pub(super) struct Command<'a> {
     pub(super) sql: String,
     pub(super) params: Params<'a>,
-    pub(super) tally: Tally,
+    pub(super) meaning: CountMeaning,
 }
 
-impl Tally {
-    pub(super) fn count(self, figure: i64, written: &mut Written) {
-        let figure = figure.unsigned_abs();
+impl CountMeaning {
+    pub(super) fn count(self, count: i64, omitted: &mut OmittedRows) {
+        let count = count.unsigned_abs();
         match self {
             Self::Ignored => {}
-            Self::Registered(rows) => written.unregistered += rows.saturating_sub(figure),
-            Self::UrlTaken => written.url_taken += figure,
-            Self::OriginUnknown => written.origin_unknown += figure,
+            Self::Registered(rows) => omitted.unregistered += rows.saturating_sub(count),
+            Self::UrlTaken => omitted.url_taken += count,
+            Self::OriginUnknown => omitted.origin_unknown += count,
         }
     }
 }
 
-/// The statements that write `groups`.
+/// Returns the statements that write `groups`.
 pub(super) fn commands(groups: &[Rows], flavor: Flavor) -> Result<Vec<Command<'_>>, StoreError> {
     let mut commands = Vec::with_capacity(groups.len());
     groups.iter().try_for_each(check)?;
@@ -62,7 +62,7 @@ pub(super) fn commands(groups: &[Rows], flavor: Flavor) -> Result<Vec<Command<'_
                     sql: "INSERT INTO location (path) SELECT unnest($1::bytea[]) ON CONFLICT DO NOTHING"
                         .to_owned(),
                     params: vec![Box::new(paths)],
-                    tally: Tally::Ignored,
+                    meaning: CountMeaning::Ignored,
                 });
             }
             Rows::Locations(_) => {}
@@ -72,9 +72,9 @@ pub(super) fn commands(groups: &[Rows], flavor: Flavor) -> Result<Vec<Command<'_
     Ok(commands)
 }
 
-/// What goes before the statements of `groups`. In a unique index no NULL equals another, so without paths nothing keeps
-/// two connections from storing the same pair each: there, the writers of a relation take turns. The locks are taken in one
-/// order.
+/// Returns the statements before those of `groups`. NULLs never conflict in a unique index, so
+/// without paths two connections could store the same pair. In that flavor, writers of a relation
+/// take advisory locks, always in the same order.
 pub(super) fn opening(groups: &[Rows], flavor: Flavor) -> String {
     if flavor != Flavor::WithoutPath {
         return String::new();
@@ -92,8 +92,8 @@ pub(super) fn opening(groups: &[Rows], flavor: Flavor) -> String {
         .collect()
 }
 
-/// Rows in the order of their keys: connections that write the same keys then wait for each other instead of deadlocking, and
-/// neighbours in the index are written together.
+/// Sorts rows by key: connections that write the same keys then wait for each other instead of
+/// deadlocking, and index pages are written in order.
 fn sorted<T, K: Ord>(rows: &[T], key: impl Fn(&T) -> K) -> Vec<&T> {
     let mut rows: Vec<&T> = rows.iter().collect();
     rows.sort_by_key(|row| key(row));
@@ -111,7 +111,7 @@ ON CONFLICT (sha1) DO UPDATE SET date = EXCLUDED.date
 WHERE EXCLUDED.date IS NOT NULL AND (old.date IS NULL OR EXCLUDED.date < old.date)"
         ),
         params: vec![Box::new(ids), Box::new(dates)],
-        tally: Tally::Ignored,
+        meaning: CountMeaning::Ignored,
     }
 }
 
@@ -135,13 +135,13 @@ fn revisions<'a>(rows: &[(Sha1Git, RevisionData)]) -> Command<'a> {
 SELECT count(*) FROM new WHERE unknown"
             .to_owned(),
         params: vec![Box::new(ids), Box::new(dates), Box::new(origins)],
-        tally: Tally::OriginUnknown,
+        meaning: CountMeaning::OriginUnknown,
     }
 }
 
 fn origins(rows: &[(Sha1Git, String)]) -> [Command<'_>; 2] {
     let mut urls = HashSet::with_capacity(rows.len());
-    // Of rows with the same url the first one is stored, so they stay in order.
+    // Of rows with the same url the first is stored, so these keep their order.
     let all_differ = rows.iter().all(|(_, url)| urls.insert(url.as_str()));
     let rows = if all_differ { sorted(rows, |row| row.0) } else { rows.iter().collect() };
     let ids: Vec<Sha1Git> = rows.iter().map(|row| row.0).collect();
@@ -150,15 +150,16 @@ fn origins(rows: &[(Sha1Git, String)]) -> [Command<'_>; 2] {
         sql: "INSERT INTO origin (sha1, url) SELECT * FROM unnest($1::bytea[], $2::text[]) ON CONFLICT DO NOTHING"
             .to_owned(),
         params: vec![Box::new(ids.clone()), Box::new(urls)],
-        tally: Tally::Ignored,
+        meaning: CountMeaning::Ignored,
     };
-    // A statement of its own, since it must see what others stored while the first waited for them.
+    // A separate statement, since it must see rows that other connections committed during the
+    // first.
     let missing = Command {
         sql: "SELECT count(*) FROM unnest($1::bytea[]) AS n (sha1)
 WHERE NOT EXISTS (SELECT FROM origin o WHERE o.sha1 = n.sha1)"
             .to_owned(),
         params: vec![Box::new(ids)],
-        tally: Tally::UrlTaken,
+        meaning: CountMeaning::UrlTaken,
     };
     [write, missing]
 }
@@ -173,7 +174,11 @@ fn relations(relation: Relation, rows: &[RelationRow], flavor: Flavor) -> Comman
         let paths: Vec<Option<&[u8]>> = rows.iter().map(|row| row.path.as_deref()).collect();
         params.push(Box::new(paths));
     }
-    Command { sql: relation_sql(relation, flavor), params, tally: Tally::Registered(rows.len() as u64) }
+    Command {
+        sql: relation_sql(relation, flavor),
+        params,
+        meaning: CountMeaning::Registered(rows.len() as u64),
+    }
 }
 
 fn relation_sql(relation: Relation, flavor: Flavor) -> String {
@@ -200,7 +205,8 @@ SELECT count(*) FROM found"
     )
 }
 
-/// The statement that stores the rows (src, dst, loc) of a table `found`; the schema's function uses it, too.
+/// Returns the statement that stores the rows (src, dst, loc) of a table `found`; the schema's
+/// function uses it, too.
 pub(super) fn insert_found(relation: Relation, flavor: Flavor) -> String {
     let table = relation.value();
     let (src, dst) = columns(relation);
@@ -224,7 +230,8 @@ pub(super) fn insert_found(relation: Relation, flavor: Flavor) -> String {
     )
 }
 
-/// What is stored keeps its place; a row with nothing new is not touched.
+/// Returns the statement for the denormalized flavor with paths. New pairs are appended; a row
+/// without new pairs is not updated.
 fn append_with_path(table: &str, src: &str, dst: &str) -> String {
     let fresh = format!(
         "SELECT * FROM unnest(EXCLUDED.{dst}, EXCLUDED.location) AS e (dst, loc)

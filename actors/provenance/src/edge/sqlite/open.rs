@@ -1,4 +1,4 @@
-//! Opening a file: lock, whose file it is, write-ahead log, tables.
+//! Opening of a database: lock, check of the owner, write-ahead log, tables.
 
 use std::{path::Path, time::Duration};
 
@@ -7,23 +7,23 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 use super::{error::explain, lock::OwnerLock, schema};
 use crate::store::StoreError;
 
-/// How far a commit goes before it returns.
+/// Durability of a commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Synchronous {
-    /// On disk: it outlives a power cut.
+    /// Synced to disk: survives a power failure.
     #[default]
     Full,
-    /// With the kernel: it outlives the process, and a power cut can take the last commits.
+    /// Written to the kernel: survives the process; a power failure can lose the last commits.
     Normal,
 }
 
-/// How to run a store.
+/// Options of a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
-    /// How far a commit goes.
+    /// Durability of a commit.
     pub synchronous: Synchronous,
-    /// Upper bound of the page cache in bytes. The indexes over identifiers are read and written all over: the more of
-    /// them fits, the less a row costs.
+    /// Upper bound of the page cache, in bytes. Indexes over identifiers are accessed randomly, so
+    /// a larger cache makes writes cheaper.
     pub cache_bytes: u32,
 }
 
@@ -33,23 +33,23 @@ impl Default for Options {
     }
 }
 
-/// Our own writes wait for nobody (readers do not block them); this is for tools that an operator runs beside us.
+/// Time-out of locks. Readers do not block this store's writes; operators' tools may.
 const BUSY_WAIT: Duration = Duration::from_secs(1);
 
-/// Page cache of a reader in bytes.
+/// Page cache of a reader, in bytes.
 const READER_CACHE_BYTES: u32 = 8 << 20;
 
-/// Pages in the log before a commit moves them into the file: 16 MiB, so that a page that many commits touch is moved
-/// once.
+/// Pages in the write-ahead log before a checkpoint: 16 MiB, so that pages touched by many commits
+/// are copied once.
 const CHECKPOINT_PAGES: i64 = 4_096;
 
-/// What stays of a log that a long reader let grow, in bytes.
+/// Maximum size of the log file after a checkpoint, in bytes.
 const LOG_BYTES: i64 = 64 << 20;
 
-/// Statements kept prepared: all of ours.
+/// Capacity of the cache of prepared statements: enough for all.
 const STATEMENTS: usize = 64;
 
-/// A connection that may write, and the right to it.
+/// Opens a connection that writes, and locks the database.
 pub(super) fn writer(path: &Path, options: Options) -> Result<(Connection, OwnerLock), StoreError> {
     let lock = OwnerLock::take(path)?;
     let flags =
@@ -57,7 +57,7 @@ pub(super) fn writer(path: &Path, options: Options) -> Result<(Connection, Owner
     let failed = |error| explain(path, "opening", &error);
     let mut conn = Connection::open_with_flags(path, flags).map_err(failed)?;
     conn.busy_timeout(BUSY_WAIT).map_err(failed)?;
-    // Before anything is changed: a foreign file stays as it is.
+    // Before any change, so that a foreign file stays as it is.
     check(path, &conn)?;
     configure(&conn, options).map_err(failed)?;
     let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;
@@ -66,7 +66,7 @@ pub(super) fn writer(path: &Path, options: Options) -> Result<(Connection, Owner
     Ok((conn, lock))
 }
 
-/// A connection that cannot write. The file must be there, with its tables.
+/// Opens a read-only connection. The file must exist, with its tables.
 pub(super) fn reader(path: &Path) -> Result<Connection, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connect = || {
@@ -77,28 +77,29 @@ pub(super) fn reader(path: &Path) -> Result<Connection, StoreError> {
         Ok(conn)
     };
     let conn = connect().map_err(|error| explain(path, "opening to read", &error))?;
-    if check(path, &conn)? == schema::Owner::Nobody {
-        return Err(StoreError::Away(format!("{} is empty: open its store first", path.display())));
+    if check(path, &conn)? == schema::FileOwner::Empty {
+        return Err(StoreError::Unavailable(format!("{} is empty: open its store first", path.display())));
     }
     Ok(conn)
 }
 
-/// Refuses files of others and of versions that are not known yet.
-fn check(path: &Path, conn: &Connection) -> Result<schema::Owner, StoreError> {
-    let foreign = || {
-        StoreError::Refused(format!("{} is no provenance store of ours: name another file", path.display()))
-    };
+/// Refuses files of other programs and of newer versions.
+fn check(path: &Path, conn: &Connection) -> Result<schema::FileOwner, StoreError> {
+    let foreign =
+        || StoreError::Refused(format!("{} is not a provenance store: name another file", path.display()));
     let owner = schema::owner(conn).map_err(|error| match error.sqlite_error_code() {
         Some(ErrorCode::NotADatabase) => foreign(),
         _ => explain(path, "reading the version of", &error),
     })?;
     match owner {
-        schema::Owner::Other => Err(foreign()),
-        schema::Owner::Us { version } if version > schema::VERSION => Err(StoreError::Refused(format!(
-            "{} is of version {version} and this program knows {} at most: use a newer one",
-            path.display(),
-            schema::VERSION
-        ))),
+        schema::FileOwner::Foreign => Err(foreign()),
+        schema::FileOwner::Provenance { version } if version > schema::VERSION => {
+            Err(StoreError::Refused(format!(
+                "{} is of version {version} and this program knows {} at most: use a newer one",
+                path.display(),
+                schema::VERSION
+            )))
+        }
         owner => Ok(owner),
     }
 }

@@ -1,7 +1,7 @@
-//! Answers, each from one statement, so that it shows one moment whoever writes meanwhile.
+//! Queries. Each is one statement, so its result is consistent under concurrent writes.
 //!
-//! Identifiers travel into a statement as one JSON array of hex digits. `CROSS JOIN` keeps SQLite to the written order:
-//! from the identifiers asked for to the rows, never the other way.
+//! Identifiers are passed as one JSON array of hex digits. `CROSS JOIN` fixes SQLite's join order:
+//! from the identifiers to the rows.
 
 use std::fmt::Write;
 
@@ -11,10 +11,10 @@ use rusqlite::{Connection, Params, Row, params};
 use crate::{
     method::{Entity, Relation},
     row::{Date, RelationRow, RevisionData, Sha1Git},
-    store::{Found, Occurrence, Question},
+    store::{Occurrence, Query, QueryResult},
 };
 
-/// Where a content is found directly.
+/// Direct occurrences of a content.
 const IN_REVISION: &str = "
     SELECT found.dst AS revision, location.path AS path
     FROM content
@@ -22,7 +22,7 @@ const IN_REVISION: &str = "
     CROSS JOIN location ON location.id = found.location
     WHERE content.sha1 = ?1";
 
-/// Where it is found through directories. SQLite joins blobs as text, byte by byte, hence the cast.
+/// Occurrences through directories. SQLite concatenates blobs as text, hence the cast.
 const THROUGH_DIRECTORY: &str = "
     SELECT above.dst AS revision,
            CASE WHEN prefix.path IN (x'', x'2e') THEN suffix.path
@@ -34,45 +34,46 @@ const THROUGH_DIRECTORY: &str = "
     CROSS JOIN location AS prefix ON prefix.id = above.location
     WHERE content.sha1 = ?1";
 
-/// Answers `question` as documented there.
-pub(super) fn answer(conn: &Connection, question: &Question) -> rusqlite::Result<Found> {
-    match question {
-        Question::Contents(ids) => dates(conn, Entity::Content, ids),
-        Question::Directories(ids) => dates(conn, Entity::Directory, ids),
-        Question::Revisions(ids) => revisions(conn, ids),
-        Question::Origins(ids) => {
+/// Answers `query`.
+pub(super) fn answer(conn: &Connection, query: &Query) -> rusqlite::Result<QueryResult> {
+    match query {
+        Query::Contents(ids) => dates(conn, Entity::Content, ids),
+        Query::Directories(ids) => dates(conn, Entity::Directory, ids),
+        Query::Revisions(ids) => revisions(conn, ids),
+        Query::Origins(ids) => {
             let sql = format!("SELECT e.sha1, e.url FROM {}", wanted(Entity::Origin));
-            collect(conn, &sql, [list(ids)], |row| Ok((id(row, 0)?, row.get(1)?))).map(Found::Urls)
+            collect(conn, &sql, [list(ids)], |row| Ok((id(row, 0)?, row.get(1)?))).map(QueryResult::Urls)
         }
-        Question::AllEntities(entity) => {
+        Query::AllEntities(entity) => {
             let sql = format!("SELECT sha1 FROM {}", entity.value());
-            collect(conn, &sql, [], |row| id(row, 0)).map(Found::Ids)
+            collect(conn, &sql, [], |row| id(row, 0)).map(QueryResult::Ids)
         }
-        Question::AllLocations => {
+        Query::AllLocations => {
             collect(conn, "SELECT path FROM location", [], |row| Ok(Bytes::from(row.get::<_, Vec<u8>>(0)?)))
-                .map(Found::Paths)
+                .map(QueryResult::Paths)
         }
-        Question::Relations { relation, ids, reverse } => {
+        Query::Relations { relation, ids, reverse } => {
             let from = if *reverse { Start::Destinations } else { Start::Sources };
-            collect(conn, &relations(*relation, from), [list(ids)], relation_row).map(Found::Relations)
+            collect(conn, &relations(*relation, from), [list(ids)], relation_row).map(QueryResult::Relations)
         }
-        Question::AllRelations(relation) => {
-            collect(conn, &relations(*relation, Start::Rows), [], relation_row).map(Found::Relations)
+        Query::AllRelations(relation) => {
+            collect(conn, &relations(*relation, Start::Rows), [], relation_row).map(QueryResult::Relations)
         }
-        Question::FindFirst(content) => occurrences(conn, IN_REVISION, *content, Some(1)),
-        Question::FindAll { id, limit } => {
+        Query::FindFirst(content) => occurrences(conn, IN_REVISION, *content, Some(1)),
+        Query::FindAll { id, limit } => {
             occurrences(conn, &format!("{IN_REVISION} UNION {THROUGH_DIRECTORY}"), *id, *limit)
         }
-        Question::Counts => counts(conn),
+        Query::Counts => counts(conn),
     }
 }
 
-fn dates(conn: &Connection, entity: Entity, ids: &[Sha1Git]) -> rusqlite::Result<Found> {
+fn dates(conn: &Connection, entity: Entity, ids: &[Sha1Git]) -> rusqlite::Result<QueryResult> {
     let sql = format!("SELECT e.sha1, e.date FROM {} WHERE e.date IS NOT NULL", wanted(entity));
-    collect(conn, &sql, [list(ids)], |row| Ok((id(row, 0)?, in_range(1, row.get(1)?)?))).map(Found::Dates)
+    collect(conn, &sql, [list(ids)], |row| Ok((id(row, 0)?, in_range(1, row.get(1)?)?)))
+        .map(QueryResult::Dates)
 }
 
-fn revisions(conn: &Connection, ids: &[Sha1Git]) -> rusqlite::Result<Found> {
+fn revisions(conn: &Connection, ids: &[Sha1Git]) -> rusqlite::Result<QueryResult> {
     let sql = format!(
         "SELECT e.sha1, e.date, origin.sha1 FROM {} LEFT JOIN origin ON origin.id = e.origin
          WHERE e.date IS NOT NULL OR e.origin IS NOT NULL",
@@ -82,22 +83,22 @@ fn revisions(conn: &Connection, ids: &[Sha1Git]) -> rusqlite::Result<Found> {
         let origin = row.get::<_, Option<[u8; 20]>>(2)?.map(Sha1Git);
         Ok((id(row, 0)?, RevisionData { date: date(row, 1)?, origin }))
     })
-    .map(Found::Revisions)
+    .map(QueryResult::Revisions)
 }
 
-/// The table of `entity`, as `e`, reduced to the identifiers in the first parameter.
+/// Returns the table of `entity`, as `e`, restricted to the identifiers in the first parameter.
 fn wanted(entity: Entity) -> String {
     format!("json_each(?1) AS wanted CROSS JOIN {} AS e ON e.sha1 = unhex(wanted.value)", entity.value())
 }
 
-/// Where a walk over a relation starts.
+/// Start of a join over a relation.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Start {
-    /// At the sources in the first parameter.
+    /// The sources in the first parameter.
     Sources,
-    /// At the destinations in the first parameter.
+    /// The destinations in the first parameter.
     Destinations,
-    /// At the first row.
+    /// All rows.
     Rows,
 }
 
@@ -131,19 +132,19 @@ fn relation_row(row: &Row<'_>) -> rusqlite::Result<RelationRow> {
 
 fn occurrences(
     conn: &Connection,
-    places: &str,
+    occurrences_sql: &str,
     content: Sha1Git,
     limit: Option<u64>,
-) -> rusqlite::Result<Found> {
+) -> rusqlite::Result<QueryResult> {
     let sql = format!(
-        "SELECT revision.sha1, revision.date, origin.url, place.path
-         FROM ({places}) AS place
-         CROSS JOIN revision ON revision.id = place.revision
+        "SELECT revision.sha1, revision.date, origin.url, found.path
+         FROM ({occurrences_sql}) AS found
+         CROSS JOIN revision ON revision.id = found.revision
          LEFT JOIN origin ON origin.id = revision.origin
-         ORDER BY revision.date IS NULL, revision.date, revision.sha1, origin.url IS NULL, origin.url, place.path
+         ORDER BY revision.date IS NULL, revision.date, revision.sha1, origin.url IS NULL, origin.url, found.path
          LIMIT ?2"
     );
-    // -1 is SQLite's "all".
+    // -1 means no limit.
     let limit = limit.map_or(-1, |limit| i64::try_from(limit).unwrap_or(i64::MAX));
     collect(conn, &sql, params![content.0, limit], |row| {
         Ok(Occurrence {
@@ -154,17 +155,17 @@ fn occurrences(
             path: Bytes::from(row.get::<_, Vec<u8>>(3)?),
         })
     })
-    .map(Found::Occurrences)
+    .map(QueryResult::Occurrences)
 }
 
-fn counts(conn: &Connection) -> rusqlite::Result<Found> {
+fn counts(conn: &Connection) -> rusqlite::Result<QueryResult> {
     let entities = Entity::ALL.into_iter().map(Entity::value);
     let tables = entities.chain(["location"]).chain(Relation::ALL.into_iter().map(Relation::value));
     let selects: Vec<_> = tables.map(|table| format!("SELECT '{table}', count(*) FROM {table}")).collect();
     collect(conn, &selects.join(" UNION ALL "), [], |row| {
         Ok((row.get(0)?, row.get::<_, i64>(1)?.cast_unsigned()))
     })
-    .map(Found::Counts)
+    .map(QueryResult::Counts)
 }
 
 fn collect<T, C: FromIterator<T>>(
@@ -176,7 +177,7 @@ fn collect<T, C: FromIterator<T>>(
     conn.prepare_cached(sql)?.query_map(params, read)?.collect()
 }
 
-/// A JSON array for `json_each`.
+/// Returns a JSON array for `json_each`.
 fn list(ids: &[Sha1Git]) -> String {
     let mut text = String::with_capacity(2 + ids.len() * 43);
     text.push('[');

@@ -1,19 +1,20 @@
-//! The end of a database whose files were deleted, moved or replaced while it was open: SQLite goes on with the files that it has open,
-//! and what it commits is in no file at the path any more.
+//! Handling of a database whose files were deleted, moved or replaced while open (CONTRACT PS08).
+//! SQLite continues on the open files, so its commits reach no file at the path.
 
 use std::{path::PathBuf, time::SystemTime};
 
 use orchestrator_edge::{DatabaseFiles, DatabasePart, FileReplaced};
 use rusqlite::{Connection, config::DbConfig};
 
-/// Moves every commit into the database file that `conn` has open, wherever it is now, and keeps closing `conn` from doing anything to a
-/// log that may be another database's. A log at the path that belongs to no database there is renamed.
-pub(super) fn abandon(conn: &Connection, files: &DatabaseFiles, replaced: &FileReplaced) {
+/// Checkpoints all commits into the open database file, wherever it is now. Closing `conn` then
+/// leaves the log at the path alone, which may belong to another database. A log at the path that
+/// belongs to no database there is renamed.
+pub(super) fn set_aside(conn: &Connection, files: &DatabaseFiles, replaced: &FileReplaced) {
     if let Err(error) = conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true) {
-        tracing::debug!(%error, "the log is moved once more when the database is closed");
+        tracing::debug!(%error, "the log is checkpointed once more at closing");
     }
     if replaced.part == DatabasePart::LogIndex {
-        // The log is where it was, and the next opening reads it.
+        // The log is in place, and the next opening reads it.
         return;
     }
     if let Err(error) = conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())) {
@@ -28,14 +29,10 @@ pub(super) fn abandon(conn: &Connection, files: &DatabaseFiles, replaced: &FileR
         let kept = PathBuf::from(kept);
         match std::fs::rename(log, &kept) {
             Ok(()) => {
-                tracing::warn!(
-                    ?log,
-                    ?kept,
-                    "set aside: a log that does not belong to the database at its side"
-                );
+                tracing::warn!(?log, ?kept, "renamed a log that does not belong to the database beside it");
             }
             Err(error) => {
-                tracing::error!(?log, %error, "a log does not belong to the database at its side: move it away")
+                tracing::error!(?log, %error, "cannot rename a log that does not belong to the database beside it: move it away")
             }
         }
     }

@@ -1,17 +1,17 @@
-//! The tables, whose file it is, and of which version.
+//! Tables, owner and version of a file.
 
 use rusqlite::Connection;
 
-/// The newest version of the layout known here, kept in `user_version`.
+/// Newest known version of the layout, stored in `user_version`.
 pub(super) const VERSION: i64 = 1;
 
-/// "orpv": tells a file of ours from one of another program, kept in `application_id`.
+/// "orpv": marks a provenance store, stored in `application_id`.
 const APPLICATION: i64 = 0x6f72_7076;
 
-/// Ids stay within the file. No foreign keys: rows are never deleted, and a relation is written with ids that were looked
-/// up in the same transaction.
+/// Ids are internal to the file. There are no foreign keys: rows are never deleted, and a relation
+/// is written with ids looked up in the same transaction.
 ///
-/// The key of a relation serves questions by source, the index over `dst` (to which SQLite adds the key) those by
+/// The primary key of a relation serves lookups by source, the index over `dst` those by
 /// destination.
 const TABLES: &str = "
 CREATE TABLE content (
@@ -73,31 +73,31 @@ CREATE INDEX directory_in_revision_dst ON directory_in_revision (dst);
 CREATE INDEX revision_in_origin_dst ON revision_in_origin (dst);
 CREATE INDEX revision_before_revision_dst ON revision_before_revision (dst);";
 
-/// Who made a file.
+/// Program that created a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Owner {
-    /// It is empty.
-    Nobody,
-    /// A store of ours.
-    Us { version: i64 },
+pub(super) enum FileOwner {
+    /// None: the file is empty.
+    Empty,
+    /// A provenance store.
+    Provenance { version: i64 },
     /// Another program.
-    Other,
+    Foreign,
 }
 
-/// Reads the header only, and the list of tables of a file without mark.
-pub(super) fn owner(conn: &Connection) -> rusqlite::Result<Owner> {
+/// Reads only the header, and the list of tables of an unmarked file.
+pub(super) fn owner(conn: &Connection) -> rusqlite::Result<FileOwner> {
     let number = |sql| conn.query_row(sql, [], |row| row.get::<_, i64>(0));
     let version = number("PRAGMA user_version")?;
     match number("PRAGMA application_id")? {
-        APPLICATION => Ok(Owner::Us { version }),
-        0 if version == 0 && number("SELECT count(*) FROM sqlite_schema")? == 0 => Ok(Owner::Nobody),
-        _ => Ok(Owner::Other),
+        APPLICATION => Ok(FileOwner::Provenance { version }),
+        0 if version == 0 && number("SELECT count(*) FROM sqlite_schema")? == 0 => Ok(FileOwner::Empty),
+        _ => Ok(FileOwner::Foreign),
     }
 }
 
-/// Makes the tables of an empty file; the caller holds a write transaction and commits it.
+/// Creates the tables in an empty file; the caller holds a write transaction and commits it.
 pub(super) fn create(conn: &Connection) -> rusqlite::Result<()> {
-    if owner(conn)? == Owner::Nobody {
+    if owner(conn)? == FileOwner::Empty {
         conn.execute_batch(TABLES)?;
         conn.pragma_update(None, "application_id", APPLICATION)?;
         conn.pragma_update(None, "user_version", VERSION)?;

@@ -1,4 +1,4 @@
-//! The two handles of a file: one that writes, others that only read.
+//! Handles of a file: one writer, several readers.
 
 use std::path::{Path, PathBuf};
 
@@ -6,17 +6,17 @@ use orchestrator_edge::DatabaseFiles;
 use rusqlite::{Connection, TransactionBehavior};
 
 use super::{
-    error::{explain, unobserved},
+    error::{explain, identity_error},
     lock::OwnerLock,
     open::{self, Options},
     read, replaced, write,
 };
 use crate::{
     row::Rows,
-    store::{Ask, Found, Question, Store, StoreError, Written, check},
+    store::{OmittedRows, Query, QueryResult, Store, StoreError, StoreReader, check},
 };
 
-/// A provenance store in a file. Its futures do their work in the first poll, which blocks on the disk: give it a thread
+/// Provenance store in a file. Its futures block on the disk in the first poll: run it on a thread
 /// of its own.
 #[derive(Debug)]
 pub struct SqliteStore {
@@ -27,7 +27,7 @@ pub struct SqliteStore {
 }
 
 impl SqliteStore {
-    /// Opens the store at `path`, or makes it, with the default [`Options`].
+    /// Opens or creates the store at `path` with the default [`Options`].
     ///
     /// # Errors
     /// As for [`Self::open_with`].
@@ -35,61 +35,62 @@ impl SqliteStore {
         Self::open_with(path, Options::default())
     }
 
-    /// Opens the store at `path`, or makes it. The file is this store's alone until it is dropped, whatever the process.
+    /// Opens or creates the store at `path`. The handle owns the file until it is dropped, across
+    /// processes.
     ///
     /// # Errors
-    /// [`StoreError::Refused`] if the file is another program's, or of a newer version: it stays as it was.
-    /// [`StoreError::Away`] while another store has it open, or if it cannot be opened.
+    /// [`StoreError::Refused`] if the file belongs to another program or a newer version; it is not
+    /// changed. [`StoreError::Unavailable`] if another store has it open, or opening fails.
     pub fn open_with(path: &Path, options: Options) -> Result<Self, StoreError> {
         let (conn, lock) = open::writer(path, options)?;
-        let files = DatabaseFiles::at(path).map_err(|error| unobserved(path, &error))?;
+        let files = DatabaseFiles::at(path).map_err(|error| identity_error(path, &error))?;
         Ok(Self { conn, path: path.to_path_buf(), files, _lock: lock })
     }
 
-    /// Where the file is.
+    /// Returns the path of the file.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// All groups in one transaction; an error takes back what was done.
-    fn store(&mut self, groups: &[Rows]) -> rusqlite::Result<Written> {
-        let mut written = Written::default();
+    /// Writes all groups in one transaction, which an error rolls back.
+    fn store(&mut self, groups: &[Rows]) -> rusqlite::Result<OmittedRows> {
+        let mut omitted = OmittedRows::default();
         let tx = self.conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
         for rows in groups {
-            write::group(&tx, rows, &mut written)?;
+            write::group(&tx, rows, &mut omitted)?;
         }
         tx.commit()?;
-        Ok(written)
+        Ok(omitted)
     }
 }
 
 impl Store for SqliteStore {
-    async fn write(&mut self, groups: &[Rows]) -> Result<Written, StoreError> {
+    async fn write(&mut self, groups: &[Rows]) -> Result<OmittedRows, StoreError> {
         groups.iter().try_for_each(check)?;
         if groups.iter().all(Rows::is_empty) {
-            return Ok(Written::default());
+            return Ok(OmittedRows::default());
         }
-        let written = self.store(groups).map_err(|error| explain(&self.path, "writing", &error))?;
-        // No answer leaves for rows that are in no file at the path.
+        let omitted = self.store(groups).map_err(|error| explain(&self.path, "writing", &error))?;
+        // Rows in a replaced file must not be acknowledged.
         if let Err(lost) = self.files.check() {
-            replaced::abandon(&self.conn, &self.files, &lost);
-            return Err(StoreError::Away(format!(
-                "{lost}: it is opened anew, restore it from a backup if rows are missing"
+            replaced::set_aside(&self.conn, &self.files, &lost);
+            return Err(StoreError::Unavailable(format!(
+                "{lost}: it is reopened, restore it from a backup if rows are missing"
             )));
         }
-        Ok(written)
+        Ok(omitted)
     }
 }
 
-impl Ask for SqliteStore {
-    async fn read(&mut self, question: &Question) -> Result<Found, StoreError> {
-        read::answer(&self.conn, question).map_err(|error| explain(&self.path, "reading", &error))
+impl StoreReader for SqliteStore {
+    async fn read(&mut self, query: &Query) -> Result<QueryResult, StoreError> {
+        read::answer(&self.conn, query).map_err(|error| explain(&self.path, "reading", &error))
     }
 }
 
-/// A handle that only reads, for other threads or processes beside the [`SqliteStore`]: neither waits for the other. Each
-/// answer shows one moment, with all writes that had returned before it was asked.
+/// Read-only handle for other threads or processes. It neither blocks the [`SqliteStore`] nor waits
+/// for it. Each result is a snapshot that includes all writes that returned before the query.
 #[derive(Debug)]
 pub struct SqliteReader {
     conn: Connection,
@@ -98,20 +99,23 @@ pub struct SqliteReader {
 }
 
 impl SqliteReader {
-    /// Opens the file of a store that was opened at least once.
+    /// Opens the file of an existing store.
     ///
     /// # Errors
-    /// As for [`SqliteStore::open_with`], but that a store has it open is none; [`StoreError::Away`] if it is not there.
+    /// As for [`SqliteStore::open_with`], except that an open store is no error.
+    /// [`StoreError::Unavailable`] if the file is missing.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         let conn = open::reader(path)?;
-        let files = DatabaseFiles::at(path).map_err(|error| unobserved(path, &error))?;
+        let files = DatabaseFiles::at(path).map_err(|error| identity_error(path, &error))?;
         Ok(Self { conn, path: path.to_path_buf(), files })
     }
 }
 
-impl Ask for SqliteReader {
-    async fn read(&mut self, question: &Question) -> Result<Found, StoreError> {
-        self.files.check_database().map_err(|lost| StoreError::Away(format!("{lost}: it is opened anew")))?;
-        read::answer(&self.conn, question).map_err(|error| explain(&self.path, "reading", &error))
+impl StoreReader for SqliteReader {
+    async fn read(&mut self, query: &Query) -> Result<QueryResult, StoreError> {
+        self.files
+            .check_database()
+            .map_err(|lost| StoreError::Unavailable(format!("{lost}: it is reopened")))?;
+        read::answer(&self.conn, query).map_err(|error| explain(&self.path, "reading", &error))
     }
 }

@@ -1,4 +1,4 @@
-//! Writing the rows of one method into tables that hold others (CONTRACT PO01 to PO05).
+//! Writes of the rows of one method, merged with stored rows (CONTRACT PO01 to PO05).
 
 use std::collections::HashMap;
 
@@ -7,27 +7,27 @@ use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
 use crate::{
     method::{Entity, Relation},
     row::{Date, RelationRow, RevisionData, Rows, Sha1Git},
-    store::Written,
+    store::OmittedRows,
 };
 
-/// Writes `rows` within the transaction that the caller holds, and adds what it dropped to `written`.
-pub(super) fn group(conn: &Connection, rows: &Rows, written: &mut Written) -> rusqlite::Result<()> {
+/// Writes `rows` in the caller's transaction, and adds the left-out rows to `omitted`.
+pub(super) fn group(conn: &Connection, rows: &Rows, omitted: &mut OmittedRows) -> rusqlite::Result<()> {
     match rows {
         Rows::Contents(rows) => dates(conn, Entity::Content, rows),
         Rows::Directories(rows) => dates(conn, Entity::Directory, rows),
-        Rows::Revisions(rows) => revisions(conn, rows, written),
-        Rows::Origins(rows) => origins(conn, rows, written),
+        Rows::Revisions(rows) => revisions(conn, rows, omitted),
+        Rows::Origins(rows) => origins(conn, rows, omitted),
         Rows::Locations(rows) => {
             let mut insert =
                 conn.prepare_cached("INSERT INTO location (path) VALUES (?1) ON CONFLICT DO NOTHING")?;
             rows.iter().try_for_each(|path| insert.execute([&path[..]]).map(drop))
         }
-        Rows::Relations(relation, rows) => relations(conn, *relation, rows, written),
+        Rows::Relations(relation, rows) => relations(conn, *relation, rows, omitted),
     }
 }
 
 fn dates(conn: &Connection, entity: Entity, rows: &[(Sha1Git, Option<Date>)]) -> rusqlite::Result<()> {
-    // Without the condition, rows that change nothing would be written all the same.
+    // Without the condition, unchanged rows would be written, too.
     let mut upsert = conn.prepare_cached(&format!(
         "INSERT INTO {table} (sha1, date) VALUES (?1, ?2)
          ON CONFLICT (sha1) DO UPDATE SET date = excluded.date
@@ -40,7 +40,7 @@ fn dates(conn: &Connection, entity: Entity, rows: &[(Sha1Git, Option<Date>)]) ->
 fn revisions(
     conn: &Connection,
     rows: &[(Sha1Git, RevisionData)],
-    written: &mut Written,
+    omitted: &mut OmittedRows,
 ) -> rusqlite::Result<()> {
     let mut origins = Ids::of(conn, Entity::Origin)?;
     let mut upsert = conn.prepare_cached(
@@ -56,19 +56,19 @@ fn revisions(
             Some(origin) => origins.find(&origin.0)?,
             None => None,
         };
-        written.origin_unknown += u64::from(data.origin.is_some() && origin.is_none());
+        omitted.origin_unknown += u64::from(data.origin.is_some() && origin.is_none());
         upsert.execute(params![id.0, data.date.map(Date::micros), origin])?;
     }
     Ok(())
 }
 
-fn origins(conn: &Connection, rows: &[(Sha1Git, String)], written: &mut Written) -> rusqlite::Result<()> {
+fn origins(conn: &Connection, rows: &[(Sha1Git, String)], omitted: &mut OmittedRows) -> rusqlite::Result<()> {
     let mut insert =
         conn.prepare_cached("INSERT INTO origin (sha1, url) VALUES (?1, ?2) ON CONFLICT DO NOTHING")?;
     let mut known = conn.prepare_cached("SELECT 1 FROM origin WHERE sha1 = ?1")?;
     for (id, url) in rows {
         if insert.execute(params![id.0, url])? == 0 && !known.exists([id.0])? {
-            written.url_taken += 1;
+            omitted.url_taken += 1;
         }
     }
     Ok(())
@@ -78,7 +78,7 @@ fn relations(
     conn: &Connection,
     relation: Relation,
     rows: &[RelationRow],
-    written: &mut Written,
+    omitted: &mut OmittedRows,
 ) -> rusqlite::Result<()> {
     let mut sources = Ids::of(conn, relation.source())?;
     let mut destinations = Ids::of(conn, relation.destination())?;
@@ -99,7 +99,7 @@ fn relations(
             (Some(src), Some(dst), Some(location)) => insert.execute([src, dst, location])?,
             (Some(src), Some(dst), None) if !relation.has_path() => insert.execute([src, dst])?,
             _ => {
-                written.unregistered += 1;
+                omitted.unregistered += 1;
                 0
             }
         };
@@ -107,8 +107,7 @@ fn relations(
     Ok(())
 }
 
-/// The ids of one table, each looked up once: the rows of a batch have few sources and fewer destinations. Good for as
-/// long as nobody writes that table.
+/// Ids of one table, each looked up once. Valid while the table is not written.
 struct Ids<'c, 'k> {
     select: CachedStatement<'c>,
     found: HashMap<&'k [u8], Option<i64>>,

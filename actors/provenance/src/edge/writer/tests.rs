@@ -1,4 +1,4 @@
-//! A writer over a store that refuses rows.
+//! Writer over a store that refuses rows.
 
 use std::sync::Arc;
 
@@ -11,29 +11,29 @@ use super::*;
 use crate::{
     edge::RETRY,
     messages::Refusal,
-    store::{Ask, Found, Question},
+    store::{Query, QueryResult, StoreReader},
 };
 
-/// Locations from this number on are stored, the others refused.
+/// Locations from this number on are stored; smaller ones are refused.
 const GOOD: u32 = 1_000;
 
-/// What was written, and when.
+/// Writes with their times.
 type Writes = Arc<parking_lot::Mutex<Vec<(Instant, Vec<u32>)>>>;
 
-/// A store that is asked for one more good row with each part that it refuses.
-struct Refusing {
+/// Store that refuses bad rows, and receives one more good row with each refused part.
+struct RefusingStore {
     writes: Writes,
     inbox: Outbox<WriteRequest>,
 }
 
-impl Ask for Refusing {
-    async fn read(&mut self, _: &Question) -> Result<Found, StoreError> {
+impl StoreReader for RefusingStore {
+    async fn read(&mut self, _: &Query) -> Result<QueryResult, StoreError> {
         Err(StoreError::Refused("not asked".to_owned()))
     }
 }
 
-impl Store for Refusing {
-    async fn write(&mut self, groups: &[Rows]) -> Result<Written, StoreError> {
+impl Store for RefusingStore {
+    async fn write(&mut self, groups: &[Rows]) -> Result<OmittedRows, StoreError> {
         let [Rows::Locations(paths)] = groups else { panic!("locations") };
         let numbers: Vec<u32> =
             paths.iter().map(|path| u32::from_be_bytes(path[..].try_into().expect("a number"))).collect();
@@ -48,7 +48,7 @@ impl Store for Refusing {
             self.inbox.send(good).await.expect("it is open");
             return Err(StoreError::Refused("bad".to_owned()));
         }
-        Ok(Written::default())
+        Ok(OmittedRows::default())
     }
 }
 
@@ -58,7 +58,7 @@ fn request(numbers: impl IntoIterator<Item = u32>) -> (WriteRequest, Pending<Vec
     (WriteRequest { rows: Rows::Locations(paths.collect()), reply }, answer)
 }
 
-/// Has `numbers` written, and returns what is told of them and what was written.
+/// Writes `numbers`; returns the refusals and all writes of the store.
 fn write(numbers: impl IntoIterator<Item = u32>) -> (Vec<Refusal>, Vec<(Instant, Vec<u32>)>) {
     let writes = Writes::default();
     let (outbox, slot) = inbox(8);
@@ -67,25 +67,25 @@ fn write(numbers: impl IntoIterator<Item = u32>) -> (Vec<Refusal>, Vec<(Instant,
         let (writes, inbox, slot) = (store_writes.clone(), store_inbox.clone(), taken.clone());
         async move {
             let tries = Reconnect::new(cx.vitals.link("store", "here"), RETRY);
-            let connect = async || Ok(Refusing { writes: writes.clone(), inbox: inbox.clone() });
+            let connect = async || Ok(RefusingStore { writes: writes.clone(), inbox: inbox.clone() });
             run(&cx, &slot, tries, 1, connect).await
         }
     });
     let writer = ChildSpec::worker("writer", factory.with_inbox("writes", &slot));
     let (request, answer) = request(numbers);
-    let mut told = None;
+    let mut refusals = None;
     TestTree::run(SupervisorSpec::new(Strategy::OneForOne).child(writer), async |_tree| {
         outbox.send(request).await.expect("it is open");
-        told = answer.await.ok();
+        refusals = answer.await.ok();
     });
     let writes = writes.lock().clone();
-    (told.expect("an answer"), writes)
+    (refusals.expect("an answer"), writes)
 }
 
 #[test]
-fn between_two_parts_of_a_refused_group_others_are_served() {
-    let (told, writes) = write(0..64);
-    assert_eq!(told.len(), 64);
+fn other_requests_are_written_between_parts_of_a_refused_group() {
+    let (refusals, writes) = write(0..64);
+    assert_eq!(refusals.len(), 64);
     let is_refused = |numbers: &[u32]| numbers.iter().any(|number| *number < GOOD);
     let refused = writes.iter().filter(|(_, numbers)| is_refused(numbers)).count();
     assert_eq!(refused, 63 + 64 * 3, "halves, and three tries of each row");
@@ -96,8 +96,8 @@ fn between_two_parts_of_a_refused_group_others_are_served() {
 
 #[test]
 fn a_refused_row_is_tried_three_times_with_pauses() {
-    let (told, writes) = write([1, GOOD]);
-    assert_eq!(told, [Refusal { index: 0, reason: "bad".to_owned() }]);
+    let (refusals, writes) = write([1, GOOD]);
+    assert_eq!(refusals, [Refusal { index: 0, reason: "bad".to_owned() }]);
     let tries: Vec<Instant> =
         writes.iter().filter(|(_, numbers)| *numbers == [1]).map(|(at, _)| *at).collect();
     let pauses: Vec<Duration> = tries.windows(2).map(|pair| pair[1] - pair[0]).collect();

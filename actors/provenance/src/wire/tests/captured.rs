@@ -1,4 +1,4 @@
-//! Bodies captured from the original, in both directions.
+//! Bodies captured from the original, encoded and decoded.
 
 use super::*;
 
@@ -144,7 +144,7 @@ fn relations() {
 }
 
 #[test]
-fn a_full_message_has_the_size_of_the_original_s() {
+fn a_full_message_has_the_original_size() {
     let body = encode_bare(&Rows::Contents((0..100).map(|n| (Sha1Git([n; 20]), None)).collect()));
     assert_eq!(body.len(), 2309);
     assert_eq!(body[..12], unhex("81a464617461dc006491c414"));

@@ -1,4 +1,4 @@
-//! Bodies that are broken, by accident or on purpose.
+//! Truncated, damaged and hostile bodies.
 
 use super::*;
 
@@ -36,7 +36,7 @@ fn a_body_is_one_map_with_an_array_of_data() {
 }
 
 #[test]
-fn other_keys_are_passed_over_and_the_last_data_counts() {
+fn other_keys_are_ignored_and_the_last_data_counts() {
     let item = format!("91c414{}", "07".repeat(20));
     for hex in [
         format!("81a464617461 91{item}"),
@@ -52,7 +52,7 @@ fn other_keys_are_passed_over_and_the_last_data_counts() {
 }
 
 #[test]
-fn lengths_that_the_body_does_not_have_reserve_nothing() {
+fn announced_lengths_beyond_the_body_reserve_no_memory() {
     for hex in [
         "81a464617461 ddffffffff",
         "81a464617461 ddffffffff 91c0",
@@ -69,14 +69,14 @@ fn lengths_that_the_body_does_not_have_reserve_nothing() {
 }
 
 #[test]
-fn deep_nesting_costs_no_stack() {
+fn deep_nesting_uses_no_stack() {
     let deep = [&unhex("81a464617461 91")[..], &[0x91; 1 << 20], &[0xc0]].concat();
     let decoded = decode(Method::RevisionAdd, &deep.into()).unwrap();
     assert_eq!(decoded.malformed.len(), 1);
     assert_eq!(decode(Method::RevisionAdd, &vec![0x81; 1 << 20].into()), Err(WireError::NotMsgpack));
 }
 
-/// Reads a body every way there is and checks that the ways agree.
+/// Decodes a body by every function and checks that the results agree.
 fn read(method: Method, body: &Bytes) -> Result<(), TestCaseError> {
     _ = decode_ack(body);
     let decoded = match decode(method, body) {
@@ -103,7 +103,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
     #[test]
-    fn no_bytes_make_it_panic(
+    fn random_bytes_cause_no_panic(
         method in prop::sample::select(Method::ALL.to_vec()),
         bytes in prop::collection::vec(any::<u8>(), 0..80),
         framed in any::<bool>(),
@@ -113,7 +113,7 @@ proptest! {
     }
 
     #[test]
-    fn no_damage_makes_it_panic(
+    fn damaged_bodies_cause_no_panic(
         rows in rows(),
         damage in prop::collection::vec((any::<prop::sample::Index>(), 0..3, any::<u8>()), 1..5),
     ) {
@@ -131,7 +131,7 @@ proptest! {
     }
 
     #[test]
-    fn what_breaks_off_is_no_body(rows in rows(), at in any::<prop::sample::Index>()) {
+    fn a_truncated_body_is_refused(rows in rows(), at in any::<prop::sample::Index>()) {
         let body = encode(&rows);
         let cut = body.slice(..at.index(body.len()));
         prop_assert_eq!(decode(rows.method(), &cut), Err(WireError::NotMsgpack));

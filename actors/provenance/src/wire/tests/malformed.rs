@@ -1,8 +1,8 @@
-//! Bodies that the original's clients do not send, item by item: what is understood and what is refused.
+//! Items that the original's clients do not send: accepted forms and refused ones.
 
 use super::*;
 
-/// An identifier of 20 equal bytes.
+/// Returns an identifier of 20 equal bytes.
 fn raw(byte: &str) -> String {
     format!("c414{}", byte.repeat(20))
 }
@@ -11,7 +11,7 @@ fn id(byte: u8) -> Sha1Git {
     Sha1Git([byte; 20])
 }
 
-/// A body with these items.
+/// Returns a body with `items`.
 fn body(items: &[&str]) -> Bytes {
     let items: Vec<Bytes> = items.iter().map(|item| unhex(item)).collect();
     encoding::body(items.len(), &items.concat())
@@ -25,7 +25,7 @@ fn date_of(value: &str) -> Result<Option<i64>, ItemError> {
     }
 }
 
-/// The tagged date of old senders, its keys in one order or the other.
+/// Returns a tagged date of old senders, with its keys in either order.
 fn iso(text: &str, swapped: bool) -> String {
     let text: String = text.bytes().map(|byte| format!("{byte:02x}")).collect();
     let name = "c40773776874797065a86461746574696d65";
@@ -34,7 +34,7 @@ fn iso(text: &str, swapped: bool) -> String {
 }
 
 #[test]
-fn timestamps_of_all_sizes_are_cut_to_microseconds_going_back() {
+fn timestamps_of_all_sizes_are_rounded_down_to_microseconds() {
     for (value, micros) in [
         ("c0", None),
         ("d6ffffffffff", Some(4_294_967_295_000_000)),
@@ -95,7 +95,7 @@ fn dates_of_old_senders_are_text() {
         assert_eq!(date_of(&iso(text, false)), Err(ItemError::Date), "{text}");
     }
     assert_eq!(date_of(&iso(&"1".repeat(65), false)), Err(ItemError::Date));
-    // Another tag, and text where only bin is a tag.
+    // Another tag, and a str in place of a bin tag.
     assert_eq!(date_of("82c40773776874797065a474657874c40164a0"), Err(ItemError::Date));
     assert_eq!(
         date_of("82a773776874797065a86461746574696d65a164aa313937302d30312d3031"),
@@ -104,7 +104,7 @@ fn dates_of_old_senders_are_text() {
 }
 
 #[test]
-fn one_message_may_mix_short_and_long_items() {
+fn a_message_can_mix_short_and_long_items() {
     let (a, b) = (raw("0a"), raw("0b"));
     let items = [format!("91{a}"), format!("92{b}d6ff00000005"), format!("92{a}c0"), format!("dc0001{b}")];
     let decoded = decode(Method::DirectoryAdd, &body(&items.each_ref().map(String::as_str))).unwrap();
@@ -114,7 +114,7 @@ fn one_message_may_mix_short_and_long_items() {
 }
 
 #[test]
-fn positions_are_those_of_the_message() {
+fn positions_count_malformed_items() {
     let good = format!("91{}", raw("01"));
     let items = ["c0", &good, &good, "90", "91c40101", &good, "80", &good];
     let body = body(&items);
@@ -128,7 +128,7 @@ fn positions_are_those_of_the_message() {
 }
 
 #[test]
-fn items_of_the_wrong_kind_are_refused_alone() {
+fn malformed_items_are_refused_by_themselves() {
     let id = raw("01");
     let relation = Method::RelationAdd(Relation::ContentInRevision);
     for (method, item, error) in [

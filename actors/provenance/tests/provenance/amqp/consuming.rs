@@ -1,4 +1,4 @@
-//! Declaring, delivering, settling.
+//! Declarations, deliveries and settlement.
 
 use orchestrator_provenance::{
     edge::amqp::DEAD_LETTER,
@@ -9,12 +9,12 @@ use orchestrator_supervise::testing::TestTree;
 use super::fixture::*;
 
 #[test]
-fn all_queues_are_declared_as_the_contract_says_and_each_has_its_consumer() {
+fn all_queues_are_declared_and_consumed() {
     let url = rabbit().create_vhost("topology");
-    let (presence, spec) = with_sink(&url, Worker::all().collect(), store_all());
-    assert_eq!(presence.missing().len(), 160);
+    let (readiness, spec) = with_sink(&url, Worker::all().collect(), store_all());
+    assert_eq!(readiness.missing().len(), 160);
     TestTree::run(spec, async |tree| {
-        all_consumed(&presence).await;
+        all_consumed(&readiness).await;
         eventually("the link is up", || link(&tree).contains("up")).await;
         assert_eq!(metric(&tree, "consumed"), 160);
         let list = |what: &[&str]| {
@@ -54,22 +54,22 @@ fn all_queues_are_declared_as_the_contract_says_and_each_has_its_consumer() {
         assert_eq!((keys, queues.len()), (160, 161));
         assert_eq!(queues[DEAD_LETTER][1..5], ["true", "false", "false", "[]"]);
     });
-    assert_eq!(presence.missing().len(), 160, "nothing is consumed after the stop");
+    assert_eq!(readiness.missing().len(), 160, "nothing is consumed after the stop");
 }
 
 #[test]
-fn a_client_of_the_original_gets_its_count_after_the_message_was_acknowledged() {
+fn a_message_is_acknowledged_before_its_response() {
     let url = rabbit().create_vhost("response");
-    let (fixture, spec) = by_hand(&url, vec![worker(10)]);
+    let (fixture, spec) = with_manual_replies(&url, vec![worker(10)]);
     TestTree::run(spec, async |tree| {
-        all_consumed(&fixture.presence).await;
+        all_consumed(&fixture.readiness).await;
         let mut client = Client::connect(&url).await;
         client.send("content_add.unknown.a", "one", &contents(3)).await;
         client.send("content_add.unknown.a", "two", &contents(200)).await;
         let (first, second) = (fixture.request().await, fixture.request().await);
         assert_eq!((first.0, first.1.rows.len(), second.1.rows.len()), (worker(10), 3, 200));
         assert_eq!(metric(&tree, "acked"), 0, "nothing is acknowledged before it is stored");
-        // The later one is stored first: it alone is acknowledged and answered.
+        // The later message is stored first: only that one is acknowledged and answered.
         second.1.reply.send(settled(200)).unwrap();
         assert_eq!(client.response().await, ("two".to_owned(), 200));
         assert_eq!(metric(&tree, "acked"), 1);
@@ -79,13 +79,13 @@ fn a_client_of_the_original_gets_its_count_after_the_message_was_acknowledged() 
         assert!(unacked().contains("1\tcontent_add.unknown.a"), "{}", unacked());
         first.1.reply.send(settled(3)).unwrap();
         assert_eq!(client.response().await, ("one".to_owned(), 3));
-        // A response that is here was sent after the acknowledgement, on the same channel.
+        // The response was sent after the acknowledgement, on the same channel.
         assert!(unacked().contains("0\tcontent_add.unknown.a"), "{}", unacked());
     });
 }
 
 #[test]
-fn a_full_worker_is_offered_the_same_message_again_and_the_others_wait_in_order() {
+fn a_full_worker_gets_its_messages_later_in_order() {
     use std::sync::{
         Arc, Mutex,
         atomic::{AtomicU32, Ordering::Relaxed},
@@ -93,7 +93,7 @@ fn a_full_worker_is_offered_the_same_message_again_and_the_others_wait_in_order(
     let url = rabbit().create_vhost("full");
     let (refusals, taken) = (Arc::new(AtomicU32::new(5)), Arc::new(Mutex::new(Vec::new())));
     let (left, order) = (refusals.clone(), taken.clone());
-    let (presence, spec) = with_sink(
+    let (readiness, spec) = with_sink(
         &url,
         vec![worker(2)],
         Arc::new(move |_, request| {
@@ -106,7 +106,7 @@ fn a_full_worker_is_offered_the_same_message_again_and_the_others_wait_in_order(
         }),
     );
     TestTree::run(spec, async |_tree| {
-        all_consumed(&presence).await;
+        all_consumed(&readiness).await;
         let mut client = Client::connect(&url).await;
         for count in 1..=20 {
             client.send("content_add.unknown.2", "call", &contents(count)).await;

@@ -1,5 +1,5 @@
-//! One broker for all tests of this binary, a virtual host for each; a consumer with a worker of the test's; and a client
-//! that speaks as the original's: no confirms, not mandatory.
+//! Test fixture: one broker for all tests with a virtual host each, and a consumer. The client
+//! behaves as the original's: no confirms, not mandatory.
 
 use std::{
     collections::HashMap,
@@ -18,8 +18,8 @@ use lapin::{
 use orchestrator_edge::amqp::Broker;
 use orchestrator_harness::Rabbit;
 use orchestrator_provenance::{
-    edge::amqp::{Consumption, Presence, Sink, Topology, factory},
-    messages::{Request, Settled},
+    edge::amqp::{ConsumerOptions, ConsumerReadiness, Sink, Topology, factory},
+    messages::{MessageOutcome, Request},
     method::Method,
     policy::{self, Range, Worker},
     row::{Rows, Sha1Git},
@@ -29,65 +29,69 @@ use orchestrator_supervise::{ChildSpec, Strategy, SupervisorSpec, Tree};
 
 pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
 
-/// The broker of all tests but those that end it.
+/// Returns the broker of all tests that do not stop it.
 pub(crate) fn rabbit() -> &'static Rabbit {
     Rabbit::shared()
 }
 
-/// Requests as they reach the workers, and the consumer's presence.
+/// Requests that reach the workers, and the readiness of the consumers.
 pub(crate) struct Fixture {
     pub(crate) requests: Receiver<(Worker, Request)>,
-    pub(crate) presence: Arc<Presence>,
+    pub(crate) readiness: Arc<ConsumerReadiness>,
 }
 
-/// A tree with one child, `amqp`, that hands everything to `sink`.
-pub(crate) fn with_sink(url: &str, workers: Vec<Worker>, sink: Sink) -> (Arc<Presence>, SupervisorSpec) {
+/// Returns a tree with one child, `amqp`, that passes all requests to `sink`.
+pub(crate) fn with_sink(
+    url: &str,
+    workers: Vec<Worker>,
+    sink: Sink,
+) -> (Arc<ConsumerReadiness>, SupervisorSpec) {
     with_topology(url, workers, Topology::Transient, sink)
 }
 
-/// The same, with another topology.
+/// Same as [`with_sink`], with another topology.
 pub(crate) fn with_topology(
     url: &str,
     workers: Vec<Worker>,
     topology: Topology,
     sink: Sink,
-) -> (Arc<Presence>, SupervisorSpec) {
-    let presence = Arc::new(Presence::new(workers.iter().copied()));
-    let consumption = Consumption {
+) -> (Arc<ConsumerReadiness>, SupervisorSpec) {
+    let readiness = Arc::new(ConsumerReadiness::new(workers.iter().copied()));
+    let consumer_options = ConsumerOptions {
         workers,
         topology,
         prefetch: 100,
         drain: Duration::from_secs(4),
         sink,
-        presence: presence.clone(),
+        readiness: readiness.clone(),
     };
     let broker = Broker::new(url, "test").unwrap();
-    let child = ChildSpec::worker("amqp", factory(broker, consumption)).pausable();
-    (presence, SupervisorSpec::new(Strategy::OneForOne).child(child))
+    let child = ChildSpec::worker("amqp", factory(broker, consumer_options)).pausable();
+    (readiness, SupervisorSpec::new(Strategy::OneForOne).child(child))
 }
 
-/// A tree whose requests the test answers itself.
-pub(crate) fn by_hand(url: &str, workers: Vec<Worker>) -> (Fixture, SupervisorSpec) {
+/// Returns a tree whose requests the test answers.
+pub(crate) fn with_manual_replies(url: &str, workers: Vec<Worker>) -> (Fixture, SupervisorSpec) {
     let (sender, requests): (Sender<(Worker, Request)>, _) = channel();
     let sender = Mutex::new(sender);
     let sink: Sink = Arc::new(move |worker, request| {
         let sent = sender.lock().unwrap().send((worker, request));
         sent.map_err(|refused| refused.0.1)
     });
-    let (presence, spec) = with_sink(url, workers, sink);
-    (Fixture { requests, presence }, spec)
+    let (readiness, spec) = with_sink(url, workers, sink);
+    (Fixture { requests, readiness }, spec)
 }
 
-/// Stores everything at once, in nothing.
+/// Returns a sink that reports all rows as stored.
 pub(crate) fn store_all() -> Sink {
     Arc::new(|_, Request { rows, reply }| {
-        let _ = reply.send(Settled { stored: rows.len() as u32, refused: Vec::new() });
+        let _ = reply.send(MessageOutcome { stored: rows.len() as u32, refused: Vec::new() });
         Ok(())
     })
 }
 
 impl Fixture {
-    /// The next request that reaches a worker.
+    /// Returns the next request that reaches a worker.
     pub(crate) async fn request(&self) -> (Worker, Request) {
         let mut found = None;
         eventually("a request reaches its worker", || {
@@ -99,22 +103,22 @@ impl Fixture {
     }
 }
 
-/// The worker of a range of `content`.
+/// Returns the worker of `content` and `range`.
 pub(crate) fn worker(range: u8) -> Worker {
     Worker { exchange: policy::exchange(Method::ContentAdd), range: Range::new(range).unwrap() }
 }
 
-pub(crate) fn settled(stored: u32) -> Settled {
-    Settled { stored, refused: Vec::new() }
+pub(crate) fn settled(stored: u32) -> MessageOutcome {
+    MessageOutcome { stored, refused: Vec::new() }
 }
 
-/// `count` contents without dates.
+/// Returns the body of `count` contents without dates.
 pub(crate) fn contents(count: u8) -> Vec<u8> {
     let rows = Rows::Contents((0..count).map(|n| (Sha1Git([n; 20]), None)).collect());
     wire::encode(&rows).to_vec()
 }
 
-/// A client as the original's.
+/// Client that behaves as the original's.
 pub(crate) struct Client {
     pub(crate) channel: Channel,
     responses: Consumer,
@@ -148,7 +152,7 @@ impl Client {
         publish.await.unwrap().await.unwrap();
     }
 
-    /// The next response: its correlation id and its number.
+    /// Returns the next response: its correlation id and its count.
     pub(crate) async fn response(&mut self) -> (String, u64) {
         let next = tokio::time::timeout(DEADLINE, self.responses.next()).await;
         let delivery = next.expect("a response in time").unwrap().unwrap();
@@ -159,7 +163,7 @@ impl Client {
         (id, wire::decode_ack(&delivery.data).unwrap())
     }
 
-    /// Takes a message from a queue, if there is one.
+    /// Gets a message from a queue, if there is one.
     pub(crate) async fn get(&self, queue: &str) -> Option<Delivery> {
         let got = self.channel.basic_get(queue.into(), BasicGetOptions { no_ack: true }).await.unwrap();
         got.map(|message| message.delivery)
@@ -171,7 +175,7 @@ fn key_exchange(key: &str) -> &'static str {
     policy::exchange(method).name()
 }
 
-/// Waits for a condition; the broker's start is slow on a busy machine.
+/// Waits for a condition, up to the slow start of a broker on a busy machine.
 pub(crate) async fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     let give_up = std::time::Instant::now() + DEADLINE;
     while !condition() {
@@ -180,8 +184,8 @@ pub(crate) async fn eventually(what: &str, mut condition: impl FnMut() -> bool) 
     }
 }
 
-pub(crate) async fn all_consumed(presence: &Presence) {
-    eventually("all queues are consumed", || presence.missing().is_empty()).await;
+pub(crate) async fn all_consumed(readiness: &ConsumerReadiness) {
+    eventually("all queues are consumed", || readiness.missing().is_empty()).await;
 }
 
 pub(crate) fn metric(tree: &Tree, name: &str) -> i64 {
@@ -194,7 +198,7 @@ pub(crate) fn link(tree: &Tree) -> String {
     format!("{:?}", node.link)
 }
 
-/// Lines of a table of rabbitmqctl, split into columns, by the first one.
+/// Parses a table of rabbitmqctl: its columns by the first one.
 pub(crate) fn table(text: &str) -> HashMap<String, Vec<String>> {
     let rows = text.lines().map(|line| line.split('\t').map(str::to_owned).collect::<Vec<_>>());
     rows.map(|row| (row[0].clone(), row)).collect()

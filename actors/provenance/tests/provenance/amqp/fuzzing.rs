@@ -1,18 +1,19 @@
-//! Bodies as a fuzzer makes them: captured ones, damaged. None ends a worker, none is lost, and good rows go on.
+//! Damaged bodies: none ends a worker or is lost, and good rows are still stored.
 //!
-//! `ORCHESTRATOR_PROVENANCE_FUZZ` sets how many go over the broker; a hundred times as many are decoded.
+//! `ORCHESTRATOR_PROVENANCE_FUZZ` sets the number of bodies sent over the broker; 100 times as many
+//! are decoded.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use fastrand::Rng;
 use orchestrator_harness::rounds;
 use orchestrator_provenance::{
-    ProvenanceConfig, Transport,
+    ProvenanceConfig, Transport, child_spec_with_handle,
     edge::amqp::DEAD_LETTER,
     method::Method,
     policy::{Range, Worker, binding_key, methods},
     row::Rows,
-    wire, with_entrance,
+    wire,
 };
 use orchestrator_supervise::{Strategy, SupervisorSpec, testing::TestTree};
 
@@ -57,7 +58,7 @@ const CAPTURED: [(&str, &str); 12] = [
     ),
 ];
 
-/// Starts of values that claim more than any body has.
+/// Headers that announce more than any body has.
 const INFLATED: [&[u8]; 8] = [
     b"\xdd\xff\xff\xff\xff",
     b"\xdf\xff\xff\xff\xff",
@@ -73,7 +74,7 @@ fn unhex(hex: &str) -> Vec<u8> {
     (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap()).collect()
 }
 
-/// A damaged body, and the method whose queue it goes to.
+/// Returns a damaged body, with the method of its queue.
 fn damaged(rng: &mut Rng) -> (Method, Vec<u8>) {
     let (prefix, hex) = CAPTURED[rng.usize(..CAPTURED.len())];
     let method = Method::ALL.into_iter().find(|method| method.to_string() == prefix).unwrap();
@@ -94,7 +95,7 @@ fn damaged(rng: &mut Rng) -> (Method, Vec<u8>) {
             4 => (0..rng.usize(..40)).for_each(|_| body.push(rng.u8(..))),
             5 if at < body.len() => drop(body.remove(at)),
             6 => body.insert(at, rng.u8(..)),
-            // More items than one, of which only some are damaged.
+            // Several items, of which some are damaged.
             7 if body.len() > 7 && body[6] == 0x91 => {
                 let items = body[7..].repeat(2);
                 body.truncate(7);
@@ -113,12 +114,12 @@ fn damaged(rng: &mut Rng) -> (Method, Vec<u8>) {
 }
 
 #[test]
-fn a_damaged_body_ends_no_worker_and_is_stored_or_a_dead_letter() {
+fn damaged_bodies_are_stored_or_dead_lettered() {
     let dir = tempfile::tempdir().unwrap();
     let mut config = ProvenanceConfig { transport: Transport::Amqp, ..ProvenanceConfig::default() };
     config.amqp.url = rabbit().create_vhost("fuzz");
     config.sqlite.path = dir.path().join("provenance.db");
-    let (tree, _entrance) = with_entrance(&config).unwrap();
+    let (tree, _entrance) = child_spec_with_handle(&config).unwrap();
     TestTree::run(SupervisorSpec::new(Strategy::OneForOne).child(tree), async |tree| {
         let metric = |name: &str| {
             let node = tree.node("provenance/amqp").unwrap();
@@ -134,7 +135,7 @@ fn a_damaged_body_ends_no_worker_and_is_stored_or_a_dead_letter() {
             client.send(&binding_key(method, range), &format!("bad-{n}"), &body).await;
             sent.insert(format!("bad-{n}"), (method, body));
         }
-        // Good rows of each worker; on its channel they are answered behind the damaged ones.
+        // Each worker's channel answers good rows after the damaged ones.
         let mut good = BTreeSet::new();
         for worker in Worker::all() {
             let method = methods(worker.exchange)[0];

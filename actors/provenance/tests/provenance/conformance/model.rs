@@ -1,32 +1,36 @@
-//! A naive store, written from CONTRACT PO01 to PO05, PD01 to PD03, and sharing no code with the product: sets, maps and loops.
+//! Naive store, written from CONTRACT PO01 to PO05 and PD01 to PD03. It shares no code with the
+//! product.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use orchestrator_provenance::method::{Entity, Relation};
 use orchestrator_provenance::row::{Date, RelationRow, RevisionData, Rows, Sha1Git};
-use orchestrator_provenance::store::{Found, Occurrence, Question, Written};
+use orchestrator_provenance::store::{Occurrence, OmittedRows, Query, QueryResult};
 
-/// How stores may differ.
+/// Permitted differences between stores.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Flavor {
-    /// Are paths kept? If not, rows of relations are read without, and locations are not stored.
+    /// True if paths are stored. Otherwise relations are read without paths, and locations are not
+    /// stored.
     pub(crate) with_path: bool,
-    /// Is there a table of paths? If not, no path is unregistered, and all locations are the paths of all relations.
+    /// True if there is a table of paths. Otherwise every path is registered, and all locations are
+    /// the paths of relations.
     pub(crate) locations: bool,
-    /// Is an origin dropped if its url is known under another identifier?
+    /// True if an origin is left out whose url is known under another identifier.
     pub(crate) urls_unique: bool,
-    /// Do years 1 and 9999 keep their microseconds? Others need to within 2^33 s of 1970.
+    /// True if years 1 and 9999 keep their microseconds. Otherwise only dates within 2^33 s of 1970
+    /// do.
     pub(crate) exact_dates: bool,
-    /// Does a table hold one row for each row of a relation?
+    /// True if a table has one row for each row of a relation.
     pub(crate) counts_relations: bool,
-    /// How many random sequences are enough: fewer where each question is a round trip.
+    /// Default number of random sequences; smaller where each query is a round trip.
     pub(crate) sequences_max: u64,
-    /// How many rows are many: fewer where a script stands in for the server.
+    /// Number of rows of a large batch; smaller for a stand-in server.
     pub(crate) many: u32,
 }
 
 impl Flavor {
-    /// All of it; others name what they lack.
+    /// All features.
     pub(crate) const FULL: Self = Self {
         with_path: true,
         locations: true,
@@ -40,7 +44,7 @@ impl Flavor {
 
 type Triple = (Sha1Git, Sha1Git, Option<Vec<u8>>);
 
-/// What a store should hold.
+/// Expected content of a store.
 #[derive(Clone)]
 pub(crate) struct Model {
     flavor: Flavor,
@@ -68,22 +72,22 @@ impl Model {
         }
     }
 
-    /// None if a row can never be stored; then nothing is.
-    pub(crate) fn write(&mut self, groups: &[Rows]) -> Option<Written> {
+    /// Writes `groups`; returns None and stores nothing if a row is refused.
+    pub(crate) fn write(&mut self, groups: &[Rows]) -> Option<OmittedRows> {
         let mut next = self.clone();
-        let mut written = Written::default();
+        let mut omitted = OmittedRows::default();
         for rows in groups {
-            next.group(rows, &mut written)?;
+            next.group(rows, &mut omitted)?;
         }
         *self = next;
-        Some(written)
+        Some(omitted)
     }
 
-    pub(crate) fn group(&mut self, rows: &Rows, written: &mut Written) -> Option<()> {
+    pub(crate) fn group(&mut self, rows: &Rows, omitted: &mut OmittedRows) -> Option<()> {
         match rows {
             Rows::Contents(rows) => rows.iter().for_each(|row| earliest(&mut self.contents, *row)),
             Rows::Directories(rows) => rows.iter().for_each(|row| earliest(&mut self.directories, *row)),
-            Rows::Revisions(rows) => rows.iter().for_each(|row| self.revision(*row, written)),
+            Rows::Revisions(rows) => rows.iter().for_each(|row| self.revision(*row, omitted)),
             Rows::Origins(rows) => {
                 for (id, url) in rows {
                     if url.contains('\0') || url.len() > 2704 {
@@ -93,7 +97,7 @@ impl Model {
                     if self.origins.contains_key(id) {
                         continue;
                     } else if taken && self.flavor.urls_unique {
-                        written.url_taken += 1;
+                        omitted.url_taken += 1;
                     } else {
                         self.urls.entry(url.clone()).or_insert(*id);
                         self.origins.insert(*id, url.clone());
@@ -111,23 +115,23 @@ impl Model {
                 }
             }
             Rows::Relations(relation, rows) => {
-                rows.iter().for_each(|row| self.relation(*relation, row, written));
+                rows.iter().for_each(|row| self.relation(*relation, row, omitted));
             }
         }
         Some(())
     }
 
-    fn revision(&mut self, (id, data): (Sha1Git, RevisionData), written: &mut Written) {
+    fn revision(&mut self, (id, data): (Sha1Git, RevisionData), omitted: &mut OmittedRows) {
         let known = self.revisions.entry(id).or_default();
         known.date = [known.date, data.date].into_iter().flatten().min();
         match data.origin {
             Some(origin) if self.origins.contains_key(&origin) => known.origin = Some(origin),
-            Some(_) => written.origin_unknown += 1,
+            Some(_) => omitted.origin_unknown += 1,
             None => {}
         }
     }
 
-    fn relation(&mut self, relation: Relation, row: &RelationRow, written: &mut Written) {
+    fn relation(&mut self, relation: Relation, row: &RelationRow, omitted: &mut OmittedRows) {
         let mut registered =
             self.is_known(relation.source(), row.src) && self.is_known(relation.destination(), row.dst);
         let mut path = None;
@@ -141,7 +145,7 @@ impl Model {
         if registered {
             self.relations.get_mut(&relation).expect("all are there").insert((row.src, row.dst, path));
         } else {
-            written.unregistered += 1;
+            omitted.unregistered += 1;
         }
     }
 
@@ -163,11 +167,11 @@ impl Model {
         }
     }
 
-    pub(crate) fn read(&self, question: &Question) -> Found {
-        match question {
-            Question::Contents(ids) => Found::Dates(dated(&self.contents, ids)),
-            Question::Directories(ids) => Found::Dates(dated(&self.directories, ids)),
-            Question::Revisions(ids) => {
+    pub(crate) fn read(&self, query: &Query) -> QueryResult {
+        match query {
+            Query::Contents(ids) => QueryResult::Dates(dated(&self.contents, ids)),
+            Query::Directories(ids) => QueryResult::Dates(dated(&self.directories, ids)),
+            Query::Revisions(ids) => {
                 let mut found = BTreeMap::new();
                 for id in ids {
                     match self.revisions.get(id) {
@@ -177,50 +181,50 @@ impl Model {
                         _ => {}
                     }
                 }
-                Found::Revisions(found)
+                QueryResult::Revisions(found)
             }
-            Question::Origins(ids) => {
-                Found::Urls(ids.iter().filter_map(|id| Some((*id, self.origins.get(id)?.clone()))).collect())
+            Query::Origins(ids) => QueryResult::Urls(
+                ids.iter().filter_map(|id| Some((*id, self.origins.get(id)?.clone()))).collect(),
+            ),
+            Query::AllEntities(entity) => QueryResult::Ids(self.ids(*entity)),
+            Query::AllLocations if self.flavor.locations => {
+                QueryResult::Paths(self.locations.iter().map(|path| path.clone().into()).collect())
             }
-            Question::AllEntities(entity) => Found::Ids(self.ids(*entity)),
-            Question::AllLocations if self.flavor.locations => {
-                Found::Paths(self.locations.iter().map(|path| path.clone().into()).collect())
-            }
-            Question::AllLocations => {
+            Query::AllLocations => {
                 let paths = self.relations.values().flatten().filter_map(|(_, _, path)| path.clone());
-                Found::Paths(paths.map(Into::into).collect())
+                QueryResult::Paths(paths.map(Into::into).collect())
             }
-            Question::Relations { relation, ids, reverse } => {
+            Query::Relations { relation, ids, reverse } => {
                 let ids: BTreeSet<_> = ids.iter().copied().collect();
                 self.rows(*relation, |src, dst| ids.contains(if *reverse { dst } else { src }))
             }
-            Question::AllRelations(relation) => self.rows(*relation, |_, _| true),
-            Question::FindFirst(id) => {
+            Query::AllRelations(relation) => self.rows(*relation, |_, _| true),
+            Query::FindFirst(id) => {
                 let mut found = self.sorted(self.direct(*id), *id);
                 found.truncate(1);
-                Found::Occurrences(found)
+                QueryResult::Occurrences(found)
             }
-            Question::FindAll { id, limit } => {
-                let mut places = self.direct(*id);
-                places.extend(self.through_directories(*id));
-                let mut found = self.sorted(places, *id);
+            Query::FindAll { id, limit } => {
+                let mut entries = self.direct(*id);
+                entries.extend(self.through_directories(*id));
+                let mut found = self.sorted(entries, *id);
                 if let Some(limit) = limit {
                     found.truncate(usize::try_from(*limit).unwrap_or(usize::MAX));
                 }
-                Found::Occurrences(found)
+                QueryResult::Occurrences(found)
             }
-            Question::Counts => Found::Counts(self.counts()),
+            Query::Counts => QueryResult::Counts(self.counts()),
         }
     }
 
-    fn rows(&self, relation: Relation, keep: impl Fn(&Sha1Git, &Sha1Git) -> bool) -> Found {
+    fn rows(&self, relation: Relation, keep: impl Fn(&Sha1Git, &Sha1Git) -> bool) -> QueryResult {
         let mut found = BTreeSet::new();
         for (src, dst, path) in &self.relations[&relation] {
             if keep(src, dst) {
                 found.insert(RelationRow { src: *src, dst: *dst, path: path.clone().map(Into::into) });
             }
         }
-        Found::Relations(found)
+        QueryResult::Relations(found)
     }
 
     fn direct(&self, id: Sha1Git) -> BTreeSet<(Sha1Git, Vec<u8>)> {
@@ -246,9 +250,9 @@ impl Model {
         found
     }
 
-    fn sorted(&self, places: BTreeSet<(Sha1Git, Vec<u8>)>, content: Sha1Git) -> Vec<Occurrence> {
+    fn sorted(&self, entries: BTreeSet<(Sha1Git, Vec<u8>)>, content: Sha1Git) -> Vec<Occurrence> {
         let mut found = Vec::new();
-        for (revision, path) in places {
+        for (revision, path) in entries {
             let data = self.revisions[&revision];
             let origin = data.origin.map(|origin| self.origins[&origin].clone());
             found.push(Occurrence { content, revision, date: data.date, origin, path: path.into() });

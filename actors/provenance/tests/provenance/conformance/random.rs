@@ -1,4 +1,4 @@
-//! Random writes over few identifiers, so that they meet.
+//! Random writes over few identifiers, so that keys repeat.
 
 use std::collections::BTreeMap;
 
@@ -14,12 +14,12 @@ const WRITES: usize = 25;
 const PATHS: [&[u8]; 9] = [b"", b".", b"..", b"a", b"a/b", b"b", b"\0", b"\xff/\xc3", b"a\0b"];
 const URLS: [&str; 4] = ["https://a", "https://b", "https://c", ""];
 
-/// One sequence of writes, each followed by all questions.
+/// Runs one sequence of writes, each followed by all queries.
 pub(crate) async fn sequence<S: Store>(mut pair: Pair<S>, seed: u64) {
     let mut rng = Rng::with_seed(seed);
     let mut last = Vec::new();
     for _ in 0..WRITES {
-        // A batch that is delivered again comes as it was.
+        // Redelivered batches are unchanged.
         if last.is_empty() || rng.u8(..6) > 0 {
             last = (0..rng.usize(1..6)).map(|_| group(&mut rng)).collect();
         }
@@ -57,7 +57,7 @@ fn group(rng: &mut Rng) -> Rows {
     }
 }
 
-/// Rows in no order, each key once.
+/// Returns rows in random order, with each key once.
 fn keyed<K: Ord, V>(count: usize, mut row: impl FnMut() -> (K, V)) -> Vec<(K, V)> {
     let rows: BTreeMap<K, V> = (0..count).map(|_| row()).collect();
     let mut rows: Vec<_> = rows.into_iter().collect();

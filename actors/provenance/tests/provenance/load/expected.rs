@@ -1,18 +1,19 @@
-//! Rows that a store holds after a load, as plain values, and those that it should hold by the model of all stores.
+//! Rows in a store after a load, as plain values, and the rows expected by the model of the
+//! conformance suite.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 
 use orchestrator_provenance::method::Relation;
 use orchestrator_provenance::row::{Date, RevisionData, Rows, Sha1Git};
-use orchestrator_provenance::store::Written;
+use orchestrator_provenance::store::OmittedRows;
 
 use crate::conformance::Model;
 
 pub(crate) type Id = [u8; 20];
 pub(crate) type Triple = (Id, Id, Option<Vec<u8>>);
 
-/// All that a store holds. Tables without a key are vectors where they come from a store: a row twice is seen.
+/// Content of a store. Tables without a key are vectors, so that duplicates show.
 #[derive(Debug, Default, Clone, PartialEq)]
 pub(crate) struct Held {
     pub(crate) contents: BTreeMap<Id, Option<i64>>,
@@ -23,7 +24,7 @@ pub(crate) struct Held {
     pub(crate) relations: BTreeMap<Relation, BTreeSet<Triple>>,
 }
 
-/// Takes one call. Of the urls that a message gives an origin the last one counts.
+/// Adds one call to the model. The last url that a message gives an origin counts.
 pub(crate) fn take(model: &mut Model, rows: &Rows) {
     let last = match rows {
         Rows::Origins(rows) => {
@@ -32,7 +33,7 @@ pub(crate) fn take(model: &mut Model, rows: &Rows) {
         }
         _ => None,
     };
-    model.group(last.as_ref().unwrap_or(rows), &mut Written::default()).expect("no row that is refused");
+    model.group(last.as_ref().unwrap_or(rows), &mut OmittedRows::default()).expect("no row that is refused");
 }
 
 impl From<Model> for Held {
@@ -56,7 +57,8 @@ impl From<Model> for Held {
 }
 
 impl Held {
-    /// Of the origins that claim one url, exactly one has it; then, whichever it is, it is out of the comparison.
+    /// Checks that exactly one of the origins that claim a url has it, and removes it from the
+    /// comparison.
     pub(crate) fn settle_contested(&mut self, contested: &[(String, [Id; 2])]) {
         for (url, claimants) in contested {
             let winners: Vec<_> = claimants.iter().filter(|id| self.origins.get(*id) == Some(url)).collect();
@@ -65,13 +67,13 @@ impl Held {
         }
     }
 
-    /// Where there is no table of paths, all paths of relations are the locations.
+    /// Makes all paths of relations locations, for stores without a table of paths.
     pub(crate) fn register_paths(&mut self) {
         let rows = self.relations.values().flatten();
         self.locations = rows.filter_map(|(_, _, path)| path.clone()).collect();
     }
 
-    /// Every row of both, with the first ones that differ.
+    /// Compares all rows; the message names the first difference.
     pub(crate) fn assert_equals(&self, expected: &Self) {
         same(&self.contents, &expected.contents, "content");
         same(&self.directories, &expected.directories, "directory");
@@ -83,7 +85,7 @@ impl Held {
         }
     }
 
-    /// Rows of all tables.
+    /// Returns the number of rows of all tables.
     pub(crate) fn len(&self) -> usize {
         let relations: usize = self.relations.values().map(BTreeSet::len).sum();
         let entities =
@@ -92,7 +94,7 @@ impl Held {
     }
 }
 
-/// Both are ordered, so the first difference is found by walking side by side.
+/// Both are ordered, so a parallel walk finds the first difference.
 fn same<'a, C, T>(got: &'a C, expected: &'a C, table: &str)
 where
     &'a C: IntoIterator<Item = T>,

@@ -1,5 +1,6 @@
-//! The load: rows of all ten methods, in calls, in phases. Calls of one phase run at once, so their order must not matter;
-//! where it does (an origin's first url, a revision's last origin) the rows are in phases of their own, or in one message.
+//! Load of rows of all ten methods, in calls and phases. Calls of one phase run concurrently, so
+//! their order must not matter. Rows whose order matters (an origin's first url, a revision's last
+//! origin) are in separate phases or in one message.
 
 use bytes::Bytes;
 use fastrand::Rng;
@@ -8,12 +9,12 @@ use orchestrator_provenance::row::{Date, RelationRow, RevisionData, Rows, Sha1Gi
 
 use crate::conformance::Flavor;
 
-/// Calls that run at once.
+/// Calls that run concurrently.
 pub(crate) type Phase = Vec<Rows>;
 
-/// Rows of a call that fit into one message, whatever their ranges are.
+/// Rows of a call that fit in one message in any range.
 const SMALL: usize = 100;
-/// Two origins that claim the same url at once; either may get it.
+/// Two origins that claim the same url concurrently; either may get it.
 const CONTESTED: usize = 20;
 const ODD_PATHS: [&[u8]; 16] = [
     b"",
@@ -34,7 +35,7 @@ const ODD_PATHS: [&[u8]; 16] = [
     "ü/文.txt".as_bytes(),
 ];
 
-/// What is sent.
+/// Rows to be sent.
 pub(crate) struct Load {
     pub(crate) phases: Vec<(&'static str, Phase)>,
     /// Urls that two origins claim.
@@ -48,7 +49,7 @@ struct Maker {
     flavor: Flavor,
 }
 
-/// The load of `count` rows a method.
+/// Returns a load of `count` rows of each method.
 pub(crate) fn load(seed: u64, count: usize, flavor: Flavor) -> Load {
     let mut maker = Maker { rng: Rng::with_seed(seed), count, flavor };
     let contested = (0..CONTESTED).map(|n| {
@@ -74,7 +75,7 @@ pub(crate) fn load(seed: u64, count: usize, flavor: Flavor) -> Load {
     load
 }
 
-/// Identifier `n` of a kind of entity, spread over all ranges.
+/// Returns identifier `n` of a kind, spread over all ranges.
 fn id(kind: u64, n: usize) -> Sha1Git {
     let mut rng = Rng::with_seed(kind << 40 | n as u64);
     let mut id = [0; 20];
@@ -83,7 +84,8 @@ fn id(kind: u64, n: usize) -> Sha1Git {
 }
 
 impl Maker {
-    /// How many different ones there are: fewer than rows, so that rows meet.
+    /// Returns the number of different identifiers, smaller than the number of rows, so that keys
+    /// repeat.
     fn pool(&self, entity: Entity) -> usize {
         match entity {
             Entity::Content | Entity::Directory => self.count / 2,
@@ -92,12 +94,12 @@ impl Maker {
         }
     }
 
-    /// One that is stored, or, at times, one that nobody has heard of.
+    /// Returns a stored identifier or, in `unknown_percent` of the cases, an unregistered one.
     fn end(&mut self, entity: Entity, unknown_percent: u8) -> Sha1Git {
         let pool = self.pool(entity);
         let n = match self.rng.u8(..100) {
             roll if roll < unknown_percent => pool + self.rng.usize(..1_000),
-            // Some have a great deal of relations.
+            // Some identifiers have many relations.
             roll if roll < unknown_percent + 4 => self.rng.usize(..3),
             _ => self.rng.usize(..pool),
         };
@@ -117,11 +119,11 @@ impl Maker {
         }
     }
 
-    /// Path number `n`, always the same.
+    /// Returns path number `n`.
     fn path(n: usize) -> Bytes {
         match n {
             _ if n < ODD_PATHS.len() => Bytes::from_static(ODD_PATHS[n]),
-            // As long as any may be; and some that no compression makes shorter.
+            // Of the maximum length, some incompressible.
             20 => vec![b'x'; 2_704].into(),
             21..24 => {
                 let mut rng = Rng::with_seed(n as u64);
@@ -152,8 +154,9 @@ impl Maker {
         self.calls(if entity == Entity::Content { Rows::Contents(rows) } else { Rows::Directories(rows) })
     }
 
-    /// First all there are, some repeated, some in the same message with another url, the last of which counts; then those
-    /// that are known with other urls, which do not count, and new ones with urls that are taken.
+    /// First all origins, some repeated, some in one message with another url, the last of which
+    /// counts. Then known origins with other urls, which do not count, and new ones with known
+    /// urls.
     fn origins(&mut self, contested: &[(String, [Sha1Git; 2])]) -> [Phase; 2] {
         let pool = self.pool(Entity::Origin);
         let origin = |n| id(Entity::Origin as u64, n);
@@ -192,8 +195,9 @@ impl Maker {
         [first, self.calls(Rows::Origins(later))]
     }
 
-    /// First each with one origin, registered or not, or with none; then with others. In both, rows of a revision that
-    /// name an origin name the same one, but for single calls that name many: the last one counts.
+    /// First each revision with one origin, registered or not, or none; then with others. Rows of a
+    /// revision name the same origin in a phase, except for single calls that name several, of
+    /// which the last counts.
     fn revisions(&mut self) -> [Phase; 2] {
         let pool = self.pool(Entity::Revision);
         let origins = self.pool(Entity::Origin);
@@ -217,7 +221,7 @@ impl Maker {
         self.rng.shuffle(&mut first);
         let mut calls: Phase = Vec::new();
         for n in 0..many {
-            // Several messages of one queue: their order is kept.
+            // Several messages of one queue, which keep their order.
             let origins = (0..(later / 20).max(150)).map(|_| origin(self.rng.usize(..origins)));
             let rows = origins.map(|origin| (revision(n), RevisionData { date: None, origin }));
             calls.push(Rows::Revisions(rows.collect()));
@@ -258,7 +262,7 @@ impl Maker {
         self.calls(Rows::Relations(relation, rows))
     }
 
-    /// Rows dealt to calls of very different sizes.
+    /// Splits rows into calls of very different sizes.
     fn calls(&mut self, rows: Rows) -> Phase {
         let (mut calls, mut at) = (Vec::new(), 0);
         while at < rows.len() {

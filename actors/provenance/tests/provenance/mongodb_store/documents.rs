@@ -1,13 +1,13 @@
-//! The documents are the original's, field by field, and the original's are read.
+//! Documents have the original's fields, and the original's documents are read.
 
 use mongodb::bson::{Binary, Bson, Document, doc, oid::ObjectId, spec::BinarySubtype};
 use orchestrator_harness::MongoDb;
 use orchestrator_provenance::method::Relation;
 use orchestrator_provenance::row::{Rows, Sha1Git};
-use orchestrator_provenance::store::{Ask, Found, Question, Store};
+use orchestrator_provenance::store::{Query, QueryResult, Store, StoreReader};
 
 use super::{collection, connect, documents_of};
-use crate::conformance::{at, bare, content, data, directory, origin, placed, revision};
+use crate::conformance::{at, content, data, directory, origin, revision, with_path, without_path};
 
 fn bin(bytes: &[u8]) -> Bson {
     Bson::Binary(Binary { subtype: BinarySubtype::Generic, bytes: bytes.to_vec() })
@@ -17,17 +17,17 @@ fn id(id: Sha1Git) -> Bson {
     bin(&id.0)
 }
 
-/// The documents without `_id`, which is an ObjectId, and these.
-fn apart(documents: Vec<Document>) -> (Vec<ObjectId>, Vec<Document>) {
-    let apart = |mut document: Document| match document.remove("_id") {
+/// Separates the `_id`s, which are ObjectIds, from the documents.
+fn split_ids(documents: Vec<Document>) -> (Vec<ObjectId>, Vec<Document>) {
+    let split_ids = |mut document: Document| match document.remove("_id") {
         Some(Bson::ObjectId(key)) => (key, document),
         other => panic!("_id is {other:?}"),
     };
-    documents.into_iter().map(apart).unzip()
+    documents.into_iter().map(split_ids).unzip()
 }
 
 #[tokio::test]
-async fn they_are_the_originals_field_by_field() {
+async fn documents_have_the_original_fields() {
     let server = MongoDb::start();
     let mut store = connect(&server, "p").await;
     let groups = [
@@ -40,21 +40,21 @@ async fn they_are_the_originals_field_by_field() {
         ]),
         Rows::Relations(
             Relation::ContentInRevision,
-            vec![placed(content(1), revision(1), b"a"), placed(content(1), revision(1), b"\xff\0")],
+            vec![with_path(content(1), revision(1), b"a"), with_path(content(1), revision(1), b"\xff\0")],
         ),
-        Rows::Relations(Relation::ContentInDirectory, vec![placed(content(1), directory(2), b"")]),
-        Rows::Relations(Relation::DirectoryInRevision, vec![placed(directory(1), revision(2), b".")]),
-        Rows::Relations(Relation::RevisionInOrigin, vec![bare(revision(2), origin(1))]),
-        Rows::Relations(Relation::RevisionBeforeRevision, vec![bare(revision(2), revision(1))]),
+        Rows::Relations(Relation::ContentInDirectory, vec![with_path(content(1), directory(2), b"")]),
+        Rows::Relations(Relation::DirectoryInRevision, vec![with_path(directory(1), revision(2), b".")]),
+        Rows::Relations(Relation::RevisionInOrigin, vec![without_path(revision(2), origin(1))]),
+        Rows::Relations(Relation::RevisionBeforeRevision, vec![without_path(revision(2), revision(1))]),
     ];
     for _ in 0..2 {
         store.write(&groups).await.unwrap();
-        let (revisions, revision_documents) = apart(documents_of(&server, "p", "revision").await);
-        let (directories, directory_documents) = apart(documents_of(&server, "p", "directory").await);
-        let (origins, origin_documents) = apart(documents_of(&server, "p", "origin").await);
-        let (_, mut contents) = apart(documents_of(&server, "p", "content").await);
+        let (revisions, revision_documents) = split_ids(documents_of(&server, "p", "revision").await);
+        let (directories, directory_documents) = split_ids(documents_of(&server, "p", "directory").await);
+        let (origins, origin_documents) = split_ids(documents_of(&server, "p", "origin").await);
+        let (_, mut contents) = split_ids(documents_of(&server, "p", "content").await);
         for document in &mut contents {
-            // A set: its order says nothing.
+            // A set, compared without its order.
             if let Some(Bson::Array(paths)) =
                 document.get_document_mut("revision").unwrap().get_mut(revisions[0].to_hex())
             {
@@ -91,31 +91,31 @@ async fn they_are_the_originals_field_by_field() {
 }
 
 #[tokio::test]
-async fn what_the_original_wrote_is_read_and_gone_on_with() {
+async fn original_documents_are_read_and_updated() {
     let server = MongoDb::start();
     let key = ObjectId::new();
     let revisions = collection(&server, "p", "revision").await;
-    // It stores a preferred origin whether it is registered or not.
+    // The original stores an unregistered preferred origin, too.
     let written = doc! { "_id": key, "sha1": id(revision(1)), "ts": 0.0, "preferred": id(origin(7)), "origin": [], "revision": [] };
     revisions.insert_one(written).await.unwrap();
     let contents = collection(&server, "p", "content").await;
     let written = doc! { "sha1": id(content(1)), "ts": null, "revision": { key.to_hex(): [bin(b"a")] }, "directory": {} };
     contents.insert_one(written).await.unwrap();
     let mut store = connect(&server, "p").await;
-    let found = store.read(&Question::Revisions(vec![revision(1)])).await.unwrap();
+    let found = store.read(&Query::Revisions(vec![revision(1)])).await.unwrap();
     assert_eq!(
         found,
-        Found::Revisions([(revision(1), data(at(0), Some(origin(7))))].into()),
+        QueryResult::Revisions([(revision(1), data(at(0), Some(origin(7))))].into()),
         "0.0 is a date"
     );
-    let Found::Occurrences(found) = store.read(&Question::FindFirst(content(1))).await.unwrap() else {
+    let QueryResult::Occurrences(found) = store.read(&Query::FindFirst(content(1))).await.unwrap() else {
         panic!("occurrences were asked for");
     };
     assert_eq!((found[0].revision, found[0].date, &found[0].origin), (revision(1), at(0), &None));
-    let more = Rows::Relations(Relation::ContentInRevision, vec![placed(content(1), revision(1), b"b")]);
+    let more = Rows::Relations(Relation::ContentInRevision, vec![with_path(content(1), revision(1), b"b")]);
     store.write(&[Rows::Contents(vec![(content(1), at(5))]), more]).await.unwrap();
-    let Found::Occurrences(found) =
-        store.read(&Question::FindAll { id: content(1), limit: None }).await.unwrap()
+    let QueryResult::Occurrences(found) =
+        store.read(&Query::FindAll { id: content(1), limit: None }).await.unwrap()
     else {
         panic!("occurrences were asked for");
     };
@@ -124,11 +124,11 @@ async fn what_the_original_wrote_is_read_and_gone_on_with() {
 }
 
 #[tokio::test]
-async fn a_document_that_is_not_as_it_should_be_is_named() {
+async fn an_unexpected_field_is_named() {
     let server = MongoDb::start();
     let contents = collection(&server, "p", "content").await;
     contents.insert_one(doc! { "sha1": id(content(1)), "ts": "yesterday" }).await.unwrap();
     let mut store = connect(&server, "p").await;
-    let error = store.read(&Question::Contents(vec![content(1)])).await.unwrap_err().to_string();
+    let error = store.read(&Query::Contents(vec![content(1)])).await.unwrap_err().to_string();
     assert!(error.contains("`ts`") && error.contains("correct it"), "{error}");
 }

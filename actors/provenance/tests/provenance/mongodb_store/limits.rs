@@ -1,30 +1,30 @@
-//! Documents, commands and addresses at their limits.
+//! Limits of documents, commands and addresses.
 
 use mongodb::bson::doc;
 use orchestrator_harness::MongoDb;
 use orchestrator_provenance::edge::mongodb::MongoStore;
 use orchestrator_provenance::method::{Entity, Relation};
 use orchestrator_provenance::row::Rows;
-use orchestrator_provenance::store::{Ask, Found, Question, Store, StoreError};
+use orchestrator_provenance::store::{Query, QueryResult, Store, StoreError, StoreReader};
 
 use super::{collection, connect, documents_of};
-use crate::conformance::{bare_revisions, content, origin, placed, revision};
+use crate::conformance::{bare_revisions, content, origin, revision, with_path};
 
 #[tokio::test]
-async fn a_document_that_would_be_too_large_is_refused_and_the_others_are_stored() {
+async fn a_document_beyond_the_size_limit_is_refused() {
     let server = MongoDb::start();
     let mut store = connect(&server, "p").await;
     let contents = (0..3).map(|number| (content(number), None)).collect();
     store.write(&[Rows::Contents(contents), bare_revisions(0..1)]).await.unwrap();
     let row = |number: u8, byte: u8, length: usize| {
         let path = vec![byte; length];
-        Rows::Relations(Relation::ContentInRevision, vec![placed(content(number), revision(0), &path)])
+        Rows::Relations(Relation::ContentInRevision, vec![with_path(content(number), revision(0), &path)])
     };
     store.write(&[row(0, b'a', 9 << 20)]).await.unwrap();
-    // Two of them in one command would be too large for it; each alone is not.
+    // Each fits in a command, two of them do not.
     let both = vec![
-        placed(content(1), revision(0), &vec![b'a'; 9 << 20]),
-        placed(content(2), revision(0), &vec![b'b'; 9 << 20]),
+        with_path(content(1), revision(0), &vec![b'a'; 9 << 20]),
+        with_path(content(2), revision(0), &vec![b'b'; 9 << 20]),
     ];
     store.write(&[Rows::Relations(Relation::ContentInRevision, both)]).await.unwrap();
     for too_large in [row(0, b'b', 9 << 20), row(0, b'b', 17 << 20)] {
@@ -32,12 +32,12 @@ async fn a_document_that_would_be_too_large_is_refused_and_the_others_are_stored
         assert!(matches!(&refused, StoreError::Refused(_)), "{refused}");
     }
     store.write(&[row(0, b'c', 10)]).await.unwrap();
-    let asked = Question::Relations {
+    let asked = Query::Relations {
         relation: Relation::ContentInRevision,
         ids: vec![content(0), content(1), content(2)],
         reverse: false,
     };
-    let Found::Relations(rows) = store.read(&asked).await.unwrap() else {
+    let QueryResult::Relations(rows) = store.read(&asked).await.unwrap() else {
         panic!("rows were asked for");
     };
     let lengths: Vec<usize> = rows.iter().map(|row| row.path.as_ref().unwrap().len()).collect();
@@ -45,22 +45,22 @@ async fn a_document_that_would_be_too_large_is_refused_and_the_others_are_stored
 }
 
 #[tokio::test]
-async fn many_rows_of_one_source_are_written_in_shares() {
+async fn many_rows_of_one_source_are_written_in_several_updates() {
     let server = MongoDb::start();
     let mut store = connect(&server, "p").await;
     let paths: Vec<String> = (0..5_000).map(|number| format!("{number:0>1000}")).collect();
-    let rows = paths.iter().map(|path| placed(content(0), revision(0), path.as_bytes())).collect();
+    let rows = paths.iter().map(|path| with_path(content(0), revision(0), path.as_bytes())).collect();
     let relations = Rows::Relations(Relation::ContentInRevision, rows);
     let groups = [Rows::Contents(vec![(content(0), None)]), bare_revisions(0..1), relations];
     store.write(&groups).await.unwrap();
-    let Found::Paths(found) = store.read(&Question::AllLocations).await.unwrap() else {
+    let QueryResult::Paths(found) = store.read(&Query::AllLocations).await.unwrap() else {
         panic!("paths were asked for");
     };
     assert_eq!(found.len(), paths.len());
 }
 
 #[tokio::test]
-async fn a_database_with_twins_gets_no_index_and_is_used() {
+async fn a_database_with_duplicates_is_used_without_an_index() {
     let server = MongoDb::start();
     let origins = collection(&server, "p", "origin").await;
     let twin = doc! { "sha1": mongodb::bson::Binary { subtype: mongodb::bson::spec::BinarySubtype::Generic, bytes: vec![1; 20] }, "url": "u" };
@@ -73,9 +73,10 @@ async fn a_database_with_twins_gets_no_index_and_is_used() {
     assert!(indexes("content").await.contains(&"sha1_1".to_owned()));
 }
 
-/// What another's index does not take is refused after some tries: an insertion that lost a race would be there by then.
+/// Rows that violate another program's unique index are refused after several tries. A lost race
+/// would end earlier, with the document present.
 #[tokio::test]
-async fn a_unique_index_of_somebody_else_refuses_its_rows() {
+async fn a_foreign_unique_index_refuses_its_rows() {
     let server = MongoDb::start();
     let origins = collection(&server, "p", "origin").await;
     let index = mongodb::IndexModel::builder()
@@ -90,12 +91,12 @@ async fn a_unique_index_of_somebody_else_refuses_its_rows() {
     let refused = store.write(&[Rows::Origins(rows.clone())]).await.unwrap_err();
     assert!(matches!(&refused, StoreError::Refused(_)), "{refused}");
     store.write(&[Rows::Origins(rows[1..].to_vec())]).await.unwrap();
-    let found = store.read(&Question::AllEntities(Entity::Origin)).await.unwrap();
-    assert_eq!(found, Found::Ids([origin(1), origin(3)].into()));
+    let found = store.read(&Query::AllEntities(Entity::Origin)).await.unwrap();
+    assert_eq!(found, QueryResult::Ids([origin(1), origin(3)].into()));
 }
 
 #[tokio::test]
-async fn an_address_that_is_none_is_named() {
+async fn an_invalid_address_is_refused() {
     for uri in ["http://127.0.0.1", "mongodb://", "mongodb://h:x", "mongodb+srv://cluster.example.org"] {
         let error = MongoStore::connect(uri, "p").await.unwrap_err();
         assert!(matches!(&error, StoreError::Refused(_)), "{uri}: {error}");

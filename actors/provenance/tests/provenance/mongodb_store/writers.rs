@@ -1,10 +1,10 @@
-//! Several writers of the same rows at once.
+//! Concurrent writers of the same rows.
 
 use futures_util::future::join_all;
 use orchestrator_harness::MongoDb;
 use orchestrator_provenance::method::Relation;
 use orchestrator_provenance::row::{Date, RelationRow, Rows, Sha1Git};
-use orchestrator_provenance::store::{Ask, Found, Question, Store, Written};
+use orchestrator_provenance::store::{OmittedRows, Query, QueryResult, Store, StoreReader};
 
 use super::{connect, documents_of};
 
@@ -16,7 +16,7 @@ pub(crate) fn id(number: u32) -> Sha1Git {
 
 const ROWS: u32 = 100;
 
-/// Rows of a writer: its own dates, some relations that all have and some that only it has.
+/// Returns the rows of a writer: dates and relations of its own, and shared relations.
 fn groups(writer: u32, round: u32) -> Vec<Rows> {
     let date = |number: u32| match (number + writer + round) % 3 {
         0 => None,
@@ -38,14 +38,14 @@ fn groups(writer: u32, round: u32) -> Vec<Rows> {
 }
 
 #[tokio::test]
-async fn nobody_loses_a_row_or_a_date_and_nothing_is_there_twice() {
+async fn concurrent_writers_lose_and_duplicate_nothing() {
     const WRITERS: u32 = 4;
     const ROUNDS: u32 = 3;
     let server = MongoDb::start();
     let mut stores = join_all((0..WRITERS).map(|_| connect(&server, "p"))).await;
     for round in 0..ROUNDS {
         let writes = stores.iter_mut().zip(0..).map(|(store, writer)| async move {
-            assert_eq!(store.write(&groups(writer, round)).await.unwrap(), Written::default());
+            assert_eq!(store.write(&groups(writer, round)).await.unwrap(), OmittedRows::default());
         });
         join_all(writes).await;
     }
@@ -53,7 +53,7 @@ async fn nobody_loses_a_row_or_a_date_and_nothing_is_there_twice() {
         assert_eq!(documents_of(&server, "p", name).await.len(), count as usize, "{name}");
     }
     let ids: Vec<Sha1Git> = (0..ROWS).map(id).collect();
-    let Found::Dates(dates) = stores[0].read(&Question::Contents(ids)).await.unwrap() else {
+    let QueryResult::Dates(dates) = stores[0].read(&Query::Contents(ids)).await.unwrap() else {
         panic!("dates were asked for");
     };
     for number in 0..ROWS {
@@ -64,8 +64,8 @@ async fn nobody_loses_a_row_or_a_date_and_nothing_is_there_twice() {
         });
         assert_eq!(dates.get(&id(number)).copied(), of_number.min(), "content {number}");
     }
-    let Found::Relations(rows) =
-        stores[0].read(&Question::AllRelations(Relation::ContentInDirectory)).await.unwrap()
+    let QueryResult::Relations(rows) =
+        stores[0].read(&Query::AllRelations(Relation::ContentInDirectory)).await.unwrap()
     else {
         panic!("rows were asked for");
     };

@@ -1,19 +1,19 @@
-//! What is made in an empty database, and that the original's programs can work on it.
+//! Creation of the schema, and its use by the original's programs.
 
 use orchestrator_harness::Postgres;
 use orchestrator_provenance::{
     edge::postgres::{Flavor, PostgresStore, init},
     method::Relation,
     row::{RelationRow, Rows},
-    store::{Ask, Question, Store, StoreError},
+    store::{Query, Store, StoreError, StoreReader},
 };
 
-use super::{connect, id, made, site};
+use super::{connect, create_database, id, sample_rows};
 
 #[tokio::test]
-async fn a_database_is_made_once_and_keeps_its_flavor() {
+async fn a_database_is_created_once_and_keeps_its_flavor() {
     for flavor in Flavor::ALL {
-        let dsn = made("made", flavor).await;
+        let dsn = create_database("made", flavor).await;
         init(&dsn, flavor).await.expect("the second time changes nothing");
         assert_eq!(connect(&dsn).await.flavor(), flavor);
         for other in Flavor::ALL.into_iter().filter(|other| *other != flavor) {
@@ -30,13 +30,13 @@ async fn a_database_is_made_once_and_keeps_its_flavor() {
 }
 
 #[tokio::test]
-async fn other_databases_are_not_touched() {
+async fn other_databases_are_not_changed() {
     let empty = Postgres::shared().create_database("empty");
-    assert!(matches!(PostgresStore::connect(&empty).await, Err(StoreError::Away(_))));
+    assert!(matches!(PostgresStore::connect(&empty).await, Err(StoreError::Unavailable(_))));
     Postgres::shared().script(&empty, "CREATE TABLE content (x int)");
     assert!(matches!(init(&empty, Flavor::WithPath).await, Err(StoreError::Refused(_))));
 
-    let newer = made("newer", Flavor::WithPath).await;
+    let newer = create_database("newer", Flavor::WithPath).await;
     Postgres::shared().script(&newer, "INSERT INTO dbversion VALUES (2, now(), 'later')");
     assert!(matches!(PostgresStore::connect(&newer).await, Err(StoreError::Refused(_))));
     assert!(matches!(init(&newer, Flavor::WithPath).await, Err(StoreError::Refused(_))));
@@ -44,24 +44,25 @@ async fn other_databases_are_not_touched() {
 }
 
 #[tokio::test]
-async fn the_functions_of_the_original_do_the_same() {
+async fn the_original_functions_store_the_same_rows() {
     for flavor in Flavor::ALL {
-        let mut ours = connect(&made("ours", flavor).await).await;
-        ours.write(&site()).await.expect("written");
-        let dsn = made("theirs", flavor).await;
+        let mut ours = connect(&create_database("ours", flavor).await).await;
+        ours.write(&sample_rows()).await.expect("written");
+        let dsn = create_database("theirs", flavor).await;
         let mut theirs = connect(&dsn).await;
         let is_relation = |group: &&Rows| matches!(group, Rows::Relations(..));
-        let entities: Vec<Rows> = site().into_iter().filter(|group| !is_relation(&group)).collect();
+        let entities: Vec<Rows> = sample_rows().into_iter().filter(|group| !is_relation(&group)).collect();
         theirs.write(&entities).await.expect("written");
-        for group in site().iter().filter(is_relation) {
+        for group in sample_rows().iter().filter(is_relation) {
             let Rows::Relations(relation, rows) = group else { unreachable!("filtered") };
-            // Without paths the original stores a repeated row twice, ours does not: once is compared.
-            Postgres::shared().script(&dsn, &as_the_original_adds(*relation, rows));
+            // Without paths the original stores a repeated row twice (CONTRACT PX10), so duplicates
+            // are removed before the comparison.
+            Postgres::shared().script(&dsn, &original_add_statements(*relation, rows));
         }
-        let questions = Relation::ALL.map(Question::AllRelations);
-        for question in questions.iter().chain(&[Question::FindAll { id: id(1), limit: None }]) {
-            let expected = ours.read(question).await.expect("an answer");
-            assert_eq!(theirs.read(question).await.expect("an answer"), expected, "{flavor} {question:?}");
+        let questions = Relation::ALL.map(Query::AllRelations);
+        for query in questions.iter().chain(&[Query::FindAll { id: id(1), limit: None }]) {
+            let expected = ours.read(query).await.expect("an answer");
+            assert_eq!(theirs.read(query).await.expect("an answer"), expected, "{flavor} {query:?}");
         }
         let count = |sql: &str| Postgres::shared().script(&dsn, &format!("SELECT count(*) FROM {sql}"));
         let get = "swh_provenance_relation_get('content_in_directory', 'content', 'directory', ";
@@ -88,8 +89,9 @@ async fn the_functions_of_the_original_do_the_same() {
     }
 }
 
-/// One transaction of the original: a temporary table, its rows, the function that moves them.
-fn as_the_original_adds(relation: Relation, rows: &[RelationRow]) -> String {
+/// Returns a transaction of the original: a temporary table, its rows, and the function that moves
+/// them.
+fn original_add_statements(relation: Relation, rows: &[RelationRow]) -> String {
     let values: Vec<String> = rows
         .iter()
         .map(|row| {

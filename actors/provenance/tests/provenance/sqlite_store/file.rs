@@ -1,4 +1,4 @@
-//! Whose file it is, what a kill leaves of it, and who reads beside the writer.
+//! SQLite file: owner, version, kills, concurrent readers.
 
 use std::{
     fs,
@@ -9,24 +9,24 @@ use std::{
 use orchestrator_provenance::edge::sqlite::{Options, SqliteReader, SqliteStore};
 use orchestrator_provenance::method::Entity;
 use orchestrator_provenance::row::Rows;
-use orchestrator_provenance::store::{Ask, Found, Question, Store, StoreError};
+use orchestrator_provenance::store::{Query, QueryResult, Store, StoreError, StoreReader};
 use rusqlite::Connection;
 
 use crate::conformance::{at, content};
 
-/// Which file the other process works on.
+/// Variable that names the file of the other process.
 const FILE: &str = "ORCHESTRATOR_TEST_FILE";
 
 fn rows(number: u8) -> [Rows; 1] {
     [Rows::Contents(vec![(content(number), at(i64::from(number)))])]
 }
 
-fn stored(found: Result<Found, StoreError>) -> usize {
-    let Ok(Found::Ids(ids)) = found else { panic!("no identifiers but {found:?}") };
+fn stored(found: Result<QueryResult, StoreError>) -> usize {
+    let Ok(QueryResult::Ids(ids)) = found else { panic!("no identifiers but {found:?}") };
     ids.len()
 }
 
-/// Runs a test in a process of its own, where it plays the part for `file`.
+/// Runs a test in another process, on `file`.
 fn in_another_process(test: &str, file: &Path) -> Output {
     Command::new(std::env::current_exe().unwrap())
         .args(["--exact", test, "--nocapture"])
@@ -39,16 +39,16 @@ fn file_of_parent() -> Option<PathBuf> {
     std::env::var_os(FILE).map(PathBuf::from)
 }
 
-fn refused(opened: Result<SqliteStore, StoreError>) -> String {
+fn refused_reason(opened: Result<SqliteStore, StoreError>) -> String {
     match opened {
         Err(StoreError::Refused(reason)) => reason,
         other => panic!("not refused: {other:?}"),
     }
 }
 
-fn away(opened: Result<SqliteStore, StoreError>) -> String {
+fn unavailable_reason(opened: Result<SqliteStore, StoreError>) -> String {
     match opened {
-        Err(StoreError::Away(reason)) => reason,
+        Err(StoreError::Unavailable(reason)) => reason,
         other => panic!("not away: {other:?}"),
     }
 }
@@ -56,21 +56,21 @@ fn away(opened: Result<SqliteStore, StoreError>) -> String {
 #[tokio::test]
 async fn a_file_has_one_owner() {
     if let Some(path) = file_of_parent() {
-        assert!(away(SqliteStore::open(&path)).contains("open in another store"));
+        assert!(unavailable_reason(SqliteStore::open(&path)).contains("open in another store"));
         assert!(SqliteReader::open(&path).is_ok(), "reading is free");
         return;
     }
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("p.db");
     let mut store = SqliteStore::open(&path).unwrap();
-    assert!(away(SqliteStore::open(&path)).contains("open in another store"));
+    assert!(unavailable_reason(SqliteStore::open(&path)).contains("open in another store"));
     let output = in_another_process("sqlite_store::file::a_file_has_one_owner", &path);
     assert!(output.status.success(), "{output:?}");
     assert!(String::from_utf8_lossy(&output.stdout).contains("1 passed"), "{output:?}");
     store.write(&rows(1)).await.unwrap();
     drop(store);
     let mut store = SqliteStore::open_with(&path, Options::default()).unwrap();
-    assert_eq!(stored(store.read(&Question::AllEntities(Entity::Content)).await), 1);
+    assert_eq!(stored(store.read(&Query::AllEntities(Entity::Content)).await), 1);
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn a_newer_version_is_refused() {
     let path = dir.path().join("p.db");
     drop(SqliteStore::open(&path).unwrap());
     Connection::open(&path).unwrap().pragma_update(None, "user_version", 2).unwrap();
-    let reason = refused(SqliteStore::open(&path));
+    let reason = refused_reason(SqliteStore::open(&path));
     assert!(
         reason.ends_with("is of version 2 and this program knows 1 at most: use a newer one"),
         "{reason}"
@@ -101,23 +101,23 @@ fn a_foreign_file_is_refused_and_left_alone() {
         conn.execute_batch(sql).unwrap();
         drop(conn);
         let before = fs::read(&path).unwrap();
-        assert!(refused(SqliteStore::open(&path)).contains("no provenance store of ours"), "{name}");
+        assert!(refused_reason(SqliteStore::open(&path)).contains("not a provenance store"), "{name}");
         assert!(SqliteReader::open(&path).is_err());
         assert_eq!(fs::read(&path).unwrap(), before, "{name}");
     }
     let text = dir.path().join("text");
     fs::write(&text, "no database at all, and long enough to be looked at".repeat(50)).unwrap();
-    assert!(refused(SqliteStore::open(&text)).contains("no provenance store of ours"));
+    assert!(refused_reason(SqliteStore::open(&text)).contains("not a provenance store"));
 }
 
 #[test]
-fn a_file_that_cannot_be_opened_is_away() {
+fn a_file_that_cannot_be_opened_is_unavailable() {
     let dir = tempfile::tempdir().unwrap();
-    away(SqliteStore::open(&dir.path().join("no such folder/p.db")));
+    unavailable_reason(SqliteStore::open(&dir.path().join("no such folder/p.db")));
     let path = dir.path().join("p.db");
-    assert!(matches!(SqliteReader::open(&path), Err(StoreError::Away(_))), "it is not there");
+    assert!(matches!(SqliteReader::open(&path), Err(StoreError::Unavailable(_))), "it is not there");
     fs::write(&path, "").unwrap();
-    assert!(matches!(SqliteReader::open(&path), Err(StoreError::Away(_))), "it has no tables yet");
+    assert!(matches!(SqliteReader::open(&path), Err(StoreError::Unavailable(_))), "it has no tables yet");
     assert!(SqliteStore::open(&path).is_ok());
 }
 
@@ -126,18 +126,18 @@ async fn a_reader_on_another_thread_sees_what_was_written() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("p.db");
     let mut store = SqliteStore::open(&path).unwrap();
-    let (ask, asked) = std::sync::mpsc::channel::<Question>();
+    let (ask, asked) = std::sync::mpsc::channel::<Query>();
     let (answer, answers) = std::sync::mpsc::channel();
     let thread = std::thread::spawn(move || {
         let mut reader = SqliteReader::open(&path).unwrap();
-        for question in asked {
-            // The future is ready at once.
-            answer.send(orchestrator_supervise::block_on(None, reader.read(&question)).unwrap()).unwrap();
+        for query in asked {
+            // The future is ready at the first poll.
+            answer.send(orchestrator_supervise::block_on(None, reader.read(&query)).unwrap()).unwrap();
         }
     });
     for number in 1..20 {
         store.write(&rows(number)).await.unwrap();
-        ask.send(Question::AllEntities(Entity::Content)).unwrap();
+        ask.send(Query::AllEntities(Entity::Content)).unwrap();
         assert_eq!(stored(answers.recv().unwrap()), usize::from(number));
     }
     drop(ask);

@@ -1,4 +1,4 @@
-//! Servers that break a limit, as streams of messages.
+//! Streams of messages that violate limits.
 
 use proptest::prelude::*;
 
@@ -20,18 +20,18 @@ fn budget() -> Budget {
 /// Follows `bytes` in pieces that end at `cuts`.
 fn follow(bytes: &[u8], cuts: &[usize], budget: &Budget) -> Result<Follower, Excess> {
     let mut follower = Follower::default();
-    let mut begun = 0;
+    let mut started = 0;
     for end in cuts.iter().copied().chain([bytes.len()]) {
-        let end = end.clamp(begun, bytes.len());
-        follower.follow(&bytes[begun..end], budget)?;
-        begun = end;
+        let end = end.clamp(started, bytes.len());
+        follower.follow(&bytes[started..end], budget)?;
+        started = end;
     }
     Ok(follower)
 }
 
 #[test]
-fn a_length_that_is_none_or_too_large_is_refused_with_its_message() {
-    for (bytes, said) in [
+fn an_invalid_length_is_refused_with_the_message_type() {
+    for (bytes, db_error) in [
         (b"D\x7f\xff\xff\xff".as_slice(), "DataRow ('D') of 2147483647 bytes: 4 to 1048576 are accepted"),
         (b"E\x00\x01\x00\x01", "ErrorResponse ('E') of 65537 bytes"),
         (b"N\xff\xff\xff\xff", "NoticeResponse ('N') of -1 bytes"),
@@ -39,8 +39,8 @@ fn a_length_that_is_none_or_too_large_is_refused_with_its_message() {
         (b"HTTP/1.1", "a message of another protocol ('H'), which was not asked for"),
         (b"\x80\0\0\0\x04", "('\\u{80}'), which was not asked for"),
     ] {
-        let error = follow(bytes, &[], &budget()).expect_err(said).to_string();
-        assert!(error.contains(said), "{error}");
+        let error = follow(bytes, &[], &budget()).expect_err(db_error).to_string();
+        assert!(error.contains(db_error), "{error}");
     }
     assert!(follow(b"D\0\x10\0\0", &[], &budget()).is_ok(), "a row at the limit");
 }
@@ -66,7 +66,7 @@ fn answers_and_notices_are_limited_by_request() {
 
 proptest! {
     #[test]
-    fn it_does_not_matter_how_a_stream_is_cut(
+    fn a_stream_in_any_pieces_is_parsed_alike(
         messages in proptest::collection::vec((prop::sample::select(&b"123ACDEIKNRSTZnst"[..]), 0_usize..300), 0..40),
         mut cuts in proptest::collection::vec(0_usize..12_000, 0..60),
         bad in any::<bool>(),
@@ -90,7 +90,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_refused_alike_in_one_piece_and_byte_by_byte(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+    fn any_bytes_get_the_same_result_in_one_piece_and_byte_by_byte(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
         let every: Vec<usize> = (0..bytes.len()).collect();
         let (whole, single) = (follow(&bytes, &[], &budget()), follow(&bytes, &every, &budget()));
         prop_assert_eq!(whole.err(), single.err());

@@ -1,4 +1,4 @@
-//! Connecting to a server, or to the first of several that is of use, over a stream that keeps the limits.
+//! Connections to the servers of an address, over streams with limits.
 
 use std::{io, net::IpAddr, path::PathBuf, sync::Arc, time::Duration};
 
@@ -13,29 +13,29 @@ use tokio_postgres::{
 
 use super::limits::{Budget, ServerLimit};
 
-/// Port of a server whose address names none.
+/// Default port.
 const PORT: u16 = 5_432;
-/// Time that sent bytes may go unacknowledged before the connection counts as broken.
-const SILENCE_MAX: Duration = Duration::from_secs(30);
+/// TCP user time-out: a connection whose sent bytes stay unacknowledged for longer is broken.
+const UNACKED_MAX: Duration = Duration::from_secs(30);
 
-/// A connection, before and after it was let in.
-pub(super) type Wire = Connection<LimitedStream<Box<dyn Transport>, ServerLimit>, NoTlsStream>;
+/// Connection of the driver over a limited stream.
+pub(super) type ServerConnection = Connection<LimitedStream<Box<dyn Transport>, ServerLimit>, NoTlsStream>;
 
-/// One address to be tried.
+/// Address of one server.
 enum Target {
     Tcp(String, u16),
     Unix(PathBuf),
 }
 
-/// Streams to the servers that `config` names, in the order in which they are to be tried.
-pub(super) struct Dial<'a> {
+/// Connections to the servers of `config`, in order of preference.
+pub(super) struct Connector<'a> {
     config: &'a Config,
     budget: Arc<Budget>,
     targets: std::vec::IntoIter<Target>,
 }
 
-impl<'a> Dial<'a> {
-    /// All servers of `config`; what they send is spent from `budget`.
+impl<'a> Connector<'a> {
+    /// Takes all servers of `config`; their messages count against `budget`.
     pub(super) fn new(config: &'a Config, budget: Arc<Budget>) -> Self {
         let (hosts, addresses, ports) = (config.get_hosts(), config.get_hostaddrs(), config.get_ports());
         let mut targets: Vec<Target> = (0..hosts.len().max(addresses.len()))
@@ -57,23 +57,23 @@ impl<'a> Dial<'a> {
         Self { config, budget, targets: targets.into_iter() }
     }
 
-    /// Connects to the next server; None when there is no further one.
-    pub(super) async fn next(&mut self) -> Option<Result<(Client, Wire), Failure>> {
+    /// Connects to the next server; None after the last one.
+    pub(super) async fn next(&mut self) -> Option<Result<(Client, ServerConnection), Failure>> {
         let target = self.targets.next()?;
         let connected = async {
             let stream = target.connect().await.map_err(Failure::Connect)?;
             self.budget.renew();
             let stream = LimitedStream::new(stream, ServerLimit::new(self.budget.clone()));
-            self.config.connect_raw(stream, NoTls).await.map_err(Failure::Greeting)
+            self.config.connect_raw(stream, NoTls).await.map_err(Failure::Handshake)
         };
         Some(connected.await)
     }
 }
 
-/// Why there is no connection.
+/// Error of a connection attempt.
 pub(super) enum Failure {
     Connect(io::Error),
-    Greeting(tokio_postgres::Error),
+    Handshake(tokio_postgres::Error),
 }
 
 impl Target {
@@ -88,8 +88,8 @@ impl Target {
                 Ok(stream) => {
                     stream.set_nodelay(true)?;
                     set_socket_keepalive(&stream, true)?;
-                    set_tcp_keepidle(&stream, SILENCE_MAX)?;
-                    set_tcp_user_timeout(&stream, SILENCE_MAX.as_millis() as u32)?;
+                    set_tcp_keepidle(&stream, UNACKED_MAX)?;
+                    set_tcp_user_timeout(&stream, UNACKED_MAX.as_millis() as u32)?;
                     return Ok(Box::new(stream));
                 }
                 Err(error) => failed = error,

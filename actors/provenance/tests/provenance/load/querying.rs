@@ -1,34 +1,34 @@
-//! What a store holds, as its reader tells it.
+//! Content of a store, as its reader reports it.
 
 use orchestrator_supervise::reply;
 use std::{collections::BTreeMap, time::Duration};
 
 use orchestrator_provenance::{
-    Entrance,
+    ProvenanceHandle,
     messages::ReadRequest,
     method::{Entity, Relation},
     row::Sha1Git,
-    store::{Found, Question},
+    store::{Query, QueryResult},
 };
 
 use super::expected::{Held, Id};
 
-const PATIENCE: Duration = Duration::from_secs(120);
-/// Identifiers in a question.
+const TIMEOUT: Duration = Duration::from_secs(120);
+/// Maximum number of identifiers in a query.
 const ASKED: usize = 10_000;
 
-async fn ask(entrance: &Entrance, question: Question) -> Found {
+async fn ask(handle: &ProvenanceHandle, query: Query) -> QueryResult {
     let (reply, answer) = reply();
-    entrance.ask.tell(ReadRequest { question, reply }).expect("room for a question");
-    let answer = tokio::time::timeout(PATIENCE, answer).await.expect("an answer in time");
+    handle.ask.tell(ReadRequest { query, reply }).expect("room for a question");
+    let answer = tokio::time::timeout(TIMEOUT, answer).await.expect("an answer in time");
     answer.expect("a reader").expect("an answer")
 }
 
-/// Everything, by the questions for everything; what belongs to an identifier, by questions for those that were told.
-pub(crate) async fn everything(entrance: &Entrance) -> Held {
+/// Returns everything: all identifiers, and the data and relations of each.
+pub(crate) async fn everything(handle: &ProvenanceHandle) -> Held {
     let mut held = Held::default();
     for entity in Entity::ALL {
-        let Found::Ids(ids) = ask(entrance, Question::AllEntities(entity)).await else { panic!("ids") };
+        let QueryResult::Ids(ids) = ask(handle, Query::AllEntities(entity)).await else { panic!("ids") };
         let ids: Vec<Sha1Git> = ids.into_iter().collect();
         for asked in ids.chunks(ASKED) {
             let asked = asked.to_vec();
@@ -39,25 +39,25 @@ pub(crate) async fn everything(entrance: &Entrance) -> Held {
                 Entity::Revision => held.revisions.extend(known.map(|id| (id, (None, None)))),
                 Entity::Origin => {}
             }
-            let question = match entity {
-                Entity::Content => Question::Contents(asked),
-                Entity::Directory => Question::Directories(asked),
-                Entity::Revision => Question::Revisions(asked),
-                Entity::Origin => Question::Origins(asked),
+            let query = match entity {
+                Entity::Content => Query::Contents(asked),
+                Entity::Directory => Query::Directories(asked),
+                Entity::Revision => Query::Revisions(asked),
+                Entity::Origin => Query::Origins(asked),
             };
-            match ask(entrance, question).await {
-                Found::Dates(dates) => {
+            match ask(handle, query).await {
+                QueryResult::Dates(dates) => {
                     let dates = dates.into_iter().map(|(id, date)| (id.0, Some(date.micros())));
                     let table: &mut BTreeMap<Id, _> =
                         if entity == Entity::Content { &mut held.contents } else { &mut held.directories };
                     table.extend(dates);
                 }
-                Found::Revisions(revisions) => {
+                QueryResult::Revisions(revisions) => {
                     held.revisions.extend(revisions.into_iter().map(|(id, data)| {
                         (id.0, (data.date.map(|date| date.micros()), data.origin.map(|origin| origin.0)))
                     }))
                 }
-                Found::Urls(urls) => held.origins.extend(urls.into_iter().map(|(id, url)| (id.0, url))),
+                QueryResult::Urls(urls) => held.origins.extend(urls.into_iter().map(|(id, url)| (id.0, url))),
                 other => panic!("another answer: {other:?}"),
             }
         }
@@ -65,10 +65,10 @@ pub(crate) async fn everything(entrance: &Entrance) -> Held {
             assert_eq!(held.origins.len(), ids.len(), "each origin that is told of has a url");
         }
     }
-    let Found::Paths(paths) = ask(entrance, Question::AllLocations).await else { panic!("paths") };
+    let QueryResult::Paths(paths) = ask(handle, Query::AllLocations).await else { panic!("paths") };
     held.locations = paths.into_iter().map(|path| path.to_vec()).collect();
     for relation in Relation::ALL {
-        let Found::Relations(rows) = ask(entrance, Question::AllRelations(relation)).await else {
+        let QueryResult::Relations(rows) = ask(handle, Query::AllRelations(relation)).await else {
             panic!("rows")
         };
         let triple = |row: orchestrator_provenance::row::RelationRow| {

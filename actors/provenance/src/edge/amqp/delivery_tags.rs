@@ -1,17 +1,18 @@
-//! Which delivery tags of one channel may be acknowledged together. Pure.
+//! Delivery tags of one channel, and which of them one `basic.ack` may acknowledge. Pure.
 //!
-//! A broker numbers what it delivers on a channel from 1 without gaps, over all its consumers. `basic.ack` with `multiple`
-//! acknowledges every tag up to the one named, those included that still wait unread in the client; so it may only be used
-//! where each lower tag is done. And it must name a tag that is still open, or the broker closes the channel.
+//! A broker numbers the deliveries of a channel from 1 without gaps, over all consumers.
+//! `basic.ack` with `multiple` acknowledges every tag up to the named one, also unread deliveries.
+//! So it is used only if every lower tag is settled (CONTRACT PO09). The named tag must be open, or
+//! the broker closes the channel.
 
 use std::collections::BTreeSet;
 
-/// The tags of one channel. A new channel needs a new one.
+/// Settled tags of one channel. A new channel starts at 1 again.
 #[derive(Debug, Default)]
-pub(super) struct Ledger {
-    /// Every tag up to this one is done.
+pub(super) struct DeliveryTags {
+    /// Highest tag up to which every tag is settled.
     floor: u64,
-    /// Tags above the floor that are done.
+    /// Settled tags above `floor`.
     done: BTreeSet<u64>,
 }
 
@@ -22,17 +23,17 @@ pub(super) struct Ack {
     pub(super) multiple: bool,
 }
 
-impl Ledger {
-    /// The broker was told to take `tag` back, or will have been before the next acknowledgement.
-    pub(super) fn give_back(&mut self, tag: u64) {
+impl DeliveryTags {
+    /// Records that `tag` is rejected with `basic.nack` before the next acknowledgement.
+    pub(super) fn reject(&mut self, tag: u64) {
         self.done.insert(tag);
-        self.raise();
+        self.raise_floor();
     }
 
-    /// Notes that `tags`, which are open, are done, and gives what acknowledges these and no others.
+    /// Records that the open `tags` are settled, and returns the acknowledgements of exactly these.
     pub(super) fn settle(&mut self, tags: &[u64]) -> Vec<Ack> {
         self.done.extend(tags);
-        self.raise();
+        self.raise_floor();
         let below = tags.iter().copied().filter(|&tag| tag <= self.floor);
         let (count, highest) = below.fold((0, 0), |(count, highest), tag| (count + 1, tag.max(highest)));
         let mut acks = Vec::new();
@@ -44,7 +45,7 @@ impl Ledger {
         acks
     }
 
-    fn raise(&mut self) {
+    fn raise_floor(&mut self) {
         while self.done.remove(&(self.floor + 1)) {
             self.floor += 1;
         }
@@ -58,28 +59,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tags_that_follow_each_other_are_acknowledged_at_once_but_never_beyond_a_gap() {
-        let mut ledger = Ledger::default();
-        assert_eq!(ledger.settle(&[2, 1]), [Ack { tag: 2, multiple: true }]);
-        assert_eq!(
-            ledger.settle(&[4, 5]),
-            [Ack { tag: 4, multiple: false }, Ack { tag: 5, multiple: false }]
-        );
-        // 5 is not open any more: 3 is the highest that may be named.
-        assert_eq!(ledger.settle(&[3]), [Ack { tag: 3, multiple: false }]);
-        ledger.give_back(6);
-        assert_eq!(ledger.settle(&[8, 7]), [Ack { tag: 8, multiple: true }]);
+    fn consecutive_tags_are_acknowledged_together_up_to_a_gap() {
+        let mut tags = DeliveryTags::default();
+        assert_eq!(tags.settle(&[2, 1]), [Ack { tag: 2, multiple: true }]);
+        assert_eq!(tags.settle(&[4, 5]), [Ack { tag: 4, multiple: false }, Ack { tag: 5, multiple: false }]);
+        // Tag 5 is closed, so 3 is the highest tag that may be named.
+        assert_eq!(tags.settle(&[3]), [Ack { tag: 3, multiple: false }]);
+        tags.reject(6);
+        assert_eq!(tags.settle(&[8, 7]), [Ack { tag: 8, multiple: true }]);
     }
 
     proptest! {
-        /// Beside a broker that has delivered everything: exactly what is settled leaves it, and no acknowledgement names a
-        /// tag that is not open.
+        /// Model: a broker with 60 open tags. Exactly the settled tags close, and no
+        /// acknowledgement names a closed tag.
         #[test]
-        fn exactly_what_is_settled_is_acknowledged(
+        fn exactly_the_settled_tags_are_acknowledged(
             order in Just((1..=60_u64).collect::<Vec<_>>()).prop_shuffle(),
             batches in prop::collection::vec((1_usize..8, prop::bool::weighted(0.2)), 60),
         ) {
-            let mut ledger = Ledger::default();
+            let mut tags = DeliveryTags::default();
             let mut open: BTreeSet<u64> = (1..=60).collect();
             let mut wanted = open.clone();
             let mut rest = order.as_slice();
@@ -92,10 +90,10 @@ mod tests {
                 if nack {
                     for &tag in batch {
                         prop_assert!(open.remove(&tag));
-                        ledger.give_back(tag);
+                        tags.reject(tag);
                     }
                 } else {
-                    for ack in ledger.settle(batch) {
+                    for ack in tags.settle(batch) {
                         prop_assert!(open.contains(&ack.tag), "{ack:?} names a closed tag");
                         open.retain(|&tag| if ack.multiple { tag > ack.tag } else { tag != ack.tag });
                     }

@@ -1,4 +1,4 @@
-//! The broker goes, and comes back without its transient queues.
+//! Lost connections and channels; a broker that returns without its transient queues.
 
 use std::sync::Arc;
 
@@ -7,22 +7,22 @@ use lapin::{
     options::{QueueDeclareOptions, QueueDeleteOptions},
     types::FieldTable,
 };
-use orchestrator_provenance::edge::amqp::{Publication, Sink};
+use orchestrator_provenance::edge::amqp::{PublisherOptions, Sink};
 use orchestrator_supervise::testing::TestTree;
 
 use super::{
-    calling::{call, client_figure, told, with_client},
+    calling::{call, client_metric, outcome, with_client},
     fixture::*,
 };
 
 #[test]
-fn a_queue_that_cannot_be_declared_keeps_no_other_worker_and_is_named() {
+fn an_undeclarable_queue_is_named_and_other_workers_are_served() {
     let url = rabbit().create_vhost("flags");
-    let (fixture, spec) = by_hand(&url, (0..16).map(worker).collect());
+    let (fixture, spec) = with_manual_replies(&url, (0..16).map(worker).collect());
     TestTree::run(spec, async |tree| {
         let client = Client::connect(&url).await;
-        all_consumed(&fixture.presence).await;
-        // Its worker declares it again, but somebody was faster, with another flag.
+        all_consumed(&fixture.readiness).await;
+        // The worker declares the queue again, but it exists with another flag by then.
         let (queue, durable) = (
             "content_add.unknown.3",
             QueueDeclareOptions { durable: true, ..QueueDeclareOptions::default() },
@@ -36,7 +36,7 @@ fn a_queue_that_cannot_be_declared_keeps_no_other_worker_and_is_named() {
         client.send("content_add.unknown.4", "other", &contents(1)).await;
         fixture.request().await;
         client.channel.queue_delete(queue.into(), QueueDeleteOptions::default()).await.unwrap();
-        all_consumed(&fixture.presence).await;
+        all_consumed(&fixture.readiness).await;
         eventually("the link is up again", || link(&tree).contains("\"up\"")).await;
         client.send(queue, "this", &contents(1)).await;
         fixture.request().await;
@@ -44,10 +44,10 @@ fn a_queue_that_cannot_be_declared_keeps_no_other_worker_and_is_named() {
     });
 }
 
-/// Workers that end at random, and connections that break while calls are under way: every call ends with exactly its items.
+/// Every call ends with exactly its items while workers and connections fail at random.
 #[test]
-fn calls_under_random_trouble_all_end_with_exactly_their_items() {
-    let url = rabbit().create_vhost("trouble");
+fn calls_end_with_exactly_their_items_under_random_failures() {
+    let url = rabbit().create_vhost("failures");
     let store = store_all();
     let sink: Sink = Arc::new(move |worker, request| match fastrand::u8(..10) {
         0 => {
@@ -57,22 +57,22 @@ fn calls_under_random_trouble_all_end_with_exactly_their_items() {
         1 => Err(request),
         _ => store(worker, request),
     });
-    let (presence, spec) = with_sink(&url, (0..16).map(worker).collect(), sink);
-    let (calls, spec) = with_client(&url, Publication::default(), spec);
+    let (readiness, spec) = with_sink(&url, (0..16).map(worker).collect(), sink);
+    let (calls, spec) = with_client(&url, PublisherOptions::default(), spec);
     TestTree::run(spec, async |tree| {
-        all_consumed(&presence).await;
-        let trouble = std::thread::spawn(|| {
+        all_consumed(&readiness).await;
+        let disturbance = std::thread::spawn(|| {
             for _ in 0..3 {
-                rabbit().ctl(&["close_all_connections", "--vhost", "trouble", "test"]);
+                rabbit().ctl(&["close_all_connections", "--vhost", "failures", "test"]);
             }
         });
         let callers = (0..8).map(async |_| {
             let ranges: Vec<u8> = (0..16).collect();
             let mut ended = 0;
-            while !trouble.is_finished() || ended < 3 {
+            while !disturbance.is_finished() || ended < 3 {
                 let (call, end) = call(&ranges, 10);
                 calls.send(call).await.unwrap();
-                assert_eq!(told(end).await, Ok(160));
+                assert_eq!(outcome(end).await, Ok(160));
                 ended += 1;
             }
             ended
@@ -81,7 +81,7 @@ fn calls_under_random_trouble_all_end_with_exactly_their_items() {
         let (redelivered, incarnation) =
             (metric(&tree, "redelivered"), tree.node("amqp").unwrap().incarnation);
         assert!(ended >= 24 && redelivered > 0 && incarnation == 1, "{ended} {redelivered} {incarnation}");
-        assert!(client_figure(&tree, "resent") > 0, "connections broke while calls were under way");
-        trouble.join().unwrap();
+        assert!(client_metric(&tree, "resent") > 0, "connections broke while calls were under way");
+        disturbance.join().unwrap();
     });
 }

@@ -1,4 +1,4 @@
-//! A client's connection: what it publishes by, and where responses come in.
+//! Connection of a client: its publishing channel and the queue of its responses.
 
 use lapin::{
     BasicProperties, Channel, Confirmation, Consumer, ExchangeKind,
@@ -14,17 +14,17 @@ use crate::method::Exchange;
 
 const PERSISTENT: u8 = 2;
 
-/// One connection: the channel, and the queue that responses come by.
-pub(super) struct Line {
+/// Client connection with its channel and its reply queue.
+pub(super) struct ClientConnection {
     pub(super) session: Session,
     pub(super) channel: Channel,
     pub(super) responses: Consumer,
     pub(super) reply_to: ShortString,
 }
 
-impl Line {
-    /// Connects, declares the exchanges (or a message to one that no server has declared yet would cost the channel), and
-    /// consumes a queue of its own, with `prefetch` responses ahead of their acknowledgement.
+impl ClientConnection {
+    /// Connects, declares the exchanges and consumes an exclusive reply queue with a prefetch of
+    /// `prefetch`. Publishing to an undeclared exchange would close the channel.
     pub(super) async fn open(broker: Broker, topology: Topology, prefetch: u16) -> Result<Self, AmqpError> {
         let session = broker.connect().await?;
         let channel = session.channel().await?;
@@ -39,29 +39,30 @@ impl Line {
         let declare = channel.queue_declare("".into(), exclusive, FieldTable::default());
         let reply_to = with_timeout("declare a queue for responses", declare).await?.name().clone();
         let qos = channel.basic_qos(prefetch, BasicQosOptions { global: false });
-        with_timeout("limit the responses in hand", qos).await?;
+        with_timeout("set the prefetch", qos).await?;
         let options = BasicConsumeOptions::default();
         let consume = channel.basic_consume(reply_to.clone(), "".into(), options, FieldTable::default());
         let responses = with_timeout("consume responses", consume).await?;
-        with_timeout("ask for confirms", channel.confirm_select(ConfirmSelectOptions::default())).await?;
+        with_timeout("select publisher confirms", channel.confirm_select(ConfirmSelectOptions::default()))
+            .await?;
         Ok(Self { session, channel, responses, reply_to })
     }
 }
 
-/// A message that the broker has decided about.
-pub(super) struct Sent {
+/// Message with its publisher confirm.
+pub(super) struct ConfirmedMessage {
     pub(super) id: String,
     pub(super) confirmation: Confirmation,
 }
 
-/// Publishes one message and waits for its confirm.
+/// Publishes one message and waits for its publisher confirm.
 pub(super) fn publish(
     channel: &Channel,
     reply_to: &ShortString,
     topology: Topology,
     id: String,
     message: Outgoing,
-) -> impl Future<Output = Result<Sent, AmqpError>> + use<> {
+) -> impl Future<Output = Result<ConfirmedMessage, AmqpError>> + use<> {
     let mut properties = BasicProperties::default()
         .with_content_type("application/msgpack".into())
         .with_correlation_id(id.as_str().into())
@@ -78,6 +79,6 @@ pub(super) fn publish(
             channel.basic_publish(exchange, key, options, &body, properties).await?.await
         };
         let confirmation = with_timeout("publish a request", publish).await?;
-        Ok(Sent { id, confirmation })
+        Ok(ConfirmedMessage { id, confirmation })
     }
 }

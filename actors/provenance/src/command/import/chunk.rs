@@ -1,4 +1,4 @@
-//! A piece of an import: rows that are sent together, and sent again while that may help.
+//! Chunk of an import: rows that are sent together, and repeated after transient errors.
 
 use std::time::{Duration, Instant};
 
@@ -6,60 +6,61 @@ use orchestrator_subsystem::{CommandError, wire::ErrorKind};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::command::storage::Storage;
+use crate::command::backend::Backend;
 
-/// Pauses before a piece is sent again: the first, and the longest.
-const AGAIN: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(5)];
+/// First and longest pause before a chunk is sent again.
+const RETRY_PAUSES: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(5)];
 
-/// Rows, and the line that each comes from.
+/// Rows with their line numbers.
 #[derive(Default)]
-pub(super) struct Piece {
+pub(super) struct Chunk {
     pub(super) rows: Vec<Value>,
     pub(super) lines: Vec<u64>,
 }
 
-/// What the console says of it.
+/// Answer of the console.
 #[derive(Debug, Deserialize)]
-pub(super) struct Added {
+pub(super) struct AddAnswer {
     pub(super) stored: u64,
-    /// Rows that cannot be read or stored.
-    pub(super) bad: Vec<Bad>,
+    /// Rows that are malformed or refused.
+    pub(super) bad: Vec<BadRow>,
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Bad {
-    /// Its position in the piece; instances that are older than this do not always know it.
+pub(super) struct BadRow {
+    /// Position in the chunk; None from older instances.
     pub(super) index: Option<usize>,
     pub(super) reason: String,
 }
 
-impl Piece {
-    /// Has it stored: again and again, as long as it may take, since storing it twice changes nothing. An instance that was
-    /// never reached is not waited for; it is `known` once it has answered.
-    pub(super) async fn confirm(
+impl Chunk {
+    /// Sends the chunk until it is confirmed or the time-out ends; storing it twice changes
+    /// nothing. An unreachable instance is retried only if it is `known`, that is, has answered
+    /// before.
+    pub(super) async fn send_until_confirmed(
         &self,
-        storage: &Storage<'_>,
+        backend: &Backend<'_>,
         file: &str,
         batch: Option<u32>,
         known: bool,
-    ) -> Result<Added, CommandError> {
+    ) -> Result<AddAnswer, CommandError> {
         let mut args = json!({ "rows": self.rows });
         if let Some(batch) = batch {
             args["batch"] = batch.into();
         }
-        let (begun, [mut pause, longest]) = (Instant::now(), AGAIN);
-        let wait = storage.waits().map(|waits| waits.of(self.rows.len()));
+        let (started, [mut pause, longest]) = (Instant::now(), RETRY_PAUSES);
+        let wait = backend.timeout().map(|timeout| timeout.of(self.rows.len()));
         loop {
-            let error = match storage.ask("add", &args).await.and_then(understood) {
+            let error = match backend.ask("add", &args).await.and_then(parse_answer) {
                 Ok(added) => return Ok(added),
                 Err(error) => error,
             };
-            let left = wait.map(|wait| wait.saturating_sub(begun.elapsed()));
-            let again = storage.is_hasty() && may_pass(&error, known);
+            let left = wait.map(|wait| wait.saturating_sub(started.elapsed()));
+            let again = backend.may_retry() && is_transient(&error, known);
             match left.filter(|left| again && !left.is_zero()) {
                 Some(left) => tokio::time::sleep(pause.min(left)).await,
                 None => {
-                    let waited = left.filter(Duration::is_zero).map(|_| begun.elapsed());
+                    let waited = left.filter(Duration::is_zero).map(|_| started.elapsed());
                     return Err(self.unconfirmed(file, waited, error));
                 }
             }
@@ -71,22 +72,22 @@ impl Piece {
         let line = |line: Option<&u64>| line.copied().unwrap_or_default();
         let after = waited.map(|waited| format!(" after {:.1} s", waited.as_secs_f64())).unwrap_or_default();
         // Standard input cannot be resumed.
-        let on = if file == "-" { "" } else { ": --resume goes on from there" };
+        let on = if file == "-" { "" } else { ": continue with --resume" };
         let (first, last) = (line(self.lines.first()), line(self.lines.last()));
         let text = format!(
-            "lines {first} to {last} of {file} are not confirmed{after}: {error}; what comes before is done with{on}"
+            "lines {first} to {last} of {file} are not confirmed{after}: {error}; all lines before are settled{on}"
         );
         CommandError::Incomplete { text, timed_out: waited.is_some(), source: Box::new(error) }
     }
 }
 
-fn understood(answer: Value) -> Result<Added, CommandError> {
+fn parse_answer(answer: Value) -> Result<AddAnswer, CommandError> {
     serde_json::from_value(answer)
-        .map_err(|error| CommandError::Local(format!("the answer to `add` makes no sense: {error}")))
+        .map_err(|error| CommandError::Local(format!("cannot read the answer to `add`: {error}")))
 }
 
-/// Is it trouble that may pass?
-fn may_pass(error: &CommandError, known: bool) -> bool {
+/// Returns true for an error that may be transient.
+fn is_transient(error: &CommandError, known: bool) -> bool {
     match error {
         CommandError::Slow { .. } => true,
         CommandError::Unreachable { .. } => known,

@@ -1,4 +1,4 @@
-//! The client's side of the provenance tree, run in this process for one command.
+//! Client part of the provenance tree, run in this process for one command.
 
 use std::{path::Path, time::Duration};
 
@@ -11,42 +11,45 @@ use orchestrator_supervise::{
 };
 use serde_json::Value;
 
-use super::wishes::{Waits, Wishes};
+use super::client_options::{ChunkTimeout, ClientOptions};
 use crate::{client_side::client_spec, drop_in};
 
-/// The client itself gives up long before, as configured.
-const NEVER: Duration = Duration::from_secs(366 * 24 * 3_600);
+/// Practically infinite: the client's own time-outs are shorter.
+const UNLIMITED: Duration = Duration::from_secs(366 * 24 * 3_600);
 
-/// A client and its tree.
-pub(crate) struct Own {
+/// Client with its supervision tree.
+pub(crate) struct InProcessClient {
     root: Root,
     console: Recipient<ConsoleRequest>,
 }
 
-/// Starts what the original's file describes.
-pub(super) async fn open(file: &Path, wishes: &Wishes) -> Result<(Own, Waits), CommandError> {
+/// Starts the client that the original's file describes.
+pub(super) async fn open(
+    file: &Path,
+    client_options: &ClientOptions,
+) -> Result<(InProcessClient, ChunkTimeout), CommandError> {
     let mut config = drop_in::client(file).map_err(|error| CommandError::Config(error.to_string()))?;
     let client = &mut config.client;
-    client.batch = wishes.batch.unwrap_or(client.batch);
-    client.prefetch = wishes.prefetch.unwrap_or(client.prefetch);
-    client.wait_min_secs = wishes.wait_min_secs.unwrap_or(client.wait_min_secs);
-    client.wait_per_batch_secs = wishes.wait_per_batch_secs.unwrap_or(client.wait_per_batch_secs);
-    let waits = Waits {
+    client.batch = client_options.batch.unwrap_or(client.batch);
+    client.prefetch = client_options.prefetch.unwrap_or(client.prefetch);
+    client.wait_min_secs = client_options.wait_min_secs.unwrap_or(client.wait_min_secs);
+    client.wait_per_batch_secs = client_options.wait_per_batch_secs.unwrap_or(client.wait_per_batch_secs);
+    let timeout = ChunkTimeout {
         batch: client.batch,
         min: Duration::from_secs(client.wait_min_secs.into()),
         per_batch: Duration::from_secs(client.wait_per_batch_secs.into()),
     };
-    config.routing = wishes.routing.unwrap_or(config.routing);
+    config.routing = client_options.routing.unwrap_or(config.routing);
     let (console, spec) = client_spec(&config).map_err(|error| CommandError::Config(error.to_string()))?;
     let spec = SupervisorSpec::new(Strategy::OneForOne).limits(Limits::ROOT).child(spec);
     let root = Root::start("client", spec).await.map_err(|error| CommandError::Local(error.to_string()))?;
-    Ok((Own { root, console }, waits))
+    Ok((InProcessClient { root, console }, timeout))
 }
 
-impl Own {
+impl InProcessClient {
     pub(super) async fn ask(&self, verb: &str, args: &Value) -> Result<Value, CommandError> {
         let request = ConsoleRequest { verb: verb.to_owned(), args: args.clone() };
-        let answer = self.console.ask(request, NEVER).await;
+        let answer = self.console.ask(request, UNLIMITED).await;
         let answer = answer.map_err(|error| CommandError::Local(error.to_string()))?;
         answer.map_err(|error| {
             let kind = match error {
@@ -54,7 +57,7 @@ impl Own {
                 ConsoleError::UnknownVerb(_) => ErrorKind::NotFound,
                 ConsoleError::Refused(_) => ErrorKind::Refused,
             };
-            let message = format!("{error}{}", trouble(self.root.tree()));
+            let message = format!("{error}{}", link_errors(self.root.tree()));
             CommandError::Answered(ErrorBody { error: kind, message })
         })
     }
@@ -64,8 +67,8 @@ impl Own {
     }
 }
 
-/// Which connections are not there, and why: nobody has a tree of this process to look at.
-fn trouble(tree: &Tree) -> String {
+/// Returns the errors of the links; this process has no console to show its tree.
+fn link_errors(tree: &Tree) -> String {
     let (snapshot, mut text) = (tree.snapshot(), String::new());
     snapshot.root.walk(&mut |node| {
         if let Some(link) = &node.link

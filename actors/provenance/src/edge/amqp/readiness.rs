@@ -1,4 +1,4 @@
-//! Which of the queues have our consumer: what readiness is made of.
+//! Readiness of the consumers: the queues of this process that are not consumed.
 
 use std::{collections::BTreeSet, fmt::Write};
 
@@ -10,33 +10,34 @@ use crate::{
     policy::{RangeSet, Worker, binding_keys, parse_binding_key},
 };
 
-/// The queues of our workers, and which of them we do not consume now.
+/// Queues of this process's workers, and the ones without a consumer.
 #[derive(Debug)]
-pub struct Presence {
+pub struct ConsumerReadiness {
     missing: Mutex<BTreeSet<String>>,
     total: usize,
     changed: Notify,
 }
 
-impl Presence {
-    /// The queues of `workers`, none of them consumed yet.
+impl ConsumerReadiness {
+    /// Returns the queues of `workers`, none of them consumed.
     pub fn new(workers: impl IntoIterator<Item = Worker>) -> Self {
         let keys = workers.into_iter().flat_map(|worker| binding_keys(worker.exchange, worker.range));
         let missing: BTreeSet<String> = keys.collect();
         Self { total: missing.len(), missing: Mutex::new(missing), changed: Notify::new() }
     }
 
-    /// The queues without our consumer, in order. Ready when there is none.
+    /// Returns the queues without a consumer, in order. An empty list means ready.
     pub fn missing(&self) -> Vec<String> {
         self.missing.lock().iter().cloned().collect()
     }
 
-    /// How many queues have our consumer.
+    /// Returns the number of consumed queues.
     pub fn consumed(&self) -> usize {
         self.total - self.missing.lock().len()
     }
 
-    /// For an operator: how many queues have no consumer, and which, the ranges of each method in brackets.
+    /// Returns a text for operators: the number of queues without a consumer, and their ranges by
+    /// method.
     pub fn describe_missing(&self) -> String {
         let missing = self.missing();
         let mut text = format!("{} of {} queues have no consumer", missing.len(), self.total);
@@ -46,7 +47,7 @@ impl Presence {
             let ranges: RangeSet =
                 known.iter().filter(|(of, _)| *of == method).map(|&(_, range)| range).collect();
             if !ranges.is_empty() {
-                // Writing into a text never fails.
+                // Writing to a String cannot fail.
                 let _ = write!(text, "{comma}{method}.[{ranges}]");
                 comma = ", ";
             }
@@ -54,17 +55,17 @@ impl Presence {
         text
     }
 
-    pub(super) fn came(&self, queue: &str) {
+    pub(super) fn consumer_started(&self, queue: &str) {
         self.missing.lock().remove(queue);
         self.changed.notify_one();
     }
 
-    pub(super) fn left(&self, queues: impl IntoIterator<Item = String>) {
+    pub(super) fn consumers_ended(&self, queues: impl IntoIterator<Item = String>) {
         self.missing.lock().extend(queues);
         self.changed.notify_one();
     }
 
-    /// Waits until a queue got or lost its consumer. One waits at a time.
+    /// Waits until a queue gains or loses its consumer. Supports one waiting task.
     pub(super) async fn changed(&self) {
         self.changed.notified().await;
     }
@@ -75,10 +76,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_missing_is_named_by_method() {
-        let presence = Presence::new(Worker::all());
-        assert_eq!((presence.missing().len(), presence.consumed()), (160, 0));
-        let queues: Vec<String> = presence.missing();
+    fn missing_consumers_are_named_by_method() {
+        let readiness = ConsumerReadiness::new(Worker::all());
+        assert_eq!((readiness.missing().len(), readiness.consumed()), (160, 0));
+        let queues: Vec<String> = readiness.missing();
         let kept = |queue: &&String| {
             [
                 "origin_add.unknown.3",
@@ -88,8 +89,8 @@ mod tests {
             ]
             .contains(&queue.as_str())
         };
-        queues.iter().filter(|queue| !kept(queue)).for_each(|queue| presence.came(queue));
+        queues.iter().filter(|queue| !kept(queue)).for_each(|queue| readiness.consumer_started(queue));
         let text = "4 of 160 queues have no consumer: content_add.unknown.[0-1,c], origin_add.unknown.[3]";
-        assert_eq!(presence.describe_missing(), text);
+        assert_eq!(readiness.describe_missing(), text);
     }
 }
